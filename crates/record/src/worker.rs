@@ -16,6 +16,12 @@ pub(crate) struct Worker {
     thread: JoinHandle<Finished>,
 }
 
+/// Processor time of the calling thread.
+pub(crate) fn thread_cpu() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
 /// Says to a worker that it is to end.
 #[derive(Debug, Default)]
 pub(crate) struct Stop {

@@ -3,7 +3,7 @@
 //! It is one thread because the ring has one reader. Everything of libbpf lives and dies in it.
 
 use super::groups::{Groups, killed_of_machine};
-use super::load::{Programs, online_processors};
+use super::load::Programs;
 use super::looks::Looks;
 use super::peers::Peers;
 use super::raw::{self, Settings};
@@ -11,12 +11,15 @@ use super::snapshot::Snapshots;
 use super::symbols::Symbols;
 use super::system::System;
 use super::translate::facts::Facts;
-use super::translate::{Calls, Class, Translator, now_ns};
+use super::translate::{Calls, Class, Translator};
+use crate::kernel::clock::now_ns;
 use crate::kernel::cost::Counting;
+use crate::kernel::perf::online_processors;
 use crate::kernel::ring::{self, Ending, Ring, Woken};
 use crate::kernel::tracepoints::Tracepoints;
 use crate::quota::Quota;
 use crate::recorder::{Finished, RecordError, Tier, Watched};
+use crate::worker::thread_cpu;
 use std::cell::RefCell;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
@@ -124,12 +127,6 @@ struct Work {
     counting: Counting,
 }
 
-/// Nanoseconds of processor time that this thread has used.
-pub(crate) fn own_cpu_ns() -> u64 {
-    let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    u64::try_from(t.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(t.tv_nsec).unwrap_or(0)
-}
-
 /// The kernel's tick: the coarse clock's resolution.
 fn tick_us() -> u64 {
     let resolution = rustix::time::clock_getres(rustix::time::ClockId::MonotonicCoarse);
@@ -234,7 +231,7 @@ impl Work {
     }
 
     fn run(&mut self) -> Result<Finished, RecordError> {
-        let cpu_before = own_cpu_ns();
+        let cpu_before = thread_cpu();
         let (mut polled, mut refreshed) = (Instant::now(), Instant::now());
         let mut ending = false;
         loop {
@@ -332,10 +329,10 @@ impl Work {
         }
     }
 
-    fn finish(&mut self, cpu_before: u64) -> Result<Finished, RecordError> {
+    fn finish(&mut self, cpu_before: Duration) -> Result<Finished, RecordError> {
         let cost = self.programs.cost();
         let programs_ns = self.counting.end(cost);
-        let reader_ns = own_cpu_ns().saturating_sub(cpu_before);
+        let reader_ns = u64::try_from(thread_cpu().saturating_sub(cpu_before).as_nanos()).unwrap_or(u64::MAX);
         let Both { translator, system } = &mut *self.both.borrow_mut();
         let (leaves, symbols) = (std::mem::take(&mut system.leaves), &mut system.symbols);
         leaves.finish(&mut |address| symbols.name(address).to_owned(), |batch| self.watched.sink.take(batch));

@@ -31,13 +31,10 @@ mod unanswered;
 #[cfg(test)]
 mod cost_tests;
 
-pub(crate) use drain::{NICE, own_cpu_ns};
+pub(crate) use drain::NICE;
 #[cfg(test)]
 pub(crate) use load::NEEDED;
-pub(crate) use load::{PerfEvent, clock_event, online_processors, quiet};
 pub(crate) use probe::{allowed, probe};
-pub(crate) use raw::{SAMPLE_NS, text};
-pub(crate) use translate::time;
 
 use crate::kernel::tracepoints::Tracepoints;
 use crate::recorder::{Finished, RecordError, Recorder, Watched};

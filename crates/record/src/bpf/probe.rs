@@ -1,7 +1,8 @@
 //! Whether this machine allows the kernel recorder, and what of it: for the choice of a recorder, and for `doctor`.
 
-use super::load::{NEEDED, OPTIONAL, clock_event, function_programs};
+use super::load::{NEEDED, OPTIONAL, function_programs};
 use crate::RecordError;
+use crate::kernel::perf::clock_event;
 use crate::kernel::tracepoints::Tracepoints;
 use crate::kernel::types::BTF;
 use libbpf_rs::libbpf_sys;

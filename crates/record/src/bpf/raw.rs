@@ -5,12 +5,6 @@
 
 #![allow(missing_docs)]
 
-/// What one [`Sample`] stands for: how long a thread runs from one to the next. A millisecond, but out of step with ticks of 1, 4 and 10 ms: in
-/// step, every fourth sample has the same distance from the tick, and sees what the tick brings ten times too often, or never.
-pub(crate) const SAMPLE_NS: u64 = 1_003_009;
-/// The same for threads that have worked for a while.
-pub(crate) const SELDOM_NS: u64 = 3_607_009;
-
 /// Declares a structure as C lays it out, made of integers only (so that any bytes are a valid value).
 macro_rules! plain {
     ($($(#[$doc:meta])* $name:ident { $($field:ident : $type:ty),+ $(,)? })+) => {
@@ -303,12 +297,6 @@ impl Record<'_> {
             _ => return None,
         })
     }
-}
-
-/// The name in a fixed field: up to the first 0.
-pub(crate) fn text(bytes: &[u8]) -> String {
-    let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
 /// The path whose parts stand last first.

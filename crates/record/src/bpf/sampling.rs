@@ -4,9 +4,12 @@
 //! everybody's time. What a program does is known to a few per cent after some hundred samples. So they are many when recorded threads begin to
 //! work, and fewer when they go on; each says how long it stands for.
 
-use super::raw::{SAMPLE_NS, SELDOM_NS};
+use crate::kernel::perf::SAMPLE_NS;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
+
+/// What one stands for of threads that have worked for a while.
+pub(crate) const SELDOM_NS: u64 = 3_607_009;
 
 /// For how long samples are many.
 const OFTEN: Duration = Duration::from_millis(500);

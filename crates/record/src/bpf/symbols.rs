@@ -1,6 +1,7 @@
 //! Names of the kernel's functions, asked of the kernel itself: a program of ours prints an address. Each is asked for once.
 
 use super::load::Programs;
+use crate::kernel::ring::text;
 use libbpf_rs::libbpf_sys;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -49,8 +50,8 @@ fn ask(program: &OwnedFd, address: u64) -> Option<String> {
         return None;
     }
     // `folio_wait_bit_common+0x13a`, and a module's in brackets after it.
-    let text = super::raw::text(&question.name);
-    let name = text.split(['+', ' ']).next().unwrap_or_default();
+    let whole = text(&question.name);
+    let name = whole.split(['+', ' ']).next().unwrap_or_default();
     // The compiler's copies of a function have a suffix.
     Some(name.split('.').next().unwrap_or_default().to_owned())
 }

@@ -1,7 +1,8 @@
 //! Calls that nobody answers: the process that listens there sleeps, computes, or waits for something else, and does not accept. It has nothing
 //! to do with the caller that the kernel's events would show, so that nobody would follow it: who it is, is looked up.
 
-use super::translate::{Translator, Unanswered, now_ns};
+use super::translate::{Translator, Unanswered};
+use crate::kernel::clock::now_ns;
 use crate::proc::listeners::{Call, Callee, callees};
 use std::collections::{BTreeSet, HashSet};
 use std::net::SocketAddr;

@@ -13,7 +13,7 @@ mod processes;
 pub(crate) mod why;
 
 use crate::recorder::{Finished, RecordError, Recorder, Watched};
-use crate::worker::{Stop, Worker};
+use crate::worker::{Stop, Worker, thread_cpu};
 use machine::Processors;
 use processes::{Ledger, Processes};
 use std::path::Path;
@@ -129,8 +129,7 @@ impl Work {
         self.look();
         let ended = Time::now();
         let wall_ns = ended.since(self.started);
-        let own = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        let reader_ns = own.tv_sec.saturating_mul(1_000_000_000).saturating_add(own.tv_nsec);
+        let reader_ns = thread_cpu().as_nanos();
         let attributes = [
             ("profile.counted", "proc".to_owned()),
             ("profile.no_samples", self.why),

@@ -131,9 +131,22 @@ fn make_large_maps(open: &mut OpenObject, meanwhile: impl FnOnce() -> std::io::R
     Ok(())
 }
 
+/// libbpf says on standard error what it thinks of; the recorder says what matters itself.
+fn quiet() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let level = std::env::var_os("THALWEG_BPF_DEBUG").map(|_| libbpf_rs::PrintLevel::Debug);
+        fn print(_: libbpf_rs::PrintLevel, text: String) {
+            eprint!("{text}");
+        }
+        libbpf_rs::set_print(level.map(|level| (level, print as fn(libbpf_rs::PrintLevel, String))));
+    });
+}
+
 impl<'a> Opened<'a> {
     /// Reads an object file.
     pub(crate) fn new(object: &'a [u8], tracepoints: &'a Tracepoints) -> Result<Opened<'a>, RecordError> {
+        quiet();
         let file = || rustix::fs::memfd_create(c"thalweg-types", MemfdFlags::CLOEXEC).ok().map(File::from);
         let types = tracepoints.types().and_then(|kernel| Some(Fitting { kernel, own: of_object(object)?, file: file()? }));
         let mut builder = ObjectBuilder::default();

@@ -112,6 +112,12 @@ impl Ring {
     }
 }
 
+/// The name in a fixed field: up to the first 0.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

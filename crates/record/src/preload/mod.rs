@@ -15,10 +15,9 @@ mod translate;
 
 use crate::proc::ProcRecorder;
 use crate::proc::diagnostics::{Diagnostics, LISTEN};
-use crate::proc::recorder::thread_cpu;
 use crate::proc::strangers::{Strangers, Tracks};
 use crate::proc::system::System;
-use crate::worker::{Stop, Worker};
+use crate::worker::{Stop, Worker, thread_cpu};
 use crate::{Finished, RecordError, Recorder, Watched};
 use place::Place;
 use process::Process;

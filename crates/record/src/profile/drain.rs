@@ -14,11 +14,14 @@ use super::spaces::Spaces;
 use super::stacks::{Frame, Stacks};
 use super::tracks::SharedTracks;
 use super::unwind::{End, Unwinder, Walk};
-use crate::bpf::{NICE, SAMPLE_NS, online_processors, own_cpu_ns, time};
+use crate::bpf::NICE;
+use crate::kernel::clock::time;
 use crate::kernel::cost::Counting;
+use crate::kernel::perf::{SAMPLE_NS, online_processors};
 use crate::kernel::ring::{Ending, Ring, Woken};
 use crate::kernel::tracepoints::Tracepoints;
 use crate::recorder::{Finished, RecordError, Watched};
+use crate::worker::thread_cpu;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -106,7 +109,7 @@ struct Work {
     happened: Vec<Happened>,
     state: State,
     counting: Counting,
-    cpu_before: u64,
+    cpu_before: Duration,
     start_ns: u64,
     takes_waits: bool,
     notes: Vec<String>,
@@ -172,7 +175,7 @@ impl Work {
         // In this order no sample is from before the beginning.
         let times = programs.settle();
         programs.run(true);
-        let cpu_before = own_cpu_ns();
+        let cpu_before = thread_cpu();
         let start_ns = times.iter().map(|(_, times)| times.last_ns).min().unwrap_or(0);
         state.processors(&times);
         state.counts.emit_begin(time(start_ns), &state.processors, &mut state.output);
@@ -256,7 +259,7 @@ impl Work {
         let cost = self.programs.cost();
         let sampler_ns: u64 = times.iter().map(|(_, times)| times.sampler_ns).sum();
         let bpf_ns = self.counting.end(cost).unwrap_or(0).max(sampler_ns);
-        let reader_ns = own_cpu_ns().saturating_sub(self.cpu_before);
+        let reader_ns = u64::try_from(thread_cpu().saturating_sub(self.cpu_before).as_nanos()).unwrap_or(u64::MAX);
         let lost: u64 = times.iter().map(|(_, times)| times.lost).sum();
         let taken: u64 = times.iter().map(|(_, times)| times.taken).sum();
         let waits = self.programs.waits();

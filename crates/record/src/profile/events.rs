@@ -1,7 +1,7 @@
 //! perf's own records of what is mapped executable, of forks, of programs that begin, and of processes that end: without a gap, also
 //! of processes that live for a millisecond. Each processor has a ring of them; the kernel writes, we read.
 
-use crate::bpf::{PerfEvent, online_processors};
+use crate::kernel::perf::{PerfEvent, online_processors};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::fmt::Write;
 use std::os::fd::{AsFd, OwnedFd};

@@ -3,8 +3,8 @@
 use super::counts::{Asked, Opened, value_of};
 use super::raw::{Times, WaitCounts};
 use crate::RecordError;
-use crate::bpf::{clock_event, online_processors, quiet};
 use crate::kernel::cost::{Cost, facts};
+use crate::kernel::perf::{clock_event, online_processors};
 use crate::kernel::tracepoints::Tracepoints;
 use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenMapMut, OpenObject, ProgramMut, libbpf_sys};
 use std::ffi::OsStr;
@@ -126,7 +126,6 @@ impl Programs {
         events: &Opened,
         of_waits: Option<&str>,
     ) -> Result<Programs, RecordError> {
-        quiet();
         if let Some(name) = NEEDED.iter().find(|name| !tracepoints.has(name)) {
             return Err(RecordError::NotAllowed(format!("the kernel has no tracepoint {name}, which a profile needs")));
         }

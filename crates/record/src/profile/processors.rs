@@ -1,7 +1,7 @@
 //! Each processor's idle time, interrupts and steal, as counters of its track.
 
 use super::raw::Times;
-use crate::bpf::time;
+use crate::kernel::clock::time;
 use std::collections::HashMap;
 use thalweg_base::proc::processors;
 use thalweg_base::proc::stat::tick_ns;

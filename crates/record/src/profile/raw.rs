@@ -1,7 +1,7 @@
 //! The records that the programs of a profile hand over, as `bpf/profile.h` describes them. What is too short, or claims more than
 //! it has, is refused.
 
-use crate::bpf::text;
+use crate::kernel::ring::text;
 
 /// What the processor was in.
 pub(crate) const USER: u16 = 1;

@@ -3,7 +3,8 @@
 use super::counts::Opened;
 use super::load::{Choices, Programs, WAITS};
 use super::raw::Sample;
-use crate::bpf::{BpfRecorder, allowed, time};
+use crate::bpf::{BpfRecorder, allowed};
+use crate::kernel::clock::time;
 use crate::kernel::cost::Counting;
 use crate::kernel::ring::{Ending, Ring};
 use crate::kernel::tracepoints::Tracepoints;

@@ -4,7 +4,8 @@
 //! with counters: it has no intervals, since nothing else of it is recorded.
 
 use super::output::Output;
-use crate::bpf::raw::{self, Link};
+use crate::bpf::raw::Link;
+use crate::kernel::ring::text;
 use std::collections::HashMap;
 use thalweg_trace::{CounterName, CounterOf, Role, TrackId, TrackKind};
 
@@ -28,7 +29,7 @@ impl Links {
         if let Some(known) = self.names.get(&link) {
             return known.clone();
         }
-        let name = raw::text(name);
+        let name = text(name);
         let others = self.names.values().filter(|known| known.split('#').next() == Some(&name)).count();
         let name = if others == 0 { name } else { format!("{name}#{}", others + 1) };
         self.names.insert(link, name.clone());
@@ -45,7 +46,7 @@ impl Links {
             }
             let track = output.track_id();
             self.tracks.insert((moved.link, moved.pid), track);
-            let name = format!("{link}: {} ({})", raw::text(&moved.name), moved.pid);
+            let name = format!("{link}: {} ({})", text(&moved.name), moved.pid);
             output.track(track, TrackKind::Link, Role::None, None, &name);
             track
         });

@@ -30,6 +30,8 @@ mod waits;
 pub(crate) mod words;
 
 use crate::bpf::raw::{self, FdObject, Off, Record, Totals};
+use crate::kernel::clock::now_ns;
+use crate::kernel::ring::text;
 use asks::Asks;
 use connections::Connections;
 pub(crate) use connections::Unanswered;
@@ -39,7 +41,6 @@ pub(crate) use files::OpenFile;
 use files::{Files, is_file};
 use lookups::Lookups;
 use output::{NewSpan, Output};
-pub(crate) use output::{now_ns, time};
 use pauses::Pauses;
 pub(crate) use samples::Class;
 use samples::{Piece, Prices, Work, place};
@@ -519,7 +520,7 @@ impl Translator {
     /// A thread's last run.
     fn exit(&mut self, exit: &raw::Exit, facts: &mut dyn Facts) {
         let serial = exit.head.thread;
-        self.threads.named(serial, raw::text(&exit.name), &mut self.output);
+        self.threads.named(serial, text(&exit.name), &mut self.output);
         self.threads.may_use(serial, exit.allowed, exit.head.at_ns, &mut self.output);
         let thread = self.threads.get(serial, &mut self.output);
         thread.run_ns = thread.run_ns.max(exit.run_ns);
@@ -540,7 +541,7 @@ impl Translator {
     /// A thread was sent a signal: by a process, or where there is no object by the kernel.
     fn signal(&mut self, signal: &raw::Signal) {
         let Some(track) = self.threads.track(signal.head.thread, &mut self.output) else { return };
-        let sender = format!("{} (process {})", raw::text(&signal.sender), signal.sender_pid);
+        let sender = format!("{} (process {})", text(&signal.sender), signal.sender_pid);
         let by = (signal.by_kernel == 0).then(|| self.things.object(ObjectKind::Process, &sender, &mut self.output));
         self.output.mark(track, MarkKind::Signal, signal.head.at_ns, by, Some(i64::from(signal.signal)));
     }

@@ -1,8 +1,8 @@
 //! Where the translator puts what it makes: events of one host, with identifiers of one space.
 
-use std::sync::OnceLock;
+use crate::kernel::clock::time;
 use thalweg_trace::{Counter, CounterName, CounterOf, Event, HostId, IdSpace, Mark, MarkKind, Object, ObjectId, ObjectKind};
-use thalweg_trace::{Role, Sample, Span, SpanId, SpanKind, Time, Track, TrackId, TrackKind, WakerContext};
+use thalweg_trace::{Role, Sample, Span, SpanId, SpanKind, Track, TrackId, TrackKind, WakerContext};
 
 /// Events made and not yet handed on.
 #[derive(Debug)]
@@ -54,22 +54,6 @@ impl NewSpan {
             runqueue_ns: None,
         }
     }
-}
-
-/// How far the clock of this process' time namespace is ahead of the one that the kernel stamps events with.
-fn ahead_ns() -> i64 {
-    static AHEAD: OnceLock<i64> = OnceLock::new();
-    *AHEAD.get_or_init(thalweg_base::machine::ahead_ns)
-}
-
-/// An instant, from the kernel's clock.
-pub(crate) fn time(ns: u64) -> Time {
-    Time::from_monotonic_ns(i64::try_from(ns).unwrap_or(i64::MAX)).plus_ns(ahead_ns())
-}
-
-/// Now, on the kernel's clock.
-pub(crate) fn now_ns() -> u64 {
-    u64::try_from(Time::now().plus_ns(-ahead_ns()).ns()).unwrap_or(0)
 }
 
 impl Output {

@@ -8,6 +8,7 @@ use super::samples::{Accounted, Piece, Prices};
 use super::sites::Site;
 use super::spins::Spins;
 use crate::bpf::raw::{self, FdObject, Totals};
+use crate::kernel::ring::text;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use thalweg_trace::{CounterName, CounterOf, MarkKind, Role, SpanId, SpanKind, TrackId, TrackKind};
 
@@ -173,7 +174,7 @@ fn is_recorded(role: u32) -> bool {
 impl Threads {
     /// The kernel reported a thread, for the first time or anew.
     pub(crate) fn met(&mut self, record: &raw::Thread, output: &mut Output) {
-        let name = raw::text(&record.name);
+        let name = text(&record.name);
         if record.tid == record.pid {
             if self.commands.len() > 4 * MOST_DEAD {
                 self.commands.clear();

@@ -23,7 +23,7 @@ use super::system::System;
 use super::tasks::TaskFiles;
 use super::waits::{Ender, Reason};
 use super::wakers::{Acted, Ends};
-use crate::worker::{Stop, Worker};
+use crate::worker::{Stop, Worker, thread_cpu};
 use crate::{Finished, RecordError, Recorder, Watched};
 use emit::Ended;
 use std::collections::{BTreeMap, BTreeSet};
@@ -560,10 +560,4 @@ impl Sampler {
         ];
         Finished { dropped_events: 0, attributes, notes }
     }
-}
-
-/// CPU time of the calling thread.
-pub(crate) fn thread_cpu() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

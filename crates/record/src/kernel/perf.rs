@@ -1,0 +1,71 @@
+//! Events of perf: what any recorder in the kernel opens of them, and the clock that samples what runs.
+
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// What one sample stands for: how long a thread runs from one to the next. A millisecond, but out of step with ticks of 1, 4 and 10 ms: in
+/// step, every fourth sample has the same distance from the tick, and sees what the tick brings ten times too often, or never.
+pub(crate) const SAMPLE_NS: u64 = 1_003_009;
+
+/// Numbers of the processors that are online.
+pub(crate) fn online_processors() -> Vec<u32> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let mut all = Vec::new();
+    for range in text.trim().split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        if let (Ok(first), Ok(last)) = (first.parse::<u32>(), last.parse::<u32>()) {
+            all.extend(first..=last);
+        }
+    }
+    all
+}
+
+/// What of `struct perf_event_attr` the recorder sets; the rest is zero.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct PerfEvent {
+    pub kind: u32,
+    pub size: u32,
+    pub config: u64,
+    pub period: u64,
+    pub sample_type: u64,
+    pub read_format: u64,
+    pub flags: u64,
+    before_clock: [u64; 5],
+    user_stack: u32,
+    pub clock: i32,
+    rest: [u64; 4],
+}
+
+/// perf's kind of events that the kernel makes itself.
+const SOFTWARE: u32 = 1;
+
+impl PerfEvent {
+    /// A software event.
+    pub(crate) fn software(config: u64) -> PerfEvent {
+        PerfEvent { kind: SOFTWARE, size: u32::try_from(size_of::<PerfEvent>()).unwrap_or(0), config, ..PerfEvent::default() }
+    }
+
+    /// Opens it for whatever runs on one processor; closed when a program is started.
+    pub(crate) fn open(&self, cpu: u32) -> std::io::Result<OwnedFd> {
+        self.open_in(cpu, None)
+    }
+
+    /// The same, counted when the first of its group is.
+    pub(crate) fn open_in(&self, cpu: u32, group: Option<BorrowedFd<'_>>) -> std::io::Result<OwnedFd> {
+        const CLOSE_ON_EXEC: libc::c_int = 8;
+        let (cpu, group) = (libc::c_int::try_from(cpu).unwrap_or(0), group.map_or(-1, |group| group.as_raw_fd()));
+        // SAFETY: the structure is as large as it says; the rest are numbers.
+        let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, std::ptr::from_ref(self), -1, cpu, group, CLOSE_ON_EXEC) };
+        if fd < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        // SAFETY: the call made this descriptor, and nobody else has it.
+        Ok(unsafe { OwnedFd::from_raw_fd(libc::c_int::try_from(fd).unwrap_or(-1)) })
+    }
+}
+
+/// A software clock that expires a thousand times a second on one processor.
+pub(crate) fn clock_event(cpu: u32) -> std::io::Result<OwnedFd> {
+    const CLOCK: u64 = 0;
+    PerfEvent { period: SAMPLE_NS, ..PerfEvent::software(CLOCK) }.open(cpu)
+}
