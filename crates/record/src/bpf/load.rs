@@ -1,20 +1,24 @@
 //! Loading the programs, attaching them, and asking the kernel what they cost.
 
+use super::file_counts::{COUNTED, COUNTS, STAND_INS};
 use super::raw::{Control, Settings};
 use super::sampling::Sampling;
 use crate::RecordError;
 use crate::kernel::cost::{Cost, facts};
 use crate::kernel::object::{Later, Loaded, Opened, Program, When, attach, descriptor, link};
 use crate::kernel::perf::{SAMPLE_NS, clock_event, online_processors};
-use crate::kernel::tracepoints::{COUNTED, COUNTS, STAND_INS, Tracepoints};
+use crate::kernel::tracepoints::Tracepoints;
 use libbpf_rs::{MapCore, MapFlags, Object, libbpf_sys};
 use std::cell::OnceCell;
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// The object that clang made of `bpf/recorder.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/recorder.bpf.o"));
+
+/// What it is called in messages.
+pub(crate) const WHO: &str = "the kernel recorder";
 
 /// The tracepoints that the recorder cannot do without.
 pub(crate) const NEEDED: &[&str] = &["sched_switch", "sched_waking", "sched_process_fork"];

@@ -9,12 +9,14 @@
 //! - [`raw`]: the records as the kernel writes them;
 //! - [`translate`]: records in, events out, without a kernel;
 //! - [`load`]: the programs (how they get into the kernel, what the kernel has, and the ring that they fill: [`crate::kernel`]);
+//! - [`file_counts`]: which of them count files;
 //! - [`drain`]: the thread that empties the ring;
 //! - [`peers`], [`unanswered`]: who else is recorded; [`looks`]: when calls that fail are;
 //! - [`symbols`]: names of the kernel's functions;
 //! - [`system`], [`snapshot`], [`groups`]: what /proc and /sys say.
 
 mod drain;
+mod file_counts;
 mod groups;
 mod load;
 mod looks;
@@ -32,9 +34,7 @@ mod unanswered;
 mod cost_tests;
 
 pub(crate) use drain::NICE;
-#[cfg(test)]
-pub(crate) use load::NEEDED;
-pub(crate) use probe::{allowed, probe};
+pub(crate) use probe::probe;
 
 use crate::kernel::tracepoints::Tracepoints;
 use crate::recorder::{Finished, RecordError, Recorder, Watched};

@@ -1,8 +1,9 @@
 //! What the kernel's programs of a recorder cost, as the kernel counts it. Counting itself costs two clock reads per run of a program, so it
 //! is switched on for a part of the time only.
 
+use super::object::descriptor;
 use libbpf_rs::libbpf_sys;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// Of each such period the programs' cost is counted for [`COUNTED`], from its start on.
@@ -50,7 +51,7 @@ impl Counting {
     /// Begins, counting.
     pub(crate) fn begin() -> Counting {
         let now = Instant::now();
-        Counting { statistics: statistics(), since: now, period: now, began: now, counted: Duration::ZERO }
+        Counting { statistics: statistics().ok(), since: now, period: now, began: now, counted: Duration::ZERO }
     }
 
     /// Called now and then: it counts for a part of each period.
@@ -58,7 +59,7 @@ impl Counting {
         if self.statistics.is_some() && now - self.since >= COUNTED {
             self.stop(now);
         } else if self.statistics.is_none() && now - self.period >= COUNT_PERIOD {
-            (self.statistics, self.since, self.period) = (statistics(), now, now);
+            (self.statistics, self.since, self.period) = (statistics().ok(), now, now);
         }
     }
 
@@ -79,9 +80,8 @@ impl Counting {
     }
 }
 
-fn statistics() -> Option<OwnedFd> {
+/// Has the kernel count what programs cost, for as long as this is open.
+pub(crate) fn statistics() -> std::io::Result<OwnedFd> {
     // SAFETY: a system call without pointers; 0 is BPF_STATS_RUN_TIME.
-    let fd = unsafe { libbpf_sys::bpf_enable_stats(0) };
-    // SAFETY: the call made this descriptor, and nobody else has it.
-    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+    descriptor(unsafe { libbpf_sys::bpf_enable_stats(0) })
 }

@@ -2,16 +2,19 @@
 
 use super::counts::{Asked, Opened, value_of};
 use super::raw::{Times, WaitCounts};
-use crate::RecordError;
 use crate::kernel::cost::{Cost, facts};
 use crate::kernel::perf::{clock_event, online_processors};
 use crate::kernel::tracepoints::Tracepoints;
+use crate::{RecordError, kernel};
 use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenMapMut, OpenObject, ProgramMut, libbpf_sys};
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// The object that clang made of `bpf/profile.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/profile.bpf.o"));
+
+/// What it is called in messages.
+const WHO: &str = "the profile";
 
 /// Without these, nothing can be said of idle and of software interrupts.
 const NEEDED: &[&str] = &["sched_switch", "softirq_entry", "softirq_exit"];
@@ -58,12 +61,14 @@ fn failed(what: &str) -> impl Fn(libbpf_rs::Error) -> RecordError + '_ {
     move |error| RecordError::Failed(format!("the profile {what}: {error:#}"))
 }
 
-/// Whether a clock may look at all processors.
+/// What the kernel has, if programs may be loaded and a clock may look at all processors.
 ///
 /// # Errors
 /// Which setting or right is missing.
-pub(crate) fn allowed() -> Result<(), RecordError> {
-    clock_event(online_processors().first().copied().unwrap_or(0)).map(drop).map_err(|error| refused(&error))
+pub(crate) fn allowed() -> Result<Tracepoints, RecordError> {
+    let tracepoints = kernel::probe::allowed(WHO, NEEDED, &[])?;
+    clock_event(online_processors().first().copied().unwrap_or(0)).map_err(|error| refused(&error))?;
+    Ok(tracepoints)
 }
 
 fn refused(error: &std::io::Error) -> RecordError {
@@ -126,9 +131,6 @@ impl Programs {
         events: &Opened,
         of_waits: Option<&str>,
     ) -> Result<Programs, RecordError> {
-        if let Some(name) = NEEDED.iter().find(|name| !tracepoints.has(name)) {
-            return Err(RecordError::NotAllowed(format!("the kernel has no tracepoint {name}, which a profile needs")));
-        }
         let processors = online_processors();
         // Processors have numbers with gaps where some are offline.
         let cpus = processors.iter().max().map_or(1, |last| last + 1);
@@ -268,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_processor_s_time_is_charged_without_a_gap_and_never_twice() {
-        let tracepoints = match crate::bpf::allowed().and_then(|tracepoints| allowed().map(|()| tracepoints)) {
+        let tracepoints = match allowed() {
             Ok(tracepoints) => tracepoints,
             Err(error) => return println!("SKIPPED: {error}"),
         };

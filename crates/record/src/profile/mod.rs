@@ -70,8 +70,7 @@ impl ProfileRecorder {
     /// [`RecordError::NotAllowed`] with the reason and what would help; [`RecordError::Usage`]: no event has that name.
     pub(crate) fn new(tracks: Arc<SharedTracks>, options: &Options) -> Result<ProfileRecorder, RecordError> {
         let events = counts::Asked::of(&options.events)?;
-        let tracepoints = crate::bpf::allowed()?;
-        load::allowed()?;
+        let tracepoints = load::allowed()?;
         Ok(ProfileRecorder { tracepoints, tracks, threads: None, user_stacks: options.user_stacks, events, reader: None })
     }
 }

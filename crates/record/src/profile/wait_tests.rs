@@ -1,9 +1,9 @@
 //! Stacks of waits, with each of the programs that can take them: older kernels have but the second. It needs BPF; without it, it is skipped and says so.
 
 use super::counts::Opened;
-use super::load::{Choices, Programs, WAITS};
+use super::load::{Choices, Programs, WAITS, allowed};
 use super::raw::Sample;
-use crate::bpf::{BpfRecorder, allowed};
+use crate::bpf::BpfRecorder;
 use crate::kernel::clock::time;
 use crate::kernel::cost::Counting;
 use crate::kernel::ring::{Ending, Ring};
@@ -86,7 +86,7 @@ fn waits_of(pid: u32, program: &str, tracepoints: &Tracepoints) -> (Vec<(Time, b
 
 #[test]
 fn each_program_takes_stacks_of_waits_that_the_recorder_has_to_the_nanosecond() {
-    let tracepoints = match allowed().and_then(|tracepoints| super::load::allowed().map(|()| tracepoints)) {
+    let tracepoints = match allowed() {
         Ok(tracepoints) => tracepoints,
         Err(error) => return println!("SKIPPED: {error}"),
     };

@@ -1,0 +1,37 @@
+//! Whether this machine allows programs in the kernel.
+
+use super::object::descriptor;
+use super::tracepoints::Tracepoints;
+use super::types::BTF;
+use crate::RecordError;
+use libbpf_rs::libbpf_sys;
+
+/// What the kernel has, if `who` may load programs: all these tracepoints, and as many of these functions as are there.
+///
+/// # Errors
+/// [`RecordError::NotAllowed`] with the reason and what would help.
+pub(crate) fn allowed(who: &str, needed: &[&str], functions: &[&'static str]) -> Result<Tracepoints, RecordError> {
+    if !std::path::Path::new(BTF).exists() {
+        return Err(RecordError::NotAllowed(format!(
+            "the kernel has no {BTF}: it was built without CONFIG_DEBUG_INFO_BTF, which {who} needs"
+        )));
+    }
+    if let Err(problem) = ring_buffer() {
+        return Err(RecordError::NotAllowed(format!(
+            "BPF is not allowed here ({problem}): run as root, or give the command CAP_BPF and CAP_PERFMON (setcap cap_bpf,cap_perfmon+ep)"
+        )));
+    }
+    let tracepoints = Tracepoints::of_kernel(functions).map_err(|e| RecordError::NotAllowed(format!("{BTF} cannot be read: {e}")))?;
+    match needed.iter().find(|name| !tracepoints.has(name)) {
+        Some(name) => Err(RecordError::NotAllowed(format!("the kernel has no tracepoint {name}, which {who} needs"))),
+        None => Ok(tracepoints),
+    }
+}
+
+/// Makes a small ring, as a recorder will make a larger one.
+pub(crate) fn ring_buffer() -> std::io::Result<()> {
+    // SAFETY: no pointers but the name, which is a C string.
+    let made =
+        unsafe { libbpf_sys::bpf_map_create(libbpf_sys::BPF_MAP_TYPE_RINGBUF, c"thalweg_probe".as_ptr(), 0, 0, 65_536, std::ptr::null()) };
+    descriptor(made).map(drop)
+}
