@@ -4,11 +4,13 @@ use super::file_counts::{COUNTED, COUNTS, STAND_INS};
 use super::raw::{Control, Settings};
 use super::sampling::Sampling;
 use crate::RecordError;
-use crate::kernel::cost::{Cost, facts};
-use crate::kernel::object::{Later, Loaded, Opened, Program, When, attach, descriptor, link};
+use crate::kernel::cost::Cost;
+#[cfg(test)]
+use crate::kernel::cost::facts;
+use crate::kernel::object::{Loaded, Opened, Program, When, attach, descriptor, failed};
 use crate::kernel::perf::{SAMPLE_NS, clock_event, online_processors};
 use crate::kernel::tracepoints::Tracepoints;
-use libbpf_rs::{MapCore, MapFlags, Object, libbpf_sys};
+use libbpf_rs::{Map, MapCore, MapFlags, libbpf_sys};
 use std::cell::OnceCell;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -81,13 +83,10 @@ fn is_about_bytes(within: Duration, runs: u64, files: u32) -> bool {
 
 /// The programs at work.
 pub(crate) struct Programs {
-    /// The maps.
-    object: Object,
+    loaded: Loaded,
     /// Attached for so long as these are open.
     links: Vec<OwnedFd>,
-    programs: Vec<Program>,
-    /// The program that has calls that fail recorded, before it is needed for the first time and then.
-    looks: Option<Later>,
+    /// The program that has calls that fail recorded, once it was needed.
     looking: OnceCell<Option<Program>>,
     sampling: Sampling,
     /// Of the program that counts what is read, while it is worth its cost.
@@ -106,10 +105,6 @@ impl std::fmt::Debug for Programs {
     }
 }
 
-fn failed(what: &str) -> impl Fn(libbpf_rs::Error) -> RecordError + '_ {
-    move |error| RecordError::Failed(format!("the kernel recorder {what}: {error:#}"))
-}
-
 impl Programs {
     /// Loads and attaches everything the kernel has. Nobody is watched yet.
     pub(crate) fn load(settings: &Settings, tracepoints: &Tracepoints, ring_bytes: u32) -> Result<Programs, RecordError> {
@@ -125,7 +120,7 @@ impl Programs {
 
     /// Loads everything the kernel has, and attaches it to its tracepoints; on its functions only if `counting`.
     fn loaded(settings: &Settings, tracepoints: &Tracepoints, ring_bytes: u32, counting: bool) -> Result<Programs, RecordError> {
-        let mut opened = Opened::new(OBJECT, tracepoints)?;
+        let mut opened = Opened::new(OBJECT, tracepoints, WHO)?;
         let open = &mut opened.open;
         let mut missing: Vec<String> = tracepoints.not_counted(counting).into_iter().map(str::to_owned).collect();
         for mut program in open.progs_mut() {
@@ -152,10 +147,10 @@ impl Programs {
         for mut map in open.maps_mut() {
             if map.name().to_string_lossy().ends_with(".rodata") {
                 let bytes = settings.bytes();
-                map.set_initial_value(&bytes).map_err(failed("cannot set up its programs"))?;
+                map.set_initial_value(&bytes).map_err(failed(WHO, "cannot set up its programs"))?;
             }
             if map.name() == OsStr::new("ring") {
-                map.set_max_entries(ring_bytes).map_err(failed("cannot set up its ring"))?;
+                map.set_max_entries(ring_bytes).map_err(failed(WHO, "cannot set up its ring"))?;
             }
         }
         // (What fails is looked at while somebody pauses, which is seldom.)
@@ -165,12 +160,9 @@ impl Programs {
             _ if section.starts_with("tp_btf/") || section.starts_with("fentry/") => When::Attached,
             _ => When::Loaded,
         };
-        let Loaded { object, programs, later } = opened.prepare()?.load(tracepoints, when)?;
         Ok(Programs {
-            object,
+            loaded: opened.prepare()?.load(tracepoints, when)?,
             links: Vec::new(),
-            programs,
-            looks: later.into_iter().next(),
             looking: OnceCell::new(),
             sampling: Sampling::default(),
             reads: None,
@@ -182,7 +174,7 @@ impl Programs {
 
     /// Looks at what could be attached, and begins to sample.
     fn attach(&mut self) -> Result<(), RecordError> {
-        for program in &mut self.programs {
+        for program in &mut self.loaded.programs {
             match (program.link.take(), lost_without(&program.name)) {
                 (None, _) => {}
                 (Some(Ok(link)), _) if program.name == READS => self.reads = Some(link),
@@ -237,50 +229,38 @@ impl Programs {
 
     /// Has what the command says last recorded until the link is closed; `None` where that cannot be.
     pub(crate) fn record_words(&self) -> Option<OwnedFd> {
-        attach(self.named(WORDS)?.fd.as_fd(), "tp_btf/").ok()
+        attach(self.loaded.program(WORDS)?.fd.as_fd(), "tp_btf/").ok()
     }
 
     fn looking(&self) -> Option<&Program> {
-        self.looking.get_or_init(|| self.looks.as_ref()?.load().ok()).as_ref()
+        self.looking.get_or_init(|| self.loaded.later.first()?.load().ok()).as_ref()
     }
 
     /// A clock on each processor that samples what runs.
     fn sample(&mut self) -> Result<(), String> {
         self.set_pace(SAMPLE_NS)?;
         for cpu in online_processors() {
-            let event = clock_event(cpu).map_err(|e| format!("perf_event_open: {e}"))?;
-            let program = self.named("on_sample").ok_or("no program")?;
-            let link = link(program.fd.as_fd(), event.as_raw_fd(), libbpf_sys::BPF_PERF_EVENT).map_err(|e| e.to_string())?;
-            self.links.push(link);
-            self.sampling.add(event);
+            let clock = clock_event(cpu).map_err(|e| format!("perf_event_open: {e}"))?;
+            self.links.push(self.loaded.run_by_clock("on_sample", &clock).map_err(|e| e.to_string())?);
+            self.sampling.add(clock);
         }
         Ok(())
     }
 
-    fn named(&self, name: &str) -> Option<&Program> {
-        self.programs.iter().find(|program| program.name == name)
-    }
-
     /// A map by its name.
-    pub(crate) fn map(&self, name: &str) -> Option<libbpf_rs::Map<'_>> {
-        self.object.maps().find(|m| m.name() == OsStr::new(name))
-    }
-
-    /// A map of variables by the end of its name.
-    fn variables(&self) -> Option<libbpf_rs::Map<'_>> {
-        self.object.maps().find(|m| m.name().to_string_lossy().ends_with(".bss"))
+    pub(crate) fn map(&self, name: &str) -> Option<Map<'_>> {
+        self.loaded.map(name)
     }
 
     /// The programs' variables.
     pub(crate) fn control(&self) -> Control {
-        let value = self.variables().and_then(|map| map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok().flatten());
-        value.and_then(|bytes| Control::parse(&bytes)).unwrap_or_default()
+        self.loaded.variables().and_then(|bytes| Control::parse(&bytes)).unwrap_or_default()
     }
 
     /// A process is to be watched: `role` as in `raw::ROLE_*`, and above its low byte over how many threads it was reached. Takes effect with [`Programs::walk`] of `seed`.
     pub(crate) fn watch(&self, pid: u32, role: u32) -> Result<(), RecordError> {
         let map = self.map("seeds").ok_or_else(|| RecordError::Failed("the kernel recorder has no map of whom to watch".to_owned()))?;
-        map.update(&pid.to_ne_bytes(), &role.to_ne_bytes(), MapFlags::ANY).map_err(failed("cannot say whom to watch"))
+        map.update(&pid.to_ne_bytes(), &role.to_ne_bytes(), MapFlags::ANY).map_err(failed(WHO, "cannot say whom to watch"))
     }
 
     /// Requests of this disk are recorded from now on.
@@ -292,12 +272,12 @@ impl Programs {
 
     /// A program by its name, to be run by the reader.
     pub(crate) fn program(&self, name: &str) -> Option<OwnedFd> {
-        self.named(name)?.fd.try_clone().ok()
+        self.loaded.program(name)?.fd.try_clone().ok()
     }
 
     /// Runs one of the walks over all threads: `seed` or `sweep`.
     pub(crate) fn walk(&self, name: &str) -> Result<(), RecordError> {
-        let program = self.named(name).ok_or_else(|| RecordError::Failed(format!("the kernel recorder has no program {name}")))?;
+        let program = self.loaded.program(name).ok_or_else(|| RecordError::Failed(format!("the kernel recorder has no program {name}")))?;
         let cannot = |error: std::io::Error| RecordError::Failed(format!("the kernel recorder cannot walk over the threads: {error}"));
         let link = attach(program.fd.as_fd(), "iter/").map_err(cannot)?;
         // SAFETY: the descriptor is a link's, and stays open.
@@ -307,13 +287,7 @@ impl Programs {
 
     /// Nothing is recorded from now on.
     pub(crate) fn stop(&self) {
-        if let Some(map) = self.variables()
-            && let Ok(Some(mut value)) = map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY)
-            && value.len() >= 4
-        {
-            value[..4].copy_from_slice(&1_u32.to_ne_bytes());
-            let _ = map.update(&0_u32.to_ne_bytes(), &value, MapFlags::ANY);
-        }
+        self.loaded.set_first_variable(1);
     }
 
     /// Records for which the ring had no room, so far.
@@ -328,31 +302,24 @@ impl Programs {
 
     /// The sum of a number that each processor has.
     fn sum(&self, map: &str) -> u64 {
-        let Some(map) = self.map(map) else { return 0 };
-        map.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)
-            .ok()
-            .flatten()
-            .into_iter()
-            .flatten()
-            .filter_map(|bytes| Some(u64::from_ne_bytes(bytes.get(..8)?.try_into().ok()?)))
-            .sum()
+        let each = self.loaded.of_processors(map);
+        each.iter().filter_map(|bytes| Some(u64::from_ne_bytes(bytes.get(..8)?.try_into().ok()?))).sum()
     }
 
     /// What the programs cost while it was counted.
     pub(crate) fn cost(&self) -> Cost {
-        Cost::of(self.facts())
+        Cost::of(self.programs())
     }
 
     /// How many instructions the verifier looked at for each program: what loading it costs. 0 where the kernel does not say (before 5.16).
     #[cfg(test)]
     pub(crate) fn verified(&self) -> Vec<(String, u32)> {
         let _ = self.looking();
-        self.facts().map(|(name, info)| (name, info.verified_insns)).collect()
+        self.programs().filter_map(|program| Some((program.name.clone(), facts(program)?.verified_insns))).collect()
     }
 
-    fn facts(&self) -> impl Iterator<Item = (String, libbpf_sys::bpf_prog_info)> {
-        let looking = self.looking.get().into_iter().flatten();
-        facts(self.programs.iter().chain(looking).map(|program| (program.name.clone(), program.fd.as_fd())))
+    fn programs(&self) -> impl Iterator<Item = &Program> {
+        self.loaded.programs.iter().chain(self.looking.get().into_iter().flatten())
     }
 }
 

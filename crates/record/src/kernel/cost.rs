@@ -1,9 +1,9 @@
 //! What the kernel's programs of a recorder cost, as the kernel counts it. Counting itself costs two clock reads per run of a program, so it
 //! is switched on for a part of the time only.
 
-use super::object::descriptor;
+use super::object::{Program, descriptor};
 use libbpf_rs::libbpf_sys;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// Of each such period the programs' cost is counted for [`COUNTED`], from its start on.
@@ -19,22 +19,18 @@ pub(crate) struct Cost {
 
 impl Cost {
     /// Of all these programs so far.
-    pub(crate) fn of(facts: impl Iterator<Item = (String, libbpf_sys::bpf_prog_info)>) -> Cost {
-        facts.fold(Cost::default(), |total, (_, info)| Cost { ns: total.ns + info.run_time_ns, runs: total.runs + info.run_cnt })
+    pub(crate) fn of<'a>(programs: impl Iterator<Item = &'a Program>) -> Cost {
+        programs.filter_map(facts).fold(Cost::default(), |sum, more| Cost { ns: sum.ns + more.run_time_ns, runs: sum.runs + more.run_cnt })
     }
 }
 
-/// What the kernel says of each of these programs.
-pub(crate) fn facts<'a>(
-    programs: impl Iterator<Item = (String, BorrowedFd<'a>)>,
-) -> impl Iterator<Item = (String, libbpf_sys::bpf_prog_info)> {
-    programs.filter_map(|(name, program)| {
-        let mut info = libbpf_sys::bpf_prog_info::default();
-        let mut size = u32::try_from(size_of_val(&info)).unwrap_or(0);
-        // SAFETY: the structure is as large as said, and the descriptor is the program's.
-        let result = unsafe { libbpf_sys::bpf_obj_get_info_by_fd(program.as_raw_fd(), (&raw mut info).cast(), &raw mut size) };
-        (result == 0).then_some((name, info))
-    })
+/// What the kernel says of a program.
+pub(crate) fn facts(program: &Program) -> Option<libbpf_sys::bpf_prog_info> {
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut size = u32::try_from(size_of_val(&info)).unwrap_or(0);
+    // SAFETY: the structure is as large as said, and the descriptor is the program's.
+    let result = unsafe { libbpf_sys::bpf_obj_get_info_by_fd(program.fd.as_raw_fd(), (&raw mut info).cast(), &raw mut size) };
+    (result == 0).then_some(info)
 }
 
 /// Switches the kernel's counting on and off.

@@ -1,4 +1,4 @@
-//! Loading programs into the kernel, several at once.
+//! Programs in the kernel: loading them, several at once, and reaching them and their maps.
 //!
 //! Most of what a recording needs before its command may run is the kernel's verifier: it looks at each path through each program, one program
 //! after another where libbpf loads them. So libbpf makes the maps and fits the programs to the kernel's structures, and they are loaded
@@ -7,9 +7,11 @@
 use super::tracepoints::Tracepoints;
 use super::types::{Kept, Types, of_object};
 use crate::RecordError;
-use libbpf_rs::{AsRawLibbpf, MapHandle, MapType, Object, ObjectBuilder, OpenMapMut, OpenObject, ProgramType, libbpf_sys};
+use libbpf_rs::{
+    AsRawLibbpf, Map, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenMapMut, OpenObject, ProgramType, libbpf_sys,
+};
 use rustix::fs::MemfdFlags;
-use std::ffi::{CStr, CString, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -20,6 +22,9 @@ const LICENSE: &CStr = c"Dual MIT/GPL";
 
 /// The verifier is given so much memory for what it says of a program that it refuses, where that is asked for.
 const LOG_BYTES: usize = 16 << 20;
+
+/// The key of what has but one entry.
+const FIRST: [u8; 4] = [0; 4];
 
 /// More threads than programs that take long are of no use.
 const MOST_THREADS: usize = 8;
@@ -35,11 +40,15 @@ pub(crate) struct Program {
 
 /// Programs that are ready to be loaded, and their maps.
 #[derive(Debug)]
-pub(crate) struct Prepared(Object);
+pub(crate) struct Prepared {
+    object: Object,
+    who: &'static str,
+}
 
 /// What was loaded.
 pub(crate) struct Loaded {
-    pub(crate) object: Object,
+    /// The maps.
+    object: Object,
     pub(crate) programs: Vec<Program>,
     /// What is loaded when it is needed; never longer than the object lives.
     pub(crate) later: Vec<Later>,
@@ -71,6 +80,8 @@ impl Later {
 pub(crate) struct Opened<'a> {
     pub(crate) open: OpenObject,
     types: Option<Fitting<'a>>,
+    /// Whose programs they are, in messages.
+    who: &'static str,
 }
 
 /// What the programs are fitted to: the kernel's types, of which `file` is to have those that they can mean by their own.
@@ -95,20 +106,22 @@ fn sort(section: &str) -> Option<Sort> {
         "fentry" => tracing(libbpf_sys::BPF_TRACE_FENTRY),
         "iter" => tracing(libbpf_sys::BPF_TRACE_ITER),
         "perf_event" => Sort { kind: libbpf_sys::BPF_PROG_TYPE_PERF_EVENT, attach: 0, flags: 0 },
+        "raw_tp" => Sort { kind: libbpf_sys::BPF_PROG_TYPE_RAW_TRACEPOINT, attach: 0, flags: 0 },
         "syscall" => Sort { kind: libbpf_sys::BPF_PROG_TYPE_SYSCALL, attach: 0, flags: libbpf_sys::BPF_F_SLEEPABLE },
         _ => return None,
     })
 }
 
-fn failed(what: &str) -> impl Fn(libbpf_rs::Error) -> RecordError + '_ {
-    move |error| RecordError::Failed(format!("the kernel recorder {what}: {error:#}"))
+/// What went wrong for whom, of an error of libbpf's.
+pub(crate) fn failed<'a>(who: &'a str, what: &'a str) -> impl Fn(libbpf_rs::Error) -> RecordError + 'a {
+    move |error| RecordError::Failed(format!("{who} {what}: {error:#}"))
 }
 
 /// Maps of these kinds get all their memory when they are made.
 const LARGE: [MapType; 2] = [MapType::LruHash, MapType::RingBuf];
 
 /// Makes the large maps, each in a thread of its own, while something else is done.
-fn make_large_maps(open: &mut OpenObject, meanwhile: impl FnOnce() -> std::io::Result<()>) -> Result<(), RecordError> {
+fn make_large_maps(open: &mut OpenObject, who: &str, meanwhile: impl FnOnce() -> std::io::Result<()>) -> Result<(), RecordError> {
     let mut maps: Vec<_> = open.maps_mut().filter(|map| LARGE.contains(&map.map_type())).collect();
     let make = |(kind, name, [key, value, entries]): (MapType, OsString, [u32; 3])| {
         let options = libbpf_sys::bpf_map_create_opts {
@@ -123,10 +136,10 @@ fn make_large_maps(open: &mut OpenObject, meanwhile: impl FnOnce() -> std::io::R
         let done = meanwhile();
         (makers.into_iter().filter_map(|maker| maker.join().ok()).collect::<Vec<_>>(), done)
     });
-    done.map_err(|error| RecordError::Failed(format!("the kernel recorder cannot write the types of its programs: {error}")))?;
+    done.map_err(|error| RecordError::Failed(format!("{who} cannot write the types of its programs: {error}")))?;
     for (map, made) in maps.iter_mut().zip(made) {
-        let made = made.map_err(failed("was refused a map by the kernel"))?;
-        map.reuse_fd(made.as_fd()).map_err(failed("cannot use its maps"))?;
+        let made = made.map_err(failed(who, "was refused a map by the kernel"))?;
+        map.reuse_fd(made.as_fd()).map_err(failed(who, "cannot use its maps"))?;
     }
     Ok(())
 }
@@ -144,8 +157,8 @@ fn quiet() {
 }
 
 impl<'a> Opened<'a> {
-    /// Reads an object file.
-    pub(crate) fn new(object: &'a [u8], tracepoints: &'a Tracepoints) -> Result<Opened<'a>, RecordError> {
+    /// Reads an object file of programs of `who`.
+    pub(crate) fn new(object: &'a [u8], tracepoints: &'a Tracepoints, who: &'static str) -> Result<Opened<'a>, RecordError> {
         quiet();
         let file = || rustix::fs::memfd_create(c"thalweg-types", MemfdFlags::CLOEXEC).ok().map(File::from);
         let types = tracepoints.types().and_then(|kernel| Some(Fitting { kernel, own: of_object(object)?, file: file()? }));
@@ -153,10 +166,10 @@ impl<'a> Opened<'a> {
         if let Some(Fitting { file, .. }) = &types {
             // (It is read when the programs are prepared.)
             let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-            builder.btf_custom_path(path).map_err(failed("cannot name its types"))?;
+            builder.btf_custom_path(path).map_err(failed(who, "cannot name its types"))?;
         }
-        let open = builder.open_memory(object).map_err(failed("cannot read its own programs"))?;
-        Ok(Opened { open, types })
+        let open = builder.open_memory(object).map_err(failed(who, "cannot read its own programs"))?;
+        Ok(Opened { open, types, who })
     }
 
     /// Makes the maps, and fits the programs to the kernel's structures.
@@ -165,7 +178,8 @@ impl<'a> Opened<'a> {
             // libbpf would read all of the kernel's types for a program that is attached by them, to find what is known here.
             program.set_prog_type(ProgramType::SocketFilter);
         }
-        make_large_maps(&mut self.open, || match &mut self.types {
+        let who = self.who;
+        make_large_maps(&mut self.open, who, || match &mut self.types {
             Some(Fitting { kernel, own, file }) => match kernel.reduced_to(&own.names()) {
                 Some(reduced) => file.write_all(&reduced),
                 None => file.write_all(kernel.bytes()),
@@ -176,10 +190,10 @@ impl<'a> Opened<'a> {
         let result = unsafe { libbpf_sys::bpf_object__prepare(self.open.as_libbpf_object().as_ptr()) };
         if result != 0 {
             let error = std::io::Error::from_raw_os_error(-result);
-            return Err(RecordError::Failed(format!("the kernel recorder was refused by the kernel: {error}")));
+            return Err(RecordError::Failed(format!("{who} was refused by the kernel: {error}")));
         }
         // SAFETY: its maps are made, which is all that is asked of it as of a loaded one; its programs are loaded here.
-        Ok(Prepared(unsafe { Object::from_ptr(self.open.take_ptr()) }))
+        Ok(Prepared { object: unsafe { Object::from_ptr(self.open.take_ptr()) }, who })
     }
 }
 
@@ -191,6 +205,7 @@ struct Job {
     attached: bool,
     program: *const libbpf_sys::bpf_program,
     instructions: usize,
+    who: &'static str,
 }
 
 // SAFETY: the program that it points to is only read while it is loaded.
@@ -214,7 +229,7 @@ pub(crate) fn attach(program: BorrowedFd<'_>, section: &str) -> std::io::Result<
 }
 
 /// Attaches a program to a descriptor, where there is one.
-pub(crate) fn link(program: BorrowedFd<'_>, to: i32, how: libbpf_sys::bpf_attach_type) -> std::io::Result<OwnedFd> {
+fn link(program: BorrowedFd<'_>, to: i32, how: libbpf_sys::bpf_attach_type) -> std::io::Result<OwnedFd> {
     // SAFETY: numbers and no options.
     descriptor(unsafe { libbpf_sys::bpf_link_create(program.as_raw_fd(), to, how, std::ptr::null()) })
 }
@@ -260,7 +275,7 @@ impl Job {
                 let _ = self.load(types, Some(&mut log));
                 eprintln!("{name}: {}", String::from_utf8_lossy(log.split(|byte| *byte == 0).next().unwrap_or_default()));
             }
-            RecordError::Failed(format!("the kernel recorder was refused by the kernel: {name}: {error}"))
+            RecordError::Failed(format!("{} was refused by the kernel: {name}: {error}", self.who))
         })?;
         let link = self.attached.then(|| link(fd.as_fd(), 0, self.sort.attach));
         Ok(Program { name, fd, link })
@@ -271,11 +286,11 @@ impl Prepared {
     /// Loads the programs that are wanted; `when` says of each by name and section when.
     pub(crate) fn load(self, tracepoints: &Tracepoints, when: impl Fn(&str, &str) -> When) -> Result<Loaded, RecordError> {
         // SAFETY: the object is open.
-        let types = unsafe { libbpf_sys::bpf_object__btf_fd(self.0.as_libbpf_object().as_ptr()) };
-        let (mut jobs, mut later) = (Vec::new(), Vec::new());
-        for program in self.0.progs_mut().filter(|program| program.autoload()) {
+        let types = unsafe { libbpf_sys::bpf_object__btf_fd(self.object.as_libbpf_object().as_ptr()) };
+        let (mut jobs, mut later, who) = (Vec::new(), Vec::new(), self.who);
+        for program in self.object.progs_mut().filter(|program| program.autoload()) {
             let (name, section) = (program.name().to_string_lossy().into_owned(), program.section().to_string_lossy().into_owned());
-            let unknown = || RecordError::Failed(format!("the kernel recorder knows no way to load {name} ({section})"));
+            let unknown = || RecordError::Failed(format!("{who} knows no way to load {name} ({section})"));
             let when = when(&name, &section);
             let job = Job {
                 sort: sort(&section).ok_or_else(unknown)?,
@@ -284,12 +299,55 @@ impl Prepared {
                 program: program.as_libbpf_object().as_ptr().cast_const(),
                 instructions: program.insn_cnt(),
                 name: CString::new(name.clone()).map_err(|_| unknown())?,
+                who,
             };
             if when == When::Later { later.push(Later { job, types }) } else { jobs.push(job) }
         }
         jobs.sort_by_key(|job| std::cmp::Reverse(job.instructions));
         let programs = at_once(&jobs, |job| job.run(types))?;
-        Ok(Loaded { object: self.0, programs, later })
+        Ok(Loaded { object: self.object, programs, later })
+    }
+}
+
+impl Loaded {
+    /// A program by its name.
+    pub(crate) fn program(&self, name: &str) -> Option<&Program> {
+        self.programs.iter().find(|program| program.name == name)
+    }
+
+    /// A map by its name.
+    pub(crate) fn map(&self, name: &str) -> Option<Map<'_>> {
+        self.object.maps().find(|map| map.name() == OsStr::new(name))
+    }
+
+    /// The programs' variables.
+    pub(crate) fn variables(&self) -> Option<Vec<u8>> {
+        self.variable_map()?.lookup(&FIRST, MapFlags::ANY).ok().flatten()
+    }
+
+    /// Sets the first of the programs' variables.
+    pub(crate) fn set_first_variable(&self, to: u32) {
+        if let (Some(map), Some(mut value)) = (self.variable_map(), self.variables())
+            && let Some(first) = value.get_mut(..4)
+        {
+            first.copy_from_slice(&to.to_ne_bytes());
+            let _ = map.update(&FIRST, &value, MapFlags::ANY);
+        }
+    }
+
+    fn variable_map(&self) -> Option<Map<'_>> {
+        self.object.maps().find(|map| map.name().to_string_lossy().ends_with(".bss"))
+    }
+
+    /// What each processor has in this map of one entry.
+    pub(crate) fn of_processors(&self, map: &str) -> Vec<Vec<u8>> {
+        self.map(map).and_then(|map| map.lookup_percpu(&FIRST, MapFlags::ANY).ok().flatten()).unwrap_or_default()
+    }
+
+    /// A clock runs this program for as long as the link is open.
+    pub(crate) fn run_by_clock(&self, program: &str, clock: &OwnedFd) -> std::io::Result<OwnedFd> {
+        let program = self.program(program).ok_or_else(|| std::io::Error::other(format!("there is no program {program}")))?;
+        link(program.fd.as_fd(), clock.as_raw_fd(), libbpf_sys::BPF_PERF_EVENT)
     }
 }
 

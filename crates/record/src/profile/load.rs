@@ -2,13 +2,13 @@
 
 use super::counts::{Asked, Opened, value_of};
 use super::raw::{Times, WaitCounts};
-use crate::kernel::cost::{Cost, facts};
+use crate::kernel::cost::Cost;
+use crate::kernel::object::{self, Loaded, When, failed};
 use crate::kernel::perf::{clock_event, online_processors};
 use crate::kernel::tracepoints::Tracepoints;
 use crate::{RecordError, kernel};
-use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenMapMut, OpenObject, ProgramMut, libbpf_sys};
-use std::ffi::OsStr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use libbpf_rs::{Map, MapCore, MapFlags, OpenMapMut, OpenObject, libbpf_sys};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// The object that clang made of `bpf/profile.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/profile.bpf.o"));
@@ -44,9 +44,9 @@ pub(crate) struct Choices {
 
 /// The programs at work.
 pub(crate) struct Programs {
-    object: Object,
-    /// Ended before anything else of the programs.
-    links: Vec<Link>,
+    loaded: Loaded,
+    /// Attached for so long as these are open.
+    links: Vec<OwnedFd>,
     processors: Vec<u32>,
     takes_waits: bool,
 }
@@ -55,10 +55,6 @@ impl std::fmt::Debug for Programs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Programs").field("processors", &self.processors).finish_non_exhaustive()
     }
-}
-
-fn failed(what: &str) -> impl Fn(libbpf_rs::Error) -> RecordError + '_ {
-    move |error| RecordError::Failed(format!("the profile {what}: {error:#}"))
 }
 
 /// What the kernel has, if programs may be loaded and a clock may look at all processors.
@@ -97,18 +93,19 @@ fn set_up(open: &mut OpenObject, choices: &Choices, events: &Opened, (online, cp
     let event_count = u32::try_from(events.counters.len()).unwrap_or(0);
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
-        let room = |entries: u32, map: &mut OpenMapMut<'_>| map.set_max_entries(entries).map_err(failed("cannot make room in its maps"));
+        let room =
+            |entries: u32, map: &mut OpenMapMut<'_>| map.set_max_entries(entries).map_err(failed(WHO, "cannot make room in its maps"));
         match name.as_str() {
             name if name.ends_with(".rodata") => {
                 let settings = [bytes.ilog2() - 2, *stack_bytes, event_count, cpus].map(u32::to_ne_bytes).concat();
-                map.set_initial_value(&settings).map_err(failed("cannot set up its programs"))?;
+                map.set_initial_value(&settings).map_err(failed(WHO, "cannot set up its programs"))?;
             }
             "ring" => room(bytes, &mut map)?,
             "copies" if *stack_bytes > 0 => room(cpus, &mut map)?,
             "events" => room((event_count * cpus).max(1), &mut map)?,
             "threads" => {
                 if let Some(threads) = threads {
-                    map.reuse_fd(threads.as_fd()).map_err(failed("cannot look into the recorder's threads"))?;
+                    map.reuse_fd(threads.as_fd()).map_err(failed(WHO, "cannot look into the recorder's threads"))?;
                 }
             }
             _ => {}
@@ -134,17 +131,18 @@ impl Programs {
         let processors = online_processors();
         // Processors have numbers with gaps where some are offline.
         let cpus = processors.iter().max().map_or(1, |last| last + 1);
-        let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(failed("cannot read its own programs"))?;
-        for mut program in open.progs_mut() {
+        let mut opened = object::Opened::new(OBJECT, tracepoints, WHO)?;
+        for mut program in opened.open.progs_mut() {
             let (section, name) = (program.section().to_string_lossy().into_owned(), program.name().to_string_lossy().into_owned());
             let is_unused = WAITS.iter().any(|(unused, _)| *unused == name) && of_waits != Some(name.as_str());
             if is_unused || section.strip_prefix("tp_btf/").is_some_and(|name| !tracepoints.has(name)) {
                 program.set_autoload(false);
             }
         }
-        set_up(&mut open, choices, events, (processors.len(), cpus))?;
-        let object = open.load().map_err(failed("was refused by the kernel"))?;
-        let mut programs = Programs { object, links: Vec::new(), processors, takes_waits: of_waits.is_some() };
+        set_up(&mut opened.open, choices, events, (processors.len(), cpus))?;
+        let when = |_: &str, section: &str| if section.starts_with("tp_btf/") { When::Attached } else { When::Loaded };
+        let loaded = opened.prepare()?.load(tracepoints, when)?;
+        let mut programs = Programs { loaded, links: Vec::new(), processors, takes_waits: of_waits.is_some() };
         programs.count(events, cpus)?;
         programs.attach()?;
         Ok(programs)
@@ -152,57 +150,42 @@ impl Programs {
 
     /// Gives the sampler the counters of events.
     fn count(&self, events: &Opened, cpus: u32) -> Result<(), RecordError> {
-        let Some(map) = self.map(|name| name == "events") else { return Ok(()) };
+        let Some(map) = self.loaded.map("events") else { return Ok(()) };
         for (number, counters) in (0_u32..).zip(&events.counters) {
             for (cpu, fd) in counters {
                 let key = (number * cpus + cpu).to_ne_bytes();
-                map.update(&key, &value_of(fd), MapFlags::ANY).map_err(failed("cannot set up its counters"))?;
+                map.update(&key, &value_of(fd), MapFlags::ANY).map_err(failed(WHO, "cannot set up its counters"))?;
             }
         }
         Ok(())
     }
 
     fn attach(&mut self) -> Result<(), RecordError> {
-        for program in self.object.progs_mut() {
-            let section = program.section().to_string_lossy().into_owned();
-            if program.autoload() && section.starts_with("tp_btf/") {
-                self.links.push(program.attach().map_err(failed("cannot attach to the kernel's tracepoints"))?);
-            }
+        let cannot = |to: &str, error| RecordError::Failed(format!("{WHO} cannot attach to the {to}: {error}"));
+        for link in self.loaded.programs.iter_mut().filter_map(|program| program.link.take()) {
+            self.links.push(link.map_err(|error| cannot("kernel's tracepoints", error))?);
         }
         for cpu in &self.processors {
-            let event = clock_event(*cpu).map_err(|error| refused(&error))?;
-            let program = program(&self.object, "on_sample").ok_or_else(|| RecordError::Failed("the profile has no sampler".to_owned()))?;
-            let link = program.attach_perf_event(event.as_raw_fd()).map_err(failed("cannot attach to the clock"))?;
-            // The link keeps the event; it is closed with the link.
-            std::mem::forget(event);
-            self.links.push(link);
+            let clock = clock_event(*cpu).map_err(|error| refused(&error))?;
+            // (The link keeps the clock.)
+            self.links.push(self.loaded.run_by_clock("on_sample", &clock).map_err(|error| cannot("clock", error))?);
         }
         Ok(())
     }
 
     /// The ring of samples.
     pub(crate) fn ring(&self) -> Option<Map<'_>> {
-        self.map(|name| name == "ring")
-    }
-
-    fn map(&self, is: impl Fn(&str) -> bool) -> Option<Map<'_>> {
-        self.object.maps().find(|map| is(&map.name().to_string_lossy()))
+        self.loaded.map("ring")
     }
 
     /// From now on samples are taken and time is counted, or no more.
     pub(crate) fn run(&self, on: bool) {
-        if let Some(map) = self.map(|name| name.ends_with(".bss")) {
-            let mut value = map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default();
-            if let Some(running) = value.get_mut(..4) {
-                running.copy_from_slice(&u32::from(on).to_ne_bytes());
-                let _ = map.update(&0_u32.to_ne_bytes(), &value, MapFlags::ANY);
-            }
-        }
+        self.loaded.set_first_variable(on.into());
     }
 
     /// Charges on each processor what it has been in until now, and says how each has spent its time.
     pub(crate) fn settle(&self) -> Vec<(u32, Times)> {
-        if let Some(settle) = program(&self.object, "settle") {
+        if let Some(settle) = self.loaded.program("settle") {
             for cpu in &self.processors {
                 let mut options = libbpf_sys::bpf_test_run_opts {
                     sz: size_of::<libbpf_sys::bpf_test_run_opts>() as u64,
@@ -211,12 +194,10 @@ impl Programs {
                     ..Default::default()
                 };
                 // SAFETY: the descriptor is the program's, and the structure is as large as it says.
-                let _ = unsafe { libbpf_sys::bpf_prog_test_run_opts(settle.as_fd().as_raw_fd(), &raw mut options) };
+                let _ = unsafe { libbpf_sys::bpf_prog_test_run_opts(settle.fd.as_raw_fd(), &raw mut options) };
             }
         }
-        let all =
-            self.map(|name| name == "processors").and_then(|map| map.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY).ok().flatten());
-        let all = all.unwrap_or_default();
+        let all = self.loaded.of_processors("processors");
         let of = |cpu: &u32| Some((*cpu, Times::parse(all.get(usize::try_from(*cpu).ok()?)?)?));
         self.processors.iter().filter_map(of).collect()
     }
@@ -228,40 +209,24 @@ impl Programs {
 
     /// The stacks of waits so far, of all processors.
     pub(crate) fn waits(&self) -> WaitCounts {
-        let all =
-            self.map(|name| name == "wait_counts").and_then(|map| map.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY).ok().flatten());
-        all.iter().flatten().filter_map(|bytes| WaitCounts::parse(bytes)).fold(WaitCounts::default(), |sum, more| WaitCounts {
+        let all = self.loaded.of_processors("wait_counts");
+        all.iter().filter_map(|bytes| WaitCounts::parse(bytes)).fold(WaitCounts::default(), |sum, more| WaitCounts {
             taken: sum.taken + more.taken,
             left_out: sum.left_out + more.left_out,
             lost: sum.lost + more.lost,
         })
     }
 
-    /// Has the kernel count what its programs cost.
+    /// What the programs cost while it was counted.
     pub(crate) fn cost(&self) -> Cost {
-        Cost::of(self.facts())
-    }
-
-    fn facts(&self) -> impl Iterator<Item = (String, libbpf_sys::bpf_prog_info)> {
-        let loaded = self.object.progs_mut().filter(|program| program.autoload());
-        let named = |program: ProgramMut<'_>| {
-            // SAFETY: a program's descriptor is open for as long as the object.
-            let fd = unsafe { BorrowedFd::borrow_raw(program.as_fd().as_raw_fd()) };
-            (program.name().to_string_lossy().into_owned(), fd)
-        };
-        facts(loaded.map(named))
+        Cost::of(self.loaded.programs.iter())
     }
 
     /// The same of one of them.
     #[cfg(test)]
     pub(super) fn cost_of(&self, wanted: &str) -> Cost {
-        let of = self.facts().find(|(name, _)| name == wanted);
-        of.map(|(_, info)| Cost { ns: info.run_time_ns, runs: info.run_cnt }).unwrap_or_default()
+        Cost::of(self.loaded.program(wanted).into_iter())
     }
-}
-
-fn program<'a>(object: &'a Object, name: &str) -> Option<ProgramMut<'a>> {
-    object.progs_mut().find(|program| program.name() == OsStr::new(name))
 }
 
 #[cfg(test)]
