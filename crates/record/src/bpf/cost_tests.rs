@@ -1,9 +1,10 @@
 //! What loading and reading the programs may cost, in counts and not in times. Each test needs BPF; without it, it is skipped and says so.
 
-use super::drain::{Reader, settings};
+use super::drain::{Work, settings};
 use super::load::Programs;
 use super::raw::Settings;
 use super::{probe, raw};
+use crate::kernel::reader::Reader;
 use crate::kernel::ring::{Ending, Ring, Woken};
 use crate::kernel::tracepoints::Tracepoints;
 use crate::recorder::{Tier, Watched, WatchedProcess};
@@ -72,7 +73,7 @@ fn the_reader_is_woken_when_the_ring_fills_and_not_before() {
     let ring_bytes = 64 << 10;
     let programs = Programs::load(&settings(false, ring_bytes), &tracepoints, ring_bytes).expect("loaded");
     let ending = Ending::new().expect("an eventfd");
-    let ring = Ring::open(programs.map("ring"), &ending, |_| 0).expect("opened");
+    let ring = Ring::open(programs.map("ring"), &ending, "the test", |_| ()).expect("opened");
     let busy = Sleeper(Command::new("sh").args(["-c", "while sleep 0.001; do :; done"]).spawn().expect("sh"));
     // The ring's first edge is that it is looked at.
     let _ = ring.wait(Duration::ZERO);
@@ -114,7 +115,7 @@ fn the_reader_of_an_idle_recording_sleeps() {
         drain: Duration::from_millis(10),
         sink: Arc::new(Memory::new(1 << 20)),
     };
-    let reader = Reader::start(watched, tracepoints).expect("started");
+    let reader = Reader::start::<Work>((watched, tracepoints)).expect("started");
     // Its pauses grow while nobody is new.
     std::thread::sleep(Duration::from_millis(500));
     let before = sleeps_of_reader();

@@ -1,9 +1,7 @@
-//! The reader's thread: takes hold of whom to watch, empties the ring by the clock or when it fills, and hands events on.
-//!
-//! It is one thread because the ring has one reader. Everything of libbpf lives and dies in it.
+//! What the kernel recorder does in the reader's thread: takes hold of whom to watch, translates records, asks /proc, and hands events on.
 
 use super::groups::{Groups, killed_of_machine};
-use super::load::Programs;
+use super::load::{Programs, WHO};
 use super::looks::Looks;
 use super::peers::Peers;
 use super::raw::{self, Settings};
@@ -13,20 +11,17 @@ use super::system::System;
 use super::translate::facts::Facts;
 use super::translate::{Calls, Class, Translator};
 use crate::kernel::clock::now_ns;
-use crate::kernel::cost::Counting;
+use crate::kernel::cost::{Counting, Spent};
 use crate::kernel::perf::online_processors;
-use crate::kernel::ring::{self, Ending, Ring, Woken};
+use crate::kernel::reader::{self, be_prompt};
+use crate::kernel::ring;
 use crate::kernel::tracepoints::Tracepoints;
 use crate::quota::Quota;
 use crate::recorder::{Finished, RecordError, Tier, Watched};
-use crate::worker::thread_cpu;
-use std::cell::RefCell;
+use libbpf_rs::Map;
 use std::os::fd::{AsFd, OwnedFd};
-use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use thalweg_trace::{CounterOf, MarkKind, Role, Sink, TrackId, TrackKind};
+use thalweg_trace::{CounterOf, MarkKind, Role, TrackId, TrackKind};
 
 /// Between two records of TCP's state of one connection.
 const TCP_GAP_NS: u32 = 1_000_000;
@@ -44,72 +39,16 @@ const REFRESH: Duration = Duration::from_secs(1);
 /// Events are handed on when there are so many, or when the oldest is as old as [`LOOK`].
 const BATCH: usize = 1_024;
 
-/// The reader takes little time, but it must have it at once where many threads want the processors: the ring fills meanwhile.
-pub(crate) const NICE: i32 = -19;
-
 /// The pause between two rounds doubles up to so many times the least while no process is new: new ones are looked at when the ring is
 /// emptied, and nothing else is urgent.
 const SELDOM: u32 = 10;
 
-/// A reader at work.
-#[derive(Debug)]
-pub(crate) struct Reader {
-    ending: Arc<Ending>,
-    threads: Option<OwnedFd>,
-    finished: mpsc::Receiver<Result<Finished, RecordError>>,
-}
-
-impl Reader {
-    /// Starts the thread, and waits until everybody to watch is watched.
-    pub(crate) fn start(watched: Watched, tracepoints: Tracepoints) -> Result<Reader, RecordError> {
-        let ending = Arc::new(Ending::new()?);
-        let (ready, begun) = mpsc::channel();
-        let (done, finished) = mpsc::channel();
-        let theirs = Arc::clone(&ending);
-        std::thread::Builder::new()
-            .name("thalweg-reader".to_owned())
-            .spawn(move || match Work::begin(watched, &tracepoints, &theirs, &ready) {
-                Err(error) => drop(done.send(Err(error))),
-                Ok(mut work) => {
-                    let _ = done.send(work.run());
-                    // Nothing is recorded any longer. To take the programs out of the kernel takes long, and nobody has to wait for it.
-                    drop(work);
-                }
-            })
-            .map_err(|e| RecordError::Failed(format!("the recorder's thread cannot be started: {e}")))?;
-        match begun.recv() {
-            Ok(threads) => Ok(Reader { ending, threads, finished }),
-            // It ended before it was ready: its result says why.
-            Err(_) => Err(match finished.recv() {
-                Ok(Err(error)) => error,
-                _ => RecordError::Failed("the recorder's thread ended before it had begun".to_owned()),
-            }),
-        }
-    }
-
-    /// The map in which the programs keep threads.
-    pub(crate) fn threads(&self) -> Option<OwnedFd> {
-        self.threads.as_ref().and_then(|threads| threads.try_clone().ok())
-    }
-
-    /// Has the thread record what is left, and waits for it.
-    pub(crate) fn finish(self) -> Result<Finished, RecordError> {
-        self.ending.ask();
-        self.finished.recv().unwrap_or_else(|_| Err(RecordError::Failed("the recorder's thread failed".to_owned())))
-    }
-}
-
-/// The translator and what it asks, together: the ring's callback needs both.
-struct Both {
-    translator: Translator,
-    system: System,
-}
-
-struct Work {
+/// What the kernel recorder does in the reader's thread.
+pub(crate) struct Work {
     watched: Watched,
     programs: Programs,
-    both: Rc<RefCell<Both>>,
-    ring: Ring,
+    translator: Translator,
+    system: System,
     snapshots: Snapshots,
     peers: Peers,
     looks: Looks,
@@ -124,7 +63,8 @@ struct Work {
     lost: u64,
     /// For how long the reader sleeps next, if nothing wakes it.
     pause: Duration,
-    counting: Counting,
+    polled: Instant,
+    refreshed: Instant,
 }
 
 /// The kernel's tick: the coarse clock's resolution.
@@ -151,35 +91,58 @@ pub(super) fn settings(calls: bool, ring_bytes: u32) -> Settings {
     }
 }
 
-/// The ring, with the translator behind it.
-fn open_ring(programs: &Programs, ending: &Ending, both: &Rc<RefCell<Both>>, sink: &Arc<dyn Sink>) -> Result<Ring, RecordError> {
-    let (both, sink) = (Rc::clone(both), Arc::clone(sink));
-    Ring::open(programs.map("ring"), ending, move |bytes: &[u8]| {
-        let Both { translator, system } = &mut *both.borrow_mut();
-        translator.record(bytes, system);
-        if translator.output.events.len() >= BATCH {
-            sink.take(&mut translator.output.events);
-        }
-        0
-    })
+/// How often there is something to be polled.
+fn poll_every(quotas: &[(u32, Quota)]) -> Duration {
+    if quotas.is_empty() { LOOK } else { LOOK_AT_QUOTAS }
 }
 
 impl Work {
-    fn begin(
-        watched: Watched,
-        tracepoints: &Tracepoints,
-        ending: &Ending,
-        ready: &mpsc::Sender<Option<OwnedFd>>,
-    ) -> Result<Work, RecordError> {
+    /// What was lost is marked, and what was made goes to the sink.
+    fn hand_on(&mut self) {
+        let output = &mut self.translator.output;
+        let lost = self.programs.lost();
+        if lost > self.lost {
+            let value = i64::try_from(lost - self.lost).unwrap_or(i64::MAX);
+            let now = now_ns();
+            output.mark(self.track, MarkKind::Lost, now, None, Some(value));
+            self.lost = lost;
+        }
+        if !output.events.is_empty() {
+            self.watched.sink.take(&mut output.events);
+        }
+    }
+
+    /// What is only known from /proc: files that are open, processor time that a quota took.
+    fn poll(&mut self) {
+        let Work { translator, system, .. } = self;
+        self.snapshots.poll(translator, system).into_iter().for_each(|pid| self.groups.watch(pid));
+        for (pid, quota) in &mut self.quotas {
+            let Some(throttled_ns) = quota.changed() else { continue };
+            let now = now_ns();
+            if let Some(track) = translator.threads.main_track(*pid, &mut translator.output) {
+                translator.output.counter(CounterOf::Track(track), thalweg_trace::CounterName::CpuThrottledNs, now, throttled_ns);
+            }
+        }
+    }
+}
+
+impl reader::Work for Work {
+    type Asked = (Watched, Tracepoints);
+    /// The map in which the programs keep threads.
+    type Ready = Option<OwnedFd>;
+
+    const WHO: &'static str = WHO;
+    const THREAD: &'static str = "thalweg-reader";
+
+    fn begin((watched, tracepoints): (Watched, Tracepoints)) -> Result<Work, RecordError> {
         let calls = watched.tier != Tier::Lean;
         let own_pid = std::process::id();
-        // By its number a thread alone is meant, not its process. A reader that never pauses would leave a program on its processor next to nothing.
-        let prompt = !watched.drain.is_zero() && rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE).is_ok();
+        // A reader that never pauses would leave a program on its processor next to nothing.
+        let prompt = !watched.drain.is_zero() && be_prompt();
         let ring_bytes = ring::size_bytes(std::thread::available_parallelism().map_or(1, usize::from), calls, prompt);
         let (follow, command_pid) = (u32::from(watched.follow), watched.command.as_ref().map_or(0, |command| command.pid));
         let settings = Settings { follow, command_pid, ..settings(calls, ring_bytes) };
-        let programs = Programs::load(&settings, tracepoints, ring_bytes)?;
-        let counting = Counting::begin();
+        let programs = Programs::load(&settings, &tracepoints, ring_bytes)?;
         let mut system = System::default();
         system.symbols = Symbols::of(&programs);
         let mut translator = Translator::new(watched.host, watched.space, tick_us(), calls);
@@ -204,80 +167,49 @@ impl Work {
         if watched.follow && command_pid != 0 {
             peers.begin(&programs)?;
         }
-        let both = Rc::new(RefCell::new(Both { translator, system }));
-        let ring = open_ring(&programs, ending, &both, &watched.sink)?;
-        let _ = ready.send(programs.map("threads").and_then(|map| map.as_fd().try_clone_to_owned().ok()));
-        let pause = watched.drain;
-        let snapshots = Snapshots::default();
-        let (looks, mut words, groups) = (Looks::of_pauses(), Looks::of_words(), Groups::default());
-        words.round(&programs, true);
         Ok(Work {
+            pause: watched.drain,
             watched,
             programs,
-            both,
-            ring,
-            snapshots,
+            translator,
+            system,
+            snapshots: Snapshots::default(),
             peers,
-            looks,
-            words,
-            groups,
-            killed_before: killed_of_machine(),
+            looks: Looks::of_pauses(),
+            words: Looks::of_words(),
+            groups: Groups::default(),
+            killed_before: 0,
             quotas,
             track,
             lost: 0,
-            pause,
-            counting,
+            polled: Instant::now(),
+            refreshed: Instant::now(),
         })
     }
 
-    fn run(&mut self) -> Result<Finished, RecordError> {
-        let cpu_before = thread_cpu();
-        let (mut polled, mut refreshed) = (Instant::now(), Instant::now());
-        let mut ending = false;
-        loop {
-            if ending {
-                self.programs.walk("sweep")?;
-                self.programs.stop();
-            }
-            let mut more = self.drain()?;
-            while ending && more {
-                more = self.drain()?;
-            }
-            if ending {
-                let Both { translator, system } = &mut *self.both.borrow_mut();
-                translator.end(system);
-            }
-            let now = Instant::now();
-            if ending || now - polled >= self.poll_every() {
-                polled = now;
-                self.poll();
-                self.hand_on();
-            }
-            if ending {
-                break;
-            }
-            if now - refreshed >= REFRESH {
-                refreshed = now;
-                self.both.borrow_mut().system.refresh();
-            }
-            self.counting.tick(now);
-            self.programs.weigh_reads(now);
-            self.programs.pace_samples(now, self.both.borrow().translator.samples);
-            ending = self.ring.wait(if more { Duration::ZERO } else { self.pause }) == Woken::Ending;
+    fn ring(&self) -> Option<Map<'_>> {
+        self.programs.map("ring")
+    }
+
+    fn ready(&mut self) -> Option<OwnedFd> {
+        self.programs.map("threads").and_then(|map| map.as_fd().try_clone_to_owned().ok())
+    }
+
+    fn begun(&mut self) {
+        self.words.round(&self.programs, true);
+        self.killed_before = killed_of_machine();
+    }
+
+    fn record(&mut self, bytes: &[u8]) {
+        self.translator.record(bytes, &mut self.system);
+        if self.translator.output.events.len() >= BATCH {
+            self.watched.sink.take(&mut self.translator.output.events);
         }
-        self.finish(cpu_before)
     }
 
-    fn poll_every(&self) -> Duration {
-        if self.quotas.is_empty() { LOOK } else { LOOK_AT_QUOTAS }
-    }
-
-    /// What is in the ring becomes events, and these go to the sink; whether there may be more.
-    fn drain(&mut self) -> Result<bool, RecordError> {
-        let more = self.ring.take()?;
-        let both = Rc::clone(&self.both);
-        let Both { translator, system } = &mut *both.borrow_mut();
-        let longest = self.watched.drain.saturating_mul(SELDOM).min(self.poll_every()).max(self.watched.drain);
+    fn taken(&mut self) -> Result<(), RecordError> {
+        let Work { translator, system, .. } = self;
+        let longest = self.watched.drain.saturating_mul(SELDOM).min(poll_every(&self.quotas)).max(self.watched.drain);
         self.pause = self.pause.saturating_mul(2).min(longest);
         for pid in std::mem::take(&mut translator.threads.fresh) {
             self.pause = self.watched.drain;
@@ -297,43 +229,37 @@ impl Work {
                 self.pause = self.watched.drain;
             }
         }
-        Ok(more)
+        Ok(())
     }
 
-    /// What was lost is marked, and what was made goes to the sink.
-    fn hand_on(&mut self) {
-        let output = &mut self.both.borrow_mut().translator.output;
-        let lost = self.programs.lost();
-        if lost > self.lost {
-            let value = i64::try_from(lost - self.lost).unwrap_or(i64::MAX);
-            let now = now_ns();
-            output.mark(self.track, MarkKind::Lost, now, None, Some(value));
-            self.lost = lost;
+    fn turn(&mut self, now: Instant) -> Duration {
+        if now - self.polled >= poll_every(&self.quotas) {
+            self.polled = now;
+            self.poll();
+            self.hand_on();
         }
-        if !output.events.is_empty() {
-            self.watched.sink.take(&mut output.events);
+        if now - self.refreshed >= REFRESH {
+            self.refreshed = now;
+            self.system.refresh();
         }
+        self.programs.weigh_reads(now);
+        self.programs.pace_samples(now, self.translator.samples);
+        self.pause
     }
 
-    /// What is only known from /proc: files that are open, processor time that a quota took.
-    fn poll(&mut self) {
-        let both = Rc::clone(&self.both);
-        let Both { translator, system } = &mut *both.borrow_mut();
-        self.snapshots.poll(translator, system).into_iter().for_each(|pid| self.groups.watch(pid));
-        for (pid, quota) in &mut self.quotas {
-            let Some(throttled_ns) = quota.changed() else { continue };
-            let now = now_ns();
-            if let Some(track) = translator.threads.main_track(*pid, &mut translator.output) {
-                translator.output.counter(CounterOf::Track(track), thalweg_trace::CounterName::CpuThrottledNs, now, throttled_ns);
-            }
-        }
+    fn stop(&mut self) -> Result<(), RecordError> {
+        self.programs.walk("sweep")?;
+        self.programs.stop();
+        Ok(())
     }
 
-    fn finish(&mut self, cpu_before: Duration) -> Result<Finished, RecordError> {
+    fn finish(&mut self, counting: Counting) -> Result<Finished, RecordError> {
+        self.translator.end(&mut self.system);
+        self.poll();
+        self.hand_on();
         let cost = self.programs.cost();
-        let programs_ns = self.counting.end(cost);
-        let reader_ns = u64::try_from(thread_cpu().saturating_sub(cpu_before).as_nanos()).unwrap_or(u64::MAX);
-        let Both { translator, system } = &mut *self.both.borrow_mut();
+        let Spent { reader_ns, programs_ns } = counting.end(cost);
+        let Work { translator, system, .. } = self;
         let (leaves, symbols) = (std::mem::take(&mut system.leaves), &mut system.symbols);
         leaves.finish(&mut |address| symbols.name(address).to_owned(), |batch| self.watched.sink.take(batch));
         let mut finished = Finished { dropped_events: translator.refused, ..Finished::default() };

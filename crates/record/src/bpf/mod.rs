@@ -8,9 +8,9 @@
 //!
 //! - [`raw`]: the records as the kernel writes them;
 //! - [`translate`]: records in, events out, without a kernel;
-//! - [`load`]: the programs (how they get into the kernel, what the kernel has, and the ring that they fill: [`crate::kernel`]);
+//! - [`load`]: the programs (how they get into the kernel, what it has, and who empties the ring that they fill: [`crate::kernel`]);
 //! - [`file_counts`]: which of them count files;
-//! - [`drain`]: the thread that empties the ring;
+//! - [`drain`]: what is done with what was in the ring;
 //! - [`peers`], [`unanswered`]: who else is recorded; [`looks`]: when calls that fail are;
 //! - [`symbols`]: names of the kernel's functions;
 //! - [`system`], [`snapshot`], [`groups`]: what /proc and /sys say.
@@ -33,9 +33,9 @@ mod unanswered;
 #[cfg(test)]
 mod cost_tests;
 
-pub(crate) use drain::NICE;
 pub(crate) use probe::probe;
 
+use crate::kernel::reader::Reader;
 use crate::kernel::tracepoints::Tracepoints;
 use crate::recorder::{Finished, RecordError, Recorder, Watched};
 use std::os::fd::OwnedFd;
@@ -44,7 +44,7 @@ use std::os::fd::OwnedFd;
 #[derive(Debug)]
 pub(crate) struct BpfRecorder {
     tracepoints: Tracepoints,
-    reader: Option<drain::Reader>,
+    reader: Option<Reader<Option<OwnedFd>>>,
 }
 
 impl BpfRecorder {
@@ -63,14 +63,14 @@ impl Recorder for BpfRecorder {
     }
 
     fn threads(&self) -> Option<OwnedFd> {
-        self.reader.as_ref().and_then(drain::Reader::threads)
+        self.reader.as_ref()?.ready.as_ref()?.try_clone().ok()
     }
 
     fn begin(&mut self, watched: Watched) -> Result<(), RecordError> {
         if self.reader.is_some() {
             return Err(RecordError::Usage("this recorder is recording already".to_owned()));
         }
-        self.reader = Some(drain::Reader::start(watched, self.tracepoints.clone())?);
+        self.reader = Some(Reader::start::<drain::Work>((watched, self.tracepoints.clone()))?);
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 //! is switched on for a part of the time only.
 
 use super::object::{Program, descriptor};
+use crate::worker::thread_cpu;
 use libbpf_rs::libbpf_sys;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -33,7 +34,16 @@ pub(crate) fn facts(program: &Program) -> Option<libbpf_sys::bpf_prog_info> {
     (result == 0).then_some(info)
 }
 
-/// Switches the kernel's counting on and off.
+/// What a recorder has spent so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spent {
+    /// Its thread.
+    pub reader_ns: u64,
+    /// Its programs, extrapolated from what was counted; `None` where the kernel has not counted.
+    pub programs_ns: Option<u64>,
+}
+
+/// Switches the kernel's counting of programs on and off, and counts what the thread takes that began it.
 #[derive(Debug)]
 pub(crate) struct Counting {
     statistics: Option<OwnedFd>,
@@ -41,13 +51,14 @@ pub(crate) struct Counting {
     period: Instant,
     began: Instant,
     counted: Duration,
+    cpu_before: Duration,
 }
 
 impl Counting {
     /// Begins, counting.
     pub(crate) fn begin() -> Counting {
         let now = Instant::now();
-        Counting { statistics: statistics().ok(), since: now, period: now, began: now, counted: Duration::ZERO }
+        Counting { statistics: statistics().ok(), since: now, period: now, began: now, counted: Duration::ZERO, cpu_before: thread_cpu() }
     }
 
     /// Called now and then: it counts for a part of each period.
@@ -65,14 +76,15 @@ impl Counting {
         }
     }
 
-    /// Ends: what was counted, extrapolated to all of the time; `None` where the kernel has not counted.
-    pub(crate) fn end(&mut self, counted: Cost) -> Option<u64> {
+    /// Ends, where the programs have cost so much while it was counted.
+    pub(crate) fn end(mut self, counted: Cost) -> Spent {
         self.stop(Instant::now());
-        if self.counted.is_zero() {
-            return None;
+        let extrapolated = || u128::from(counted.ns) * self.began.elapsed().as_nanos() / self.counted.as_nanos();
+        let ns = |ns: u128| u64::try_from(ns).unwrap_or(u64::MAX);
+        Spent {
+            reader_ns: ns(thread_cpu().saturating_sub(self.cpu_before).as_nanos()),
+            programs_ns: (!self.counted.is_zero()).then(|| ns(extrapolated())),
         }
-        let scaled = u128::from(counted.ns) * self.began.elapsed().as_nanos() / self.counted.as_nanos();
-        Some(u64::try_from(scaled).unwrap_or(u64::MAX))
     }
 }
 

@@ -66,6 +66,7 @@ pub(crate) enum Woken {
 pub(crate) struct Ring {
     records: RingBuffer<'static>,
     events: OwnedFd,
+    who: &'static str,
 }
 
 /// Which descriptor an event is of.
@@ -73,18 +74,27 @@ const OF_RING: u64 = 1;
 const OF_ENDING: u64 = 2;
 
 impl Ring {
-    /// Opens the ring that this map is; `each` gets every record.
-    pub(crate) fn open(map: Option<Map<'_>>, ending: &Ending, each: impl FnMut(&[u8]) -> i32 + 'static) -> Result<Ring, RecordError> {
-        let failed = |error: &dyn std::fmt::Display| RecordError::Failed(format!("the kernel recorder cannot open its ring: {error}"));
+    /// Opens the ring of `who` that this map is; `each` gets every record.
+    pub(crate) fn open(
+        map: Option<Map<'_>>,
+        ending: &Ending,
+        who: &'static str,
+        mut each: impl FnMut(&[u8]) + 'static,
+    ) -> Result<Ring, RecordError> {
+        let failed = |error: &dyn std::fmt::Display| RecordError::Failed(format!("{who} cannot open its ring: {error}"));
         let map = map.ok_or_else(|| failed(&"it has none"))?;
         let events = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| failed(&error))?;
         let on_edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&events, map.as_fd(), epoll::EventData::new_u64(OF_RING), on_edge).map_err(|error| failed(&error))?;
         epoll::add(&events, &ending.0, epoll::EventData::new_u64(OF_ENDING), epoll::EventFlags::IN).map_err(|error| failed(&error))?;
         let mut builder = RingBufferBuilder::new();
+        let each = move |bytes: &[u8]| {
+            each(bytes);
+            0
+        };
         builder.add(&map, each).map_err(|error| failed(&format!("{error:#}")))?;
         let records = builder.build().map_err(|error| failed(&format!("{error:#}")))?;
-        Ok(Ring { records, events })
+        Ok(Ring { records, events, who })
     }
 
     /// Sleeps until another quarter of the ring has filled, the end is asked for, or the time is over.
@@ -106,7 +116,7 @@ impl Ring {
             Ok(taken) => Ok(taken >= ROUND),
             Err(_) => {
                 let error = std::io::Error::from_raw_os_error(-taken);
-                Err(RecordError::Failed(format!("the kernel recorder cannot read its ring: {error}")))
+                Err(RecordError::Failed(format!("{} cannot read its ring: {error}", self.who)))
             }
         }
     }

@@ -5,7 +5,7 @@
 
 use super::counts::{Counts, Opened};
 use super::events::{Events, Happened, What};
-use super::load::{Choices, Programs};
+use super::load::{Choices, Programs, WHO};
 use super::modules::Modules;
 use super::name::{self, Made};
 use super::processors::Processors;
@@ -14,18 +14,15 @@ use super::spaces::Spaces;
 use super::stacks::{Frame, Stacks};
 use super::tracks::SharedTracks;
 use super::unwind::{End, Unwinder, Walk};
-use crate::bpf::NICE;
 use crate::kernel::clock::time;
 use crate::kernel::cost::Counting;
 use crate::kernel::perf::{SAMPLE_NS, online_processors};
-use crate::kernel::ring::{Ending, Ring, Woken};
+use crate::kernel::reader::{self, be_prompt};
 use crate::kernel::tracepoints::Tracepoints;
 use crate::recorder::{Finished, RecordError, Watched};
-use crate::worker::thread_cpu;
-use std::cell::RefCell;
+use libbpf_rs::Map;
 use std::collections::HashMap;
-use std::rc::Rc;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_trace::{Event, Role, Track, TrackId, TrackKind, Waited};
 
@@ -49,50 +46,6 @@ const FIRST_CLASS: u16 = thalweg_trace::Sample::FIRST_PROFILE_CLASS;
 /// Identifiers of the profile's tracks are of this space.
 const SPACE_SHIFT: u32 = 40;
 
-/// A reader at work.
-#[derive(Debug)]
-pub(crate) struct Reader {
-    ending: Arc<Ending>,
-    thread: std::thread::JoinHandle<Result<Finished, RecordError>>,
-}
-
-impl Reader {
-    /// Starts the thread, and waits until samples are taken.
-    pub(crate) fn start(
-        watched: Watched,
-        tracepoints: Tracepoints,
-        tracks: Arc<SharedTracks>,
-        choices: Choices,
-    ) -> Result<Reader, RecordError> {
-        let ending = Arc::new(Ending::new()?);
-        let (ready, begun) = mpsc::channel();
-        let theirs = Arc::clone(&ending);
-        let thread = std::thread::Builder::new()
-            .name("thalweg-profile".to_owned())
-            .spawn(move || Work::begin(watched, (&tracepoints, choices), tracks, &theirs, &ready).and_then(Work::run))
-            .map_err(|e| RecordError::Failed(format!("the profile's thread cannot be started: {e}")))?;
-        match begun.recv() {
-            Ok(()) => Ok(Reader { ending, thread }),
-            // It ended before it was ready: its result says why.
-            Err(_) => Err(match thread.join() {
-                Ok(Err(error)) => error,
-                _ => RecordError::Failed("the profile's thread ended before it had begun".to_owned()),
-            }),
-        }
-    }
-
-    /// Has the thread end; it is not waited for.
-    pub(crate) fn ask(&self) {
-        self.ending.ask();
-    }
-
-    /// Has the thread record what is left, and waits for it.
-    pub(crate) fn finish(self) -> Result<Finished, RecordError> {
-        self.ending.ask();
-        self.thread.join().unwrap_or_else(|_| Err(RecordError::Failed("the profile's thread failed".to_owned())))
-    }
-}
-
 /// Records of one round, one after the other, each with where it ends.
 #[derive(Debug, Default)]
 struct Taken {
@@ -100,18 +53,18 @@ struct Taken {
     ends: Vec<usize>,
 }
 
-struct Work {
+/// What the profile does in the reader's thread.
+pub(crate) struct Work {
     watched: Watched,
     programs: Programs,
-    ring: Ring,
-    taken: Rc<RefCell<Taken>>,
+    taken: Taken,
     events: Events,
     happened: Vec<Happened>,
     state: State,
-    counting: Counting,
-    cpu_before: Duration,
     start_ns: u64,
-    takes_waits: bool,
+    looked: Instant,
+    /// How each processor has spent its time, when nothing more was to be recorded.
+    times: Vec<(u32, raw::Times)>,
     notes: Vec<String>,
 }
 
@@ -142,89 +95,69 @@ struct State {
 }
 
 impl Work {
-    fn begin(
-        watched: Watched,
-        (tracepoints, mut choices): (&Tracepoints, Choices),
-        tracks: Arc<SharedTracks>,
-        ending: &Ending,
-        ready: &mpsc::Sender<()>,
-    ) -> Result<Work, RecordError> {
-        // By its number a thread alone is meant, not its process.
-        let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
+    fn hand_on(&mut self) {
+        if !self.state.output.is_empty() {
+            self.watched.sink.take(&mut self.state.output);
+        }
+    }
+}
+
+impl reader::Work for Work {
+    type Asked = (Watched, Tracepoints, Arc<SharedTracks>, Choices);
+    type Ready = ();
+
+    const WHO: &'static str = WHO;
+    const THREAD: &'static str = "thalweg-profile";
+
+    fn begin((watched, tracepoints, tracks, mut choices): Self::Asked) -> Result<Work, RecordError> {
+        be_prompt();
         let mut opened = Opened::open(&choices.events, &online_processors());
         let mut notes: Vec<String> = opened.note.take().into_iter().collect();
-        let programs = load(tracepoints, &mut choices, &opened, &mut notes)?;
+        let programs = load(&tracepoints, &mut choices, &opened, &mut notes)?;
         let events = Events::open().unwrap_or_else(|error| {
             notes.push(format!(
                 "The kernel does not report mappings to the profile ({error}): stacks of short processes stay without names."
             ));
             Events::default()
         });
-        let taken = Rc::new(RefCell::new(Taken::default()));
-        let into = Rc::clone(&taken);
-        let ring = Ring::open(programs.ring(), ending, move |bytes: &[u8]| {
-            let taken = &mut *into.borrow_mut();
-            taken.bytes.extend_from_slice(bytes);
-            taken.ends.push(taken.bytes.len());
-            0
-        })?;
         let mut state = State::new(&watched, tracks, choices.stack_bytes);
-        let takes_waits = programs.takes_waits();
         state.spaces.begin(&mut state.modules);
         state.counts = Counts::begin(&opened);
+        Ok(Work {
+            watched,
+            programs,
+            taken: Taken::default(),
+            events,
+            happened: Vec::new(),
+            state,
+            start_ns: 0,
+            looked: Instant::now(),
+            times: Vec::new(),
+            notes,
+        })
+    }
+
+    fn ring(&self) -> Option<Map<'_>> {
+        self.programs.ring()
+    }
+
+    fn ready(&mut self) {
         // In this order no sample is from before the beginning.
-        let times = programs.settle();
-        programs.run(true);
-        let cpu_before = thread_cpu();
-        let start_ns = times.iter().map(|(_, times)| times.last_ns).min().unwrap_or(0);
-        state.processors(&times);
-        state.counts.emit_begin(time(start_ns), &state.processors, &mut state.output);
-        let counting = Counting::begin();
-        let _ = ready.send(());
-        Ok(Work { watched, programs, ring, taken, events, happened: Vec::new(), state, counting, cpu_before, start_ns, takes_waits, notes })
+        let times = self.programs.settle();
+        self.programs.run(true);
+        self.start_ns = times.iter().map(|(_, times)| times.last_ns).min().unwrap_or(0);
+        self.state.processors(&times);
+        self.state.counts.emit_begin(time(self.start_ns), &self.state.processors, &mut self.state.output);
     }
 
-    fn run(mut self) -> Result<Finished, RecordError> {
-        let mut looked = Instant::now();
-        let mut ending = false;
-        loop {
-            let mut more = self.drain()?;
-            let now = Instant::now();
-            if ending {
-                // In this order no sample is taken that is not counted: settling waits for what runs on each processor.
-                self.programs.run(false);
-                let times = self.programs.settle();
-                while more {
-                    more = self.drain()?;
-                }
-                self.drain()?;
-                self.state.processors(&times);
-                self.hand_on();
-                return self.finish(&times);
-            }
-            if now - looked >= LOOK {
-                looked = now;
-                let times = self.programs.settle();
-                self.state.processors(&times);
-            }
-            self.counting.tick(now);
-            self.hand_on();
-            let pause = LOOK.saturating_sub(looked.elapsed());
-            ending = self.ring.wait(if more { Duration::ZERO } else { pause }) == Woken::Ending;
-        }
+    fn record(&mut self, bytes: &[u8]) {
+        self.taken.bytes.extend_from_slice(bytes);
+        self.taken.ends.push(self.taken.bytes.len());
     }
 
-    fn hand_on(&mut self) {
-        if !self.state.output.is_empty() {
-            self.watched.sink.take(&mut self.state.output);
-        }
-    }
-
-    /// What is in the ring becomes events; whether there may be more.
-    fn drain(&mut self) -> Result<bool, RecordError> {
-        let more = self.ring.take()?;
+    fn taken(&mut self) -> Result<(), RecordError> {
         self.events.take(&mut self.happened);
-        let taken = std::mem::take(&mut *self.taken.borrow_mut());
+        let mut taken = std::mem::take(&mut self.taken);
         let mut happened = std::mem::take(&mut self.happened).into_iter().peekable();
         let mut from = 0;
         for end in &taken.ends {
@@ -247,28 +180,47 @@ impl Work {
         }
         // Without a sample to come before them, they are in order too.
         happened.for_each(|event| self.state.happened(event));
-        let mut kept = taken;
-        kept.bytes.clear();
-        kept.ends.clear();
-        *self.taken.borrow_mut() = kept;
-        Ok(more)
+        taken.bytes.clear();
+        taken.ends.clear();
+        self.taken = taken;
+        Ok(())
     }
 
-    fn finish(mut self, times: &[(u32, raw::Times)]) -> Result<Finished, RecordError> {
+    fn turn(&mut self, now: Instant) -> Duration {
+        if now - self.looked >= LOOK {
+            self.looked = now;
+            let times = self.programs.settle();
+            self.state.processors(&times);
+        }
+        self.hand_on();
+        LOOK.saturating_sub(self.looked.elapsed())
+    }
+
+    fn stop(&mut self) -> Result<(), RecordError> {
+        // In this order no sample is taken that is not counted: settling waits for what runs on each processor.
+        self.programs.run(false);
+        self.times = self.programs.settle();
+        Ok(())
+    }
+
+    fn finish(&mut self, counting: Counting) -> Result<Finished, RecordError> {
+        let times = std::mem::take(&mut self.times);
+        self.state.processors(&times);
+        self.hand_on();
         let end_ns = times.iter().map(|(_, times)| times.last_ns).max().unwrap_or(self.start_ns);
-        let cost = self.programs.cost();
+        let spent = counting.end(self.programs.cost());
         let sampler_ns: u64 = times.iter().map(|(_, times)| times.sampler_ns).sum();
-        let bpf_ns = self.counting.end(cost).unwrap_or(0).max(sampler_ns);
-        let reader_ns = u64::try_from(thread_cpu().saturating_sub(self.cpu_before).as_nanos()).unwrap_or(u64::MAX);
+        let bpf_ns = spent.programs_ns.unwrap_or(0).max(sampler_ns);
+        let reader_ns = spent.reader_ns;
         let lost: u64 = times.iter().map(|(_, times)| times.lost).sum();
         let taken: u64 = times.iter().map(|(_, times)| times.taken).sum();
         let waits = self.programs.waits();
         // The programs are there until their own names have been looked up.
-        let sink = Arc::clone(&self.watched.sink);
-        let State { stacks, modules, made, counts, unwinder, waits: kept_waits, .. } = self.state;
+        let State { stacks, modules, made, counts, unwinder, waits: kept_waits, .. } = &mut self.state;
+        let (stacks, modules, made) = (std::mem::take(stacks), std::mem::take(modules), std::mem::take(made));
         let cut = stacks.cut;
-        let unwound = unwinder.map(|unwinder| unwinder.said(&modules));
-        let is_hidden = name::emit(&stacks.into_sorted(), modules, made, |batch| sink.take(batch));
+        let unwound = unwinder.take().map(|unwinder| unwinder.said(&modules));
+        let is_hidden = name::emit(&stacks.into_sorted(), modules, made, |batch| self.watched.sink.take(batch));
         let on_clock = |ns| time(ns).ns().to_string();
         let mut attributes = vec![
             ("profile.period_ns".to_owned(), SAMPLE_NS.to_string()),
@@ -280,17 +232,17 @@ impl Work {
             ("profile.lost".to_owned(), lost.to_string()),
             ("recorder.cpu_ns".to_owned(), (bpf_ns + reader_ns).to_string()),
         ];
-        if self.takes_waits {
+        if self.programs.takes_waits() {
             attributes.push(("profile.waits".to_owned(), waits.taken.to_string()));
             attributes.push((
                 "profile.waits_left_out".to_owned(),
-                (waits.left_out + waits.lost + waits.taken.saturating_sub(kept_waits)).to_string(),
+                (waits.left_out + waits.lost + waits.taken.saturating_sub(*kept_waits)).to_string(),
             ));
         }
         attributes.push(("profile.user_stacks".to_owned(), if unwound.is_some() { "dwarf" } else { "fp" }.to_owned()));
         attributes.extend(counts.attributes());
         attributes.extend((FIRST_CLASS..).zip(CLASSES).map(|(number, name)| (format!("class.{number}"), name.to_owned())));
-        let mut notes = self.notes;
+        let mut notes = std::mem::take(&mut self.notes);
         if let Some((more, note)) = unwound {
             attributes.extend(more);
             notes.extend(note);

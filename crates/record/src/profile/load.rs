@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/profile.bpf.o"));
 
 /// What it is called in messages.
-const WHO: &str = "the profile";
+pub(crate) const WHO: &str = "the profile";
 
 /// Without these, nothing can be said of idle and of software interrupts.
 const NEEDED: &[&str] = &["sched_switch", "softirq_entry", "softirq_exit"];

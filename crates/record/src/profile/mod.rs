@@ -18,7 +18,7 @@
 //! - [`spaces`], [`modules`]: what is mapped where, and the files;
 //! - [`stacks`]: each stack once; [`tracks`]: one track for a thread, also where another recorder has it;
 //! - [`unwind`], [`tables`]: the programs' frames, where stacks were copied;
-//! - [`processors`]: idle, interrupts, steal; [`drain`]: the reader's thread;
+//! - [`processors`]: idle, interrupts, steal; [`drain`]: what is done with what was in the ring;
 //! - [`counts`]: processors' counters of events beside the samples;
 //! - [`name`]: frames become text; [`leaves`]: where another recorder's samples found threads.
 
@@ -45,6 +45,8 @@ mod wait_tests;
 pub(crate) use leaves::Leaves;
 pub(crate) use tracks::SharedTracks;
 
+use crate::kernel::reader::Reader;
+use crate::kernel::tracepoints::Tracepoints;
 use crate::recorder::{Finished, RecordError, Recorder, Watched};
 use crate::run::{Options, UserStacks};
 use std::os::fd::OwnedFd;
@@ -53,13 +55,13 @@ use std::sync::Arc;
 /// Takes a profile, alone or beside another recorder. Needs root, or CAP_BPF and CAP_PERFMON.
 #[derive(Debug)]
 pub(crate) struct ProfileRecorder {
-    tracepoints: crate::kernel::tracepoints::Tracepoints,
+    tracepoints: Tracepoints,
     tracks: Arc<SharedTracks>,
     /// The map of threads of the recorder beside.
     threads: Option<OwnedFd>,
     user_stacks: UserStacks,
     events: counts::Asked,
-    reader: Option<drain::Reader>,
+    reader: Option<Reader<()>>,
 }
 
 impl ProfileRecorder {
@@ -93,12 +95,12 @@ impl Recorder for ProfileRecorder {
             UserStacks::Dwarf { stack_bytes } => stack_bytes.clamp(1, raw::MOST_STACK_BYTES),
         };
         let choices = load::Choices { threads: self.threads.take(), stack_bytes, events: self.events.clone() };
-        self.reader = Some(drain::Reader::start(watched, self.tracepoints.clone(), Arc::clone(&self.tracks), choices)?);
+        self.reader = Some(Reader::start::<drain::Work>((watched, self.tracepoints.clone(), Arc::clone(&self.tracks), choices))?);
         Ok(())
     }
 
     fn end_soon(&mut self) {
-        self.reader.iter().for_each(drain::Reader::ask);
+        self.reader.iter().for_each(Reader::ask);
     }
 
     fn finish(&mut self) -> Result<Finished, RecordError> {

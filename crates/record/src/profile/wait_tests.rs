@@ -56,12 +56,11 @@ fn waits_of(pid: u32, program: &str, tracepoints: &Tracepoints) -> (Vec<(Time, b
             .expect("loaded");
     let taken = Rc::new(RefCell::new(Vec::new()));
     let (into, ending) = (Rc::clone(&taken), Ending::new().expect("an eventfd"));
-    let ring = Ring::open(programs.ring(), &ending, move |bytes: &[u8]| {
+    let ring = Ring::open(programs.ring(), &ending, "the test", move |bytes: &[u8]| {
         let sample = Sample::parse(bytes).expect("whole");
         if let Some(from_ns) = sample.waited_from_ns().filter(|_| sample.tid == pid) {
             into.borrow_mut().push((time(from_ns), sample.kernel().next().is_some()));
         }
-        0
     });
     let ring = ring.expect("opened");
     programs.run(true);
