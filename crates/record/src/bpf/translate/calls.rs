@@ -5,17 +5,17 @@ use super::facts::Facts;
 use super::files::is_file;
 use super::output::NewSpan;
 use super::syscalls::Call;
+use super::threads::Slot;
 use crate::bpf::raw::{self, FdObject};
 use thalweg_trace::SpanKind;
 
 impl Translator {
     /// Merged system calls, where each is traced.
     pub(super) fn call(&mut self, call: &raw::Call, facts: &mut dyn Facts) {
-        let serial = call.head.thread;
-        let Some(track) = self.threads.track(serial, &mut self.output) else { return };
-        let parent = self.threads.get(serial, &mut self.output).call.take_if(|_| call.blocked != 0);
+        let Some((slot, track)) = self.thread(call.head.thread) else { return };
+        let parent = self.threads[slot].call.take_if(|_| call.blocked != 0);
         let Some(kind) = self.kind_of_call(call.call, &call.file).or(parent.as_ref().map(|blocked| blocked.kind)) else { return };
-        let (start_ns, end_ns) = self.place_of(call);
+        let (start_ns, end_ns) = self.place_of(call, slot);
         let mut span = NewSpan::new(track, kind, start_ns, end_ns);
         span.count = call.count;
         span.result = Some(call.result);
@@ -39,12 +39,12 @@ impl Translator {
     }
 
     /// When a call was; of a run of calls that took turns with others: a stretch as long as they took, after that of the run before.
-    fn place_of(&mut self, call: &raw::Call) -> (u64, u64) {
+    fn place_of(&mut self, call: &raw::Call, thread: Slot) -> (u64, u64) {
         let end_ns = call.head.at_ns;
         if call.count == 1 || call.blocked != 0 {
             return (call.start_ns, end_ns);
         }
-        let laid = &mut self.threads.get(call.head.thread, &mut self.output).laid_until_ns;
+        let laid = &mut self.threads[thread].laid_until_ns;
         let latest = end_ns.saturating_sub(call.busy_ns).max(call.start_ns);
         let start_ns = call.start_ns.max(*laid).min(latest);
         *laid = (start_ns + call.busy_ns).min(end_ns);

@@ -50,7 +50,7 @@ use syscalls::{Call, OUT_FIRST};
 use thalweg_trace::{CounterOf, HostId, IdSpace, MarkKind, ObjectId, ObjectKind, SpanKind, TrackId, WakerContext, called};
 use things::Things;
 pub(crate) use threads::Reached;
-use threads::{BlockedCall, Thread, Threads};
+use threads::{BlockedCall, Slot, Thread, Threads};
 use waits::classify;
 use words::Words;
 
@@ -181,6 +181,12 @@ impl Translator {
         }
     }
 
+    /// The thread with this serial, which is looked up once for a record, and its track; `None` for 0.
+    fn thread(&mut self, serial: u32) -> Option<(Slot, TrackId)> {
+        let slot = (serial != 0).then(|| self.threads.slot(serial, &mut self.output))?;
+        Some((slot, self.threads.track_at(slot, &mut self.output)))
+    }
+
     /// One record, as it stood in the ring.
     pub(crate) fn record(&mut self, bytes: &[u8], facts: &mut dyn Facts) {
         match Record::parse(bytes) {
@@ -235,26 +241,25 @@ impl Translator {
     /// A datagram has come to a socket that had sent none: its process was called.
     fn asked(&mut self, peer: &raw::Peer) {
         let chosen = if peer.flags & raw::PEER_CHOSEN != 0 { called::CHOSEN_PORT } else { 0 };
-        self.threads.called(peer.head.thread, called::DATAGRAM | chosen, peer.head.at_ns, &mut self.output);
+        let slot = self.threads.slot(peer.head.thread, &mut self.output);
+        self.threads.called(slot, called::DATAGRAM | chosen, peer.head.at_ns, &mut self.output);
     }
 
     /// A watched process can be called, by these means.
     pub(crate) fn can_be_called(&mut self, pid: u32, by: i64) {
-        if let Some(serial) = self.threads.main_serial(pid) {
-            self.threads.called(serial, by, now_ns(), &mut self.output);
-        }
+        self.threads.can_be_called(pid, by, now_ns(), &mut self.output);
     }
 
     /// Sends or receives of a thread: a piece of the run it is in.
     fn net(&mut self, net: &raw::Net) {
         let work = if net.direction == 0 { Work::Send } else { Work::Receive };
-        let Some(track) = self.threads.track(net.head.thread, &mut self.output) else { return };
+        let Some((slot, track)) = self.thread(net.head.thread) else { return };
         let calls = u64::from(net.count);
         let Some((object, end)) = self.connections.used(net.connection, track, net.direction == 0, net.end_bytes, &mut self.output) else {
             self.refused += 1;
             return;
         };
-        let thread = self.threads.get(net.head.thread, &mut self.output);
+        let thread = &mut self.threads[slot];
         thread.prices.done(work, calls, net.bytes);
         self.prices.done(work, calls, net.bytes);
         if self.traces_calls {
@@ -286,11 +291,10 @@ impl Translator {
     }
 
     /// Records what a thread did from where it is recorded up to `end_ns`, where its totals were `io`.
-    fn run(&mut self, serial: u32, end_ns: u64, io: &Totals, last: bool, facts: &mut dyn Facts) {
-        let Some(track) = self.threads.track(serial, &mut self.output) else { return };
-        let pid = self.threads.get(serial, &mut self.output).process.0;
-        let guesses = [self.threads.guess(pid, 0), self.threads.guess(pid, 1)];
-        let thread = self.threads.get(serial, &mut self.output);
+    fn run(&mut self, slot: Slot, end_ns: u64, io: &Totals, last: bool, facts: &mut dyn Facts) {
+        let guesses = self.threads.guess(self.threads[slot].process.0);
+        let thread = &mut self.threads[slot];
+        let track = thread.track;
         let start_ns = std::mem::replace(&mut thread.run_ns, end_ns).min(end_ns);
         let mut pieces = std::mem::take(&mut thread.pieces);
         let file_work = if self.traces_calls { Vec::new() } else { file_work(thread, guesses, io, last) };
@@ -354,12 +358,12 @@ impl Translator {
             self.output.span(span);
         }
         pieces.clear();
-        self.threads.get(serial, &mut self.output).pieces = pieces;
+        thread.pieces = pieces;
     }
 
     /// What the descriptors of a call say about what a thread reads and writes.
-    fn saw_call(&mut self, serial: u32, call: i32, files: &[FdObject; 2]) {
-        let thread = self.threads.get(serial, &mut self.output);
+    fn saw_call(&mut self, slot: Slot, call: i32, files: &[FdObject; 2]) {
+        let thread = &mut self.threads[slot];
         match self.calls.of(call) {
             Call::Read => thread.saw(&files[0], true),
             Call::Write => thread.saw(&files[0], false),
@@ -377,17 +381,16 @@ impl Translator {
 
     /// An interval in which a thread did not run, and the run before it.
     fn off(&mut self, off: &Off, facts: &mut dyn Facts) {
-        let serial = off.head.thread;
-        let Some(track) = self.threads.track(serial, &mut self.output) else { return };
+        let Some((slot, track)) = self.thread(off.head.thread) else { return };
         let (out_ns, in_ns) = (off.out_ns, off.head.at_ns.max(off.out_ns));
         if off.flags & raw::OFF_NEW == 0 {
-            let thread = self.threads.get(serial, &mut self.output);
+            let thread = &mut self.threads[slot];
             // A part of the run may have been recorded already; a run that began later than that began there.
             thread.run_ns = thread.run_ns.max(off.run_ns);
-            self.saw_call(serial, off.call, &off.file);
-            self.run(serial, out_ns, &off.io, false, facts);
+            self.saw_call(slot, off.call, &off.file);
+            self.run(slot, out_ns, &off.io, false, facts);
         }
-        let thread = self.threads.get(serial, &mut self.output);
+        let thread = &mut self.threads[slot];
         thread.run_ns = in_ns;
         if off.state != 0 {
             thread.spins.slept(in_ns);
@@ -395,7 +398,7 @@ impl Translator {
         let holder = self.threads.track(off.holder, &mut self.output);
         if off.state == 0 || off.flags & raw::OFF_NEW != 0 {
             if in_ns > out_ns {
-                let quota = if off.flags & raw::OFF_QUOTA != 0 { self.quota_of(serial, facts) } else { None };
+                let quota = if off.flags & raw::OFF_QUOTA != 0 { self.quota_of(slot, facts) } else { None };
                 self.runqueue(track, (out_ns, in_ns), holder, quota, None);
             }
             return;
@@ -403,8 +406,9 @@ impl Translator {
         let woken_ns = if off.wake_ns == 0 { in_ns } else { off.wake_ns.clamp(out_ns, in_ns) };
         let queued_ns = in_ns - woken_ns;
         let until_ns = if queued_ns >= RUNQUEUE_NS { woken_ns } else { in_ns };
-        let site = self.threads.get(serial, &mut self.output).site.take().filter(|(at_ns, _)| *at_ns >= out_ns);
-        let by_user = off.context == raw::CONTEXT_TASK && off.wake_device == 0 && self.threads.is_of_user(off.waker);
+        let site = self.threads[slot].site.take().filter(|(at_ns, _)| *at_ns >= out_ns);
+        let waker = if off.context == raw::CONTEXT_TASK { self.threads.find(off.waker) } else { None };
+        let by_user = off.wake_device == 0 && waker.is_some_and(|waker| self.threads.is_of_user(waker));
         let site =
             site.map(|(_, site)| site).filter(|site| *site != Site::Unknown || (by_user && off.state & raw::STATE_UNINTERRUPTIBLE != 0));
         let (kind, on) = sites::corrected(classify(off, &self.calls), site);
@@ -412,9 +416,9 @@ impl Translator {
         let mut span = NewSpan::new(track, kind, out_ns, until_ns);
         span.cpu_ns = Some(0);
         span.runqueue_ns = Some(if queued_ns >= RUNQUEUE_NS { 0 } else { queued_ns });
-        span.object = self.object_of(off, on, facts);
+        span.object = self.object_of(off, slot, on, facts);
         span.waker_context = context(off.context);
-        span.waker_track = self.waker(off, facts);
+        span.waker_track = self.waker(off, waker, facts);
         if off.state & raw::STATE_STOPPED != 0 {
             span.result = Some(-i64::from(if off.stop_signal == 0 { 19 } else { off.stop_signal }));
         }
@@ -422,7 +426,7 @@ impl Translator {
             && let Some(kind) = self.kind_of_call(off.call, &off.file)
         {
             let fresh = BlockedCall { span: self.output.span_id(), kind, waited_from_ns: out_ns, off_ns: 0 };
-            let call = self.threads.get(serial, &mut self.output).call.get_or_insert(fresh);
+            let call = self.threads[slot].call.get_or_insert(fresh);
             call.off_ns += in_ns - out_ns;
             span.parent = Some(call.span);
         }
@@ -431,13 +435,13 @@ impl Translator {
             self.runqueue(track, (woken_ns, in_ns), holder, None, span.parent);
         }
         if off.flags & raw::OFF_OPEN != 0 {
-            self.cut_call(serial, track, in_ns);
+            self.cut_call(slot, track, in_ns);
         }
     }
 
     /// The recording ends before the call does in which a thread waits: what is known of it, for its waits have it as parent.
-    fn cut_call(&mut self, serial: u32, track: TrackId, end_ns: u64) {
-        if let Some(call) = self.threads.get(serial, &mut self.output).call.take() {
+    fn cut_call(&mut self, slot: Slot, track: TrackId, end_ns: u64) {
+        if let Some(call) = self.threads[slot].call.take() {
             self.output.span_with(call.span, NewSpan::new(track, call.kind, call.waited_from_ns, end_ns));
         }
     }
@@ -450,8 +454,8 @@ impl Translator {
     }
 
     /// The control group whose quota stopped a thread.
-    fn quota_of(&mut self, serial: u32, facts: &mut dyn Facts) -> Option<ObjectId> {
-        let group = facts.quota_group(self.threads.process_of(serial)?)?;
+    fn quota_of(&mut self, slot: Slot, facts: &mut dyn Facts) -> Option<ObjectId> {
+        let group = facts.quota_group(self.threads[slot].pid()?)?;
         Some(self.things.object(ObjectKind::Cgroup, &group, &mut self.output))
     }
 
@@ -474,67 +478,67 @@ impl Translator {
     }
 
     /// Who ended a wait: the device, or the thread; in an interrupt never the thread that was interrupted.
-    fn waker(&mut self, off: &Off, facts: &mut dyn Facts) -> Option<TrackId> {
-        match self.devices.track(off.wake_device, facts, &mut self.output) {
-            Some(device) => Some(device),
-            None if off.context == raw::CONTEXT_TASK => {
-                self.threads.woke(off.waker, off.wake_ns);
-                self.threads.track(off.waker, &mut self.output)
+    fn waker(&mut self, off: &Off, waker: Option<Slot>, facts: &mut dyn Facts) -> Option<TrackId> {
+        match (self.devices.track(off.wake_device, facts, &mut self.output), waker) {
+            (Some(device), _) => Some(device),
+            (None, Some(waker)) => {
+                self.threads.woke(waker, off.wake_ns);
+                Some(self.threads.track_at(waker, &mut self.output))
             }
-            None => None,
+            // One that was never recorded.
+            (None, None) if off.context == raw::CONTEXT_TASK => self.threads.track(off.waker, &mut self.output),
+            (None, None) => None,
         }
     }
 
     /// What a thread was doing at one instant.
     fn sample(&mut self, sample: &raw::Sample, facts: &mut dyn Facts) {
-        let serial = sample.head.thread;
-        let Some(track) = self.threads.track(serial, &mut self.output) else { return };
-        self.saw_call(serial, sample.call, &sample.file);
+        let Some((slot, track)) = self.thread(sample.head.thread) else { return };
+        self.saw_call(slot, sample.call, &sample.file);
         let (class, work) = self.class_of(sample);
         self.samples += 1;
-        self.threads.get(serial, &mut self.output).spins.sampled(class == Class::Poll);
+        let thread = &mut self.threads[slot];
+        thread.spins.sampled(class == Class::Poll);
         if let Some(work) = work {
-            let thread = self.threads.get(serial, &mut self.output);
             thread.prices.sampled(work, sample.period_ns);
             thread.sampled_ns[work as usize] += sample.period_ns;
             self.prices.sampled(work, sample.period_ns);
         }
-        let leaf = self.leaf(sample, facts);
+        let leaf = self.leaf(sample, slot, facts);
         self.output.sample(sample.head.at_ns, sample.head.cpu, track, (class as u16, leaf), sample.period_ns);
-        let thread = self.threads.get(serial, &mut self.output);
+        let thread = &mut self.threads[slot];
         thread.run_ns = thread.run_ns.max(sample.run_ns);
         thread.accounted(&sample.io);
         // A thread that came back unseen waited for a part of this: what it did is placed when its switch away says for how long.
         if sample.run_ns != 0 && sample.head.at_ns.saturating_sub(thread.run_ns) >= PART_NS {
-            self.run(serial, sample.head.at_ns, &sample.io, false, facts);
+            self.run(slot, sample.head.at_ns, &sample.io, false, facts);
         }
     }
 
     /// The row of `stacks` that says where a sample found its thread.
-    fn leaf(&self, sample: &raw::Sample, facts: &mut dyn Facts) -> Option<u32> {
+    fn leaf(&self, sample: &raw::Sample, thread: Slot, facts: &mut dyn Facts) -> Option<u32> {
         let in_user = sample.flags & raw::SAMPLE_USER != 0;
-        let (pid, command) = if in_user { self.threads.program_of(sample.head.thread)? } else { (0, "") };
+        let (pid, command) = if in_user { self.threads.program_of(thread)? } else { (0, "") };
         facts.leaf(&Leaf { pid, command, address: sample.address, in_user, weight_ns: sample.period_ns })
     }
 
     /// A thread's last run.
     fn exit(&mut self, exit: &raw::Exit, facts: &mut dyn Facts) {
-        let serial = exit.head.thread;
-        self.threads.named(serial, text(&exit.name), &mut self.output);
-        self.threads.may_use(serial, exit.allowed, exit.head.at_ns, &mut self.output);
-        let thread = self.threads.get(serial, &mut self.output);
+        let slot = self.threads.slot(exit.head.thread, &mut self.output);
+        self.threads.named(slot, text(&exit.name), &mut self.output);
+        let track = self.threads.track_at(slot, &mut self.output);
+        self.threads.may_use(slot, exit.allowed, exit.head.at_ns, &mut self.output);
+        let thread = &mut self.threads[slot];
         thread.run_ns = thread.run_ns.max(exit.run_ns);
         thread.code = Some(exit.code);
-        self.run(serial, exit.head.at_ns, &exit.io, true, facts);
+        self.run(slot, exit.head.at_ns, &exit.io, true, facts);
         if exit.flags & raw::OFF_EXITING != 0 {
-            self.threads.ending(serial, exit.head.at_ns);
+            self.threads.ending(slot, exit.head.at_ns);
             return;
         }
-        if let Some(track) = self.threads.track(serial, &mut self.output) {
-            self.cut_call(serial, track, exit.head.at_ns);
-        }
+        self.cut_call(slot, track, exit.head.at_ns);
         if exit.flags & raw::OFF_OPEN == 0 {
-            self.threads.ended(serial, exit.head.at_ns, &mut self.output);
+            self.threads.ended(slot, exit.head.thread, exit.head.at_ns, &mut self.output);
         }
     }
 
@@ -558,8 +562,8 @@ impl Translator {
     pub(crate) fn end(&mut self, facts: &mut dyn Facts) {
         self.files.end(facts, &mut self.output);
         self.things.end(&mut self.output);
-        for (serial, track, seen_ns) in self.threads.in_calls() {
-            self.cut_call(serial, track, seen_ns);
+        for (slot, track, seen_ns) in self.threads.in_calls() {
+            self.cut_call(slot, track, seen_ns);
         }
         self.threads.end(&mut self.output);
     }

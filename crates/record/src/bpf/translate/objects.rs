@@ -2,6 +2,7 @@
 
 use super::Translator;
 use super::facts::Facts;
+use super::threads::Slot;
 use super::waits::On;
 use crate::bpf::raw::{self, FdObject, Off};
 use thalweg_trace::{ObjectId, ObjectKind};
@@ -10,24 +11,24 @@ use thalweg_trace::{ObjectId, ObjectKind};
 const WORTH_LOOKING_UP_NS: u64 = 1_000_000;
 
 impl Translator {
-    pub(super) fn object_of(&mut self, off: &Off, on: On, facts: &mut dyn Facts) -> Option<ObjectId> {
+    pub(super) fn object_of(&mut self, off: &Off, thread: Slot, on: On, facts: &mut dyn Facts) -> Option<ObjectId> {
         match on {
             On::Nothing => None,
-            On::File(at) if off.file[at].mode == 0 => self.closed(off, facts),
+            On::File(at) if off.file[at].mode == 0 => self.closed(off, thread, facts),
             On::File(at) => self.files.of(&off.file[at], facts, &mut self.output),
             On::Socket(at) => self.connections.object(off.file[at].id, &mut self.output),
             On::Ender => self.connections.object(off.wake_connection, &mut self.output),
             On::Polled => self.connections.object(off.polled_connection, &mut self.output),
-            On::Other(at) => self.other(&off.file[at], off.head.thread),
+            On::Other(at) => self.other(&off.file[at], thread),
             On::Datagram(at) => self.things.datagram(off.file[at].id, &mut self.output),
             On::FileLock(at) => {
                 let path = self.files.path_of(&off.file[at])?;
                 Some(self.things.object(ObjectKind::Lock, &format!("flock {path}"), &mut self.output))
             }
-            On::Path => self.opened(off, ObjectKind::File),
-            On::Fifo => self.opened(off, ObjectKind::Pipe),
+            On::Path => self.opened(off, thread, ObjectKind::File),
+            On::Fifo => self.opened(off, thread, ObjectKind::Pipe),
             On::Numbered => self.lock_of_call(off.call, off.argument, &off.file[0], facts),
-            On::Shared(otherwise) => self.shared(off, otherwise, facts),
+            On::Shared(otherwise) => self.shared(off, thread, otherwise, facts),
             On::Named(kind, name) => Some(self.things.object(kind, name, &mut self.output)),
             On::Child => {
                 let ender = if off.context == raw::CONTEXT_TASK { self.threads.process_of(off.waker) } else { None };
@@ -38,22 +39,21 @@ impl Translator {
     }
 
     /// A file whose descriptor is free already: its thread was last seen to write there.
-    fn closed(&mut self, off: &Off, facts: &mut dyn Facts) -> Option<ObjectId> {
-        let wrote = self.threads.get(off.head.thread, &mut self.output).writes;
-        let file = wrote.filter(|file| i32::try_from(off.argument) == Ok(file.fd))?;
+    fn closed(&mut self, off: &Off, thread: Slot, facts: &mut dyn Facts) -> Option<ObjectId> {
+        let file = self.threads[thread].writes.filter(|file| i32::try_from(off.argument) == Ok(file.fd))?;
         self.files.of(&file, facts, &mut self.output)
     }
 
     /// What a thread is about to open, by the path that it was given.
-    fn opened(&mut self, off: &Off, kind: ObjectKind) -> Option<ObjectId> {
-        let (at_ns, path) = self.threads.get(off.head.thread, &mut self.output).waits_at.take()?;
+    fn opened(&mut self, off: &Off, thread: Slot, kind: ObjectKind) -> Option<ObjectId> {
+        let (at_ns, path) = self.threads[thread].waits_at.take()?;
         (at_ns == off.out_ns).then(|| self.things.object(kind, &path, &mut self.output))
     }
 
     /// A lock or a semaphore in memory that processes share: of the file that is mapped there.
-    fn shared(&mut self, off: &Off, otherwise: &str, facts: &mut dyn Facts) -> Option<ObjectId> {
+    fn shared(&mut self, off: &Off, thread: Slot, otherwise: &str, facts: &mut dyn Facts) -> Option<ObjectId> {
         let is_long = off.head.at_ns.saturating_sub(off.out_ns) >= WORTH_LOOKING_UP_NS;
-        let pid = self.threads.process_of(off.head.thread).filter(|_| is_long);
+        let pid = self.threads[thread].pid().filter(|_| is_long);
         let path = pid.and_then(|pid| facts.mapped_file(pid, off.argument));
         let name = match path.as_deref().map(|path| (path, path.strip_prefix("/dev/shm/sem."))) {
             Some((_, Some(name))) => format!("semaphore /{name}"),
@@ -84,10 +84,10 @@ impl Translator {
     }
 
     /// A pipe, a unix socket, a terminal, an eventfd or an inotify queue.
-    fn other(&mut self, fd: &FdObject, serial: u32) -> Option<ObjectId> {
+    fn other(&mut self, fd: &FdObject, thread: Slot) -> Option<ObjectId> {
         let (kind, name) = match fd.mode & raw::MODE_KIND {
             raw::MODE_FIFO => {
-                let writer = self.threads.process_of(serial).filter(|_| fd.access & 3 == raw::ACCESS_WRITE);
+                let writer = self.threads[thread].pid().filter(|_| fd.access & 3 == raw::ACCESS_WRITE);
                 return Some(self.things.pipe((fd.id, self.files.path_of(fd)), writer, &mut self.output));
             }
             raw::MODE_SOCKET if fd.device & 0xff == raw::FAMILY_UNIX => {

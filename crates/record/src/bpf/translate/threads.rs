@@ -10,6 +10,7 @@ use super::spins::Spins;
 use crate::bpf::raw::{self, FdObject, Totals};
 use crate::kernel::ring::text;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ops::{Index, IndexMut};
 use thalweg_trace::{CounterName, CounterOf, MarkKind, Role, SpanId, SpanKind, TrackId, TrackKind};
 
 /// Threads that have exited and are still known.
@@ -122,10 +123,18 @@ impl Thread {
     }
 }
 
+/// Where a thread is kept: found once for each record, and no longer than that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slot(usize);
+
 /// The threads that were met.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
-    known: HashMap<u32, Thread>,
+    /// By serial.
+    known: HashMap<u32, Slot>,
+    all: Vec<Thread>,
+    /// Of threads that were forgotten.
+    free: Vec<Slot>,
     dead: VecDeque<u32>,
     /// The command's name of each process.
     commands: HashMap<u32, String>,
@@ -171,7 +180,47 @@ fn is_recorded(role: u32) -> bool {
     matches!(role, raw::ROLE_CLIENT | raw::ROLE_SERVER | raw::ROLE_KERNEL)
 }
 
+impl Index<Slot> for Threads {
+    type Output = Thread;
+
+    fn index(&self, slot: Slot) -> &Thread {
+        &self.all[slot.0]
+    }
+}
+
+impl IndexMut<Slot> for Threads {
+    fn index_mut(&mut self, slot: Slot) -> &mut Thread {
+        &mut self.all[slot.0]
+    }
+}
+
 impl Threads {
+    /// Where the thread with this serial is, if it was met.
+    pub(crate) fn find(&self, serial: u32) -> Option<Slot> {
+        self.known.get(&serial).copied()
+    }
+
+    /// Where the thread with this serial is. One that was never recorded (its record was lost) is made up.
+    pub(crate) fn slot(&mut self, serial: u32, output: &mut Output) -> Slot {
+        self.find(serial)
+            .unwrap_or_else(|| self.insert(serial, Thread::new(output.track_id(), (0, 0), raw::ROLE_NONE, "unknown thread".to_owned(), 0)))
+    }
+
+    fn insert(&mut self, serial: u32, thread: Thread) -> Slot {
+        let slot = self.free.pop().unwrap_or(Slot(self.all.len()));
+        match self.all.get_mut(slot.0) {
+            Some(place) => *place = thread,
+            None => self.all.push(thread),
+        }
+        self.known.insert(serial, slot);
+        slot
+    }
+
+    /// All that are known, in no order.
+    fn iter(&self) -> impl Iterator<Item = (Slot, &Thread)> {
+        self.known.values().map(|slot| (*slot, &self[*slot]))
+    }
+
     /// The kernel reported a thread, for the first time or anew.
     pub(crate) fn met(&mut self, record: &raw::Thread, output: &mut Output) {
         let name = text(&record.name);
@@ -184,65 +233,70 @@ impl Threads {
         if matches!(record.role, raw::ROLE_CLIENT | raw::ROLE_SERVER) && record.tid == record.pid {
             self.fresh.push(record.pid);
         }
-        let known = self.known.get(&record.head.thread);
-        let is_new = known.is_none_or(|thread| !is_recorded(thread.role));
+        let known = self.find(record.head.thread);
+        let is_new = known.is_none_or(|slot| !is_recorded(self[slot].role));
         if record.depth != 0 && is_new {
             let (pid, parent, role, depth) = (record.pid, record.parent_pid, record.role, record.depth);
             self.reached.push(Reached { pid, parent, role, depth });
         }
-        self.known_anew(record, name, output);
+        let slot = match known {
+            Some(slot) => self.known_anew(slot, record, name, output),
+            None => self.known_first(record, name, output),
+        };
         if is_recorded(record.role) {
-            self.may_use(record.head.thread, record.allowed, record.head.at_ns, output);
-        }
-        if is_new && is_recorded(record.role) {
-            self.begin(record, output);
+            self.may_use(slot, record.allowed, record.head.at_ns, output);
+            if is_new {
+                self.begin(slot, record, output);
+            }
         }
     }
 
     /// So many processors a thread may use: recorded where that is news, and fewer than there are.
-    pub(crate) fn may_use(&mut self, serial: u32, allowed: u32, at_ns: u64, output: &mut Output) {
+    pub(crate) fn may_use(&mut self, slot: Slot, allowed: u32, at_ns: u64, output: &mut Output) {
         let most = self.processors;
-        let thread = self.get(serial, output);
-        let before = thread.allowed.unwrap_or(most);
+        let before = self[slot].allowed.unwrap_or(most);
         if allowed == 0 || allowed.min(most) == before.min(most) {
             return;
         }
-        thread.allowed = Some(allowed);
-        if let Some(track) = self.track(serial, output) {
-            output.counter(CounterOf::Track(track), CounterName::CpuAllowed, at_ns, allowed.min(most).into());
-        }
+        self[slot].allowed = Some(allowed);
+        let track = self.track_at(slot, output);
+        output.counter(CounterOf::Track(track), CounterName::CpuAllowed, at_ns, allowed.min(most).into());
     }
 
     /// From here on intervals of a thread are recorded.
-    fn begin(&mut self, record: &raw::Thread, output: &mut Output) {
+    fn begin(&mut self, slot: Slot, record: &raw::Thread, output: &mut Output) {
         let maker = self.track(record.parent, output);
-        let Some(track) = self.track(record.head.thread, output) else { return };
+        let track = self.track_at(slot, output);
         let (kind, value) = match maker {
             Some(maker) => (MarkKind::ThreadStart, i64::try_from(maker.number()).ok()),
             None => (MarkKind::ThreadSeen, i64::try_from(record.slept_ns).ok().filter(|ns| *ns > 0)),
         };
         output.mark(track, kind, record.head.at_ns, None, value);
-        self.get(record.head.thread, output).run_ns = record.head.at_ns;
+        self[slot].run_ns = record.head.at_ns;
     }
 
-    fn known_anew(&mut self, record: &raw::Thread, name: String, output: &mut Output) {
-        if let Some(thread) = self.known.get_mut(&record.head.thread) {
-            // A program begins: what the one before it read and wrote says nothing.
-            if thread.name != name {
-                (thread.reads, thread.writes) = (None, None);
-                self.guesses.remove(&record.pid);
-            }
-            thread.name = name;
-            // Recorded as the holder of a processor only, its role is not said again.
-            if record.role != raw::ROLE_NONE {
-                thread.role = record.role;
-            }
-            thread.process = (record.pid, record.tid);
-            if thread.emitted_name.is_some() {
-                self.emit(record.head.thread, output);
-            }
-            return;
+    /// One that was met before.
+    fn known_anew(&mut self, slot: Slot, record: &raw::Thread, name: String, output: &mut Output) -> Slot {
+        let thread = &mut self.all[slot.0];
+        // A program begins: what the one before it read and wrote says nothing.
+        if thread.name != name {
+            (thread.reads, thread.writes) = (None, None);
+            self.guesses.remove(&record.pid);
         }
+        thread.name = name;
+        // Recorded as the holder of a processor only, its role is not said again.
+        if record.role != raw::ROLE_NONE {
+            thread.role = record.role;
+        }
+        thread.process = (record.pid, record.tid);
+        if thread.emitted_name.is_some() {
+            self.emit(slot, output);
+        }
+        slot
+    }
+
+    /// One that was not.
+    fn known_first(&mut self, record: &raw::Thread, name: String, output: &mut Output) -> Slot {
         let of_reader = self.reader.filter(|(tid, _)| *tid == record.tid).map(|(_, track)| track);
         let thread = Thread {
             of_kernel: record.task_flags & raw::FLAG_OF_KERNEL != 0,
@@ -250,22 +304,23 @@ impl Threads {
             accounted: (record.parent != 0).then(Accounted::default),
             ..Thread::new(of_reader.unwrap_or_else(|| output.track_id()), (record.pid, record.tid), record.role, name, record.head.at_ns)
         };
-        self.known.insert(record.head.thread, thread);
+        let slot = self.insert(record.head.thread, thread);
         if record.role == raw::ROLE_NONE {
             // Nobody says when those end.
-            self.exited(record.head.thread);
+            self.exited(slot, record.head.thread);
         }
+        slot
     }
 
-    /// The thread with this serial. One that was never recorded (its record was lost) is made up.
+    /// The thread with this serial.
     pub(crate) fn get(&mut self, serial: u32, output: &mut Output) -> &mut Thread {
-        let unknown = || Thread::new(output.track_id(), (0, 0), raw::ROLE_NONE, "unknown thread".to_owned(), 0);
-        self.known.entry(serial).or_insert_with(unknown)
+        let slot = self.slot(serial, output);
+        &mut self[slot]
     }
 
     /// Records a thread's track, if its name is news.
-    fn emit(&mut self, serial: u32, output: &mut Output) {
-        let Some(thread) = self.known.get_mut(&serial) else { return };
+    fn emit(&mut self, slot: Slot, output: &mut Output) {
+        let thread = &mut self.all[slot.0];
         let (pid, tid) = thread.process;
         let called = self.names.get(&pid);
         let command = called.or_else(|| self.commands.get(&pid)).map_or(thread.name.as_str(), String::as_str);
@@ -282,28 +337,29 @@ impl Threads {
         }
     }
 
-    /// The track of a thread, recorded if it was not; `None` for 0.
-    pub(crate) fn track(&mut self, serial: u32, output: &mut Output) -> Option<TrackId> {
-        if serial == 0 {
-            return None;
+    /// The track of a thread, recorded if it was not.
+    pub(crate) fn track_at(&mut self, slot: Slot, output: &mut Output) -> TrackId {
+        if self[slot].emitted_name.is_none() {
+            self.emit(slot, output);
         }
-        let thread = self.get(serial, output);
-        let (track, is_emitted) = (thread.track, thread.emitted_name.is_some());
-        if !is_emitted {
-            self.emit(serial, output);
-        }
-        Some(track)
+        self[slot].track
     }
 
-    /// Its name now.
-    pub(crate) fn named(&mut self, serial: u32, name: String, output: &mut Output) {
-        let Some(thread) = self.known.get_mut(&serial) else { return };
-        if !name.is_empty() && thread.name != name {
-            thread.name = name.clone();
+    /// The same by its serial; `None` for 0.
+    pub(crate) fn track(&mut self, serial: u32, output: &mut Output) -> Option<TrackId> {
+        let slot = (serial != 0).then(|| self.slot(serial, output))?;
+        Some(self.track_at(slot, output))
+    }
+
+    /// Its name now, unless it was made up.
+    pub(crate) fn named(&mut self, slot: Slot, name: String, output: &mut Output) {
+        let thread = &mut self.all[slot.0];
+        if !name.is_empty() && thread.name != name && thread.process.1 != 0 {
+            thread.name.clone_from(&name);
             if thread.process.0 == thread.process.1 {
                 self.commands.insert(thread.process.0, name);
             }
-            self.emit(serial, output);
+            self.emit(slot, output);
         }
     }
 
@@ -320,54 +376,59 @@ impl Threads {
         }
     }
 
-    /// What a process may be reading (0) or writing (1), as far as its open files show.
-    pub(crate) fn guess(&self, pid: u32, which: usize) -> Option<FdObject> {
-        self.guesses.get(&pid).and_then(|g| g.get(which).copied().flatten())
+    /// What a process may be reading and writing, as far as its open files show.
+    pub(crate) fn guess(&self, pid: u32) -> [Option<FdObject>; 2] {
+        self.guesses.get(&pid).copied().unwrap_or_default()
     }
 
-    /// Whether a thread that was met is none of the kernel's.
-    pub(crate) fn is_of_user(&self, serial: u32) -> bool {
-        self.known.get(&serial).is_some_and(|thread| matches!(thread.role, raw::ROLE_CLIENT | raw::ROLE_SERVER))
+    /// Whether a thread is none of the kernel's.
+    pub(crate) fn is_of_user(&self, slot: Slot) -> bool {
+        matches!(self[slot].role, raw::ROLE_CLIENT | raw::ROLE_SERVER)
     }
 
     /// Whether a thread that was met is one of the kernel's whose name begins so.
     pub(crate) fn is_called(&self, serial: u32, name: &str) -> bool {
-        self.known.get(&serial).is_some_and(|thread| thread.of_kernel && thread.name.starts_with(name))
+        self.find(serial).is_some_and(|slot| self[slot].of_kernel && self[slot].name.starts_with(name))
     }
 
     /// The process of a thread that was met.
     pub(crate) fn process_of(&self, serial: u32) -> Option<u32> {
-        self.known.get(&serial).map(|thread| thread.process.0).filter(|pid| *pid != 0)
+        self.find(serial).and_then(|slot| self[slot].pid())
     }
 
     /// The process of a thread, and the name of what it runs.
-    pub(crate) fn program_of(&self, serial: u32) -> Option<(u32, &str)> {
-        let thread = self.known.get(&serial).filter(|thread| thread.process.0 != 0)?;
-        let pid = thread.process.0;
+    pub(crate) fn program_of(&self, slot: Slot) -> Option<(u32, &str)> {
+        let pid = self[slot].pid()?;
         Some((pid, self.commands.get(&pid).map_or("", String::as_str)))
     }
 
     /// The main thread of a process that was met.
-    pub(crate) fn main_serial(&self, pid: u32) -> Option<u32> {
-        self.known.iter().find(|(_, t)| t.process == (pid, pid)).map(|(serial, _)| *serial)
+    fn main(&self, pid: u32) -> Option<Slot> {
+        self.iter().find(|(_, thread)| thread.process == (pid, pid)).map(|(slot, _)| slot)
     }
 
     /// The track of the main thread of a process that was met.
     pub(crate) fn main_track(&mut self, pid: u32, output: &mut Output) -> Option<TrackId> {
-        let serial = self.main_serial(pid)?;
-        self.track(serial, output)
+        let slot = self.main(pid)?;
+        Some(self.track_at(slot, output))
+    }
+
+    /// A process can be called by these means, if it was met.
+    pub(crate) fn can_be_called(&mut self, pid: u32, by: i64, at_ns: u64, output: &mut Output) {
+        if let Some(slot) = self.main(pid) {
+            self.called(slot, by, at_ns, output);
+        }
     }
 
     /// A thread's process was called, or can be: recorded where that is news of the thread.
-    pub(crate) fn called(&mut self, serial: u32, by: i64, at_ns: u64, output: &mut Output) {
-        let thread = self.get(serial, output);
+    pub(crate) fn called(&mut self, slot: Slot, by: i64, at_ns: u64, output: &mut Output) {
+        let thread = &mut self[slot];
         if !is_recorded(thread.role) || thread.called & by == by {
             return;
         }
         thread.called |= by;
-        if let Some(track) = self.track(serial, output) {
-            output.mark(track, MarkKind::ProcessCalled, at_ns, None, Some(by));
-        }
+        let track = self.track_at(slot, output);
+        output.mark(track, MarkKind::ProcessCalled, at_ns, None, Some(by));
     }
 
     /// The same of several, as far as they are recorded and have not ended.
@@ -376,9 +437,9 @@ impl Threads {
             return BTreeMap::new();
         }
         let is_main = |thread: &Thread| thread.process.0 == thread.process.1 && is_recorded(thread.role) && !thread.exited;
-        let mains = self.known.iter().filter(|(_, thread)| is_main(thread) && pids.contains(&thread.process.0));
-        let found: Vec<(u32, u32)> = mains.map(|(serial, thread)| (thread.process.0, *serial)).collect();
-        found.into_iter().filter_map(|(pid, serial)| Some((pid, self.track(serial, output)?))).collect()
+        let mains = self.iter().filter(|(_, thread)| is_main(thread) && pids.contains(&thread.process.0));
+        let found: Vec<(u32, Slot)> = mains.map(|(slot, thread)| (thread.process.0, slot)).collect();
+        found.into_iter().map(|(pid, slot)| (pid, self.track_at(slot, output))).collect()
     }
 
     /// How many are known.
@@ -389,50 +450,46 @@ impl Threads {
 
     /// A process is a server: also those of its threads that have ended were one's.
     pub(crate) fn serves(&mut self, pid: u32, output: &mut Output) {
-        let own = |(serial, thread): (&u32, &Thread)| (thread.process.0 == pid && thread.role == raw::ROLE_CLIENT).then_some(*serial);
-        for serial in self.known.iter().filter_map(own).collect::<Vec<_>>() {
-            self.get(serial, output).role = raw::ROLE_SERVER;
-            self.emit(serial, output);
+        let own = self.iter().filter(|(_, thread)| thread.process.0 == pid && thread.role == raw::ROLE_CLIENT);
+        for slot in own.map(|(slot, _)| slot).collect::<Vec<_>>() {
+            self[slot].role = raw::ROLE_SERVER;
+            self.emit(slot, output);
         }
     }
 
     /// It woke another then.
-    pub(crate) fn woke(&mut self, serial: u32, at_ns: u64) {
-        if let Some(thread) = self.known.get_mut(&serial) {
-            thread.seen_ns = thread.seen_ns.max(at_ns);
-        }
+    pub(crate) fn woke(&mut self, slot: Slot, at_ns: u64) {
+        self[slot].seen_ns = self[slot].seen_ns.max(at_ns);
     }
 
     /// Its end has begun; it may wait yet.
-    pub(crate) fn ending(&mut self, serial: u32, at_ns: u64) {
-        if let Some(thread) = self.known.get_mut(&serial) {
-            thread.ending_ns = Some(at_ns);
-        }
+    pub(crate) fn ending(&mut self, slot: Slot, at_ns: u64) {
+        self[slot].ending_ns = Some(at_ns);
     }
 
-    /// Its last instant was recorded.
-    pub(crate) fn ended(&mut self, serial: u32, at_ns: u64, output: &mut Output) {
-        let status = self.known.get(&serial).and_then(Thread::status);
-        if let Some(track) = self.track(serial, output) {
-            output.mark(track, MarkKind::ThreadExit, at_ns, None, status);
-        }
-        self.exited(serial);
+    /// The last instant of the thread with this serial was recorded.
+    pub(crate) fn ended(&mut self, slot: Slot, serial: u32, at_ns: u64, output: &mut Output) {
+        let status = self[slot].status();
+        let track = self.track_at(slot, output);
+        output.mark(track, MarkKind::ThreadExit, at_ns, None, status);
+        self.exited(slot, serial);
     }
 
     /// Threads that have waited in a call and not returned from it, by serial: their tracks, and when they were last seen.
-    pub(crate) fn in_calls(&self) -> Vec<(u32, TrackId, u64)> {
+    pub(crate) fn in_calls(&self) -> Vec<(Slot, TrackId, u64)> {
         let seen = |call: &BlockedCall, thread: &Thread| thread.run_ns.max(call.waited_from_ns + call.off_ns);
-        let waiting = |(serial, thread): (&u32, &Thread)| thread.call.as_ref().map(|call| (*serial, thread.track, seen(call, thread)));
-        let mut found: Vec<_> = self.known.iter().filter_map(waiting).collect();
-        found.sort_unstable_by_key(|(serial, ..)| *serial);
-        found
+        let mut waiting: Vec<_> = self.known.iter().filter(|(_, slot)| self[**slot].call.is_some()).collect();
+        waiting.sort_unstable_by_key(|(serial, _)| **serial);
+        let found = |slot: Slot| self[slot].call.as_ref().map(|call| (slot, self[slot].track, seen(call, &self[slot])));
+        waiting.into_iter().filter_map(|(_, slot)| found(*slot)).collect()
     }
 
     /// The recording ends: threads whose end had begun have ended where they were last seen.
     pub(crate) fn end(&mut self, output: &mut Output) {
         let mut last: Vec<(u64, TrackId, Option<i64>)> = Vec::new();
-        for thread in self.known.values_mut().filter(|thread| !thread.exited) {
-            let ending_ns = thread.ending_ns.take();
+        for slot in self.known.values() {
+            let thread = &mut self.all[slot.0];
+            let ending_ns = thread.ending_ns.take().filter(|_| !thread.exited);
             last.extend(ending_ns.map(|at_ns| (at_ns.max(thread.run_ns).max(thread.seen_ns), thread.track, thread.status())));
         }
         last.sort_unstable_by_key(|(at_ns, track, _)| (*at_ns, track.number()));
@@ -440,23 +497,27 @@ impl Threads {
     }
 
     /// It has exited.
-    fn exited(&mut self, serial: u32) {
+    fn exited(&mut self, slot: Slot, serial: u32) {
         self.dead.push_back(serial);
-        if let Some(thread) = self.known.get_mut(&serial) {
-            thread.pieces = Vec::new();
-            thread.exited = thread.role != raw::ROLE_NONE;
-        }
+        let thread = &mut self[slot];
+        thread.pieces = Vec::new();
+        thread.exited = thread.role != raw::ROLE_NONE;
         while self.dead.len() > MOST_DEAD {
-            if let Some(old) = self.dead.pop_front()
-                && !self.known.get(&old).is_some_and(|t| t.is_recorded() && !t.exited)
-            {
-                self.known.remove(&old);
+            let old = self.dead.pop_front().and_then(|old| Some((old, self.find(old)?)));
+            if let Some((serial, slot)) = old.filter(|(_, slot)| !self[*slot].is_recorded() || self[*slot].exited) {
+                self.known.remove(&serial);
+                self.free.push(slot);
             }
         }
     }
 }
 
 impl Thread {
+    /// Its process, if that is known.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        Some(self.process.0).filter(|pid| *pid != 0)
+    }
+
     /// Whether its end is recorded.
     fn is_recorded(&self) -> bool {
         is_recorded(self.role) || self.role == raw::ROLE_RECORDER
