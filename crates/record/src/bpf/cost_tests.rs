@@ -115,7 +115,8 @@ fn the_reader_of_an_idle_recording_sleeps() {
         drain: Duration::from_millis(10),
         sink: Arc::new(Memory::new(1 << 20)),
     };
-    let reader = Reader::start::<Work>((watched, tracepoints)).expect("started");
+    let mut reader = Reader::default();
+    reader.start::<Work>((watched, tracepoints)).expect("started");
     // Its pauses grow while nobody is new.
     std::thread::sleep(Duration::from_millis(500));
     let before = sleeps_of_reader();

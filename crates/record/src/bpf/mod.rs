@@ -44,7 +44,7 @@ use std::os::fd::OwnedFd;
 #[derive(Debug)]
 pub(crate) struct BpfRecorder {
     tracepoints: Tracepoints,
-    reader: Option<Reader<Option<OwnedFd>>>,
+    reader: Reader<Option<OwnedFd>>,
 }
 
 impl BpfRecorder {
@@ -53,7 +53,7 @@ impl BpfRecorder {
     /// # Errors
     /// [`RecordError::NotAllowed`] with the reason and what would help.
     pub(crate) fn new() -> Result<BpfRecorder, RecordError> {
-        Ok(BpfRecorder { tracepoints: probe::allowed()?, reader: None })
+        Ok(BpfRecorder { tracepoints: probe::allowed()?, reader: Reader::default() })
     }
 }
 
@@ -63,30 +63,14 @@ impl Recorder for BpfRecorder {
     }
 
     fn threads(&self) -> Option<OwnedFd> {
-        self.reader.as_ref()?.ready.as_ref()?.try_clone().ok()
+        self.reader.ready()?.as_ref()?.try_clone().ok()
     }
 
     fn begin(&mut self, watched: Watched) -> Result<(), RecordError> {
-        if self.reader.is_some() {
-            return Err(RecordError::Usage("this recorder is recording already".to_owned()));
-        }
-        self.reader = Some(Reader::start::<drain::Work>((watched, self.tracepoints.clone()))?);
-        Ok(())
+        self.reader.start::<drain::Work>((watched, self.tracepoints.clone()))
     }
 
     fn finish(&mut self) -> Result<Finished, RecordError> {
-        match self.reader.take() {
-            Some(reader) => reader.finish(),
-            None => Err(RecordError::Usage("this recorder has not begun".to_owned())),
-        }
-    }
-}
-
-impl Drop for BpfRecorder {
-    /// The programs must not outlive the recorder: its thread is ended, and takes them along soon.
-    fn drop(&mut self) {
-        if let Some(reader) = self.reader.take() {
-            let _ = reader.finish();
-        }
+        self.reader.finish()
     }
 }

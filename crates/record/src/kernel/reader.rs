@@ -61,19 +61,34 @@ pub(crate) trait Work: Sized + 'static {
     fn finish(&mut self, counting: Counting) -> Result<Finished, RecordError>;
 }
 
-/// A reader at work.
+/// A recorder's reader, at work from its start until it has finished. It ends with its recorder, which the programs must not outlive.
 #[derive(Debug)]
-pub(crate) struct Reader<R> {
+pub(crate) struct Reader<R>(Option<Thread<R>>);
+
+/// The thread, as who started it has it.
+#[derive(Debug)]
+struct Thread<R> {
     ending: Arc<Ending>,
-    /// What its work has handed out.
-    pub(crate) ready: R,
+    ready: R,
     who: &'static str,
     finished: mpsc::Receiver<Result<Finished, RecordError>>,
 }
 
-impl<R: Send + 'static> Reader<R> {
+impl<R> Default for Reader<R> {
+    fn default() -> Reader<R> {
+        Reader(None)
+    }
+}
+
+impl<R> Reader<R> {
     /// Starts the thread, and waits until it records.
-    pub(crate) fn start<W: Work<Ready = R>>(asked: W::Asked) -> Result<Reader<R>, RecordError> {
+    pub(crate) fn start<W: Work<Ready = R>>(&mut self, asked: W::Asked) -> Result<(), RecordError>
+    where
+        R: Send + 'static,
+    {
+        if self.0.is_some() {
+            return Err(RecordError::Usage("this recorder is recording already".to_owned()));
+        }
         let ending = Arc::new(Ending::new()?);
         let (ready, begun) = mpsc::channel();
         let (done, finished) = mpsc::channel();
@@ -89,25 +104,38 @@ impl<R: Send + 'static> Reader<R> {
                 }
             })
             .map_err(|e| RecordError::Failed(format!("the thread of {} cannot be started: {e}", W::WHO)))?;
-        match begun.recv() {
-            Ok(ready) => Ok(Reader { ending, ready, who: W::WHO, finished }),
+        let ready = begun.recv().map_err(|_| match finished.recv() {
             // It ended before it was ready: its result says why.
-            Err(_) => Err(match finished.recv() {
-                Ok(Err(error)) => error,
-                _ => RecordError::Failed(format!("the thread of {} ended before it had begun", W::WHO)),
-            }),
-        }
+            Ok(Err(error)) => error,
+            _ => RecordError::Failed(format!("the thread of {} ended before it had begun", W::WHO)),
+        })?;
+        self.0 = Some(Thread { ending, ready, who: W::WHO, finished });
+        Ok(())
+    }
+
+    /// What its work has handed out.
+    pub(crate) fn ready(&self) -> Option<&R> {
+        self.0.as_ref().map(|thread| &thread.ready)
     }
 
     /// Has the thread end; it is not waited for.
     pub(crate) fn ask(&self) {
-        self.ending.ask();
+        self.0.iter().for_each(|thread| thread.ending.ask());
     }
 
     /// Has the thread record what is left, and waits for it.
-    pub(crate) fn finish(self) -> Result<Finished, RecordError> {
-        self.ending.ask();
-        self.finished.recv().unwrap_or_else(|_| Err(RecordError::Failed(format!("the thread of {} failed", self.who))))
+    pub(crate) fn finish(&mut self) -> Result<Finished, RecordError> {
+        self.ask();
+        let Some(Thread { finished, who, .. }) = self.0.take() else {
+            return Err(RecordError::Usage("this recorder has not begun".to_owned()));
+        };
+        finished.recv().unwrap_or_else(|_| Err(RecordError::Failed(format!("the thread of {who} failed"))))
+    }
+}
+
+impl<R> Drop for Reader<R> {
+    fn drop(&mut self) {
+        let _ = self.finish();
     }
 }
 

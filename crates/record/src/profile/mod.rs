@@ -61,7 +61,7 @@ pub(crate) struct ProfileRecorder {
     threads: Option<OwnedFd>,
     user_stacks: UserStacks,
     events: counts::Asked,
-    reader: Option<Reader<()>>,
+    reader: Reader<()>,
 }
 
 impl ProfileRecorder {
@@ -73,7 +73,7 @@ impl ProfileRecorder {
     pub(crate) fn new(tracks: Arc<SharedTracks>, options: &Options) -> Result<ProfileRecorder, RecordError> {
         let events = counts::Asked::of(&options.events)?;
         let tracepoints = load::allowed()?;
-        Ok(ProfileRecorder { tracepoints, tracks, threads: None, user_stacks: options.user_stacks, events, reader: None })
+        Ok(ProfileRecorder { tracepoints, tracks, threads: None, user_stacks: options.user_stacks, events, reader: Reader::default() })
     }
 }
 
@@ -87,35 +87,19 @@ impl Recorder for ProfileRecorder {
     }
 
     fn begin(&mut self, watched: Watched) -> Result<(), RecordError> {
-        if self.reader.is_some() {
-            return Err(RecordError::Usage("this recorder is recording already".to_owned()));
-        }
         let stack_bytes = match self.user_stacks {
             UserStacks::FramePointers => 0,
             UserStacks::Dwarf { stack_bytes } => stack_bytes.clamp(1, raw::MOST_STACK_BYTES),
         };
         let choices = load::Choices { threads: self.threads.take(), stack_bytes, events: self.events.clone() };
-        self.reader = Some(Reader::start::<drain::Work>((watched, self.tracepoints.clone(), Arc::clone(&self.tracks), choices))?);
-        Ok(())
+        self.reader.start::<drain::Work>((watched, self.tracepoints.clone(), Arc::clone(&self.tracks), choices))
     }
 
     fn end_soon(&mut self) {
-        self.reader.iter().for_each(Reader::ask);
+        self.reader.ask();
     }
 
     fn finish(&mut self) -> Result<Finished, RecordError> {
-        match self.reader.take() {
-            Some(reader) => reader.finish(),
-            None => Err(RecordError::Usage("this recorder has not begun".to_owned())),
-        }
-    }
-}
-
-impl Drop for ProfileRecorder {
-    /// The programs must not outlive the recorder: its thread is ended and takes them along.
-    fn drop(&mut self) {
-        if let Some(reader) = self.reader.take() {
-            let _ = reader.finish();
-        }
+        self.reader.finish()
     }
 }
