@@ -59,6 +59,25 @@ pub(crate) struct Watched {
     pub sink: Arc<dyn Sink>,
 }
 
+#[cfg(test)]
+impl Watched {
+    /// One process, which is there.
+    pub(crate) fn one(pid: u32, sink: Arc<dyn Sink>) -> Watched {
+        Watched {
+            command: None,
+            others: vec![WatchedProcess { pid, role: Role::Client }],
+            follow: false,
+            names: BTreeMap::new(),
+            tier: Tier::Lean,
+            host: HostId(0),
+            space: IdSpace(1),
+            drain: Duration::from_millis(10),
+            profile_alone: false,
+            sink,
+        }
+    }
+}
+
 impl std::fmt::Debug for Watched {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Watched").field("command", &self.command).field("others", &self.others).finish_non_exhaustive()

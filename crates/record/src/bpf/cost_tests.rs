@@ -7,13 +7,12 @@ use super::{probe, raw};
 use crate::kernel::reader::Reader;
 use crate::kernel::ring::{Ending, Ring, Woken};
 use crate::kernel::tracepoints::Tracepoints;
-use crate::recorder::{Tier, Watched, WatchedProcess};
+use crate::recorder::Watched;
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::BTreeMap;
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_trace::{HostId, IdSpace, Memory, Role};
+use thalweg_trace::Memory;
 
 /// The most instructions that the verifier may look at for one program, and for all of the tier `lean`.
 const MOST_VERIFIED: u32 = 28_000;
@@ -103,20 +102,8 @@ fn sleeps_of_reader() -> u64 {
 fn the_reader_of_an_idle_recording_sleeps() {
     let Some((_alone, tracepoints)) = alone() else { return };
     let sleeper = Sleeper::start();
-    let watched = Watched {
-        command: None,
-        others: vec![WatchedProcess { pid: sleeper.0.id(), role: Role::Client }],
-        names: BTreeMap::new(),
-        tier: Tier::Lean,
-        follow: false,
-        profile_alone: false,
-        host: HostId(0),
-        space: IdSpace(1),
-        drain: Duration::from_millis(10),
-        sink: Arc::new(Memory::new(1 << 20)),
-    };
     let mut reader = Reader::default();
-    reader.start::<Work>((watched, tracepoints)).expect("started");
+    reader.start::<Work>((Watched::one(sleeper.0.id(), Arc::new(Memory::new(1 << 20))), tracepoints)).expect("started");
     // Its pauses grow while nobody is new.
     std::thread::sleep(Duration::from_millis(500));
     let before = sleeps_of_reader();

@@ -8,14 +8,14 @@ use crate::kernel::clock::time;
 use crate::kernel::cost::Counting;
 use crate::kernel::ring::{Ending, Ring};
 use crate::kernel::tracepoints::Tracepoints;
-use crate::recorder::{Recorder, Tier, Watched, WatchedProcess};
+use crate::recorder::{Recorder, Watched};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::process::{Child, Command};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_trace::{Event, HostId, IdSpace, Memory, Role, Span, Time};
+use thalweg_trace::{Event, Memory, Span, Time};
 
 /// A process that ends with the test.
 struct Looping(Child);
@@ -31,19 +31,7 @@ impl Drop for Looping {
 fn recording(pid: u32) -> (BpfRecorder, Arc<Memory>) {
     let sink = Arc::new(Memory::new(4 << 20));
     let mut recorder = BpfRecorder::new().expect("allowed");
-    let watched = Watched {
-        command: None,
-        others: vec![WatchedProcess { pid, role: Role::Client }],
-        names: BTreeMap::new(),
-        tier: Tier::Lean,
-        follow: false,
-        profile_alone: false,
-        host: HostId(0),
-        space: IdSpace(1),
-        drain: Duration::from_millis(10),
-        sink: Arc::clone(&sink) as Arc<dyn thalweg_trace::Sink>,
-    };
-    recorder.begin(watched).expect("begun");
+    recorder.begin(Watched::one(pid, Arc::clone(&sink) as Arc<dyn thalweg_trace::Sink>)).expect("begun");
     (recorder, sink)
 }
 

@@ -371,7 +371,8 @@ fn a_hundred_thousand_short_lived_threads_do_not_stay_in_memory() {
         bench.emit(&Exit { head: head(9, serial, 600), ..Exit::default() });
         bench.events.clear();
     }
-    assert!(bench.translator.threads.len() <= 20_001, "{}", bench.translator.threads.len());
+    let [known, kept] = bench.translator.threads.len();
+    assert!(known <= 20_001 && kept <= 20_002, "{known} known, and memory for {kept}");
 }
 
 #[test]

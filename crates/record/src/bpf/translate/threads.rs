@@ -442,10 +442,10 @@ impl Threads {
         found.into_iter().map(|(pid, slot)| (pid, self.track_at(slot, output))).collect()
     }
 
-    /// How many are known.
+    /// How many are known, and how many there is memory for.
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.known.len()
+    pub(super) fn len(&self) -> [usize; 2] {
+        [self.known.len(), self.all.len()]
     }
 
     /// A process is a server: also those of its threads that have ended were one's.

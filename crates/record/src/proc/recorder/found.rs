@@ -152,26 +152,14 @@ impl Sampler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recorder::{Tier, Watched, WatchedProcess};
+    use crate::recorder::Watched;
     use std::sync::Arc;
-    use std::time::Duration;
-    use thalweg_trace::{HostId, IdSpace, Memory};
+    use thalweg_trace::Memory;
 
     #[test]
     fn who_is_watched_has_not_to_be_found() {
         let own = std::process::id();
-        let watched = Watched {
-            command: None,
-            others: vec![WatchedProcess { pid: own, role: Role::Client }],
-            follow: false,
-            profile_alone: false,
-            names: BTreeMap::new(),
-            tier: Tier::Lean,
-            host: HostId(0),
-            space: IdSpace(1),
-            drain: Duration::ZERO,
-            sink: Arc::new(Memory::new(10)),
-        };
+        let watched = Watched::one(own, Arc::new(Memory::new(10)));
         let mut sampler = Sampler::new(&watched, true, None);
         let watch = sampler.watched.get_mut(&own).expect("it is watched");
         watch.ends = Rc::new(Ends { sockets: [77].into(), ..Ends::default() });
