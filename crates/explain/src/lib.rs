@@ -18,6 +18,7 @@ pub mod connections;
 pub mod diff;
 pub mod document;
 mod error;
+mod facts;
 mod interval;
 mod limits;
 mod observe;
@@ -33,14 +34,15 @@ mod said;
 mod title;
 mod waits;
 
-pub use assemble::waiting::waited_in;
 pub use cause::Cause;
 pub use condition::Condition;
 pub use document::Explanation;
 pub use error::ExplainError;
+pub use facts::waiting::waited_in;
 pub use title::{title, title_of};
 
-use assemble::{Parts, ceiling, notes, round_trips, summary, transfers, verdict};
+use assemble::{notes, round_trips, summary, transfers, verdict};
+use facts::{Parts, ceiling};
 use interval::interval;
 use observe::{asked_names, ended, feed, holes, index, lives, observation, on_wire, roles, spins, tables, try_locks, wire};
 use thalweg_trace::Source;
@@ -104,11 +106,11 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     // (Who waits by running is found with all questions: one that computes may answer another's.)
     seen.leave_out_others(&tables);
     let seen = seen;
-    let mut around = assemble::circumstances::Circumstances::read(source, (&samples, &profiled), &waits, &mut tables, &ledger)?;
-    around.lookups = assemble::lookups::Lookups::read(source, &mut tables, &ledger, &seen.resolvers)?;
-    around.why_failed = assemble::ending::why(source.meta(), &tables, &facts, &seen);
+    let mut around = facts::circumstances::Circumstances::read(source, (&samples, &profiled), &waits, &mut tables, &ledger)?;
+    around.lookups = facts::lookups::Lookups::read(source, &mut tables, &ledger, &seen.resolvers)?;
+    around.why_failed = facts::ending::why(source.meta(), &tables, &facts, &seen);
     let on_wire = on_wire::OnWire::read(source, &mut tables, start, end)?;
-    let sharing = assemble::sharing::Sharings::of(&tables, &ledger, &seen, &facts.lives);
+    let sharing = facts::sharing::Sharings::of(&tables, &ledger, &seen, &facts.lives);
     let (around, on_wire, facts, sharing) = (&around, &on_wire, &facts, &sharing);
     let parts = Parts { tables: &tables, ledger: &ledger, facts, seen: &seen, around, sharing, on_wire, start, end };
     if let Some(name) = options.phase {

@@ -1,8 +1,8 @@
 //! The device behind waits that name none: for names and attributes that are read in, and for memory that is full of what is not written yet. The
 //! device's own requests are recorded, and say what it did meanwhile.
 
-use crate::assemble::parts::Parts;
 use crate::cause::Cause;
+use crate::facts::Parts;
 use crate::waits::place::{Place, What};
 use std::collections::{HashMap, HashSet};
 use thalweg_base::numbers::{size, whole_percent};

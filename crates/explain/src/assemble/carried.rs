@@ -1,8 +1,8 @@
 //! What channels carried: what crossed the wire where TCP's counters say it, else what programs handed over.
 
-use super::Parts;
 use crate::cause::End;
 use crate::document::ChannelBasis;
+use crate::facts::Parts;
 use crate::limits::assemble as limits;
 use crate::observe::channels::{Gathered, Gatherer};
 use crate::observe::curve::Curve;

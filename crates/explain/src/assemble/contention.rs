@@ -1,6 +1,6 @@
 //! Threads of one process that wait for each other: many of them, of which no more than one ran at a time.
 
-use crate::assemble::parts::Parts;
+use crate::facts::Parts;
 use crate::limits::assemble as limits;
 
 /// Threads of a process that took turns.

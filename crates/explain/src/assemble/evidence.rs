@@ -3,11 +3,11 @@
 
 use crate::assemble::activity::activity;
 use crate::assemble::behind::behind;
-use crate::assemble::circumstances::Quota;
 use crate::assemble::contention::turns as turns_of;
-use crate::assemble::neighbours::Neighbours;
-use crate::assemble::parts::Parts;
 use crate::cause::{Cause, End};
+use crate::facts::Parts;
+use crate::facts::circumstances::Quota;
+use crate::facts::neighbours::Neighbours;
 use crate::limits::assemble as limits;
 use crate::observe::attempts::error_name;
 use crate::observe::span::is_mpi;

@@ -1,8 +1,9 @@
 //! The gaps of a channel: what the critical path was charged to within them, gap by gap and part by part.
 
-use super::{Charges, Parts};
+use super::Charges;
 use crate::Cause;
 use crate::document::{Gap, GapGroup, GapPart, Gaps, MAX_GAPS};
+use crate::facts::Parts;
 use crate::observe::channels::{Gathered, Idle, period_of};
 use crate::observe::quantile::of_sorted;
 use std::collections::HashMap;

@@ -1,37 +1,25 @@
 //! From what was gathered and charged to the document.
 
 pub(crate) mod activity;
-pub(crate) mod again;
-mod at_a_pipe;
 pub(crate) mod behind;
 mod carried;
-pub(crate) mod ceiling;
-pub(crate) mod circumstances;
 pub(crate) mod contention;
-pub(crate) mod ending;
 mod evidence;
-mod file_counts;
 mod gaps;
-pub(crate) mod hottest;
-pub(crate) mod links;
-pub(crate) mod lookups;
-pub(crate) mod neighbours;
 pub(crate) mod notes;
 pub(crate) mod of_packets;
-pub(crate) mod parts;
 pub(crate) mod phase;
 pub(crate) mod round_trips;
-pub(crate) mod set_limits;
-pub(crate) mod sharing;
 pub(crate) mod summary;
 pub(crate) mod transfers;
 pub(crate) mod tuning;
 pub(crate) mod verdict;
-pub(crate) mod waiting;
 mod why;
 
 use crate::cause::Cause;
 use crate::document::*;
+use crate::facts::Parts;
+use crate::facts::sharing::Sharing;
 use crate::limits::assemble as limits;
 use crate::observe::channels::Idle;
 use crate::observe::curve::{Curve, phases};
@@ -40,10 +28,6 @@ use crate::path::ledger::{Entry, Run};
 use crate::rule::RuleId;
 use crate::waits::place::{Place, What};
 use carried::Carried;
-use links::Shared;
-use neighbours::Neighbours;
-pub(crate) use parts::Parts;
-use sharing::Sharing;
 use std::collections::{HashMap, HashSet};
 use thalweg_base::numbers::whole_percent;
 use thalweg_trace::{ObjectKind, Role};
@@ -150,47 +134,6 @@ impl Parts<'_> {
             _ => None,
         };
         said.map_or_else(String::new, |said| format!(", {said}"))
-    }
-
-    /// The limit that somebody set for the disk or the memory that was waited for.
-    fn limit(&self, entry: &Entry) -> Option<String> {
-        let Place::Thread { what: What::Blocked(_), object, .. } = entry.place else { return None };
-        let set = &self.around.limits;
-        let on = self.tables.objects.get(object as usize);
-        let device = on.and_then(|on| if on.kind == ObjectKind::Device { Some(on.name.as_str()) } else { on.attribute("device") });
-        let reads = matches!(entry.cause, Cause::ClientRead | Cause::ServerRead | Cause::ClientMemory | Cause::ServerMemory);
-        device.and_then(|device| set.of_disk(device)).or_else(|| set.of_memory().filter(|_| reads))
-    }
-
-    /// Others had a fair part of the device that was waited for, and no limit was reached.
-    pub(crate) fn others_at(&self, entry: &Entry) -> Option<&Sharing> {
-        let sharing = self.sharing.of_entry(self.tables, entry).filter(|sharing| sharing.is_worth_saying())?;
-        self.limit(entry).is_none().then_some(sharing)
-    }
-
-    /// Other programs had a fair part of the processors that were queued for.
-    pub(crate) fn others_at_processors(&self, entry: &Entry) -> Option<Neighbours> {
-        if !matches!(entry.place, Place::Thread { what: What::Runnable, .. }) || entry.place.is_quota(self.tables) {
-            return None;
-        }
-        let same = self.ledger.entries.iter().filter(|other| (other.cause, other.place) == (entry.cause, entry.place));
-        Some(Neighbours::at_processors(self.tables, self.ledger, same)).filter(Neighbours::is_worth_saying)
-    }
-
-    /// Other programs moved a fair part of what went over the link that bytes were on.
-    pub(crate) fn others_at_link(&self, entry: &Entry) -> Option<Shared> {
-        self.link_of(entry).filter(|shared| shared.neighbours.is_worth_saying())
-    }
-
-    /// The link that bytes were on, with everybody who used it besides.
-    fn link_of(&self, entry: &Entry) -> Option<Shared> {
-        // (Of a server that was not recorded it is not known what it waited for: the link may be it where data came.)
-        let least_bytes = match entry.cause {
-            Cause::NetworkBandwidth | Cause::NetworkLoss => 0,
-            Cause::ServerUnknown => limits::LINK_BYTES,
-            _ => return None,
-        };
-        self.around.links.at(self.tables, self.seen, entry.place).filter(|shared| shared.own_bytes >= least_bytes)
     }
 
     /// Of running that samples found in calls on names and attributes to a twentieth or more: the cause and the part that it is.

@@ -1,7 +1,7 @@
 //! What a reader must know of the recording itself: what is missing in it, and how to get it.
 
-use crate::assemble::parts::Parts;
 use crate::cause::End;
+use crate::facts::Parts;
 use crate::observe::tables::Tables;
 use std::collections::BTreeMap;
 use thalweg_base::numbers::{count, duration};

@@ -4,12 +4,12 @@
 //! The walk is that of the whole run, so that what a phase waited for is known beyond its end; what is charged is what lies within. What is counted over
 //! the whole run (bytes, channels, who was idle) is left out, and so are predictions.
 
-use super::parts::Parts;
 use super::summary::{self, Of};
 use super::{notes, verdict};
 use crate::ExplainError;
 use crate::cause::End;
 use crate::document::{Explanation, Model, PhaseName, SCHEMA};
+use crate::facts::Parts;
 use thalweg_base::numbers::duration;
 use thalweg_trace::Meta;
 

@@ -5,9 +5,9 @@
 //! did both with as many bytes, the nearest in time first; what is left over on one side goes to, or comes from, the largest
 //! on the other. The connections to one server count as one.
 
-use crate::assemble::parts::Parts;
 use crate::cause::End;
 use crate::document::{MAX_TRANSFERS, Transfer, Unlisted};
+use crate::facts::Parts;
 use crate::limits::assemble as limits;
 use crate::observe::observation::Moved;
 use std::collections::HashMap;

@@ -1,8 +1,8 @@
 //! The verdict: which cause limits, and how sure that is. What is said of it is the summary's sentence.
 
-use crate::assemble::ceiling::Reached;
 use crate::cause::Cause;
 use crate::document::{Charge, Second, Status, Verdict};
+use crate::facts::ceiling::Reached;
 use crate::limits::assemble as limits;
 use thalweg_base::numbers::whole_percent;
 

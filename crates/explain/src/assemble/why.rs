@@ -1,6 +1,6 @@
 //! By which rules a charge was charged, and on which spans it rests.
 
-use super::Parts;
+use crate::facts::Parts;
 use crate::observe::index::NONE;
 use crate::path::why::Piece;
 use crate::rule::{Applied, MAX_STRETCHES, RuleId, Stretch};

@@ -2,7 +2,7 @@
 
 use super::timeline::{Depends, Piece, Timeline};
 use crate::ExplainError;
-use crate::assemble::Parts;
+use crate::facts::Parts;
 use crate::observe::feed::Feed;
 use crate::observe::span::{LiveSpan, Observer};
 use crate::observe::tables::Tables;

@@ -3,9 +3,9 @@
 use super::build::Facts;
 use super::regime::Regimes;
 use crate::ExplainError;
-use crate::assemble::Parts;
-use crate::assemble::circumstances::Quota;
 use crate::cause::End;
+use crate::facts::Parts;
+use crate::facts::circumstances::Quota;
 use crate::limits::replay as limits;
 use crate::observe::index::NONE;
 use std::collections::HashMap;

@@ -17,9 +17,7 @@ pub(crate) mod edit_parallel;
 mod edit_pipe;
 pub(crate) mod facts;
 pub(crate) mod flows;
-pub(crate) mod how;
 pub(crate) mod interval;
-pub(crate) mod mounts;
 pub(crate) mod program;
 pub(crate) mod queueing;
 pub(crate) mod ranks;
@@ -34,12 +32,14 @@ pub(crate) mod support;
 pub(crate) mod timeline;
 
 use crate::ExplainError;
-use crate::assemble::Parts;
-use crate::assemble::again::{Again, Copied, Fetched};
-use crate::assemble::ceiling;
-use crate::assemble::summary::Raise;
 use crate::cause::{Cause, End};
 use crate::document::{Grounds, MAX_WHAT_IFS, Model, RoundTrips, WhatIf};
+use crate::facts::Parts;
+use crate::facts::again::{Again, Copied, Fetched};
+use crate::facts::ceiling;
+use crate::facts::for_recipes;
+use crate::facts::mounts::{Mount, mounts};
+use crate::facts::raise::Raise;
 use crate::limits::replay as limits;
 use crate::observe::observation::Way;
 use crate::observe::questions::UnderWay;
@@ -48,7 +48,6 @@ use changes::proposal::{By, Proposal, Run};
 use changes::raised;
 use changes::walk::Walk;
 use edit_copy::edited;
-use mounts::{Mount, mounts};
 use program::Graph;
 use scale::Scale;
 use simulate::{simulate, simulate_edit};
@@ -160,7 +159,7 @@ fn predict_from(
     }
     let mounts = mounts(meta);
     let servers_used = servers_used(parts, &mounts);
-    let facts = how::facts(meta, parts, &mounts);
+    let facts = for_recipes::facts(meta, parts, &mounts);
     let transactions = raises.iter().any(Raise::is_of_transactions);
     let run = Run {
         graph,

@@ -1,8 +1,8 @@
 //! What the network's part of an interval was, as the critical path was charged: transit is scaled by what
 //! made it as long as it was.
 
-use crate::assemble::Parts;
 use crate::cause::Cause;
+use crate::facts::Parts;
 
 /// What made a transit as long as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

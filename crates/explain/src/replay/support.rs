@@ -5,8 +5,8 @@
 //! something that the replay got wrong (a wait that it takes for another's, a transit of the wrong kind), and the charge is nearer to the truth.
 
 use super::rows::Rows;
-use crate::assemble::Parts;
 use crate::cause::{Cause, End};
+use crate::facts::Parts;
 use crate::limits::replay as limits;
 use crate::path::ledger::Entry;
 use crate::waits::place::{Missing, Place, What};

@@ -8,9 +8,9 @@
 
 mod sentence;
 
-use crate::assemble::parts::Parts;
 use crate::cause::Cause;
 use crate::document::{Answerer, MAX_ANSWERERS, Part, PerEntry, RoundTrips, Trip};
+use crate::facts::Parts;
 use crate::limits::assemble as limits;
 use crate::observe::asking::Asking;
 use crate::observe::observation::Way;

@@ -1,11 +1,11 @@
 //! What a run was, in its own terms: bytes and a rate, entries and the time for each, transactions a second.
 
 use super::files::{self, Done, each};
-use super::names::base;
 use super::of::Of;
-use crate::assemble::ending::Why;
 use crate::cause::End;
 use crate::document::RoundTrips;
+use crate::facts::ending::Why;
+use crate::facts::names::base;
 use crate::limits::{numbers, summary as limits};
 use crate::observe::observation::Way;
 use crate::observe::overlap::together_ns;

@@ -4,10 +4,10 @@ use super::Of;
 use super::groups::Group;
 use crate::cause::Cause;
 use crate::document::{Advice, MAX_ADVICE, Number, NumberKind, WhatIf};
+use crate::facts::for_recipes::facts;
+use crate::facts::mounts::mounts;
 use crate::limits::summary as limits;
 use crate::replay::Prediction;
-use crate::replay::how::facts;
-use crate::replay::mounts::mounts;
 use thalweg_recipes::{Advised, Asked, Fact};
 
 /// Of the largest charges first; nothing that a what-if says already, or would have said of a run that was replayed.

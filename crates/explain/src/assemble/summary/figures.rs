@@ -1,13 +1,13 @@
 //! A row's subject, and the figures that matter most about it.
 
 use super::groups::{Group, most_first, with_others};
-use super::names::{file_name, program};
 use super::of::Of;
 use super::operations::operations;
 use super::tried;
 use crate::assemble::activity::activity;
-use crate::assemble::circumstances::Quota;
 use crate::cause::{Cause, End};
+use crate::facts::circumstances::Quota;
+use crate::facts::names::{file_name, program};
 use crate::limits::assemble::{SAMPLED_PART, SAMPLED_TENTHS};
 use crate::limits::summary as limits;
 use crate::observe::index::NONE;

@@ -1,7 +1,7 @@
 //! Whether a run was about files and names, and what it did with them. What was changed is what it was about (created, removed, renamed), else
 //! what was opened or read, asked for its attributes or listed: each of these also goes with the ones before.
 
-use crate::assemble::file_counts::FileCounts;
+use crate::facts::file_counts::FileCounts;
 use crate::limits::summary as limits;
 use thalweg_base::numbers::{count, duration, size};
 

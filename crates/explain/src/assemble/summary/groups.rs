@@ -1,10 +1,10 @@
 //! Charges of one cause and one program, together.
 
-use super::names::{device, file, processors, program, stem};
 use super::of::Of;
 use super::peers;
 use crate::assemble::behind::{Behind, behind};
 use crate::cause::{Cause, End};
+use crate::facts::names::{device, file, processors, program, stem};
 use crate::limits::summary as limits;
 use crate::observe::index::NONE;
 use crate::observe::quantile::Lengths;
@@ -235,7 +235,7 @@ fn who(of: &Of<'_>, entry: &Entry) -> String {
                 format!("{} > {}", end(from), end(to))
             }
         }
-        Place::FarEnd { connection, .. } => super::names::far_end(tables, connection).unwrap_or("the far end").to_owned(),
+        Place::FarEnd { connection, .. } => crate::facts::names::far_end(tables, connection).unwrap_or("the far end").to_owned(),
         Place::Thread { label, .. } | Place::Unseen { track: label } | Place::Given { label, .. } | Place::Hole { label } => name(label),
         Place::Held { waiter, .. } | Place::HeldElsewhere { waiter, .. } | Place::TimeLimit { waiter, .. } => name(waiter),
     }

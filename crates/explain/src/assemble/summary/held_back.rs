@@ -1,9 +1,9 @@
 //! Nagle's algorithm against delayed acknowledgements: whose small segments were held back, how often and for how long, where that is what a group waited for.
 
 use super::groups::Group;
-use super::names::{brief, program};
 use super::of::Of;
 use crate::cause::{Cause, End};
+use crate::facts::names::{brief, program};
 use crate::limits::numbers as limits;
 use crate::observe::stalls::HeldBack;
 use crate::waits::place::Place;

@@ -12,7 +12,6 @@ mod gaps;
 mod groups;
 mod held_back;
 mod innocent;
-pub(crate) mod names;
 mod numbers;
 mod of;
 mod operations;
@@ -23,11 +22,11 @@ mod sleeping;
 mod tried;
 
 use crate::document::{Advice, Charge, Number, NumberKind, Status, Summary, SummaryRow, Verdict};
+use crate::facts::raise::Raise;
 use crate::limits::summary as limits;
 use crate::replay::Prediction;
 use crate::title::title;
 use groups::{Group, groups};
-pub(crate) use numbers::Raise;
 pub(crate) use of::Of;
 pub(crate) use remarks::too_short;
 

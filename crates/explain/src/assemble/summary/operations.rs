@@ -1,8 +1,8 @@
 //! Which operations work on names and attributes was: waits by their call, and running by samples of the calls it was in.
 
 use super::groups::Group;
-use super::names::{brief, file_name};
 use super::of::Of;
+use crate::facts::names::{brief, file_name};
 use crate::limits::summary as limits;
 use crate::waits::place::{Place, What};
 use thalweg_trace::SpanKind;

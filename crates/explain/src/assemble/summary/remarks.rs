@@ -2,11 +2,12 @@
 
 use super::figures::busy;
 use super::groups::Group;
-use super::names::{far_end, program};
 use super::of::Of;
-use crate::assemble::{ceiling, notes};
+use crate::assemble::notes;
 use crate::cause::{Cause, End};
 use crate::document::Status;
+use crate::facts::ceiling;
+use crate::facts::names::{far_end, program};
 use crate::limits::summary as limits;
 use crate::observe::spins::Spins;
 use thalweg_base::numbers::{count, whole_percent};

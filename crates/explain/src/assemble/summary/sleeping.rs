@@ -1,10 +1,10 @@
 //! What a program slept for, in words.
 
 use super::groups::Group;
-use super::names::{base, brief, program};
 use super::of::Of;
 use super::tried;
 use crate::cause::End;
+use crate::facts::names::{base, brief, program};
 use crate::waits::place::SleptFor;
 use std::mem::discriminant;
 use thalweg_recipes::Asked;

@@ -1,8 +1,8 @@
 //! What a program tried between its pauses, in words: which call, how often, and with which error it failed.
 
 use super::groups::Group;
-use super::names::{base, brief, far_end};
 use super::of::Of;
+use crate::facts::names::{base, brief, far_end};
 use crate::observe::answered::Answered;
 use crate::observe::attempts::{Failed, error_name};
 use crate::observe::index::NONE;

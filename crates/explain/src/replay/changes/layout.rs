@@ -1,7 +1,7 @@
 //! Another layout of a file in a mounted store: over all its servers, or on the machine that uses it.
 
 use super::proposal::{Proposal, Run};
-use crate::replay::mounts::Mount;
+use crate::facts::mounts::Mount;
 use crate::replay::program::Class;
 use crate::replay::regime::Regime;
 use crate::replay::scale::{Rooms, Scale};

@@ -1,8 +1,8 @@
 //! Each byte of a file read once, or written once, where it was moved several times over.
 
 use super::proposal::{By, Proposal, Run};
-use crate::assemble::summary::names::file_name;
 use crate::cause::Cause;
+use crate::facts::names::file_name;
 use crate::limits::replay as limits;
 use crate::replay::program::Class;
 use crate::replay::scale::Scale;

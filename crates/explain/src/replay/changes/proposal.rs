@@ -1,18 +1,18 @@
 //! What a change is: what proposals are made from, and how each is predicted.
 
 use super::walk::Walk;
-use crate::assemble::again::{Again, Copied, Fetched};
-use crate::assemble::set_limits::SetLimits;
-use crate::assemble::sharing::Foreign;
-use crate::assemble::summary::names::program;
 use crate::cause::{Cause, End};
 use crate::document::RoundTrips;
+use crate::facts::again::{Again, Copied, Fetched};
+use crate::facts::mounts::Mount;
+use crate::facts::names::program;
+use crate::facts::set_limits::SetLimits;
+use crate::facts::sharing::Foreign;
 use crate::limits::replay as limits;
 use crate::observe::pipes::Joined;
 use crate::observe::questions::UnderWay;
 use crate::observe::tables::Tables;
 use crate::replay::edit::asks_unseen;
-use crate::replay::mounts::Mount;
 use crate::replay::program::{Class, Graph};
 use crate::replay::scale::Scale;
 use crate::replay::stages::Stages;

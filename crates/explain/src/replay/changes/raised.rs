@@ -1,8 +1,8 @@
 //! Limits that numbers name, raised: where no other change raises them, what their own figures allow.
 
 use super::proposal::{By, Proposal, Run};
-use crate::assemble::summary::Raise;
 use crate::document::WhatIf;
+use crate::facts::raise::Raise;
 use crate::limits::replay as limits;
 
 /// Of the limits that nothing raises which was predicted already.

@@ -6,8 +6,8 @@
 //! in a message that is sent anyway. Of that the recording shows what the service's own largest page cost, for each of its bytes.
 
 use super::proposal::{By, Proposal};
-use crate::assemble::Parts;
 use crate::document::{RoundTrips, Trip};
+use crate::facts::Parts;
 use crate::limits::replay as limits;
 use thalweg_trace::Meta;
 

@@ -4,13 +4,14 @@
 //! size of a file is what the recorder saw at its first use, or at the end where it was written; the bytes are those of all calls, from the page cache too.
 
 use super::super::groups::Group;
-use super::super::names::{brief, file_name};
-use super::raise::{Behind, Raise};
+use super::raise::Behind;
 use super::run::Run;
 use super::words::number;
-use crate::assemble::again::{Again, Copied, Fetched, Replaced};
 use crate::cause::{Cause, End};
 use crate::document::{Number, NumberKind};
+use crate::facts::again::{Again, Copied, Fetched, Replaced};
+use crate::facts::names::{brief, file_name};
+use crate::facts::raise::Raise;
 use crate::limits::numbers as limits;
 use thalweg_base::numbers::{count, duration, size};
 

@@ -1,12 +1,13 @@
 //! What a server that the command waited for did for clients of other programs.
 
 use super::super::groups::Group;
-use super::super::names::{brief, program};
-use super::raise::{Behind, Raise};
+use super::raise::Behind;
 use super::run::Run;
 use super::words::number;
 use crate::cause::End;
 use crate::document::{Number, NumberKind};
+use crate::facts::names::{brief, program};
+use crate::facts::raise::Raise;
 use crate::limits::numbers as limits;
 use crate::waits::place::Place;
 use thalweg_base::numbers::whole_percent;

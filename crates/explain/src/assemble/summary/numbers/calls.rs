@@ -2,11 +2,12 @@
 
 use super::super::figures::sampled;
 use super::super::groups::Group;
-use super::raise::{Behind, Raise};
+use super::raise::Behind;
 use super::run::Run;
 use super::words::number;
 use crate::cause::{Cause, End};
 use crate::document::{Number, NumberKind};
+use crate::facts::raise::Raise;
 use crate::limits::numbers as limits;
 use thalweg_base::numbers::{count, duration, size};
 

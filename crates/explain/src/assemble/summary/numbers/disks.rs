@@ -3,11 +3,12 @@
 
 use super::super::figures::device;
 use super::super::groups::Group;
-use super::raise::{Behind, Raise};
+use super::raise::Behind;
 use super::run::Run;
 use super::words::number;
 use crate::cause::Cause;
 use crate::document::{Number, NumberKind};
+use crate::facts::raise::Raise;
 use crate::limits::numbers as limits;
 use crate::observe::observation::DeviceDid;
 use crate::observe::overlap::together_ns;

@@ -5,12 +5,13 @@
 use super::super::about::synced;
 use super::super::figures::sampled;
 use super::super::groups::Group;
-use super::super::names::{base, brief, program};
-use super::raise::{Behind, Raise};
+use super::raise::Behind;
 use super::run::Run;
 use super::words::number;
 use crate::cause::{Cause, End};
 use crate::document::{Number, NumberKind};
+use crate::facts::names::{base, brief, program};
+use crate::facts::raise::Raise;
 use crate::limits::numbers as limits;
 use crate::observe::index::NONE;
 use crate::observe::locks::{On, Queue};

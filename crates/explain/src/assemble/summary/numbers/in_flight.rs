@@ -2,11 +2,12 @@
 
 use super::super::groups::Group;
 use super::super::of::Of;
-use super::raise::{Behind, Raise};
+use super::raise::Behind;
 use super::run::Run;
 use super::words::{number, waits_for_answers};
 use crate::cause::{Cause, End};
 use crate::document::{Number, NumberKind};
+use crate::facts::raise::Raise;
 use crate::limits::numbers as limits;
 use crate::observe::exchanges::Exchange;
 use crate::observe::wire::InFlight;

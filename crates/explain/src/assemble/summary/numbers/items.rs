@@ -2,12 +2,13 @@
 
 use super::super::groups::Group;
 use super::lives::{Lived, lives};
-use super::raise::{Behind, Raise};
+use super::raise::Behind;
 use super::run::Run;
 use super::words::{capital, number, times_each};
-use crate::assemble::again::lasting_names;
 use crate::cause::{Cause, End};
 use crate::document::{Number, NumberKind};
+use crate::facts::again::lasting_names;
+use crate::facts::raise::Raise;
 use crate::limits::numbers as limits;
 use crate::observe::observation::Way;
 use crate::observe::overlap::together_ns;

@@ -1,12 +1,13 @@
 //! Names that were asked for, of which server, and what came back.
 
 use super::super::groups::Group;
-use super::super::names::brief;
-use super::raise::{Behind, Raise};
+use super::raise::Behind;
 use super::run::Run;
 use super::words::number;
-use crate::assemble::lookups::Lookup;
 use crate::document::{Number, NumberKind};
+use crate::facts::lookups::Lookup;
+use crate::facts::names::brief;
+use crate::facts::raise::Raise;
 use crate::limits::numbers as limits;
 use crate::observe::tables::Tables;
 use std::collections::HashSet;

@@ -29,9 +29,10 @@ use super::groups::Group;
 use super::of::Of;
 use crate::cause::Cause;
 use crate::document::{MAX_NUMBERS, NumberKind};
+use crate::facts::raise::Raise;
 use crate::limits::numbers as limits;
 pub(super) use raise::Behind;
-pub(crate) use raise::Raise;
+
 use run::Run;
 
 /// A kind of number: what it finds behind a group of charges.

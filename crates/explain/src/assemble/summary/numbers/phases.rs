@@ -2,12 +2,13 @@
 //!
 //! A bound: a program that reads a file from its end, or twice, cannot read a pipe; which it does is not looked at.
 
-use super::super::names::{brief, file_name, program};
 use super::lives::{Lived, lives};
-use super::raise::{Behind, Raise};
+use super::raise::Behind;
 use super::run::Run;
 use super::words::{capital, number};
 use crate::document::{Number, NumberKind};
+use crate::facts::names::{brief, file_name, program};
+use crate::facts::raise::Raise;
 use crate::limits::numbers as limits;
 use crate::observe::observation::Way;
 use thalweg_base::numbers::duration;

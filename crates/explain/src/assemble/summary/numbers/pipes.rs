@@ -1,10 +1,11 @@
 //! Two programs that take turns through a pipe, or through two of them.
 
-use super::super::names::program;
-use super::raise::{Behind, Raise};
+use super::raise::Behind;
 use super::run::Run;
 use super::words::number;
 use crate::document::{Number, NumberKind};
+use crate::facts::names::program;
+use crate::facts::raise::Raise;
 use crate::limits::numbers as limits;
 use thalweg_base::numbers::{count, duration};
 use thalweg_trace::ObjectKind;

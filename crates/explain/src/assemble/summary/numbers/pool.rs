@@ -4,12 +4,13 @@
 //! more a recording does not say: what more would give is a bound.
 
 use super::super::groups::Group;
-use super::super::names::program;
-use super::raise::{Behind, Raise};
+use super::raise::Behind;
 use super::run::Run;
 use super::words::{capital, number, times_each};
 use crate::cause::{Cause, End};
 use crate::document::{Number, NumberKind};
+use crate::facts::names::program;
+use crate::facts::raise::Raise;
 use crate::limits::numbers as limits;
 use crate::observe::questions::{Slow, UnderWay};
 use crate::waits::place::{Place, What};

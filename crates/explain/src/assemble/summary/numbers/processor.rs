@@ -2,12 +2,12 @@
 
 use super::super::about;
 use super::super::groups::{Group, most_first};
-use super::super::names::program;
 use super::raise::Behind;
 use super::run::Run;
 use super::words::number;
 use crate::cause::{Cause, End};
 use crate::document::{Number, NumberKind};
+use crate::facts::names::program;
 use crate::limits::numbers as limits;
 use crate::waits::place::{Place, What};
 use thalweg_base::numbers::{byte_rate, count, duration, whole_percent};

@@ -1,4 +1,4 @@
-//! What raises the limit that a number names, and the most that this gives.
+//! What raises the limit that a number names, by what a group was charged.
 //!
 //! A limit that can be named can be raised, so each number that is one comes with its change. Whether the other side (a server, a disk, a link) gives more
 //! when it is asked for more, one recording does not say: what the number's own figures allow is a bound. Where the replay predicts a change
@@ -8,32 +8,10 @@ use super::super::groups::Group;
 use super::run::Run;
 use crate::cause::{Cause, End};
 use crate::document::Number;
+use crate::facts::raise::Raise;
 use crate::limits::numbers as limits;
 
-/// A change that raises a limit.
-#[derive(Clone, Debug)]
-pub(crate) struct Raise {
-    /// Its id, as of any change.
-    pub id: &'static str,
-    /// In words.
-    pub change: String,
-    /// What makes it, where nothing is known of the program.
-    pub how: &'static str,
-    /// How much of the wall time it takes off at the most, in nanoseconds.
-    pub gained_ns: f64,
-}
-
 impl Raise {
-    /// Whatever its causes were charged: [`crate::replay::support`] holds a change to that.
-    pub(super) fn all(id: &'static str, change: impl Into<String>, how: &'static str) -> Raise {
-        Raise { id, change: change.into(), how, gained_ns: f64::MAX }
-    }
-
-    /// Whether it is one transaction for many.
-    pub(crate) fn is_of_transactions(&self) -> bool {
-        self.id == "sync_once" && self.gained_ns == f64::MAX
-    }
-
     /// Taking off this part of what a group was charged; of all of the run, where the group is nearly all of it: what is between goes with it.
     pub(super) fn part(group: &Group<'_>, part: f64, id: &'static str, change: impl Into<String>, how: &'static str) -> Raise {
         let all_ns = if group.share >= limits::NEARLY_ALL { group.ns as f64 / group.share } else { group.ns as f64 };

@@ -3,12 +3,13 @@
 use super::super::groups::Group;
 use super::super::held_back;
 use super::in_flight;
-use super::raise::{Behind, Raise};
+use super::raise::Behind;
 use super::run::Run;
 use super::turns::Turns;
 use super::words::{capital, number, times_each, waits_for_answers};
 use crate::cause::Cause;
 use crate::document::{Number, NumberKind};
+use crate::facts::raise::Raise;
 use crate::limits::numbers as limits;
 use crate::observe::exchanges::Exchange;
 use crate::observe::overlap::together_ns;

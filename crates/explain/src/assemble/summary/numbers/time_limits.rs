@@ -1,10 +1,11 @@
 //! Time limits that ran out: waits for a peer that the waiter itself ended.
 
 use super::super::groups::Group;
-use super::raise::{Behind, Raise};
+use super::raise::Behind;
 use super::run::Run;
 use super::words::number;
 use crate::document::{Number, NumberKind};
+use crate::facts::raise::Raise;
 use crate::observe::index::NONE;
 use crate::path::names::{name_server, silent_peer};
 use crate::waits::place::Place;

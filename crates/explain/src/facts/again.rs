@@ -4,8 +4,8 @@
 //! believed only where it has most of the bytes, and those alone that surely are of it ([`crate::observe::sightings`]); where a recording does not say,
 //! more of them have to have come again than the files that were opened meanwhile could have.
 
-use super::parts::Parts;
 use crate::cause::End;
+use crate::facts::Parts;
 use crate::limits::numbers as limits;
 use crate::observe::observation::Moved;
 use crate::observe::tables::Object;

@@ -1,8 +1,8 @@
 //! Whether something ran as fast as it can: a device or path whose ceiling has been measured (attributes
 //! `ceiling.device.NAME.read|write` and `ceiling.path.CLIENT>SERVER` of the recording, in bytes per second), or processors.
 
-use crate::assemble::parts::Parts;
 use crate::cause::Cause;
+use crate::facts::Parts;
 use crate::limits::assemble as limits;
 use std::collections::HashMap;
 use thalweg_base::numbers::{bit_rate, byte_rate, whole_percent};

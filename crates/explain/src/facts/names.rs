@@ -3,7 +3,7 @@
 use crate::cause::End;
 use crate::limits::summary as limits;
 use crate::observe::tables::{Object, Tables, parted};
-pub(super) use crate::title::base;
+pub(crate) use crate::title::base;
 use crate::waits::place::Place;
 use thalweg_trace::{Meta, ObjectKind};
 
@@ -49,7 +49,7 @@ fn own_program(meta: &Meta) -> String {
 }
 
 /// A name without its number: servers of one kind differ by it. An address has no other name.
-pub(super) fn stem(name: &str) -> &str {
+pub(crate) fn stem(name: &str) -> &str {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     if stem.is_empty() || stem.ends_with([':', '.']) { name } else { stem }
 }
@@ -70,7 +70,7 @@ pub(crate) fn file_name(path: &str) -> &str {
 }
 
 /// A name as it can stand in a sentence.
-pub(super) fn brief(name: &str) -> String {
+pub(crate) fn brief(name: &str) -> String {
     let count = name.chars().count();
     if count <= limits::LONGEST_NAME {
         return name.to_owned();
@@ -80,7 +80,7 @@ pub(super) fn brief(name: &str) -> String {
 }
 
 /// The processors of a machine: `CPUs of vm`.
-pub(super) fn processors(tables: &Tables, actor: u32) -> String {
+pub(crate) fn processors(tables: &Tables, actor: u32) -> String {
     match tables.actors.get(actor as usize).and_then(|a| tables.machines.get(a.machine as usize)) {
         Some(machine) if machine.cpus == 1 => format!("the CPU of {}", machine.name),
         Some(machine) => format!("CPUs of {}", machine.name),
@@ -89,18 +89,18 @@ pub(super) fn processors(tables: &Tables, actor: u32) -> String {
 }
 
 /// The far end of a connection, as an address.
-pub(super) fn far_end(tables: &Tables, connection: u32) -> Option<&str> {
+pub(crate) fn far_end(tables: &Tables, connection: u32) -> Option<&str> {
     tables.ends(connection).map(|(_, server)| server)
 }
 
 /// The file of a place, if it is at one.
-pub(super) fn file<'a>(tables: &'a Tables, place: &Place) -> Option<&'a Object> {
+pub(crate) fn file<'a>(tables: &'a Tables, place: &Place) -> Option<&'a Object> {
     let Place::Thread { object, .. } = *place else { return None };
     tables.objects.get(object as usize).filter(|object| object.kind == ObjectKind::File)
 }
 
 /// Where a place's bytes come from or go to: a device by its name, or what serves the file.
-pub(super) fn device(tables: &Tables, place: &Place) -> Option<String> {
+pub(crate) fn device(tables: &Tables, place: &Place) -> Option<String> {
     let Place::Thread { object, .. } = *place else { return None };
     let object = tables.objects.get(object as usize)?;
     if object.kind == ObjectKind::Device {

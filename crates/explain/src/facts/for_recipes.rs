@@ -1,12 +1,12 @@
 //! How a change is made with this very program: what its recipe says, by its command and what is known of the run.
 
-use crate::assemble::Parts;
-use crate::assemble::summary::names::program;
 use crate::cause::End;
+use crate::facts::Parts;
+use crate::facts::mounts::Mount;
+use crate::facts::names::program;
 use crate::limits::replay as limits;
 use crate::observe::observation::Way;
 use crate::observe::tables::Object;
-use crate::replay::mounts::Mount;
 use crate::waits::place::{Place, What};
 use std::collections::{BTreeSet, HashMap};
 use thalweg_recipes::Fact;

@@ -1,8 +1,8 @@
 //! What documents are assembled from.
 
-use crate::assemble::circumstances::Circumstances;
-use crate::assemble::sharing::Sharings;
 use crate::cause::End;
+use crate::facts::circumstances::Circumstances;
+use crate::facts::sharing::Sharings;
 use crate::limits::assemble as limits;
 use crate::observe::observation::{Observation, Way};
 use crate::observe::on_wire::OnWire;

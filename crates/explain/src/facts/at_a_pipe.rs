@@ -1,7 +1,7 @@
 //! Two programs that take turns because the pipe between them holds little: one writes a burst and has to wait until the other has worked on most
 //! of it, and the other then waits until the next burst comes.
 
-use super::Parts;
+use crate::facts::Parts;
 use crate::limits::assemble as limits;
 use crate::observe::pipes::Joined;
 
