@@ -28,7 +28,7 @@ impl Default for Options {
 
 /// Explains a recording.
 pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, ExplainError> {
-    if matches!(source.meta().recorder.as_str(), "profile" | "counts") {
+    if !source.meta().abilities().waits {
         let problem =
             "the recording is a profile and holds no waits: `thalweg profile RECORDING` shows it; `thalweg record --profile` records both";
         return Err(ExplainError::Nothing(problem.to_owned()));

@@ -8,6 +8,7 @@
 
 #![warn(unreachable_pub)]
 
+mod abilities;
 mod align;
 pub mod anonymous;
 mod axis;
@@ -36,6 +37,7 @@ mod time;
 mod tracer;
 mod waited;
 
+pub use abilities::Abilities;
 pub use codec::{DecodeError, decode_events, encode_events};
 pub use error::{SourceError, TraceError};
 pub use frame::Frame;

@@ -184,13 +184,14 @@ impl Tables {
             let (name, kind, connection) = (actor.name.clone(), ObjectKind::Device, NONE);
             objects.push(Object { id: 0, name, kind, connection, connection_end: None, attributes: Vec::new() });
         }
+        let abilities = source.meta().abilities();
         Tables {
             answered: Answered::all(source.meta()),
-            looks_in_part: source.meta().attributes.iter().any(|(name, value)| name == "looks.in_part" && value == "true"),
+            looks_in_part: !abilities.all_looks,
             records_locks: objects.iter().any(|t| t.kind == ObjectKind::Lock),
             main: main_thread(&actors, command_pid(source)),
-            sampled: source.meta().attributes.iter().any(|(name, _)| name == "resolution_ns"),
-            wakers_inferred: source.meta().attributes.iter().any(|(name, value)| name == "wakers" && value == "inferred"),
+            sampled: !abilities.every_change,
+            wakers_inferred: !abilities.wakers,
             has_servers: actors.iter().any(|a| a.thread && a.end == End::Server),
             tracks: DenseIndex::new(source.tracks().iter().map(|t| t.track.number())),
             object_rows: DenseIndex::new(source.objects().iter().map(|o| o.object.number())),

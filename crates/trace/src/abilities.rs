@@ -1,0 +1,66 @@
+//! What the recorder of a recording could see, said in one place: readers ask for an ability, and never for a recorder's name.
+
+use crate::model::Meta;
+
+/// What a recording can hold, by what its recorder could see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Abilities {
+    /// Waits: what threads were in when they did not run. A profile, of samples or of counts, holds none.
+    pub waits: bool,
+    /// Who ended a wait. Where not, a waker stands only where one thread alone can have been it, and stops are recorded as spans of their own.
+    pub wakers: bool,
+    /// Every call by which a program looks for something between its pauses, and not only some of them.
+    pub all_looks: bool,
+    /// Each change of what a thread does, as it comes. Where not, threads were looked at every so often.
+    pub every_change: bool,
+}
+
+/// Recorders of profiles.
+const PROFILERS: [&str; 2] = ["profile", "counts"];
+
+impl Meta {
+    /// What the recorder could see. (A recording that was merged of several can hold what one of them could see.)
+    pub fn abilities(&self) -> Abilities {
+        let says = |name: &str, wanted: &str| self.attributes.iter().any(|(known, value)| known == name && value == wanted);
+        Abilities {
+            waits: !self.recorder.split('+').all(|recorder| PROFILERS.contains(&recorder)),
+            wakers: !says("wakers", "inferred"),
+            all_looks: !says("looks.in_part", "true"),
+            every_change: !self.attributes.iter().any(|(name, _)| name == "resolution_ns"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FORMAT_VERSION, Time};
+
+    fn made_by(recorder: &str, attributes: &[(&str, &str)]) -> Abilities {
+        let meta = Meta {
+            format: FORMAT_VERSION,
+            command: Vec::new(),
+            recorder: recorder.to_owned(),
+            start: Time::from_monotonic_ns(0),
+            end: None,
+            exit_code: None,
+            dropped_events: 0,
+            attributes: attributes.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        };
+        meta.abilities()
+    }
+
+    #[test]
+    fn a_profile_holds_no_waits_and_what_was_merged_with_it_may() {
+        assert!(!made_by("profile", &[]).waits && !made_by("counts", &[]).waits && !made_by("counts+profile", &[]).waits);
+        assert!(made_by("bpf", &[]).waits && made_by("bpf+profile", &[]).waits && made_by("", &[]).waits);
+    }
+
+    #[test]
+    fn a_recorder_sees_all_that_it_does_not_say_it_could_not_see() {
+        let all = Abilities { waits: true, wakers: true, all_looks: true, every_change: true };
+        assert_eq!(made_by("another", &[("wakers", "recorded"), ("looks.in_part", "false")]), all);
+        let little = made_by("another", &[("wakers", "inferred"), ("looks.in_part", "true"), ("resolution_ns", "1000")]);
+        assert_eq!(little, Abilities { waits: true, wakers: false, all_looks: false, every_change: false });
+    }
+}
