@@ -1,20 +1,33 @@
 //! From when to when a recording is explained.
 
 use crate::error::ExplainError;
-use thalweg_trace::Source;
+use std::iter::Peekable;
+use thalweg_trace::{Meta, Source, SourceError, SpanBatch};
 
 /// The interval to explain: the command's, or of what there is.
 pub(crate) fn interval(source: &dyn Source) -> Result<(i64, i64), ExplainError> {
-    let meta = source.meta();
+    interval_of(source.meta(), &mut source.spans_backward().peekable())
+}
+
+/// The same, of spans that are about to be read: the first of them is looked at only where nothing else says when the recording ends.
+pub(crate) fn interval_of(
+    meta: &Meta,
+    batches: &mut Peekable<impl Iterator<Item = Result<SpanBatch, SourceError>>>,
+) -> Result<(i64, i64), ExplainError> {
     let start = meta.start.ns();
     let end = match meta.end {
         Some(end) => end.ns(),
         // Never finished: up to the last span.
-        None => source.spans_backward().next().transpose()?.and_then(|b| b.end_ns.first().copied()).unwrap_or(start),
+        None => match batches.peek() {
+            Some(Ok(batch)) => batch.end_ns.first().copied().unwrap_or(start),
+            Some(Err(_)) => return Err(batches.next().and_then(Result::err).map_or_else(nothing, ExplainError::from)),
+            None => start,
+        },
     };
-    if end <= start {
-        let problem = "the recording covers no time, so there is nothing to explain: it was cut short, or its command never ran";
-        return Err(ExplainError::Nothing(problem.to_owned()));
-    }
-    Ok((start, end))
+    if end <= start { Err(nothing()) } else { Ok((start, end)) }
+}
+
+fn nothing() -> ExplainError {
+    let problem = "the recording covers no time, so there is nothing to explain: it was cut short, or its command never ran";
+    ExplainError::Nothing(problem.to_owned())
 }

@@ -1,13 +1,38 @@
 //! From a recording to its explanation: what is read in which order, and what comes of it.
+//!
+//! Spans are read twice: once before the path is walked, for who serves and for what the replay is made of, and once as the path is walked. Where
+//! threads wait by running, or compute in turn, it is walked once more.
 
-use crate::assemble::{self, notes, round_trips, summary, transfers, verdict};
-use crate::document::{self, Explanation};
+use crate::assemble::{notes, phase, round_trips, summary, transfers, tuning, verdict};
+use crate::cause::End;
+use crate::document::{Explanation, PhaseName, SCHEMA};
 use crate::error::ExplainError;
-use crate::facts::{self, Parts, ceiling};
-use crate::interval::interval;
-use crate::observe::{asked_names, ended, feed, holes, index, lives, observation, on_wire, roles, spins, tables, try_locks, wire};
-use crate::{cause, path, replay, rpcstat, runs, waits};
-use thalweg_trace::Source;
+use crate::facts::circumstances::Circumstances;
+use crate::facts::lookups::Lookups;
+use crate::facts::sharing::Sharings;
+use crate::facts::{Parts, ceiling, ending};
+use crate::interval::interval_of;
+use crate::observe::asked_names::AskedNames;
+use crate::observe::feed::{Feed, StackedWait};
+use crate::observe::holes::Holes;
+use crate::observe::index::NONE;
+use crate::observe::observation::Observation;
+use crate::observe::on_wire::OnWire;
+use crate::observe::roles::Callers;
+use crate::observe::span::{LiveSpan, Observer};
+use crate::observe::spins::Spins;
+use crate::observe::tables::Tables;
+use crate::observe::wire::WireFacts;
+use crate::observe::{ended, lives, try_locks};
+use crate::path::Path;
+use crate::path::ledger::Ledger;
+use crate::path::why::Why;
+use crate::replay::depends::Asking;
+use crate::replay::recorded::{Recorded, Taken};
+use crate::waits::view::Facts;
+use crate::{replay, rpcstat, runs};
+use std::collections::BTreeMap;
+use thalweg_trace::{Sample, Source};
 
 /// What can be chosen about an explanation.
 #[derive(Clone, Debug)]
@@ -17,7 +42,7 @@ pub struct Options {
     /// Whether to say of each charge by which rules it was charged, and on which spans it rests.
     pub why: bool,
     /// Explain this phase of the transfer alone: charges, and no prediction.
-    pub phase: Option<document::PhaseName>,
+    pub phase: Option<PhaseName>,
 }
 
 impl Default for Options {
@@ -36,84 +61,158 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     if let Some(run) = runs::longest(source) {
         return explain(&run.within(source)?, options);
     }
-    let mut tables = tables::Tables::of(source);
-    if tables.main == index::NONE {
-        if let Some(explanation) = rpcstat::charge::explanation(source, options.why)? {
-            return Ok(explanation);
-        }
-        return Err(ExplainError::Nothing(
-            "the recording holds no threads, so there is no time to charge: record a command again (a recorder that is killed before its command runs leaves none)".to_owned(),
-        ));
+    let mut tables = Tables::of(source);
+    if tables.main == NONE {
+        return without_threads(source, options);
     }
-    let (start, end) = interval(source)?;
     // Those of a profile are of everything that ran on the machine.
     let (profiled, samples): (Vec<_>, Vec<_>) = source.samples()?.into_iter().partition(|sample| sample.profiled().is_some());
-    let wire = wire::WireFacts::read(source, &mut tables)?;
-    let (lives, holes) = (lives::read(source, &mut tables)?, holes::Holes::of(&samples, source.meta(), &mut tables));
-    roles::read(source, &lives, &mut tables)?;
-    let recorders = tables.recorders().collect();
-    let asked = asked_names::AskedNames::read(source, &mut tables)?;
-    let processes = tables.processes();
-    let ended = ended::ended_by_signals(source, &mut tables, &processes, &lives)?;
-    let facts = waits::view::Facts { wire, lives, holes, asked, ended, processes, recorders, spins: None };
-    let mut walked = Walked::of(source, options, &mut tables, facts, (start, end))?;
-    let tried = try_locks::read(source, &samples, &mut tables, &walked.facts.lives)?;
-    walked.facts.spins = spins::Spins::of(&walked.seen, &tables, &walked.facts.lives, &tried, (start, end));
-    let waits_by_running = walked.facts.spins.is_some() && spins::Spins::are_charged(&walked.ledger, end - start);
-    tables.hand_overs = walked.seen.turns.hand_overs(end - start);
-    if waits_by_running || !tables.hand_overs.is_empty() {
-        walked = Walked::of(source, options, &mut tables, walked.facts, (start, end))?;
-    }
-    let Walked { mut seen, ledger, waits, facts, unrecorded, unrecorded_ranks } = walked;
+    let mut known = prepare(source, options, &samples, &mut tables)?;
+    let walked = walk(source, options, &samples, &mut tables, &mut known)?;
+    let Known { facts, recorded, interval } = known;
+    let Walked { mut seen, ledger, waits, unrecorded, unrecorded_ranks } = walked;
     // (Who waits by running is found with all questions: one that computes may answer another's.)
     seen.leave_out_others(&tables);
     let seen = seen;
-    let mut around = facts::circumstances::Circumstances::read(source, (&samples, &profiled), &waits, &mut tables, &ledger)?;
-    around.lookups = facts::lookups::Lookups::read(source, &mut tables, &ledger, &seen.resolvers)?;
-    around.why_failed = facts::ending::why(source.meta(), &tables, &facts, &seen);
-    let on_wire = on_wire::OnWire::read(source, &mut tables, start, end)?;
-    let sharing = facts::sharing::Sharings::of(&tables, &ledger, &seen, &facts.lives);
+    let mut around = Circumstances::read(source, (&samples, &profiled), &waits, &mut tables, &ledger)?;
+    around.lookups = Lookups::read(source, &mut tables, &ledger, &seen.resolvers)?;
+    around.why_failed = ending::why(source.meta(), &tables, &facts, &seen);
+    let (start, end) = interval;
+    let on_wire = OnWire::read(source, &mut tables, start, end)?;
+    let sharing = Sharings::of(&tables, &ledger, &seen, &facts.lives);
     let (around, on_wire, facts, sharing) = (&around, &on_wire, &facts, &sharing);
     let parts = Parts { tables: &tables, ledger: &ledger, facts, seen: &seen, around, sharing, on_wire, start, end };
     if let Some(name) = options.phase {
-        return assemble::phase::explanation(source.meta(), &parts, name, unrecorded);
+        return phase::explanation(source.meta(), &parts, name, unrecorded);
     }
-    let mut explanation = document(source, options, &parts, unrecorded);
+    let mut explanation = document(source, recorded, &parts, unrecorded);
     explanation.notes.extend(notes::of_ranks(&unrecorded_ranks));
-    explanation.summary.tuning = assemble::tuning::story(source)?;
+    explanation.summary.tuning = tuning::story(source)?;
     Ok(explanation)
+}
+
+/// Of a recording in which nobody ran: of packets.
+fn without_threads(source: &dyn Source, options: &Options) -> Result<Explanation, ExplainError> {
+    if let Some(explanation) = rpcstat::charge::explanation(source, options.why)? {
+        return Ok(explanation);
+    }
+    Err(ExplainError::Nothing(
+        "the recording holds no threads, so there is no time to charge: record a command again (a recorder that is killed before its command runs leaves none)".to_owned(),
+    ))
+}
+
+/// What must be known before the path is walked.
+struct Known {
+    /// What the small tables say.
+    facts: Facts,
+    /// What the replay is made of; `None`: nothing is to be replayed.
+    recorded: Option<Recorded>,
+    /// From when to when the run is explained.
+    interval: (i64, i64),
+}
+
+/// Finds that out, and who serves. The spans are read once, as far as anybody still looks at them.
+fn prepare(source: &dyn Source, options: &Options, samples: &[Sample], tables: &mut Tables) -> Result<Known, ExplainError> {
+    let mut batches = source.spans_backward().peekable();
+    let interval = interval_of(source.meta(), &mut batches)?;
+    let wire = WireFacts::read(source, tables)?;
+    let (lives, holes) = (lives::read(source, tables)?, Holes::of(samples, source.meta(), tables));
+    let mut callers = Callers::of(source, &lives, tables)?;
+    let mut taken = (options.what_if && options.phase.is_none()).then(|| Taken::new(source, interval));
+    while callers.as_ref().is_some_and(Callers::asks_spans) || taken.as_ref().is_some_and(Taken::asks_spans) {
+        let Some(batch) = batches.next().transpose()? else { break };
+        callers.iter_mut().for_each(|callers| callers.note(tables, &batch));
+        taken.iter_mut().for_each(|taken| taken.note(&batch));
+    }
+    if let Some(callers) = callers {
+        callers.settle(tables);
+    }
+    let recorders = tables.recorders().collect();
+    let asked = AskedNames::read(source, tables)?;
+    let processes = tables.processes();
+    let ended = ended::ended_by_signals(source, tables, &processes, &lives)?;
+    let facts = Facts { wire, lives, holes, asked, ended, processes, recorders, spins: None };
+    Ok(Known { facts, recorded: taken.map(Taken::recorded), interval })
 }
 
 /// What a walk over the recording found.
 struct Walked {
-    seen: observation::Observation,
-    ledger: path::ledger::Ledger,
-    waits: Vec<feed::StackedWait>,
-    facts: waits::view::Facts,
-    unrecorded: Option<(cause::End, u32)>,
-    unrecorded_ranks: std::collections::BTreeMap<String, i64>,
+    seen: Observation,
+    ledger: Ledger,
+    waits: Vec<StackedWait>,
+    unrecorded: Option<(End, u32)>,
+    unrecorded_ranks: BTreeMap<String, i64>,
+}
+
+/// Walks the path: once, or, where threads wait by running or compute in turn, which only a walk shows, once more with that known.
+fn walk(
+    source: &dyn Source,
+    options: &Options,
+    samples: &[Sample],
+    tables: &mut Tables,
+    known: &mut Known,
+) -> Result<Walked, ExplainError> {
+    let walked = Walked::of(source, options, tables, known)?;
+    let (start, end) = known.interval;
+    let tried = try_locks::read(source, samples, tables, &known.facts.lives)?;
+    known.facts.spins = Spins::of(&walked.seen, tables, &known.facts.lives, &tried, (start, end));
+    let waits_by_running = known.facts.spins.is_some() && Spins::are_charged(&walked.ledger, end - start);
+    tables.hand_overs = walked.seen.turns.hand_overs(end - start);
+    if !waits_by_running && tables.hand_overs.is_empty() {
+        return Ok(walked);
+    }
+    known.recorded.iter_mut().for_each(|recorded| recorded.hand_over(&tables.hand_overs));
+    Walked::of(source, options, tables, known)
 }
 
 impl Walked {
-    fn of(
-        source: &dyn Source,
-        options: &Options,
-        tables: &mut tables::Tables,
-        facts: waits::view::Facts,
-        (start, end): (i64, i64),
-    ) -> Result<Walked, ExplainError> {
-        let mut seen = observation::Observation::new(tables, facts.wire.round_trips(), start, end);
-        let feed = feed::Feed::new(source, tables);
-        let mut path = path::Path::new(tables, feed, facts, &mut seen, start, end);
-        path.ledger.why = options.why.then(path::why::Why::default);
+    /// Everybody who looks at all spans does so as the path makes them go by.
+    fn of(source: &dyn Source, options: &Options, tables: &mut Tables, known: &mut Known) -> Result<Walked, ExplainError> {
+        let Known { facts, recorded, interval: (start, end) } = known;
+        let (facts, start, end) = (&*facts, *start, *end);
+        let seen = Observation::new(tables, facts.wire.round_trips(), start, end);
+        let asking = recorded.as_ref().map(|recorded| recorded.asking(tables, facts, (start, end)));
+        let mut lookers = Lookers { seen, asking };
+        let feed = Feed::new(source, tables);
+        let mut path = Path::new(tables, feed, facts, &mut lookers, (start, end));
+        path.ledger.why = options.why.then(Why::default);
         path.run()?;
         let (unrecorded, unrecorded_ranks) = (path.unrecorded, std::mem::take(&mut path.memory.unrecorded_ranks));
-        let (ledger, waits, facts) = (path.ledger, path.feed.stacked, path.facts);
-        Ok(Walked { seen, ledger, waits, facts, unrecorded, unrecorded_ranks })
+        let (ledger, waits) = (path.ledger, path.feed.stacked);
+        let Lookers { seen, asking } = lookers;
+        if let (Some(recorded), Some(asking)) = (recorded, asking) {
+            recorded.timelines = asking.answered();
+        }
+        Ok(Walked { seen, ledger, waits, unrecorded, unrecorded_ranks })
     }
 }
 
-fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorded: Option<(cause::End, u32)>) -> Explanation {
+/// Who looks at every span that is read for the path.
+struct Lookers<'a> {
+    seen: Observation,
+    asking: Option<Asking<'a>>,
+}
+
+impl Observer for Lookers<'_> {
+    fn begins(&mut self, until: i64) {
+        self.asking.iter_mut().for_each(|asking| asking.begins(until));
+    }
+
+    #[inline]
+    fn span(&mut self, tables: &Tables, span: &LiveSpan) {
+        self.seen.span(tables, span);
+        if let Some(asking) = &mut self.asking {
+            asking.span(tables, span);
+        }
+    }
+
+    fn ends(&mut self, tables: &Tables) {
+        self.asking.iter_mut().for_each(|asking| asking.ends(tables));
+    }
+}
+
+/// The document, with what changes would give where the replay has what it is made of.
+fn document(source: &dyn Source, recorded: Option<Recorded>, parts: &Parts<'_>, unrecorded: Option<(End, u32)>) -> Explanation {
     let meta = source.meta();
     let charges = parts.charges();
     let (transfers, unlisted_transfers) = transfers::transfers(parts, meta);
@@ -136,13 +235,13 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
     };
     let said = summary::Said::of(&of);
     let unreliable_because = of.is_short().then(summary::too_short);
-    let (prediction, advice) = match options.what_if {
-        true => {
-            let prediction = replay::predict(source, parts, meta, round_trips.as_ref(), &said.raises);
+    let (prediction, advice) = match recorded {
+        Some(recorded) => {
+            let prediction = replay::predict(source, parts, recorded, round_trips.as_ref(), &said.raises);
             let advice = said.advice(&prediction);
             (prediction, advice)
         }
-        false => (replay::not_asked(), Vec::new()),
+        None => (replay::not_asked(), Vec::new()),
     };
     let summary = said.summary;
     verdict.sentence = said.sentence;
@@ -150,7 +249,7 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
     notes.extend(prediction.note.clone());
     notes.extend(prediction.model.reason.iter().map(|r| format!("No prediction: {r}")));
     Explanation {
-        schema: document::SCHEMA.to_owned(),
+        schema: SCHEMA.to_owned(),
         command: meta.command.clone(),
         recorder: meta.recorder.clone(),
         dropped_events: meta.dropped_events,

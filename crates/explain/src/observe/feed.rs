@@ -350,8 +350,6 @@ pub(crate) struct Feed<'a> {
     pub traffic: Vec<[Traffic; 2]>,
     /// Parts of messages and collectives of MPI.
     pub ranks: Ranks,
-    /// Spans read so far.
-    pub spans: u64,
     /// Waits with stacks, in the order in which they were read.
     pub stacked: Vec<StackedWait>,
 }
@@ -370,15 +368,23 @@ pub(crate) struct StackedWait {
 impl<'a> Feed<'a> {
     /// At the end of the recording.
     pub(crate) fn new(source: &'a dyn Source, tables: &Tables) -> Feed<'a> {
+        Feed::of(source.spans_backward(), tables)
+    }
+
+    /// One that reads nothing by itself: it is handed what another reads ([`Feed::begin`], [`Feed::take`]).
+    pub(crate) fn handed(tables: &Tables) -> Feed<'a> {
+        Feed::of(Box::new(std::iter::empty()), tables)
+    }
+
+    fn of(batches: Box<dyn Iterator<Item = Result<SpanBatch, SourceError>> + 'a>, tables: &Tables) -> Feed<'a> {
         Feed {
-            batches: source.spans_backward(),
+            batches,
             lanes: tables.actors.iter().map(|_| Lane::default()).collect(),
             position: i64::MAX,
             held: 0,
             parties: tables.connections.iter().map(|_| [Vec::new(), Vec::new()]).collect(),
             traffic: tables.connections.iter().map(|_| Default::default()).collect(),
             ranks: Ranks::new(tables),
-            spans: 0,
             stacked: Vec::new(),
         }
     }
@@ -394,48 +400,64 @@ impl<'a> Feed<'a> {
     }
 
     /// Reads one more batch, for a walk that stands at `cursor`.
-    pub(crate) fn read(&mut self, tables: &mut Tables, cursor: i64, observer: &mut dyn Observer) -> Result<(), ExplainError> {
+    pub(crate) fn read<O: Observer>(&mut self, tables: &mut Tables, cursor: i64, observer: &mut O) -> Result<(), ExplainError> {
         let Some(batch) = self.batches.next().transpose()? else {
             self.position = i64::MIN;
+            observer.begins(i64::MIN);
+            observer.ends(tables);
             return Ok(());
         };
         let Some(&last_end) = batch.end_ns.last() else { return Ok(()) };
-        self.position = last_end;
-        self.spans += batch.len() as u64;
-        self.prune(cursor);
+        self.begin(last_end, cursor);
+        observer.begins(last_end);
         for row in 0..batch.len() {
             let Some(span) = live(tables, &batch, row) else { continue };
             observer.span(tables, &span);
             if batch.stack[row] != 0 && self.stacked.len() < limits::MOST_STACKED {
                 self.stacked.push(StackedWait { start: span.start, end: span.end, track: span.track, stack: batch.stack[row] });
             }
-            if !tables.actors[span.track as usize].thread {
-                if span.start < cursor && matches!(span.kind, SpanKind::DiskRead | SpanKind::DiskWrite | SpanKind::DiskFlush) {
-                    self.lanes[span.track as usize].ahead.push_back(span);
-                    self.held += 1;
-                } else {
-                    self.lanes[span.track as usize].passed.note(&span);
-                }
-                continue;
-            }
-            if span.connection != NONE {
-                self.note_traffic(&span);
-            }
-            self.ranks.note(&span);
-            let lane = &mut self.lanes[span.track as usize];
-            lane.passed.last_end = lane.passed.last_end.max(span.end);
-            lane.known.note(&span, tables);
-            if span.start >= cursor {
-                lane.pass(&span);
-                continue;
-            }
-            if span.kind == SpanKind::NetSend {
-                lane.note_payload(&span);
-            }
-            lane.ahead.push_back(span);
-            self.held += 1;
+            self.take(tables, &span, cursor);
         }
+        observer.ends(tables);
         Ok(())
+    }
+
+    /// More comes: afterwards, every span that ends after `position` has come.
+    pub(crate) fn begin(&mut self, position: i64, cursor: i64) {
+        self.position = position;
+        if position != i64::MIN {
+            self.prune(cursor);
+        }
+    }
+
+    /// Takes a span in, for a walk that stands at `cursor`.
+    #[inline]
+    pub(crate) fn take(&mut self, tables: &Tables, span: &LiveSpan, cursor: i64) {
+        if !tables.actors[span.track as usize].thread {
+            if span.start < cursor && matches!(span.kind, SpanKind::DiskRead | SpanKind::DiskWrite | SpanKind::DiskFlush) {
+                self.lanes[span.track as usize].ahead.push_back(*span);
+                self.held += 1;
+            } else {
+                self.lanes[span.track as usize].passed.note(span);
+            }
+            return;
+        }
+        if span.connection != NONE {
+            self.note_traffic(span);
+        }
+        self.ranks.note(span);
+        let lane = &mut self.lanes[span.track as usize];
+        lane.passed.last_end = lane.passed.last_end.max(span.end);
+        lane.known.note(span, tables);
+        if span.start >= cursor {
+            lane.pass(span);
+            return;
+        }
+        if span.kind == SpanKind::NetSend {
+            lane.note_payload(span);
+        }
+        lane.ahead.push_back(*span);
+        self.held += 1;
     }
 
     /// Which side of a connection a thread is, by what it sent and received over it.
@@ -447,12 +469,12 @@ impl<'a> Feed<'a> {
     }
 
     /// Reads until everything that covers `instant` is held.
-    pub(crate) fn ensure(
+    pub(crate) fn ensure<O: Observer>(
         &mut self,
         tables: &mut Tables,
         instant: i64,
         cursor: i64,
-        observer: &mut dyn Observer,
+        observer: &mut O,
     ) -> Result<(), ExplainError> {
         while self.position >= instant && !self.exhausted() {
             self.read(tables, cursor, observer)?;

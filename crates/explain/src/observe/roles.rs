@@ -53,27 +53,64 @@ struct Society {
     program_calls: BTreeSet<(usize, usize)>,
 }
 
-/// Reads who called whom, and changes the roles of those who serve.
-pub(crate) fn read(source: &dyn Source, lives: &[Life], tables: &mut Tables) -> Result<(), ExplainError> {
-    let (mut processes, of_actor) = processes(tables, lives);
-    for mark in source.marks()?.into_iter().filter(|mark| mark.kind == MarkKind::ProcessCalled) {
-        let process = of_actor.get(tables.tracks.get(mark.track.number()) as usize).copied().flatten();
-        if let Some(process) = process {
-            processes[process].called |= mark.value.unwrap_or(0);
+/// Who called whom, and who can have been called: from the small tables, and from every span, which is looked at once.
+#[derive(Debug)]
+pub(crate) struct Callers {
+    processes: Vec<Process>,
+    /// Whose each actor is.
+    of_actor: Vec<Option<usize>>,
+    /// `None`: nothing that was recorded says who called whom.
+    gathered: Option<Gathered>,
+}
+
+impl Callers {
+    /// Before any span was looked at; `None`: nobody's role is in question.
+    pub(crate) fn of(source: &dyn Source, lives: &[Life], tables: &mut Tables) -> Result<Option<Callers>, ExplainError> {
+        let (mut processes, of_actor) = processes(tables, lives);
+        for mark in source.marks()?.into_iter().filter(|mark| mark.kind == MarkKind::ProcessCalled) {
+            let process = of_actor.get(tables.tracks.get(mark.track.number()) as usize).copied().flatten();
+            if let Some(process) = process {
+                processes[process].called |= mark.value.unwrap_or(0);
+            }
+        }
+        if !processes.iter().any(Process::may_turn) {
+            return Ok(None);
+        }
+        let says = |object: &Object| object.connection_end == Some(End::Server) || object.kind == ObjectKind::Socket;
+        let gathered = tables.objects.iter().any(says).then(|| Gathered {
+            tracks: tables.tracks.clone(),
+            objects: tables.object_rows.clone(),
+            ends: HashMap::new(),
+            met: BTreeSet::new(),
+        });
+        Ok(Some(Callers { processes, of_actor, gathered }))
+    }
+
+    /// Whether spans are to be looked at.
+    pub(crate) fn asks_spans(&self) -> bool {
+        self.gathered.is_some()
+    }
+
+    /// Looks at spans.
+    pub(crate) fn note(&mut self, tables: &Tables, batch: &SpanBatch) {
+        let Some(gathered) = &mut self.gathered else { return };
+        for row in 0..batch.len() {
+            gathered.note(&tables.objects, &self.of_actor, batch, row);
         }
     }
-    if !processes.iter().any(Process::may_turn) {
-        return Ok(());
-    }
-    let calls = calls(source, tables, &processes, &of_actor)?;
-    let servers = Society::of(processes, &calls).servers();
-    for (actor, process) in tables.actors.iter_mut().zip(of_actor) {
-        if actor.role == Role::Client && process.is_some_and(|process| servers.contains(&process)) {
-            (actor.role, actor.end) = (Role::Server, End::Server);
-            tables.has_servers |= actor.thread;
+
+    /// Changes the roles of those who serve.
+    pub(crate) fn settle(self, tables: &mut Tables) {
+        let Callers { processes, of_actor, gathered } = self;
+        let calls = gathered.map(|gathered| gathered.calls(&processes)).unwrap_or_default();
+        let servers = Society::of(processes, &calls).servers();
+        for (actor, process) in tables.actors.iter_mut().zip(of_actor) {
+            if actor.role == Role::Client && process.is_some_and(|process| servers.contains(&process)) {
+                (actor.role, actor.end) = (Role::Server, End::Server);
+                tables.has_servers |= actor.thread;
+            }
         }
     }
-    Ok(())
 }
 
 impl Process {
@@ -203,40 +240,6 @@ impl Society {
     }
 }
 
-/// Who called whom: over connections by the ends that they have, over unix sockets and with datagrams by who can be called of two that end each
-/// other's waits there.
-fn calls(
-    source: &dyn Source,
-    tables: &Tables,
-    processes: &[Process],
-    of_actor: &[Option<usize>],
-) -> Result<BTreeSet<(usize, usize)>, ExplainError> {
-    let mut gathered =
-        Gathered { tracks: tables.tracks.clone(), objects: tables.object_rows.clone(), ends: HashMap::new(), met: BTreeSet::new() };
-    let says = |object: &Object| object.connection_end == Some(End::Server) || object.kind == ObjectKind::Socket;
-    if !tables.objects.iter().any(says) {
-        return Ok(BTreeSet::new());
-    }
-    for batch in source.spans_backward() {
-        let batch = batch?;
-        for row in 0..batch.len() {
-            gathered.note(&tables.objects, of_actor, &batch, row);
-        }
-    }
-    let mut calls = BTreeSet::new();
-    for [callers, called] in gathered.ends.values() {
-        calls.extend(callers.iter().flat_map(|caller| called.iter().map(|called| (*caller, *called))));
-    }
-    for (by, one, other) in gathered.met {
-        let can = |process: usize| processes[process].called & by != 0;
-        if can(one) != can(other) {
-            calls.insert(if can(one) { (other, one) } else { (one, other) });
-        }
-    }
-    calls.retain(|(caller, called)| caller != called);
-    Ok(calls)
-}
-
 /// What spans say of who has to do with whom.
 #[derive(Debug)]
 struct Gathered {
@@ -249,6 +252,23 @@ struct Gathered {
 }
 
 impl Gathered {
+    /// Who called whom: over connections by the ends that they have, over unix sockets and with datagrams by who can be called of two that end each
+    /// other's waits there.
+    fn calls(self, processes: &[Process]) -> BTreeSet<(usize, usize)> {
+        let mut calls = BTreeSet::new();
+        for [callers, called] in self.ends.values() {
+            calls.extend(callers.iter().flat_map(|caller| called.iter().map(|called| (*caller, *called))));
+        }
+        for (by, one, other) in self.met {
+            let can = |process: usize| processes[process].called & by != 0;
+            if can(one) != can(other) {
+                calls.insert(if can(one) { (other, one) } else { (one, other) });
+            }
+        }
+        calls.retain(|(caller, called)| caller != called);
+        calls
+    }
+
     fn note(&mut self, objects: &[Object], of_actor: &[Option<usize>], batch: &SpanBatch, row: usize) {
         let object = objects.get(self.objects.get(batch.object[row]) as usize);
         let Some(object) = object.filter(|object| matches!(object.kind, ObjectKind::Connection | ObjectKind::Socket)) else { return };

@@ -142,6 +142,10 @@ pub(crate) fn is_mpi(kind: SpanKind) -> bool {
 
 /// Who gets every span once, as it is read.
 pub(crate) trait Observer {
+    /// More comes now: afterwards, every span that ends after this has come; all of them, where it is `i64::MIN`.
+    fn begins(&mut self, _until: i64) {}
     /// A span, in order of descending end.
     fn span(&mut self, tables: &Tables, span: &LiveSpan);
+    /// What was announced last has come.
+    fn ends(&mut self, _tables: &Tables) {}
 }

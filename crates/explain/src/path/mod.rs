@@ -33,15 +33,15 @@ use thalweg_trace::{Role, SpanKind};
 use why::StandsIn;
 
 /// A path under way.
-pub(crate) struct Path<'a, 'o> {
+pub(crate) struct Path<'a, 'o, O> {
     tables: &'o mut Tables,
     /// The spans.
     pub feed: Feed<'a>,
     /// What has been charged.
     pub ledger: Ledger,
     /// What the small tables say.
-    pub facts: Facts,
-    observer: &'o mut dyn Observer,
+    facts: &'o Facts,
+    observer: &'o mut O,
     start: i64,
     track: u32,
     /// For which end the thread works: its own, or, of a kernel thread, that of the thread that waited for it.
@@ -59,9 +59,9 @@ pub(crate) struct Path<'a, 'o> {
     pub unrecorded: Option<(End, u32)>,
 }
 
-impl<'a, 'o> Path<'a, 'o> {
+impl<'a, 'o, O: Observer> Path<'a, 'o, O> {
     /// At the end of the interval from `start` to `end`, on the command's own thread.
-    pub(crate) fn new(tables: &'o mut Tables, feed: Feed<'a>, facts: Facts, observer: &'o mut dyn Observer, start: i64, end: i64) -> Self {
+    pub(crate) fn new(tables: &'o mut Tables, feed: Feed<'a>, facts: &'o Facts, observer: &'o mut O, (start, end): (i64, i64)) -> Self {
         let ledger = Ledger::new(tables, end - start);
         let track = tables.main;
         let is_walked = |a: &&Actor| a.thread && matches!(a.role, Role::Client | Role::Server | Role::Kernel);
@@ -156,7 +156,7 @@ impl<'a, 'o> Path<'a, 'o> {
             let view = View {
                 tables: &*self.tables,
                 feed: &mut self.feed,
-                facts: &self.facts,
+                facts: self.facts,
                 labels: &self.ledger.labels,
                 memory: &mut self.memory,
                 start: self.start,

@@ -1,60 +1,94 @@
 //! What each wait of the run depended on: the same answers ([`crate::waits`]) as the critical path goes by, for every thread's waits.
+//!
+//! They are asked for while the path makes the recording go by: what is read for the path is handed on, and as soon as it suffices for the next wait,
+//! that one is answered. So the spans are read once for both.
 
 use super::timeline::{Depends, Piece, Timeline};
-use crate::ExplainError;
-use crate::facts::Parts;
 use crate::observe::feed::Feed;
 use crate::observe::span::{LiveSpan, Observer};
 use crate::observe::tables::Tables;
-use crate::waits::answer::{Act, NeedUntil};
+use crate::waits::answer::{Act, Answer, NeedUntil};
 use crate::waits::memory::Memory;
+use crate::waits::place::Labels;
 use crate::waits::resolve;
-use crate::waits::view::View;
-use thalweg_trace::Source;
-
-/// Gathers nothing: all was seen when the path was walked.
-struct Seen;
-
-impl Observer for Seen {
-    fn span(&mut self, _: &Tables, _: &LiveSpan) {}
-}
+use crate::waits::view::{Facts, View};
 
 /// Asks for each wait at the instant at which its blocked part ended, latest first.
-pub(crate) fn ask(source: &dyn Source, parts: &Parts<'_>, timelines: &mut [Timeline]) -> Result<(), ExplainError> {
-    let mut waits: Vec<(i64, usize, usize)> = Vec::new();
-    for (t, timeline) in timelines.iter().enumerate() {
-        let own = timeline.pieces.iter().enumerate();
-        waits.extend(own.filter_map(|(p, piece)| if let Piece::Wait(wait) = piece { Some((wait.woken, t, p)) } else { None }));
-    }
-    waits.sort_unstable_by(|a, b| b.cmp(a));
-    let mut tables = parts.tables.clone();
-    let mut feed = Feed::new(source, &tables);
-    for (at, t, p) in waits {
-        let track = timelines[t].track;
-        let Piece::Wait(wait) = &mut timelines[t].pieces[p] else { continue };
-        if wait.depends.is_none() {
-            let acts = answer(&mut tables, &mut feed, parts, track, at)?;
-            wait.depends = Some(Depends::of(acts, at, track));
-            // What ended by its limit, and had come about before, was looked at too late.
-            wait.polls |= wait.row.by_timer && wait.target().is_some_and(|(_, came)| came < at);
-        }
-    }
-    Ok(())
+pub(crate) struct Asking<'a> {
+    timelines: Vec<Timeline>,
+    /// By timeline and piece, those still to be answered, the latest last.
+    waits: Vec<(i64, usize, usize)>,
+    /// Down to which instant all must have been read before the next is answered.
+    needed: i64,
+    feed: Feed<'a>,
+    facts: &'a Facts,
+    labels: Labels,
+    /// The beginning of what is explained.
+    start: i64,
 }
 
-fn answer(tables: &mut Tables, feed: &mut Feed<'_>, parts: &Parts<'_>, track: u32, at: i64) -> Result<Vec<Act>, ExplainError> {
-    let mut needed = at;
-    loop {
-        feed.ensure(tables, needed, at, &mut Seen)?;
-        feed.lanes[track as usize].settle(at);
+impl<'a> Asking<'a> {
+    /// For these threads' waits.
+    pub(crate) fn new(tables: &Tables, facts: &'a Facts, start: i64, timelines: Vec<Timeline>) -> Asking<'a> {
+        let mut waits: Vec<(i64, usize, usize)> = Vec::new();
+        for (t, timeline) in timelines.iter().enumerate() {
+            let own = timeline.pieces.iter().enumerate();
+            let unanswered =
+                |piece: &Piece| if let Piece::Wait(wait) = piece { wait.depends.is_none().then_some(wait.woken) } else { None };
+            waits.extend(own.filter_map(|(p, piece)| unanswered(piece).map(|woken| (woken, t, p))));
+        }
+        waits.sort_unstable();
+        let needed = waits.last().map_or(i64::MAX, |next| next.0);
+        Asking { timelines, waits, needed, feed: Feed::handed(tables), facts, labels: Labels::of(tables), start }
+    }
+
+    /// The threads' time, once all of the recording has gone by.
+    pub(crate) fn answered(self) -> Vec<Timeline> {
+        self.timelines
+    }
+
+    /// Answers all for which enough has been read.
+    fn go_on(&mut self, tables: &Tables) {
+        while let Some(&(at, t, p)) = self.waits.last() {
+            let track = self.timelines[t].track;
+            match self.answer(tables, track, at) {
+                Err(NeedUntil(instant)) => {
+                    self.needed = instant;
+                    if self.lacks() {
+                        return;
+                    }
+                }
+                Ok(acts) => {
+                    if let Piece::Wait(wait) = &mut self.timelines[t].pieces[p] {
+                        wait.depends = Some(Depends::of(acts, at, track));
+                        // What ended by its limit, and had come about before, was looked at too late.
+                        wait.polls |= wait.row.by_timer && wait.target().is_some_and(|(_, came)| came < at);
+                    }
+                    self.waits.pop();
+                    self.needed = self.waits.last().map_or(i64::MAX, |next| next.0);
+                }
+            }
+        }
+    }
+
+    /// Whether more is needed before the next wait is answered.
+    fn lacks(&self) -> bool {
+        self.feed.position >= self.needed && !self.feed.exhausted()
+    }
+
+    fn answer(&mut self, tables: &Tables, track: u32, at: i64) -> Answer<Vec<Act>> {
+        if self.lacks() {
+            return Err(NeedUntil(self.needed));
+        }
+        self.feed.lanes[track as usize].settle(at);
         let mut memory = Memory::default();
-        let view = View {
-            tables: &*tables,
-            feed,
-            facts: parts.facts,
-            labels: &parts.ledger.labels,
+        resolve(View {
+            tables,
+            feed: &mut self.feed,
+            facts: self.facts,
+            labels: &self.labels,
             memory: &mut memory,
-            start: parts.start,
+            start: self.start,
             track,
             end: tables.actors[track as usize].end,
             at,
@@ -62,12 +96,29 @@ fn answer(tables: &mut Tables, feed: &mut Feed<'_>, parts: &Parts<'_>, track: u3
             circling: false,
             held: None,
             handing: None,
-            floor: parts.start,
+            floor: self.start,
             acts: Vec::new(),
-        };
-        match resolve(view) {
-            Ok(acts) => return Ok(acts),
-            Err(NeedUntil(instant)) => needed = instant,
+        })
+    }
+}
+
+impl Observer for Asking<'_> {
+    fn begins(&mut self, until: i64) {
+        if let Some(&(at, ..)) = self.waits.last() {
+            self.feed.begin(until, at);
+        }
+    }
+
+    #[inline]
+    fn span(&mut self, tables: &Tables, span: &LiveSpan) {
+        if let Some(&(at, ..)) = self.waits.last() {
+            self.feed.take(tables, span, at);
+        }
+    }
+
+    fn ends(&mut self, tables: &Tables) {
+        if !self.lacks() {
+            self.go_on(tables);
         }
     }
 }

@@ -21,6 +21,7 @@ pub(crate) mod interval;
 pub(crate) mod program;
 pub(crate) mod queueing;
 pub(crate) mod ranks;
+pub(crate) mod recorded;
 pub(crate) mod regime;
 pub(crate) mod rows;
 pub(crate) mod scale;
@@ -49,6 +50,7 @@ use changes::raised;
 use changes::walk::Walk;
 use edit_copy::edited;
 use program::Graph;
+use recorded::Recorded;
 use scale::Scale;
 use simulate::{simulate, simulate_edit};
 use stages::Stages;
@@ -75,23 +77,25 @@ pub(crate) fn not_asked() -> Prediction {
 }
 
 /// Replays the run, and what changes would give.
-pub(crate) fn predict(source: &dyn Source, parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>, raises: &[Raise]) -> Prediction {
-    match graph(source, parts) {
-        Ok(Some((graph, support))) => predict_from(graph, &support, parts, meta, (trips, raises)),
+pub(crate) fn predict(
+    source: &dyn Source,
+    parts: &Parts<'_>,
+    recorded: Recorded,
+    trips: Option<&RoundTrips>,
+    raises: &[Raise],
+) -> Prediction {
+    match graph(source, parts, recorded) {
+        Ok(Some((graph, support))) => predict_from(graph, &support, parts, source.meta(), (trips, raises)),
         Ok(None) => refuse(None, None, "no thread of the command was recorded, so there is nothing to replay".to_owned()),
         Err(error) => refuse(None, None, format!("the recording could not be read a second time: {error}")),
     }
 }
 
 /// The recorded run as a graph, and what it supports.
-fn graph(source: &dyn Source, parts: &Parts<'_>) -> Result<Option<(Graph, Support)>, ExplainError> {
+fn graph(source: &dyn Source, parts: &Parts<'_>, recorded: Recorded) -> Result<Option<(Graph, Support)>, ExplainError> {
     let facts = facts::facts(source, parts)?;
-    let mut rows = rows::read(source, parts.start, parts.end, limits::MAX_ROWS)?;
-    rows.hand_over(&parts.tables.hand_overs);
-    ranks::into_waits(source, &mut rows)?;
+    let Recorded { rows, mut timelines } = recorded;
     let support = Support::of(parts, source.meta(), &rows);
-    let mut timelines = timeline::timelines(parts.tables, &rows, &parts.facts.lives, rows.from, parts.end);
-    depends::ask(source, parts, &mut timelines)?;
     timeline::join(&mut timelines);
     Ok(build::build(parts, &rows, &facts, timelines).map(|graph| (graph, support)))
 }

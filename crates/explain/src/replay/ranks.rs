@@ -2,57 +2,68 @@
 //! graph it waits for the other rank's part instead, and whatever it queued for or slept in meanwhile goes with that.
 
 use super::rows::{Row, Rows};
-use crate::ExplainError;
 use crate::limits::replay as limits;
 use crate::observe::feed::live;
 use crate::observe::ranks::{Provider, Ranks, is_part};
 use crate::observe::span::{LiveSpan, is_mpi};
 use crate::observe::tables::Tables;
 use std::collections::HashMap;
-use thalweg_trace::{ABSENT, ObjectKind, Source, SpanKind};
+use thalweg_trace::{ABSENT, ObjectKind, Source, SpanBatch, SpanKind};
 
-/// Replaces what ranks did while they waited for each other.
-pub(crate) fn into_waits(source: &dyn Source, rows: &mut Rows) -> Result<(), ExplainError> {
-    if !source.objects().iter().any(|o| o.kind == ObjectKind::Communicator) {
-        return Ok(());
+/// Calls of MPI, as far as they are followed.
+pub(crate) struct Calls {
+    tables: Tables,
+    ranks: Ranks,
+    calls: Vec<LiveSpan>,
+}
+
+impl Calls {
+    /// Before any span was looked at; `None`: there are no ranks.
+    pub(crate) fn of(source: &dyn Source) -> Option<Calls> {
+        source.objects().iter().any(|o| o.kind == ObjectKind::Communicator).then(|| {
+            let tables = Tables::of(source);
+            Calls { ranks: Ranks::new(&tables), tables, calls: Vec::new() }
+        })
     }
-    let mut tables = Tables::of(source);
-    let mut ranks = Ranks::new(&tables);
-    let mut calls: Vec<LiveSpan> = Vec::new();
-    for batch in source.spans_backward() {
-        let batch = batch?;
+
+    /// Looks at spans.
+    pub(crate) fn note(&mut self, batch: &SpanBatch) {
         for row in (0..batch.len()).filter(|&row| is_mpi(batch.kind[row])) {
-            let Some(span) = live(&mut tables, &batch, row) else { continue };
-            ranks.note(&span);
-            if is_part(&span) && calls.len() < limits::MOST_MPI_CALLS {
-                calls.push(span);
+            let Some(span) = live(&mut self.tables, batch, row) else { continue };
+            self.ranks.note(&span);
+            if is_part(&span) && self.calls.len() < limits::MOST_MPI_CALLS {
+                self.calls.push(span);
             }
         }
     }
-    // Of what one wait ended, only the last was waited for: by track and beginning.
-    let mut waits: HashMap<(u32, i64), Row> = HashMap::new();
-    for call in &calls {
-        let Provider::Track(waker, at) = ranks.provider(&tables, call) else { continue };
-        if at <= call.start || call.start < rows.from {
-            continue;
+
+    /// Replaces what ranks did while they waited for each other.
+    pub(crate) fn into_waits(self, rows: &mut Rows) {
+        let Calls { tables, ranks, calls } = self;
+        // Of what one wait ended, only the last was waited for: by track and beginning.
+        let mut waits: HashMap<(u32, i64), Row> = HashMap::new();
+        for call in &calls {
+            let Provider::Track(waker, at) = ranks.provider(&tables, call) else { continue };
+            if at <= call.start || call.start < rows.from {
+                continue;
+            }
+            let row = waits.entry((call.track, call.start)).or_insert_with(|| wait(call, waker, at));
+            if at > row.end {
+                *row = wait(call, waker, at);
+            }
         }
-        let row = waits.entry((call.track, call.start)).or_insert_with(|| wait(call, waker, at));
-        if at > row.end {
-            *row = wait(call, waker, at);
-        }
+        let mut of_track: HashMap<u32, Vec<(i64, i64)>> = HashMap::new();
+        waits.values().for_each(|row| of_track.entry(row.track).or_default().push((row.start, row.end)));
+        of_track.values_mut().for_each(|waits| waits.sort_unstable());
+        let within = |row: &Row| {
+            let Some(waits) = of_track.get(&row.track) else { return false };
+            let before = waits.partition_point(|&(start, _)| start <= row.start);
+            before > 0 && waits[before - 1].1 >= row.end
+        };
+        rows.rows.retain(|row| !within(row));
+        rows.rows.extend(waits.into_values());
+        rows.rows.sort_by_key(|row| (std::cmp::Reverse(row.end), row.id));
     }
-    let mut of_track: HashMap<u32, Vec<(i64, i64)>> = HashMap::new();
-    waits.values().for_each(|row| of_track.entry(row.track).or_default().push((row.start, row.end)));
-    of_track.values_mut().for_each(|waits| waits.sort_unstable());
-    let within = |row: &Row| {
-        let Some(waits) = of_track.get(&row.track) else { return false };
-        let before = waits.partition_point(|&(start, _)| start <= row.start);
-        before > 0 && waits[before - 1].1 >= row.end
-    };
-    rows.rows.retain(|row| !within(row));
-    rows.rows.extend(waits.into_values());
-    rows.rows.sort_by_key(|row| (std::cmp::Reverse(row.end), row.id));
-    Ok(())
 }
 
 fn wait(call: &LiveSpan, waker: u32, at: i64) -> Row {

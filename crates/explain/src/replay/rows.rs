@@ -1,7 +1,6 @@
 //! What the graph is made of, read from the recording: waits, bytes through connections, and how busy devices were. Spans
 //! that only say what a thread did while it ran are left out: a thread runs where nothing else is said.
 
-use crate::ExplainError;
 use crate::limits::replay as limits;
 use crate::observe::index::{DenseIndex, NONE};
 use std::collections::HashMap;
@@ -117,47 +116,84 @@ impl Rows {
     }
 }
 
-/// Reads what the graph needs of the interval, from its end.
-pub(crate) fn read(source: &dyn Source, start: i64, end: i64, most: usize) -> Result<Rows, ExplainError> {
-    let mut tracks = DenseIndex::new(source.tracks().iter().map(|t| t.track.number()));
-    let mut objects = DenseIndex::new(source.objects().iter().map(|o| o.object.number()));
-    let device: Vec<bool> = source.tracks().iter().map(|t| t.kind == TrackKind::Device).collect();
-    let mut read = Rows {
-        rows: Vec::new(),
-        requests: Vec::new(),
-        lists: false,
-        copies: RecordedRequests::default(),
-        parents: Default::default(),
-        from: start,
-    };
-    for batch in source.spans_backward() {
-        let batch = batch?;
-        for row in 0..batch.len() {
-            let track = tracks.get(batch.track[row]);
-            if track == NONE || batch.start_ns[row] >= end {
-                continue;
-            }
-            if device[track as usize] {
-                let reads = batch.kind[row] == SpanKind::DiskRead;
-                if read.requests.len() < most {
-                    read.requests.push(Request { start: batch.start_ns[row], end: batch.end_ns[row], track, reads });
-                }
-                continue;
-            }
-            read.copies.note(&batch, row, track);
-            read.lists |= batch.kind[row] == SpanKind::FileList;
-            let Some(kept) = row_of(&batch, row, track, &mut tracks, &mut objects) else { continue };
-            if batch.parent[row] != 0 && kept.waits() {
-                read.parents.insert(batch.parent[row]);
-            }
-            read.rows.push(kept);
-            if read.rows.len() >= most {
-                read.from = kept.end.max(start);
-                return Ok(read);
-            }
+/// Takes in what the graph needs of an interval, from its end.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    rows: Rows,
+    tracks: DenseIndex,
+    objects: DenseIndex,
+    /// By track: whether it is a device's.
+    device: Vec<bool>,
+    start: i64,
+    end: i64,
+    most: usize,
+}
+
+impl Reading {
+    /// Of an interval, and at most so many rows.
+    pub(crate) fn new(source: &dyn Source, (start, end): (i64, i64), most: usize) -> Reading {
+        Reading {
+            tracks: DenseIndex::new(source.tracks().iter().map(|t| t.track.number())),
+            objects: DenseIndex::new(source.objects().iter().map(|o| o.object.number())),
+            device: source.tracks().iter().map(|t| t.kind == TrackKind::Device).collect(),
+            rows: Rows {
+                rows: Vec::new(),
+                requests: Vec::new(),
+                lists: false,
+                copies: RecordedRequests::default(),
+                parents: Default::default(),
+                from: start,
+            },
+            start,
+            end,
+            most,
         }
     }
-    Ok(read)
+
+    /// Whether there are so many that no more are taken in.
+    pub(crate) fn is_full(&self) -> bool {
+        self.rows.rows.len() >= self.most
+    }
+
+    /// Takes in spans.
+    pub(crate) fn note(&mut self, batch: &SpanBatch) {
+        for row in 0..batch.len() {
+            if self.is_full() {
+                return;
+            }
+            let track = self.tracks.get(batch.track[row]);
+            if track == NONE || batch.start_ns[row] >= self.end {
+                continue;
+            }
+            self.note_row(batch, row, track);
+        }
+    }
+
+    fn note_row(&mut self, batch: &SpanBatch, row: usize, track: u32) {
+        let read = &mut self.rows;
+        if self.device[track as usize] {
+            let reads = batch.kind[row] == SpanKind::DiskRead;
+            if read.requests.len() < self.most {
+                read.requests.push(Request { start: batch.start_ns[row], end: batch.end_ns[row], track, reads });
+            }
+            return;
+        }
+        read.copies.note(batch, row, track);
+        read.lists |= batch.kind[row] == SpanKind::FileList;
+        let Some(kept) = row_of(batch, row, track, &mut self.tracks, &mut self.objects) else { return };
+        if batch.parent[row] != 0 && kept.waits() {
+            read.parents.insert(batch.parent[row]);
+        }
+        read.rows.push(kept);
+        if read.rows.len() >= self.most {
+            read.from = kept.end.max(self.start);
+        }
+    }
+
+    /// What was taken in.
+    pub(crate) fn rows(self) -> Rows {
+        self.rows
+    }
 }
 
 fn row_of(batch: &SpanBatch, row: usize, track: u32, tracks: &mut DenseIndex, objects: &mut DenseIndex) -> Option<Row> {

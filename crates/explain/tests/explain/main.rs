@@ -31,6 +31,7 @@ mod programs_network;
 mod programs_recorded;
 mod random;
 mod ranks;
+mod readings;
 mod recordings;
 mod rpcstat;
 mod rules;
