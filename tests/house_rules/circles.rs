@@ -15,6 +15,10 @@ const ALLOWED: &str = "tests/house_rules/circles.txt";
 /// Files in the circles of that list. Lower it with the list.
 const MOST_FILES: usize = 31;
 
+/// Rooms of a crate that use each other in one direction: no file of the first uses one of the second, directly or through others.
+const ONE_WAY: [(&str, &str, &str); 3] =
+    [("explain", "replay", "assemble"), ("explain", "facts", "assemble"), ("explain", "facts", "replay")];
+
 /// A module's path within its crate, from the root.
 type ModulePath = Vec<String>;
 
@@ -315,16 +319,7 @@ impl Crate {
     /// The sets of files that reach each other, and within each who uses whom.
     fn circles(&self) -> Vec<Vec<(String, Vec<String>)>> {
         let edges = self.edges();
-        let reached: HashMap<&ModulePath, BTreeSet<&ModulePath>> = edges
-            .keys()
-            .map(|from| {
-                let (mut seen, mut next) = (BTreeSet::new(), vec![*from]);
-                while let Some(at) = next.pop() {
-                    next.extend(edges[at].iter().filter(|to| seen.insert(*to)));
-                }
-                (*from, seen)
-            })
-            .collect();
+        let reached: HashMap<&ModulePath, BTreeSet<&ModulePath>> = edges.keys().map(|from| (*from, reached(&edges, from))).collect();
         let mut circles: Vec<Vec<(String, Vec<String>)>> = Vec::new();
         let mut done = BTreeSet::new();
         for from in edges.keys() {
@@ -338,6 +333,31 @@ impl Crate {
         }
         circles
     }
+
+    /// Files of one room that reach another, with those of it that they reach.
+    fn against(&self, room: &str, other: &str) -> Vec<(String, Vec<String>)> {
+        let edges = self.edges();
+        let is_of = |module: &ModulePath, room: &str| module.first().is_some_and(|first| first == room);
+        assert!([room, other].iter().all(|room| edges.keys().any(|module| is_of(module, room))), "there is no room {room} or {other}");
+        let own = edges.keys().filter(|module| is_of(module, room));
+        let found = own.map(|module| {
+            let there = reached(&edges, module).into_iter().filter(|to| is_of(to, other));
+            (self.0[*module].name.clone(), there.map(|to| self.0[to].name.clone()).collect::<Vec<String>>())
+        });
+        found.filter(|(_, there)| !there.is_empty()).collect()
+    }
+}
+
+/// What a file uses, directly and through others.
+fn reached<'a>(edges: &'a BTreeMap<&ModulePath, BTreeSet<ModulePath>>, from: &ModulePath) -> BTreeSet<&'a ModulePath> {
+    let mut seen = BTreeSet::new();
+    let mut next: Vec<&'a ModulePath> = edges[from].iter().collect();
+    while let Some(at) = next.pop() {
+        if seen.insert(at) {
+            next.extend(&edges[at]);
+        }
+    }
+    seen
 }
 
 fn crates() -> Vec<PathBuf> {
@@ -375,6 +395,14 @@ fn no_files_of_a_crate_use_each_other() {
     );
 }
 
+#[test]
+fn rooms_of_a_crate_use_each_other_in_one_direction() {
+    for (name, room, other) in ONE_WAY {
+        let against = Crate::read(&super::root().join("crates").join(name).join("src")).against(room, other);
+        assert!(against.is_empty(), "crates/{name}: `{room}` knows nothing of `{other}`; what both need is neither's:\n{against:#?}");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -393,6 +421,17 @@ mod tests {
         {
             assert_eq!(of(&[root, a, ("b.rs", &format!("{b}\npub struct B;\n"))]), [["a.rs", "b.rs"]], "{b}");
         }
+    }
+
+    #[test]
+    fn a_room_reaches_another_through_a_third() {
+        let against = |third: &str| {
+            let files =
+                [("lib.rs", "mod a;\nmod b;\nmod c;\n"), ("a.rs", "use super::c::C;\n"), ("b.rs", "pub struct B;\n"), ("c.rs", third)];
+            Crate::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned())).into_iter().collect()).against("a", "b")
+        };
+        assert_eq!(against("pub struct C;\n"), []);
+        assert_eq!(against("use super::b::B;\npub struct C(B);\n"), [("a.rs".to_owned(), vec!["b.rs".to_owned()])]);
     }
 
     #[test]
