@@ -5,9 +5,13 @@
 //! connections only. How time is charged and how predictions are made is described in `MODEL.md`, for those who
 //! read the output.
 //!
-//! The recording is read once, backward in time. As it goes by, every span is looked at once for what is to be gathered (`observe`),
-//! the rules (`waits`) say what each wait waited for, and the critical path (`path`) follows them, charging each instant in its ledger. What
-//! was gathered and charged becomes the document (`assemble`); the spans, read once more, become the replay model (`replay`).
+//! The recording's spans are read twice, backward in time (`run`). First everybody looks at them who must before the path is walked: who serves
+//! (`observe`), and what the replay is made of (`replay`). Then, as they go by once more, every span is looked at for what is to be gathered
+//! (`observe`), the rules (`waits`) say what each wait waited for, and the critical path (`path`) follows them, charging each instant in its ledger.
+//! The replay asks the same rules of its own waits meanwhile. Where a walk shows that threads wait by running, or compute in turn, it is made once more.
+//!
+//! What was gathered and charged, and what the small tables say, is what was found out of the run (`facts`). Of that the document (`assemble`) and the
+//! replay model are made; the document has the model's predictions in it, and the model knows nothing of the document.
 
 #![warn(unreachable_pub)]
 

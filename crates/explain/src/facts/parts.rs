@@ -1,4 +1,4 @@
-//! What documents are assembled from.
+//! What was found out of a run, in one place: the document and the replay model are made of it.
 
 use crate::cause::End;
 use crate::facts::circumstances::Circumstances;
@@ -12,7 +12,7 @@ use crate::waits::view::Facts;
 use std::collections::HashSet;
 use thalweg_trace::Role;
 
-/// What there is to assemble.
+/// All that was found out.
 pub(crate) struct Parts<'a> {
     /// Who is who.
     pub tables: &'a Tables,
