@@ -15,13 +15,13 @@ impl Parts<'_> {
         let mut within: HashMap<Cause, Vec<u64>> = HashMap::new();
         for gap in &gathered.gaps {
             let charged = self.charged_within(gap.start, gap.end, charges);
-            let mut by_cause: HashMap<Cause, i64> = HashMap::new();
-            charged.iter().for_each(|(&c, &ns)| *by_cause.entry(charges.list[c].cause).or_default() += ns);
-            let cause = by_cause.iter().max_by_key(|&(&c, &ns)| (ns, std::cmp::Reverse(c))).map_or(Cause::Unknown, |(&c, _)| c);
-            by_cause.iter().for_each(|(&c, &ns)| within.entry(c).or_default().push(ns.max(0) as u64));
+            let mut by_cause: Vec<(Cause, i64)> = Vec::new();
+            charged.iter().for_each(|&(c, ns)| add(&mut by_cause, charges.list[c].cause, ns));
+            let cause = by_cause.iter().max_by_key(|&&(c, ns)| (ns, std::cmp::Reverse(c))).map_or(Cause::Unknown, |&(c, _)| c);
+            by_cause.iter().for_each(|&(c, ns)| within.entry(c).or_default().push(ns.max(0) as u64));
             let group = groups.entry(cause).or_default();
             group.0.push(gap);
-            charged.iter().filter(|(c, _)| charges.list[**c].cause == cause).for_each(|(&c, &ns)| *group.1.entry(c).or_default() += ns);
+            charged.iter().filter(|(c, _)| charges.list[*c].cause == cause).for_each(|&(c, ns)| *group.1.entry(c).or_default() += ns);
             causes.push(cause);
         }
         let carried = |gap: &Idle| gathered.bytes - gap.bytes_after;
@@ -64,15 +64,23 @@ impl Parts<'_> {
     }
 
     /// What the path was charged to within an interval, by charge.
-    fn charged_within(&self, start: i64, end: i64, charges: &Charges) -> HashMap<usize, i64> {
+    fn charged_within(&self, start: i64, end: i64, charges: &Charges) -> Vec<(usize, i64)> {
         let path = &self.ledger.path;
         let first = path.partition_point(|r| r.start >= end);
-        let mut charged = HashMap::new();
+        let mut charged = Vec::new();
         for run in path[first..].iter().take_while(|r| r.end > start) {
             let ns = run.end.min(end) - run.start.max(start);
-            *charged.entry(charges.of_entry[run.entry as usize]).or_default() += ns;
+            add(&mut charged, charges.of_entry[run.entry as usize], ns);
         }
         charged
+    }
+}
+
+/// Adds to one of a few sums: a gap is charged to one or two causes, and no table is faster than looking at both.
+fn add<K: PartialEq>(sums: &mut Vec<(K, i64)>, key: K, ns: i64) {
+    match sums.iter_mut().find(|(known, _)| *known == key) {
+        Some((_, sum)) => *sum += ns,
+        None => sums.push((key, ns)),
     }
 }
 

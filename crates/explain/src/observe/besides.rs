@@ -9,7 +9,8 @@ use crate::observe::index::NONE;
 use crate::observe::span::LiveSpan;
 use crate::observe::tables::Tables;
 use crate::waits::rules::is_idle_wait;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use foldhash::HashMap;
+use std::collections::{BTreeMap, HashSet};
 use thalweg_trace::SpanKind;
 
 /// What servers did for each connection, and who was at its other end.

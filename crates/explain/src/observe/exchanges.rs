@@ -10,7 +10,8 @@ use crate::observe::index::NONE;
 use crate::observe::quantile::Lengths;
 use crate::observe::span::LiveSpan;
 use crate::observe::tables::Tables;
-use std::collections::{HashMap, VecDeque};
+use foldhash::{HashMap, HashMapExt};
+use std::collections::VecDeque;
 use thalweg_trace::SpanKind;
 
 /// One connection as its client's threads used it.

@@ -542,7 +542,6 @@ impl WireFacts {
     /// on one machine nothing else holds a message back for long, unless a slow or long path is set up between its
     /// parts, which round trips show. Remembers what is usual.
     pub(crate) fn is_stall(&self, way: &Transit, near: Near, usual: &mut UsualLags) -> bool {
-        let cause = self.cause(way);
         let Some(both) = self.series.get(way.connection as usize) else { return false };
         let lag_ns = way.length_ns() as u64;
         let loopback = near == Near::Loopback && self.is_no_path(way.connection) == Some(true);
@@ -556,10 +555,10 @@ impl WireFacts {
         let slow = way.bytes < limits::SMALL_BYTES || bytes_per_s < least;
         let stall = near != Near::No
             && !slow_path
-            && cause != Cause::NetworkLoss
             && lag_ns >= limits::STALL_NS
             && lag_ns > limits::STALL_TIMES * known.unwrap_or(0).max(limits::USUAL_LAG_NS)
-            && slow;
+            && slow
+            && self.cause(way) != Cause::NetworkLoss;
         if !stall {
             usual.insert(lags, known.map_or(lag_ns, |u| u - u / 8 + lag_ns / 8));
         }

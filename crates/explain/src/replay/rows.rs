@@ -63,11 +63,11 @@ pub(crate) struct Request {
 /// Requests of copies and their messages, by instants, as they were recorded.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecordedRequests {
-    pub asked: HashMap<u64, (u32, i64, i64)>,
+    pub asked: foldhash::HashMap<u64, (u32, i64, i64)>,
     /// Track, start, end, the span that it is a part of, the request's number.
     pub calls: Vec<(u32, i64, i64, u64, u64)>,
     /// By track and request: when the last of it had been handed over.
-    pub sent: HashMap<(u32, u64), i64>,
+    pub sent: foldhash::HashMap<(u32, u64), i64>,
 }
 
 impl RecordedRequests {
@@ -100,7 +100,7 @@ pub(crate) struct Rows {
     /// Requests of copies, and their messages.
     pub copies: RecordedRequests,
     /// Spans that others are parts of.
-    pub parents: std::collections::HashSet<u64>,
+    pub parents: foldhash::HashSet<u64>,
     /// From where on everything was read; the start, unless there was too much.
     pub from: i64,
 }
