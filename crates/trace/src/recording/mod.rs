@@ -18,6 +18,7 @@
 
 mod checksums;
 mod convert;
+mod dictionary;
 mod flat_table;
 mod leaf;
 mod merge;

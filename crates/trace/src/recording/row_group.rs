@@ -3,6 +3,7 @@
 //! A column is decoded when it is asked for, into memory that the next one uses again: a walk over a large recording decodes one row
 //! group after the other, and memory that went back to the kernel in between would cost as much as the decoding.
 
+use super::dictionary;
 use super::leaf::Texts;
 use super::window::{Window, guarded};
 use crate::TraceError;
@@ -100,9 +101,21 @@ impl Decoded {
     }
 
     /// Decodes a leaf; its number of values, `None` if it is of a type that no table of ours has.
-    fn read(&mut self, reader: ColumnReader, rows: usize) -> Result<Option<usize>, ParquetError> {
+    fn read(
+        &mut self,
+        group: &SerializedRowGroupReader<'_, Window>,
+        (number, about): (usize, &ColumnDescriptor),
+        rows: usize,
+    ) -> Result<Option<usize>, ParquetError> {
         let Decoded { levels, int32, int64, texts, some } = self;
-        Ok(Some(match reader {
+        if about.physical_type() == Type::BYTE_ARRAY && (about.max_def_level(), about.max_rep_level()) == (0, 0) {
+            levels.definition.clear();
+            levels.repetition.clear();
+            if let Some(count) = dictionary::read(group.get_column_page_reader(number)?, rows, texts)? {
+                return Ok(Some(count));
+            }
+        }
+        Ok(Some(match group.get_column_reader(number)? {
             ColumnReader::Int32ColumnReader(reader) => {
                 levels.decode(reader, (rows, rows), int32, |_| ())?;
                 int32.len()
@@ -277,7 +290,7 @@ impl<'a> RowGroup<'a> {
         // do: in a virtual machine tens of microseconds), and memory to decode into.
         let values = match Constant::of(self.metadata.column(number), self.rows) {
             Some(constant) => Some(decoded.fill(&constant, about.max_def_level(), self.rows)),
-            None => guarded(self.path, || decoded.read(self.reader.get_column_reader(number)?, self.rows))?,
+            None => guarded(self.path, || decoded.read(&self.reader, (number, &about), self.rows))?,
         };
         let shape = Shape { about: &about, levels: &decoded.levels };
         let fits = about.physical_type() == physical && shape.is_unsigned() == unsigned && about.max_rep_level() == repeated;
