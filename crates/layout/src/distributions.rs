@@ -3,7 +3,9 @@
 //! A [`Layout`] is one of them, dispatched by `match` rather than through a trait object: a mapping takes a few
 //! nanoseconds, and this way it is inlined into the iterators over it.
 
-use crate::{Distribution, Kind, MAX_OFFSET, Piece};
+use crate::error::shortened;
+use crate::spec::Arguments;
+use crate::{Distribution, Kind, LayoutError, MAX_OFFSET, Piece, Spec};
 
 macro_rules! distributions {
     ($($module:ident :: $type:ident,)*) => {
@@ -19,14 +21,22 @@ macro_rules! distributions {
             $(#[allow(missing_docs)] $type($type),)*
         }
 
-        $(impl From<$type> for Layout {
-            fn from(distribution: $type) -> Layout { Layout::$type(distribution) }
-        })*
-
         /// What is known of every registered distribution, in the order of registration.
         pub fn kinds() -> &'static [Kind] {
             const KINDS: &[Kind] = &[$($module::KIND,)*];
             KINDS
+        }
+
+        /// Makes a layout of the distribution that `spec` names.
+        pub(crate) fn build(spec: &Spec, requested: Option<u32>, available: u32) -> Result<Layout, LayoutError> {
+            let arguments = |kind| Arguments::new(kind, spec, requested, available);
+            match spec.name.as_str() {
+                $(name if name == $module::KIND.name => $module::build(&arguments(&$module::KIND)?).map(Layout::$type),)*
+                name => Err(LayoutError::UnknownDistribution {
+                    name: shortened(name),
+                    known: kinds().iter().map(|kind| kind.name).collect::<Vec<_>>().join(", "),
+                }),
+            }
         }
 
         macro_rules! dispatch {

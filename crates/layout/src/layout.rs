@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 
+use crate::distributions;
 use crate::segments::{FlowBuffers, Pieces};
-use crate::spec::Arguments;
 use crate::{Distribution, Layout, LayoutError, MAX_OFFSET, Spec};
 
 impl Layout {
     /// The layout of a new file: `spec` over `requested` datafiles (`None`: as many as the distribution says, or one on
     /// each target) when there are `available` targets.
     pub fn new(spec: &Spec, requested: Option<u32>, available: u32) -> Result<Layout, LayoutError> {
-        Arguments::new(spec, requested, available)?.build()
+        distributions::build(spec, requested, available)
     }
 
     /// Name and parameters, defaults included. With the number of datafiles it makes an equal layout.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::shortened;
 use crate::limits::MAX_DATAFILES;
-use crate::{Layout, LayoutError, MAX_OFFSET};
+use crate::{LayoutError, MAX_OFFSET};
 
 /// A distribution's name and its parameters, in the order given. What is not given has its default.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ impl Spec {
         self
     }
 
-    /// Sets a parameter, in place of an earlier value. Whether there is such a parameter, [`Layout::new`] checks.
+    /// Sets a parameter, in place of an earlier value. Whether there is such a parameter, [`crate::Layout::new`] checks.
     pub fn set(&mut self, parameter: &str, value: impl fmt::Display) {
         let value = value.to_string();
         match self.parameters.iter_mut().find(|(name, _)| name == parameter) {
@@ -67,7 +67,7 @@ impl fmt::Display for Spec {
 impl FromStr for Spec {
     type Err = LayoutError;
 
-    /// Reads `name,parameter=value,...`. Names are checked by [`Layout::new`], not here.
+    /// Reads `name,parameter=value,...`. Names are checked by [`crate::Layout::new`], not here.
     fn from_str(text: &str) -> Result<Spec, LayoutError> {
         let error = |expected: String| LayoutError::Text { text: shortened(text), expected };
         let mut items = text.split(',');
@@ -123,20 +123,9 @@ pub struct Kind {
     pub summary: &'static str,
     /// Its parameters.
     pub parameters: &'static [ParameterInfo],
-    /// Makes a layout. The parameters' names have been checked.
-    pub(crate) build: fn(&Arguments<'_>) -> Result<Layout, LayoutError>,
 }
 
 impl Kind {
-    /// The registered distribution of this name.
-    pub fn named(name: &str) -> Result<&'static Kind, LayoutError> {
-        let kinds = crate::kinds();
-        kinds.iter().find(|kind| kind.name == name).ok_or_else(|| LayoutError::UnknownDistribution {
-            name: shortened(name),
-            known: kinds.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", "),
-        })
-    }
-
     fn check_names(&self, spec: &Spec) -> Result<(), LayoutError> {
         for (index, (name, _)) in spec.parameters.iter().enumerate() {
             if !self.parameters.iter().any(|parameter| parameter.name == name) {
@@ -164,8 +153,7 @@ pub(crate) struct Arguments<'a> {
 
 impl<'a> Arguments<'a> {
     /// Checks what is the same for all distributions: names and the request's own sense.
-    pub(crate) fn new(spec: &'a Spec, requested: Option<u32>, available: u32) -> Result<Arguments<'a>, LayoutError> {
-        let kind = Kind::named(&spec.name)?;
+    pub(crate) fn new(kind: &'static Kind, spec: &'a Spec, requested: Option<u32>, available: u32) -> Result<Arguments<'a>, LayoutError> {
         kind.check_names(spec)?;
         let arguments = Arguments { kind, spec, requested, available };
         match requested {
@@ -179,10 +167,6 @@ impl<'a> Arguments<'a> {
             }
             _ => Ok(arguments),
         }
-    }
-
-    pub(crate) fn build(&self) -> Result<Layout, LayoutError> {
-        (self.kind.build)(self)
     }
 
     /// A parameter's text: as given, or its default.

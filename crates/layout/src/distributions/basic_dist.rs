@@ -1,19 +1,18 @@
 //! `basic_dist`: the whole file on one datafile. Offsets are the same on both sides.
 
 use crate::spec::Arguments;
-use crate::{Distribution, Kind, Layout, LayoutError, MAX_OFFSET, Piece};
+use crate::{Distribution, Kind, LayoutError, MAX_OFFSET, Piece};
 
 /// Registration.
-pub(super) const KIND: Kind =
-    Kind { name: "basic_dist", summary: "the whole file on one datafile", parameters: &[], build: |arguments| build(arguments) };
+pub(super) const KIND: Kind = Kind { name: "basic_dist", summary: "the whole file on one datafile", parameters: &[] };
 
 /// The whole file on one datafile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BasicDist;
 
-fn build(arguments: &Arguments<'_>) -> Result<Layout, LayoutError> {
+pub(super) fn build(arguments: &Arguments<'_>) -> Result<BasicDist, LayoutError> {
     arguments.datafiles_exactly(1)?;
-    Ok(BasicDist.into())
+    Ok(BasicDist)
 }
 
 impl Distribution for BasicDist {

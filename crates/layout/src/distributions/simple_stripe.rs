@@ -2,14 +2,13 @@
 
 use crate::divisor::Divisor;
 use crate::spec::{Arguments, ParameterInfo, ParameterType};
-use crate::{Distribution, Kind, Layout, LayoutError, MAX_OFFSET, Piece};
+use crate::{Distribution, Kind, LayoutError, MAX_OFFSET, Piece};
 
 /// Registration.
 pub(super) const KIND: Kind = Kind {
     name: "simple_stripe",
     summary: "strips of one size, round-robin over all datafiles",
     parameters: &[ParameterInfo { name: "strip_size", kind: ParameterType::Int64, default: Some("65536"), summary: "bytes of a strip" }],
-    build: |arguments| build(arguments),
 };
 
 /// Strips of one size, round-robin over all datafiles.
@@ -21,11 +20,11 @@ pub struct SimpleStripe {
     stripe: Divisor,
 }
 
-fn build(arguments: &Arguments<'_>) -> Result<Layout, LayoutError> {
+pub(super) fn build(arguments: &Arguments<'_>) -> Result<SimpleStripe, LayoutError> {
     let strip_size = arguments.size("strip_size")?;
     let datafiles = arguments.datafiles_requested()?;
     let stripe = arguments.product("strip_size × datafiles", &[strip_size, datafiles.into()])?;
-    Ok(SimpleStripe { datafiles, strip: Divisor::new(strip_size), stripe: Divisor::new(stripe) }.into())
+    Ok(SimpleStripe { datafiles, strip: Divisor::new(strip_size), stripe: Divisor::new(stripe) })
 }
 
 impl Distribution for SimpleStripe {

@@ -14,7 +14,7 @@
 
 use crate::divisor::Divisor;
 use crate::spec::{Arguments, ParameterInfo, ParameterType};
-use crate::{Distribution, Kind, Layout, LayoutError, MAX_OFFSET, Piece};
+use crate::{Distribution, Kind, LayoutError, MAX_OFFSET, Piece};
 
 /// Registration.
 pub(super) const KIND: Kind = Kind {
@@ -30,7 +30,6 @@ pub(super) const KIND: Kind = Kind {
             summary: "strips for each datafile of a group in its turn",
         },
     ],
-    build: |arguments| build(arguments),
 };
 
 /// Datafiles in groups, a run of strips for each group in turn.
@@ -69,7 +68,7 @@ struct Group {
     first: u32,
 }
 
-fn build(arguments: &Arguments<'_>) -> Result<Layout, LayoutError> {
+pub(super) fn build(arguments: &Arguments<'_>) -> Result<TwodStripe, LayoutError> {
     let num_groups = arguments.count("num_groups")?;
     let strip_size = arguments.size("strip_size")?;
     let factor = arguments.count("group_strip_factor")?;
@@ -93,8 +92,7 @@ fn build(arguments: &Arguments<'_>) -> Result<Layout, LayoutError> {
         turn: Divisor::new(share * u64::from(members)),
         cycle: Divisor::new(cycle),
         share: Divisor::new(share),
-    }
-    .into())
+    })
 }
 
 impl TwodStripe {

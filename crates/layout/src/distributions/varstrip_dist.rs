@@ -19,9 +19,9 @@ use std::sync::Arc;
 
 use crate::divisor::Divisor;
 use crate::error::shortened;
-use crate::spec::{Arguments, ParameterInfo, ParameterType};
 use crate::limits::MAX_STRIPS;
-use crate::{Distribution, Kind, Layout, LayoutError, MAX_OFFSET, Piece};
+use crate::spec::{Arguments, ParameterInfo, ParameterType};
+use crate::{Distribution, Kind, LayoutError, MAX_OFFSET, Piece};
 
 /// Registration.
 pub(super) const KIND: Kind = Kind {
@@ -33,7 +33,6 @@ pub(super) const KIND: Kind = Kind {
         default: None,
         summary: "datafile:size[k|m|g];... (powers of 1024; no suffix: bytes)",
     }],
-    build: |arguments| build(arguments),
 };
 
 /// A repeated list of strips, each with its own datafile and size.
@@ -84,7 +83,7 @@ struct OwnRange {
     bytes: Divisor,
 }
 
-fn build(arguments: &Arguments<'_>) -> Result<Layout, LayoutError> {
+pub(super) fn build(arguments: &Arguments<'_>) -> Result<VarstripDist, LayoutError> {
     let text = arguments.text("strips")?;
     let bad = |expected: String| arguments.bad("strips", text, expected);
     let strips = parse(text).map_err(bad)?;
@@ -105,7 +104,7 @@ fn build(arguments: &Arguments<'_>) -> Result<Layout, LayoutError> {
         return Err(bad(format!("datafile {gap} has no strip: expected every datafile from 0 to {highest}")));
     }
     let tables = Arc::new(Tables::new(&strips, &bytes, cycle_bytes));
-    Ok(VarstripDist { datafiles, cycle: Divisor::new(cycle_bytes), block_shift: block_shift(cycle_bytes, strips.len()), tables }.into())
+    Ok(VarstripDist { datafiles, cycle: Divisor::new(cycle_bytes), block_shift: block_shift(cycle_bytes, strips.len()), tables })
 }
 
 /// The list as (datafile, bytes), or what was expected and where.
