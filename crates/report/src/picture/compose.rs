@@ -3,7 +3,6 @@
 use super::axis::{label, ticks};
 use super::canvas::{Canvas, FAINT, Lettering, Path, RULE, fitted, text_width};
 use super::lanes::{Lane, LaneKind, Plan};
-use super::main_channel;
 use super::palette::{CLASSES, cause_style, is_hatched, is_light};
 use super::panel::{LaneStrips, Panel};
 use super::strip::Fill;
@@ -12,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use thalweg_base::numbers::{self, BIT_RATES, TIMES};
 use thalweg_base::text::wrap;
 use thalweg_explain::Cause;
-use thalweg_explain::document::{Explanation, MAX_SEGMENTS, PhaseName, Throughput};
+use thalweg_explain::document::{Channel, Explanation, MAX_SEGMENTS, PhaseName, Throughput};
 
 /// Room at the left for labels.
 const LABELS: f64 = 230.0;
@@ -496,6 +495,13 @@ fn lanes_height(plan: &Plan, shown: &[usize], panel: &Panel) -> f64 {
         height += upper + lower + LANE_GAP;
     }
     height
+}
+
+/// The channel whose gaps are drawn: of the sums over one direction, the one that carried most; else the
+/// first connection.
+pub(super) fn main_channel(explanation: &Explanation) -> Option<&Channel> {
+    let sums = explanation.channels.iter().filter(|c| c.aggregate);
+    sums.max_by_key(|c| c.size_bytes).or_else(|| explanation.channels.first())
 }
 
 /// Whether the segments of the path are what was charged, and do not stand for their neighbours: then

@@ -19,10 +19,10 @@ pub(crate) mod panel;
 pub(crate) mod strip;
 
 use crate::Result;
-use compose::Composer;
+use compose::{Composer, main_channel};
 use lanes::Plan;
 use panel::{Names, Panel};
-use thalweg_explain::document::{Channel, Explanation, PhaseName};
+use thalweg_explain::document::{Explanation, PhaseName};
 use thalweg_trace::{ObjectKind, Source};
 
 /// What can be chosen about a picture.
@@ -100,13 +100,6 @@ fn fill(source: &dyn Source, plan: &Plan, panels: &mut [Panel]) -> Result<()> {
         panels.iter_mut().for_each(|panel| panel.mark(plan, &mark));
     }
     Ok(())
-}
-
-/// The channel whose gaps are drawn: of the sums over one direction, the one that carried most; else the
-/// first connection.
-fn main_channel(explanation: &Explanation) -> Option<&Channel> {
-    let sums = explanation.channels.iter().filter(|c| c.aggregate);
-    sums.max_by_key(|c| c.size_bytes).or_else(|| explanation.channels.first())
 }
 
 /// Seconds from and to: two requests and a bit, from the middle of the steady phase, beginning just
