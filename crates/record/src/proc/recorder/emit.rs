@@ -1,20 +1,13 @@
 //! What is recorded of threads: their waits, as they end.
 
-use super::{LONGEST_PAUSE, Sampler, Thread, WORTH_RECORDING_NS};
+use super::sampler::{Ended, LONGEST_PAUSE, Sampler, Thread};
 use crate::proc::divide::{Division, Seen};
 use crate::proc::waits::{Ender, Reason};
 use crate::proc::wakers::ended_by;
 use thalweg_trace::{Event, Span, SpanId, SpanKind, Time, TrackId, WakerContext};
 
-/// A wait that has ended; who ended it is found when all have been sampled.
-pub(super) struct Ended {
-    pid: u32,
-    tid: u32,
-    ender: Ender,
-    span: Span,
-    /// Who ended it was looked for once.
-    again: bool,
-}
+/// A shorter wait in an interval is left out.
+const WORTH_RECORDING_NS: u64 = 20_000;
 
 impl Sampler {
     /// Records what a thread did from the window's beginning to this sample.

@@ -1,6 +1,6 @@
 //! Which processes to sample: the command with all that it starts, and those at the other side of what they wait for.
 
-use super::{Sampler, Watch};
+use super::sampler::{Sampler, Watch};
 use crate::proc::files::shared_inode;
 use crate::proc::moved::Files;
 use crate::proc::processes;

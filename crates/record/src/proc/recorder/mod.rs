@@ -10,12 +10,13 @@
 
 mod emit;
 mod found;
+mod sampler;
 
 use super::around::{Around, Own};
 use super::divide::{Seen, Window};
 use super::files::Objects;
 use super::kernel::InKernel;
-use super::moved::{self, Files, Moved, Unfinished};
+use super::moved::{self, Moved};
 use super::processes;
 use super::quotas::Quotas;
 use super::strangers::Strangers;
@@ -25,13 +26,13 @@ use super::waits::{Ender, Reason};
 use super::wakers::{Acted, Ends};
 use crate::worker::{Stop, Worker, thread_cpu};
 use crate::{Finished, RecordError, Recorder, Watched};
-use emit::Ended;
+use sampler::{LONGEST_PAUSE, Sampler, Thread, Watch};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_base::proc::stat::Stat;
-use thalweg_trace::{Event, HostId, Mark, MarkKind, Role, Sink, SpanKind, Time, TraceHandle, Track, TrackId, TrackKind};
+use thalweg_trace::{Event, Mark, MarkKind, Role, SpanKind, Time, TraceHandle, Track, TrackId, TrackKind};
 
 /// The part of one processor that sampling may take: one in this many.
 const COST_PART: u32 = 50;
@@ -39,14 +40,8 @@ const COST_PART: u32 = 50;
 /// The pause between two samples of threads, where nothing stretches it.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// The longest pause it is stretched to.
-const LONGEST_PAUSE: Duration = Duration::from_millis(250);
-
 /// How often new processes and threads are looked for, and the machine is polled.
 const SLOW_PART: Duration = Duration::from_millis(50);
-
-/// A shorter wait in an interval is left out.
-const WORTH_RECORDING_NS: u64 = 20_000;
 
 /// A thread that always runs when it is sampled is recorded after this time at the latest.
 const LONGEST_WINDOW_NS: u64 = 100_000_000;
@@ -109,82 +104,6 @@ impl Drop for ProcRecorder {
     fn drop(&mut self) {
         let _ = self.finish();
     }
-}
-
-#[derive(Debug)]
-struct Thread {
-    track: TrackId,
-    files: TaskFiles,
-    window: Window,
-    /// Its sums at the last sample.
-    turns: (u64, u64, u64),
-    /// Page faults that waited for a disk, by then.
-    disk_faults: u64,
-    /// The wait that goes on, and since when.
-    open: Option<(Reason, Time)>,
-    /// Its work in the kernel.
-    kernel: InKernel,
-    /// Its sleeps of late last for so long, at least.
-    sleep_ns: u64,
-}
-
-impl Thread {
-    fn waits_for_sibling(&self) -> bool {
-        matches!(self.window.from.reason, Some(Reason { ender: Ender::Sibling | Ender::Holder(_) | Ender::Thread(_), .. }))
-    }
-}
-
-#[derive(Debug)]
-struct Watch {
-    role: Role,
-    started_ticks: u64,
-    name: String,
-    /// It began while the recording lasted.
-    ours: bool,
-    threads: BTreeMap<u32, Thread>,
-    /// Of the thread that began first.
-    track: Option<TrackId>,
-    files: Files,
-    ends: Rc<Ends>,
-    /// It has one thread, and no children that are watched: nobody but time ends its waits for itself.
-    alone: bool,
-}
-
-struct Sampler {
-    mode: TraceHandle,
-    host: HostId,
-    sink: Arc<dyn Sink>,
-    around: Around,
-    /// Absent where another recorder polls the machine.
-    system: Option<System>,
-    quotas: Quotas,
-    strangers: Option<Strangers>,
-    moved: BTreeMap<u64, Moved>,
-    /// What we had inherited of bytes moved when we began; what processes of the command have moved that were seen to end, and what they
-    /// were moving.
-    inherited: Option<(u64, u64)>,
-    ended_moved: (u64, u64),
-    unfinished: Vec<Unfinished>,
-    watched: BTreeMap<u32, Watch>,
-    /// Sockets and pipes whose other side was looked for among all processes.
-    sought: BTreeSet<u64>,
-    /// Processes all of whose threads have ended, and when they were started: they are there until their parent asks.
-    zombies: BTreeMap<u32, u64>,
-    acted: Vec<Acted>,
-    acted_before: Vec<Acted>,
-    ended: Vec<Ended>,
-    slow_at: Time,
-    /// The sample before at which threads were looked for.
-    slow_before: Time,
-    sampled_at: Time,
-    samples: u64,
-    sampled_somebody: bool,
-    first: Time,
-    batch: Vec<Event>,
-    hidden: BTreeSet<String>,
-    command: Option<u32>,
-    /// What processes are called instead of by their command's name.
-    names: BTreeMap<u32, String>,
 }
 
 impl Sampler {
