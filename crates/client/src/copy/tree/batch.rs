@@ -1,11 +1,17 @@
 //! What is copied together.
 
-use super::{BATCH_BYTES, BATCH_ENTRIES, SMALL_BYTES};
 use crate::files::FileHandle;
 use std::ops::Range;
 use thalweg_bulk::resize;
 use thalweg_wire::Error;
 use thalweg_wire::protocol::metadata::{FileId, NewNode};
+
+/// The largest file that is copied together with others.
+pub const SMALL_BYTES: u64 = 1 << 20;
+/// Entries in a batch at most: the closing message has one operation for each.
+const BATCH_ENTRIES: usize = 256;
+/// Bytes of all small files in a batch, at most. (With the last one, no more than one request to an I/O server holds.)
+pub(super) const BATCH_BYTES: u64 = thalweg_wire::limits::MANY_BYTES - SMALL_BYTES;
 
 /// One entry of the source, as its walk found it.
 pub(super) struct Item {

@@ -4,8 +4,10 @@
 //! itself brings, or that was there, is never followed. Owners, modes and times are set by descriptor.
 
 use super::batch::{Batch, Entry, Kept, State, What, shown};
+use super::ends::{TreeSink, TreeSource};
+use super::job::Context;
+use super::whole;
 use super::workers::of_entry;
-use super::{Context, TreeSink, TreeSource, whole};
 use crate::copy::beneath::{self, Parents, failure};
 use crate::copy::draft::{self, exists};
 use crate::copy::local::LocalPlace;

@@ -4,9 +4,10 @@
 //! path below it, so that it does not matter what becomes of the names above. Unless links are to be followed, none is, wherever in the
 //! path: a directory that becomes a link while the tree is copied leads nowhere.
 
-use super::batch::{Batch, Item, Kept, State, What, shown};
+use super::batch::{BATCH_BYTES, Batch, Item, Kept, SMALL_BYTES, State, What, shown};
+use super::ends::TreeSource;
+use super::whole;
 use super::workers::of_entry;
-use super::{BATCH_BYTES, SMALL_BYTES, TreeSource, whole};
 use crate::copy::beneath::{self, failure};
 use crate::copy::stream::{self, Opened};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};

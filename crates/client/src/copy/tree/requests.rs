@@ -1,17 +1,19 @@
 //! Bytes of many files in one message to each I/O server.
 
-use super::LEFT_ALONE;
 use crate::files::Outgoing;
 use crate::files::{DataClient, FileHandle};
 use std::collections::HashMap;
 use std::io::IoSlice;
 use std::ops::Range;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use thalweg_base::sync::Mutex;
 use thalweg_trace::{SpanId, Tracer};
 use thalweg_wire::limits;
 use thalweg_wire::protocol::io::{DatafileId, IoReply, IoRequest};
 use thalweg_wire::{Error, ErrorKind, Result};
+
+/// How long a silent I/O server is left alone that closed or refused a connection: it may be starting again.
+const LEFT_ALONE: Duration = Duration::from_secs(2);
 
 /// What goes to one server in one message.
 pub(super) struct Request {

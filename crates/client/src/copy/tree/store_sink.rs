@@ -5,9 +5,11 @@
 //! size is known at the metadata service from then on.
 
 use super::batch::{Batch, Entry, Kept, State, What, parent, shown};
+use super::ends::{TreeSink, TreeSource};
+use super::job::{Context, TreeStore};
 use super::requests::{Loaded, Parts, Servers};
+use super::whole;
 use super::workers::of_entry;
-use super::{Context, TreeSink, TreeSource, TreeStore, whole};
 use crate::copy::partial;
 use crate::files::{FileHandle, Store};
 use crate::metadata::{OpenFile, SmallDone};

@@ -5,10 +5,12 @@
 //! end of the file, and the files of a batch that came short are looked at again, all at once. One that was changed since it was
 //! found is not copied.
 
-use super::batch::{Batch, Item, Kept, State, Stored, What, shown};
+use super::batch::{Batch, Item, Kept, SMALL_BYTES, State, Stored, What, shown};
+use super::ends::TreeSource;
+use super::job::TreeStore;
 use super::requests::{Loaded, Parts, Servers};
+use super::whole;
 use super::workers::of_entry;
-use super::{SMALL_BYTES, TreeSource, TreeStore, whole};
 use crate::files::FileHandle;
 use crate::walk::{Detail, Tree, TreeOptions, Visit, WalkOptions, Walker};
 use std::ops::Range;

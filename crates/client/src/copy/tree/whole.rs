@@ -1,6 +1,6 @@
 //! A large file of a tree, which moves as any single copy does: in flow buffers over connections of its own.
 
-use super::Context;
+use super::job::Context;
 use crate::copy::control::Control;
 use crate::copy::ends::{From, OpenSource, StoreEnd, To};
 use crate::copy::job::{Chosen, CopyJob, CopyObserver, Sink};

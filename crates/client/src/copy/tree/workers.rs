@@ -1,8 +1,9 @@
 //! The workers: each takes the next batch of the walk, loads it, and puts it where it belongs.
 
-use super::batch::{Batch, State, What, parent, shown};
+use super::batch::{Batch, SMALL_BYTES, State, What, parent, shown};
+use super::ends::{TreeSink, TreeSource};
+use super::job::{Context, TreeOutcome};
 use super::privileges::{LeftOut, Privileges};
-use super::{Context, TreeOutcome, TreeSink, TreeSource};
 use crate::copy::holes;
 use crate::stages::Stage;
 use std::collections::HashSet;
@@ -360,7 +361,7 @@ impl Shared<'_> {
                     counted.size_bytes += size;
                     counted.modified += u64::from(entry.modified);
                     counted.hole_bytes += entry.hole_bytes;
-                    if *size <= super::SMALL_BYTES {
+                    if *size <= SMALL_BYTES {
                         small_bytes += *size - entry.hole_bytes;
                         small_holes += entry.hole_bytes;
                     }
