@@ -6,6 +6,7 @@
 use super::data::DataClient;
 use super::handle::FileHandle;
 use super::names::Names;
+use super::payload;
 use super::request;
 use super::verifiers::Verifiers;
 use std::ops::Range;
@@ -139,12 +140,12 @@ impl StoreFile {
     /// Bytes that were acknowledged are lost, since they did not arrive.
     pub fn lose(&self, bytes: &[u8], offset: u64) {
         self.changes.lock().failed = true;
-        self.handle.losses().lose(&self.handle, offset, bytes);
+        self.handle.losses().lose(self.handle.layout(), offset, bytes);
     }
 
     /// These bytes have arrived: what was lost of them is there again.
     pub(crate) fn mend(&self, range: &Range<u64>) {
-        self.handle.losses().mend(&self.handle, range);
+        self.handle.losses().mend(self.handle.layout(), range);
     }
 
     fn servers_and_handle(&self) -> (&DataClient, &FileHandle) {
@@ -232,7 +233,7 @@ impl StoreFile {
     /// As [`StoreFile::write_at`].
     pub fn write_traced(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64) -> Result<()> {
         let on_file = |e: Error| e.on_file(self.handle.path());
-        let buffers = request::buffers(&self.handle, offset, bytes.len() as u64).map_err(on_file)?;
+        let buffers = payload::buffers(self.handle.layout(), offset, bytes.len() as u64).map_err(on_file)?;
         self.changing();
         let written = request::write(self.servers_and_handle(), (self.durability, &self.verifiers), tracer, &buffers, (bytes, offset))
             .map_err(on_file);
@@ -257,7 +258,7 @@ impl StoreFile {
         self.changing();
         let mut end = offset;
         let mut append = |part: &[u8]| {
-            let buffers = request::buffers(&self.handle, end, part.len() as u64).map_err(on_file)?;
+            let buffers = payload::buffers(self.handle.layout(), end, part.len() as u64).map_err(on_file)?;
             let how = (self.durability, &*self.verifiers);
             let appended = request::append(self.servers_and_handle(), how, tracer, &buffers, (part, end)).map_err(on_file)?;
             end += part.len() as u64;
@@ -315,7 +316,7 @@ impl StoreFile {
         self.data.check_readable(&self.handle)?;
         let memory = &mut buffer[..length as usize];
         let layout = self.handle.layout();
-        let mut short = request::buffers(&self.handle, offset, length).map_err(on_file)?;
+        let mut short = payload::buffers(layout, offset, length).map_err(on_file)?;
         let mut reached = offset;
         loop {
             let have = request::read(self.servers_and_handle(), tracer, &short, (memory, offset)).map_err(on_file)?;

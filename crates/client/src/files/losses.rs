@@ -5,12 +5,12 @@
 //! A client that had the file open when it happened goes on reading what it wrote, as from a local file system's page cache: the last
 //! [`KEPT_BYTES`] or so are kept for it here. (A database rolls back by what it reads.)
 
-use super::handle::FileHandle;
-use super::request;
+use super::payload;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg_base::sync::Mutex;
+use thalweg_layout::{FlowBuffer, Layout};
 use thalweg_wire::protocol::metadata::{Attributes, Lost, LostRange};
 
 /// Lost bytes of a file that are kept for those who had it open.
@@ -138,9 +138,9 @@ impl Losses {
     }
 
     /// These bytes of the file, which begin at an offset, are lost.
-    pub(super) fn lose(&self, file: &FileHandle, offset: u64, bytes: &[u8]) {
+    pub(super) fn lose(&self, layout: &Layout, offset: u64, bytes: &[u8]) {
         let end = offset + bytes.len() as u64;
-        let ranges = ranges(file, &(offset..end));
+        let ranges = ranges(layout, &(offset..end));
         self.with(|state| {
             for range in &ranges {
                 state.lost.add(*range, end);
@@ -152,11 +152,11 @@ impl Losses {
     }
 
     /// These bytes are written again.
-    pub(super) fn mend(&self, file: &FileHandle, range: &Range<u64>) {
+    pub(super) fn mend(&self, layout: &Layout, range: &Range<u64>) {
         if self.is_empty() {
             return;
         }
-        let ranges = ranges(file, range);
+        let ranges = ranges(layout, range);
         self.with(|state| {
             let end = state.lost.end_bytes();
             for range in &ranges {
@@ -200,17 +200,17 @@ impl Losses {
     }
 
     /// Whether bytes of this range are lost.
-    pub(super) fn overlaps(&self, file: &FileHandle, range: &Range<u64>) -> bool {
+    pub(super) fn overlaps(&self, layout: &Layout, range: &Range<u64>) -> bool {
         if self.is_empty() {
             return false;
         }
-        let ranges = ranges(file, range);
+        let ranges = ranges(layout, range);
         let state = self.state.lock();
         ranges.iter().any(|range| state.lost.overlaps(range))
     }
 
     /// Puts what is kept of lost bytes into `buffer`, which begins at an offset. Whether nothing else of it is lost.
-    pub(super) fn fill(&self, file: &FileHandle, buffer: &mut [u8], offset: u64) -> bool {
+    pub(super) fn fill(&self, layout: &Layout, buffer: &mut [u8], offset: u64) -> bool {
         let range = offset..offset + buffer.len() as u64;
         let state = self.state.lock();
         let (mut at, mut others) = (range.start, Vec::new());
@@ -221,14 +221,14 @@ impl Losses {
             at = start + bytes.len() as u64;
         }
         others.push(at..range.end);
-        !others.iter().flat_map(|other| ranges(file, other)).any(|range| state.lost.overlaps(&range))
+        !others.iter().flat_map(|other| ranges(layout, other)).any(|range| state.lost.overlaps(&range))
     }
 }
 
 /// A range of the file, by datafile.
-fn ranges(file: &FileHandle, range: &Range<u64>) -> Vec<LostRange> {
-    let buffers = request::buffers(file, range.start, range.end.saturating_sub(range.start)).unwrap_or_default();
-    let of = |buffer: &thalweg_layout::FlowBuffer| LostRange {
+fn ranges(layout: &Layout, range: &Range<u64>) -> Vec<LostRange> {
+    let buffers = payload::buffers(layout, range.start, range.end.saturating_sub(range.start)).unwrap_or_default();
+    let of = |buffer: &FlowBuffer| LostRange {
         index: buffer.datafile,
         start: buffer.physical_offset,
         end: buffer.physical_offset + buffer.length,
@@ -239,50 +239,48 @@ fn ranges(file: &FileHandle, range: &Range<u64>) -> Vec<LostRange> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use thalweg_layout::{Layout, Spec};
-    use thalweg_wire::protocol::io::{FileId, TargetId};
+    use thalweg_layout::Spec;
 
-    fn striped() -> FileHandle {
-        let layout = Layout::new(&Spec::new("simple_stripe").with("strip_size", "100"), Some(2), 2).unwrap();
-        FileHandle::new(FileId(1), "/file", layout, vec![TargetId(0), TargetId(1)]).unwrap()
+    fn striped() -> Layout {
+        Layout::new(&Spec::new("simple_stripe").with("strip_size", "100"), Some(2), 2).unwrap()
     }
 
     #[test]
     fn lost_bytes_are_read_back_as_they_were_written_until_they_are_mended() {
-        let (file, losses) = (striped(), Losses::default());
-        losses.lose(&file, 50, &[7; 200]);
+        let (layout, losses) = (striped(), Losses::default());
+        losses.lose(&layout, 50, &[7; 200]);
         assert_eq!(losses.end_bytes(), 250);
         let mut buffer = [0; 300];
-        assert!(losses.fill(&file, &mut buffer, 0));
+        assert!(losses.fill(&layout, &mut buffer, 0));
         assert!(buffer[..50] == [0; 50] && buffer[50..250] == [7; 200] && buffer[250..] == [0; 50]);
-        losses.mend(&file, &(100..200));
-        assert!(!losses.overlaps(&file, &(100..200)) && losses.overlaps(&file, &(99..100)) && losses.overlaps(&file, &(200..201)));
-        losses.mend(&file, &(0..300));
+        losses.mend(&layout, &(100..200));
+        assert!(!losses.overlaps(&layout, &(100..200)) && losses.overlaps(&layout, &(99..100)) && losses.overlaps(&layout, &(200..201)));
+        losses.mend(&layout, &(0..300));
         assert!(losses.is_empty() && losses.end_bytes() == 0);
     }
 
     #[test]
     fn what_is_not_kept_of_lost_bytes_cannot_be_read() {
-        let (file, losses) = (striped(), Losses::default());
-        losses.lose(&file, 0, &vec![1; KEPT_BYTES]);
-        losses.lose(&file, 1 << 20, &[2; 100]);
-        assert!(losses.fill(&file, &mut [0; 100], 0));
-        assert!(!losses.fill(&file, &mut [0; 10], (1 << 20) + 5), "past what is kept");
-        assert!(losses.fill(&file, &mut [0; 10], (1 << 20) + 100));
+        let (layout, losses) = (striped(), Losses::default());
+        losses.lose(&layout, 0, &vec![1; KEPT_BYTES]);
+        losses.lose(&layout, 1 << 20, &[2; 100]);
+        assert!(losses.fill(&layout, &mut [0; 100], 0));
+        assert!(!losses.fill(&layout, &mut [0; 10], (1 << 20) + 5), "past what is kept");
+        assert!(losses.fill(&layout, &mut [0; 10], (1 << 20) + 100));
     }
 
     #[test]
     fn the_service_is_sent_each_change_until_it_has_answered() {
-        let (file, losses) = (striped(), Losses::default());
-        losses.lose(&file, 0, &[1; 300]);
+        let (layout, losses) = (striped(), Losses::default());
+        losses.lose(&layout, 0, &[1; 300]);
         let first = losses.unreported();
-        losses.mend(&file, &(0..50));
+        losses.mend(&layout, &(0..50));
         losses.reported(&first, None);
         let second = losses.unreported();
         assert!(second.lost.is_empty());
         assert_eq!(second.mended.ranges(), [LostRange { index: 0, start: 0, end: 50 }]);
         losses.reported(&second, None);
-        assert!(losses.unreported().is_empty() && losses.overlaps(&file, &(50..51)));
+        assert!(losses.unreported().is_empty() && losses.overlaps(&layout, &(50..51)));
         losses.accept();
         assert!(losses.is_empty() && losses.unreported().is_empty());
     }

@@ -1,12 +1,26 @@
-//! The bytes of a flow buffer: their pieces in a request's memory, their checksum, and how they are received.
+//! Flow buffers: how a range is cut into them, and their bytes: the pieces in a request's memory, their checksum, and how they are received.
 
 use std::io::{IoSlice, IoSliceMut};
 use thalweg_bulk::Crc32c;
 use thalweg_layout::{FlowBuffer, Layout};
 use thalweg_trace::{SpanFields, SpanId, SpanKind, Tracer};
+use thalweg_wire::limits;
 use thalweg_wire::protocol::io::IoReply;
 use thalweg_wire::{Connection, Reply, unexpected};
 use thalweg_wire::{Error, ErrorKind, Result};
+
+/// A range of a file as flow buffers of at most [`limits::CONNECTION_MEMORY_BYTES`].
+///
+/// # Errors
+/// When it ends past the largest file.
+pub(super) fn buffers(layout: &Layout, offset: u64, length: u64) -> Result<Vec<FlowBuffer>> {
+    if offset.checked_add(length).is_none_or(|end| end > limits::FILE_BYTES) {
+        let problem = format!("{length} bytes at {offset} end past the largest file (2^63 - 1 bytes)");
+        return Err(Error::new(ErrorKind::TooLarge, problem));
+    }
+    let each = |datafile: u32| layout.flow_buffers(datafile, offset, length, limits::CONNECTION_MEMORY_BYTES);
+    Ok((0..layout.num_datafiles()).flat_map(each).collect())
+}
 
 /// The pieces of a flow buffer in memory that begins at logical offset `base`, in their order.
 pub(super) fn pieces_of<'a>(layout: &Layout, buffer: FlowBuffer, memory: &'a mut [u8], base: u64) -> Vec<IoSliceMut<'a>> {

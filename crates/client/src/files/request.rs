@@ -14,7 +14,6 @@ use super::verifiers::Verifiers;
 use std::collections::{BTreeMap, VecDeque};
 use thalweg_layout::FlowBuffer;
 use thalweg_trace::{SpanFields, SpanKind, Tracer};
-use thalweg_wire::limits;
 use thalweg_wire::protocol::io::{Durability, IoReply, IoRequest};
 use thalweg_wire::{Connection, Kind, Reply, unexpected};
 use thalweg_wire::{Error, ErrorKind, Result};
@@ -46,20 +45,6 @@ struct Lane<'a> {
     reconnected: bool,
     /// Bytes were damaged on their way already.
     damaged: bool,
-}
-
-/// A range of a file as flow buffers of at most [`limits::CONNECTION_MEMORY_BYTES`].
-///
-/// # Errors
-/// When it ends past the largest file.
-pub(super) fn buffers(file: &FileHandle, offset: u64, length: u64) -> Result<Vec<FlowBuffer>> {
-    if offset.checked_add(length).is_none_or(|end| end > limits::FILE_BYTES) {
-        let problem = format!("{length} bytes at {offset} end past the largest file (2^63 - 1 bytes)");
-        return Err(Error::new(ErrorKind::TooLarge, problem));
-    }
-    let layout = file.layout();
-    let each = |id: thalweg_wire::protocol::io::DatafileId| layout.flow_buffers(id.index, offset, length, limits::CONNECTION_MEMORY_BYTES);
-    Ok(file.datafiles().flat_map(each).collect())
 }
 
 /// Writes flow buffers out of `bytes`, which begin at logical offset `base`.

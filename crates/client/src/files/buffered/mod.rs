@@ -112,14 +112,14 @@ impl BufferedFile {
         }
         // What is written again counts once it has arrived, or has failed again.
         self.settle_range(tracer, &range);
-        if !handle.losses().overlaps(handle, &range) {
+        if !handle.losses().overlaps(handle.layout(), &range) {
             return self.read(tracer, offset, length);
         }
         if reader == Reader::Mends {
             return lost();
         }
         let mut bytes = self.read(tracer, offset, length)?.to_vec();
-        match handle.losses().fill(handle, &mut bytes, offset) {
+        match handle.losses().fill(handle.layout(), &mut bytes, offset) {
             true => Ok(View::from(bytes)),
             false => lost(),
         }
