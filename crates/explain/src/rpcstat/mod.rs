@@ -193,7 +193,7 @@ fn read(source: &dyn Source) -> Result<(RpcStat, Times), ExplainError> {
     let marks = marks(source)?;
     take_marks(&mut seen, &marks);
     let connections = connections(source, &mut seen)?;
-    let unsent = unsent::unsent(source, &mut seen, &connections)?;
+    let unsent = unsent::unsent(source, (seen.start_ns, seen.end_ns), &connections, &mut seen.over_time)?;
     let count = |kind: MarkKind| marks.iter().filter(|m| m.kind == kind).count() as u64;
     let Summary { quiet, stalls, waits, whose } = seen.quiet.finish(start_ns, &seen.over_time, &marks);
     let (usual_ns, nearly_all_ns) = (seen.responses.quantile_ns(0.5), seen.responses.quantile_ns(limits::NEARLY_ALL_CALLS));

@@ -1,7 +1,7 @@
 //! What waits in the clients' sockets: calls that packets do not show yet.
 
-use super::Gathered;
 use super::document::{Connection, Unsent};
+use super::over_time::OverTime;
 use crate::ExplainError;
 use std::collections::HashMap;
 use thalweg_trace::{CounterName, CounterOf, Source};
@@ -14,12 +14,16 @@ struct Held {
 }
 
 /// Of the connections that carry RPCs, where a recorder on the client's machine counted it; it goes into the bins too.
-pub(super) fn unsent(source: &dyn Source, seen: &mut Gathered, connections: &[Connection]) -> Result<Option<Unsent>, ExplainError> {
+pub(super) fn unsent(
+    source: &dyn Source,
+    (start_ns, end_ns): (i64, i64),
+    connections: &[Connection],
+    over_time: &mut OverTime,
+) -> Result<Option<Unsent>, ExplainError> {
     let is_client = |o: &&thalweg_trace::Object| o.attributes.iter().any(|(n, v)| n == "end" && v == "client");
     let of_name: HashMap<&str, &Connection> = connections.iter().map(|c| (c.name.as_str(), c)).collect();
     let clients = source.objects().iter().filter(is_client);
     let clients: HashMap<u64, &Connection> = clients.filter_map(|o| Some((o.object.number(), *of_name.get(o.name.as_str())?))).collect();
-    let (start_ns, end_ns) = (seen.start_ns, seen.end_ns);
     let mut held: HashMap<u64, Held> = HashMap::new();
     let (mut byte_ns, mut most) = (0.0, Unsent::default());
     for counter in source.counters(CounterName::TcpUnsentBytes)? {
@@ -30,7 +34,7 @@ pub(super) fn unsent(source: &dyn Source, seen: &mut Gathered, connections: &[Co
             byte_ns += before.bytes as f64 * (at_ns - before.since_ns) as f64;
         }
         if (start_ns..end_ns).contains(&counter.at.ns()) {
-            let bin = seen.over_time.at(at_ns);
+            let bin = over_time.at(at_ns);
             bin.unsent = bin.unsent.max(Some(bytes));
             let call_bytes = connection.bytes as f64 / connection.calls.max(1) as f64;
             most.max_bytes = most.max_bytes.max(bytes);
