@@ -5,7 +5,6 @@
 //! walk is taken to be *turns*: each costs what one entry costs in the recording, and every further entry in it what an entry costs
 //! in a message that is sent anyway. Of that the recording shows what the service's own largest page cost, for each of its bytes.
 
-use super::proposal::{By, Proposal};
 use crate::document::{RoundTrips, Trip};
 use crate::facts::Parts;
 use crate::limits::replay as limits;
@@ -44,19 +43,6 @@ impl Walk {
     pub(crate) fn ns(&self, window: u32) -> f64 {
         let turns = (self.entries / f64::from(window)).ceil().min(self.entries);
         self.around_ns + turns * self.alone_ns + (self.entries - turns) * self.further_ns
-    }
-
-    /// What windows would give, where the replay of the run as it was takes `replayed_ns`.
-    pub(crate) fn proposals(&self, replayed_ns: f64, meta: &Meta) -> Vec<Proposal> {
-        // The run as it was: each entry alone, and the names listed before.
-        let scale = replayed_ns / (self.around_ns + self.alone_ns * self.entries).max(1.0);
-        limits::WINDOWS.iter().map(|&(id, window)| self.proposal(id, window, scale, meta)).collect()
-    }
-
-    fn proposal(&self, id: &'static str, window: u32, scale: f64, meta: &Meta) -> Proposal {
-        let change = format!("ask {window} entries ahead: attributes and sizes, many in one message");
-        let how = format!("ask {window} entries ahead");
-        Proposal::new(id, change, how, By::Turns(self.ns(window) * scale)).with_knob(meta, "window", window as usize)
     }
 }
 

@@ -7,6 +7,7 @@
 
 use super::proposal::{By, Proposal, Run};
 use super::requests::chains;
+use super::walk::Walk;
 use crate::cause::End;
 use crate::document::{RoundTrips, Trip};
 use crate::limits::replay as limits;
@@ -15,7 +16,7 @@ use crate::replay::edit::in_flight;
 pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let Some(trips) = run.trips.filter(|trips| trips.of != Trip::Disk) else { return Vec::new() };
     if let Some(walk) = &run.walk {
-        return walk.proposals(run.replayed_ns, run.meta);
+        return ahead(walk, run);
     }
     if (trips.in_a_row as f64) < trips.count as f64 * limits::SERIAL {
         return Vec::new();
@@ -27,6 +28,18 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
         Some(Proposal::requests(run, id, format!("{window} requests under way at a time"), how, graph))
     };
     limits::WINDOWS.iter().filter_map(windowed).chain(attributes_with_names(run, trips)).collect()
+}
+
+/// What windows would give a walk of our own client.
+fn ahead(walk: &Walk, run: &Run<'_>) -> Vec<Proposal> {
+    // The run as it was: each entry alone, and the names listed before.
+    let scale = run.replayed_ns / (walk.around_ns + walk.alone_ns * walk.entries).max(1.0);
+    let proposal = |&(id, window): &(&'static str, u32)| {
+        let change = format!("ask {window} entries ahead: attributes and sizes, many in one message");
+        let how = format!("ask {window} entries ahead");
+        Proposal::new(id, change, how, By::Turns(walk.ns(window) * scale)).with_knob(run.meta, "window", window as usize)
+    };
+    limits::WINDOWS.iter().map(proposal).collect()
 }
 
 fn attributes_with_names(run: &Run<'_>, trips: &RoundTrips) -> Option<Proposal> {
