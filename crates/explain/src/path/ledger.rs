@@ -187,7 +187,7 @@ impl Ledger {
     pub(crate) fn knows_why_it_slept(&self) -> bool {
         let (mut known, mut unknown) = (0, 0);
         for (what_for, ns) in self.entries.iter().flat_map(|entry| &entry.slept) {
-            *(if matches!(what_for, SleptFor::Unknown | SleptFor::Listen(_)) { &mut unknown } else { &mut known }) += ns;
+            *(if what_for.is_others() { &mut unknown } else { &mut known }) += ns;
         }
         known >= unknown
     }

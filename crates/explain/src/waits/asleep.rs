@@ -9,9 +9,10 @@ impl View<'_, '_, '_> {
     /// Of a sleep that is charged from here down: what it was for.
     pub(super) fn slept(&self, span: &LiveSpan) -> Answer<Act> {
         let ns = self.at - self.piece_start(span);
-        self.ensure(span.start - 2 * ns)?;
+        self.ensure(span.start - 3 * ns)?;
         let between = || match self.slept_between() {
             _ if let Some(connection) = self.does_not_listen_yet(span) => SleptFor::Listen(connection),
+            _ if let Some(others) = self.slept_for_others(span, ns) => others,
             // The path comes to a server where its answer is waited for.
             SleptFor::Unknown if self.end == End::Server => SleptFor::Answer,
             known => known,
@@ -36,7 +37,8 @@ impl View<'_, '_, '_> {
         let (_, by) = self.made_to_pause(span)?;
         let name = |track: u32| &self.tables.actors[track as usize].label;
         let ends = self.facts.lives[self.track as usize].until.is_some_and(|until| until - span.end <= limits::MADE_TO_PAUSE_NS);
-        let (lane, on_network) = (self.lane(), |s: &LiveSpan| matches!(s.kind, SpanKind::NetConnect | SpanKind::NetSend | SpanKind::NetReceive));
+        let (lane, on_network) =
+            (self.lane(), |s: &LiveSpan| matches!(s.kind, SpanKind::NetConnect | SpanKind::NetSend | SpanKind::NetReceive));
         let asks = lane.passed.receive.1 != NONE || lane.passed.send.1 != NONE || lane.ahead.iter().any(on_network);
         let is_all = lane.passed.next_pause == i64::MAX && name(by) != name(self.track) && !asks;
         (ends && is_all).then_some(by)
@@ -55,6 +57,26 @@ impl View<'_, '_, '_> {
         };
         let refused = tried.map(|s| s.connection).find(|&connection| connection != NONE)?;
         listens(refused).then_some(refused)
+    }
+
+    /// What a thread asked or looked for before a sleep of `ns`, where others decide when that comes about.
+    fn slept_for_others(&self, span: &LiveSpan, ns: i64) -> Option<SleptFor> {
+        let is_like = polling::is_like(span);
+        let mut pauses = self.lane().ahead.iter().filter(|s| s.end <= span.start && is_like(self.tables, s) && s.end - s.start >= ns / 2);
+        let (later, earlier) = (pauses.next(), pauses.next());
+        let from = later.map_or(span.start - ns, |pause| pause.end);
+        let looks_for_child = |s: &&LiveSpan| s.kind == SpanKind::WaitLock && s.result < 0 && self.is_process(s.object);
+        if let Some(look) = self.lane().within(from, span.start).find(looks_for_child) {
+            return Some(SleptFor::Child(look.object));
+        }
+        let moves = |s: &LiveSpan| matches!(s.kind, SpanKind::NetSend | SpanKind::NetReceive) && s.connection != NONE && s.bytes() > 0;
+        let is_asked = |process| (from..span.start).contains(&self.facts.asked.next(process, from));
+        if self.tables.process(self.track).is_some_and(is_asked) && !self.lane().within(from, span.start).any(moves) {
+            return Some(SleptFor::Names);
+        }
+        let (later, earlier) = (later?, earlier?);
+        let (last, before) = (self.exchange((later.end, span.start))?, self.exchange((earlier.end, later.start))?);
+        self.is_asked_alike(&last, &before).then_some(SleptFor::Alike(last.connection))
     }
 
     fn slept_between(&self) -> SleptFor {

@@ -259,7 +259,7 @@ impl View<'_, '_, '_> {
     }
 
     /// Whether an object is a child that is waited for: who ended is found by its end.
-    fn is_process(&self, object: u32) -> bool {
+    pub(super) fn is_process(&self, object: u32) -> bool {
         self.tables.objects.get(object as usize).is_some_and(|object| object.kind == ObjectKind::Process)
     }
 

@@ -16,6 +16,8 @@ pub(crate) struct Memory {
     pub carried: HashMap<u32, Vec<u32>>,
     /// By process: how often it slept, and the shortest and longest of these sleeps.
     pub slept: HashMap<(u32, u32), (u64, i64, i64)>,
+    /// Threads of programs that the path came to since their maker stopped them when its time limit had ended.
+    pub stopped: HashSet<u32>,
     /// Who looked at intervals, and for whose end.
     pub polled_for: Option<(u32, u32)>,
     /// Who looked at intervals for what is not known, when the last pause of it began that was come to, and how long it was.

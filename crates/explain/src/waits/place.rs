@@ -61,10 +61,26 @@ pub(crate) enum SleptFor {
     Steps,
     /// Its beginning to listen: others had tried to connect to it in vain, in this connection last.
     Listen(u32),
+    /// Questions for names, between which it did nothing else.
+    Names,
+    /// Questions of one size to one server, in this connection last, that had answers of one size: it may pace itself, or wait for another answer.
+    Alike(u32),
+    /// Looks at whether this process, its child, had ended.
+    Child(u32),
     /// Nothing: a program that was run in order to sleep, by this thread.
     Run(u32),
     /// It is not known.
     Unknown,
+}
+
+impl SleptFor {
+    /// Whether the sleep is not the program's own to leave out: others decide when what it is for comes about, or it is not known what it is for.
+    pub(crate) fn is_others(self) -> bool {
+        match self {
+            SleptFor::Listen(_) | SleptFor::Names | SleptFor::Alike(_) | SleptFor::Child(_) | SleptFor::Unknown => true,
+            SleptFor::Answer | SleptFor::Requests | SleptFor::Steps | SleptFor::Run(_) => false,
+        }
+    }
 }
 
 /// Where time is charged, before it is put into words.

@@ -8,8 +8,8 @@ use crate::observe::ended::is_by;
 use thalweg_trace::ObjectKind;
 
 impl View<'_, '_, '_> {
-    /// A span as it would have ended by itself: where a signal from outside of the recorded programs ended both it and its process, who sent that signal is not
-    /// who was waited for.
+    /// A span as it would have ended by itself: where a signal ended both it and its process, that came from outside of the recorded programs, or from one whose
+    /// time limit had ended, who sent it is not who was waited for.
     pub(super) fn without_its_killer(&self, span: LiveSpan) -> LiveSpan {
         let Some(own) = self.tables.process(self.track).filter(|_| span.waker != NONE && span.ending_seen()) else { return span };
         let soon = span.end - limits::STOPPED_SOON_NS..=span.end + limits::STOPPED_SOON_NS;
@@ -19,7 +19,8 @@ impl View<'_, '_, '_> {
             sender == NONE || self.tables.objects.get(sender as usize).zip(by).is_some_and(|(sender, pid)| is_by(&sender.name, pid))
         };
         let mut ended = self.facts.ended.iter().filter(|ended| self.tables.process(ended.leader) == Some(own));
-        let killed = ended.any(|ended| soon.contains(&ended.at) && sent_by_waker(ended.sender)) && self.is_from_outside(span.waker);
+        let by_other = self.memory.stopped.contains(&self.track) || self.is_from_outside(span.waker);
+        let killed = by_other && ended.any(|ended| soon.contains(&ended.at) && sent_by_waker(ended.sender));
         if killed { LiveSpan { waker: NONE, ..span } } else { span }
     }
 
@@ -69,10 +70,16 @@ impl View<'_, '_, '_> {
         }
         let object = if self.is_addressed(wait.object) { wait.object } else { NONE };
         let connection = if object == NONE { self.waited_on(stopped, &wait) } else { NONE };
-        if connection == NONE && object == NONE {
+        let is_on_something = self.tables.objects.get(wait.object as usize).is_some();
+        if connection == NONE && object == NONE && !is_on_something {
             return Ok(false);
         }
         self.wait_for(stopped);
+        if connection == NONE && object == NONE {
+            // (What it waited at says what for.)
+            self.memory.stopped.insert(stopped);
+            return Ok(true);
+        }
         let place = Place::TimeLimit { waiter: self.labels.label(stopped), connection, object };
         self.charge_at_own(RuleId::StoppedWaiting, Activity::Think.at(self.end), place, self.within_life(wait.start));
         // Whatever its process did, it did before.

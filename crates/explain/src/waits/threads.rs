@@ -436,9 +436,8 @@ impl View<'_, '_, '_> {
     fn charge_given(&mut self, span: &LiveSpan, by: u32) {
         let from = self.piece_start(span);
         // (Who reads a FIFO has somebody at its other end, who is recorded: it is opened.)
-        let is_fifo = |object: &crate::observe::tables::Object| object.kind == ObjectKind::Pipe && object.name.starts_with('/');
-        let on = self.tables.objects.get(span.object as usize);
-        let is_lock = on.is_some_and(|object| object.kind == ObjectKind::Lock || is_fifo(object));
+        let is_lock =
+            self.is_fifo(span.object) || self.tables.objects.get(span.object as usize).is_some_and(|on| on.kind == ObjectKind::Lock);
         let place = Place::Given { label: self.labels.label(self.track), by, kind: span.kind, object: span.object };
         if is_lock || span.kind == SpanKind::FileOpen {
             self.charge_at_own(RuleId::LockGiven, Activity::Lock.at(self.end), place, self.within_life(from));
@@ -463,6 +462,7 @@ impl View<'_, '_, '_> {
                 (RuleId::NoWakerSocket, by_cause(Cause::ServerUnknown))
             }
             _ if for_bytes && span.is_by_packet() => (RuleId::NoWakerDatagram, by_cause(Cause::ServerUnknown)),
+            Some(ObjectKind::Pipe) if span.waker == NONE && self.is_fifo(span.object) => (RuleId::NoWakerPipe, own(Activity::Lock)),
             Some(ObjectKind::Pipe | ObjectKind::Process) if !in_vain => (RuleId::NoWakerPipe, by_cause(Cause::Unknown)),
             // A lock, a queue of work, a child: its holder was not seen, so what it waited for is not known.
             _ if for_thread && span.waker == NONE && (self.tables.sampled || inferred) => {
@@ -470,7 +470,9 @@ impl View<'_, '_, '_> {
             }
             _ if for_bytes && inferred && !in_vain => (RuleId::NoWakerInferred, by_cause(Cause::Unknown)),
             // (Who waits for a lock, a child or a queue of work waits on an object.)
-            None if span.kind == SpanKind::WaitLock && span.waker == NONE && span.is_by_task() => (RuleId::NoWaker, by_cause(Cause::Unknown)),
+            None if span.kind == SpanKind::WaitLock && span.waker == NONE && span.is_by_task() => {
+                (RuleId::NoWaker, by_cause(Cause::Unknown))
+            }
             _ => {
                 let activity = match rule(span.kind) {
                     _ if in_vain || for_bytes => Activity::Think,
@@ -486,7 +488,12 @@ impl View<'_, '_, '_> {
         self.charge_piece(by, charge, span);
     }
 
-    /// Whether an object is the queue of changes of files that its program asked to be told of.
+    /// Whether an object is a pipe with a path.
+    fn is_fifo(&self, object: u32) -> bool {
+        self.tables.objects.get(object as usize).is_some_and(|object| object.kind == ObjectKind::Pipe && object.name.starts_with('/'))
+    }
+
+    /// Whether an object is a queue of changes of files (inotify).
     fn is_for_changes(&self, object: u32) -> bool {
         self.tables.objects.get(object as usize).is_some_and(|object| object.kind == ObjectKind::Lock && object.name == "inotify")
     }

@@ -11,8 +11,8 @@ use thalweg_trace::ObjectKind;
 
 /// What went over a connection between two pauses: its bytes there and back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Exchange {
-    connection: u32,
+pub(super) struct Exchange {
+    pub connection: u32,
     asked: u64,
     answered: u64,
 }
@@ -132,19 +132,25 @@ impl View<'_, '_, '_> {
         let (Some(last), Some(before)) = (self.exchange((later.1, pause.start)), self.exchange((earlier.1, later.0))) else {
             return Ok(None);
         };
-        let alike = last.asked == before.asked
-            && last.answered == before.answered
-            && self.tables.is_same_server(last.connection, before.connection);
-        let brief = last.answered <= limits::QUESTION_BYTES && last.asked <= limits::QUESTION_BYTES;
+        let alike = self.is_asked_alike(&last, &before);
         let steady = polling::alike(self.at - pause.start, later.1 - later.0) && polling::alike(later.1 - later.0, earlier.1 - earlier.0);
         let answered = took != last.answered && self.tables.is_same_server(last.connection, taken_from);
-        // (Who serves takes questions and gives answers, between pauses that are its own.)
-        let asks = self.parties(last.connection, End::Client).contains(&self.track);
         // (Who pauses once more goes on as before, and paces itself.)
         let goes_on = self.lane().passed.next_pause.saturating_sub(self.at) <= self.at - pause.start;
         let look = Look { object: NONE, track: self.track, connection: last.connection, at: later.1, missing: Missing::Answer };
         let failed = self.answers_failed(last.connection) != Some(false);
-        Ok((alike && brief && steady && answered && asks && !goes_on && failed).then_some(look))
+        Ok((alike && steady && answered && !goes_on && failed).then_some(look))
+    }
+
+    /// Whether this thread asked one server twice with as many bytes, and had as many for an answer: few, as a question about how something stands has.
+    /// (Who serves takes questions and gives answers, between pauses that are its own.)
+    pub(super) fn is_asked_alike(&self, last: &Exchange, before: &Exchange) -> bool {
+        let brief = last.answered <= limits::QUESTION_BYTES && last.asked <= limits::QUESTION_BYTES;
+        let same = (last.asked, last.answered) == (before.asked, before.answered);
+        brief
+            && same
+            && self.tables.is_same_server(last.connection, before.connection)
+            && self.parties(last.connection, End::Client).contains(&self.track)
     }
 
     /// Whether a server gave answers that say that the question failed; `None` where what it answers was not recorded.
@@ -176,7 +182,7 @@ impl View<'_, '_, '_> {
     }
 
     /// What this thread asked and was answered within an interval, over one connection.
-    fn exchange(&self, (from, until): (i64, i64)) -> Option<Exchange> {
+    pub(super) fn exchange(&self, (from, until): (i64, i64)) -> Option<Exchange> {
         let between = self.lane().within(from, until).filter(|s| s.connection != NONE && s.bytes() > 0);
         let mut found: Option<Exchange> = None;
         for span in between {

@@ -116,8 +116,26 @@ fn nothing_is_promised_of_a_server_that_does_not_listen_yet() {
 }
 
 #[test]
-fn who_is_answered_each_time_paces_itself() {
-    let e = explained("pages-at-a-pace");
-    assert_eq!(e.verdict.cause.name(), "client.think", "{:#?}", e.critical_path);
-    assert!(e.summary.sentence.contains("slept between its requests."), "{}", e.summary.sentence);
+fn who_is_answered_alike_each_time_paces_itself_or_polls_and_nothing_is_promised() {
+    for name in ["pages-at-a-pace", "polls-a-job"] {
+        let e = explained(name);
+        assert_eq!(e.verdict.cause.name(), "client.think", "{:#?}", e.critical_path);
+        assert!(e.summary.sentence.contains("slept between requests of one size to 127.0.0.1:"), "{}", e.summary.sentence);
+        assert!(e.what_if.iter().all(|change| change.id != "no_think"), "{name}: {:#?}", e.what_if);
+    }
+}
+
+#[test]
+fn sleeps_between_questions_for_names_are_for_these() {
+    let e = explained("names-refused-each-second");
+    assert!(e.summary.sentence.contains("perl slept between attempts to resolve names"), "{}", e.summary.sentence);
+    assert!(e.what_if.iter().all(|change| change.id != "no_think"), "{:#?}", e.what_if);
+}
+
+/// Python's `subprocess.run(timeout=4)` looks every 50 ms at whether its child has ended.
+#[test]
+fn a_child_that_is_stopped_after_its_makers_time_limit_is_what_was_waited_for() {
+    let e = explained("looks-at-a-child-until-its-limit");
+    assert!(e.summary.sentence.contains("cat waited for /tmp/fifo"), "{}", e.summary.sentence);
+    assert!(e.what_if.iter().all(|change| change.speedup < 1.1), "{:#?}", e.what_if);
 }

@@ -5,6 +5,10 @@ use super::of::Of;
 use super::tried;
 use crate::cause::End;
 use crate::facts::names::{base, brief, program};
+use crate::observe::index::NONE;
+use crate::observe::tables::Tables;
+use crate::path::names::silent_peer;
+use crate::peer::peer;
 use crate::waits::place::SleptFor;
 use std::mem::discriminant;
 use thalweg_recipes::Asked;
@@ -26,11 +30,27 @@ pub(super) fn sentence(of: &Of<'_>, group: &Group<'_>, who: &str) -> String {
         }
         Some(SleptFor::Requests) => format!("{who} slept between its requests{}", tried::refused_by_answers(of)),
         Some(SleptFor::Steps) => format!("{who} slept between its steps{}", tried::refused_by_answers(of)),
+        Some(SleptFor::Names) => format!("{who} slept between attempts to resolve names{}", tried::refused_by_answers(of)),
+        Some(SleptFor::Alike(connection)) => {
+            let server = peer(&silent_peer(of.parts.tables, connection, NONE));
+            format!("{who} slept between requests of one size to {server}: it polls, or paces itself{}", tried::refused_by_answers(of))
+        }
+        Some(SleptFor::Child(child)) => {
+            format!("{who} slept between looks whether {} had ended", child_named(of.parts.tables, child))
+        }
         Some(SleptFor::Run(by)) => format!("{} ran {who} to pause", brief(&program(of.parts.tables, of.meta, by))),
         Some(SleptFor::Unknown) | None => {
             format!("{who} slept (the reason was not recorded){}", tried::refused_by_answers(of))
         }
     }
+}
+
+/// A child by its program, where that was recorded.
+fn child_named(tables: &Tables, child: u32) -> String {
+    let name = tables.objects.get(child as usize).map_or("a child", |object| &object.name);
+    let pid = name.strip_prefix("child ").and_then(|pid| pid.parse::<u32>().ok());
+    let actor = tables.actors.iter().find(|actor| actor.leads() && Some(actor.pid) == pid);
+    actor.map_or_else(|| name.to_owned(), |actor| brief(actor.program()))
 }
 
 /// What most of the sleeps of a group were for; `None` where no reason has half of them.
