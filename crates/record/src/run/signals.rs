@@ -6,9 +6,9 @@
 //! signal is of the same event as the first, and does not mean us because the command has ended meanwhile.
 
 use crate::RecordError;
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::cell::Cell;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 

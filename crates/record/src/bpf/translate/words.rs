@@ -68,7 +68,8 @@ impl Words {
         lines.sort_by_key(|(at_ns, ..)| std::cmp::Reverse(*at_ns));
         let mut lines = lines.into_iter();
         let (by, last) = lines.next().map_or((None, None), |(_, pid, line)| (Some(pid.to_string()), Some(line)));
-        let before = lines.take(MOST_BEFORE).zip(1..).map(|((_, pid, line), place)| (format!("{SAID_BEFORE}{place}"), format!("{pid} {line}")));
+        let before =
+            lines.take(MOST_BEFORE).zip(1..).map(|((_, pid, line), place)| (format!("{SAID_BEFORE}{place}"), format!("{pid} {line}")));
         let call = |call: Call| match call {
             Call::Read => "read",
             Call::Write | Call::SendFile | Call::Between => "write",
