@@ -102,18 +102,16 @@ impl Drop for Service {
     }
 }
 
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 /// A store whose names are in PostgreSQL, with a second metadata service.
 pub(super) fn store_on(server: &Server, directory: &Path) -> StoreConfig {
     let options =
         UpOptions { servers: Some(1), node: Some("n0".into()), database: Some(server.address("names")), ..UpOptions::new([directory]) };
+    // Held while the servers take theirs, so that none has the same address.
+    let standby = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let made = up(&options).unwrap();
     let mut config = made.config().clone();
     made.stop().unwrap();
-    config.metadata.standby = vec![format!("127.0.0.1:{}", free_port())];
+    config.metadata.standby = vec![standby.local_addr().unwrap().to_string()];
     config.write().unwrap();
     StoreConfig::read(&config.path).unwrap()
 }
