@@ -4,7 +4,7 @@
 //! believed only where it has most of the bytes, and those alone that surely are of it ([`crate::observe::sightings`]); where a recording does not say,
 //! more of them have to have come again than the files that were opened meanwhile could have.
 
-use crate::cause::End;
+use crate::cause::{Cause, End};
 use crate::facts::Parts;
 use crate::limits::numbers as limits;
 use crate::observe::observation::Moved;
@@ -224,6 +224,8 @@ impl Copied {
 pub(crate) struct Fetched {
     /// Whether it was sent to the server each time.
     pub out: bool,
+    /// The server's address.
+    pub server: String,
     /// Its path.
     pub path: String,
     /// How many requests there were, and how many that were not like one before.
@@ -241,10 +243,11 @@ impl Fetched {
         all as f64 / different.max(1) as f64
     }
 
-    /// The object that was asked for again most, where it was twice or more.
-    pub(crate) fn find(meta: &Meta) -> Option<Fetched> {
+    /// The object that was asked for again most, where it was twice or more and what was moved again is content. A question that is asked again for another
+    /// answer (the next task of a queue, a state) is none, and no cache answers it.
+    pub(crate) fn find(meta: &Meta, parts: &Parts<'_>) -> Option<Fetched> {
         let values = meta.attributes.iter().filter(|(name, _)| name.starts_with("asked.again."));
-        let found = values.filter_map(|(_, value)| Fetched::of(value));
+        let found = values.filter_map(|(_, value)| Fetched::of(value)).filter(|fetched| fetched.is_content(parts));
         let most = found.max_by_key(|fetched| fetched.requests - fetched.different)?;
         (most.times() >= limits::TIMES_OVER && most.requests - most.different >= limits::LEAST_ITEMS).then_some(most)
     }
@@ -255,6 +258,63 @@ impl Fetched {
         let number = |name: &str| word(name)?.parse::<u64>().ok();
         let (requests, different) = (number("requests")?, number("different")?);
         let bytes = number("bytes").zip(number("different_bytes"));
-        (different <= requests).then(|| Fetched { out: word("method") == Some("PUT"), path: path.to_owned(), requests, different, bytes })
+        let out = match word("method")? {
+            "GET" => false,
+            "PUT" => true,
+            // What others ask for is done each time.
+            _ => return None,
+        };
+        let server = word("server")?.to_owned();
+        (different <= requests).then(|| Fetched { out, server, path: path.to_owned(), requests, different, bytes })
+    }
+
+    /// Whether what was moved again has some size, and was the same each time: each request said which range, or there are no more sizes of what moved on the
+    /// server's connections than different requests, and the time did not go by what servers and programs did and waited for at each request.
+    fn is_content(&self, parts: &Parts<'_>) -> bool {
+        if let Some((all, different)) = self.bytes {
+            return all.saturating_sub(different) >= limits::LEAST_AGAIN_BYTES;
+        }
+        let is_servers = |connection: u32| parts.tables.ends(connection).is_some_and(|(_, server)| server == self.server);
+        let questions = parts.seen.questions.over_connections().filter(|question| is_servers(question.connection));
+        let sizes: Vec<u64> = questions.map(|question| question.bytes).filter(|bytes| *bytes >= limits::LEAST_CONTENT_BYTES).collect();
+        self.are_contents(sizes) && by_request(parts) < limits::MOSTLY_BY_REQUEST
+    }
+
+    /// Whether bodies of these sizes may be those of the requests, each of the same content as one before.
+    fn are_contents(&self, mut sizes: Vec<u64>) -> bool {
+        sizes.sort_unstable();
+        let differ = |pair: &&[u64]| pair[0] as f64 <= pair[1] as f64 * limits::SAME_SIZE;
+        let kinds = 1 + sizes.windows(2).filter(differ).count() as u64;
+        let again = sizes.iter().sum::<u64>() as f64 * (1.0 - self.different as f64 / self.requests.max(1) as f64);
+        let are_all = sizes.len() as f64 >= self.requests as f64 * limits::AS_MANY;
+        are_all && kinds <= self.different && again >= limits::LEAST_AGAIN_BYTES as f64
+    }
+}
+
+/// The part of the time that was charged to what goes by requests, however many bytes an answer has.
+fn by_request(parts: &Parts<'_>) -> f64 {
+    use Cause as C;
+    let goes_by = [C::ServerThink, C::ServerLock, C::ServerUnknown, C::ClientThink, C::ClientLock, C::NetworkLatency];
+    let charged = parts.ledger.entries.iter().filter(|entry| goes_by.contains(&entry.cause));
+    charged.map(|entry| entry.runs.total_ns).sum::<u64>() as f64 / (parts.end - parts.start).max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_again_is_content_where_its_size_stays() {
+        let of = |value: &str| Fetched::of(value).expect("a value");
+        let asked = of("requests=25 different=1 method=GET server=127.0.0.1:80 path=/o");
+        assert!(asked.are_contents(vec![1 << 20; 25]));
+        assert!(asked.are_contents((0..25).map(|n| (1 << 20) + n).collect()), "a head may be longer");
+        assert!(!asked.are_contents((0..25).map(|n| (1 << 20) + (n << 16)).collect()), "each time it is something else");
+        assert!(!asked.are_contents(vec![1 << 20; 5]), "most had no body");
+        assert!(!asked.are_contents(vec![64 << 10; 25]), "so little explains nothing");
+        let two = of("requests=25 different=2 method=GET server=127.0.0.1:80 path=/o");
+        assert!(two.are_contents((0..25).map(|n| (1 << 20) << (n % 2)).collect()));
+        assert!(!two.are_contents((0..25).map(|n| (1 << 20) << (n % 3)).collect()), "others were asked for, too");
+        assert_eq!(Fetched::of("requests=25 different=1 method=POST server=127.0.0.1:80 path=/o"), None);
     }
 }

@@ -53,6 +53,12 @@ pub(crate) const COPIED: f64 = 0.95;
 pub(crate) const COPIED_PART: f64 = 0.3;
 /// Fewer bytes that came again explain nothing. Instead: nothing; it is wording.
 pub(crate) const LEAST_AGAIN_BYTES: u64 = 4 << 20;
+/// A body of fewer bytes is an answer to a question, and may be another each time. Instead: what was in it, or what its head says of it (`ETag`).
+pub(crate) const LEAST_CONTENT_BYTES: u64 = 16 << 10;
+/// Bodies of sizes this near are the same: their heads differ by some characters. Instead: as above.
+pub(crate) const SAME_SIZE: f64 = 0.99;
+/// From this part of the time on, it went by requests and not by their bytes. Instead: how long each answer's bytes took.
+pub(crate) const MOSTLY_BY_REQUEST: f64 = 0.5;
 
 // round_trips.rs
 

@@ -189,7 +189,7 @@ fn predict_from(
         written_again: Again::find(parts, true).filter(|_| !transactions),
         transactions,
         copied_again: Copied::find(parts),
-        fetched_again: Fetched::find(meta),
+        fetched_again: Fetched::find(meta, parts),
         asked: waited_for(parts, End::Client),
         asks: parts.seen.questions.under_way(End::Client, parts.tables).is_some_and(|own| own.count >= limits::MANY_QUESTIONS),
         network_part: network_part(parts, support),

@@ -29,6 +29,7 @@ mod programs;
 mod programs_mounted;
 mod programs_network;
 mod programs_recorded;
+mod promises;
 mod random;
 mod ranks;
 mod readings;

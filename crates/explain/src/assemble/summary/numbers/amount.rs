@@ -88,7 +88,7 @@ fn fetched(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     let is_about = group.cause.is_network()
         || group.cause.end() == Some(End::Server)
         || parts.seen.questions.waited_for(End::Client, parts.tables, parts.end - parts.start).is_some();
-    let again = Fetched::find(run.of.meta).filter(|_| is_about)?;
+    let again = Fetched::find(run.of.meta, parts).filter(|_| is_about)?;
     let verb = if again.out { "sent" } else { "fetched" };
     let path = brief(file_name(&again.path));
     let (requests, different) = (count(again.requests), count(again.different));
