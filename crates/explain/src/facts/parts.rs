@@ -45,6 +45,13 @@ impl Parts<'_> {
         self.seconds(self.end)
     }
 
+    /// Whether nothing was seen to go over a connection either way: who was called never answered.
+    pub(crate) fn is_silent(&self, connection: u32) -> bool {
+        let moved = &self.seen.moved;
+        let own = self.tables.objects.iter().enumerate().filter(|(_, object)| object.connection == connection);
+        own.flat_map(|(number, _)| moved.iter().flat_map(move |by_object| by_object[number])).all(|moved| moved.bytes == 0)
+    }
+
     /// The ways the transfer's bytes went: the one that moved most, and any other of at least a hundredth of it.
     pub(crate) fn ways(&self) -> Vec<Way> {
         let bytes = |way| self.seen.stream(way).all.bytes;

@@ -8,6 +8,7 @@ use super::rows::Rows;
 use crate::cause::{Cause, End};
 use crate::facts::Parts;
 use crate::limits::replay as limits;
+use crate::observe::index::NONE;
 use crate::path::ledger::Entry;
 use crate::waits::place::{Missing, Place, What};
 use thalweg_trace::{Meta, SpanKind};
@@ -212,6 +213,11 @@ fn is_refused(parts: &Parts<'_>, entry: &Entry) -> bool {
     }
 }
 
+/// Whether it is a wait for a server that never answered a call: none that is faster was seen to be there.
+fn is_unanswered(parts: &Parts<'_>, entry: &Entry) -> bool {
+    matches!(entry.place, Place::FarEnd { connection, .. } if connection != NONE && parts.is_silent(connection))
+}
+
 /// What was charged, by cause, as parts of the wall time; and what else a change may rest on.
 #[derive(Clone, Debug)]
 pub(crate) struct Support {
@@ -225,7 +231,8 @@ impl Support {
     pub(crate) fn of(parts: &Parts<'_>, meta: &Meta, rows: &Rows) -> Support {
         let mut shares = vec![0.0; Cause::ALL.len()];
         let wall_ns = (parts.end - parts.start).max(1) as f64;
-        for entry in parts.ledger.entries.iter().filter(|entry| !waits_for_requests(parts, entry) && !is_refused(parts, entry)) {
+        let in_vain = |entry: &Entry| waits_for_requests(parts, entry) || is_refused(parts, entry) || is_unanswered(parts, entry);
+        for entry in parts.ledger.entries.iter().filter(|entry| !in_vain(entry)) {
             shares[entry.cause as usize] += entry.runs.total_ns as f64 / wall_ns;
         }
         // A server of files whose client asks small questions: what those are the kernel does not say.

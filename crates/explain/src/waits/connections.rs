@@ -364,6 +364,9 @@ impl View<'_, '_, '_> {
             let until = self.at - round_trip_ns;
             self.charge_wire(RuleId::FarEndRoundTrip, Cause::NetworkLatency, (connection, NONE), false, until);
         }
+        if self.stopped_in_vain(blocked, from) {
+            return Ok(());
+        }
         let cause = match span.side {
             End::Client => Cause::ServerUnknown,
             End::Server if connection != NONE => Cause::ClientThink,

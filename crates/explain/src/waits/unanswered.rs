@@ -4,6 +4,7 @@
 
 use super::*;
 use crate::limits::waits as limits;
+use crate::observe::ended::Ended;
 
 impl View<'_, '_, '_> {
     /// A wait for anything that its time limit ended, or a piece of one: the connection on which the program's last request went unanswered for good.
@@ -33,6 +34,30 @@ impl View<'_, '_, '_> {
             return Ok(None);
         }
         Ok(Some(request.connection))
+    }
+
+    /// Charges a wait for a peer of which nothing was recorded to the signal that ended it with its process, where no answer had come. Whatever that peer does, however
+    /// fast, it had not done it by then. Whether it was one.
+    pub(super) fn stopped_in_vain(&mut self, blocked: &Blocked, from: i64) -> bool {
+        let span = &blocked.span;
+        if blocked.for_room || span.connection == NONE || span.side != End::Client || span.end - span.start < limits::TIME_LIMIT_NS {
+            return false;
+        }
+        let came = self.feed.traffic.get(span.connection as usize).map_or(i64::MIN, |ends| ends[End::Client as usize].last_receive);
+        let is_stopped = came <= span.start && self.is_stopped_in(span);
+        if is_stopped {
+            let place = Place::TimeLimit { waiter: self.labels.label(self.track), connection: span.connection, object: NONE };
+            self.charge_at_own(RuleId::StoppedWaiting, Activity::Think.at(self.end), place, self.within_life(from));
+        }
+        is_stopped
+    }
+
+    /// Whether a signal that ended the process of the walk's thread ended this wait.
+    fn is_stopped_in(&self, span: &LiveSpan) -> bool {
+        let soon = span.end - limits::STOPPED_SOON_NS..=span.end + limits::STOPPED_SOON_NS;
+        let process = self.tables.process(self.track);
+        let ended = |ended: &Ended| soon.contains(&ended.at) && self.tables.process(ended.leader) == process;
+        process.is_some() && self.facts.ended.iter().any(ended)
     }
 
     /// Whether this was the last that was sent over its connection, and nothing came over it any more.

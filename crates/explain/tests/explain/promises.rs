@@ -15,3 +15,16 @@ fn who_asks_for_the_next_task_fetches_nothing_again() {
     assert!(e.summary.numbers.iter().all(|n| n.kind != NumberKind::TimesOver), "{:#?}", e.summary.numbers);
     assert!(e.summary.numbers.iter().any(|n| n.kind == NumberKind::OneAtATime && n.count == Some(25)), "{:#?}", e.summary.numbers);
 }
+
+/// Bash reads from a server that never answers, until timeout(1) stops it; ssh calls a host that is not there, until its ConnectTimeout.
+#[test]
+fn no_server_is_to_be_faster_that_had_not_answered_when_a_time_limit_ended_the_wait() {
+    for (name, says, limit) in [
+        ("stopped-before-any-answer", "bash waited for 127.0.0.1:18602, until `timeout` stopped it", true),
+        ("connects-to-nobody", "ssh waited for the server at 10.88.7.9:2222, which did not answer", false),
+    ] {
+        let e = fixture(name);
+        assert!(e.summary.sentence.contains(says), "{name}: {}", e.summary.sentence);
+        assert!(!proposes(&e, "server.x2") && proposes(&e, "time_limit") == limit, "{name}: {:?}", e.what_if);
+    }
+}

@@ -22,6 +22,7 @@ use crate::peer::peer;
 use crate::waits::place::{Place, What};
 use std::collections::HashMap;
 use thalweg_base::numbers::{bit_rate, byte_rate, count, size, whole_percent};
+use thalweg_trace::linux::{SIGALRM, signal_name};
 use thalweg_trace::{Role, SpanKind};
 
 /// What is said of computing meanwhile.
@@ -162,7 +163,7 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>], at: &str) -> Str
             Place::FarEnd { seen_by, connection, .. } if far_end(of.parts.tables, connection).is_some() => {
                 let wire = &of.parts.facts.wire;
                 let asked_again = wire.stalls.connecting(connection, i64::MIN, i64::MAX).is_some();
-                let called = wire.not_accepted.contains_key(&connection) || asked_again || is_silent(of, connection);
+                let called = wire.not_accepted.contains_key(&connection) || asked_again || of.parts.is_silent(connection);
                 let why = if called { "did not answer" } else { "was not recorded" };
                 let who = peer(&who);
                 format!("{} waited for the server at {who}, which {why}", brief(&program(of.parts.tables, of.meta, seen_by)))
@@ -220,13 +221,6 @@ fn resolving(of: &Of<'_>, group: &Group<'_>) -> Option<String> {
         None => format!("the name server {}", server.strip_suffix(":53").unwrap_or(server)),
     };
     Some(format!("{who} waited for {server}{limit}"))
-}
-
-/// Whether no bytes went over a connection.
-fn is_silent(of: &Of<'_>, connection: u32) -> bool {
-    let (objects, moved) = (&of.parts.tables.objects, &of.parts.seen.moved);
-    let own = objects.iter().enumerate().filter(|(_, object)| object.connection == connection);
-    own.flat_map(|(number, _)| moved.iter().flat_map(move |by_object| by_object[number])).all(|moved| moved.bytes == 0)
 }
 
 /// Who, with the end where programs of one name are at both.
@@ -418,12 +412,17 @@ fn held_while(what: What, by_session: bool) -> &'static str {
     }
 }
 
-/// Whose time limit ended a wait: the waiter's own, or that of the program that stopped it.
+/// What ended a wait: the waiter's own time limit, the program that stopped it, or a signal of the kernel's (of a key that was typed).
 fn time_limit(of: &Of<'_>, waiter: u32) -> String {
     let (tables, labels) = (of.parts.tables, &of.parts.ledger.labels);
     let stopped = of.parts.facts.ended.iter().find(|ended| labels.label(ended.leader) == waiter);
-    let by = stopped.and_then(|ended| tables.objects.get(ended.sender as usize)).and_then(|by| by.name.split(" (process").next());
-    by.map_or_else(|| "its own time limit".to_owned(), |by| format!("`{}` stopped it", brief(by)))
+    let Some(stopped) = stopped.filter(|stopped| stopped.signal != SIGALRM) else { return "its own time limit".to_owned() };
+    let by = tables.objects.get(stopped.sender as usize).and_then(|by| by.name.split(" (process").next());
+    match (by, signal_name(stopped.signal)) {
+        (Some(by), _) => format!("`{}` stopped it", brief(by)),
+        (None, Some(signal)) => format!("{signal} stopped it"),
+        (None, None) => "its own time limit".to_owned(),
+    }
 }
 
 fn pausing(of: &Of<'_>, group: &Group<'_>, who: &str) -> String {
