@@ -10,6 +10,7 @@ pub(crate) mod ending;
 pub(crate) mod file_counts;
 pub(crate) mod for_recipes;
 mod hottest;
+pub(crate) mod killed;
 pub(crate) mod links;
 pub(crate) mod lookups;
 pub(crate) mod mounts;

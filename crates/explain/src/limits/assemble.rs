@@ -10,6 +10,11 @@ pub(crate) const CARRIED_TENTHS: u128 = 9;
 /// A call that failed so long before the command's end, or less, is why it failed. Instead: the program's own decision.
 pub(crate) const FAILED_BEFORE_NS: i64 = 1_000_000_000;
 
+// killed.rs
+
+/// Bound: from a process to what it runs through others, each started by the one before.
+pub(crate) const GENERATIONS: usize = 8;
+
 // lookups.rs
 
 /// What is asked within so long is one question, for several kinds of record: resolvers send both at once, and ask again after a second or more. Instead: which

@@ -192,6 +192,15 @@ impl Ledger {
         known >= unknown
     }
 
+    /// Whether servers slept more than once, and mostly for something else than one answer: a sleep before an answer is what the answer took.
+    pub(crate) fn servers_sleep_in_steps(&self) -> bool {
+        let of_servers = || self.entries.iter().filter(|entry| entry.cause == Cause::ServerThink);
+        let slept = || of_servers().flat_map(|entry| &entry.slept);
+        let answers_ns: u64 = slept().filter(|(what_for, _)| *what_for == SleptFor::Answer).map(|(_, ns)| ns).sum();
+        let all_ns: u64 = slept().map(|(_, ns)| ns).sum();
+        2 * answers_ns < all_ns.max(1) && of_servers().map(|entry| entry.runs.count).sum::<u64>() != 1
+    }
+
     /// Whether what was slept by choice is at least as long as what time limits for a peer's answer took.
     pub(crate) fn slept_by_choice(&self) -> bool {
         let (mut limits_ns, mut slept_ns) = (0, 0);

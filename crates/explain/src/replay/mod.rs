@@ -8,7 +8,8 @@
 //! prediction is the observed time, times the ratio of the two replays. What no edit gives is a bound. Nothing is predicted that the
 //! recording does not support ([`support`]), and nothing where the replay misses what was observed by more than [`limits::MOST_ERROR`].
 
-pub(crate) mod build;
+pub(crate) mod beside;
+mod build;
 pub(crate) mod changes;
 pub(crate) mod depends;
 pub(crate) mod edit;
@@ -286,14 +287,16 @@ fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
     let asks_sooner = proposal.id.starts_with("cpu.") || proposal.id.starts_with("overlap.");
     let disk = if asks_sooner { run.disk_part } else { 0.0 };
     let shorter = (ns / run.replayed_ns).min(1.0 - doubled);
-    let (replayed, least) = (shorter.max(network).max(disk), 1.0 - most);
+    let beside = run.support.beside(proposal.id);
+    let (replayed, least) = (shorter.max(network).max(disk).max(beside), 1.0 - most);
     // What only the charges hold back is no replay (a fiftieth is the grain of both), nor are streams over a link of unknown rate.
     let capped = replayed < least - limits::CAPPED_BY;
     let no_limit = matches!(&proposal.by, By::Replay(scale) if proposal.id == "streams.x4" && scale.least_ns_per_byte <= 0.0);
     let waits_stay = matches!(proposal.id, "no_think" | "no_stop") && replayed > 1.0 - most * (1.0 - limits::LEFT_OF_WAITS);
-    let bounded = capped || no_limit || waits_stay || matches!(proposal.by, By::Bound(_) | By::EditBound(_));
+    let holds_back = beside > 0.0 && replayed <= beside;
+    let bounded = capped || no_limit || waits_stay || holds_back || matches!(proposal.by, By::Bound(_) | By::EditBound(_));
     let basis = if bounded { Grounds::Bounded } else { Grounds::Replayed };
-    let predicted_wall_s = wall_s * if waits_stay { least.max(network).max(disk) } else { replayed.max(least) }.clamp(0.0, 1.0);
+    let predicted_wall_s = wall_s * if waits_stay { least.max(network).max(disk).max(beside) } else { replayed.max(least) }.clamp(0.0, 1.0);
     let missed = (run.replayed_ns / run.graph.wall_ns.max(1.0) - 1.0).abs();
     // A knob says itself how it is set.
     let asked = Asked { command: &run.meta.command, facts: run.facts };

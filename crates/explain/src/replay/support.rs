@@ -4,9 +4,11 @@
 //! Taking something away from every path leaves the critical one as long as what else was on it. So a prediction that is better rests on
 //! something that the replay got wrong (a wait that it takes for another's, a transit of the wrong kind), and the charge is nearer to the truth.
 
+use super::beside::Besides;
 use super::rows::Rows;
 use crate::cause::{Cause, End};
 use crate::facts::Parts;
+use crate::facts::killed::until_killed_ns;
 use crate::limits::replay as limits;
 use crate::observe::index::NONE;
 use crate::path::ledger::Entry;
@@ -224,6 +226,10 @@ pub(crate) struct Support {
     shares: Vec<f64>,
     /// Whether names were listed, or may have been: by whom does not matter.
     pub lists: bool,
+    /// Whether servers slept between steps, and not for an answer or once.
+    pub servers_sleep_in_steps: bool,
+    /// What goes on beside what a change takes away.
+    besides: Besides,
 }
 
 impl Support {
@@ -231,9 +237,11 @@ impl Support {
     pub(crate) fn of(parts: &Parts<'_>, meta: &Meta, rows: &Rows) -> Support {
         let mut shares = vec![0.0; Cause::ALL.len()];
         let wall_ns = (parts.end - parts.start).max(1) as f64;
+        // (Who ran until it was ended from outside would have been, whatever it did.)
+        let entries = parts.ledger.entries.iter().zip(until_killed_ns(parts));
         let in_vain = |entry: &Entry| waits_for_requests(parts, entry) || is_refused(parts, entry) || is_unanswered(parts, entry);
-        for entry in parts.ledger.entries.iter().filter(|entry| !in_vain(entry)) {
-            shares[entry.cause as usize] += entry.runs.total_ns as f64 / wall_ns;
+        for (entry, killed_ns) in entries.filter(|(entry, _)| !in_vain(entry)) {
+            shares[entry.cause as usize] += entry.runs.total_ns.saturating_sub(killed_ns) as f64 / wall_ns;
         }
         // A server of files whose client asks small questions: what those are the kernel does not say.
         let serves_files = |name: &str| name.contains("nfs");
@@ -241,12 +249,22 @@ impl Support {
         let named = meta.command.iter().any(|word| word.starts_with("nfs://"));
         // (An interpreter lists directories of its own.)
         let lists_served = rows.lists && parts.tables.objects.iter().any(|object| object.served_by().is_some());
-        Support { shares, lists: lists_served || parts.seen.asking.delivered > 0 || asks_server || named }
+        Support {
+            shares,
+            lists: lists_served || parts.seen.asking.delivered > 0 || asks_server || named,
+            servers_sleep_in_steps: parts.ledger.servers_sleep_in_steps(),
+            besides: Besides::of(parts),
+        }
     }
 
     /// Which part of the wall time was charged to these causes.
     pub(crate) fn share(&self, causes: &[Cause]) -> f64 {
         causes.iter().map(|&cause| self.shares[cause as usize]).sum()
+    }
+
+    /// Which part of the wall time is left of a change for what goes on beside.
+    pub(crate) fn beside(&self, id: &str) -> f64 {
+        removes(id).map_or(0.0, |(removed, _)| self.besides.least(id, removed)).min(1.0)
     }
 
     /// Which part of the wall time a change can take off at the most; `None` where nothing in the recording supports it.
@@ -267,7 +285,7 @@ mod tests {
     fn charged(shares: &[(Cause, f64)]) -> Support {
         let mut all = vec![0.0; Cause::ALL.len()];
         shares.iter().for_each(|&(cause, share)| all[cause as usize] = share);
-        Support { shares: all, lists: false }
+        Support { shares: all, lists: false, servers_sleep_in_steps: true, besides: Besides::default() }
     }
 
     #[test]

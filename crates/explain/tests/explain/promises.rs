@@ -28,3 +28,26 @@ fn no_server_is_to_be_faster_that_had_not_answered_when_a_time_limit_ended_the_w
         assert!(!proposes(&e, "server.x2") && proposes(&e, "time_limit") == limit, "{name}: {:?}", e.what_if);
     }
 }
+
+/// A shell's child sleeps in a loop until `kill -9` from elsewhere.
+#[test]
+fn who_is_killed_from_elsewhere_would_have_been_without_its_sleeps_too() {
+    let e = fixture("worker-killed-by-another");
+    assert!(!proposes(&e, "no_think"), "{:?}", e.what_if);
+}
+
+/// A shell starts a Python program that has a transaction open and computes for 4.5 s, and 0.7 s later sqlite3, and waits for both: Python alone takes 4.56 of the 4.78 s.
+#[test]
+fn no_waiting_for_a_lock_leaves_what_its_holder_does_for_the_same_command() {
+    let e = fixture("holder-computes-beside");
+    for w in e.what_if.iter().filter(|w| w.id == "no_lock" || w.id == "no_think") {
+        assert!(w.predicted_wall_s > 4.4, "{}: {}", w.id, w.predicted_wall_s);
+    }
+}
+
+/// A client asks once, and the server sleeps 5 s before it answers.
+#[test]
+fn one_sleep_before_an_answer_is_between_no_steps() {
+    let e = fixture("sleeps-before-one-answer");
+    assert!(!proposes(&e, "no_think"), "{:?}", e.what_if);
+}

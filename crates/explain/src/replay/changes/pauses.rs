@@ -8,7 +8,7 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let mut proposals = Vec::new();
     // What a server sleeps for while questions wait for it is its answer, and nobody can take it out of the program.
     let all = [Class::ClientThink, Class::ServerThink];
-    let sleeping = if run.pool.is_some() || run.asks { &all[..1] } else { &all[..] };
+    let sleeping = if run.pool.is_some() || run.asks || !run.support.servers_sleep_in_steps { &all[..1] } else { &all[..] };
     // Timers of a program that waits by running are not what it waits for.
     // And nothing is promised of sleeps whose reason is not known.
     if run.delayed(sleeping) && run.spinning.is_empty() && run.reasons_known {
