@@ -21,6 +21,7 @@ mod pauses;
 mod samples;
 mod sites;
 mod spins;
+mod stack_lines;
 mod syscalls;
 #[cfg(test)]
 mod tests;

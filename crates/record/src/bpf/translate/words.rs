@@ -1,13 +1,14 @@
-//! What the command said last, and what failed last: the last lines of its processes' standard error, and the last call that failed for want of something. They are
-//! recorded where it failed, as attributes, and only then (run/mod.rs).
+//! What the command said last, and what failed last: the last lines of its processes' standard error that say why, and the last call that failed for want of something.
+//! They are recorded where it failed, as attributes, and only then (run/mod.rs).
 
+use super::stack_lines::last_reason;
 use super::syscalls::Call;
 use crate::bpf::raw::{LookHead, WordsHead};
 use std::collections::HashMap;
 use thalweg_trace::secrets;
 
 /// Bound: of each process so much of the end of its standard error is kept, and of so many processes.
-const MOST_BYTES: usize = 1_024;
+const MOST_BYTES: usize = 4_096;
 const MOST_PROCESSES: usize = 256;
 
 /// Bound: a line is cut to so many characters.
@@ -15,6 +16,12 @@ const MOST_CHARACTERS: usize = 160;
 
 /// Bound: of so many processes that wrote before the last one, the last line is recorded.
 const MOST_BEFORE: usize = 4;
+
+/// What is wanting for all that a process does, and not at one path.
+const LASTS: [i32; 4] = [libc::EMFILE, libc::ENFILE, libc::ENOSPC, libc::EDQUOT];
+
+/// Calls that fail for the same within this of each other do so in a row. A program that went on for longer has coped.
+const IN_A_ROW_NS: u64 = 1_000_000_000;
 
 /// The attributes, of which a recording has none where its command did not fail.
 pub(crate) const SAID: &str = "ended.said";
@@ -24,7 +31,7 @@ pub(crate) const FAILED: &str = "ended.failed";
 /// Of the processes that wrote before the last one, latest first: `ended.said_before.1` and so on, each `PID LINE`.
 pub(crate) const SAID_BEFORE: &str = "ended.said_before.";
 
-/// A call that failed.
+/// A call that failed, and when it, or the last of a row that it began, did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Failed {
     at_ns: u64,
@@ -51,14 +58,30 @@ impl Words {
         let (at_ns, said) = self.said.entry(pid).or_default();
         *at_ns = head.head.at_ns;
         said.extend_from_slice(text);
-        let too_many = said.len().saturating_sub(MOST_BYTES);
-        said.drain(..too_many);
+        if let Some(too_many) = said.len().checked_sub(MOST_BYTES).filter(|bytes| *bytes > 0) {
+            // (The rest of a line is none.)
+            let rest = said[too_many..].iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+            said.drain(..too_many + rest);
+        }
     }
 
     /// A call of a process has failed.
     pub(super) fn failed(&mut self, look: &LookHead, call: Call, path: Option<String>, pid: u32) {
         let Some(path) = path.filter(|path| path.starts_with('/')) else { return };
-        self.failed = Some(Failed { at_ns: look.head.at_ns, pid, call, error: -look.result, path });
+        self.note(Failed { at_ns: look.head.at_ns, pid, call, error: -look.result, path });
+    }
+
+    /// Where a process has no descriptors or no room left, whatever it does next fails for the same: the first of those in a row is
+    /// why, and the others are what it did about it (a runtime looks for its own source, to say where it was).
+    fn note(&mut self, failed: Failed) {
+        let goes_on = |last: &&mut Failed| {
+            let is_alike = last.pid == failed.pid && last.error == failed.error && LASTS.contains(&failed.error);
+            is_alike && failed.at_ns <= last.at_ns + IN_A_ROW_NS
+        };
+        match self.failed.as_mut().filter(goes_on) {
+            Some(first) => first.at_ns = failed.at_ns,
+            None => self.failed = Some(failed),
+        }
     }
 
     /// What stands in the recording of them.
@@ -87,10 +110,11 @@ impl Words {
     }
 }
 
-/// The last line that says something. A line that writes itself anew (of progress) ends at its carriage return.
+/// The last line that says why. A line that writes itself anew (of progress) ends at its carriage return.
 fn last_line(said: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(said);
-    let line = text.split(['\n', '\r']).map(plain).rfind(|line| line.chars().any(char::is_alphanumeric))?;
+    let lines: Vec<String> = text.split(['\n', '\r']).map(plain).collect();
+    let line = last_reason(&lines.iter().map(String::as_str).collect::<Vec<&str>>())?.trim();
     let cut: String = line.chars().take(MOST_CHARACTERS).collect();
     Some(if cut.len() < line.len() { cut + "…" } else { cut })
 }
@@ -109,7 +133,8 @@ fn plain(line: &str) -> String {
             c => plain.push(c),
         }
     }
-    plain.trim().to_owned()
+    plain.truncate(plain.trim_end().len());
+    plain
 }
 
 #[cfg(test)]
@@ -126,6 +151,25 @@ mod tests {
         assert_eq!(of("  0 0 0 --:--\r 10 0 0\ncurl: (7) Failed\n\n").as_deref(), Some("curl: (7) Failed"));
         assert_eq!(of("\u{1b}[31merror\u{1b}[0m: no\n^\n---\n").as_deref(), Some("error: no"));
         assert_eq!(of("\n ^~~ \n"), None);
+        assert_eq!(
+            of("java.lang.OutOfMemoryError: Java heap space\n\tat J.main(J.java:1)\n").as_deref(),
+            Some("java.lang.OutOfMemoryError: Java heap space")
+        );
+    }
+
+    #[test]
+    fn the_first_call_that_failed_of_a_row_for_the_same_is_kept() {
+        let mut words = Words::default();
+        let mut fail = |at_ms: u64, error: i32, path: &str, pid: u32| {
+            words.note(Failed { at_ns: at_ms * 1_000_000, pid, call: Call::Open, error, path: path.to_owned() });
+            words.failed.as_ref().map(|failed| (failed.path.clone(), failed.at_ns / 1_000_000)).expect("one")
+        };
+        assert_eq!(fail(10, libc::EMFILE, "/w/small", 7), ("/w/small".to_owned(), 10));
+        assert_eq!(fail(12, libc::EMFILE, "/usr/lib/python3/f.py", 7), ("/w/small".to_owned(), 12));
+        assert_eq!(fail(13, libc::EMFILE, "/w/other", 8), ("/w/other".to_owned(), 13));
+        assert_eq!(fail(3_000, libc::EMFILE, "/w/later", 8), ("/w/later".to_owned(), 3_000));
+        assert_eq!(fail(3_001, libc::EACCES, "/w/mine", 8), ("/w/mine".to_owned(), 3_001));
+        assert_eq!(fail(3_002, libc::EACCES, "/w/yours", 8), ("/w/yours".to_owned(), 3_002));
     }
 
     #[test]
