@@ -138,7 +138,7 @@ fn plural(noun: &str) -> String {
         Some((head, tail)) => format!("{head}s: {tail}"),
         None if noun.starts_with("stop by") => noun.replacen("stop", "stops", 1),
         None if noun.starts_with("pause between") => noun.replacen("pause", "pauses", 1),
-        None if noun.starts_with("wait for") => noun.replacen("wait", "waits", 1),
+        None if noun.starts_with("wait for") || noun.starts_with("wait that") => noun.replacen("wait", "waits", 1),
         None => format!("{noun}s"),
     }
 }
@@ -274,5 +274,6 @@ mod tests {
     #[test]
     fn several_of_a_thing_are_named_in_the_plural() {
         assert_eq!(plural("wait for stable storage"), "waits for stable storage");
+        assert_eq!(plural("wait that its own time limit ended"), "waits that its own time limit ended");
     }
 }

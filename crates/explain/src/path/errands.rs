@@ -199,6 +199,11 @@ impl Errands {
         self.handed.last().filter(|handed| handed.holder == track).map(|handed| (handed.client, handed.since))
     }
 
+    /// Of the lock that was handed on last: which thread of the server waits for it, and since when.
+    pub(super) fn awaited(&self) -> Option<(u32, i64)> {
+        self.handed.last().map(|handed| (handed.waiter, handed.since))
+    }
+
     /// Since when the waits last because of which the path is with this thread: nothing earlier is charged to it.
     pub(super) fn floor(&self, track: u32, at: i64) -> Option<i64> {
         let held = self.held.filter(|held| held.holder == track).map(|held| held.since);

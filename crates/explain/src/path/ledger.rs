@@ -7,7 +7,7 @@ use crate::limits::path as limits;
 use crate::observe::index::NONE;
 use crate::observe::quantile::Lengths;
 use crate::observe::tables::Tables;
-use crate::path::pauses::{Part, Paused, Pauses, Stretch, Timer};
+use crate::path::pauses::{Part, Paused, Pauses, Stretch};
 use crate::path::why::{Piece, StandsIn, Why};
 use crate::rule::RuleId;
 use crate::waits::place::{Labels, Place, SleptFor, What};
@@ -177,10 +177,15 @@ impl Ledger {
     }
 
     /// Remembers that what was charged last was a pause of a process, which next did something at an instant.
-    pub(crate) fn note_pause(&mut self, process: Option<(u32, u32)>, deed: i64, by: Timer) {
+    pub(crate) fn note_pause(&mut self, paused: Paused) {
         if self.current.is_some() {
-            self.paused.get_or_insert(Paused { process, deed, by });
+            self.paused.get_or_insert(paused);
         }
+    }
+
+    /// Where what was charged last lies.
+    pub(super) fn last_place(&self) -> Option<Place> {
+        self.current.map(|run| self.entries[run.entry as usize].place)
     }
 
     /// Whether it is known of half of all sleeps, by their time, what they were for.

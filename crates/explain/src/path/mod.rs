@@ -28,7 +28,7 @@ use crate::waits::view::{Facts, View};
 
 use errands::Errands;
 use ledger::Ledger;
-use pauses::Timer;
+use pauses::{Paused, Timer};
 use thalweg_trace::{Role, SpanKind};
 use why::StandsIn;
 
@@ -204,11 +204,12 @@ impl<'a, 'o, O: Observer> Path<'a, 'o, O> {
             Act::Slept(what_for, ns) => self.ledger.note_sleep(what_for, ns),
             Act::Paused(deed) => {
                 let by = match self.ledger.within.kind {
+                    _ if matches!(self.ledger.last_place(), Some(Place::TimeLimit { .. } | Place::FarEnd { .. })) => Timer::Other,
                     SpanKind::WaitTimer if self.tables.actors[self.track as usize].sleeps_in_slices() => Timer::Slices,
                     SpanKind::WaitTimer => Timer::Sleep,
                     _ => Timer::Limit,
                 };
-                self.ledger.note_pause(self.tables.process(self.track), deed, by);
+                self.ledger.note_pause(Paused { process: self.tables.process(self.track), deed, by, wait: None });
             }
             Act::Holder(holder, ns) => self.ledger.note(self.ledger.labels.holder(holder), ns, |entry| &mut entry.holders),
             Act::Unrecorded(end, connection) => {
@@ -236,6 +237,14 @@ impl<'a, 'o, O: Observer> Path<'a, 'o, O> {
 
     fn charge(&mut self, rule: RuleId, cause: Cause, place: Place, from: i64, track: u32) {
         self.ledger.charge(rule, cause, place, (from, self.at), track);
+        let awaited = self.errands.awaited().filter(|_| from < self.at);
+        if let (Place::HeldElsewhere { .. }, Some((waiter, since))) = (place, awaited) {
+            // The thread of the server that waits for it.
+            self.feed.lanes[waiter as usize].settle(self.at);
+            let deed = self.feed.lanes[waiter as usize].passed.deed;
+            let process = self.tables.process(waiter);
+            self.ledger.note_pause(Paused { process, deed, by: Timer::Other, wait: Some((waiter, since)) });
+        }
         self.at = from;
     }
 

@@ -2,7 +2,8 @@
 //! from thread to thread, Tcl sleeps half a second at a time. A pause ends when its program next does something for its work.
 //!
 //! Pieces of a length are no pieces: a program that sleeps 100 ms, ten times in a row, has slept ten times, and no runtime divides a timer into equal parts (but
-//! Tcl). What is charged stays where each piece lies. Only the number and the lengths are those of pauses.
+//! Tcl). But what one waits for from another (a peer's answer, a lock that another client has) is one wait, in pieces of whatever lengths: who waits looks in
+//! between, and the path goes to who has it and back. What is charged stays where each piece lies. Only the number and the lengths are those of pauses.
 
 use crate::limits::path as limits;
 
@@ -15,6 +16,8 @@ pub(crate) struct Paused {
     pub deed: i64,
     /// What ended it.
     pub by: Timer,
+    /// Of a wait for what another has: the thread that waited, and since when. The path goes to who has it, and back, and all of it is one wait.
+    pub wait: Option<(u32, i64)>,
 }
 
 /// What ends a pause, or a piece of one.
@@ -26,6 +29,8 @@ pub(crate) enum Timer {
     Slices,
     /// The time limit of a wait for anything.
     Limit,
+    /// What one peer, or who had a lock, did at last: who waits for that may look in between as often as it likes.
+    Other,
 }
 
 /// The pause that is being put together, latest piece first.
@@ -36,6 +41,7 @@ pub(super) struct Pauses(Option<Pause>);
 struct Pause {
     process: Option<(u32, u32)>,
     by: Timer,
+    wait: Option<(u32, i64)>,
     /// Where the earliest piece so far begins, and how long it is.
     start: i64,
     piece_ns: i64,
@@ -74,7 +80,7 @@ impl Pauses {
     pub(super) fn piece(&mut self, piece: Stretch, paused: Paused) -> Vec<Part> {
         let ns = piece.end - piece.start;
         if let Some(later) = self.0.as_mut().filter(|later| later.goes_on_from(&piece, &paused)) {
-            (later.start, later.piece_ns, later.since_ns) = (piece.start, ns, 0);
+            (later.start, later.piece_ns, later.since_ns, later.wait) = (piece.start, ns, 0, paused.wait);
             match later.parts.iter_mut().find(|(entry, _)| *entry == piece.entry) {
                 Some((_, part)) => *part += ns as u64,
                 None => later.parts.push((piece.entry, ns as u64)),
@@ -83,7 +89,8 @@ impl Pauses {
         }
         let whole = self.finish();
         let parts = vec![(piece.entry, ns as u64)];
-        self.0 = Some(Pause { process: paused.process, by: paused.by, start: piece.start, piece_ns: ns, since_ns: 0, parts });
+        let Paused { process, by, wait, .. } = paused;
+        self.0 = Some(Pause { process, by, wait, start: piece.start, piece_ns: ns, since_ns: 0, parts });
         whole
     }
 
@@ -99,6 +106,9 @@ impl Pauses {
 impl Pause {
     /// Whether this is the rest of an earlier pause: its process did next to nothing in between, and the two are no sleeps of a row.
     fn goes_on_from(&self, piece: &Stretch, paused: &Paused) -> bool {
+        if paused.wait.is_some() && paused.wait == self.wait {
+            return true;
+        }
         let is_idle = paused.deed > self.start && self.since_ns <= limits::BETWEEN_PIECES_NS;
         let same = paused.process.is_some() && paused.process == self.process;
         let ns = piece.end - piece.start;
@@ -106,6 +116,7 @@ impl Pause {
         let is_piece = match (paused.by, self.by) {
             (Timer::Slices, _) => limits::SLICE_NS.contains(&ns) && self.start - piece.end <= limits::BETWEEN_SLICES_NS,
             (Timer::Sleep, Timer::Sleep) => false,
+            (Timer::Other, Timer::Other) => true,
             _ => (ns - self.piece_ns).abs() > near,
         };
         same && is_idle && is_piece
@@ -122,7 +133,7 @@ mod tests {
         let mut parts = Vec::new();
         for &(start, end, deed) in waits.iter().rev() {
             let piece = Stretch { entry: 0, start: start * 1_000_000, end: end * 1_000_000 };
-            parts.extend(pauses.piece(piece, Paused { process: Some((0, 1)), deed: deed * 1_000_000, by }));
+            parts.extend(pauses.piece(piece, Paused { process: Some((0, 1)), deed: deed * 1_000_000, by, wait: None }));
         }
         parts.extend(pauses.finish());
         (parts.len() as u64, parts.iter().filter_map(|part| part.whole_ns).max().unwrap_or(0) / 1_000_000)
@@ -147,6 +158,26 @@ mod tests {
     fn half_seconds_of_tcl_are_slices_of_one_sleep() {
         assert_eq!(counted(&[(0, 500, 2_000), (500, 1_000, 2_000), (1_000, 1_200, 2_000)], Timer::Slices), (1, 1_200));
         assert_eq!(counted(&[(0, 500, 2_000), (500, 750, 2_000), (751, 1_251, 2_000), (1_251, 1_501, 2_000)], Timer::Slices), (2, 750));
+    }
+
+    #[test]
+    fn looks_at_one_peer_are_one_wait_until_something_is_done() {
+        assert_eq!(counted(&[(0, 1_000, 3_010), (1_001, 2_001, 3_010), (2_001, 3_000, 3_010)], Timer::Other), (1, 2_999));
+        assert_eq!(counted(&[(0, 1_000, 1_000), (1_001, 2_001, 2_001), (2_001, 3_000, 3_010)], Timer::Other), (3, 1_000));
+    }
+
+    #[test]
+    fn a_wait_whose_end_another_brings_about_is_one_whatever_lies_between() {
+        let mut pauses = Pauses::default();
+        let piece =
+            |start: i64, wait| (Stretch { entry: 0, start, end: start + 10 }, Paused { process: None, deed: 0, by: Timer::Other, wait });
+        let mut parts = Vec::new();
+        for (piece, paused) in [piece(900, Some((1, 300))), piece(400, Some((1, 300))), piece(200, Some((1, 100)))] {
+            parts.extend(pauses.piece(piece, paused));
+            pauses.worked(100_000_000);
+        }
+        parts.extend(pauses.finish());
+        assert_eq!(parts.iter().map(|part| part.whole_ns).collect::<Vec<_>>(), [Some(20), Some(10)]);
     }
 
     #[test]

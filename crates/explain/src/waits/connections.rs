@@ -378,7 +378,9 @@ impl View<'_, '_, '_> {
         }
         self.acts.push(Act::Unrecorded(span.side, connection));
         let place = Place::FarEnd { seen_by: self.labels.label(self.track), connection, side: span.side.other() };
+        let deed = self.next_deed()?;
         self.charge_at_own(RuleId::FarEnd, cause, place, self.within_life(from));
+        self.acts.push(Act::Paused(deed));
         Ok(())
     }
 }

@@ -47,6 +47,24 @@ fn a_time_limit_of_an_event_loop_names_the_peer_that_did_not_answer() {
     }
 }
 
+/// Who waits for one thing looks in between, or the path goes to who has it and back: curl polls a second at a time, a server's event loop half a second, a
+/// database looks for deadlocks after a second, and the session that has a lock computes and queues for a processor.
+#[test]
+fn a_wait_for_what_another_does_at_last_is_one_wait_however_often_it_is_looked_at() {
+    for (name, figures) in [
+        ("one-limit-in-pieces", "one wait of 3.99 s"),
+        ("long-poll", "one wait of 4.17 s"),
+        ("row-of-an-idle-client", "one wait of 3.69 s"),
+        ("advisory-lock", "one wait of 1.60 s"),
+    ] {
+        let e = explained(name);
+        assert_eq!(largest(&e), figures, "{name}: {}", e.summary.sentence);
+    }
+    let limit = explained("one-limit-in-pieces");
+    let said = "A time limit of 3.99 s ran out, and nothing had come.";
+    assert!(limit.summary.numbers.iter().any(|n| n.sentence == said), "{:#?}", limit.summary.numbers);
+}
+
 #[test]
 fn a_program_that_was_stopped_waited_for_the_peer_that_did_not_answer() {
     for (name, figures, peer, by) in [
