@@ -27,6 +27,14 @@ impl Parts<'_> {
         self.limit(entry).is_none().then_some(sharing)
     }
 
+    /// Who else had more than half of the service of the device that was waited for, where the sentence does not say so: its name, and which part.
+    pub(crate) fn most_at_device(&self, entry: &Entry) -> Option<(&str, f64)> {
+        if self.others_at(entry).is_some() {
+            return None;
+        }
+        self.sharing.of_entry(self.tables, entry)?.most_of_another()
+    }
+
     /// Other programs had a fair part of the processors that were queued for.
     pub(crate) fn others_at_processors(&self, entry: &Entry) -> Option<Neighbours> {
         if !matches!(entry.place, Place::Thread { what: What::Runnable, .. }) || entry.place.is_quota(self.tables) {

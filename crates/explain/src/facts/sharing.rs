@@ -106,6 +106,12 @@ impl Sharing {
         matches!(self.queueing, Queueing::InTurns(_)) && self.part(Whose::is_others) >= limits::SHARED_LARGER
     }
 
+    /// The one program besides that had more than half of it, and which part.
+    pub(crate) fn most_of_another(&self) -> Option<(&str, f64)> {
+        let most = self.others().next().filter(|other| other.whose == Whose::Program && other.part > limits::SHARED_LARGER)?;
+        Some((&most.name, most.part))
+    }
+
     /// Where that is worth saying, as it goes on after what was waited for: `while loop2 served `dd` (process 812) 61 % of the time`.
     pub(crate) fn words(&self) -> String {
         let more = self.others().skip(1).any(|other| other.part >= limits::SHARED_WORTH_SAYING);
@@ -373,4 +379,24 @@ fn meanwhile(tables: &Tables, stretches: &[Stretch], waits: &[(i64, i64)], whose
     let mut served: Vec<Served> = served.into_values().collect();
     served.sort_by(|a, b| b.part.total_cmp(&a.part));
     served
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn served(whose: Whose, part: f64) -> Served {
+        Served { whose, name: "fio".to_owned(), processes: BTreeSet::from([7]), part }
+    }
+
+    /// The device serves many at a time, so that no contention is concluded: but whom it served most is known.
+    #[test]
+    fn who_had_more_than_half_of_a_device_is_named_without_a_conclusion() {
+        let of = |first| Sharing { device: "vda".to_owned(), served: vec![first, served(Whose::Own, 0.3)], queueing: Queueing::AtOnce };
+        let most = of(served(Whose::Program, 0.69));
+        assert_eq!(most.most_of_another(), Some(("fio", 0.69)));
+        assert!(!most.is_contention() && !most.is_worth_saying());
+        assert_eq!(of(served(Whose::Program, 0.5)).most_of_another(), None);
+        assert_eq!(of(served(Whose::Command, 0.69)).most_of_another(), None);
+    }
 }

@@ -67,7 +67,8 @@ fn on_file(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
     let idle = if has_network(of) && group.idle >= limits::IDLE { ", network idle" } else { "" };
     let busy = group.device().and_then(|name| busy(of, name)).filter(|_| idle.is_empty());
     let busy = busy.map_or_else(String::new, |(name, part)| format!(", {name} {} busy", whole_percent(part)));
-    (subject(group), times(group, "wait", &format!("{idle}{busy}")))
+    let others = of.parts.most_at_device(group.largest).map(|(who, part)| format!(", {} for {who}", whole_percent(part)));
+    (subject(group), times(group, "wait", &format!("{idle}{busy}{}", others.unwrap_or_default())))
 }
 
 /// What was waited for: a file, its device, or how many of them.
