@@ -69,6 +69,8 @@ pub(crate) const LEAST_PERIOD: u64 = 2_000_000;
 
 /// Where one interval has this part of the time of all, the mean describes none of them. Instead: nothing; it is wording.
 pub(crate) const MOST_OF_ALL: f64 = 0.7;
+/// Of so few, one that is more than twice as long as another is seen to be no mean. Of more, the mean is what they are like. Instead: nothing; it is wording.
+pub(crate) const FEW: u64 = 8;
 /// From this part on, one of several names stands for all. Instead: nothing; it is wording.
 pub(crate) const NEARLY_ALL: f64 = 0.9;
 

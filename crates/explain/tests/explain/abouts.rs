@@ -147,10 +147,12 @@ fn sleeps(lengths_ms: &[u64]) -> thalweg_explain::Explanation {
 }
 
 #[test]
-fn of_several_lengths_of_which_one_is_nearly_all_the_longest_is_said_and_no_mean() {
+fn of_several_lengths_of_which_one_is_nearly_all_or_of_few_that_are_unequal_the_longest_is_said_and_no_mean() {
     let figures = |lengths_ms: &[u64]| sleeps(lengths_ms).summary.rows[0].figures.clone();
     assert_eq!(figures(&[10, 10, 10, 10, 10, 1_300, 10]), "7 sleeps, the longest 1.30 s");
-    assert_eq!(figures(&[300, 300, 700, 300]), "4 sleeps, 400 ms each");
+    assert_eq!(figures(&[300, 300, 700, 300]), "4 sleeps, the longest 700 ms");
+    assert_eq!(figures(&[300, 300, 500, 300]), "4 sleeps, 350 ms each");
+    assert_eq!(figures(&[300, 300, 700, 300, 300, 300, 300, 300, 400]), "9 sleeps, 356 ms each");
     assert_eq!(figures(&[1_300]), "one sleep of 1.30 s");
 }
 

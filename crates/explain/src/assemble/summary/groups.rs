@@ -38,6 +38,8 @@ pub(super) struct Group<'a> {
     pub behind: Option<Behind>,
     /// The longest interval.
     pub longest_ns: u64,
+    /// About the shortest of those that are counted.
+    shortest_ns: u64,
     /// How many intervals, without short ones that are of another kind.
     pub count: u64,
     /// How long these are together.
@@ -96,9 +98,11 @@ impl Group<'_> {
         if self.is_several() { " and others" } else { "" }
     }
 
-    /// The longest interval, where it has most of the time, so that a mean describes none of them.
+    /// The longest interval, where it has most of the time, or is far longer than another of few, so that a mean describes none of them.
     pub(super) fn outlier_s(&self) -> Option<f64> {
-        (self.count > 1 && self.longest_ns as f64 >= self.ns as f64 * limits::MOST_OF_ALL).then_some(self.longest_ns as f64 / 1e9)
+        let has_most = self.longest_ns as f64 >= self.ns as f64 * limits::MOST_OF_ALL;
+        let unequal = self.count <= limits::FEW && self.longest_ns > 2 * self.shortest_ns;
+        (self.count > 1 && (has_most || unequal)).then_some(self.longest_ns as f64 / 1e9)
     }
 
     /// How much of its time was name resolution, in nanoseconds, where that was most of it.
@@ -194,6 +198,7 @@ fn group<'a>(of: &'a Of<'_>, cause: Cause, charges: &[usize]) -> Option<Group<'a
         count,
         counted_ns,
         longest_ns: runs.longest_ns,
+        shortest_ns: runs.quantile_ns((runs.count - count) as f64 / runs.count.max(1) as f64 + f64::EPSILON),
         server_is_first: cause != Cause::NetworkLatency
             && matches!(largest.place, Place::Wire(from, to) if serves(tables, from) && !serves(tables, to)),
         members,
