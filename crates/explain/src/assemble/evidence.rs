@@ -124,6 +124,7 @@ fn noun(cause: Cause, place: Place) -> &'static str {
         (C::ClientThink | C::ServerThink, Place::Thread { what: What::Stopped, .. }) => "stop by a signal",
         (C::ClientThink, Place::FarEnd { .. }) => "wait for the client, which sent nothing",
         (C::ClientThink | C::ServerThink, Place::TimeLimit { .. }) => "wait that its own time limit ended",
+        (C::ClientThink | C::ServerThink, place) if place.is_for_something() => "wait for what did not come",
         (C::ClientThink | C::ServerThink, _) => "sleep",
         (C::ClientMemory | C::ServerMemory, _) => "wait for memory",
         (C::ClientCpu | C::ServerCpu, _) => "run",

@@ -164,6 +164,14 @@ pub(crate) enum Place {
     },
 }
 
+impl Place {
+    /// Whether it is a wait on something that has a name (a lock, a pipe), and no mere sleep.
+    pub(crate) fn is_for_something(&self) -> bool {
+        let Place::Thread { what: What::Blocked(kind), object, .. } = *self else { return false };
+        object != NONE && kind != SpanKind::WaitTimer && !is_on_files(kind) && kind != SpanKind::WaitMemory
+    }
+}
+
 /// What places are called by: threads of one kind are one, a run queue is a machine's.
 #[derive(Clone, Debug)]
 pub(crate) struct Labels {

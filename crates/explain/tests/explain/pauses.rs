@@ -66,6 +66,17 @@ fn a_wait_for_what_another_does_at_last_is_one_wait_however_often_it_is_looked_a
 }
 
 #[test]
+fn a_wait_for_a_lock_until_its_time_limit_is_no_sleep() {
+    let mut tale = Tale::new(3_000_000, 1);
+    let flock = tale.thread(Role::Client, "flock", 100, 100);
+    let lock = tale.object(ObjectKind::Lock, "flock /home/u/job.lock", &[]);
+    tale.wait(flock, K::WaitLock, 1_000, 2_999_000).on(lock).by_timer().end();
+    let e = tale.explain();
+    assert!(e.summary.sentence.contains("flock waited on flock /home/u/job.lock until its own time limit"), "{}", e.summary.sentence);
+    assert_eq!(largest(&e), "one wait of 3.00 s");
+}
+
+#[test]
 fn a_program_that_was_stopped_waited_for_the_peer_that_did_not_answer() {
     for (name, figures, peer, by) in [
         ("timeout-stops-curl", "one wait of 1.4", "127.0.0.1:48204", "timeout"),

@@ -195,6 +195,8 @@ fn pause(group: &Group<'_>) -> &'static str {
         Place::Thread { what: What::Still(_), .. } => "standstill",
         Place::FarEnd { .. } | Place::TimeLimit { .. } => "wait",
         Place::Thread { what: What::Looking, .. } => "poll",
+        // For something, which its sentence names.
+        place if place.is_for_something() => "wait",
         _ => "sleep",
     }
 }
