@@ -66,9 +66,13 @@ fn unrecorded(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
 fn on_file(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
     let idle = if has_network(of) && group.idle >= limits::IDLE { ", network idle" } else { "" };
     let busy = group.device().and_then(|name| busy(of, name)).filter(|_| idle.is_empty());
-    let busy = busy.map_or_else(String::new, |(name, part)| format!(", {name} {} busy", whole_percent(part)));
-    let others = of.parts.most_at_device(group.largest).map(|(who, part)| format!(", {} for {who}", whole_percent(part)));
-    (subject(group), times(group, "wait", &format!("{idle}{busy}{}", others.unwrap_or_default())))
+    let another = of.parts.most_at_device(group.largest);
+    // (Where a line has no room for all, who had it stays.)
+    let busy = busy.map_or_else(String::new, |(name, part)| match another {
+        Some((who, of_it)) => format!(", {name} {} for {who}, {} busy", whole_percent(of_it), whole_percent(part)),
+        None => format!(", {name} {} busy", whole_percent(part)),
+    });
+    (subject(group), times(group, "wait", &format!("{idle}{busy}")))
 }
 
 /// What was waited for: a file, its device, or how many of them.
