@@ -1,6 +1,6 @@
 //! What goes on beside what a change takes away: processes that the command started, and that ended before it did.
 //!
-//! A process that waits for a lock which another process of the command has is not all of the command: the holder's own work takes its time, whoever waits. Nothing is
+//! A process that waits for a lock which another process of the command has is not all of the command: the holder's own work takes its time in any case. Nothing is
 //! recorded of a wait for a child that had ended by then, so the replay does not know that its end was needed; it is taken to be.
 
 use crate::cause::{Cause, End};

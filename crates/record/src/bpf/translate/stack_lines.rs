@@ -1,7 +1,8 @@
-//! Lines of a stack that a runtime prints where a program failed: they say where it was, and not why.
+//! Lines that a runtime or a database's client prints behind the reason of a failure: of a stack, or of the statement. They say where it was, and not why.
 
-/// Notes that runtimes print behind it.
-const NOTES: [&str; 4] = ["note: run with `RUST_BACKTRACE", "Node.js v", "Stack trace:", "stack backtrace:"];
+/// Notes that runtimes print behind it, and PostgreSQL's clients.
+const NOTES: [&str; 7] =
+    ["note: run with `RUST_BACKTRACE", "Node.js v", "Stack trace:", "stack backtrace:", "HINT:", "DETAIL:", "CONTEXT:"];
 
 /// The last line that says why a program failed, of lines as they were written: the last that is of no stack, and none of what a runtime prints beside it.
 pub(super) fn last_reason<'a>(lines: &[&'a str]) -> Option<&'a str> {
@@ -25,7 +26,7 @@ pub(super) fn last_reason<'a>(lines: &[&'a str]) -> Option<&'a str> {
     last
 }
 
-/// Whether a line is one of a stack: Java's and Node's, Python's, Go's, Ruby's, Perl's, PHP's, or Rust's.
+/// Whether a line is one of a stack: Java's and Node's, Python's, Go's, Ruby's, Perl's, PHP's, or Rust's; or a line of a statement in SQL.
 fn is_frame(text: &str, is_indented: bool) -> bool {
     let ends_in_number = text.rsplit_once(':').is_some_and(|(_, end)| is_number(end));
     let behind = text.strip_suffix(" {").unwrap_or(text);
@@ -41,6 +42,7 @@ fn is_frame(text: &str, is_indented: bool) -> bool {
         || text.strip_prefix('#').is_some_and(|rest| rest.split(' ').next().is_some_and(is_number))
         || is_indented && text.starts_with("thrown in ")
         || is_indented && text.split_once(": ").is_some_and(|(number, _)| is_number(number))
+        || text.strip_prefix("LINE ").and_then(|rest| rest.split_once(": ")).is_some_and(|(number, _)| is_number(number))
         || NOTES.iter().any(|note| text.starts_with(note))
 }
 
@@ -84,6 +86,10 @@ mod tests {
         says(
             "PHP Fatal error:  Uncaught Exception: no in /w/a.php:2\nStack trace:\n#0 {main}\n  thrown in /w/a.php on line 2\n",
             Some("PHP Fatal error:  Uncaught Exception: no in /w/a.php:2"),
+        );
+        says(
+            "ERROR:  canceling statement due to lock timeout\nLINE 1: select n from t\n               ^\nHINT:  none\n",
+            Some("ERROR:  canceling statement due to lock timeout"),
         );
         says("thread 'main' panicked at src/main.rs:2:5:\nboom\nnote: run with `RUST_BACKTRACE=1` environment variable\n", Some("boom"));
     }
