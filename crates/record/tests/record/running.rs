@@ -85,7 +85,7 @@ fn a_signal_to_the_recorder_reaches_the_command_once() {
 #[test]
 fn a_second_signal_of_one_event_does_not_end_the_recorder() {
     let directory = directory();
-    let (mut command, path) = command(directory.path(), &["--method", "proc"], &["sh", "-c", "echo ready; sleep 60"]);
+    let (mut command, path) = command(directory.path(), &["--method", "proc"], &["sh", "-c", "echo ready; exec sleep 60"]);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("started");
     let mut out = Lines::new(child.stdout.take().expect("piped"));
     assert_eq!(out.next(LIMIT).expect("a line"), "ready");
