@@ -95,7 +95,8 @@ impl View<'_, '_, '_> {
                 SpanKind::NetReceive if before.bytes() > 0 && farewell && span.connection == NONE => return Ok(NONE),
                 SpanKind::NetReceive if before.bytes() > 0 => break,
                 SpanKind::NetConnect => break,
-                SpanKind::WaitNetwork if before.timed_out() && asked != NONE => return Ok(NONE),
+                // (Who waited for this connection alone paced nothing.)
+                SpanKind::WaitNetwork if before.timed_out() && asked != NONE && span.connection != asked => return Ok(NONE),
                 _ => {}
             }
         }

@@ -39,6 +39,7 @@ fn a_time_limit_of_an_event_loop_names_the_peer_that_did_not_answer() {
         ("event-loop-aborts", "3 waits, 679 ms each", "127.0.0.1:47205"),
         ("waits-for-continue", "2 waits, 1.00 s each", "127.0.0.1:47203"),
         ("client-with-a-limit", "3 waits, 800 ms each", "127.0.0.1:48202"),
+        ("asks-thrice-in-vain", "3 waits, 1.20 s each", "127.0.0.1:58811"),
     ] {
         let e = explained(name);
         assert_eq!(largest(&e), figures, "{name}: {}", e.summary.sentence);
