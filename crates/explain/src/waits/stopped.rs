@@ -5,7 +5,6 @@ use super::place::Place;
 use super::*;
 use crate::limits::waits as limits;
 use crate::observe::ended::is_by;
-use thalweg_trace::ObjectKind;
 
 impl View<'_, '_, '_> {
     /// A span as it would have ended by itself: where a signal ended both it and its process, that came from outside of the recorded programs, or from one whose
@@ -44,8 +43,7 @@ impl View<'_, '_, '_> {
 
     /// Whether a span is a wait for the end of a process.
     fn is_for_process(&self, span: &LiveSpan) -> bool {
-        let on = self.tables.objects.get(span.object as usize);
-        span.kind == SpanKind::WaitLock && on.is_some_and(|object| object.kind == ObjectKind::Process)
+        span.kind == SpanKind::WaitLock && self.is_process(span.object)
     }
 
     /// Stands in a wait that a time limit ended: whether the thread's process then stopped a program that it had made, and the walk has gone there. Not to a

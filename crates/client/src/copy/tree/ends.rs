@@ -14,7 +14,7 @@ pub(super) trait TreeSource: Sync {
     /// Reads the bytes of the batch's small files, and targets of links. What fails is noted there.
     fn load(&self, tracer: &mut Tracer, batch: &mut Batch, span: Option<SpanId>) -> Result<()>;
 
-    /// The parts of a small file of so many bytes that are not holes.
+    /// The parts of a small file, `size_bytes` long, that are not holes.
     fn data_map(&self, tracer: &mut Tracer, item: &Item, size_bytes: u64) -> Result<Vec<Range<u64>>>;
 
     /// A large file, open for reading.

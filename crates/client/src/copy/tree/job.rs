@@ -92,11 +92,11 @@ pub struct TreeOutcome {
 
 /// Sees how a tree's copy goes, and can stop it. Called from the copy's workers, several at a time.
 pub trait TreeObserver: Sync {
-    /// So many more bytes are to be copied.
+    /// Adds bytes that are to be copied.
     fn found(&self, _size_bytes: u64) {}
-    /// So many of them are in holes, and need not be.
+    /// Takes off bytes that lie in holes and are not copied.
     fn holes(&self, _size_bytes: u64) {}
-    /// So many more bytes have arrived.
+    /// Adds bytes that have arrived.
     fn moved(&self, _size_bytes: u64) {}
     /// An entry was not copied. Its path is below the tree; that of the tree itself is empty.
     fn failed(&self, _path: &[u8], _error: &Error) {}
@@ -124,7 +124,7 @@ impl Context<'_> {
         if self.observer.cancelled() { Err(Error::new(ErrorKind::Cancelled, "stopped on request")) } else { Ok(()) }
     }
 
-    /// So many more bytes have arrived.
+    /// Adds bytes that have arrived.
     pub(super) fn moved(&self, bytes: u64) {
         self.job.control.moved_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.observer.moved(bytes);
