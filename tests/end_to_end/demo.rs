@@ -90,7 +90,9 @@ fn the_demo_makes_the_proposed_change_and_achieves_what_was_predicted() {
     let outcome = Outcome::of(last);
     let (_, not_ours) = said.split_once("not ours\n").expect("a heading");
     let sentence = not_ours.lines().find(|line| line.starts_with("For ")).unwrap_or_else(|| panic!("a sentence: {not_ours}"));
-    assert!(sentence.contains("gzip") && not_ours.contains("tar -I pigz"), "{not_ours}");
+    // Where the CPUs belong to others, several processes would not help, and are not offered.
+    let is_contended = sentence.contains("waited for a CPU");
+    assert!(sentence.contains("gzip") && (is_contended || not_ours.contains("tar -I pigz")), "{not_ours}");
     if !outcome.is_known() {
         return skipped("runs of the same copy differ too much here to hold a prediction against them: too much else runs on this machine");
     }
