@@ -179,7 +179,8 @@ impl Walked {
         path.run()?;
         let (unrecorded, unrecorded_ranks) = (path.unrecorded, std::mem::take(&mut path.memory.unrecorded_ranks));
         let (ledger, waits) = (path.ledger, path.feed.stacked);
-        let Lookers { seen, asking } = lookers;
+        let Lookers { mut seen, asking } = lookers;
+        seen.lock_waits.read_tasks(source, tables)?;
         if let (Some(recorded), Some(asking)) = (recorded, asking) {
             recorded.timelines = asking.answered();
         }

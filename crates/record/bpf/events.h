@@ -28,6 +28,7 @@ enum record_kind {
 	RECORD_WORDS = 20,	/* what was written to standard error */
 	RECORD_UNIX = 21,	/* the path at which a socket of this machine has called somebody */
 	RECORD_LINK = 22,	/* how much a process that is not recorded has moved over a link */
+	RECORD_TASK_LOCK = 23,	/* a task of a runtime waits for a mutex, or lets others that wait go on */
 	RECORD_LOOK = 16,	/* a call that found nothing (or something, after it had found nothing), or the path of one that waits */
 };
 
@@ -373,6 +374,21 @@ struct record_peer {
 	__u16 port;
 	__u32 flags;		/* PEER_* */
 	__u64 address[2];	/* of IPv6, IPv4 within it, as it is sent */
+};
+
+/* The task waits for the mutex; it was let go on, found the mutex taken, and waits on; it lets one of those that wait go on. */
+#define TASK_AWAITS 0
+#define TASK_AWAITS_AGAIN 1
+#define TASK_HANDS_ON 2
+
+/* A runtime that moves its tasks between threads (Go's goroutines): the kernel sees nothing of their mutexes. */
+struct record_task_lock {
+	struct head head;
+	__u64 lock;		/* its address in the program */
+	__u64 task;
+	__u64 stack;		/* the stack pointer: a function that has to make the stack larger begins again, on another */
+	__u32 what;		/* TASK_* */
+	__u32 pad;
 };
 
 struct record_call {

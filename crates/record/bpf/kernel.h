@@ -297,13 +297,19 @@ struct bpf_iter__task {
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
-	unsigned long bp, r10, r8, dx, si, di, orig_ax, ip, sp;
+	unsigned long r14, bp, bx, r10, r8, ax, cx, dx, si, di, orig_ax, ip, sp;
 	unsigned short cs;
 } __attribute__((preserve_access_index));
 /* The interrupted code's own layout, as perf hands it over: not relocated. */
 struct sampled_regs {
 	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
 };
+/* Go's own calling convention (ABIInternal, Go 1.17 and later): the first arguments, and the goroutine. */
+#define GO_ARGUMENT0(regs) ((regs)->ax)
+#define GO_ARGUMENT1(regs) ((regs)->bx)
+#define GO_ARGUMENT2(regs) ((regs)->cx)
+#define GO_TASK(regs) ((regs)->r14)
+#define GO_STACK(regs) ((regs)->sp)
 #define CALL_NUMBER(regs) ((int)(regs)->orig_ax)
 #define CALL_ARGUMENT0(regs) ((regs)->di)
 #define CALL_ARGUMENT1(regs) ((regs)->si)
@@ -338,6 +344,11 @@ struct pt_regs {
 struct sampled_regs {
 	unsigned long regs[31], sp, pc, pstate;
 };
+#define GO_ARGUMENT0(r) ((r)->regs[0])
+#define GO_ARGUMENT1(r) ((r)->regs[1])
+#define GO_ARGUMENT2(r) ((r)->regs[2])
+#define GO_TASK(r) ((r)->regs[28])
+#define GO_STACK(r) ((r)->sp)
 #define CALL_NUMBER(r) ((r)->syscallno)
 #define CALL_ARGUMENT0(r) ((r)->orig_x0)
 #define CALL_ARGUMENT1(r) ((r)->regs[1])

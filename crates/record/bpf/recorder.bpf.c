@@ -24,6 +24,7 @@
 #include "walks.bpf.h"
 #include "names.bpf.h"
 #include "signals.bpf.h"
+#include "tasks.bpf.h"
 #include "block.bpf.h"
 #include "samples.bpf.h"
 #include "calls.bpf.h"

@@ -36,6 +36,9 @@ pub(crate) struct WatchedProcess {
 pub(crate) struct Watched {
     /// The command, held before `execve`; `None` when only others are watched.
     pub command: Option<WatchedProcess>,
+    /// The file that the command will execute, where that is known.
+    #[cfg_attr(not(feature = "bpf"), expect(dead_code))]
+    pub executable: Option<PathBuf>,
     /// Other processes; all their threads, and what they start from now on.
     pub others: Vec<WatchedProcess>,
     /// Processes that a recorded thread deals with on this machine are recorded too; only the kernel recorder can.
@@ -65,6 +68,7 @@ impl Watched {
     pub(crate) fn one(pid: u32, sink: Arc<dyn Sink>) -> Watched {
         Watched {
             command: None,
+            executable: None,
             others: vec![WatchedProcess { pid, role: Role::Client }],
             follow: false,
             names: BTreeMap::new(),

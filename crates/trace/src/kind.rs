@@ -162,6 +162,13 @@ closed_set! {
         NameAnswered = "name.answered",
         /// The thread of this track was sent a signal. `value`: its number; the object is the process that sent it, none where the kernel did.
         Signal = "signal",
+        /// A task of a runtime that moves its tasks between threads (a goroutine of Go) waits for a mutex, on this thread so far. The object is the mutex, the
+        /// `value` the task's number.
+        TaskLockAwaited = "task_lock.awaited",
+        /// A task was let go on, found the mutex taken by another, and waits on. Object and `value` are as above.
+        TaskLockAwaitedAgain = "task_lock.awaited_again",
+        /// A task lets one of those that wait for a mutex go on. The object is the mutex, the `value` the number of the task that had it.
+        TaskLockHandedOn = "task_lock.handed_on",
     }
 }
 

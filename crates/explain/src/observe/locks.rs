@@ -6,24 +6,30 @@
 //! A lock on a file is one for certain, and so is a mutex that the recorder knew by the futex operation and what it expects to find. Java's monitors and
 //! Python's locks are conditions or semaphores to the kernel, and a runtime that moves its tasks between threads parks idle ones on plain futexes.
 
+use crate::ExplainError;
 use crate::limits::observe as limits;
 use crate::observe::index::NONE;
 use crate::observe::overlap::together_ns;
 use crate::observe::span::LiveSpan;
 use crate::observe::tables::{Object, Tables};
+use crate::observe::task_locks;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use thalweg_base::ranges;
-use thalweg_trace::{ObjectKind, SpanKind};
+use thalweg_trace::{ObjectKind, Source, SpanKind};
 
-/// A wait that another thread ended.
+/// A wait that another thread ended, or of a task that another task ended.
 #[derive(Clone, Copy, Debug)]
-struct Wait {
-    start: i64,
-    end: i64,
-    track: u32,
-    waker: u32,
-    on: On,
+pub(super) struct Wait {
+    pub start: i64,
+    pub end: i64,
+    /// The thread or task that waited.
+    pub track: u32,
+    /// The thread or task that ended the wait.
+    pub waker: u32,
+    /// The thread on which the waker ran.
+    pub thread: u32,
+    pub on: On,
 }
 
 /// What a wait was on.
@@ -56,12 +62,16 @@ enum Among {
     File(u32),
     Threads(u32),
     Mutex(u32),
+    /// Tasks of a runtime, for one mutex.
+    Tasks(u32),
 }
 
 /// Waits on locks that one of the same ended.
 #[derive(Debug, Default)]
 pub(crate) struct LockWaits {
     of: BTreeMap<Among, Vec<Wait>>,
+    /// When a task had a mutex, by the object, in order of time.
+    held_by_tasks: BTreeMap<u32, Vec<Hold>>,
     /// By machine, process and label: the first thread of the kind.
     kinds: HashMap<(u32, u32, String), u32>,
     count: usize,
@@ -69,10 +79,13 @@ pub(crate) struct LockWaits {
 
 /// A stretch in which one had it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Hold {
-    start: i64,
-    end: i64,
-    holder: u32,
+pub(super) struct Hold {
+    pub start: i64,
+    pub end: i64,
+    /// The thread or task.
+    pub holder: u32,
+    /// Where the holder ran when it let the next go on.
+    pub thread: u32,
 }
 
 /// One at a time while others wait.
@@ -82,6 +95,8 @@ pub(crate) struct Queue {
     pub file: u32,
     /// Any thread of them.
     pub of: u32,
+    /// Whether they are tasks that a runtime moves between threads.
+    pub tasks: bool,
     /// How many wait on average.
     pub waiting: f64,
     /// How many there are in all.
@@ -117,8 +132,18 @@ impl LockWaits {
             return;
         };
         self.count += 1;
-        let wait = Wait { start: span.start, end: span.end, track: span.track, waker: span.waker, on: On::of(on) };
+        let wait = Wait { start: span.start, end: span.end, track: span.track, waker: span.waker, thread: span.waker, on: On::of(on) };
         self.of.entry(among).or_default().push(wait);
+    }
+
+    /// Takes in the waits of tasks for a runtime's mutexes.
+    pub(crate) fn read_tasks(&mut self, source: &dyn Source, tables: &mut Tables) -> Result<(), ExplainError> {
+        for (object, (waits, holds)) in task_locks::read(source, tables)? {
+            self.count += waits.len();
+            self.of.insert(Among::Tasks(object), waits);
+            self.held_by_tasks.insert(object, holds);
+        }
+        Ok(())
     }
 
     /// Who waited one for another while what was asked for (`asked`, in order of time) went on; `at`: by whose threads the path went, and when.
@@ -126,8 +151,12 @@ impl LockWaits {
         if self.count >= limits::MOST_LOCK_WAITS {
             return None;
         }
-        let found = self.of.iter().filter_map(|(&among, waits)| queue(among, waits, asked, path));
-        found.max_by_key(|queue| queue.within_ns)
+        let found = self.of.iter().filter_map(|(&among, waits)| {
+            let held = if let Among::Tasks(object) = among { self.held_by_tasks.get(&object).cloned() } else { None };
+            queue(among, waits, held, asked, path)
+        });
+        // (The threads of a runtime wait for each other too, while its tasks wait for a mutex.)
+        found.max_by_key(|queue| (queue.tasks, queue.within_ns))
     }
 }
 
@@ -136,9 +165,11 @@ pub(crate) fn is_on_a_file(object: &Object) -> bool {
     object.kind == ObjectKind::Lock && object.name.split_once(' ').is_some_and(|(_, path)| path.contains('/'))
 }
 
-fn queue(among: Among, waits: &[Wait], asked: &[(i64, i64)], path: &[(u32, i64, i64)]) -> Option<Queue> {
-    let waits = if matches!(among, Among::File(_)) { waits.to_vec() } else { mutual(waits.to_vec()) };
-    let holds = holds(&waits);
+/// `held`: when who had it, where that is known; else it follows from the waits.
+fn queue(among: Among, waits: &[Wait], held: Option<Vec<Hold>>, asked: &[(i64, i64)], path: &[(u32, i64, i64)]) -> Option<Queue> {
+    let tasks = matches!(among, Among::Tasks(_));
+    let waits = if tasks || matches!(among, Among::File(_)) { waits.to_vec() } else { mutual(waits.to_vec()) };
+    let holds = held.unwrap_or_else(|| holds(&waits));
     let held: Vec<(i64, i64)> = holds.iter().map(|hold| (hold.start, hold.end)).collect();
     let all_ns: i64 = held.iter().map(|(start, end)| end - start).sum();
     let is_exclusive = all_ns as f64 <= together_ns(held.clone()) as f64 * limits::HELD_BY_ONE;
@@ -146,11 +177,15 @@ fn queue(among: Among, waits: &[Wait], asked: &[(i64, i64)], path: &[(u32, i64, 
     if holds.len() < least || !is_exclusive {
         return None;
     }
-    let asked = Covered::of(asked.to_vec());
+    let (pieces, asked) = (asked, Covered::of(asked.to_vec()));
     let within_ns: i64 = held.iter().map(|&(start, end)| asked.within(start, end)).sum();
     let all_asked_ns = asked.within(i64::MIN, i64::MAX);
     let with_asked = || holds.iter().filter(|hold| asked.within(hold.start, hold.end) > 0);
-    if (within_ns as f64) < all_asked_ns as f64 * limits::HELD_MEANWHILE || !is_on_the_path(with_asked(), &waits, path) {
+    let is_on_path = || match tasks {
+        true => is_where_the_path_goes(with_asked(), path) || ends_with_what_was_asked(with_asked(), pieces, &asked),
+        false => is_on_the_path(with_asked(), &waits, path),
+    };
+    if (within_ns as f64) < all_asked_ns as f64 * limits::HELD_MEANWHILE || !is_on_path() {
         return None;
     }
     let held_asked = Covered::of(held.iter().flat_map(|&(start, end)| asked.clipped(start, end)).collect());
@@ -161,7 +196,7 @@ fn queue(among: Among, waits: &[Wait], asked: &[(i64, i64)], path: &[(u32, i64, 
     // Processes come and go: there are those that wait, and the one that they wait for.
     let (file, all) = match among {
         Among::File(object) => (object, waiting.round() as u64 + 1),
-        Among::Threads(_) | Among::Mutex(_) => (NONE, tracks.len() as u64),
+        Among::Threads(_) | Among::Mutex(_) | Among::Tasks(_) => (NONE, tracks.len() as u64),
     };
     let on = [On::File, On::Mutex, On::Futex].into_iter().find(|&on| waits.iter().filter(|wait| wait.on == on).count() * 2 > waits.len());
     let on = on.unwrap_or(On::Other);
@@ -170,7 +205,7 @@ fn queue(among: Among, waits: &[Wait], asked: &[(i64, i64)], path: &[(u32, i64, 
         *by_holder.entry(hold.holder).or_default() += asked.within(hold.start, hold.end);
     }
     let longest = by_holder.into_values().max().unwrap_or(0) as f64 / within_ns.max(1) as f64;
-    Some(Queue { file, longest, of: waits[0].track, waiting, all, holds: with_asked().count() as u64, held_ns, within_ns, on })
+    Some(Queue { file, longest, of: waits[0].thread, tasks, waiting, all, holds: with_asked().count() as u64, held_ns, within_ns, on })
 }
 
 /// Those of threads that both waited for one of them, and ended a wait of one.
@@ -195,7 +230,7 @@ fn holds(waits: &[Wait]) -> Vec<Hold> {
     for wait in by_end {
         let start = got.get(&wait.waker).map_or(wait.start, |&got| got.max(wait.start));
         if start < wait.end {
-            of.entry(wait.waker).or_default().push(Hold { start, end: wait.end, holder: wait.waker });
+            of.entry(wait.waker).or_default().push(Hold { start, end: wait.end, holder: wait.waker, thread: wait.thread });
         }
         got.insert(wait.track, wait.end);
     }
@@ -209,7 +244,7 @@ fn merged(mut holds: Vec<Hold>) -> Vec<Hold> {
     let mut merged: Vec<Hold> = Vec::with_capacity(holds.len());
     for hold in holds {
         match merged.last_mut() {
-            Some(last) if hold.start < last.end => last.end = last.end.max(hold.end),
+            Some(last) if hold.start < last.end => *last = Hold { start: last.start, end: last.end.max(hold.end), ..hold },
             _ => merged.push(hold),
         }
     }
@@ -234,6 +269,39 @@ fn is_on_the_path<'h>(holds: impl Iterator<Item = &'h Hold>, waits: &[Wait], pat
         any_ns += of.values().map(|runs| runs.within(hold.start, hold.end)).sum::<i64>();
     }
     seen as f64 >= f64::from(all) * limits::HELD_ON_PATH && own_ns as f64 >= any_ns as f64 * limits::HELD_ON_PATH
+}
+
+/// Whether the path was with who had it when that let the next go on, in most of these stretches: a task may come to another thread while it has it, but then it
+/// runs, and on the thread that is recorded.
+fn is_where_the_path_goes<'h>(holds: impl Iterator<Item = &'h Hold>, path: &[(u32, i64, i64)]) -> bool {
+    let mut of: HashMap<u32, Vec<(i64, i64)>> = HashMap::new();
+    for &(track, start, end) in path {
+        of.entry(track).or_default().push((start, end));
+    }
+    let of: HashMap<u32, Covered> = of.into_iter().map(|(track, runs)| (track, Covered::of(runs))).collect();
+    let (mut seen, mut all) = (0, 0);
+    for hold in holds {
+        let from = hold.start.max(hold.end - limits::LETS_GO_NS);
+        seen += usize::from(of.get(&hold.thread).is_some_and(|runs| runs.within(from, hold.end) > 0));
+        all += 1;
+    }
+    seen as f64 >= f64::from(all) * limits::HELD_ON_PATH
+}
+
+/// Whether most of these stretches end when a piece of what was asked for does, which took most of the stretch, and lay in none before. A task that sleeps or waits for an answer is parked,
+/// and may go on elsewhere than on the thread that waited.
+fn ends_with_what_was_asked<'h>(holds: impl Iterator<Item = &'h Hold>, pieces: &[(i64, i64)], asked: &Covered) -> bool {
+    let (mut seen, mut all) = (0, 0);
+    for hold in holds {
+        let length = (hold.end - hold.start) as f64;
+        let last = pieces.partition_point(|(start, _)| *start < hold.end).checked_sub(1).map(|at| pieces[at]);
+        let is_most = asked.within(hold.start, hold.end) as f64 >= length * limits::MOST_OF_A_HOLD;
+        let near = length * limits::ENDS_WITH;
+        let is_its_own = |(start, end): (i64, i64)| (hold.start - start) as f64 <= near && (end - hold.end).abs() as f64 <= near;
+        seen += usize::from(is_most && last.is_some_and(is_its_own));
+        all += 1;
+    }
+    seen as f64 >= f64::from(all) * limits::HELD_ON_PATH
 }
 
 /// Stretches of time, by how much of it they cover.
@@ -278,10 +346,13 @@ impl Covered {
 mod tests {
     use super::*;
 
+    fn woken(track: u32, waker: u32) -> Wait {
+        Wait { start: 0, end: 0, track, waker, thread: waker, on: On::Other }
+    }
+
     /// Four threads, each of which wakes the next after 10 ns, forty times.
     fn waits() -> Vec<Wait> {
-        let wait =
-            |n: i64| Wait { start: (n - 2).max(0) * 10, end: (n + 1) * 10, track: (n as u32 + 1) % 4, waker: n as u32 % 4, on: On::Other };
+        let wait = |n: i64| Wait { start: (n - 2).max(0) * 10, end: (n + 1) * 10, ..woken((n as u32 + 1) % 4, n as u32 % 4) };
         (0..40).map(wait).collect()
     }
 
@@ -289,27 +360,27 @@ mod tests {
     fn of_four_that_wake_each_other_in_turn_three_wait() {
         let asked: Vec<(i64, i64)> = (0..40).map(|n| (n * 10 + 1, n * 10 + 9)).collect();
         let path: Vec<(u32, i64, i64)> = (0..40).map(|n| (n as u32 % 4, n * 10, n * 10 + 1)).collect();
-        let found = queue(Among::Threads(0), &waits(), &asked, &path).expect("they take turns");
+        let found = queue(Among::Threads(0), &waits(), None, &asked, &path).expect("they take turns");
         assert!((2.5..=3.0).contains(&found.waiting), "{found:?}");
         assert_eq!((found.all, found.file), (4, NONE));
         let elsewhere: Vec<(u32, i64, i64)> = path.iter().map(|&(track, start, end)| ((track + 1) % 4, start, end)).collect();
-        assert_eq!(queue(Among::Threads(0), &waits(), &asked, &elsewhere), None, "the path was with those that waited");
+        assert_eq!(queue(Among::Threads(0), &waits(), None, &asked, &elsewhere), None, "the path was with those that waited");
         let hardly: Vec<(i64, i64)> = asked.iter().map(|&(start, end)| (start + 350, end + 350)).collect();
-        assert_eq!(queue(Among::Threads(0), &waits(), &hardly, &path), None, "what the run waited for came after");
+        assert_eq!(queue(Among::Threads(0), &waits(), None, &hardly, &path), None, "what the run waited for came after");
     }
 
     #[test]
     fn who_wakes_others_and_goes_on_beside_them_holds_no_lock() {
-        let shared = |n: i64| Wait { start: (n - 2) * 5, end: n * 5, track: (n as u32 + 1) % 4, waker: (n as u32 + 3) % 4, on: On::Other };
+        let shared = |n: i64| Wait { start: (n - 2) * 5, end: n * 5, ..woken((n as u32 + 1) % 4, (n as u32 + 3) % 4) };
         let shared: Vec<Wait> = (0..40).map(shared).collect();
         let asked = [(0, 220)];
         let path: Vec<(u32, i64, i64)> = (0..40).map(|n| (n as u32 % 4, n * 5, n * 5 + 5)).collect();
-        assert_eq!(queue(Among::Threads(0), &shared, &asked, &path), None);
+        assert_eq!(queue(Among::Threads(0), &shared, None, &asked, &path), None);
     }
 
     #[test]
     fn threads_that_only_wait_or_only_wake_take_no_turns() {
-        let chain = (0..8).map(|n| Wait { start: 0, end: n * 10 + 10, track: n as u32 + 1, waker: n as u32, on: On::Other }).collect();
+        let chain = (0..8).map(|n| Wait { end: n * 10 + 10, ..woken(n as u32 + 1, n as u32) }).collect();
         assert!(mutual(chain).is_empty());
     }
 }

@@ -37,6 +37,7 @@ pub(crate) mod stalls;
 pub(crate) mod strangers;
 pub(crate) mod sustained;
 pub(crate) mod tables;
+mod task_locks;
 pub(crate) mod try_locks;
 pub(crate) mod turns;
 pub(crate) mod wire;

@@ -73,3 +73,18 @@ fn what_another_client_asks_of_the_same_server_is_not_counted_and_is_named_where
     let others = e.summary.numbers.iter().find(|n| n.kind == NumberKind::OtherClients).expect("another client");
     assert!(others.sentence.contains("another client, redis-cli"), "{}", others.sentence);
 }
+
+/// Go parks goroutines by itself: the kernel sees no wait for a mutex, and the runtime's own functions do.
+#[test]
+fn goroutines_that_wait_for_a_mutex_are_counted_with_what_its_holder_does() {
+    is_held("goroutines-sync-in-turn", "6 of 8 goroutines of slow waited at a time for a mutex held across each sync: 160 × 1.47 ms.");
+    is_held("goroutines-ask-in-turn", "7 of 8 goroutines of req waited at a time for a mutex held across each sleep: 63 × 20.8 ms.");
+}
+
+/// Three goroutines hold a mutex across sleeps, and a fourth syncs: the syncs are not under the mutex.
+#[test]
+fn what_goes_on_beside_a_contended_mutex_is_not_under_it() {
+    is_held("contended-beside-the-syncs", "2 of 3 goroutines of apart waited at a time for a mutex held across each sleep: 115 × 2.41 ms.");
+    let e = fixture("contended-beside-the-syncs");
+    assert!(e.what_if.iter().all(|change| !change.change.contains("the syncs outside")), "{:?}", e.what_if);
+}

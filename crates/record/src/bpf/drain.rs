@@ -8,6 +8,7 @@ use super::raw::{self, Settings};
 use super::snapshot::Snapshots;
 use super::symbols::Symbols;
 use super::system::System;
+use super::task_locks::TaskLocks;
 use super::translate::facts::Facts;
 use super::translate::{Calls, Class, Translator};
 use crate::kernel::clock::now_ns;
@@ -53,6 +54,7 @@ pub(crate) struct Work {
     peers: Peers,
     looks: Looks,
     words: Looks,
+    task_locks: TaskLocks,
     groups: Groups,
     /// How many processes the machine had killed for want of memory before.
     killed_before: u64,
@@ -150,6 +152,10 @@ impl reader::Work for Work {
         translator.threads.processors = u32::try_from(online_processors().len()).unwrap_or(0);
         programs.watch(own_pid, raw::ROLE_RECORDER)?;
         let mut quotas: Vec<(u32, Quota)> = Vec::new();
+        let mut task_locks = TaskLocks::new();
+        if let Some((command, executable)) = watched.command.as_ref().zip(watched.executable.as_ref()) {
+            task_locks.watch_program(command.pid, executable, &programs);
+        }
         for process in watched.command.iter().chain(&watched.others) {
             programs.watch(process.pid, role_number(process.role))?;
             system.watching(process.pid);
@@ -177,6 +183,7 @@ impl reader::Work for Work {
             peers,
             looks: Looks::of_pauses(),
             words: Looks::of_words(),
+            task_locks,
             groups: Groups::default(),
             killed_before: 0,
             quotas,
@@ -216,6 +223,7 @@ impl reader::Work for Work {
             system.watching(pid);
             self.snapshots.watch(pid);
             self.groups.watch(pid);
+            self.task_locks.watch(pid, &self.programs);
         }
         for disk in std::mem::take(&mut translator.files.new_disks) {
             self.programs.watch_disk(disk);
@@ -242,6 +250,7 @@ impl reader::Work for Work {
             self.refreshed = now;
             self.system.refresh();
         }
+        self.task_locks.round(now, self.translator.task_locks.recorded);
         self.programs.weigh_reads(now);
         self.programs.pace_samples(now, self.translator.samples);
         self.pause
@@ -296,6 +305,9 @@ impl reader::Work for Work {
                 "How many files were read was not counted to the end: much was read of each, and to count would have slowed it down."
                     .to_owned(),
             );
+        }
+        if self.task_locks.in_part {
+            not_seen.push("Waits for mutexes of Go were recorded for part of the run only: there were too many.".to_owned());
         }
         not_seen.extend(self.peers.not_followed(&self.programs.control()));
         if !self.programs.missing.is_empty() {

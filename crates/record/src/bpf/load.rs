@@ -156,6 +156,7 @@ impl Programs {
         // (What fails is looked at while somebody pauses, which is seldom.)
         let when = |name: &str, section: &str| match name {
             LOOKS => When::Later,
+            _ if section == "uprobe" => When::Later,
             WORDS => When::Loaded,
             _ if section.starts_with("tp_btf/") || section.starts_with("fentry/") => When::Attached,
             _ => When::Loaded,
@@ -233,7 +234,12 @@ impl Programs {
     }
 
     fn looking(&self) -> Option<&Program> {
-        self.looking.get_or_init(|| self.loaded.later.first()?.load().ok()).as_ref()
+        self.looking.get_or_init(|| self.load_later(LOOKS)).as_ref()
+    }
+
+    /// Loads a program that is only loaded where it is needed; `None` where the kernel refuses.
+    pub(crate) fn load_later(&self, name: &str) -> Option<Program> {
+        self.loaded.later.iter().find(|later| later.name() == name)?.load().ok()
     }
 
     /// A clock on each processor that samples what runs.
@@ -241,7 +247,7 @@ impl Programs {
         self.set_pace(SAMPLE_NS)?;
         for cpu in online_processors() {
             let clock = clock_event(cpu).map_err(|e| format!("perf_event_open: {e}"))?;
-            self.links.push(self.loaded.run_by_clock("on_sample", &clock).map_err(|e| e.to_string())?);
+            self.links.push(self.loaded.run_by("on_sample", &clock).map_err(|e| e.to_string())?);
             self.sampling.add(clock);
         }
         Ok(())

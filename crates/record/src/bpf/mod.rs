@@ -11,7 +11,7 @@
 //! - [`load`]: the programs (how they get into the kernel, what it has, and who empties the ring that they fill: [`crate::kernel`]);
 //! - [`file_counts`]: which of them count files;
 //! - [`drain`]: what is done with what was in the ring;
-//! - [`peers`], [`unanswered`]: who else is recorded; [`looks`]: when calls that fail are;
+//! - [`peers`], [`unanswered`]: who else is recorded; [`looks`]: when calls that fail are; [`task_locks`]: where mutexes of Go are;
 //! - [`symbols`]: names of the kernel's functions;
 //! - [`system`], [`snapshot`], [`groups`]: what /proc and /sys say.
 
@@ -27,6 +27,7 @@ mod sampling;
 mod snapshot;
 mod symbols;
 mod system;
+mod task_locks;
 mod translate;
 mod unanswered;
 

@@ -76,6 +76,8 @@ plain! {
     /// A question for a name, or what came back, before its beginning.
     QuestionHead { head: Head, inode: u64, address: [u8; 16], port: u16, direction: u16, result: i32, used: u32, pad: u32 }
     WordsHead { head: Head, used: u32, pad: u32 }
+    /// A task of a runtime waits for a mutex, or hands it on.
+    TaskLock { head: Head, lock: u64, task: u64, stack: u64, what: u32, pad: u32 }
     UnixHead { head: Head, inode: u64, used: u32, pad: u32 }
     Signal { head: Head, signal: u32, by_kernel: u32, sender_pid: u32, pad: u32, sender: [u8; 16] }
     LookHead {
@@ -236,6 +238,7 @@ pub(crate) enum Record<'a> {
     Words(WordsHead, &'a [u8]),
     /// With the path that was called.
     Unix(UnixHead, &'a [u8]),
+    TaskLock(TaskLock),
 }
 
 fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
@@ -294,6 +297,7 @@ impl Record<'_> {
                 Record::Unix(unix, &path[..path.len().min(unix.used as usize)])
             }
             22 => Record::Link(read(bytes)?),
+            23 => Record::TaskLock(read(bytes)?),
             _ => return None,
         })
     }
@@ -334,6 +338,7 @@ mod tests {
             ("record_site", size_of::<Site>()),
             ("record_names", size_of::<Names>()),
             ("record_signal", size_of::<Signal>()),
+            ("record_task_lock", size_of::<TaskLock>()),
             ("io_totals", size_of::<Totals>()),
             ("fd_object", size_of::<FdObject>()),
             ("head", size_of::<Head>()),

@@ -69,6 +69,11 @@ pub(crate) struct Later {
 }
 
 impl Later {
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        self.job.name.to_str().unwrap_or_default()
+    }
+
     /// Loads it; not after its object has gone.
     pub(crate) fn load(&self) -> Result<Program, RecordError> {
         self.job.run(self.types)
@@ -106,6 +111,7 @@ fn sort(section: &str) -> Option<Sort> {
         "fentry" => tracing(libbpf_sys::BPF_TRACE_FENTRY),
         "iter" => tracing(libbpf_sys::BPF_TRACE_ITER),
         "perf_event" => Sort { kind: libbpf_sys::BPF_PROG_TYPE_PERF_EVENT, attach: 0, flags: 0 },
+        "uprobe" => Sort { kind: libbpf_sys::BPF_PROG_TYPE_KPROBE, attach: 0, flags: 0 },
         "raw_tp" => Sort { kind: libbpf_sys::BPF_PROG_TYPE_RAW_TRACEPOINT, attach: 0, flags: 0 },
         "syscall" => Sort { kind: libbpf_sys::BPF_PROG_TYPE_SYSCALL, attach: 0, flags: libbpf_sys::BPF_F_SLEEPABLE },
         _ => return None,
@@ -234,6 +240,11 @@ fn link(program: BorrowedFd<'_>, to: i32, how: libbpf_sys::bpf_attach_type) -> s
     descriptor(unsafe { libbpf_sys::bpf_link_create(program.as_raw_fd(), to, how, std::ptr::null()) })
 }
 
+/// An event of perf runs this program for as long as the link is open.
+pub(crate) fn run_by(program: &Program, event: &OwnedFd) -> std::io::Result<OwnedFd> {
+    link(program.fd.as_fd(), event.as_raw_fd(), libbpf_sys::BPF_PERF_EVENT)
+}
+
 impl Job {
     fn load(&self, types: i32, log: Option<&mut Vec<u8>>) -> std::io::Result<OwnedFd> {
         // SAFETY: libbpf keeps what these say until the object is closed, and nothing changes the program meanwhile.
@@ -344,10 +355,10 @@ impl Loaded {
         self.map(map).and_then(|map| map.lookup_percpu(&FIRST, MapFlags::ANY).ok().flatten()).unwrap_or_default()
     }
 
-    /// A clock runs this program for as long as the link is open.
-    pub(crate) fn run_by_clock(&self, program: &str, clock: &OwnedFd) -> std::io::Result<OwnedFd> {
+    /// An event of perf runs this program for as long as the link is open.
+    pub(crate) fn run_by(&self, program: &str, event: &OwnedFd) -> std::io::Result<OwnedFd> {
         let program = self.program(program).ok_or_else(|| std::io::Error::other(format!("there is no program {program}")))?;
-        link(program.fd.as_fd(), clock.as_raw_fd(), libbpf_sys::BPF_PERF_EVENT)
+        run_by(program, event)
     }
 }
 

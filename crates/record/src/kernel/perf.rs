@@ -1,6 +1,9 @@
 //! Events of perf: what any recorder in the kernel opens of them, and the clock that samples what runs.
 
+use std::ffi::CString;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// What one sample stands for: how long a thread runs from one to the next. A millisecond, but out of step with ticks of 1, 4 and 10 ms: in
 /// step, every fourth sample has the same distance from the tick, and sees what the tick brings ten times too often, or never.
@@ -30,7 +33,10 @@ pub(crate) struct PerfEvent {
     pub sample_type: u64,
     pub read_format: u64,
     pub flags: u64,
-    before_clock: [u64; 5],
+    wakeup: u64,
+    pub config1: u64,
+    pub config2: u64,
+    before_clock: [u64; 2],
     user_stack: u32,
     pub clock: i32,
     rest: [u64; 4],
@@ -52,10 +58,14 @@ impl PerfEvent {
 
     /// The same, counted when the first of its group is.
     pub(crate) fn open_in(&self, cpu: u32, group: Option<BorrowedFd<'_>>) -> std::io::Result<OwnedFd> {
+        self.open_of(-1, libc::c_int::try_from(cpu).unwrap_or(0), group)
+    }
+
+    fn open_of(&self, pid: libc::pid_t, cpu: libc::c_int, group: Option<BorrowedFd<'_>>) -> std::io::Result<OwnedFd> {
         const CLOSE_ON_EXEC: libc::c_int = 8;
-        let (cpu, group) = (libc::c_int::try_from(cpu).unwrap_or(0), group.map_or(-1, |group| group.as_raw_fd()));
+        let group = group.map_or(-1, |group| group.as_raw_fd());
         // SAFETY: the structure is as large as it says; the rest are numbers.
-        let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, std::ptr::from_ref(self), -1, cpu, group, CLOSE_ON_EXEC) };
+        let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, std::ptr::from_ref(self), pid, cpu, group, CLOSE_ON_EXEC) };
         if fd < 0 {
             return Err(std::io::Error::last_os_error());
         }
@@ -68,4 +78,17 @@ impl PerfEvent {
 pub(crate) fn clock_event(cpu: u32) -> std::io::Result<OwnedFd> {
     const CLOCK: u64 = 0;
     PerfEvent { period: SAMPLE_NS, ..PerfEvent::software(CLOCK) }.open(cpu)
+}
+
+/// Opens an event at each call of the function that begins at `offset` of the file at `path`, in process `pid` only (a uprobe). It comes to an end when the
+/// process runs another program.
+///
+/// # Errors
+/// The kernel has no uprobes, or refuses.
+pub(crate) fn function_event(pid: u32, path: &Path, offset: u64) -> std::io::Result<OwnedFd> {
+    let kind = std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?;
+    let kind = kind.trim().parse().map_err(std::io::Error::other)?;
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let event = PerfEvent { kind, config1: path.as_ptr() as u64, config2: offset, ..PerfEvent::software(0) };
+    event.open_of(libc::pid_t::try_from(pid).map_err(std::io::Error::other)?, -1, None)
 }

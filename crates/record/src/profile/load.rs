@@ -168,7 +168,7 @@ impl Programs {
         for cpu in &self.processors {
             let clock = clock_event(*cpu).map_err(|error| refused(&error))?;
             // (The link keeps the clock.)
-            self.links.push(self.loaded.run_by_clock("on_sample", &clock).map_err(|error| cannot("clock", error))?);
+            self.links.push(self.loaded.run_by("on_sample", &clock).map_err(|error| cannot("clock", error))?);
         }
         Ok(())
     }

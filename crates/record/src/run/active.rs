@@ -16,7 +16,7 @@ pub(super) struct Active {
     beside: Option<ProcRecorder>,
     /// What to use where `main` cannot begin, best first.
     fallbacks: Vec<Method>,
-    executable: Option<Executable>,
+    pub(super) executable: Option<Executable>,
     /// Takes a profile beside `main`.
     profile: Option<Beside>,
     /// `main` takes a profile, and may be replaced by what /proc counts.

@@ -173,6 +173,7 @@ impl Session {
         let pidfds = others.processes.iter().filter_map(|process| pidfd(process.pid)).collect();
         let watched = Watched {
             command: held.as_ref().map(|held| WatchedProcess { pid: held.pid(), role: Role::Client }),
+            executable: active.executable.as_ref().map(|executable| executable.path.clone()),
             follow: !options.only,
             names: others.names,
             others: others.processes,

@@ -5,6 +5,8 @@
 //! ever taken from a file with the identifier that was recorded.
 
 mod elf;
+#[cfg(feature = "bpf")]
+pub(crate) mod go;
 mod kernel;
 mod made;
 mod notes;

@@ -13,6 +13,7 @@ mod looking;
 mod naming;
 mod profiling;
 mod stacks_of_waits;
+mod tasks;
 mod unwinding;
 mod waiting;
 

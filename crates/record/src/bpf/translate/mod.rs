@@ -23,6 +23,7 @@ mod sites;
 mod spins;
 mod stack_lines;
 mod syscalls;
+mod task_locks;
 #[cfg(test)]
 mod tests;
 mod things;
@@ -48,6 +49,7 @@ use samples::{Piece, Prices, Work, place};
 use sites::Site;
 pub(crate) use syscalls::Calls;
 use syscalls::{Call, OUT_FIRST};
+use task_locks::TaskLocks;
 use thalweg_trace::{CounterOf, HostId, IdSpace, MarkKind, ObjectId, ObjectKind, SpanKind, TrackId, WakerContext, called};
 use things::Things;
 pub(crate) use threads::Reached;
@@ -85,6 +87,7 @@ pub(crate) struct Translator {
     pub lookups: Lookups,
     /// What the command said last.
     pub words: Words,
+    pub task_locks: TaskLocks,
     /// How recorded threads sleep by choice.
     pub pauses: Pauses,
     /// Looks that are recorded.
@@ -170,6 +173,7 @@ impl Translator {
             asks: Asks::default(),
             lookups: Lookups::default(),
             words: Words::default(),
+            task_locks: TaskLocks::default(),
             pauses: Pauses::default(),
             looks: 0,
             samples: 0,
@@ -224,6 +228,12 @@ impl Translator {
             }
             Some(Record::Signal(signal)) => self.signal(&signal),
             Some(Record::Unix(unix, path)) => self.things.calls(unix.inode, path),
+            Some(Record::TaskLock(lock)) => {
+                let serial = lock.head.thread;
+                if let (Some(pid), Some(track)) = (self.threads.process_of(serial), self.threads.track(serial, &mut self.output)) {
+                    self.task_locks.met(&lock, pid, track, &mut self.output);
+                }
+            }
             Some(Record::Words(words, text)) => {
                 if let Some(pid) = self.threads.process_of(words.head.thread) {
                     self.words.wrote(&words, text, pid);

@@ -70,6 +70,8 @@ fn done(run: &Run<'_>, group: &Group<'_>, queue: &Queue) -> (u64, f64) {
         Cause::ClientSync | Cause::ServerSync => return (calls, held_s / calls as f64),
         Cause::ClientCpu if computes_in_sync(run, group) => return (calls, held_s / calls as f64),
         Cause::ClientCpu => return (stretches, held_s / stretches as f64),
+        // (A thread of a runtime sleeps for all of its tasks: its sleeps are not theirs.)
+        _ if queue.tasks => return (stretches, held_s / stretches as f64),
         _ => {}
     }
     let kind = |place: Place| matches!(place, Place::Held { what: What::Blocked(_), .. });
@@ -126,12 +128,14 @@ fn who(run: &Run<'_>, queue: &Queue, waiting: u64) -> String {
         return format!("{} of {all} processes", count(waiting));
     }
     let program = program(run.of.parts.tables, run.of.meta, queue.of);
-    format!("{} of {all} threads of {}", count(waiting), brief(&program))
+    let of = if queue.tasks { "goroutines" } else { "threads" };
+    format!("{} of {all} {of} of {}", count(waiting), brief(&program))
 }
 
 fn lock(run: &Run<'_>, queue: &Queue, is_lock: bool) -> String {
     match run.of.parts.tables.objects.get(queue.file as usize).and_then(|object| object.name.split_once(' ')) {
         Some((kind, path)) => format!("the {kind} on {},", brief(base(path))),
+        None if queue.tasks => "a mutex".to_owned(),
         None if is_lock => "a lock".to_owned(),
         None => "another to wake them, as for a lock".to_owned(),
     }
