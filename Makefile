@@ -31,7 +31,7 @@ bench-quick:    ## the same with fewer pairs
 	@tools/setup bench && tools/build --release && bench/run --quick
 
 bench-recording: ## what recording costs, to within one per cent (root; about 28 minutes, which `bench/run --resume` goes on with; a quiet machine); writes bench/results.jsonl and docs/BENCH.md
-	@tools/setup bench && tools/build --release && bench/run --dir /dev/shm watch-c watch-python watch-cp watch-nfs watch-gridftp watch-store watch-pipeline watch-filters watch-pipeline-pinned watch-filters-pinned watch-bystander
+	@tools/setup bench && tools/build --release && bench/run --dir /dev/shm --only watch-c watch-python watch-cp watch-nfs watch-gridftp watch-store watch-pipeline watch-filters watch-pipeline-pinned watch-filters-pinned watch-bystander
 
 bench-layout:   ## what each layout gives, on nodes with disks and links of known rates (root; long); writes bench/studies.jsonl and docs/LAYOUT-BENCH.md
 	@tools/setup bench && tools/setup lab && tools/setup mpi && tools/build --release && $(MAKE) -s -C lab && bench/layout
@@ -49,16 +49,16 @@ bench-profile:  ## profiles beside perf and beside programs that count themselve
 	@tools/setup bench && tools/build --release && bench/profile/run
 
 studies:        ## the five classic studies made again: the next shard of STUDY=NAME (root; at most 25 minutes; a quiet machine); writes docs/STUDIES.md
-	@tools/setup bench && tools/setup lab && tools/setup mpi && tools/build --release && tools/cargo build --locked --release --quiet -p thalweg-relay && $(MAKE) -s -C lab && $(MAKE) -s -C mpi && bench/studies $(STUDY)
+	@tools/setup bench && tools/setup lab && tools/setup mpi && tools/build --release && tools/cargo build --locked --release --quiet -p thalweg-relay && $(MAKE) -s -C lab && $(MAKE) -s -C mpi && bench/studies $(if $(STUDY),--only $(STUDY) --shard next,--list)
 
 bench-study:    ## the GridFTP study of 2004 made again, with sweeps: the next shard (root; 1 to 8 minutes; a quiet machine; SHARD=NAME for one); writes docs/STUDY-2004.md
-	@tools/setup bench && tools/setup lab && tools/build --release && tools/cargo build --locked --release --quiet -p thalweg-relay && $(MAKE) -s -C lab && bench/study-2004/run $(if $(SHARD),--shard $(SHARD))
+	@tools/setup bench && tools/setup lab && tools/build --release && tools/cargo build --locked --release --quiet -p thalweg-relay && $(MAKE) -s -C lab && bench/study-2004/run $(if $(SHARD),--only $(SHARD),--shard next)
 
 scale:          ## storms of many clients, on real servers and simulated for a site of a thousand (20 minutes; it goes on where it was; a quiet machine); writes docs/SCALE.md
-	@tools/setup test && bench/scale/run
+	@tools/setup test && bench/scale/run --resume
 
 lab:            ## faults with known causes, and what explain says of them (root; the shard whose results are oldest, at most 25 minutes; LAB='NAME ...' for some); writes docs/LAB.md
-	@tools/setup lab && tools/build --release && tools/cargo build --locked --release --quiet -p thalweg-relay && $(MAKE) -s -C lab && lab/run $(if $(LAB),$(LAB),--shard next)
+	@tools/setup lab && tools/build --release && tools/cargo build --locked --release --quiet -p thalweg-relay && $(MAKE) -s -C lab && lab/run $(if $(LAB),--only $(LAB),--shard next)
 
 corpus:         ## explain the lab's recordings again, and say which answers changed (CORPUS=--accept: they are expected from now on)
 	@tools/build --release && lab/corpus/score $(CORPUS)
@@ -70,7 +70,7 @@ fleet:          ## a thousand recordings explained into one table by processes, 
 	@tools/setup fleet && tools/build --release && python/tests/run --spark --recordings $${FLEET:-1000} test_fleet test_questions
 
 gates:          ## other people's programs on a mounted store (long; GATES='NAME ...' for some, FSX_SECONDS=N); writes docs/GATES.md
-	@tools/setup gates && tools/build --release && gates/run $(GATES)
+	@tools/setup gates && tools/build --release && gates/run $(if $(GATES),--only $(GATES))
 
 build:          ## the command for development: target/debug/thalweg
 	@tools/build

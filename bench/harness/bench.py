@@ -1,6 +1,6 @@
 """The bench that cases work at: sources, servers that are started once and kept, and what was found out on the way.
 
-Everything it makes is under one temporary directory, and everything it starts ends with it.
+Everything it makes is under one directory (`work`), which whoever made it removes, and everything it starts ends with it.
 """
 
 import contextlib
@@ -8,7 +8,6 @@ import itertools
 import os
 import shutil
 import sys
-import tempfile
 
 from bench.harness import pairs
 from bench.harness.apart import Apart
@@ -26,12 +25,11 @@ FINALISTS = 3
 class Bench:
     """What a case may use. Servers and stores live until the bench is closed."""
 
-    def __init__(self, binaries, work_parent, quick):
+    def __init__(self, binaries, work, quick):
         self.binaries = binaries
         self.quick = quick
-        self.work = tempfile.mkdtemp(prefix="thalweg-bench-", dir=work_parent)
+        self.work = work
         self.closing = contextlib.ExitStack()
-        self.closing.callback(shutil.rmtree, self.work, ignore_errors=True)
         self.kept = {}
         self.numbers = itertools.count()
 

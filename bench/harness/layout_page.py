@@ -2,7 +2,10 @@
 
 import os
 
+from bench.harness.studies import DOCS
 from testbed.results import write_text
+
+PAGE = os.path.join(DOCS, "LAYOUT-BENCH.md")
 
 PREFACE = """# What each layout gives
 
@@ -53,10 +56,10 @@ transfers at the same offsets, each node for itself.
 """
 
 
-def write(studies):
-    """The page; its path."""
+def write(studies, path=None):
+    """The page, beside the studies' pictures unless a path is given; its path."""
     line, pictures = studies.get("layout")
     shown = "".join(f"![{name.replace('-', ' ')}](layout/{name}.svg)\n\n" for name in pictures)
-    page = os.path.join(studies.docs, "LAYOUT-BENCH.md")
+    page = path or os.path.join(studies.docs, os.path.basename(PAGE))
     write_text(page, PREFACE.replace("{prediction}", line["prediction"]) + shown + line["text"].rstrip() + "\n" + MAPPING)
     return page

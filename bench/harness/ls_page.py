@@ -2,7 +2,10 @@
 
 import os
 
+from bench.harness.studies import DOCS
 from testbed.results import write_text
+
+PAGE = os.path.join(DOCS, "LS-BENCH.md")
 
 PREFACE = """# What a listing costs
 
@@ -13,7 +16,7 @@ hosts:
 ```
 thalweg bench ls --short                                # under a minute: whether it works
 thalweg bench ls --only grid --files 100000             # this machine alone
-bench/ls --round-trips 0,1 -- --only grid,items         # with links
+bench/ls --round-trips 0,1 --only grid items            # with links
 ```
 
 ## The question
@@ -90,15 +93,15 @@ of many. 64 workers make as many names together as 8, so that the directory is a
 """
 
 
-def write(studies):
-    """The page; its path."""
+def write(studies, path=None):
+    """The page, beside the studies' pictures unless a path is given; its path."""
     line, names = studies.get("ls")
     # What most is to be seen comes first.
     order = ["ls-mechanisms-1-ms", "ls-slope-1-ms", "ls-slope-no-link", "ls-round-trips", "ls-items"]
     names.sort(key=lambda name: (order.index(name) if name in order else len(order), name))
     shown = "".join(f"![{name.replace('-', ' ')}](ls/{name}.svg)\n\n" for name in names)
     promised, rest = split(line["text"])
-    page = os.path.join(studies.docs, "LS-BENCH.md")
+    page = path or os.path.join(studies.docs, os.path.basename(PAGE))
     write_text(page, PREFACE + promised + "## Pictures\n\n" + shown + rest.rstrip() + "\n" + AFTER)
     return page
 

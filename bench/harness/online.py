@@ -15,16 +15,19 @@ import time
 from contextlib import ExitStack, contextmanager
 
 from testbed import shell
+from testbed.campaign import Campaign, Item
 from testbed.errors import Broken
 from testbed.hosts import LOOPBACK
 from testbed.links import DEVICE, Bridge, Pair
 from testbed.paths import REPOSITORY
 from testbed.processes import Process
+from testbed.results import RAW, Results
 from testbed.scratch import Scratch
 from testbed.store import Store
 from testbed.undoing import Undoing
 
 PREFIX = "thalweg-online"
+RESULTS = os.path.join(REPOSITORY, "bench", "online", "results.jsonl")
 DOOR = os.path.join(REPOSITORY, "bench", "online", "door")
 MEGABYTE = 1_000_000
 # Student's t for 95 % and so many ratios less one.
@@ -300,3 +303,40 @@ CASES = {
     "shared": shared,
     "loopback": loopback,
 }
+
+
+class Online(Campaign):
+    """The cases as a campaign; each takes three minutes at most."""
+
+    name = "online"
+    flags = ("program",)
+    quick = None
+    root = "only root may make network namespaces"
+    place = "/dev/shm"
+
+    def items(self):
+        return [Item(name, case.__doc__.splitlines()[0]) for name, case in CASES.items()]
+
+    def results(self, path=None):
+        return Results(path or RESULTS, "case", "thalweg.online/1", raw=None if path else os.path.join(RAW, "bench", "online"))
+
+    def measure(self, item):
+        return CASES[item.name](self.program)
+
+    def line(self, document):
+        return {key: value for key, value in document.items() if key != "steps"}
+
+    def show(self):
+        """A line for each case; 1 when something that was measured is not as asked."""
+        lines, met = self.table.all(), True
+        for name in CASES:
+            line = lines.get(name)
+            if not line or line["state"] != "done":
+                print(f"{name:16} {line['reason'] if line else 'not measured'}")
+                met = met and not line
+                continue
+            met = met and line["met"]
+            ratio = f"{line['ratio']:.3f} ({line['interval'][0]:.3f} to {line['interval'][1]:.3f})" if "ratio" in line else ""
+            figures = " ".join(f"{key}={value}" for key, value in line.get("figures", {}).items())
+            print(f"{name:16} {'met' if line['met'] else 'MISSED'}  {line['asked']}: {ratio} {figures}")
+        return 0 if met else 1

@@ -1,11 +1,17 @@
 """docs/BENCH.md from the results: what was asked, what was reached, on which machine, every case's table."""
 
+import os
+
 from bench.harness import one_more
 from bench.harness.cases import CASES
+from testbed.paths import REPOSITORY
+from testbed.results import write_text
+
+PAGE = os.path.join(REPOSITORY, "docs", "BENCH.md")
 
 INTRODUCTION = """# How fast it is, beside what
 
-Made by `bench/run --markdown` from [bench/results.jsonl](../bench/results.jsonl), one line for each case. Nothing here is typed by hand.
+Made by `bench/run --page` from [bench/results.jsonl](../bench/results.jsonl), one line for each case. Nothing here is typed by hand.
 
 **What is compared.** Whole commands, from before the process is started until it has ended; start-up counts for everybody.
 Client and servers share one machine and speak TCP over its loopback device. The source is in the page cache (checked with
@@ -42,6 +48,11 @@ three recordings of N + 1 servers, both ends, names first in each of them what w
 
 With `--sync`, commands that cannot promise durability are followed by `sync FILE`, inside the timed command.
 """
+
+
+def write(table, path=PAGE):
+    """Write the page."""
+    write_text(path, markdown(table))
 
 
 def markdown(table):

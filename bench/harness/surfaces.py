@@ -5,12 +5,21 @@ What limits a point is whichever takes longest. Where parts come one after anoth
 either is right.
 """
 
+import json
 import os
+import string
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from testbed.paths import REPOSITORY
+from bench.harness import sweeping
+from bench.harness.distances import Distances
+from bench.harness.world import World
+from testbed.paths import PROGRAMS, REPOSITORY
+from testbed.results import RAW, Results
 
 HERE = os.path.join(REPOSITORY, "bench", "surfaces")
+# The share of the points at which the explanation is to be right.
+ASKED = 0.95
 MIB = 1 << 20
 # What is so near to the longest is as good a limit.
 BORDER = 0.8
@@ -86,11 +95,6 @@ SURFACES = [
 ]
 
 
-def named(name):
-    """The surface of this name."""
-    return next((surface for surface in SURFACES if surface.name == name), None)
-
-
 def score(surface, document):
     """How the explanations stand against what was built in: points right, and each place where the limit changes hands."""
     names = [one["name"] for one in document["parameters"]]
@@ -128,3 +132,62 @@ def _change(causes, first, surface):
     """The first cell that has another cause than the first cell was built with; None where all have it."""
     same = (first, *surface.same.get(first, ()))
     return next((n for n, cause in enumerate(causes) if cause not in same), None)
+
+
+class Surfaces(sweeping.Sweeps):
+    """The surfaces as a campaign."""
+
+    name = "surfaces"
+    noun = "surface"
+    parts = SURFACES
+
+    def results(self, path=None):
+        return Results(path or os.path.join(HERE, "results.jsonl"), "surface", "thalweg.surfaces/1", raw=None if path else os.path.join(RAW, "bench", "surfaces"))
+
+    def measure(self, surface):
+        with self.distant(surface) if surface.round_trips_ms else self.near(surface) as (host, plan, output):
+            self.sweep(host, plan, output)
+            sweeping.keep(output, self.table.raw, surface.name)
+            with open(f"{output}.json", encoding="utf-8") as document:
+                return score(surface, json.load(document))
+
+    @contextmanager
+    def near(self, surface):
+        """Two hosts and one link."""
+        with World(surface, self.program, self.relay) as world:
+            yield world.client, world.plan(), world.inside("sweep")
+
+    @contextmanager
+    def distant(self, surface):
+        """Clients at several round trips; the sweep runs where the server is."""
+        with Distances(surface.round_trips_ms, self.relay) as distances:
+            directory = distances.scratch.directory
+            trips = os.path.join(directory, "round-trips")
+            os.mkdir(trips)
+            for _, round_trip_ms, host, _ in distances.locations:
+                os.symlink(f"/run/netns/{host.namespace}", os.path.join(trips, f"{round_trip_ms:g}"))
+            words = {"round_trips": trips, "address": distances.servers.address, "programs": PROGRAMS, "here": HERE}
+            plan = os.path.join(directory, "plan.toml")
+            with open(surface.plan) as source, open(plan, "w") as out:
+                out.write(string.Template(source.read()).substitute(words))
+            yield distances.servers, plan, os.path.join(directory, "sweep")
+
+    def show(self):
+        """A line for each surface, and each point that is wrong; 1 unless all is as asked."""
+        lines, right, points, met = self.table.all(), 0, 0, True
+        for surface in SURFACES:
+            line = lines.get(surface.name)
+            if not line or line["state"] != "done":
+                print(f"{surface.name:12} {line['reason'] if line else 'not measured'}")
+                met = False
+                continue
+            right, points = right + line["right"], points + len(line["points"])
+            steps = len(line["steps"])
+            met = met and line["steps_right"] == steps
+            print(f"{surface.name:12} {line['right']} of {len(line['points'])} points right, {line['steps_right']} of {steps} changes of hands within a cell")
+            for one in line["points"]:
+                if not one["right"]:
+                    print(f"    {' '.join(one['values']):16} built in {one['built_in']}, said {one['said'] or one['state']}")
+        met = met and points > 0 and right >= ASKED * points
+        print(f"{right} of {points} points right; asked {ASKED:.0%} and each change within a cell: {'met' if met else 'MISSED'}")
+        return 0 if met else 1

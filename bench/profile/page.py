@@ -12,9 +12,9 @@ BEGIN = "<!-- from bench/profile/results.jsonl: bench/profile/run --page writes 
 END = "<!-- until here -->"
 
 
-def table(path=RESULTS):
-    """The results."""
-    return Results(path, "name", SCHEMA, raw=os.path.join(RAW, "bench", "profile"))
+def table(path=None):
+    """The results in the checkout, or those in a file elsewhere."""
+    return Results(path or RESULTS, "name", SCHEMA, raw=None if path else os.path.join(RAW, "bench", "profile"))
 
 
 def in_short(line):
@@ -26,13 +26,13 @@ def in_short(line):
     return ", ".join([*words, *(["bar met" if line["met"] else "bar MISSED"] if "met" in line else [])])
 
 
-def write(path=PAGE):
-    """Put the figures into the page."""
-    with open(path, encoding="utf-8") as source:
+def write(results, path=PAGE):
+    """Put the figures into the page, or into a copy of it elsewhere."""
+    with open(path if os.path.exists(path) else PAGE, encoding="utf-8") as source:
         text = source.read()
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    write_text(path, f"{before}{BEGIN}\n{markdown(table().all())}{END}{after}")
+    write_text(path, f"{before}{BEGIN}\n{markdown(results.all())}{END}{after}")
 
 
 def markdown(lines):

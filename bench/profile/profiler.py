@@ -3,9 +3,7 @@
 import itertools
 import json
 import os
-import shutil
 import subprocess
-import tempfile
 
 from testbed import files, shell
 from testbed.errors import Broken, NotRun
@@ -18,15 +16,14 @@ AFTER_S = 120.0
 
 
 class Bench:
-    """Entered, it has a directory of its own. `program`: the store that is measured; `profiler`: the command that measures."""
+    """Entered, this machine can do it. `directory` is empty and for it alone; `program`: the store that is measured; `profiler`: the command that measures."""
 
-    def __init__(self, program, profiler, parent, seconds):
+    def __init__(self, program, profiler, directory, seconds):
         self.program = program
         self.profiler = profiler
         self.seconds = seconds
-        self.parent = parent
         self.numbers = itertools.count()
-        self.directory = None
+        self.directory = directory
 
     def __enter__(self):
         if os.geteuid() != 0:
@@ -34,12 +31,11 @@ class Bench:
         for path in (self.program, self.profiler):
             if not os.access(path, os.X_OK):
                 raise NotRun(f"{path} is not built: tools/build --release")
-        self.directory = tempfile.mkdtemp(prefix="thalweg-bench-profile-", dir=self.parent)
         os.makedirs(KEPT, exist_ok=True)
         return self
 
     def __exit__(self, *_):
-        shutil.rmtree(self.directory, ignore_errors=True)
+        """What is in the directory is removed with it."""
 
     def work(self):
         """A new directory."""

@@ -8,21 +8,21 @@ from testbed.paths import REPOSITORY
 from testbed.results import write_text
 
 PAGE = os.path.join(REPOSITORY, "docs", "SCALE.md")
-PICTURE = os.path.join(REPOSITORY, "docs", "scale", "storms.svg")
+# Beside the page.
+PICTURE = os.path.join("scale", "storms.svg")
 WORDS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "words.md")
 COLOURS = {"connect": "#4477aa", "list": "#ee6677", "open": "#228833", "create": "#ccbb44", "glimpse": "#66ccee", "each": "#aa3377"}
 
 
-def write(kept):
-    """Write both; the page's path. What is not there yet has no row."""
+def write(table, path=PAGE):
+    """Write both. What is not there yet has no row."""
+    kept = table.all()
     with open(WORDS, encoding="utf-8") as source:
         text = source.read()
     for name, table in {"HELD": held(kept), "SITE": site(kept), "SERVERS": by_servers(kept), "MEMORY": memory(kept), "COSTS": cost_table(kept)}.items():
         text = text.replace(f"<!-- {name} -->\n", table)
-    write_text(PAGE, text)
-    os.makedirs(os.path.dirname(PICTURE), exist_ok=True)
-    write_text(PICTURE, picture(kept))
-    return PAGE
+    write_text(path, text)
+    write_text(os.path.join(os.path.dirname(path), PICTURE), picture(kept))
 
 
 def rows(head, lines):

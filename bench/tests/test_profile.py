@@ -98,7 +98,7 @@ class Page(unittest.TestCase):
             path = os.path.join(directory, "PROFILE.md")
             with open(path, "w") as out:
                 out.write(text)
-            page.write(path)
+            page.write(page.table(), path)
             with open(path) as made:
                 self.assertEqual(made.read(), text, "bench/profile/run --page writes another page")
 

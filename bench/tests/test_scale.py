@@ -1,12 +1,17 @@
 """Costs are differences of what was measured, and the page has a row for what is kept and for nothing else."""
 
+import contextlib
+import io
+import json
 import os
 import sys
+import tempfile
 import unittest
+from unittest import mock
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from bench.scale import costs, page, points  # noqa: E402
+from bench.scale import campaign, costs, page, points  # noqa: E402
 from testbed import results  # noqa: E402
 
 KEPT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "scale", "results.jsonl")
@@ -44,6 +49,46 @@ class Costs(unittest.TestCase):
         for point in (points.MODEL[0], points.SITE[0]):
             for word in points.line("site", point, costs.fit(self.kept())).split()[1:]:
                 self.assertIn(f" {word.split('=')[0]} = ", settings)
+
+
+class Storms(unittest.TestCase):
+    """Storms that are made up: a real one says what it took, a simulated one appends an outcome for each point that is asked for."""
+
+    def setUp(self):
+        self.out = self.enterContext(tempfile.TemporaryDirectory())
+        self.stormed = []
+        for name in ("storms", "simulation"):
+            self.enterContext(mock.patch.object(campaign, name, return_value=name))
+        self.enterContext(mock.patch.object(campaign, "storm", self.storm))
+        self.enterContext(mock.patch.object(campaign.subprocess, "run", self.simulate))
+        self.enterContext(mock.patch.object(campaign.Storms, "head", lambda _, item: {"part": item.name}))
+        self.enterContext(mock.patch.object(points, "REPETITIONS", 1))
+
+    def storm(self, argv):
+        self.stormed.append(argv[1])
+        return None if argv[1] == "each" else {"wall_s": 1.0, "failed": 0}
+
+    def simulate(self, _command, env, **_named):
+        with open(env["THALWEG_SCALE_POINTS"], encoding="utf-8") as asked, open(env["THALWEG_SCALE_RESULTS"], "a", encoding="utf-8") as out:
+            for line in asked:
+                self.stormed.append(line)
+                out.write(json.dumps({"last_s": 1.0, "failed": 0, "simulated_in_s": 1.0}) + "\n")
+
+    def called(self, *words):
+        self.stormed.clear()
+        with contextlib.redirect_stderr(io.StringIO()) as said, contextlib.redirect_stdout(said), mock.patch.object(costs, "fit", return_value={}):
+            return campaign.Storms().main("", ["--out", self.out, *words]), len(self.stormed), said.getvalue()
+
+    def test_going_on_makes_the_storms_that_have_no_line(self):
+        # Those of `each` fail, and are made again.
+        missing = sum(point[0] == "each" for point in points.MEASURED)
+        code, stormed, said = self.called("--only", "measured")
+        self.assertEqual((code, stormed), (1, len(points.MEASURED)))
+        self.assertIn("FAILED: storms that failed: measured each", said)
+        self.assertEqual(self.called("--only", "measured", "--resume")[:2], (1, missing))
+        self.assertEqual(self.called("--only", "model", "site")[:2], (0, len(points.MODEL) + len(points.SITE)))
+        self.assertEqual(self.called("--only", "model", "site", "--resume")[:2], (0, 0))
+        self.assertEqual(self.called("--only", "model")[:2], (0, len(points.MODEL)))
 
 
 class Page(unittest.TestCase):

@@ -113,16 +113,20 @@ class Study(unittest.TestCase):
         self.assertIn("Nothing has been measured yet", page.text({}))
 
 
+def named(name):
+    return next(surface for surface in surfaces.SURFACES if surface.name == name)
+
+
 class Surfaces(unittest.TestCase):
     def test_the_built_in_cause_is_what_takes_longest_and_near_the_border_either_is_right(self):
-        link = surfaces.named("link")
+        link = named("link")
         self.assertEqual(link.right({"link": "100", "disk": "50"}), ["network.bandwidth"])
         self.assertEqual(link.right({"link": "1600", "disk": "50"}), ["server.read"])
         self.assertEqual(sorted(link.right({"link": "400", "disk": "50"})), ["network.bandwidth", "server.read"])
-        self.assertIn("network.sndbuf", surfaces.named("stream-cap").right({"streams": "1", "buffer": "64"}))
+        self.assertIn("network.sndbuf", named("stream-cap").right({"streams": "1", "buffer": "64"}))
 
     def test_a_change_of_hands_may_be_a_cell_off_and_no_more(self):
-        surface = surfaces.named("quota")
+        surface = named("quota")
         values = ["15", "25", "40", "60", "75", "90"]
 
         def scored(causes):

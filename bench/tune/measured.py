@@ -80,11 +80,6 @@ PATHS = [
 ]
 
 
-def named(name):
-    """The path of this name; None where there is none."""
-    return next((path for path in PATHS if path.name == name), None)
-
-
 class PathWorld(World):
     """The world of a path: besides a study's, loss, kernel settings and a folder of many files."""
 

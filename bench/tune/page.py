@@ -3,7 +3,7 @@
 import os
 import statistics
 
-from bench.tune import measured, score
+from bench.tune import score
 from bench.tune.surface import load
 
 
@@ -19,19 +19,15 @@ def points(path, surface):
     return "\n".join(lines)
 
 
-def paths():
-    """Each path in a line: its default, its best point, what that gains, the noise and the causes."""
-    lines = []
-    for path in measured.PATHS:
-        if not os.path.exists(path.surface):
-            lines.append(f"{path.name:12} not measured  {path.title}")
-            continue
-        surface = load(path.surface)
-        default = surface.point(path.default)
-        gain = surface.medians[surface.best] / surface.medians[default]
-        causes = " -> ".join((surface.points[point].get("explanation") or {}).get("cause", "?") for point in (default, surface.best))
-        lines.append(f"{path.name:12} {len(surface.points)} points, default {' '.join(default)}, best {' '.join(surface.best)}, {gain:.2f} times, noise {surface.noise():.1%}, {causes}  {path.title}")
-    return "\n".join(lines)
+def in_short(path):
+    """A path in a line: its default, its best point, what that gains, the noise and the causes."""
+    if not os.path.exists(path.surface):
+        return f"not measured  {path.title}"
+    surface = load(path.surface)
+    default = surface.point(path.default)
+    gain = surface.medians[surface.best] / surface.medians[default]
+    causes = " -> ".join((surface.points[point].get("explanation") or {}).get("cause", "?") for point in (default, surface.best))
+    return f"{len(surface.points)} points, default {' '.join(default)}, best {' '.join(surface.best)}, {gain:.2f} times, noise {surface.noise():.1%}, {causes}  {path.title}"
 
 
 def tables(lines):

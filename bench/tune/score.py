@@ -26,9 +26,9 @@ DRAWS = 2000
 TIMEOUT_S = 60.0
 
 
-def table():
-    """The results: a line for each path, and for each family that is made up."""
-    return Results(RESULTS, "name", SCHEMA)
+def table(path=None):
+    """The results, in the checkout or in a file elsewhere: a line for each path, and for each family that is made up."""
+    return Results(path or RESULTS, "name", SCHEMA)
 
 
 def measured(lines, program, seeds=SEEDS):

@@ -1,7 +1,12 @@
 """docs/GATES.md, and the lines on the terminal."""
 
+import os
+
 from gates.harness.case import checks, counts
 from testbed import results
+from testbed.paths import REPOSITORY
+
+PAGE = os.path.join(REPOSITORY, "docs", "GATES.md")
 
 HEADER = """# The gates: other people's programs on a mounted store
 

@@ -10,9 +10,9 @@ SCHEMA = "thalweg.gate/2"
 PATH = os.path.join(REPOSITORY, "gates", "results.jsonl")
 
 
-def results(path=PATH):
+def results(path=None):
     """The gates' results, or those of a run that are kept elsewhere."""
-    return Results(path, "gate", SCHEMA, os.path.join(RAW, "gates") if os.path.abspath(path) == PATH else None)
+    return Results(path or PATH, "gate", SCHEMA, None if path else os.path.join(RAW, "gates"))
 
 
 def document(gate, told, cases, seconds):

@@ -4,12 +4,12 @@ import os
 import shutil
 import subprocess
 import time
-import traceback
 from dataclasses import replace
 
 from lab.harness import rules, score
 from lab.harness.fixture import Fixture
 from testbed import machine, paths, results
+from testbed.campaign import attempt
 from testbed.errors import Broken, NotRun
 
 # How often a scenario runs; and where its verdicts differ from run to run.
@@ -27,12 +27,12 @@ class Experiment:
     def __init__(self, resources, arguments):
         self.resources = resources
         self.recorded = not arguments.timing
-        self.short = arguments.short
-        self.repeat = 1 if arguments.short else arguments.repetitions or REPETITIONS
-        self.most = max(self.repeat, 0 if arguments.short or arguments.repetitions else WHERE_VERDICTS_DIFFER)
+        self.short = arguments.quick
+        self.repeat = 1 if arguments.quick else arguments.repetitions or REPETITIONS
+        self.most = max(self.repeat, 0 if arguments.quick or arguments.repetitions else WHERE_VERDICTS_DIFFER)
         self.budget_s = arguments.budget
         # Only the full form tries the other recorders and the rules.
-        self.others = self.recorded and not (arguments.short or arguments.method)
+        self.others = self.recorded and not (arguments.quick or arguments.method)
         self.keep = arguments.keep
         self.keep_all = arguments.keep_all
         self.begun = time.monotonic()
@@ -60,19 +60,8 @@ class Experiment:
         begun = time.monotonic()
         document = {**self._head(scenario), "busy_before": machine.busy_share(BUSY_S)}
         raw = {"walls": {}, "explanations": [], "runs": [], "differed": differ((last or {}).get("figures", {}).get("named", []))}
-        try:
-            with Fixture(self.resources, scenario) as fixture:
-                self._repeat(fixture, scenario, raw, begun)
-                if self.others:
-                    self._try_others(fixture, scenario, raw)
-            state = {}
-        except NotRun as reason:
-            state = {"state": "not run", "reason": str(reason)}
-        except Broken as reason:
-            state = {"state": "failed", "reason": str(reason)}
-        except Exception as reason:
-            traceback.print_exc()
-            state = {"state": "failed", "reason": f"the lab itself: {reason!r}"}
+        ended = attempt(self._runs, scenario, raw, begun)
+        state = {} if ended["state"] == "done" else ended
         told = score.figures(scenario, raw["walls"], raw["explanations"]) if "fault" in raw["walls"] else {}
         found = score.checks(scenario, told, self.short)
         if not state and score.moved_nothing(scenario, told):
@@ -90,6 +79,14 @@ class Experiment:
     def not_run(self, scenario, reason):
         """The document of a scenario that nothing was tried of."""
         return {**self._head(scenario), "state": "not run", "reason": reason, "figures": {}, "checks": [], "runs": []}
+
+    def _runs(self, scenario, raw, begun):
+        """Every run of a scenario; what comes of them is in `raw`, also where one of them fails."""
+        with Fixture(self.resources, scenario) as fixture:
+            self._repeat(fixture, scenario, raw, begun)
+            if self.others:
+                self._try_others(fixture, scenario, raw)
+        return {}
 
     def _try_others(self, fixture, scenario, raw):
         """Once with each other recorder, and in the same runs what the rules go by; without any, in a run of their own."""

@@ -14,9 +14,9 @@ NAMED = ("status", "cause", "where")
 PREDICTION = ("id", "bound", "predicted_s", "achieved_s", "error")
 
 
-def results(path=PATH):
+def results(path=None):
     """The lab's results, or those of a run that are kept elsewhere."""
-    return Results(path, "scenario", SCHEMA, os.path.join(RAW, "lab") if os.path.abspath(path) == PATH else None)
+    return Results(path or PATH, "scenario", SCHEMA, None if path else os.path.join(RAW, "lab"))
 
 
 def line(document):

@@ -25,6 +25,8 @@ HEADER = """## How that was found out
 - *Predicted*: the time that the explanation promised for a change. *Achieved*: the time of the re-run with that change.
 """
 
+PAGE = os.path.join(REPOSITORY, "docs", "LAB.md")
+README = os.path.join(REPOSITORY, "README.md")
 README_BEGINS = "**How often is it right?**"
 STATES = {"passed": "passed ", "failed": "FAILED ", "no effect": "NO EFFECT", "not run": "NOT RUN"}
 LABELS = {

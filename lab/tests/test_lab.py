@@ -225,7 +225,7 @@ class Pages(unittest.TestCase):
     def test_what_readme_says_about_being_right_is_what_the_results_say(self):
         with open(os.path.join(REPOSITORY, "README.md"), encoding="utf-8") as source:
             said = [line for line in source.read().split("\n") if line.startswith(page.README_BEGINS)]
-        self.assertEqual(said, [page.in_readme(kept.results().all().values())], "run lab/run --markdown")
+        self.assertEqual(said, [page.in_readme(kept.results().all().values())], "run lab/run --page")
 
     def test_a_scenario_that_ran_twice_says_so_and_why(self):
         document = {"scenario": "one", "state": "passed", "retries": 1, "first": "client.cpu named in 0 of 1"}

@@ -1,8 +1,6 @@
 """The trivial rules, the other recorders and the order of a run: what each says of readings and results made for it."""
 
 import contextlib
-import importlib.machinery
-import importlib.util
 import io
 import os
 import sys
@@ -14,7 +12,7 @@ from types import SimpleNamespace
 LAB = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.dirname(LAB))
 
-from lab.harness import kept, page, rules, scenario  # noqa: E402
+from lab.harness import campaign, page, rules, scenario  # noqa: E402
 from lab.harness.experiment import Experiment  # noqa: E402
 from testbed.errors import Broken  # noqa: E402
 
@@ -24,13 +22,6 @@ SCENARIOS = os.path.join(LAB, "scenarios")
 def readings(**fields):
     made = {"devices": [], "retransmitted": 0, "connections": [], "processes": []}
     return made | fields
-
-
-def command():
-    loader = importlib.machinery.SourceFileLoader("lab_run", os.path.join(LAB, "run"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("lab_run", loader))
-    loader.exec_module(module)
-    return module
 
 
 class Rules(unittest.TestCase):
@@ -120,14 +111,11 @@ class Recorders(unittest.TestCase):
 class Orders(unittest.TestCase):
     def test_the_unmeasured_come_first_and_then_the_failed(self):
         chosen = [SimpleNamespace(name=name) for name in ("passed", "failed", "new")]
-        running = SimpleNamespace(budget_s=60, is_done=lambda document: document.get("state") == "passed")
-        with tempfile.TemporaryDirectory() as directory:
-            table = kept.results(os.path.join(directory, "results.jsonl"))
-            for state in ("passed", "failed"):
-                table.put({"scenario": state, "state": state, "took_s": 1})
-            with contextlib.redirect_stdout(io.StringIO()) as said:
-                found = command().in_order(running, chosen, table, True)
-        self.assertIn("2 of 3 scenarios", said.getvalue())
+        lines = {state: {"scenario": state, "state": state, "took_s": 60} for state in ("passed", "failed")}
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            found = campaign.in_order(chosen, lines, 60)
+        # Two of a minute, and one that was never measured.
+        self.assertIn("3 scenarios, about 2 minutes", said.getvalue())
         self.assertEqual([one.name for one in found], ["new", "failed", "passed"])
 
     def test_only_a_result_of_the_same_program_and_as_many_repetitions_is_kept(self):

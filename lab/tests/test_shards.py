@@ -10,8 +10,9 @@ from unittest import mock
 LAB = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.dirname(LAB))
 
-from lab.harness import experiment, kept, page, scenario, score, shards  # noqa: E402
+from lab.harness import experiment, kept, page, scenario, score  # noqa: E402
 from lab.harness.experiment import Experiment  # noqa: E402
+from testbed import shards  # noqa: E402
 
 SCENARIOS = os.path.join(LAB, "scenarios")
 
@@ -22,14 +23,14 @@ def lines(**took):
 
 def measured(known, shard, when):
     """The results after a shard has run, each a little slower."""
-    return known | {name: {"took_s": known[name]["took_s"] * 1.1, "measured": when, "shard": shard.name} for name in shard.scenarios}
+    return known | {name: {"took_s": known[name]["took_s"] * 1.1, "measured": when, "shard": shard.name} for name in shard.names}
 
 
 class Shards(unittest.TestCase):
     def test_every_scenario_there_is_lies_in_one_shard_of_at_most_25_minutes(self):
         names = [one.name for one in scenario.load_all(SCENARIOS)]
         made = shards.deal(names, kept.results().all())
-        self.assertEqual(sorted(name for shard in made for name in shard.scenarios), sorted(names))
+        self.assertEqual(sorted(name for shard in made for name in shard.names), sorted(names))
         self.assertLessEqual(max(shard.seconds for shard in made), 25 * 60)
 
     def test_the_longest_are_dealt_first_and_loads_are_alike(self):
@@ -48,7 +49,7 @@ class Shards(unittest.TestCase):
     def test_what_was_never_measured_makes_its_shard_the_oldest(self):
         known = lines(a=700, b=600, c=650)
         made = shards.deal([*known, "new"], known, 3)
-        self.assertIn("new", shards.next_of(made, known).scenarios)
+        self.assertIn("new", shards.next_of(made, known).names)
 
     def test_a_shard_that_has_outgrown_the_limit_is_dealt_anew(self):
         known = {name: {**line, "shard": "1/2"} for name, line in lines(a=800, b=800, c=100).items()}
@@ -65,7 +66,7 @@ class Repetitions(unittest.TestCase):
     """Two, and five where verdicts differ."""
 
     def runs(self, causes, last=None):
-        arguments = SimpleNamespace(timing=False, short=False, repetitions=None, budget=60, method=None, keep=None, keep_all=False)
+        arguments = SimpleNamespace(timing=False, quick=False, repetitions=None, budget=60, method=None, keep=None, keep_all=False)
         one = scenario.load(os.path.join(SCENARIOS, "cp-source-disk.toml"))
         told = iter(causes)
 

@@ -96,7 +96,7 @@ def scripts(target, counts):
     """The suites that are no Rust test programs: of Python rooms, of laboratories and gates in their short form."""
     thalweg = os.path.join(target, "debug", "thalweg")
     relay = os.path.join(target, "debug", "thalweg-relay")
-    short = ["--short", "--program", thalweg, "--counts", counts]
+    short = ["--quick", "--program", thalweg, "--counts", counts]
     return [
         Suite("schedules", ["tools/schedules", "--show-output"], "schedules", "libtest"),
         Suite("rooms", ["testbed/test", "--counts", counts], "rooms", "counts"),

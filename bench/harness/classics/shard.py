@@ -8,6 +8,7 @@ import random
 import time
 from dataclasses import dataclass, field
 
+from bench.harness.classics import kept
 from testbed import machine, paths, results
 
 
@@ -37,19 +38,26 @@ class Shard:
         """A run's name."""
         return f"{self.study}/{self.name}/{setting}/{number}"
 
+    def table(self, directory):
+        """The results that its lines are in; elsewhere than in git where a directory is given."""
+        return kept.table(self.study, directory)
+
     def left(self, lines):
         """The runs that have no line."""
         return [one for one in self.runs() if self.key(*one) not in lines]
 
     def measure(self, context, table, say):
-        """Make the runs that are left, and keep a line of each."""
-        left = self.left(table.all())
+        """Make the runs that are left, or all of them, and keep a line of each."""
+        left = self.runs() if context.anew else self.left(table.all())
         if context.quick:
             left = [one for one in left if one[1] == 0]
         if not left:
             return
         common = {"study": self.study, "shard": self.name, "build": paths.build(context.program)}
         with self.make(context) as world:
+            if context.anew:
+                # Only now is it known that they can be made again.
+                table.remove([self.key(*one) for one in left])
             common["machine"] = machine.describe(world.directory)
             for at, (setting, number) in enumerate(left):
                 begun, busy = time.monotonic(), machine.busy_share(0.3)
@@ -67,3 +75,7 @@ class Context:
     program: str
     relay: str
     quick: bool = False
+    # Whether runs that have a line are made again.
+    anew: bool = False
+    # Where results go that do not belong in the checkout.
+    directory: str = None

@@ -3,11 +3,11 @@
 import json
 import os
 import re
-import shutil
 
 from testbed.paths import REPOSITORY
 from testbed.results import RAW, Results, write_text
 
+from bench.harness import sweeping
 from bench.harness.study2004.shards import HERE
 
 SCHEMA = "thalweg.study-2004/1"
@@ -20,9 +20,9 @@ TITLE = re.compile(r"<title>(.*?)</title>", re.DOTALL)
 SHARES = 4
 
 
-def table(path=RESULTS):
-    """The results."""
-    return Results(path, "shard", SCHEMA, raw=KEPT)
+def table(path=None):
+    """The results in the checkout, or those in a file elsewhere."""
+    return Results(path or RESULTS, "shard", SCHEMA, raw=None if path else KEPT)
 
 
 def of_document(document):
@@ -54,25 +54,24 @@ def _point(point):
     return line
 
 
-def keep(shard, output):
-    """Move a sweep's files to where they stay, and the pictures that the page shows beside it; what the line has of them."""
-    os.makedirs(KEPT, exist_ok=True)
-    for ending in ("json", "html", "parquet", "runs.jsonl"):
-        shutil.copy(f"{output}.{ending}", os.path.join(KEPT, f"{shard.name}.{ending}"))
+def keep(shard, output, directory=None):
+    """Copy a sweep's files to where they stay (in the checkout unless a directory is given), and the pictures that the page shows beside it; what
+    the line has of them."""
+    sweeping.keep(output, directory or KEPT, shard.name, ("json", "html", "parquet", "runs.jsonl"))
     with open(f"{output}.html", encoding="utf-8") as page:
-        pictures = _pictures(shard, page.read())
+        pictures = _pictures(shard, page.read(), directory or PICTURES)
     with open(f"{output}.json", encoding="utf-8") as document:
         return {**of_document(json.load(document)), "pictures": pictures}
 
 
-def _pictures(shard, html):
-    """Write the pictures that the shard names; the names of the files."""
+def _pictures(shard, html, directory):
+    """Write the pictures that the shard names into a directory; the names of the files."""
     made = []
     for svg in SVG.findall(html):
         title = TITLE.search(svg).group(1)
         if any(title.startswith(begin) for begin in shard.pictures):
             words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
             name = f"{shard.name}-{words}.svg"
-            write_text(os.path.join(PICTURES, name), svg)
+            write_text(os.path.join(directory, name), svg)
             made.append(name)
     return made

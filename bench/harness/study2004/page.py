@@ -42,7 +42,7 @@ one command for each question, [`thalweg sweep`](SWEEP.md), whose plans are in [
 
 ```
 make bench-study                         # the next shard, 1 to 8 minutes; writes bench/study-2004/results.jsonl and this page (root)
-bench/study-2004/run --shard overlap     # this one; --list names them, --page writes this page again
+bench/study-2004/run --only overlap      # this one; --list names them, --page writes this page again
 ```
 
 """

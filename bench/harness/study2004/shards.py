@@ -53,18 +53,3 @@ SHARDS = [
     Shard("store-transfers", "Our store: concurrent transfers", pictures=("Rate against transfers",)),
     Shard("store-lots", "Our store: lots on, lots off"),
 ]
-
-
-def named(name):
-    """The shard of this name; None where there is none."""
-    return next((shard for shard in SHARDS if shard.name == name), None)
-
-
-def next_of(lines):
-    """The first shard without a result that is done, then the one whose result is oldest."""
-
-    def age(shard):
-        line = lines.get(shard.name)
-        return line["measured"] if line and line["state"] == "done" else ""
-
-    return min(SHARDS, key=age)

@@ -106,6 +106,6 @@ fn a_flood_of_strangers_leaves_who_has_a_credential_every_connection_and_its_thr
         ratios.len()
     );
     assert!(strangers > 2000, "{strangers} strangers are no flood");
-    // The median is to be 0.5 (`bench/run flood`); machines that run tests have other things to do, and in one pair of five they had not.
+    // The median is to be 0.5 (`bench/run --only flood`); machines that run tests have other things to do, and in one pair of five they had not.
     assert!(ratios.last().is_some_and(|best| *best >= 0.3), "{ratios:?}");
 }

@@ -135,7 +135,7 @@ def _typed(lines):
 COMMANDS = """**On a machine of your own** (root; 3 minutes a shard):
 
 ```
-bench/studies distributions --shard library      # no-link, mount, typed-hints
+bench/studies --only distributions/library     # no-link, mount, typed-hints
 thalweg bench layout --store store.toml --run-on 'ssh {node}' --sizes 64Mi,1Gi --via library,mount     # on real nodes
 ```
 

@@ -29,7 +29,7 @@ END = """
 **On a machine of your own** (root; 1 to 8 minutes a shard):
 
 ```
-bench/studies gridftp --shard overlap            # bench/studies names the others
+bench/studies --only gridftp/overlap           # --list names the others
 thalweg profile --port 2811 --for 30s
 thalweg sweep --vary streams=1,2,4,8 -- globus-url-copy -p {streams} file:///A ftp://HOST/B
 ```

@@ -13,7 +13,7 @@ CANNOT = 3
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """One of its shards; `bench/studies` has it made there."""
+    """One of its shards, which is measured there."""
 
     study: str
     name: str
@@ -27,20 +27,20 @@ class Elsewhere:
         """Its name there."""
         return setting
 
-    def left(self, _lines):
-        """Whether it has a result there."""
-        line = kept2004.table().get(self.name)
-        return [] if line and line["state"] == "done" else self.runs()
+    def table(self, directory):
+        """The results there; elsewhere than in git where a directory is given."""
+        return kept2004.table(directory and os.path.join(directory, "results.jsonl"))
 
     def measure(self, context, _table, _say):
         """Have it made."""
         flags = ["--quick"] if context.quick else []
+        flags += ["--out", context.directory] if context.directory else []
         script = os.path.join(REPOSITORY, "bench", "study-2004", "run")
-        code = subprocess.run([script, "--shard", self.name, "--program", context.program, "--relay", context.relay, *flags], check=False).returncode
+        code = subprocess.run([script, "--only", self.name, "--program", context.program, "--relay", context.relay, *flags], check=False).returncode
         if code == CANNOT:
             raise NotRun("bench/study-2004/run cannot run here")
         if code != 0:
-            raise Broken(f"bench/study-2004/run --shard {self.name}: exit code {code}")
+            raise Broken(f"bench/study-2004/run --only {self.name}: exit code {code}")
 
 
 SHARDS = [Elsewhere("gridftp", one.name, one.title) for one in shards.SHARDS]

@@ -143,7 +143,7 @@ def _limits(lines):
 COMMANDS = """**On a machine of your own** (root; 4 minutes, 10 for 400,000 files):
 
 ```
-bench/studies listing --shard grid-12000         # items, profile
+bench/studies --only listing/grid-12000        # items, profile
 thalweg bench ls --only grid --files 100000      # this machine alone, no root
 thalweg profile --also PID-OF-SERVER -- thalweg ls -lU --mode glimpse-ahead thal://HOST:PORT/dir
 ```

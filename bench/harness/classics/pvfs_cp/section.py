@@ -151,7 +151,7 @@ def _overlap(lines):
 COMMANDS = """**On a machine of your own** (root; 3 minutes):
 
 ```
-bench/studies pvfs-cp
+bench/studies --only pvfs-cp
 thalweg record -o run.thw -- pvfs2-cp A B        # or cp, nfs-cp, globus-url-copy: any program
 thalweg explain run.thw
 thalweg report run.thw -o run.svg --from 1s --to 1.2s

@@ -166,7 +166,7 @@ def _layers(lines):
 COMMANDS = """**On a machine of your own** (root; 2 to 6 minutes a shard):
 
 ```
-bench/studies rpcstat --shard volumes            # cycles, stalls, recorders, layers
+bench/studies --only rpcstat/volumes           # cycles, stalls, recorders, layers
 thalweg rpcstat --interface eth0 --port 2049 --for 60s -o nfs.thw
 thalweg rpcstat nfs.thw -o nfs.svg               # or a capture: nfs.pcap
 thalweg rpcstat before.pcap after.pcap -o both.html

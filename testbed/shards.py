@@ -1,16 +1,18 @@
-"""The lab in shards: so many parts of about the same length, none of which takes longer than a person can sit in front of it.
+"""A campaign in shards: parts of about equal length, none of which takes longer than a person can sit in front of it.
 
-How long a scenario takes is known from its last result. The longest are dealt first, each to the shard with the least so far. A
-scenario stays in the shard that it was measured in, which its result says: dealt anew after each shard, by the times just measured,
-some scenarios would be measured twice and others not at all. Only where a shard has outgrown the limit are all dealt again.
+How long an item takes is known from its last result. The longest are dealt first, each to the shard with the least so far. An
+item stays in the shard that it was measured in, which its result says: dealt anew after each shard, by the times just measured,
+some items would be measured twice and others not at all. Only where a shard has outgrown the limit are all dealt again.
+
+Where results do not name a shard, items are dealt in turn, which no measurement changes.
 """
 
 import math
 
 LIMIT_S = 25 * 60
-# Shards are planned shorter than they may get: another day is slower, and a scenario whose verdicts differ runs more often.
+# Shards are planned shorter than they may get: another day is slower, and an item whose results differ may run more often.
 PLANNED_S = 20 * 60
-# What a scenario takes that was never measured.
+# What an item takes that was never measured.
 USUALLY_S = 30
 
 
@@ -19,21 +21,35 @@ class Shard:
 
     def __init__(self, number, count):
         self.name = f"{number}/{count}"
-        self.scenarios = []
+        self.names = []
         self.seconds = 0.0
 
     def add(self, name, seconds):
-        """Have a scenario in it."""
-        self.scenarios.append(name)
+        """Have an item in it."""
+        self.names.append(name)
         self.seconds += seconds
 
     def oldest(self, lines):
         """When its oldest result was measured; '' where one is missing."""
-        return min((lines.get(name, {}).get("measured", "") for name in self.scenarios), default="9")
+        return min((lines.get(name, {}).get("measured", "") for name in self.names), default="9")
+
+    def words(self, lines, noun):
+        """A line about the shard, whose items are each called by the noun."""
+        some = f"{len(self.names)} {noun}{'s' if len(self.names) != 1 else ''}"
+        minutes = f", about {self.seconds / 60:.0f} minutes" if self.seconds else ""
+        return f"shard {self.name}: {some}{minutes}, last measured {self.oldest(lines) or 'never, in part'}"
+
+
+def in_turn(names, count):
+    """`count` shards, each of every count-th item."""
+    made = [Shard(number, count) for number in range(1, count + 1)]
+    for at, name in enumerate(names):
+        made[at % count].add(name, 0.0)
+    return made
 
 
 def deal(names, lines, count=None):
-    """The shards of all scenarios: `count`, or as many as it takes."""
+    """The shards of all items, by the times in their lines: `count`, or as many as it takes."""
     took = {name: lines.get(name, {}).get("took_s", USUALLY_S) for name in names}
     kept = {name: lines.get(name, {}).get("shard") for name in names}
     if count is None:
@@ -70,5 +86,5 @@ def _dealt(took, kept, count):
         shard = by_name.get(kept.get(name)) or min(made, key=lambda shard: shard.seconds)
         shard.add(name, took[name])
     for shard in made:
-        shard.scenarios.sort()
+        shard.names.sort()
     return made
