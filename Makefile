@@ -24,40 +24,40 @@ shuttle:        ## group commit, locks and write-behind under a model checker, e
 lint:           ## formatting and clippy, warnings are errors
 	@tools/lint
 
-bench:          ## side by side with the raw hardware and with peers; long; writes bench/results.jsonl and docs/BENCH.md
+bench:          ## side by side with the raw hardware and with peers; long; writes bench/results.jsonl and docs/results/BENCH.md
 	@tools/setup bench && tools/build --release && bench/run
 
 bench-quick:    ## the same with fewer pairs
 	@tools/setup bench && tools/build --release && bench/run --quick
 
-bench-recording: ## what recording costs, to within one per cent (root; about 28 minutes, which `bench/run --resume` goes on with; a quiet machine); writes bench/results.jsonl and docs/BENCH.md
+bench-recording: ## what recording costs, to within one per cent (root; about 28 minutes, which `bench/run --resume` goes on with; a quiet machine); writes bench/results.jsonl and docs/results/BENCH.md
 	@tools/setup bench && tools/build --release && bench/run --dir /dev/shm --only watch-c watch-python watch-cp watch-nfs watch-gridftp watch-store watch-pipeline watch-filters watch-pipeline-pinned watch-filters-pinned watch-bystander
 
-bench-layout:   ## what each layout gives, on nodes with disks and links of known rates (root; long); writes bench/studies.jsonl and docs/LAYOUT-BENCH.md
+bench-layout:   ## what each layout gives, on nodes with disks and links of known rates (root; long); writes bench/studies.jsonl and docs/results/LAYOUT-BENCH.md
 	@tools/setup bench && tools/setup lab && tools/setup mpi && tools/build --release && $(MAKE) -s -C lab && bench/layout
 
-bench-ls:       ## what a listing costs with each mechanism, at round trips of 0 to 10 ms, beside NFS (root; long); writes bench/studies.jsonl and docs/LS-BENCH.md
+bench-ls:       ## what a listing costs with each mechanism, at round trips of 0 to 10 ms, beside NFS (root; long); writes bench/studies.jsonl and docs/results/LS-BENCH.md
 	@tools/setup bench && tools/setup lab && tools/build --release && tools/cargo build --locked --release --quiet -p thalweg-relay && $(MAKE) -s -C lab && bench/ls
 
-bench-metadata: ## names in PostgreSQL against names in redb, for 1 million entries (ENTRIES=N for others; 10 minutes; a quiet machine); prints what docs/METADATA.md has
+bench-metadata: ## names in PostgreSQL against names in redb, for 1 million entries (ENTRIES=N for others; 10 minutes; a quiet machine); prints what docs/results/MEASURED.md has
 	@tools/setup test && tools/cargo run --locked --release --quiet -p thalweg-store --example databases -- $(or $(ENTRIES),1000000)
 
 bench-explain:  ## how many spans one core reads and explains in a second, of a made-up recording (SPANS=N, 5 million; 2 minutes; a quiet machine)
 	@made=$$(mktemp -d -p $${TMPDIR:-/dev/shm}) && trap 'rm -r '$$made EXIT && tools/cargo run --locked --release --quiet -p thalweg-trace --example generate -- --spans $(or $(SPANS),5000000) $$made/made.thw && tools/cargo run --locked --release --quiet -p thalweg-explain --example explain_speed -- $$made/made.thw --passes 3
 
-bench-profile:  ## profiles beside perf and beside programs that count themselves, and what they cost (root; 12 minutes; a quiet machine); writes docs/PROFILE.md
+bench-profile:  ## profiles beside perf and beside programs that count themselves, and what they cost (root; 12 minutes; a quiet machine); writes docs/results/PROFILE.md
 	@tools/setup bench && tools/build --release && bench/profile/run
 
-studies:        ## the five classic studies made again: the next shard of STUDY=NAME (root; at most 25 minutes; a quiet machine); writes docs/STUDIES.md
+studies:        ## the five classic studies made again: the next shard of STUDY=NAME (root; at most 25 minutes; a quiet machine); writes docs/results/STUDIES.md
 	@tools/setup bench && tools/setup lab && tools/setup mpi && tools/build --release && tools/cargo build --locked --release --quiet -p thalweg-relay && $(MAKE) -s -C lab && $(MAKE) -s -C mpi && bench/studies $(if $(STUDY),--only $(STUDY) --shard next,--list)
 
-bench-study:    ## the GridFTP study of 2004 made again, with sweeps: the next shard (root; 1 to 8 minutes; a quiet machine; SHARD=NAME for one); writes docs/STUDY-2004.md
+bench-study:    ## the GridFTP study of 2004 made again, with sweeps: the next shard (root; 1 to 8 minutes; a quiet machine; SHARD=NAME for one); writes docs/results/STUDY-2004.md
 	@tools/setup bench && tools/setup lab && tools/build --release && tools/cargo build --locked --release --quiet -p thalweg-relay && $(MAKE) -s -C lab && bench/study-2004/run $(if $(SHARD),--only $(SHARD),--shard next)
 
-scale:          ## storms of many clients, on real servers and simulated for a site of a thousand (20 minutes; it goes on where it was; a quiet machine); writes docs/SCALE.md
+scale:          ## storms of many clients, on real servers and simulated for a site of a thousand (20 minutes; it goes on where it was; a quiet machine); writes docs/results/SCALE.md
 	@tools/setup test && bench/scale/run --resume
 
-lab:            ## faults with known causes, and what explain says of them (root; the shard whose results are oldest, at most 25 minutes; LAB='NAME ...' for some); writes docs/LAB.md
+lab:            ## faults with known causes, and what explain says of them (root; the shard whose results are oldest, at most 25 minutes; LAB='NAME ...' for some); writes docs/results/LAB.md
 	@tools/setup lab && tools/build --release && tools/cargo build --locked --release --quiet -p thalweg-relay && $(MAKE) -s -C lab && lab/run $(if $(LAB),--only $(LAB),--shard next)
 
 corpus:         ## explain the lab's recordings again, and say which answers changed (CORPUS=--accept: they are expected from now on)
@@ -69,7 +69,7 @@ corpus-record:  ## record the lab's scenarios anew (root; 11 minutes; a quiet ma
 fleet:          ## a thousand recordings explained into one table by processes, Dask and Spark, and the questions to it (FLEET=N; minutes; installs Spark, 400 MB)
 	@tools/setup fleet && tools/build --release && python/tests/run --spark --recordings $${FLEET:-1000} test_fleet test_questions
 
-gates:          ## other people's programs on a mounted store (long; GATES='NAME ...' for some, FSX_SECONDS=N); writes docs/GATES.md
+gates:          ## other people's programs on a mounted store (long; GATES='NAME ...' for some, FSX_SECONDS=N); writes docs/results/GATES.md
 	@tools/setup gates && tools/build --release && gates/run $(if $(GATES),--only $(GATES))
 
 build:          ## the command for development: target/debug/thalweg

@@ -1,12 +1,13 @@
 //! The rules of the house that a machine can check: who may know whom, how long files and functions may be, and that the pages that
 //! describe the house name what is there. Circles between files ([`circles`]), what stands once ([`once`]), what nothing refers to
-//! ([`unused`]) and worn words ([`words`])
-//! have a file each.
+//! ([`unused`]), the pages for readers ([`pages`]) and worn words ([`words`]) have a file each.
 
 #[path = "house_rules/circles.rs"]
 mod circles;
 #[path = "house_rules/once.rs"]
 mod once;
+#[path = "house_rules/pages.rs"]
+mod pages;
 #[path = "house_rules/unused.rs"]
 mod unused;
 #[path = "house_rules/words.rs"]
@@ -58,8 +59,8 @@ const MOST_LINES_OF_A_FUNCTION: usize = 70;
 /// Every folder with code of ours.
 const FOLDERS: [&str; 9] = ["crates", "tests", "bench", "lab", "gates", "testbed", "mpi", "fuzz", "python"];
 
-/// The glossary has at most this many terms.
-const MOST_TERMS: usize = 45;
+/// The glossary has at most this many terms, causes and words.
+const MOST_TERMS: usize = 80;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the source tree is there")
@@ -297,7 +298,10 @@ fn there_is_one_library_of_ciphers() {
 #[test]
 fn the_glossary_is_short_and_each_term_says_what_it_means() {
     let text = std::fs::read_to_string(root().join("docs/GLOSSARY.md")).expect("docs/GLOSSARY.md is there");
-    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| term")).collect();
+    let rows: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("| ") && !["| term", "| cause |", "| write"].iter().any(|head| line.starts_with(head)))
+        .collect();
     assert!((20..=MOST_TERMS).contains(&rows.len()), "{} terms", rows.len());
     assert!(rows.iter().all(|row| row.split('|').nth(2).is_some_and(|meaning| meaning.trim().len() > 20)));
 }

@@ -17,7 +17,7 @@ from testbed.servers.nfs_ganesha import NfsGanesha
 
 SCHEMA = "thalweg.study/1"
 PATH = os.path.join(REPOSITORY, "bench", "studies.jsonl")
-DOCS = os.path.join(REPOSITORY, "docs")
+DOCS = os.path.join(REPOSITORY, "docs", "results")
 # The client with which the studies list, read and write beside our own.
 NFS_CLIENT = os.path.join(PROGRAMS, "nfs-client")
 

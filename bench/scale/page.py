@@ -1,4 +1,4 @@
-"""docs/SCALE.md and its picture, from what is kept of the storms."""
+"""docs/results/SCALE.md and its picture, from what is kept of the storms."""
 
 import math
 import os
@@ -7,7 +7,7 @@ from bench.scale import costs, points
 from testbed.paths import REPOSITORY
 from testbed.results import write_text
 
-PAGE = os.path.join(REPOSITORY, "docs", "SCALE.md")
+PAGE = os.path.join(REPOSITORY, "docs", "results", "SCALE.md")
 # Beside the page.
 PICTURE = os.path.join("scale", "storms.svg")
 WORDS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "words.md")

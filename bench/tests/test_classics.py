@@ -81,7 +81,7 @@ class Page(unittest.TestCase):
 
     def test_each_picture_of_the_page_is_there_and_small(self):
         for picture in PICTURE.findall(page.text(STUDIES)):
-            path = os.path.join(REPOSITORY, "docs", picture)
+            path = os.path.join(os.path.dirname(page.PAGE), picture)
             self.assertTrue(os.path.exists(path), path)
             self.assertLessEqual(os.path.getsize(path), kept.MOST_OF_TWO, path)
 

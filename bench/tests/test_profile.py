@@ -96,8 +96,6 @@ class Page(unittest.TestCase):
             text = source.read()
         with tempfile.TemporaryDirectory() as directory:
             path = os.path.join(directory, "PROFILE.md")
-            with open(path, "w") as out:
-                out.write(text)
             page.write(page.table(), path)
             with open(path) as made:
                 self.assertEqual(made.read(), text, "bench/profile/run --page writes another page")

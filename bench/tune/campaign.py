@@ -14,6 +14,7 @@ class Paths(sweeping.Sweeps):
     name = "tune"
     noun = "path"
     parts = measured.PATHS
+    page = page
     results = staticmethod(score.table)
     shorter = ((r"(?m)^repeat = \d+", "repeat = 1"), ('explain = "once"', 'explain = "never"'))
 
@@ -54,6 +55,6 @@ class Paths(sweeping.Sweeps):
         """What was found is in the surface's file already."""
 
     def show(self):
-        if self.options.page or self.options.score or self.options.simulated is not None:
+        if self.options.score or self.options.simulated is not None:
             print(page.tables(self.table.all()))
         return 0

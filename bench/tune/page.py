@@ -1,10 +1,15 @@
-"""What is known of paths and tuners, as text and as the tables of docs/TUNE.md."""
+"""What is known of paths and tuners, as text and as docs/results/TUNE.md."""
 
 import os
 import statistics
 
 from bench.tune import score
 from bench.tune.surface import load
+from testbed.paths import REPOSITORY
+from testbed.results import write_text
+
+PAGE = os.path.join(REPOSITORY, "docs", "results", "TUNE.md")
+WORDS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "words.md")
 
 
 def points(path, surface):
@@ -30,13 +35,23 @@ def in_short(path):
     return f"{len(surface.points)} points, default {' '.join(default)}, best {' '.join(surface.best)}, {gain:.2f} times, noise {surface.noise():.1%}, {causes}  {path.title}"
 
 
+def write(table, path=PAGE):
+    """Write the page."""
+    lines = table.all()
+    with open(WORDS, encoding="utf-8") as source:
+        words = source.read()
+    days = sorted({line["scored"][:10] for line in lines.values()})
+    when = " to ".join(dict.fromkeys((days[0], days[-1]))) if days else "Not scored yet"
+    write_text(path, words.replace("<!-- WHEN -->", when).replace("<!-- TABLES -->\n", tables(lines)))
+
+
 def tables(lines):
-    """The tables of docs/TUNE.md: the methods against each other, on measured and on simulated surfaces, and each path by itself."""
+    """The tables of the page: the methods against each other, on measured and on simulated surfaces, and each path by itself."""
     made = []
     for kind, of in (("measured", "paths"), ("simulated", "families")):
         chosen = [line for line in lines.values() if line["kind"] == kind]
         if chosen:
-            made += [f"{len(chosen)} {kind} {of}:", "", _methods(chosen), "", _paired(chosen), "", _each(chosen), ""]
+            made += [f"## {len(chosen)} {kind} {of}", "", _methods(chosen), "", _paired(chosen), "", _each(chosen), ""]
     return "\n".join(made) if made else "nothing is scored yet: bench/tune/run --score"
 
 

@@ -1,4 +1,4 @@
-"""docs/ANSWERS.md, from what is kept."""
+"""docs/results/ANSWERS.md, from what is kept."""
 
 import os
 import shlex
@@ -7,21 +7,28 @@ from lab.answers import judge
 from testbed.paths import REPOSITORY
 from testbed.results import write_text
 
-PATH = os.path.join(REPOSITORY, "docs", "ANSWERS.md")
+PATH = os.path.join(REPOSITORY, "docs", "results", "ANSWERS.md")
 # Characters of a command in the table.
 MOST = 120
 HEAD = """# Ordinary commands, and what `explain` answers
 
-{count} commands as people type them, each explained once by `thalweg explain -- COMMAND` on a machine of two processors, which other work shared at times. Every answer is printed here as it
-came. What is true of each command was written down before it was run, and a person judged the first sentence against it: is it true, and in the terms of
-who typed the command? Each change that an answer proposes as a command is made, word for word, and run in turn with the command as it was (five pairs
-or more); what was predicted is held against that. [lab/answers](../lab/answers) does it all again; this page is made from what it kept.
+**Asked.** {count} commands as people type them, each explained once by `thalweg explain -- COMMAND`. Is the first sentence true, and does it use the terms of the
+person who typed the command? The true cause of each command was written down before its run, and a person judged the sentence against it. Every proposed
+change that is a command was made word for word and run in turn with the original, five pairs or more. Is the prediction right?
+
+**Found.** {found}.
+
+**Missed, and why.** Predictions are further off than asked. The worst is of a change that removes nearly all of a run: tens of milliseconds remain, so a
+small absolute error is a large relative one. Predictions for parallel compressors are up to 20 % off. Each wrong answer below has its reason beneath.
+
+**When.** {when}, on two processors that other work shared at times. `lab/answers/run` repeats all of it; this page is made from what it kept
+([lab/answers](../../lab/answers)).
 
 | bar | figure | met |
 |---|---|---|
 {bars}
 
-*True*: the first sentence. *Exact*: the change that is right is proposed as a command. An error is that of the predicted time; a bound ("at most") and an
+*True*: the first sentence. *Exact*: the right change is proposed as a command. The error is that of the predicted time; bounds ("at most") and
 advice without a number have none.
 
 | command | true | exact | change that was followed | predicted | achieved | error |
@@ -67,7 +74,11 @@ def write(commands, lines):
     shown = [(command, lines[command.name]) for command in commands if command.name in lines]
     bars = "\n".join(f"| {what} | {figure} | {'yes' if met else '**no**'} |" for what, figure, met in judge.held(commands, lines))
     rows = "\n".join(row for command, kept in shown for row in _rows(command, kept))
-    text = HEAD.format(count=len(shown), bars=bars, rows=rows)
+    days = sorted(kept["measured"][:10] for _, kept in shown if "measured" in kept)
+    builds = sorted({kept["build"]["revision"] for _, kept in shown if "build" in kept})
+    when = f"{' to '.join(dict.fromkeys((days[0], days[-1])))}, builds {', '.join(builds)}" if days else "Not measured yet"
+    found = "; ".join(f"{what}: {figure.split(',')[0]}" for what, figure, _ in judge.held(commands, lines))
+    text = HEAD.format(count=len(shown), found=found[0].upper() + found[1:], when=when, bars=bars, rows=rows)
     text += "\n".join(_answer(command, kept) for command, kept in shown)
     write_text(PATH, text)
 

@@ -38,7 +38,7 @@ LAUNCHERS = {
     "gates/run": "fsx",
 }
 # What has no page prints what is known.
-WITHOUT_PAGE = ("bench/demo/run", "bench/online/run", "bench/surfaces/run", "bench/tune/run")
+WITHOUT_PAGE = ("bench/demo/run", "bench/online/run", "bench/surfaces/run")
 FLAGS = ("--list", "--only", "--resume", "--page", "--out")
 # Measured in one piece; without a short form.
 WITHOUT = {"--shard": ("bench/ls", "bench/layout"), "--quick": ("bench/online/run", "bench/scale/run")}
@@ -49,8 +49,8 @@ def run(launcher, *words, **named):
 
 
 def page(name):
-    """The page of this name, wherever in docs/ it is."""
-    (there,) = [os.path.join(parent, name) for parent, _, names in os.walk(os.path.join(REPOSITORY, "docs")) if name in names]
+    """The page of this name in docs/results/."""
+    (there,) = [os.path.join(parent, name) for parent, _, names in os.walk(os.path.join(REPOSITORY, "docs", "results")) if name in names]
     return there
 
 

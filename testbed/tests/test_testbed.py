@@ -99,7 +99,7 @@ class Revisions(unittest.TestCase):
             self.assertEqual(paths.revision(repository), "unknown")
             built = commit("crates/a.rs", "1")
             self.assertNotEqual(commit("bench/results.jsonl", "{}"), built)
-            write("docs/BENCH.md", "page")
+            write("docs/results/BENCH.md", "page")
             self.assertEqual(paths.revision(repository), built)
             write("crates/a.rs", "2")
             self.assertEqual(paths.revision(repository), f"{built}-dirty")

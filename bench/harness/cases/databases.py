@@ -1,6 +1,6 @@
 """Where names are kept: the same work on a store with names in PostgreSQL and on one with the embedded database.
 
-Both databases, and the stores, are in memory. Bars are those of docs/METADATA.md.
+Both databases, and the stores, are in memory. Bars are those of docs/results/MEASURED.md.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The five classic studies, made again: shards that measure, results in git, and docs/STUDIES.md made of them.
+"""The five classic studies, made again: shards that measure, results in git, and docs/results/STUDIES.md made of them.
 
 A study is a package: `world.py` has what it runs on and its shards, `section.py` its part of the page, from its results alone.
 """

@@ -12,12 +12,14 @@ from testbed.results import Results, write_text
 
 SCHEMA = "thalweg.studies/1"
 HERE = os.path.join(REPOSITORY, "bench", "classics")
-PICTURES = os.path.join(REPOSITORY, "docs", "studies")
+PICTURES = os.path.join(REPOSITORY, "docs", "results", "studies")
 # No picture in the documentation is larger; one of two recordings is two pictures.
 MOST_BYTES = 100 << 10
 MOST_OF_TWO = 125 << 10
 # What is shown when something is pointed at: a page shows pictures as images, in which nothing can be pointed at.
 HINT = re.compile(r'<rect [^>]*pointer-events="all"><title>.*?</title></rect>\n?', re.DOTALL)
+# The directory of the measured program, which is this machine's own affair.
+DIRECTORY = re.compile(r"/[^\s<>]*/(?=thalweg\s)")
 # Charges of an explanation that a line has.
 CHARGES = 8
 
@@ -96,7 +98,7 @@ def _drawn(name, draw, most=MOST_BYTES):
     path = os.path.join(PICTURES, f"{name}.svg")
     draw(path)
     with open(path, encoding="utf-8") as svg:
-        text = HINT.sub("", svg.read())
+        text = DIRECTORY.sub("", HINT.sub("", svg.read()))
     write_text(path, text)
     size = os.path.getsize(path)
     if size > most:

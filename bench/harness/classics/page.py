@@ -1,4 +1,4 @@
-"""docs/STUDIES.md, from the results alone."""
+"""docs/results/STUDIES.md, from the results alone."""
 
 import os
 
@@ -6,13 +6,20 @@ from bench.harness.classics.words import table
 from testbed.paths import REPOSITORY
 from testbed.results import write_text
 
-PAGE = os.path.join(REPOSITORY, "docs", "STUDIES.md")
+PAGE = os.path.join(REPOSITORY, "docs", "results", "STUDIES.md")
 
 PREFACE = """# Five classic studies, made again
 
-Five studies of slow transfers, from 2001 to 2011, ended with pictures that an expert read by eye, and with questions that their authors could not answer.
-Here each is made again with Thalweg alone, on a machine of today: figure beside figure, and the open questions answered with what the
-explanation rests on. All figures are made of results in [bench/classics](../bench/classics) by `bench/studies --page`; what explanations say is quoted as they say it.
+**Asked.** Five studies of slow transfers, from 2001 to 2011, ended with pictures that an expert read by eye and with questions that their authors left open: the
+gaps of `pvfs2-cp`, the processor time of GridFTP servers, the stalls of NFS clients, PVFS2's distributions beside the raw disk, and the cost of a listing per
+stripe. Can Thalweg alone answer these questions on a machine of today?
+
+**Found.** The table at the end has each open question with its answer and its evidence.
+
+**Missed, and why.** Some questions cannot be answered here, and the table says so: this virtual machine has no hardware counters, the kernel's own RPC layer is not on the
+measured path, and NeST and the PVFS2 of 2005 can no longer be run.
+
+**When.** Figures come from results in [bench/classics](../../bench/classics), through `bench/studies --page`; explanations are quoted word for word.
 
 """
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from bench.harness.study2004 import figures
 from bench.harness.study2004.figures import Points
 
-HOLDS, DOES_NOT, CANNOT, NOT_MEASURED = "**holds**", "**does not hold**", "**cannot be told here**", "not measured yet"
+HOLDS, DOES_NOT, CANNOT, NOT_MEASURED = "**holds**", "**does not hold**", "**cannot be decided here**", "not measured yet"
 MIB = 1 << 20
 # What was left of NeST's write rate when its lots were on.
 NEST_WITH_LOTS = 0.70

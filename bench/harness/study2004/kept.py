@@ -13,7 +13,7 @@ from bench.harness.study2004.shards import HERE
 SCHEMA = "thalweg.study-2004/1"
 RESULTS = os.path.join(HERE, "results.jsonl")
 KEPT = os.path.join(RAW, "bench", "study-2004")
-PICTURES = os.path.join(REPOSITORY, "docs", "study-2004")
+PICTURES = os.path.join(REPOSITORY, "docs", "results", "study-2004")
 SVG = re.compile(r"<svg .*?</svg>\n?", re.DOTALL)
 TITLE = re.compile(r"<title>(.*?)</title>", re.DOTALL)
 # Causes of a point that the line has.

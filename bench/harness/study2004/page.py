@@ -1,4 +1,4 @@
-"""docs/STUDY-2004.md, from the results alone."""
+"""docs/results/STUDY-2004.md, from the results alone."""
 
 import os
 
@@ -9,7 +9,7 @@ from bench.harness.study2004 import conclusions, figures, shards
 from bench.harness.study2004.conclusions import MIB, interval, mib
 from bench.harness.study2004.figures import Points
 
-PAGE = os.path.join(REPOSITORY, "docs", "STUDY-2004.md")
+PAGE = os.path.join(REPOSITORY, "docs", "results", "STUDY-2004.md")
 PROFILES = os.path.join(REPOSITORY, "bench", "profile", "results.jsonl")
 SERVERS = {
     "alone-gridftp-read": "GridFTP, read from",
@@ -35,10 +35,15 @@ CLASSES = {
 
 PREFACE = """# The GridFTP study of 2004, made again
 
-In 2004 a study took a GridFTP server and a NeST server apart: it profiled each while it was read from and written to, and measured rate and server
-load against block size, TCP buffer, parallel streams, concurrent transfers, file size and path length. This page makes it again with what there is
-now: globus-gridftp-server and globus-url-copy, and in the place of NeST, which no longer exists, [our own store](STORE.md). It was done with
-one command for each question, [`thalweg sweep`](SWEEP.md), whose plans are in [bench/study-2004/plans](../bench/study-2004/plans).
+**Asked.** In 2004 a study profiled a GridFTP and a NeST server while clients read from and wrote to them, and measured rate and server
+load against block size, TCP buffer, parallel streams, concurrent transfers, file size and path length. Do its conclusions hold today? This page repeats it with
+globus-gridftp-server and globus-url-copy, and with [our own store](../STORE.md) in the place of NeST, which no longer exists. Each question is
+one command, [`thalweg sweep`](../SWEEP.md); the plans are in [bench/study-2004/plans](../../bench/study-2004/plans).
+
+{found}
+
+**Missed, and why.** Whether disk reads cost a server more than disk writes cannot be decided here: the testbed's disk is in memory behind a loop device. Misses of the TLB
+need hardware counters, which this virtual machine lacks.
 
 ```
 make bench-study                         # the next shard, 1 to 8 minutes; writes bench/study-2004/results.jsonl and this page (root)
@@ -49,26 +54,26 @@ bench/study-2004/run --only overlap      # this one; --list names them, --page w
 
 METHOD = """## How it is measured
 
-Client and server are network namespaces of one machine, joined by a pair of virtual Ethernet devices: shaped to a rate where a link is meant, as fast as
-the processors carry it where not; or by the testbed's packet relay where a round trip is meant. Bytes of all programs are in clear (our store: `--plain`). Both ends share the machine's processors, so that *as
-fast as this machine goes* is what both together reach. Files are in memory; a disk is the testbed's, of a known rate. The client writes to /dev/null.
+Client and server are network namespaces of one machine, joined by a pair of virtual Ethernet devices: shaped to a rate for studies of a link, otherwise as fast as
+the processors carry it; or by the testbed's packet relay for studies of a round trip. No program encrypts (our store: `--plain`). Both ends share the machine's processors, so *as
+fast as this machine goes* is the limit of both together. Files are in memory; a disk is the testbed's, of a known rate. The client writes to /dev/null.
 
-Points are run in shuffled order, repetition by repetition, after a first run that does not count; ten repetitions or as many as the plan says, fewer
-where the interval was narrow. Rates are medians, ratios are taken repetition by repetition, the server's processor time is that of its process
+Points run in shuffled order, repetition by repetition, after a first run that does not count; ten repetitions or the plan's number, fewer
+if the interval was narrow. Rates are medians, ratios are taken repetition by repetition, the server's processor time is that of its process
 group over all runs of a point; intervals are 95 %, by drawing runs again. **Reading** is from the server, **writing** to it. The cause is that of a
 further run, recorded and explained.
 
 """
 
-LOTS = """NeST gave owners *lots*: a guaranteed size for a guaranteed time. Keeping account of them took 30 % of its write rate. [Our store's](LOTS.md) are
-accounted for in the servers' memory; the same copies go into a directory of a lot and into one of none, in turn.
+LOTS = """NeST gave owners *lots*: a guaranteed size for a guaranteed time. Their accounting took 30 % of its write rate. [Our store's lots](../LOTS.md) are
+accounted for in the servers' memory; the same copies go into a directory with a lot and into one without, in turn.
 """
 
 NOT_MEASURED = """## Not measured
 
-- **Huge pages, TLB misses.** The 2004 study counted misses of the TLB with hardware counters and asked what larger pages would give. This machine is a
-  virtual one without performance counters (`perf` has no hardware event at all), so there is nothing to count here, and no figure is made up.
-- **NeST.** It is no longer to be had; where the study compares two servers, this page has our store.
+- **Huge pages, TLB misses.** The 2004 study counted misses of the TLB with hardware counters and asked for the gain of larger pages. This virtual
+  machine has no performance counters (`perf` has no hardware event), so nothing can be counted here, and no figure is invented.
+- **NeST** is no longer available; for comparisons of two servers, this page has our store.
 - **Rates of 2004.** Machines twenty years apart do not compare; conclusions do.
 """
 
@@ -82,8 +87,15 @@ def write(table, path=PAGE):
 def text(lines):
     """All of it."""
     found = list(conclusions.verdicts(lines))
-    parts = [PREFACE, _measured(lines), _conclusions(found), lots(lines), _advice(lines), METHOD, _curves(lines), profiles(), NOT_MEASURED]
+    parts = [PREFACE.replace("{found}", _found(found)), _measured(lines), _conclusions(found), lots(lines), _advice(lines), METHOD, _curves(lines), profiles(), NOT_MEASURED]
     return "".join(parts)
+
+
+def _found(found):
+    """How many conclusions hold."""
+    words = {conclusions.HOLDS: "hold", conclusions.DOES_NOT: "do not hold", conclusions.CANNOT: "cannot be decided here", conclusions.NOT_MEASURED: "are not measured yet"}
+    counted = [(sum(one.verdict == verdict for one in found), told) for verdict, told in words.items()]
+    return f"**Found.** Of {len(found)} conclusions {', '.join(f'{count} {told}' for count, told in counted if count)}."
 
 
 def _measured(lines):
@@ -129,7 +141,7 @@ def lots(lines, level=2):
 
 
 def _best(lines, name, parameter, **fixed):
-    """The smallest value of a parameter that cannot be told from the best, its rate, and that of the first value."""
+    """The smallest value of a parameter that is indistinguishable from the best, its rate, and that of the first value."""
     line = lines.get(name)
     if not line or line["state"] != "done":
         return None
@@ -164,7 +176,7 @@ def _advice(lines):
             if best:
                 enough, rate, top, top_rate, _ = best
                 least = f"{enough}{' (the system decides)' if parameter == 'buffer' and enough == '0' else ''}"
-                said.append(f"{way}: {least} is enough ({mib(rate)})" + ("" if top == enough else f", cannot be told from the best, {top} ({mib(top_rate)})"))
+                said.append(f"{way}: {least} is enough ({mib(rate)})" + ("" if top == enough else f", indistinguishable from the best, {top} ({mib(top_rate)})"))
         if said:
             out.append(f"- **{words}.** {'; '.join(said)}.")
     far = lines.get("far")
@@ -199,7 +211,7 @@ def _curves(lines):
         if line["state"] != "done":
             out.append(f"**{line['state'].upper()}**: {line['reason']}\n")
             continue
-        out.append(f"Link: {line['link']}{disk}. Plan: [{shard.name}.toml](../bench/study-2004/plans/{shard.name}.toml). {line['sentence']}\n")
+        out.append(f"Link: {line['link']}{disk}. Plan: [{shard.name}.toml](../../bench/study-2004/plans/{shard.name}.toml). {line['sentence']}\n")
         out += _table(line)
         out += [f"![{line['title']}](study-2004/{name})\n" for name in line["pictures"]]
     return "\n".join(out) + "\n"

@@ -23,10 +23,10 @@ INTRODUCTION = """## 4. Where is the bottleneck, if the disk reaches half its ra
 **The study.** Distribution functions and MPI hints were added to PVFS2, so that each file chooses how its bytes are laid out, and the layouts were measured against the raw
 disk of each node, checked by `bonnie++`: everything to one server; striped in strips of 64 KB, 8 MB, 16 MB; strips fitted to each node's part; varstrip with
 every node on its own disk; caches defeated, and once not. Strips of 64 KB reached 55 % of the disk writing and 40 % reading, and the text says that *the
-bottleneck must be elsewhere*; varstrip reached 80 % writing and 100 % reading: *PVFS2 loses performance on writing*. There it was left.
+bottleneck must be elsewhere*; varstrip reached 80 % writing and 100 % reading: *PVFS2 loses performance on writing*. The study ended there.
 
-**Made again.** {nodes} nodes are network namespaces, each with a paced disk of {disk} MiB/s, a link of {link} MiB/s and one I/O server; every node writes its part of one file
-at once, then, caches emptied and verified, reads it. Then the same with links that are no limit, through mounts, and by MPI jobs of both implementations that pass
+**Made again.** {nodes} nodes are network namespaces, each with a paced disk of {disk} MiB/s, a link of {link} MiB/s and one I/O server; all nodes write their parts of one file
+simultaneously, then, with caches emptied and verified, read them. Then the same with links that are no limit, through mounts, and by MPI jobs of both implementations that pass
 the layout as typed hints (`simple_stripe:int64:strip_size=65536`, `varstrip_dist:string:strips=...`). [LAYOUT-BENCH.md](LAYOUT-BENCH.md) has the same with more sizes, patterns, intervals and NFS beside it.
 
 """.format(nodes=NODES, disk=DISK_MIB, link=LINK_MIB)

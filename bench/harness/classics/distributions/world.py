@@ -1,6 +1,6 @@
 """Four nodes, each with a disk and a link of known rates, that write and read their parts of one file with each layout.
 
-Most of it is `bench/layout`: the client library, mounts, links of half a disk's rate as in docs/LAYOUT-BENCH.md, and links that are no limit. The
+Most of it is `bench/layout`: the client library, mounts, links of half a disk's rate as in docs/results/LAYOUT-BENCH.md, and links that are no limit. The
 typed hints are MPI jobs of both implementations: rank r sees the mount of node r.
 """
 

@@ -17,14 +17,14 @@ tables, curves and reasons; in short:
 """
 
 SET_UP = [
-    ["servers", "GridFTP, NeST", "globus-gridftp-server 13, our store in the place of NeST, which is no longer to be had"],
+    ["servers", "GridFTP, NeST", "globus-gridftp-server 13, our store in the place of NeST, which is no longer available"],
     ["network", "LAN; WAN of 10 ms", "network namespaces: as fast as the processors, 1 Gb/s, 400 Mb/s at 10 ms"],
     ["profiler", "OProfile", "`thalweg profile`, held against `perf`"],
     ["hardware counters", "level-2 data-TLB misses", "none in this virtual machine: *not measurable here*"],
 ]
 
 END = """
-**Tuned by itself.** What the authors wanted as the next step is [`thalweg tune`](TUNE.md): it goes by the causes of each run, and needs about a dozen runs.
+**Tuned by itself.** The authors' next step is [`thalweg tune`](../TUNE.md), which follows the causes of each run and needs about a dozen runs.
 
 **On a machine of your own** (root; 1 to 8 minutes a shard):
 
@@ -48,7 +48,7 @@ def _word(found):
 
 def text(_lines):
     """The section."""
-    rows = [[one.claim, f"**{_word(one)}**"] for one in _found()]
+    rows = [[one.claim, _word(one)] for one in _found()]
     return INTRODUCTION + table(["", "2004", "here"], SET_UP, right=3) + "\n" + table(["conclusion of 2004", "today"], rows, right=2) + "\n" + page.lots(kept.table().all(), 3) + page.profiles(3) + END
 
 
@@ -56,11 +56,11 @@ def questions(_lines):
     """Rows of the last table."""
     found = _found()
     many = Counter(map(_word, found))
-    said = ", ".join(f"{count} {verdict}" for verdict, count in many.most_common())
+    said = ", ".join(f"{count} {verdict.strip('*')}" for verdict, count in many.most_common())
     overlap = next((one for one in found if "overlap" in one.claim), None)
     return [
         ("2004: do its conclusions hold on today's machines?", f"Of {len(found)}: {said}.", "each with its interval and the cause at each point"),
         ("2004: why are reads with large blocks slower?", "Disk and network take turns: with 16 MiB blocks the server's read is waited for, then the network.", overlap.why if overlap else ""),
         ("2004: what do larger pages give (TLB misses)?", "*Not measurable here*.", "this machine has no hardware counters"),
-        ("2004: can it be tuned online, by itself?", "Yes: `thalweg tune`, and `thalweg cp --tune` while it copies.", "[TUNE.md](TUNE.md)"),
+        ("2004: can it be tuned online, by itself?", "Yes: `thalweg tune`, and `thalweg cp --tune` while it copies.", "[TUNE.md](../TUNE.md)"),
     ]

@@ -17,12 +17,12 @@ DATAFILES = (0, 1, 4, 8, 16, 32)
 INTRODUCTION = """## 5. What does a listing cost per file, and per stripe? (2011)
 
 **The study.** `ls -Ul` in Lustre, one client with 24 cores, 4 object servers with 8 targets each, at 0 to 32 stripes a file: with statahead, and with asynchronous
-glimpses of sizes besides. 400,000 files of 32 stripes were listed more than 100 times as fast as by an unpatched 2.x. The discussion on the list asked what
-the authors had not shown: a comparison with the synchronous case hides what each stripe still costs, so *compare the slope, with and without each mechanism*; *how many glimpses
+glimpses of sizes besides. 400,000 files of 32 stripes were listed more than 100 times as fast as by an unpatched 2.x. The discussion on the list asked for
+missing figures: a comparison with the synchronous case hides the remaining cost of each stripe, so *compare the slope, with and without each mechanism*; *how many glimpses
 are in flight*; and *what limits at high stripe counts* (client lock state and the servers' processors were suspected).
 
 **Made again.** A store of 4 servers with 8 targets each, 1 ms away over the packet relay; every file has one byte on each of its datafiles; the mechanisms take turns. A straight
-line through the times of 1 to 32 datafiles splits what a file costs at all from what each datafile adds. [LS-BENCH.md](LS-BENCH.md) has the same for 100,000 files, four round
+line through the times of 1 to 32 datafiles separates the cost of a file from the cost of each datafile. [LS-BENCH.md](LS-BENCH.md) has the same for 100,000 files, four round
 trips, other systems beside it.
 
 """

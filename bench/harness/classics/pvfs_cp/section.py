@@ -11,16 +11,16 @@ one of 5.5 MB, each of 1 MB sends of 4.5 ms (1.8 Gb/s); 11 ms from the last send
 which nothing is sent; 1.0 Gb/s over all. Its authors asked: *are the gaps due to reading the file or something else? Are the delays at the end due to
 the server's processing?* The profile was of one end, and could not answer.
 
-**Made again.** `thalweg cp` into a store of one server, made to go one request at a time, as `pvfs2-cp` does; recorded at both ends. The disks are the
-testbed's, whose rates are known: the source's reads 10 MiB in 17.5 ms, the server's lets it finish some time after the last byte (2007: 11 ms; the table has what was reached). So the
-answer is known, and the explanation is held against it. Then each cause is taken away in turn.
+**Made again.** `thalweg cp` into a store of one server, with one request in flight, as in `pvfs2-cp`; recorded at both ends. The disks are the
+testbed's, with known rates: the source's reads 10 MiB in 17.5 ms, the server's finishes some time after the last byte (2007: 11 ms; the table has the measured time). So the
+true answer is known, and the explanation is compared with it. Then each cause is removed in turn.
 
 """
 
-AGREES = """**Where the shape agrees.** The number of transfers, the rate of a burst, the time of a read, the rate over all. **Where it does not:** the gaps of 2007 are counted from the reply on; on the wire the
-server's finishing and the client's reading are one gap, and that is what is counted here. How long the server takes to finish moves by some milliseconds from run to run of this machine. Where the
-server takes its bytes in parts, a burst has pauses of less than a millisecond, and counts as several. The server's disk is nearly as slow as the link, so that it, and not the wire, is what the last byte of most requests waits for: the explanation
-charges most of the burst to it, and a faster link would change little.
+AGREES = """**The shape agrees** in the number of transfers, the rate of a burst, the time of a read, and the rate over all. **It differs** in the gaps: those of 2007 are counted from the reply on; on the wire the
+server's finish and the client's read are one gap, which is counted here. The server's finish varies by some milliseconds from run to run on this machine. If the
+server takes its bytes in parts, a burst has pauses of less than a millisecond, and counts as several. The server's disk is nearly as slow as the link, so the last byte of most requests waits for the disk and not for the wire: the explanation
+charges most of the burst to the disk, and a faster link would change little.
 
 """
 

@@ -8,7 +8,7 @@ use super::load::Programs;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// What a call costs, about (measured in docs/RECORDING.md).
+/// What a call costs, about (measured in docs/results/MEASURED.md).
 const CALL_NS: u64 = 220;
 
 /// The part of all processors' time that it may cost while somebody pauses, a thirtieth; and for what the command says last, whatever it does, a

@@ -125,7 +125,7 @@ while True: time.sleep(0.002)
 ";
 
 #[test]
-#[ignore = "measures: run it by name on a machine that does nothing else, for docs/PROFILE.md"]
+#[ignore = "measures: run it by name on a machine that does nothing else, for docs/results/MEASURED.md"]
 fn what_stacks_of_waits_cost() {
     let tracepoints = allowed().expect("BPF");
     for (program, tracepoint) in WAITS {

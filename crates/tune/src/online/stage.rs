@@ -3,7 +3,7 @@
 //! A connection's thread is always in one of four places, and where it is most of the time is where bytes wait: at the local file, in
 //! sending (the connection takes no more), waiting for answers (it has posted all that it may), or without work (nobody asks it). Turning
 //! anything else cannot help, and costs a window each. The size of flow buffers belongs to none: it trades calls for memory, and 1 MiB is
-//! large enough for the one and small enough for the other on every path that was measured (docs/BENCH.md).
+//! large enough for the one and small enough for the other on every path that was measured (docs/results/BENCH.md).
 
 use std::time::Duration;
 use thalweg_client::Stages;

@@ -9,7 +9,7 @@
 //!
 //! *Rejected*, by the same simulation (64-point grids, 12 runs, 5 % noise): a Gaussian process, a tree of Parzen estimators and hill
 //! climbing, which have twice the regret at the 95th percentile and more; a model of the run as a prior, which is better only as long as it is exactly
-//! right; a first step as long as the cause's share suggests, which overshoots. `docs/TUNE.md` has the figures.
+//! right; a first step as long as the cause's share suggests, which overshoots. `docs/results/TUNE.md` has the figures.
 //!
 //! No clock, no file, no process: [`Search::step`] says which place is run, [`Search::ran`] what came of it.
 
