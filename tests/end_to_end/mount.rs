@@ -94,7 +94,7 @@ fn what_cannot_be_mounted_is_said_with_its_reason() {
     let file = here.path().join("file");
     fs::write(&file, "").unwrap();
     run(["mount", &store.address, text(&here.path().join("nowhere"))]).failed(1, &["nowhere", "No such file"]);
-    run(["mount", &store.address, text(&file)]).failed(1, &["it is no directory"]);
+    run(["mount", &store.address, text(&file)]).failed(1, &["it is not a directory"]);
     run(["mount", "thal://127.0.0.1:1", text(here.path())]).failed(1, &["127.0.0.1:1", "refused"]);
     run(["mount", &store.path("/no/such"), text(here.path())]).failed(1, &["no"]);
     run(["mount", &store.address]).failed(2, &["expected the directory to mount on"]);
@@ -151,7 +151,7 @@ fn a_mount_that_is_killed_leaves_nothing_locked_and_can_be_taken_away() {
     kill(a.process(), libc::SIGKILL);
     wait_until("the lock is free", || free().is_ok());
     wait_until("the mount is dead", || fs::metadata(&a.0).is_err_and(|e| e.kind() == ErrorKind::NotConnected));
-    run(["mount", &store.address, text(&a.0)]).failed(1, &["thalweg umount takes it away"]);
+    run(["mount", &store.address, text(&a.0)]).failed(1, &["remove it with thalweg umount"]);
     a.umount().done();
     assert!(listed(&a.0).is_none());
     drop(held);
@@ -222,10 +222,10 @@ fn a_person_without_privilege_mounts_for_nobody_else() {
     let credential = credential_of(&store.credential(), PERSON, here.path());
     for lifted in ["--allow-suid", "--allow-dev"] {
         let refused = as_person(&program, &["mount", lifted, "--credential", text(&credential), &store.address, text(&at)]);
-        refused.failed(1, &["only root may", "mount without them"]);
+        refused.failed(1, &["only permitted for root", "mount without them"]);
     }
     let mounted = as_person(&program, &["mount", "--credential", text(&credential), &store.address, text(&at)]);
-    if mounted.err.contains("/dev/fuse may not be opened") || mounted.err.contains("Operation not permitted") {
+    if mounted.err.contains("no permission to open /dev/fuse") || mounted.err.contains("Operation not permitted") {
         return println!("SKIPPED: a person cannot mount here: {}", mounted.err.trim());
     }
     mounted.done();

@@ -54,7 +54,7 @@ fn a_recipe_is_enough_and_what_its_runs_make_is_removed_and_what_was_there_is_no
     assert!(said.out.lines().last().unwrap().trim_start().starts_with("dd if=from of=to"), "{}", said.out);
     assert!(!directory.path().join("to").exists());
     std::fs::write(directory.path().join("to"), "mine").unwrap();
-    tune(directory.path(), &["--", "dd", "if=from", "of=to"]).failed(2, &["to is there already", "--prepare"]);
+    tune(directory.path(), &["--", "dd", "if=from", "of=to"]).failed(2, &["to already exists", "--prepare"]);
     assert_eq!(std::fs::read_to_string(directory.path().join("to")).unwrap(), "mine");
 }
 

@@ -1,22 +1,22 @@
-//! What is done to every byte that moves: its checksum, and the memory for it.
+//! Operations on every byte moved: checksums, and buffer memory.
 //!
-//! In: bytes. Out: CRC-32C (Castagnoli), as on messages, in segments of recordings and in the log of names; vectors of a length. It knows
-//! no format, and does no I/O.
+//! In: bytes. Out: CRC-32C (Castagnoli), as used in messages, in segments of recordings and in the log of names; vectors of a given
+//! length. It knows no format, and does no I/O.
 //!
-//! It is a crate so that it is optimised in all builds: in one for tests, these few functions would otherwise take most of the time of a
-//! copy. So nothing here is generic or inlined, which would have it compiled where it is used.
+//! It is a separate crate so that it is optimised in all builds: in a test build, these few functions would otherwise take most of a
+//! copy's time. So nothing here is generic or inlined, which would compile it in the calling crate.
 
 #![warn(unreachable_pub)]
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// The CRC-32C of some bytes.
+/// Returns the CRC-32C of `bytes`.
 #[inline(never)]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
-/// A CRC-32C made piece by piece.
+/// A CRC-32C computed incrementally.
 pub struct Crc32c(Digest);
 
 impl Default for Crc32c {
@@ -27,20 +27,20 @@ impl Default for Crc32c {
 }
 
 impl Crc32c {
-    /// Takes the next piece.
+    /// Adds the next bytes.
     #[inline(never)]
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// The checksum of all pieces.
+    /// Returns the checksum of all bytes added.
     #[inline(never)]
     pub fn finish(self) -> u32 {
         self.0.finalize() as u32
     }
 }
 
-/// Makes a buffer this long; bytes that were not there are 0.
+/// Resizes a buffer to `length`; new bytes are 0.
 #[inline(never)]
 pub fn resize(buffer: &mut Vec<u8>, length: usize) {
     buffer.resize(length, 0);

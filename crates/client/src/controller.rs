@@ -1,7 +1,7 @@
-//! What can be turned while bytes move, and what can be seen meanwhile: the numbers of a copy, of a tree's copies, of a store's client.
+//! The live parameters and counters of a copy, of a tree's copy, or of a store's client.
 //!
-//! A [`Controller`] decides nothing. Who turns it (a tuner, a test) judges by [`Controller::moved_bytes`], and finds out which stage limits from
-//! [`Controller::stages`]. What it decided is noted with the controller, and so comes to stand in the recording as marks.
+//! A [`Controller`] makes no decisions. Its caller (a tuner, a test) measures with [`Controller::moved_bytes`] and finds the limiting
+//! stage with [`Controller::stages`]. Decisions passed to [`Controller::note`] become marks in the recording.
 
 use crate::stages::Stages;
 use std::collections::VecDeque;
@@ -12,74 +12,76 @@ use thalweg_wire::{Error, ErrorKind, Result};
 /// A parameter that a tuner may turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Its name, as the command's flag.
+    /// Name, as the command's flag.
     pub name: &'static str,
-    /// Its value now; `None`: the copy has not begun.
+    /// Current value; `None`: the copy has not begun.
     pub value: Option<u64>,
     /// Smallest useful value.
     pub least: u64,
-    /// Largest.
+    /// Largest useful value.
     pub most: u64,
-    /// Whether a change takes effect while a copy runs, and not only at the next one.
+    /// Whether a change takes effect while a copy runs, rather than at the next copy.
     pub live: bool,
 }
 
-/// A change that was tried, and what became of it.
+/// A change that was tried, with its outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// When it was decided.
+    /// Time of the decision.
     pub at: Time,
-    /// The parameter's name.
+    /// Name of the parameter.
     pub parameter: String,
-    /// Its value before the change.
+    /// Value before the change.
     pub from: u64,
-    /// The value that was tried.
+    /// Value tried.
     pub to: u64,
-    /// Goodput with `from`, in bytes per second; `None`: it was not measured.
+    /// Goodput with `from`, in bytes per second; `None`: not measured.
     pub before_bytes_per_s: Option<f64>,
-    /// Goodput with `to`.
+    /// Goodput with `to`, in bytes per second; `None`: not measured.
     pub after_bytes_per_s: Option<f64>,
-    /// Whether `to` stays.
+    /// Whether `to` was kept.
     pub kept: bool,
-    /// Why it was tried and what it came to, in a few words.
+    /// Short reason for the trial and its result.
     pub why: String,
 }
 
-/// Anything whose parameters can be turned while it runs.
+/// A running operation with adjustable parameters.
 pub trait Controller: Send + Sync {
-    /// All of them.
+    /// Lists every parameter.
     fn parameters(&self) -> Vec<Parameter>;
 
-    /// Turns one.
+    /// Sets a parameter.
     ///
     /// # Errors
-    /// When there is no such parameter, or the value is out of its range.
+    /// [`ErrorKind::NotFound`] for an unknown parameter, [`ErrorKind::Invalid`] for a value out of range.
     fn set(&self, name: &str, value: u64) -> Result<()>;
 
-    /// Bytes moved so far: what a tuner measures by.
+    /// Returns the bytes moved so far, from which a tuner computes goodput.
     fn moved_bytes(&self) -> u64;
 
-    /// Bytes that are still to be moved, as far as is known.
+    /// Returns the bytes still to move, if known.
     fn left_bytes(&self) -> Option<u64> {
         None
     }
 
-    /// Where connections' threads have spent their time so far.
+    /// Returns the time spent per stage so far, summed over the connections' threads.
     fn stages(&self) -> Stages;
 
-    /// Bytes of memory, here and at the servers, that flow buffers in flight may hold if one parameter had this value and the others stay.
+    /// Returns the memory, here and at the servers, that flow buffers in flight could hold with parameter `name` at `value` and the others
+    /// unchanged.
     fn memory_bytes(&self, name: &str, value: u64) -> u64;
 
-    /// Whether the bytes' owner decides when they move: a mount, whose programs may just not read. (A copy has work to its end.)
+    /// Whether the data may stop moving for reasons outside this controller: true for a mount, whose programs may not read; false for a
+    /// copy.
     fn may_rest(&self) -> bool {
         false
     }
 
-    /// Takes note of a decision, for the recording.
+    /// Keeps a decision for the recording.
     fn note(&self, _decision: Decision) {}
 }
 
-/// Whether a controller with these parameters can be set so.
+/// Checks that `name` is one of `parameters` and `value` is in its range.
 pub(crate) fn check(parameters: &[Parameter], name: &str, value: u64) -> Result<()> {
     let Some(parameter) = parameters.iter().find(|p| p.name == name) else {
         let names: Vec<&str> = parameters.iter().map(|p| p.name).collect();
@@ -92,10 +94,10 @@ pub(crate) fn check(parameters: &[Parameter], name: &str, value: u64) -> Result<
     Ok(())
 }
 
-/// Decisions that are kept for the recording at most; of more, the last. (A mount may be tuned for weeks.)
+/// Bound: decisions kept for the recording, the latest ones. A mount may be tuned for weeks.
 const NOTED: usize = 1000;
 
-/// What was decided, until it is put into a recording.
+/// Decisions, until they are written to the recording.
 #[derive(Debug, Default)]
 pub(crate) struct Notes(Mutex<Noted>);
 
@@ -106,7 +108,7 @@ struct Noted {
 }
 
 impl Notes {
-    /// One more, unless the recording was written.
+    /// Adds a decision, unless the recording was already written.
     pub(crate) fn note(&self, decision: Decision) {
         let mut noted = self.0.lock();
         if noted.ended {
@@ -118,18 +120,18 @@ impl Notes {
         noted.decisions.push_back(decision);
     }
 
-    /// Nothing is noted any more; what was becomes a part of the recording.
-    pub(crate) fn end(&self, mode: &TraceHandle, track: Option<TrackId>) {
+    /// Stops collecting decisions and writes those collected to the recording.
+    pub(crate) fn end(&self, trace: &TraceHandle, track: Option<TrackId>) {
         let mut noted = self.0.lock();
         noted.ended = true;
         if let Some(track) = track {
-            record(noted.decisions.iter(), mode, track);
+            record(noted.decisions.iter(), trace, track);
         }
     }
 }
 
-/// Puts decisions into a recording: a mark each, on this track, with an object that says the rest.
-fn record<'a>(decisions: impl Iterator<Item = &'a Decision>, mode: &TraceHandle, track: TrackId) {
+/// Writes decisions to the recording: one mark each on `track`, with an object that holds the details.
+fn record<'a>(decisions: impl Iterator<Item = &'a Decision>, trace: &TraceHandle, track: TrackId) {
     let rate = |rate: Option<f64>| rate.map(|rate| format!("{rate:.0}"));
     for decision in decisions {
         let mut attributes = vec![("from", decision.from.to_string()), ("to", decision.to.to_string())];
@@ -137,8 +139,8 @@ fn record<'a>(decisions: impl Iterator<Item = &'a Decision>, mode: &TraceHandle,
         attributes.extend(rate(decision.after_bytes_per_s).map(|after| ("after_bytes_per_s", after)));
         attributes.push(("kept", decision.kept.to_string()));
         attributes.push(("why", decision.why.clone()));
-        let object = mode.object(ObjectKind::Parameter, &decision.parameter, &attributes);
+        let object = trace.object(ObjectKind::Parameter, &decision.parameter, &attributes);
         let value = i64::try_from(if decision.kept { decision.to } else { decision.from }).ok();
-        mode.event(Event::Mark(Mark { track, kind: MarkKind::TuneStep, at: decision.at, object, value }));
+        trace.event(Event::Mark(Mark { track, kind: MarkKind::TuneStep, at: decision.at, object, value }));
     }
 }

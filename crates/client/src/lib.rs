@@ -1,18 +1,18 @@
-//! The client's end of a store: names, files as bytes, locks, walks, copies, and the flows that move bytes.
+//! The client of a store: names, files as bytes, locks, walks, copies, and the flows that move bytes.
 //!
-//! **In:** a store's address and a credential; names, bytes, local files. **Out:** the same bytes, wherever their layout put them or wherever a
-//! copy was to go, and, where it is asked for, a trace of every request. **Never:** knows how a server does what it is asked for, and what to print.
+//! **In:** a store's address and a credential; names, bytes, local files. **Out:** the bytes, at their place in the layout or at a copy's
+//! destination, and a trace of every request if requested. **Never:** depends on a server's implementation; prints.
 //!
 //! | room | what is in it |
 //! |---|---|
 //! | `files` | connections to I/O servers, files as bytes, flows |
 //! | [`metadata`] | calls on names |
 //! | [`locks`] | advisory locks and append turns |
-//! | [`walk`] | directories and trees, fetched before they are read |
-//! | [`remove`] | names removed by the thousand, trees with them |
-//! | [`partials`] | copies that were begun and not finished |
+//! | [`walk`] | listing directories and trees with prefetching |
+//! | [`remove`] | removing thousands of names, and trees |
+//! | [`partials`] | unfinished copies |
 //! | [`copy`] | copying files in, out and between stores |
-//! | `controller`, `stages` | what can be turned and seen while bytes move |
+//! | `controller`, `stages` | live parameters and time per stage of running transfers |
 
 #![warn(unreachable_pub)]
 
@@ -29,5 +29,5 @@ pub mod walk;
 pub use controller::{Controller, Decision, Parameter};
 pub use files::*;
 pub use stages::Stages;
-/// What a client and its callers speak of: messages' types, credentials, errors.
+/// The wire protocol's types used in this API: messages, credentials, errors.
 pub use thalweg_wire as wire;

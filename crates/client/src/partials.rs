@@ -1,6 +1,6 @@
-//! Partial copies: files that a copy has begun and not finished, as the metadata service remembers them.
+//! Partial copies: files of unfinished copies, as recorded by the metadata service.
 //!
-//! Their names play no part: a person's own `x.partial` is none of them.
+//! Names do not matter: a user's own file `x.partial` is not a partial copy.
 
 use crate::files::{DataClient, FileHandle};
 use crate::metadata::MetadataClient;
@@ -12,15 +12,15 @@ use thalweg_wire::{ErrorKind, Result};
 
 /// A partial copy.
 pub struct Partial {
-    /// Its path; of one that is very deep, its directory's number and its name.
+    /// Path; for a very deep one, the directory's number and the name.
     pub path: Vec<u8>,
-    /// For how long its client has been gone; `None`: it is being written, or its client may come back.
+    /// Time since its client disappeared; `None`: it is being written, or its client may come back.
     pub abandoned_for: Option<Duration>,
     draft: DraftEntry,
 }
 
 impl Partial {
-    /// All of a store.
+    /// Returns all partial copies of a store.
     ///
     /// # Errors
     /// The metadata service's.
@@ -34,12 +34,12 @@ impl Partial {
         Ok(names.drafts(tracer)?.into_iter().map(partial).collect())
     }
 
-    /// Whether it is this path, or below it.
+    /// Whether it is at this path or below it.
     pub fn is_below(&self, path: &[u8]) -> bool {
         is_below(&self.path, path)
     }
 
-    /// The space that it takes; `None`: its servers do not say.
+    /// Returns the space it occupies, in bytes; `None`: its servers did not report it.
     pub fn allocated_bytes(&self, tracer: &mut Tracer, data: &DataClient) -> Option<u64> {
         let targets = self.draft.layout.targets.clone();
         let layout = Layout::new(&self.draft.layout.spec, Some(targets.len() as u32), targets.len() as u32).ok()?;
@@ -48,8 +48,8 @@ impl Partial {
         Some(sizes.iter().fold(0, |sum, size| u64::saturating_add(sum, size.allocated_bytes)))
     }
 
-    /// Removes it, if its client has been gone for so long. `false`: the client is back, or the copy is complete by now, or somebody else
-    /// has removed it.
+    /// Removes it, if its client has been gone for `abandoned_for`. `false`: the client is back, or the copy was completed or removed
+    /// meanwhile.
     ///
     /// # Errors
     /// The metadata service's.

@@ -1,9 +1,9 @@
-//! Removing many names: hundreds in one request, several requests in flight, directories after what is in them.
+//! Removes many names: hundreds per request, several requests in flight, directories after their contents.
 //!
-//! Names come in an order in which a directory follows everything in it. A request's operations are done in their order, so a directory may be
-//! removed by the very request that empties it; only while names of it are in other requests that are unanswered does it wait. So a deep tree
-//! takes no more round trips than a flat one. What cannot be removed is reported; of the directories above it, which cannot be
-//! empty then, it is not.
+//! Names must be given in an order in which a directory follows everything in it. Operations within a request are done in order, so a
+//! directory may be in the same request as its last entries; it waits only while entries of it are in other unanswered requests. So a deep
+//! tree takes no more round trips than a flat one. A name that cannot be removed is reported; the directories above it, which cannot be
+//! empty then, are not.
 
 use super::walk::{TreeOptions, Visit, Walker};
 use crate::metadata::MetadataClient;
@@ -16,21 +16,21 @@ use thalweg_trace::{TraceHandle, Tracer};
 use thalweg_wire::protocol::metadata::{Attributes, FileId, FileKind, Place, Small};
 use thalweg_wire::{Error, ErrorKind};
 
-/// Requests in flight at a time.
+/// Requests in flight.
 const IN_FLIGHT: usize = 4;
-/// Names in one request.
+/// Names per request.
 const NAMES: usize = 512;
 
 /// A name to remove.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
-    /// The directory it is in.
+    /// Directory that holds it.
     pub parent: FileId,
-    /// The name in it; where `parent` is not known, a path from the root.
+    /// Name in the directory; a path from the root if `parent` is unknown.
     pub name: Vec<u8>,
-    /// What a person knows it by.
+    /// Path for messages.
     pub path: Vec<u8>,
-    /// Its number, if it is a directory.
+    /// Number of the entry, if it is a directory.
     pub directory: Option<FileId>,
 }
 
@@ -44,30 +44,30 @@ impl Name {
     }
 }
 
-/// Hears of each path that could not be removed, and why.
+/// Called for each path that could not be removed, with the error.
 pub type Refused<'a> = dyn FnMut(&[u8], &Error) + 'a;
 
 type Outcomes = Vec<Result<(), Error>>;
 
-/// Removes what it is given.
+/// Removes names and trees.
 pub struct Remover {
     order: Ordering,
     names: MetadataClient,
-    mode: TraceHandle,
-    /// From the first request on.
+    trace: TraceHandle,
+    /// `None` before the first request.
     threads: Option<Threads>,
     in_flight: usize,
-    /// What is not there counts as removed.
+    /// Whether a missing name counts as removed.
     force: bool,
 }
 
 impl Remover {
-    /// Removes from the store with these names.
-    pub fn new(names: MetadataClient, mode: &TraceHandle, force: bool) -> Remover {
-        Remover { order: Ordering::default(), names, mode: mode.clone(), threads: None, in_flight: 0, force }
+    /// Creates a remover for the store with these names.
+    pub fn new(names: MetadataClient, trace: &TraceHandle, force: bool) -> Remover {
+        Remover { order: Ordering::default(), names, trace: trace.clone(), threads: None, in_flight: 0, force }
     }
 
-    /// Removes a name; a directory after everything in it.
+    /// Removes a name; a directory must follow everything in it.
     pub fn remove(&mut self, name: Name, refused: &mut Refused<'_>) {
         self.order.add(name);
         while self.order.ready.len() >= NAMES {
@@ -75,7 +75,7 @@ impl Remover {
         }
     }
 
-    /// Removes a path, a directory with everything in it. The root of a store stays, empty.
+    /// Removes a path, including everything in a directory. A store's root is emptied and kept.
     pub fn remove_path(&mut self, tracer: &mut Tracer, walker: &Walker, path: &[u8], known: &Attributes, refused: &mut Refused<'_>) {
         let directory = (known.kind == FileKind::Directory).then_some(known.id);
         if let Some(id) = directory {
@@ -102,7 +102,7 @@ impl Remover {
             let path = [directory, b"/", &next.path].concat();
             let is_directory = next.entry.kind == FileKind::Directory;
             match next.visit {
-                // Removed by somebody else meanwhile: done.
+                // Removed by another client meanwhile.
                 Visit::Unreadable(error) if self.force && error.is_gone() => {}
                 Visit::Unreadable(error) => {
                     refused(&path, &error);
@@ -117,7 +117,7 @@ impl Remover {
         }
     }
 
-    /// Removes all that is left to remove.
+    /// Removes the remaining names and waits for all answers.
     pub fn finish(mut self, refused: &mut Refused<'_>) {
         loop {
             if !self.order.ready.is_empty() {
@@ -143,10 +143,10 @@ impl Remover {
             return;
         }
         self.in_flight += 1;
-        let threads = self.threads.get_or_insert_with(|| Threads::start(&self.names, &self.mode));
+        let threads = self.threads.get_or_insert_with(|| Threads::start(&self.names, &self.trace));
         let unsent = if threads.workers.is_empty() { Err(names) } else { threads.requests.send(names).map_err(|e| e.0) };
         if let Err(names) = unsent {
-            let error = Error::new(ErrorKind::TooMany, "there is no thread to remove it");
+            let error = Error::new(ErrorKind::TooMany, "no thread could be started to remove it");
             self.in_flight -= 1;
             let outcomes = names.iter().map(|_| Err(error.clone())).collect();
             self.take(names, outcomes, refused);
@@ -167,7 +167,7 @@ impl Remover {
         for (name, outcome) in names.into_iter().zip(outcomes) {
             let failed = outcome.err().filter(|error| !(self.force && error.is_gone()));
             if let Some(error) = &failed
-                // Of a directory in which something stayed, the caller knows.
+                // The caller already knows of a directory in which an entry remains.
                 && !name.directory.is_some_and(|id| self.order.stays.contains(&id))
             {
                 refused(&name.path, error);
@@ -177,7 +177,7 @@ impl Remover {
     }
 }
 
-/// Threads that do requests.
+/// Threads that send requests.
 struct Threads {
     requests: SyncSender<Vec<Name>>,
     answers: Receiver<(Vec<Name>, Outcomes)>,
@@ -185,13 +185,13 @@ struct Threads {
 }
 
 impl Threads {
-    fn start(names: &MetadataClient, mode: &TraceHandle) -> Threads {
+    fn start(names: &MetadataClient, trace: &TraceHandle) -> Threads {
         let (requests, taken) = sync_channel::<Vec<Name>>(0);
         let (answered, answers) = channel();
         let taken = Arc::new(Mutex::new(taken));
         let worker = |number: usize| {
-            let (names, taken, answered, mode) = (names.clone(), Arc::clone(&taken), answered.clone(), mode.clone());
-            let work = move || work(&names, &taken, &answered, &mut mode.thread(&format!("remover {number}")));
+            let (names, taken, answered, trace) = (names.clone(), Arc::clone(&taken), answered.clone(), trace.clone());
+            let work = move || work(&names, &taken, &answered, &mut trace.thread(&format!("remover {number}")));
             std::thread::Builder::new().name("remover".to_owned()).spawn(work).ok()
         };
         let workers = (0..IN_FLIGHT).filter_map(worker).collect();
@@ -199,7 +199,7 @@ impl Threads {
     }
 }
 
-/// Does requests until there are no more.
+/// Sends requests until the queue is closed.
 fn work(names: &MetadataClient, taken: &Mutex<Receiver<Vec<Name>>>, answered: &Sender<(Vec<Name>, Outcomes)>, tracer: &mut Tracer) {
     loop {
         let next = taken.lock().recv();
@@ -212,16 +212,16 @@ fn work(names: &MetadataClient, taken: &Mutex<Receiver<Vec<Name>>>, answered: &S
     }
 }
 
-/// Which names may be sent: no I/O, no clock.
+/// Decides which names may be sent; no I/O, no clock.
 #[derive(Debug, Default)]
 struct Ordering {
-    /// To be sent, in this order.
+    /// Names to send, in this order.
     ready: Vec<Name>,
-    /// Of each directory: names of it that are sent and unanswered, or directories that wait.
+    /// Per directory: entries sent and unanswered, plus subdirectories that wait.
     unfinished: HashMap<FileId, usize>,
-    /// Directories all of whose names have been given, and not all are answered.
+    /// Directories whose entries were all given, but not all answered.
     waiting: HashMap<FileId, Name>,
-    /// Directories in which something stays.
+    /// Directories in which an entry remains.
     stays: HashSet<FileId>,
 }
 
@@ -237,7 +237,7 @@ impl Ordering {
         }
     }
 
-    /// A directory stays, and so does the one it is in.
+    /// Keeps a directory, and therefore its parent.
     fn skip(&mut self, name: &Name, id: FileId) {
         self.stays.remove(&id);
         self.stays.insert(name.parent);
@@ -249,7 +249,7 @@ impl Ordering {
         for name in &names {
             *self.unfinished.entry(name.parent).or_default() += 1;
         }
-        // What stays behind may be the directory of something that goes, which it may not overtake.
+        // A name left in the queue may be the parent of one that was sent, and must wait for it.
         std::mem::take(&mut self.ready).into_iter().for_each(|name| self.add(name));
         names
     }
@@ -264,7 +264,7 @@ impl Ordering {
         self.finished(name.parent);
     }
 
-    /// One name less of this directory is unfinished.
+    /// Counts down a directory's unfinished entries.
     fn finished(&mut self, directory: FileId) {
         let Some(count) = self.unfinished.get_mut(&directory) else { return };
         *count -= 1;
@@ -334,7 +334,7 @@ mod tests {
         for name in [file(3, "a"), file(2, "x"), directory(2, 3), file(2, "b"), directory(1, 2)] {
             order.add(name);
         }
-        // The directory is in line already when what is in it is sent alone.
+        // The directory is already queued when its entry is sent separately.
         assert_eq!(taken(&mut order, 2), ["a", "x"]);
         assert_eq!(taken(&mut order, 512), ["b"]);
         order.answered(&file(2, "b"), true);
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn every_order_of_answers_removes_everything_children_first() {
-        // A small tree of trees, cut into requests at every place and answered in many orders.
+        // A small nested tree, split into requests at every position and answered in many orders.
         for cut in 1..8 {
             for seed in 0..50u64 {
                 let mut order = Ordering::default();

@@ -1,37 +1,37 @@
-//! Where the threads of an engine spend their time, as a tuner sees it while bytes move.
+//! Where an engine's threads spend their time, for a tuner.
 //!
-//! One clock for all threads of a copy (or of a client's shared engines): sums, to which each thread adds when it has done something. A
-//! thread takes about four readings of the clock for a flow buffer, 0.1 µs against the 0.2 ms and more that 1 MiB takes. What is
-//! under way is counted when it ends, so that a thread which sleeps for seconds is seen afterwards: a tuner that compares windows looks at
-//! the bytes that moved in them, too. Rejected: spans of the recorder as the source, since a copy that nobody records has none.
+//! One clock for all threads of a copy (or of a client's shared engines) holds sums; a thread adds to them when it has finished an
+//! activity. It reads the time about four times per flow buffer, 0.1 µs against at least 0.2 ms for 1 MiB. An activity counts when it
+//! ends, so a thread that sleeps for seconds shows up late: a tuner that compares windows must also consider the bytes moved. Rejected:
+//! using the recorder's spans, which a copy without a recording does not have.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time of connections' threads by what they did, summed over all of them since the engine began.
+/// Time of the connections' threads by activity, summed since the engine began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stages {
-    /// Reading the local source, writing the local sink, or waiting for the turn to.
+    /// Reading the local source or writing the local sink, including waits for the turn to do so.
     pub local: Duration,
-    /// Handing bytes to the connection.
+    /// Sending on the connection.
     pub sending: Duration,
-    /// Waiting for answers, and receiving their payload.
+    /// Waiting for answers and receiving their payloads.
     pub answers: Duration,
-    /// Without work.
+    /// Idle.
     pub idle: Duration,
-    /// In batches of small files, which move without a connection of their own (a tree's workers).
+    /// In batches of small files, which have no connection of their own (a tree's workers).
     pub batches: Duration,
-    /// From the post of a flow buffer to its answer, smoothed over about eight; zero: none was answered yet.
+    /// Time from posting a flow buffer to its answer, smoothed over about eight; zero: none answered yet.
     pub answer: Duration,
-    /// The path's round trip at most: half of the shortest time in which a connection was made and greeted; zero: none was made yet.
+    /// Upper bound of the path's round trip: half the shortest time to connect and greet; zero: no connection yet.
     pub round_trip: Duration,
-    /// Connections that there are.
+    /// Current number of connections.
     pub connections: u32,
-    /// Connections beyond the first ones that could not be made, or were lost: their work was done by the others.
+    /// Additional connections that could not be made or were lost, with the others doing their work.
     pub lost_connections: u64,
 }
 
-/// What a thread has just done.
+/// A thread's activity.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stage {
     Local,
@@ -41,7 +41,7 @@ pub(crate) enum Stage {
     Batches,
 }
 
-/// The sums, in nanoseconds.
+/// Sums, in ns.
 #[derive(Debug, Default)]
 pub(crate) struct StageClock {
     stages: [AtomicU64; 5],
@@ -52,19 +52,19 @@ pub(crate) struct StageClock {
 }
 
 impl StageClock {
-    /// Since `begun` a thread did this.
+    /// Adds the time since `begun` to an activity.
     pub(crate) fn add(&self, stage: Stage, begun: Instant) {
         self.stages[stage as usize].fetch_add(nanoseconds(begun.elapsed()), Ordering::Relaxed);
     }
 
-    /// A flow buffer that was posted at `posted` was answered. (Threads may overtake each other here: one sample more or less.)
+    /// Records that a flow buffer posted at `posted` was answered. (A race between threads may drop a sample.)
     pub(crate) fn answered(&self, posted: Instant) {
         let (before, now) = (self.answer.load(Ordering::Relaxed), nanoseconds(posted.elapsed()));
         let smoothed = if before == 0 { now } else { before - before / 8 + now / 8 };
         self.answer.store(smoothed, Ordering::Relaxed);
     }
 
-    /// There is one connection more, which it took so long to make: at least one round trip for TCP and one for the greeting.
+    /// Adds a connection that took `took` to establish: at least one round trip for TCP and one for the greeting.
     pub(crate) fn connected(&self, took: Duration) {
         let round_trip = nanoseconds(took / 2).max(1);
         let before = self.round_trip.load(Ordering::Relaxed);
@@ -74,17 +74,17 @@ impl StageClock {
         self.connections.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// There is one connection less.
+    /// Subtracts a connection.
     pub(crate) fn disconnected(&self) {
         self.connections.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// A connection that others can do without could not be made, or is lost.
+    /// Counts a dispensable connection that could not be made, or was lost.
     pub(crate) fn lost(&self) {
         self.lost_connections.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The sums now.
+    /// Returns the current sums.
     pub(crate) fn read(&self) -> Stages {
         let sum = |stage: Stage| Duration::from_nanos(self.stages[stage as usize].load(Ordering::Relaxed));
         Stages {

@@ -1,11 +1,11 @@
 //! A circuit breaker for I/O servers that do not answer.
 //!
-//! A program that asks for the attributes of ten thousand files, one after the other, would wait for as many timeouts when one of their
-//! servers is silent, and a second or two for each when it refuses connections. So for a short while after a failure, asking for the size
-//! of a file on that server fails at once.
+//! A program that stats ten thousand files one after the other would wait for as many timeouts if one of their servers is silent, and a
+//! second or two for each if it refuses connections. So for a short while after a failure, requests for sizes of files on that server fail
+//! immediately.
 //!
-//! One system call can be several requests of the kernel: a read that fails is retried page by page. So a request of a thread just after
-//! one that has timed out is part of the same call, and does not wait for that server again ([`TimedOutCalls`]).
+//! One system call can cause several kernel requests: a read that fails is retried page by page. So a thread's request right after one
+//! that has timed out counts as part of the same call, and does not wait for that server again ([`TimedOutCalls`]).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,19 +17,19 @@ use thalweg_client::wire::{Error, ErrorKind};
 
 /// How long a server that was silent is not asked for sizes.
 const AFTER_SILENCE: Duration = Duration::from_secs(5);
-/// How long one that refused.
+/// How long a server that refused a connection is not asked for sizes.
 const AFTER_REFUSAL: Duration = Duration::from_secs(1);
 
-/// Servers that did not answer lately.
+/// Servers that failed recently.
 #[derive(Default)]
 pub(crate) struct CircuitBreaker {
     any: AtomicBool,
-    /// Until when, and why.
+    /// By server: end of the pause, and the error.
     servers: Mutex<HashMap<String, (Instant, Error)>>,
 }
 
 impl CircuitBreaker {
-    /// A server's answer was waited for in vain, or refused; any other error says nothing.
+    /// Records a timeout or refused connection; other errors are ignored.
     pub(crate) fn failed(&self, error: &Error) {
         Operation::met(error);
         let pause = match error.kind() {
@@ -43,22 +43,22 @@ impl CircuitBreaker {
         self.any.store(true, Ordering::Release);
     }
 
-    /// The same, by an entry of a walk.
+    /// Records the failure of a walk's entry, as [`CircuitBreaker::failed`].
     pub(crate) fn failed_entry(&self, entry: &WalkEntry) {
         if let Some(Err(error)) = &entry.size {
             self.failed(error);
         }
     }
 
-    /// Whether there is any such server.
+    /// Whether any server is paused.
     pub(crate) fn is_tripped(&self) -> bool {
         self.any.load(Ordering::Acquire)
     }
 
-    /// Whether one of these servers is not to be asked now.
+    /// Checks that none of these servers is paused.
     ///
     /// # Errors
-    /// What it said, or did not say, when it was.
+    /// The error that caused the pause.
     pub(crate) fn check<S: AsRef<str>>(&self, of: impl IntoIterator<Item = S>) -> Result<(), Error> {
         self.check_at(Instant::now(), of)
     }
@@ -77,10 +77,10 @@ impl CircuitBreaker {
     }
 }
 
-/// How soon after a request another one of the same thread belongs to the same call.
+/// Maximum interval between a thread's requests that belong to one call.
 const SAME_CALL: Duration = Duration::from_millis(500);
 
-/// Calls of programs that have given up a server just now.
+/// Programs' calls that have just given up a server.
 #[derive(Default)]
 pub(crate) struct TimedOutCalls {
     any: AtomicBool,
@@ -89,7 +89,7 @@ pub(crate) struct TimedOutCalls {
 }
 
 impl TimedOutCalls {
-    /// A thread asks for something: when the call began that it is a part of.
+    /// Registers a thread's request; returns when the call that it belongs to began.
     pub(crate) fn begin(&self, thread: u32) -> Instant {
         let now = Instant::now();
         if !self.any.load(Ordering::Acquire) {
@@ -101,7 +101,7 @@ impl TimedOutCalls {
         threads.get(&thread).map_or(now, |(began, _)| *began)
     }
 
-    /// What a thread asked for has given up a server. If that took no time it was a part of a call that is known.
+    /// Records that a thread's request gave up a server. If that took no time, the request was part of a known call.
     pub(crate) fn gave_up(&self, thread: u32, began: Instant) {
         let mut threads = self.threads.lock();
         if threads.get(&thread).is_none_or(|(before, _)| *before != began) {
@@ -126,7 +126,7 @@ mod tests {
         calls.gave_up(7, began);
         assert_eq!(calls.threads.lock()[&7], given_up, "asking again and again does not make the call longer");
         calls.threads.lock().insert(7, (began, Instant::now() - SAME_CALL));
-        assert!(calls.begin(7) > began, "that was long ago");
+        assert!(calls.begin(7) > began, "the interval has passed");
     }
 
     #[test]
@@ -142,6 +142,6 @@ mod tests {
         assert!(breaker.check_at(Instant::now() + AFTER_REFUSAL, ["io1"]).is_ok(), "it may be back");
         assert!(breaker.check(["io0"]).is_err() && breaker.is_tripped());
         assert!(breaker.check_at(Instant::now() + AFTER_SILENCE, ["io0"]).is_ok(), "the pause has passed");
-        assert!(!breaker.is_tripped(), "and it is forgotten");
+        assert!(!breaker.is_tripped(), "the entry was removed");
     }
 }

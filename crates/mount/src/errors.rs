@@ -1,51 +1,50 @@
-//! What went wrong: as an errno for the program that asked, and as the cause for the log where the errno says too little.
+//! Errors: an errno for the program, and the cause for the log if the errno is ambiguous.
 
 use std::path::PathBuf;
 use thalweg_client::wire::{Error, ErrorKind};
 
-/// Shorthand.
+/// Result with [`MountError`] as the default error.
 pub type Result<T, E = MountError> = std::result::Result<T, E>;
 
-/// A mount that could not be made, or has ended badly.
+/// Failure to mount, or error at the end of a mount.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
-    /// The store.
+    /// An error of the store.
     #[error("{0}")]
     Store(#[from] Error),
-    /// The kernel, or what stands for it.
+    /// An error of the kernel or of `fusermount3`.
     #[error("{path}: {problem}")]
     Mounting {
-        /// Where it was to be mounted.
+        /// The mount point.
         path: PathBuf,
-        /// What was found, and what to do.
+        /// The problem and its remedy.
         problem: String,
     },
 }
 
 impl MountError {
-    /// A failure at the place of the mount.
+    /// Creates an error about the mount point.
     pub fn at(path: impl Into<PathBuf>, problem: impl std::fmt::Display) -> MountError {
         MountError::Mounting { path: path.into(), problem: problem.to_string() }
     }
 }
 
-/// Why a request is refused.
+/// The reason a request is refused.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
-    /// What the program gets.
+    /// Errno for the program.
     pub errno: i32,
-    /// What is logged, where the errno is not all there is to say.
+    /// Cause to log, if the errno is ambiguous.
     pub cause: Option<Error>,
 }
 
 impl Refusal {
-    /// A plain errno.
+    /// Creates a refusal with an errno only.
     pub(crate) const fn plain(errno: i32) -> Refusal {
         Refusal { errno, cause: None }
     }
 
-    /// For a file that the program has found before: one that is not there any more is stale, and the kernel looks its name up
-    /// again.
+    /// Adapts the errno for a file the program had found before: a removed file is stale, so that the kernel looks its name up again.
     #[must_use]
     pub(crate) fn of_known_file(mut self) -> Refusal {
         if self.is_gone() {
@@ -54,7 +53,7 @@ impl Refusal {
         self
     }
 
-    /// For a name: in a directory that is not there any more there is none, as on any file system.
+    /// Adapts the errno for a name: a removed directory has no names, as on any file system.
     #[must_use]
     pub(crate) fn of_name(mut self) -> Refusal {
         if self.is_gone() {
@@ -63,16 +62,16 @@ impl Refusal {
         self
     }
 
-    /// Whether there is no such file, any more or yet.
+    /// Whether the errno means that the file does not exist, or no longer.
     pub(crate) fn is_gone(&self) -> bool {
         self.errno == libc::ENOENT || self.cause.as_ref().is_some_and(|cause| cause.kind() == ErrorKind::Stale)
     }
 }
 
-/// The errno that a program sees for each kind of error, and the kernel for what it asks by itself. What is about servers and messages,
-/// which no program knows of, is EIO, and the log says more. `docs/MOUNT.md` has the same table.
+/// Returns the errno for each kind of error. Errors about servers and messages, which programs do not know of, are EIO, and the log has
+/// the details. `docs/MOUNT.md` has the same table.
 ///
-/// What is gone ([`ErrorKind::Stale`]) has another errno where a name was asked for: [`Refusal::of_name`].
+/// A removed file or directory ([`ErrorKind::Stale`]) has another errno if a name was requested: [`Refusal::of_name`].
 pub(crate) const fn errno(kind: ErrorKind) -> i32 {
     use ErrorKind as K;
     match kind {
@@ -116,7 +115,7 @@ pub(crate) const fn errno(kind: ErrorKind) -> i32 {
     }
 }
 
-/// Errnos that have more than one cause, which the log names; the last is what is gone, until it is known how it was asked for.
+/// Ambiguous errnos, whose cause is logged; ESTALE only until it is known how the file was requested.
 const LOGGED: [i32; 5] = [libc::EIO, libc::EINVAL, libc::EDQUOT, libc::EPERM, libc::ESTALE];
 
 impl From<Error> for Refusal {
@@ -126,8 +125,8 @@ impl From<Error> for Refusal {
     }
 }
 
-/// What is answered to a request, or why it is refused.
-pub(crate) type Answered<T> = std::result::Result<T, Refusal>;
+/// Result of a request, or the reason for its refusal.
+pub(crate) type HandlerResult<T> = std::result::Result<T, Refusal>;
 
 #[cfg(test)]
 mod tests {
@@ -139,7 +138,7 @@ mod tests {
         assert_eq!(refusal.errno, libc::EIO);
         assert_eq!(refusal.cause.unwrap().server(), Some("io2"));
         let refusal = Refusal::from(Error::new(ErrorKind::Quota, "lot `run` is used up"));
-        assert_eq!((refusal.errno, refusal.cause.is_some()), (libc::EDQUOT, true), "which lot, the log says");
+        assert_eq!((refusal.errno, refusal.cause.is_some()), (libc::EDQUOT, true), "the log names the lot");
         let refusal = Refusal::from(Error::new(ErrorKind::Restarted, "started anew").at_server("io2"));
         assert_eq!((refusal.errno, refusal.clone().of_name().errno, refusal.of_known_file().errno), (libc::EIO, libc::EIO, libc::EIO));
     }
@@ -156,7 +155,7 @@ mod tests {
         assert_eq!(Refusal::plain(libc::ESTALE).of_name().errno, libc::ESTALE, "the kernel is to look again");
     }
 
-    /// The name of a constant of the C library, as the manual has it.
+    /// Returns the name of an errno, as in its manual page.
     fn named(errno: i32) -> String {
         let names = [
             ("ENOENT", libc::ENOENT),

@@ -1,7 +1,7 @@
-//! A store as a file system: what all handlers share, and what they answer with.
+//! A store as a file system: the state shared by all handlers, and their answers.
 
 use crate::circuit_breaker::{CircuitBreaker, TimedOutCalls};
-use crate::errors::{Answered, Refusal};
+use crate::errors::{HandlerResult, Refusal};
 use crate::fuse::device::Device;
 use crate::fuse::interrupts::AbandonedChanges;
 use crate::fuse::reply::Lifetimes;
@@ -31,65 +31,65 @@ use thalweg_trace::{TraceHandle, Tracer};
 
 /// A store as a file system.
 pub(crate) struct FileSystem {
-    /// How it is mounted.
+    /// Options of the mount.
     pub options: Options,
-    /// Calls on names.
+    /// Metadata client.
     pub names: MetadataClient,
-    /// Locks and turns of programs here.
+    /// Locks and append turns of programs on this mount.
     pub locks: LockClient,
-    /// Numbers that owners of locks were given.
+    /// Last number given to a lock owner.
     pub lock_owners: AtomicU64,
-    /// Calls on bytes.
+    /// Data client.
     pub data: Arc<DataClient>,
-    /// The inodes that the kernel knows.
+    /// Inodes the kernel knows.
     pub table: InodeTable,
-    /// Threads that got ESTALE and are on their way to look a name up again.
+    /// Threads that got ESTALE and are about to look the name up again.
     pub retries: StaleRetries,
     /// Open files.
     pub handles: Handles,
-    /// Files that were closed here, which the service has not heard of yet.
+    /// Files closed here that the service was not notified of yet.
     pub deferred_releases: DeferredReleases,
-    /// Files that have lost bytes here.
+    /// Files that have lost bytes through this mount.
     pub losses: Losses,
     /// Open directories.
     pub directories: Directories,
-    /// What reads directories.
+    /// Walkers for reading directories.
     pub walkers: Walkers,
     /// Directories whose names are looked up in order.
     pub lookup_ahead: LookupAhead,
-    /// What was changed through this mount lately.
+    /// Recent changes through this mount.
     pub local_changes: LocalChanges,
-    /// I/O servers that did not answer lately.
+    /// I/O servers that failed recently.
     pub breaker: CircuitBreaker,
     /// Programs' calls that have waited for such a server.
     pub timed_out_calls: TimedOutCalls,
-    /// How often the kernel has asked each kind of thing.
+    /// Number of kernel requests by operation.
     pub requests: RequestCounts,
     /// Whether programs here sync what they write.
     pub habit: SyncHabit,
-    /// Requests of programs that have ended, which may still change something.
+    /// Requests of ended programs that may still change something.
     pub abandoned: Arc<AbandonedChanges>,
-    /// Space that programs asked for lately.
+    /// Recent answers about free space.
     pub spaces: Spaces,
-    /// For making the kernel forget.
+    /// The FUSE device, for invalidating kernel caches.
     pub device: Arc<Device>,
-    /// For what an errno does not say.
+    /// Log for details that an errno does not carry.
     pub log: Log,
-    /// How threads record; off unless the mount records itself.
-    pub mode: TraceHandle,
+    /// Trace handle; off unless the mount is recorded.
+    pub trace: TraceHandle,
 }
 
-/// What reads directories.
+/// Walkers for reading directories.
 pub(crate) struct Walkers {
     /// Names only.
     pub names: Walker,
     /// Names, attributes and sizes.
     pub whole: Walker,
-    /// The same, less far ahead: for programs that ask for one file after another, and do something with each.
+    /// Names, attributes and sizes, with a smaller window: for programs that stat one file after another and process each.
     pub singly: Walker,
 }
 
-/// How often the kernel has asked each kind of thing.
+/// Number of kernel requests by operation.
 pub(crate) struct RequestCounts([AtomicU64; 64]);
 
 impl Default for RequestCounts {
@@ -99,12 +99,12 @@ impl Default for RequestCounts {
 }
 
 impl RequestCounts {
-    /// How often this: one of [`crate::fuse::abi::opcode`].
+    /// Returns the number for an operation, one of [`crate::fuse::abi::opcode`].
     pub(crate) fn count(&self, opcode: u32) -> u64 {
         self.0.get(opcode as usize).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
-    /// Once more.
+    /// Counts a request.
     pub(crate) fn add(&self, opcode: u32) {
         if let Some(count) = self.0.get(opcode as usize) {
             count.fetch_add(1, Ordering::Relaxed);
@@ -112,79 +112,79 @@ impl RequestCounts {
     }
 }
 
-/// What a thread that answers requests has for itself.
+/// State of a thread that serves requests.
 pub(crate) struct Worker {
-    /// Its tracer.
+    /// Tracer of the thread.
     pub tracer: Tracer,
-    /// What was received for a request whose bytes are all that is in it from its beginning on: a write.
+    /// Buffer the request was received in, if the request's bytes begin at its start: a write.
     pub received: Option<Arc<RequestMemory>>,
-    /// Answers are put together here.
+    /// Buffer for answers.
     pub out: Vec<u8>,
-    /// The program's thread that asks now; 0 where it cannot be seen from here.
+    /// Thread that made the request; 0 if it is in an invisible namespace.
     pub thread: u32,
-    /// When it did: what is asked of servers for it is asked later.
+    /// When the request arrived; the servers are asked later.
     pub began: Instant,
-    /// How a directory is after what it did to names in it.
+    /// State of the directory in which the request changed names.
     pub directory: Option<DirectoryAfter>,
 }
 
-/// How a directory is after a change of names in it.
+/// A directory after a change of its names.
 pub(crate) struct DirectoryAfter {
-    /// Which.
+    /// The directory.
     pub directory: FileId,
-    /// Its attributes, where the answer brought them.
+    /// Attributes, if the reply had them.
     pub attributes: Option<Attributes>,
-    /// The name that was made, if one was.
+    /// Name created, if any.
     pub name: Option<Vec<u8>>,
 }
 
 impl Worker {
-    /// One without anything yet.
+    /// Creates the state of a new thread.
     pub(crate) fn new(tracer: Tracer) -> Worker {
         Worker { tracer, received: None, out: Vec::new(), thread: 0, began: Instant::now(), directory: None }
     }
 }
 
-/// An answer.
+/// Kinds of answers.
 pub(crate) enum Answer {
-    /// None is expected.
+    /// No answer is expected.
     Nothing,
-    /// It is done.
+    /// Success without data.
     Done,
-    /// The worker's `out`.
+    /// The data in the worker's `out`.
     Out,
-    /// Bytes of a file, where they are.
+    /// Bytes of a file, not copied.
     View(View),
 }
 
 impl FileSystem {
-    /// How long the kernel may rely on what it is given.
+    /// Returns how long the kernel may cache names and attributes.
     pub(crate) fn lifetimes(&self) -> Lifetimes {
         let lifetime = self.options.lifetime();
         Lifetimes { entry: lifetime, attributes: lifetime }
     }
 
-    /// The inode that the kernel calls `number`.
-    pub(crate) fn inode(&self, number: u64) -> Answered<Arc<Inode>> {
+    /// Returns the inode with the kernel's number `number`.
+    pub(crate) fn inode(&self, number: u64) -> HandlerResult<Arc<Inode>> {
         self.table.get(number).ok_or(Refusal::plain(libc::ESTALE))
     }
 
-    /// A name in a directory.
-    pub(crate) fn place(&self, directory: u64, name: &[u8]) -> Answered<Place> {
+    /// Returns the place of a name in a directory.
+    pub(crate) fn place(&self, directory: u64, name: &[u8]) -> HandlerResult<Place> {
         if name.len() > limits::NAME_BYTES {
             return Err(Refusal::plain(libc::ENAMETOOLONG));
         }
         Ok(Place { from: self.table.id(directory), path: name.to_vec() })
     }
 
-    /// The inode that the kernel calls `number`, for the service.
+    /// Returns the place of the inode with the kernel's number `number`.
     pub(crate) fn place_of(&self, number: u64) -> Place {
         Place::of(self.table.id(number))
     }
 
-    /// A refusal whose errno does not say enough goes to the log.
+    /// Logs a refusal with an ambiguous errno.
     pub(crate) fn log_refusal(&self, what: &str, refusal: &Refusal) {
-        // That something is gone is said by its errno.
+        // The errno is clear if the file was removed.
         if let Some(cause) = refusal.cause.as_ref().filter(|cause| cause.kind() != thalweg_client::wire::ErrorKind::Stale) {
             self.log.line(format_args!("{what}: {cause}"));
         }

@@ -1,20 +1,19 @@
-//! A store as a file system, for programs that know nothing of it (FUSE).
+//! Mounts a store as a file system (FUSE), for unmodified programs.
 //!
-//! **In:** a store's address, a directory to mount on. **Out:** the store's names and bytes under that directory, with the
-//! coherence and durability that `docs/MOUNT.md` promises. **Never:** a rule about names, locks or layouts of its own: those
-//! are the metadata service's, and the bytes are the I/O servers'; what is here is when the kernel may rely on what it has
-//! seen, and when something must be asked again.
+//! **In:** a store's address, a directory to mount on. **Out:** the store's names and bytes under that directory, with the coherence and
+//! durability that `docs/MOUNT.md` promises. **Never:** rules of its own about names, locks, layouts or bytes, which are the metadata
+//! service's and the I/O servers'. This crate decides when the kernel may use cached data and when a server must be asked again.
 //!
 //! | room | what is in it |
 //! |---|---|
 //! | `fuse` | the kernel's protocol; knows nothing of stores |
-//! | `inodes` | the inodes that the kernel knows, and what may be answered of them without asking a server |
+//! | `inodes` | the inodes the kernel knows, and their cached state |
 //! | `handles` | open files and directories |
-//! | `filesystem` | what all handlers share |
-//! | `handlers` | which handler answers which request; one file for each group of them |
-//! | `session` | the mount as a whole: the threads that take requests, and its end |
-//! | `circuit_breaker` | servers that do not answer, and are not asked again at once |
-//! | `errors`, `log` | what went wrong, as a program sees it, and as an administrator does |
+//! | `filesystem` | state shared by all handlers |
+//! | `handlers` | the handlers; one file per group of operations |
+//! | `session` | the mount as a whole: the threads that serve requests, and unmounting |
+//! | `circuit_breaker` | servers that do not answer, and are not asked again for a while |
+//! | `errors`, `log` | errors for programs, and for the administrator |
 
 #![warn(unreachable_pub)]
 

@@ -1,4 +1,4 @@
-//! How to mount.
+//! Mount options.
 
 use crate::fuse::mounting::Honours;
 use std::path::PathBuf;
@@ -6,54 +6,55 @@ use std::time::Duration;
 use thalweg_client::wire::protocol::metadata::LayoutChoice;
 use thalweg_client::wire::trust::Credentials;
 
-/// How long the kernel relies on names and attributes it has seen, unless the mount is strict.
+/// Default lifetime of names and attributes in the kernel's cache, unless the mount is strict.
 pub(crate) const LIFETIME: Duration = Duration::from_secs(1);
 
-/// Files and directories that the kernel should know at a time: about 100 MiB of its memory and 30 MiB here.
+/// Default number of inodes the kernel should know at most: about 100 MiB of its memory and 30 MiB here.
 pub(crate) const INODE_LIMIT: usize = 100_000;
 
-/// How to mount.
+/// Mount options.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The metadata service's address: `HOST:PORT`.
+    /// Address of the metadata service: `HOST:PORT`.
     pub address: String,
-    /// The directory of the store that is mounted: `/` for all of it.
+    /// Directory of the store to mount; `/` for all of it.
     pub directory: String,
-    /// Where.
+    /// Directory to mount on.
     pub mountpoint: PathBuf,
-    /// A read that starts after a write returned, anywhere, sees it: nothing is kept, here or in the kernel.
+    /// Strict consistency: a read that starts after a write returned, anywhere, sees it; nothing is cached, here or in the kernel.
     pub strict: bool,
-    /// Nothing can be changed.
+    /// Whether the mount is read-only.
     pub read_only: bool,
-    /// Other users may use it, as far as modes let them.
+    /// Whether other users may use it, subject to permissions.
     pub allow_other: bool,
-    /// What of the store's privileges this machine honours.
+    /// Privileges of the store that this machine honours.
     pub honours: Honours,
-    /// How long the kernel relies on names and attributes it has seen.
+    /// Lifetime of names and attributes in the kernel's cache.
     pub lifetime: Duration,
-    /// The label of this machine.
+    /// Label of this machine.
     pub node: String,
-    /// What is proven to the servers.
+    /// Credentials presented to the servers.
     pub credentials: Credentials,
     /// Silence after which a server is given up.
     pub timeout: Duration,
-    /// Files and directories that the kernel should know at a time: beyond it, it is asked to forget those it has known for longest and
-    /// nobody has opened.
+    /// Number of inodes the kernel should know at most: beyond it, the kernel is asked to drop those it has had longest and that were
+    /// never open.
     pub inode_limit: usize,
-    /// Space that a file takes is given as if it had no holes where the metadata service knows its size: then no I/O server is asked.
+    /// Whether to report a file's allocated space as if it had no holes when the metadata service knows its size: no I/O server is asked
+    /// then.
     pub estimate_space: bool,
-    /// What is asked of new files' layouts where their directory says nothing.
+    /// Layout of new files where their directory has no default.
     pub layout: LayoutChoice,
-    /// The name of the lot that new files are in, whatever their directory says.
+    /// Name of the lot for new files, whatever their directory's default.
     pub lot: Option<String>,
-    /// Where the mount's recording of itself goes, and the command it names.
+    /// Path of the recording of the mount, and the command it names.
     pub record: Option<(PathBuf, Vec<String>)>,
-    /// Where notes go; otherwise to standard error.
+    /// Log file; `None`: standard error.
     pub log: Option<PathBuf>,
 }
 
 impl Options {
-    /// A mount of all of a store.
+    /// Returns options to mount a whole store.
     pub fn new(address: impl Into<String>, mountpoint: impl Into<PathBuf>) -> Options {
         Options {
             address: address.into(),
@@ -76,12 +77,12 @@ impl Options {
         }
     }
 
-    /// What `/proc/mounts` shows: `thal://HOST:PORT/DIR`.
+    /// Returns the source in `/proc/mounts`: `thal://HOST:PORT/DIR`.
     pub fn source(&self) -> String {
         format!("thal://{}/{}", self.address, self.directory.trim_matches('/'))
     }
 
-    /// How long the kernel may rely on what it has seen.
+    /// Returns how long the kernel may use cached names and attributes.
     pub fn lifetime(&self) -> Duration {
         if self.strict { Duration::ZERO } else { self.lifetime }
     }

@@ -1,4 +1,4 @@
-//! What programs expect of bytes, through a real mount.
+//! Bytes of files through a real mount.
 
 mod stand;
 
@@ -42,8 +42,8 @@ fn bytes_come_back_whatever_the_sizes_of_reads_and_writes() {
     }
 }
 
-/// Large writes are sent from where the mount has received them, small ones from a copy: whichever came last is what is there, while all of them are
-/// under way and when they have arrived, and no thread's next request is received over bytes that have not left.
+/// Large writes are sent from the buffer they were received in, small ones from a copy: the last write wins, while all are in flight and
+/// after they have arrived, and no thread's next request overwrites bytes not sent yet.
 #[test]
 fn large_writes_and_small_ones_over_each_other_leave_what_was_written_last() {
     needs_mounts!();
@@ -150,17 +150,17 @@ fn ranges_are_allocated_punched_and_zeroed() {
     assert_eq!(fallocate(&file, FallocateFlags::COLLAPSE_RANGE, 0, 4096), Err(rustix::io::Errno::OPNOTSUPP));
 }
 
-/// A file mapped, unmapped when dropped.
+/// A mapped file, unmapped when dropped.
 struct Map(*mut u8, usize);
 
 impl Map {
     fn new(file: &File, length: usize, flags: MapFlags) -> Map {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        // SAFETY: a new mapping at an address the kernel chooses.
         Map(unsafe { mmap(std::ptr::null_mut(), length, protection, flags, file, 0) }.unwrap().cast(), length)
     }
     fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the mapping is as long, lives as long as we, and nobody in this process cuts the file off.
+        // SAFETY: the mapping has this length, lives as long as self, and this process does not truncate the file.
         unsafe { std::slice::from_raw_parts_mut(self.0, self.1) }
     }
     fn sync(&self) {
@@ -171,7 +171,7 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and nobody has a slice of it.
+        // SAFETY: the mapping is ours, and no slice of it remains.
         let _ = unsafe { munmap(self.0.cast(), self.1) };
     }
 }
@@ -305,7 +305,7 @@ fn a_range_is_copied_from_file_to_file_and_its_holes_stay_holes() {
         ftruncate(&from, size).unwrap();
         islands.iter().for_each(|at| from.write_all_at(&bytes(300_000, *at), *at).unwrap());
         let to = both_ways(&m, &format!("{name}-to"));
-        // What was there before does not show through.
+        // Earlier content must not show through.
         to.write_all_at(&bytes(200_000, 9), 10 << 20).unwrap();
         let (mut from_offset, mut to_offset, begun) = (0, 0, std::time::Instant::now());
         loop {
@@ -333,7 +333,7 @@ fn a_write_that_no_target_can_hold_is_too_large_when_it_is_made_and_leaves_the_f
             let what = format!("{name}, {length} bytes at {offset}");
             fs::write(m.at("f"), "kept").unwrap();
             let file = File::options().read(true).write(true).open(m.at("f")).unwrap();
-            // Where the targets are on a file system without a bound, it is stored.
+            // If the targets' file system has no limit, the bytes are stored.
             let size = match pwrite(&file, &b"bytes"[..length], offset) {
                 Ok(written) => {
                     assert_eq!(written, length, "{what}");
@@ -359,7 +359,7 @@ fn a_write_that_no_target_can_hold_is_too_large_when_it_is_made_and_leaves_the_f
             }
         }
         let file = both_ways(&m, "f");
-        // The kernel says of itself that there is no such place.
+        // The kernel itself rejects this offset.
         assert!(matches!(pwrite(&file, b"x", END), Err(rustix::io::Errno::FBIG | rustix::io::Errno::INVAL)), "{name}");
         for asked in [ftruncate(&file, END), fallocate(&file, FallocateFlags::empty(), END - 1, 1)] {
             assert!(matches!(asked, Ok(()) | Err(rustix::io::Errno::FBIG | rustix::io::Errno::NOSPC)), "{name}: {asked:?}");

@@ -1,4 +1,4 @@
-//! What one mount sees of what another did.
+//! What one mount sees of another's changes.
 
 mod stand;
 
@@ -14,7 +14,7 @@ fn an_open_after_a_close_sees_what_was_written() {
     let stand = Stand::new(2);
     let (a, b) = (stand.mount("a"), stand.mount("b"));
     for round in 0..30_u32 {
-        // The same length each time: that the size is another one must not be what gives it away.
+        // The same length each time, so that the size does not reveal the change.
         let text = format!("round {round:06}");
         fs::write(a.at("f"), &text).unwrap();
         assert_eq!(fs::read_to_string(b.at("f")).unwrap(), text);
@@ -90,12 +90,12 @@ fn names_that_another_mount_makes_removes_and_replaces_are_seen() {
     assert_eq!(fs::read_to_string(b.at("f")).unwrap(), "one", "that it was not there is not remembered");
     fs::write(a.at("new"), "two").unwrap();
     fs::rename(a.at("new"), a.at("f")).unwrap();
-    assert_eq!(fs::read_to_string(b.at("f")).unwrap(), "two", "the file that was replaced is gone, and its name is looked up again");
+    assert_eq!(fs::read_to_string(b.at("f")).unwrap(), "two", "the name of the replaced file is looked up again");
     fs::remove_file(a.at("f")).unwrap();
     stand::wait_until("the name to go", || !b.at("f").exists());
 }
 
-/// `truncate(2)`, which goes by the path.
+/// Calls `truncate(2)`, which takes a path.
 fn truncate(path: &Path, size_bytes: i64) -> i32 {
     let path = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).unwrap();
     // SAFETY: the path is a C string that outlives the call.
@@ -109,7 +109,7 @@ fn emptying_a_name_that_another_mount_moved_away_spares_the_file_that_was_moved(
     let (a, b) = (stand.mount("a"), stand.mount("b"));
     for round in 0..10 {
         fs::write(a.at("log"), format!("old {round}")).unwrap();
-        // What b has looked at it may take for this file for a while.
+        // b may cache this name for this file for a while.
         assert_eq!(fs::read_to_string(b.at("log")).unwrap(), format!("old {round}"));
         fs::rename(a.at("log"), a.at("log.1")).unwrap();
         fs::write(b.at("log"), "new").unwrap();
@@ -133,7 +133,7 @@ fn a_name_that_another_mount_moved_away_is_a_new_file_though_the_old_one_was_fou
     for round in 0..5 {
         let name = |what: &str| format!("{what}.{round}");
         fs::write(a.at(&name("first")), "old").unwrap();
-        // b takes the first name for this file for a while, finds it under a second, and moves it to a third itself.
+        // b caches the first name for this file for a while, finds it under a second, and renames it to a third itself.
         assert!(b.at(&name("first")).exists());
         fs::rename(a.at(&name("first")), a.at(&name("second"))).unwrap();
         assert!(b.at(&name("second")).exists());
@@ -142,7 +142,7 @@ fn a_name_that_another_mount_moved_away_is_a_new_file_though_the_old_one_was_fou
         assert_eq!(fs::read_to_string(a.at(&name("third"))).unwrap(), "old");
         assert_eq!(fs::read_to_string(a.at(&name("first"))).unwrap(), "new");
     }
-    // Links are names of the same file as well, and stay so: more of them than anybody asks about.
+    // Hard links are names of the same file too, and stay so: more than are ever checked.
     fs::write(b.at("l0"), "linked").unwrap();
     for number in 1..20 {
         fs::hard_link(b.at("l0"), b.at(&format!("l{number}"))).unwrap();

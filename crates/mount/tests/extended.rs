@@ -1,4 +1,4 @@
-//! Extended attributes: users' own, and those that are made up.
+//! Extended attributes: users' own, and synthetic ones.
 
 mod stand;
 
@@ -79,12 +79,12 @@ fn a_file_without_bytes_gets_a_layout_and_one_with_bytes_does_not() {
     assert_eq!(set("basic_dist"), Err(Errno::BUSY), "it is open");
     assert!(get(&f, "user.thalweg.error").unwrap().contains("open"));
     drop(open);
-    // close(2) returns before the mount hears of it.
+    // close(2) returns before the mount is notified.
     for _ in 0..100 {
-        assert_eq!(set("basic_dist"), Ok(()), "nobody has it open");
+        assert_eq!(set("basic_dist"), Ok(()), "not open anywhere");
         drop(fs::File::open(&f).unwrap());
     }
-    assert_eq!(set("basic_dist"), Ok(()), "nobody has it open");
+    assert_eq!(set("basic_dist"), Ok(()), "not open anywhere");
     fs::write(&f, "bytes").unwrap();
     assert_eq!(set("simple_stripe"), Err(Errno::BUSY), "it has bytes");
 }
@@ -130,7 +130,7 @@ fn a_file_without_attributes_is_not_asked_for_them_again_and_one_that_gets_some_
     setxattr(other.at("d/f7"), "user.has", b"one", XattrFlags::empty()).unwrap();
     std::os::unix::fs::symlink("to somewhere", other.at("d/link")).unwrap();
     let listed: Vec<_> = std::fs::read_dir(m.at("d")).unwrap().map(|e| e.unwrap().path()).collect();
-    // What is known needs no service.
+    // Known values need no service.
     stand.stop();
     let room = || vec![0_u8; 100];
     for path in listed.iter().filter(|path| !path.ends_with("f7") && !path.ends_with("link")) {

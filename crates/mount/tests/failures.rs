@@ -1,4 +1,4 @@
-//! Servers that go and come back.
+//! Servers that stop and come back.
 
 mod stand;
 
@@ -29,7 +29,7 @@ fn a_server_that_is_gone_gives_an_error_at_once_and_works_again_when_it_is_back(
     let error = open.read_exact_at(&mut found, 0).and_then(|()| File::options().append(true).open(m.at("d1/f"))?.write_all(b"x"));
     assert_eq!(error.unwrap_err().raw_os_error(), EIO);
     assert!(began.elapsed() < Duration::from_secs(8), "an error within 2 s, with room for a busy machine: {:?}", began.elapsed());
-    assert_eq!(fs::read_to_string(m.at("d0/f")).unwrap(), "here", "everything else goes on");
+    assert_eq!(fs::read_to_string(m.at("d0/f")).unwrap(), "here", "other files stay readable");
     let listed: Vec<_> = fs::read_dir(m.at("d1")).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(listed, ["f"], "names are listed");
     stand.stop();
@@ -47,7 +47,7 @@ fn without_the_metadata_service_names_fail_and_open_files_go_on() {
     let content = bytes(1 << 20, 1);
     fs::write(m.at("f"), &content).unwrap();
     let file = File::options().read(true).write(true).open(m.at("f")).unwrap();
-    // The I/O servers stay where they are: another start of all of them is as good as one of the service alone.
+    // The I/O servers keep their addresses: restarting all of them is equivalent to restarting the service alone.
     stand.stop();
     assert_eq!(fs::create_dir(m.at("d")).unwrap_err().raw_os_error(), EIO);
     stand.start();
@@ -60,7 +60,7 @@ fn without_the_metadata_service_names_fail_and_open_files_go_on() {
     assert_eq!(&fs::read(m.at("f")).unwrap()[..6], b"and on");
 }
 
-/// Each of several connections was closed by the server that has gone: what is sent again after the first has failed does not go over the next.
+/// With several connections, each closed by the server that stopped, a retry after the first failure does not use the next of them.
 #[test]
 fn a_write_after_a_restart_is_not_lost_however_many_connections_there_were() {
     needs_mounts!();
@@ -122,7 +122,7 @@ fn writes_that_fail_after_they_were_acknowledged_are_errors_of_sync_and_close() 
     file.write_all(b"first").unwrap();
     file.sync_all().unwrap();
     stand.stop_server("io0");
-    // Answered at once, and lost.
+    // Acknowledged immediately, and lost.
     let _ = file.write_all(b"lost");
     assert_eq!(file.sync_all().unwrap_err().raw_os_error(), EIO);
     drop(file);

@@ -1,4 +1,4 @@
-//! Directories through a mount: read by programs that know nothing of walks, while they change, and however large.
+//! Directories through a mount, read by ordinary programs, while they change, and of any size.
 
 mod stand;
 
@@ -21,10 +21,10 @@ use thalweg_client::wire::Connect;
 use thalweg_client::wire::protocol::metadata::{Existing, LayoutChoice, Owner, Place, Small};
 use thalweg_trace::Tracer;
 
-/// Longer than any test: what is not answered anew is not answered at all.
+/// Longer than any test: cached answers never expire.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Makes empty files behind the back of all mounts: `directory` is from the store's root.
+/// Makes empty files that no mount knows of; `directory` is relative to the store's root.
 fn make_files(stand: &Stand, directory: &str, names: impl Iterator<Item = String>) {
     let names: Vec<String> = names.collect();
     let connect = Connect { timeout: Duration::from_secs(30), node: "here".into(), ..Connect::default() };
@@ -45,7 +45,7 @@ fn run(program: &str, arguments: &[&OsStr]) -> String {
     String::from_utf8(done.stdout).unwrap()
 }
 
-/// How often the kernel has asked for a single file's attributes.
+/// Returns the kernel's requests for a single file's attributes.
 fn single(m: &Mounted) -> u64 {
     m.counter("/asked/lookup") + m.counter("/asked/getattr")
 }
@@ -62,13 +62,13 @@ fn with_lifetime(stand: &Stand, name: &str, lifetime: Duration) -> Mounted {
     stand.mount_with(name, |options| options.lifetime = lifetime)
 }
 
-/// A directory as the C library reads it.
+/// A directory stream of the C library.
 struct Stream(*mut libc::DIR);
 
 impl Stream {
     fn open(path: &Path) -> Stream {
         let path = CString::new(path.as_os_str().as_bytes()).unwrap();
-        // SAFETY: the path is a string that ends with a zero byte and lives until the call returns.
+        // SAFETY: the path is a zero-terminated string that lives until the call returns.
         let stream = unsafe { libc::opendir(path.as_ptr()) };
         assert!(!stream.is_null());
         Stream(stream)
@@ -96,7 +96,7 @@ impl Stream {
     }
 
     fn seek(&mut self, place: libc::c_long) {
-        // SAFETY: the stream is open, and the place is one that it gave.
+        // SAFETY: the stream is open, and the offset is one it returned.
         unsafe { libc::seekdir(self.0, place) }
     }
 
@@ -129,7 +129,7 @@ fn a_long_listing_takes_no_request_for_a_single_file() {
     assert!(single(&again) - before <= 8, "{} questions for 6000 files", single(&again) - before);
     let extended = again.counter("/asked/getxattr");
     assert!(extended <= 8, "{extended} questions for labels: one is enough where there are none");
-    // Nothing is asked again by who comes within the lifetime either.
+    // A second program within the lifetime causes no requests either.
     run("du", &["-a".as_ref(), again.at("d").as_ref()]);
     assert!(single(&again) - before <= 16);
 }
@@ -152,7 +152,7 @@ fn a_file_that_is_opened_and_read_is_not_asked_for_again_and_one_that_is_written
         assert_eq!(text.len(), 10);
         open.push(file);
     }
-    // The times of what was read are not what they were, as far as the kernel knows: it asks, and no server needs to.
+    // After a read the kernel no longer trusts its attributes: it asks, and no server needs to.
     ["io0", "io1"].iter().for_each(|name| stand.stop_server(name));
     for file in &open {
         assert_eq!(file.metadata().unwrap().len(), 10);
@@ -179,7 +179,7 @@ fn names_looked_up_in_the_directorys_order_are_asked_for_together() {
     let stand = Stand::new(2);
     make_files(&stand, "/d", (0..FILES).map(|i| format!("f{i:05}")));
     let m = with_lifetime(&stand, "m", LONG);
-    // The names only, and then one file after the other: as programs do that sort.
+    // Names only, and then one file after the other, as in programs that sort.
     let names = Stream::open(&m.at("d")).rest();
     assert_eq!(names.len() as u64, FILES);
     let looked = m.counter("/asked/lookup");
@@ -190,7 +190,7 @@ fn names_looked_up_in_the_directorys_order_are_asked_for_together() {
     let ahead = m.counter("/lookups_ahead");
     assert!(looked > FILES / 2, "most names were listed without attributes: {looked}");
     assert!(looked - ahead <= 10, "{looked} lookups, {ahead} of them were asked for ahead");
-    // What is gone is gone, and what is new is found, wherever the walk is.
+    // A removed file is gone and a new one is found, wherever the walk is.
     fs::remove_file(m.at("d/f00003")).unwrap();
     assert!(fs::symlink_metadata(m.at("d/f00003")).is_err());
     fs::write(m.at("d/f00003"), "new").unwrap();
@@ -236,7 +236,7 @@ fn a_change_here_is_seen_though_the_walk_was_ahead_of_it() {
     let mut stream = Stream::open(&m.at("d"));
     let first: Vec<String> = (0..10).map(|_| stream.next().unwrap()).collect();
     assert_eq!(&first[..3], [".", "..", "f00000"]);
-    // What follows is on its way or has come. Behind the page that the kernel has, in every way that a file changes:
+    // The following entries are in flight or fetched. Beyond the page the kernel has, change files in every way:
     let at = |i: usize| m.at(&format!("d/f{i:05}"));
     for i in (1600..5000).step_by(100) {
         fs::set_permissions(at(i), fs::Permissions::from_mode(0o600)).unwrap();
@@ -289,7 +289,7 @@ fn names_that_stay_are_seen_once_while_another_mount_makes_and_removes_others() 
             scope.spawn(move || {
                 let mut round = 0_u32;
                 while !done.load(Ordering::Relaxed) {
-                    // Before, among and behind what stays.
+                    // Before, among and after the names that stay.
                     for prefix in ["a", "stays 01", "stays 03999b", "z"] {
                         let name = b.at(&format!("d/{prefix}.{worker}.{}", round % 50));
                         match round / 50 % 2 {
@@ -317,7 +317,7 @@ fn names_that_stay_are_seen_once_while_another_mount_makes_and_removes_others() 
     });
 }
 
-/// Ends the workers also when the test fails.
+/// Ends the workers even if the test fails.
 struct EndAtDrop<'a>(&'a AtomicBool);
 
 impl Drop for EndAtDrop<'_> {
@@ -352,7 +352,7 @@ fn a_reader_that_seeks_back_goes_on_from_there() {
     assert_eq!(stream.next(), None, "at the end");
     stream.seek(places[3]);
     assert_eq!(stream.rest(), names[3..]);
-    // A place stays where it is when names before it go, if it is not far back.
+    // An offset stays valid when names before it are removed, if it is not far back.
     stream.seek(places[9_000]);
     for name in &names[6_000..9_000] {
         fs::remove_file(m.at(&format!("d/{name}"))).unwrap();
@@ -390,7 +390,7 @@ fn names_of_all_bytes_and_lengths_are_listed_as_they_are() {
     assert_eq!(listed.collect::<BTreeSet<_>>(), expected);
 }
 
-/// Memory of this process that is resident, and its own.
+/// Returns this process's resident anonymous memory, in bytes.
 fn resident_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
@@ -408,7 +408,7 @@ fn a_directory_of_a_hundred_thousand_files_is_listed_in_bounded_memory() {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let version: Vec<u32> = kernel.split(|c: char| !c.is_ascii_digit()).take(2).filter_map(|n| n.parse().ok()).collect();
     let prunes = version >= vec![6, 18];
-    // Once to warm up what is allocated for a listing of any size.
+    // Warm up allocations that do not depend on the size of the listing.
     assert_eq!(Stream::open(&m.at("d")).rest().len(), FILES);
     let before = resident_bytes();
     let listed = run("ls", &["-lU".as_ref(), m.at("d").as_ref()]);
@@ -420,7 +420,7 @@ fn a_directory_of_a_hundred_thousand_files_is_listed_in_bounded_memory() {
     }
     wait_until("the kernel to forget what is too much", || m.counter("/known") as usize <= inode_limit + inode_limit / 4);
     assert!(grown < 64 << 20, "{} MiB more than before", grown >> 20);
-    // What was forgotten is found again.
+    // A forgotten file is found again.
     assert_eq!(fs::metadata(m.at("d/a name of usual length 000001")).unwrap().len(), 0);
 }
 
@@ -442,7 +442,7 @@ fn what_is_open_outlives_the_shrinker() {
     assert_eq!(fs::read_dir(m.at("d")).unwrap().count(), 5_000);
 }
 
-/// A file on target 1 and one on target 0, of each so many, in `d`.
+/// Makes `files` files on target 1 and as many on target 0, in `d`.
 fn on_two_targets(m: &Mounted, files: usize) {
     fs::create_dir(m.at("d")).unwrap();
     for target in [0, 1] {
@@ -473,7 +473,7 @@ fn files_of_a_server_that_is_gone_are_listed_and_have_no_size() {
     }
     assert_eq!(seen, 80);
     let ls = Command::new("ls").arg("-l").arg(m.at("d")).env("LC_ALL", "C").output_in_time().unwrap();
-    assert_eq!(ls.status.code(), Some(1), "what is known is printed, and the rest is said to be missing");
+    assert_eq!(ls.status.code(), Some(1), "known entries are printed, and the others are reported as missing");
     assert_eq!(String::from_utf8(ls.stdout).unwrap().lines().filter(|line| line.ends_with("on 0")).count(), 40);
 }
 
@@ -487,7 +487,7 @@ fn a_silent_server_costs_a_listing_a_few_timeouts_and_not_one_for_each_file() {
     let m = stand.mount_with("m", |options| options.timeout = timeout);
     let address = server_address(&m, "io1");
     stand.stop_server("io1");
-    // Connections are made to it, and nothing is ever said on them.
+    // It accepts connections, and never answers.
     let _silent = TcpListener::bind(&address).unwrap();
     let began = Instant::now();
     let names: Vec<String> = fs::read_dir(m.at("d")).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();

@@ -17,7 +17,7 @@ fn opened(path: &std::path::Path) -> File {
     File::options().read(true).write(true).create(true).truncate(false).open(path).unwrap()
 }
 
-/// A range's lock of an open file description: in one process, two files are two owners.
+/// Locks a range for an open file description: in one process, two files are two owners.
 fn range(file: &File, kind: i32, start: i64, length: i64) -> Result<(), Errno> {
     let mut lock = libc::flock { l_type: kind as _, l_whence: libc::SEEK_SET as _, l_start: start, l_len: length, l_pid: 0 };
     // SAFETY: the structure lives until the call returns.
@@ -80,7 +80,7 @@ fn a_lock_shows_what_was_written_under_it() {
     std::thread::scope(|scope| {
         for m in mounts.iter().chain(&mounts) {
             scope.spawn(move || {
-                // Open all the time: only the lock says when to look again.
+                // Open all the time: only the lock causes revalidation.
                 let file = opened(&m.at("count"));
                 for _ in 0..ROUNDS {
                     flock(&file, FlockOperation::LockExclusive).unwrap();
@@ -106,7 +106,7 @@ fn what_others_append_under_a_lock_is_there_beside_writes_of_another_program() {
     fs::write(mounts[0].at("records"), vec![0; HEAD_BYTES as usize]).unwrap();
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // The kernel drops what it is answered of a file's size if the file is written to, or opened, before the answer comes.
+        // The kernel drops an answer about a file's size if the file is written to or opened before the answer arrives.
         for m in &mounts {
             let over = &over;
             scope.spawn(move || {
@@ -135,7 +135,7 @@ fn what_others_append_under_a_lock_is_there_beside_writes_of_another_program() {
     assert_eq!(found, (0..4 * RECORDS).collect::<Vec<_>>());
 }
 
-/// A program that waits for a lock, ended when dropped.
+/// A program that waits for a lock, killed when dropped.
 struct Waiter(Child);
 
 impl Waiter {

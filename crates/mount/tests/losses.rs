@@ -1,5 +1,5 @@
-//! Writes that are lost after they were acknowledged: who hears of it, and what is read afterwards. The same programs run on a mount, on
-//! a strict one and on ext4, each over a disk that is full.
+//! Acknowledged writes that are lost: which calls report the loss, and what is read afterwards. The same programs run on a mount, on a
+//! strict mount and on ext4, each on a full disk.
 
 mod stand;
 
@@ -12,10 +12,10 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 
 const EIO: Option<i32> = Some(libc::EIO);
-/// A disk that is soon full.
+/// A disk that fills up quickly.
 const SMALL_BYTES: u64 = 3 << 20;
 
-/// What every file system has to do alike.
+/// Cases that every file system must handle alike.
 const EVERYWHERE: &[&str] = &[
     "fork",
     "fork_before",
@@ -34,10 +34,10 @@ const EVERYWHERE: &[&str] = &[
     "unseen",
     "goes_on",
 ];
-/// What a store promises besides.
+/// Additional promises of a store.
 const ON_A_STORE: &[&str] = &["reads_own", "reader_after", "mended", "accepted"];
 
-/// Runs a command that ends within 30 s, or is killed.
+/// Runs a command, killed after 30 s.
 fn run(command: &[&str]) -> Output {
     Command::new("timeout").args(["-k", "2", "30"]).args(command).output().unwrap()
 }
@@ -50,7 +50,7 @@ fn done(command: &[&str]) -> Result<(), String> {
     }
 }
 
-/// A file system of our own at a directory; it goes lazily, even if it is in use.
+/// A file system mounted at a directory; unmounted lazily, even if in use.
 struct Disk(PathBuf);
 
 impl Disk {
@@ -67,7 +67,7 @@ impl Drop for Disk {
     }
 }
 
-/// A store with one small target, mounted. It is taken away in this order.
+/// A mounted store with one small target, dropped in this order.
 struct Small {
     mounted: Mounted,
     stand: Stand,
@@ -86,7 +86,7 @@ impl Small {
     }
 }
 
-/// Runs the cases one after the other, and says all that went wrong.
+/// Runs the cases one after the other, and reports all failures.
 fn programs(kind: &str, cases: &[&str], directory: &Path, ballast: &Path) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/lost_writes.py");
     let of = |case: &&str| done(&["python3", script, kind, case, directory.to_str().unwrap(), ballast.to_str().unwrap()]).err();
@@ -114,7 +114,7 @@ fn programs_hear_of_lost_writes_on_ext4() {
     let base = TempDir::new().unwrap();
     let (memory, at) = (base.path().join("memory"), base.path().join("ext4"));
     fs::create_dir(&at).unwrap();
-    // Its metadata has its place from the beginning; only new bytes find none.
+    // Metadata is allocated from the beginning; only new bytes run out of space.
     let made = Disk::of_memory(&memory, 6 << 20).and_then(|disk| {
         let image = memory.join("image");
         let image = image.to_str().unwrap();
@@ -131,8 +131,8 @@ fn programs_hear_of_lost_writes_on_ext4() {
     programs("ext4", EVERYWHERE, &at, &memory.join("ballast"));
 }
 
-/// Loses bytes of `name`: 64 KiB that are there and synced, 64 KiB that are lost, on a disk that is full for that long. The file that
-/// was written through, and what was written.
+/// Loses bytes of `name`: 64 KiB are written and synced, another 64 KiB are lost while the disk is full. Returns the file written through,
+/// and its content.
 fn lose(small: &Small, disk: &Disk, name: &str) -> (File, Vec<u8>) {
     let content = bytes(128 << 10, 1);
     let file = File::options().read(true).write(true).create(true).truncate(true).open(small.mounted.at(name)).unwrap();
@@ -196,7 +196,8 @@ fn a_part_that_is_written_again_leaves_the_other_lost() {
     drop(file);
     let mender = File::options().read(true).write(true).open(small.mounted.at("f")).unwrap();
     mender.write_all_at(&content[64 << 10..100_000], 64 << 10).unwrap();
-    // Bytes are lost still. Who lost them has heard of it; where the mount has let go of the file since, it does not know that any more.
+    // Bytes are still lost. The program that lost them has got the error; if the mount has closed the file since, the mount no longer
+    // knows.
     assert!(matches!(errno(mender.sync_all()), None | EIO));
     mender.sync_all().unwrap();
     let mut found = vec![0; 1000];
@@ -217,7 +218,7 @@ fn a_file_whose_loss_the_service_does_not_know_is_not_opened_until_it_does() {
     file.write_all_at(b"first", 0).unwrap();
     file.sync_all().unwrap();
     file.write_all_at(&[7; 100_000], 5).unwrap();
-    // Neither the I/O server nor the metadata service is there.
+    // Both the I/O server and the metadata service are down.
     small.stand.stop();
     assert_eq!(errno(file.sync_all()), EIO);
     drop(file);
@@ -243,7 +244,7 @@ fn a_server_that_goes_between_write_and_sync_is_heard_by_each_descriptor() {
     file.sync_all().unwrap();
     file.write_all_at(&[7; 100_000], 5).unwrap();
     stand.stop();
-    // The close of a copy is reported first, as when a child ends.
+    // The close of a copy reports it first, as when a child exits.
     drop(file.try_clone().unwrap());
     stand.start();
     wait_until("the service", || fs::metadata(m.path()).is_ok());

@@ -1,9 +1,9 @@
-"""Programs whose writes are lost after they were acknowledged, and what each of them hears.
+"""Programs whose acknowledged writes are lost, and the errors each of them gets.
 
 usage: lost_writes.py KIND CASE DIRECTORY BALLAST
 
-KIND is `mount`, `strict` or `ext4`; DIRECTORY is on that file system, and a file at BALLAST takes all the space that it has left. Where
-the standard says something (Linux's `errseq_t`, as ext4 follows it), all kinds have to do the same. Exit code 0: they did.
+KIND is `mount`, `strict` or `ext4`; DIRECTORY is on that file system, and a file at BALLAST fills its free space. Where
+Linux defines the behaviour (`errseq_t`, as in ext4), all kinds must behave alike. Exit code 0: success.
 """
 
 import mmap
@@ -20,7 +20,7 @@ FIRST, MORE = 4096, 100_000
 
 
 def fill():
-    """Not a byte is left."""
+    """Fills the file system completely."""
     ballast = os.open(BALLAST, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for size in (1 << 20, 4096, 1):
         try:
@@ -32,18 +32,18 @@ def fill():
 
 
 def empty():
-    """There is space again."""
+    """Frees the space again."""
     os.truncate(BALLAST, 0)
 
 
 def settle(fd):
-    """What was written is on its way, and has failed."""
+    """Waits until written data was sent, and has failed."""
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     time.sleep(1.5 if STORE else 0.5)
 
 
 class Heard(Exception):
-    """The write itself has failed: there is nothing more to say."""
+    """The write itself failed, which ends the case."""
 
 
 def pattern(size, offset=0):
@@ -54,7 +54,7 @@ CONTENT = pattern(FIRST + MORE)
 
 
 def begin(flags=0):
-    """A file with synced bytes at its beginning."""
+    """Creates a file with synced bytes at its beginning."""
     fd = os.open(PATH, os.O_RDWR | os.O_CREAT | flags, 0o644)
     os.write(fd, CONTENT[:FIRST])
     os.fsync(fd)
@@ -62,7 +62,7 @@ def begin(flags=0):
 
 
 def lose(fd):
-    """More is written to it, acknowledged and lost."""
+    """Writes more, which is acknowledged and lost."""
     fill()
     try:
         if os.pwrite(fd, CONTENT[FIRST:], FIRST) != MORE:
@@ -73,7 +73,7 @@ def lose(fd):
 
 
 def fails(what, *arguments):
-    """The errno, or 0."""
+    """Returns the errno, or 0."""
     try:
         what(*arguments)
     except OSError as error:
@@ -92,7 +92,7 @@ def fails_once(fd, who="the writer"):
 
 
 def child(work):
-    """`work` in a forked process, with a limit."""
+    """Runs `work` in a forked process, with a time limit."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -151,7 +151,7 @@ def duplicate():
 
 
 def passed():
-    """Another process has the same open file, over a socket: one of the two gets the error."""
+    """Another process has the same open file, passed over a socket: one of the two gets the error."""
     fd = begin()
     ours, theirs = socket.socketpair()
     socket.send_fds(ours, [b"x"], [fd])
@@ -166,7 +166,7 @@ def passed():
 
 
 def two_processes():
-    """Each has opened it, and each gets the error."""
+    """Each program has opened the file, and each gets the error."""
     fd = begin()
     down, up = os.pipe(), os.pipe()
     pid = os.fork()
@@ -254,7 +254,7 @@ def unlink():
 
 
 def unseen():
-    """Nobody synced: the next one who does gets the error."""
+    """Without a sync so far, the next program that syncs gets the error."""
     fd = begin()
     lose(fd)
     fails(os.close, fd)
@@ -268,7 +268,7 @@ def read(path):
 
 
 def reads_own():
-    """Who had it open reads what it wrote."""
+    """A program that had the file open reads what it wrote."""
     fd = begin()
     lose(fd)
     fails(os.fsync, fd)
@@ -319,7 +319,7 @@ def accepted():
 
 
 def goes_on():
-    """After a loss that was reported, new writes are synced or reported in their turn."""
+    """After a reported loss, new writes are synced or reported again."""
     fd = begin()
     lose(fd)
     fails_once(fd)

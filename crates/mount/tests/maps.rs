@@ -1,4 +1,4 @@
-//! Files that one program maps while another writes them through a descriptor that is only for writing, which the kernel keeps no pages of.
+//! Files that one program maps while another writes them through a write-only descriptor, for which the kernel caches no pages.
 
 mod stand;
 
@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 const PAGE: usize = 4096;
 
-/// A file's first pages, mapped to be read and written.
+/// A file's first pages, mapped for reading and writing.
 struct Map {
     at: *mut u8,
     bytes: usize,
 }
 
-// SAFETY: the memory is a map that lives as long as this, and bytes of it are only used as atomics.
+// SAFETY: the mapping lives as long as this, and its bytes are only used as atomics.
 unsafe impl Sync for Map {}
 // SAFETY: as above.
 unsafe impl Send for Map {}
@@ -25,7 +25,7 @@ unsafe impl Send for Map {}
 impl Map {
     fn of(file: &File, bytes: usize) -> Map {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new map at an address that the kernel chooses touches nobody's memory.
+        // SAFETY: a new mapping at an address the kernel chooses overlaps no other memory.
         let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
         assert_ne!(at, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
         Map { at: at.cast(), bytes }
@@ -33,19 +33,19 @@ impl Map {
 
     fn byte(&self, place: usize) -> &AtomicU8 {
         assert!(place < self.bytes);
-        // SAFETY: within the map, which lives as long as the reference; a byte has no alignment.
+        // SAFETY: within the mapping, which lives as long as the reference; a byte has no alignment.
         unsafe { AtomicU8::from_ptr(self.at.add(place)) }
     }
 
     fn sync(&self) {
-        // SAFETY: the range is the map.
+        // SAFETY: the range is the mapping.
         assert_eq!(unsafe { libc::msync(self.at.cast(), self.bytes, libc::MS_SYNC) }, 0);
     }
 }
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: the range is the map, which nobody uses any more.
+        // SAFETY: the range is the mapping, which is no longer used.
         unsafe { libc::munmap(self.at.cast(), self.bytes) };
     }
 }
@@ -58,8 +58,8 @@ fn only_to_write(path: &Path) -> File {
     OpenOptions::new().write(true).open(path).unwrap()
 }
 
-/// One thread changes the even bytes of two pages through a map, another writes the odd ones through a descriptor, at the same time: each byte is
-/// what its writer put there last, in the map, in a read, and on another mount after closing.
+/// One thread changes the even bytes of two pages through a mapping, another concurrently writes the odd ones through a descriptor: each
+/// byte must be its writer's last value, in the mapping, in a read, and on another mount after closing.
 fn no_byte_of_either_is_lost(map_is_first: bool) {
     let stand = Stand::new(2);
     let (a, b) = (stand.mount("a"), stand.mount("b"));

@@ -1,4 +1,4 @@
-//! What programs expect of names, through a real mount.
+//! Names of files through a real mount.
 
 mod stand;
 
@@ -189,7 +189,7 @@ fn a_removed_file_that_is_open_is_read_and_written_until_it_is_closed() {
     assert_eq!((stat.nlink(), stat.len()), (0, 70_010));
     rustix::fs::ftruncate(&file, 5).unwrap();
     assert_eq!(file.metadata().unwrap().len(), 5);
-    // Its bytes go when it is closed, though nobody asks the mount for anything else.
+    // Its bytes are deleted when it is closed, without any further request to the mount.
     assert!(!stand.datafiles().is_empty());
     drop(file);
     stand::wait_until("its bytes are gone", || stand.datafiles().is_empty());
@@ -246,7 +246,7 @@ fn names_in_a_directory_that_another_client_removed_are_not_there_and_files_of_i
         }
         let listed: Vec<_> = rustix::fs::Dir::read_from(&d).unwrap().collect();
         assert!(listed.iter().all(|entry| matches!(entry, Ok(_) | Err(Errno::NOENT))), "{listed:?}");
-        // What is open is read to its end.
+        // An open file can be read to its end.
         assert_eq!(file.metadata().unwrap().len(), 1);
     }
 }
@@ -319,7 +319,7 @@ fn a_directory_of_the_store_is_mounted_alone() {
     assert_eq!(fs::read_to_string(part.at("sub/f")).unwrap(), "in it");
     assert_eq!(fs::read_dir(part.path()).unwrap().count(), 1);
     fs::write(part.at("g"), "from it").unwrap();
-    // The other mount made the directory, and knows for a moment longer that the name is not in it.
+    // The other mount made the directory, and believes for a moment longer that the name is absent.
     stand::wait_until("the name", || all.at("d/g").exists());
     assert_eq!(fs::read_to_string(all.at("d/g")).unwrap(), "from it");
     assert_eq!(fs::metadata(part.path()).unwrap().ino(), fs::metadata(all.at("d")).unwrap().ino());
@@ -349,7 +349,7 @@ fn names_that_another_mount_makes_beside_ours_are_found_and_never_made_twice() {
     let (a, b) = (stand.mount("a"), stand.mount("b"));
     fs::create_dir(a.at("d")).unwrap();
     for round in 0..50 {
-        // The mount knows all names of this directory, and need not ask for the next.
+        // The mount knows all names of this directory, and need not look up the next.
         fs::write(a.at(&format!("d/ours {round}")), "ours").unwrap();
         let theirs = format!("d/theirs {round}");
         fs::write(b.at(&theirs), "theirs").unwrap();

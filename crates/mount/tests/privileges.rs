@@ -1,4 +1,4 @@
-//! What a machine honours of the privileges in a store: nothing, unless root asks for it.
+//! Privileges in a store that a machine honours: none, unless root requests them.
 
 mod stand;
 
@@ -21,7 +21,7 @@ fn mode(path: &Path, mode: u32) -> Result<(), Option<i32>> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(|e| e.raw_os_error())
 }
 
-/// A set-user copy of `id`, root's, and two devices. Directories above are open to all.
+/// Makes a set-user copy of `id` owned by root, and two devices. Directories above are open to all.
 fn filled(m: &Mounted) {
     fs::copy("/usr/bin/id", m.at("id")).unwrap();
     mode(&m.at("id"), 0o6755).unwrap();
@@ -31,13 +31,13 @@ fn filled(m: &Mounted) {
     }
 }
 
-/// The effective user of a copy of `id` when user 65534 runs it.
+/// Returns the effective user of a copy of `id` run by user 65534.
 fn effective_user(program: &Path) -> u32 {
     let run = Command::new(program).arg("-u").uid(NOBODY).gid(NOBODY).output().unwrap();
     String::from_utf8(run.stdout).unwrap().trim().parse().unwrap()
 }
 
-/// Everybody may go through the directory that mounts are in.
+/// Creates a stand whose mount directory is open to all users.
 fn open_stand() -> Stand {
     let stand = Stand::new(2);
     mode(stand.directory.path(), 0o755).unwrap();
@@ -60,7 +60,7 @@ fn a_set_user_program_on_a_mount_by_root_runs_as_who_starts_it_and_devices_do_no
     for name in ["zero", "ram"] {
         assert_eq!(File::open(m.at(name)).unwrap_err().raw_os_error(), Some(libc::EACCES), "{name}");
     }
-    // Each is lifted alone.
+    // Each can be honoured separately.
     let suid = stand.mount_with("suid", |options| options.honours = Honours { suid: true, dev: false });
     assert_eq!(effective_user(&suid.at("id")), 0);
     assert!(File::open(suid.at("zero")).is_err());
@@ -86,7 +86,7 @@ fn a_mount_with_an_owners_credential_stores_no_privileges_and_its_users_work_as_
     });
     let eperm = Err(Some(libc::EPERM));
     fs::copy("/usr/bin/id", ana.at("mine")).unwrap();
-    assert_eq!(fs::metadata(ana.at("mine")).unwrap().uid(), NOBODY, "root of this machine is nobody");
+    assert_eq!(fs::metadata(ana.at("mine")).unwrap().uid(), NOBODY, "root of this machine is mapped to nobody");
     for bits in [0o4755, 0o2755] {
         assert_eq!(mode(&ana.at("mine"), bits), eperm);
     }
@@ -100,7 +100,7 @@ fn a_mount_with_an_owners_credential_stores_no_privileges_and_its_users_work_as_
     let script = "cd \"$1\" && mkdir d && chmod 2770 d && echo x > d/f && chmod 600 d/f && setfattr -n user.a -v 1 d/f; cp -a d e && mv e/f d/g && stat -c %u d/g";
     let said = Command::new("sh").args(["-c", script, "sh"]).arg(ana.path()).uid(1234).gid(1234).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&said.stdout).trim(), "1234", "{}", String::from_utf8_lossy(&said.stderr));
-    // Root of this machine copies and moves what is its own.
+    // Root of this machine copies and moves its own files.
     let script = "cd \"$1\" && mkdir r && echo x > r/f && cp -a r s && tar cf - r | (mkdir t && tar xf - -C t) && rm -r r s t";
     let said = Command::new("sh").args(["-c", script, "sh"]).arg(ana.path()).output().unwrap();
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));

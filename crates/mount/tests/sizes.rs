@@ -1,4 +1,4 @@
-//! What the service is notified of about writers: files that nobody writes have sizes that it can prove, others have none.
+//! Writers known to the service: it can prove the sizes of files that nobody writes, and of no others.
 
 mod stand;
 
@@ -13,11 +13,11 @@ use thalweg_client::wire::Connect;
 use thalweg_client::wire::protocol::metadata::Place;
 use thalweg_trace::Tracer;
 
-struct Seen(MetadataClient);
+struct ServiceView(MetadataClient);
 
-impl Seen {
-    fn of(stand: &Stand) -> Seen {
-        Seen(MetadataClient::connect(&mut Tracer::off(), &stand.address, &Connect::default()).unwrap())
+impl ServiceView {
+    fn of(stand: &Stand) -> ServiceView {
+        ServiceView(MetadataClient::connect(&mut Tracer::off(), &stand.address, &Connect::default()).unwrap())
     }
 
     fn size(&self, name: &str) -> Option<u64> {
@@ -36,11 +36,11 @@ impl Seen {
     }
 }
 
-fn each(change: impl Fn(&Mounted, &Seen)) {
+fn each(change: impl Fn(&Mounted, &ServiceView)) {
     let stand = Stand::new(2);
     for strict in [false, true] {
         let m = if strict { stand.mount_strictly("strict") } else { stand.mount("m") };
-        change(&m, &Seen::of(&stand));
+        change(&m, &ServiceView::of(&stand));
         fs::read_dir(m.path()).unwrap().for_each(|entry| fs::remove_file(entry.unwrap().path()).unwrap());
     }
 }
@@ -55,17 +55,17 @@ fn a_file_that_was_closed_is_known_and_one_that_is_open_for_writing_is_not() {
         let reader = File::open(m.at("f")).unwrap();
         assert_eq!(fs::read(m.at("f")).unwrap().len(), 300_000);
         seen.will_be("f", 300_000);
-        // The second to open it writes.
+        // The second program to open it writes.
         let mut writer = File::options().append(true).open(m.at("f")).unwrap();
         assert_eq!(seen.size("f"), None);
         writer.write_all(&[2; 10]).unwrap();
         assert_eq!(seen.size("f"), None);
         drop((reader, writer));
         seen.will_be("f", 300_010);
-        // Opened to be written, and not written.
+        // Opened for writing, and not written.
         drop(File::options().write(true).open(m.at("f")).unwrap());
         seen.will_be("f", 300_010);
-        // Emptied and written shorter.
+        // Truncated and rewritten with fewer bytes.
         fs::write(m.at("f"), [3; 7]).unwrap();
         seen.will_be("f", 7);
     });
@@ -91,7 +91,7 @@ fn sizes_are_known_after_truncations_allocations_and_maps() {
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 200_000).unwrap();
         drop(file);
         seen.will_be("f", 200_000);
-        // By another name, and under a file that is replaced.
+        // Through another name, and under a file that is replaced.
         fs::hard_link(m.at("f"), m.at("g")).unwrap();
         File::options().append(true).open(m.at("g")).unwrap().write_all(b"1").unwrap();
         seen.will_be("f", 200_001);
@@ -109,8 +109,8 @@ fn what_a_map_writes_after_its_descriptor_was_closed_counts() {
     needs_mounts!();
     let stand = Stand::new(2);
     let m = stand.mount("m");
-    let seen = Seen::of(&stand);
-    // In a process of its own: the unmapping process waits for the mount.
+    let seen = ServiceView::of(&stand);
+    // In a separate process: an unmapping process waits for the mount.
     let program = "import mmap,os,sys\nf=os.open(sys.argv[1],os.O_RDWR|os.O_CREAT)\nos.ftruncate(f,8192)\nm=mmap.mmap(f,8192)\n\
         os.close(f)\nprint('mapped',flush=True)\nsys.stdin.readline()\nm[5000]=7\nm.close()\n";
     let python = Command::new("python3").args(["-c", program]).arg(m.at("f")).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();

@@ -1,32 +1,32 @@
-//! How much a search may spend: runs, a part of the grid, or time.
+//! The budget of a search: runs, a share of the grid, or time.
 
 use crate::search::LEAST_RUNS;
 use crate::{Error, Result};
 use std::time::Duration;
 use thalweg_base::numbers;
 
-/// Runs of a search where nothing else is asked for: so many, or a fifth of the grid where that is more.
+/// Default number of runs, unless a fifth of the grid is more.
 const RUNS: usize = 12;
 
-/// How much may be spent.
+/// The budget of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Budget {
-    /// Twelve runs, or a fifth of the grid where that is more, and never more than twice as many.
+    /// Twelve runs, or a fifth of the grid if that is more, and at most twice as many.
     #[default]
     Usual,
-    /// So many runs of the search; those of the default and the best at the end come on top.
+    /// Number of runs of the search; those of the default and the best at the end come on top.
     Runs(usize),
-    /// This part of the grid.
+    /// Share of the grid.
     Share(f64),
-    /// This long, with everything.
+    /// Duration of everything.
     Time(Duration),
 }
 
 impl Budget {
-    /// Reads `12`, `12 runs`, `20%` or `10min`.
+    /// Parses `12`, `12 runs`, `20%` or `10min`.
     ///
     /// # Errors
-    /// Says what was expected.
+    /// A description of what was expected.
     pub fn parse(text: &str) -> std::result::Result<Budget, String> {
         let text = text.trim();
         let wrong = || format!("`{text}`: expected runs (12), a part of the grid (20%) or a time (10min)");
@@ -41,17 +41,17 @@ impl Budget {
         }
     }
 
-    /// Runs of a search over so many points.
+    /// Returns the number of runs for a grid of `points` points.
     ///
     /// # Errors
-    /// Too few to compare anything.
+    /// The budget is too small for a comparison.
     pub(crate) fn runs(self, points: usize) -> Result<usize> {
         let part = |share: f64| (points as f64 * share).ceil() as usize;
         let runs = match self {
             Budget::Usual => part(0.2).clamp(RUNS, 2 * RUNS),
             Budget::Runs(runs) => runs,
             Budget::Share(share) => part(share),
-            // The clock ends it.
+            // The time limit ends it.
             Budget::Time(_) => points.saturating_mul(3).max(LEAST_RUNS),
         };
         if runs >= LEAST_RUNS {
@@ -63,7 +63,7 @@ impl Budget {
         )))
     }
 
-    /// How long everything may take, if that is what was given.
+    /// Returns the time limit, if the budget is one.
     pub(crate) fn time(self) -> Option<Duration> {
         if let Budget::Time(time) = self { Some(time) } else { None }
     }

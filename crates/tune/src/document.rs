@@ -1,5 +1,5 @@
-//! The result: every run with why it was made, the setting to use, what it gives, and what cannot be said. `tune.schema.json` describes it to
-//! other languages; a test holds the two together.
+//! The result: every run with its reason, the setting to use, its gain, and what could not be determined. `tune.schema.json` is its
+//! schema; a test compares the two.
 
 use crate::search::Reason;
 use crate::tuning::{Figures, Goal, Ran, Tuned, Tuning};
@@ -8,40 +8,40 @@ use std::collections::BTreeMap;
 use thalweg_measure::{Estimate, Machine};
 use thalweg_study::sweep::{Parameter, Point, State};
 
-/// A setting: each parameter's value, as it was written.
+/// A setting: each parameter's value, as written.
 pub type Setting = BTreeMap<String, String>;
 
-/// A tuning's result.
+/// Result of a tuning.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Document {
     /// [`Document::SCHEMA`].
     pub schema: String,
-    /// The command's template.
+    /// Template of the command.
     pub command: Vec<String>,
-    /// Of which sweep's runs it was made, if it ran nothing.
+    /// Sweep whose runs were replayed, if none were made.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub replay: Option<String>,
-    /// What was varied.
+    /// Parameters varied.
     pub parameters: Vec<Parameter>,
-    /// Where it ran.
+    /// Machine it ran on.
     pub machine: Machine,
-    /// What was to be large or small.
+    /// Quantity to optimise.
     pub goal: Goal,
-    /// Where the command stands without a tuner.
+    /// The command's own setting.
     pub default: Setting,
-    /// The search's runs, in order.
+    /// Runs of the search, in order.
     pub runs: Vec<RunResult>,
-    /// The setting to use.
+    /// Setting to use.
     pub winner: Winner,
-    /// Settings that were run and are a tie with it.
+    /// Tested settings that tie with the winner.
     pub ties: Vec<Setting>,
-    /// How far runs of one setting lie apart, as a part of them.
+    /// Relative spread between runs of one setting.
     pub noise: f64,
-    /// What limits at the winner.
+    /// Limit at the winner.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub limit: Option<Limit>,
-    /// What the winner gives up, for each parameter that is not at its default.
+    /// Properties the winner gives up, for each parameter not at its default.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub gives_up: Vec<String>,
 }
@@ -50,26 +50,26 @@ pub struct Document {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunResult {
-    /// From 1.
+    /// Number, from 1.
     pub number: usize,
-    /// At which setting.
+    /// Setting.
     pub values: Setting,
-    /// Why there.
+    /// Reason for the setting.
     pub why: Reason,
-    /// What became of it.
+    /// Result state.
     pub state: State,
-    /// Why it failed.
+    /// Reason of a failure.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub problem: Option<String>,
-    /// What it took, where it ended well.
+    /// Measurements, if it succeeded.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub figures: Option<Figures>,
-    /// Bytes over wall time; where bytes are not known, one over wall time.
+    /// Bytes per wall time; if bytes are unknown, the inverse of the wall time.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rate: Option<f64>,
-    /// Its causes with their shares, largest first.
+    /// Causes with their shares, largest first.
     pub causes: Vec<(String, f64)>,
-    /// Where the largest was.
+    /// Location of the largest cause.
     #[serde(rename = "where", skip_serializing_if = "String::is_empty", default)]
     pub place: String,
     /// Whether it was the best so far.
@@ -80,45 +80,45 @@ pub struct RunResult {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Winner {
-    /// Its values.
+    /// Values of the setting.
     pub values: Setting,
-    /// The command with them, word by word.
+    /// The command with these values, word by word.
     pub command: Vec<String>,
     /// Whether it is the default.
     pub is_default: bool,
-    /// The best of the search, where it could not be shown to be better than the default.
+    /// The search's best, if it could not be shown to be better than the default.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rejected: Option<Setting>,
-    /// The best of the search over the default, pair by pair.
+    /// Gain of the search's best over the default, from the pairs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub gain: Option<Estimate>,
-    /// Those pairs: default and best.
+    /// The pairs: default and best.
     pub pairs: Vec<[Figures; 2]>,
 }
 
-/// What limits.
+/// The limit of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limit {
-    /// The largest cause.
+    /// Largest cause.
     pub cause: String,
-    /// Its share of the wall time.
+    /// Share of the wall time.
     pub share: f64,
-    /// Where it was.
+    /// Location of the cause.
     #[serde(rename = "where")]
     pub place: String,
-    /// What `explain` says of it.
+    /// The sentence of `explain`.
     pub sentence: String,
-    /// The part of its measured ceiling that was reached, where that ended the search.
+    /// Share of the measured ceiling that was reached, if that ended the search.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub of_ceiling: Option<f64>,
 }
 
 impl Document {
-    /// The version of the document.
+    /// Version of the document.
     pub const SCHEMA: &'static str = "thalweg.tune/1";
 
-    /// Of what was tuned and what came of it. `command`: the template; `filled`: with the winner's values.
+    /// Builds the document of a tuning. `command` is the template, `filled` the command with the winner's values.
     pub fn new(tuning: &Tuning, tuned: &Tuned, command: &[String], filled: Vec<String>) -> Document {
         let setting = |point: &Point| setting(&tuning.parameters, point);
         let of_winner = tuned.run_of(&tuned.winner);
@@ -151,7 +151,7 @@ impl Document {
         }
     }
 
-    /// With what the winner's parameters give up, each with its name: of those that are not at their default.
+    /// Adds what the winner gives up: of `texts`, by parameter name, those of parameters not at their default.
     #[must_use]
     pub fn giving_up(mut self, texts: &[(String, String)]) -> Document {
         let moved = |name: &String| self.winner.values.get(name) != self.default.get(name);
@@ -159,7 +159,7 @@ impl Document {
         self
     }
 
-    /// The document, indented, with a newline at its end.
+    /// Returns the document as indented JSON with a final newline.
     pub fn json(&self) -> String {
         serde_json::to_string_pretty(self).expect("numbers, strings and lists always serialise") + "\n"
     }

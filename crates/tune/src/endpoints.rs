@@ -1,9 +1,9 @@
-//! What a tuning is of, so that the next one of the same begins with what it found.
+//! Identifies what is tuned, so that the next tuning of the same endpoints begins with this one's result.
 
 use std::path::{Path, PathBuf};
 
-/// What a tuning is of: the program, its parameters, and the endpoints that its words name: an address's host, or the mount a path is on. The names of files
-/// are not part of it: the next file of the same endpoints is tuned the same way.
+/// Returns a key of the program, its parameters, and the endpoints in its words: an address's host, or the mount a path is on. File names
+/// are not included: the next file between the same endpoints has the same key.
 pub fn key(command: &[String], parameters: &[&str], mounts: &[PathBuf]) -> String {
     let program = command.first().map(|word| Path::new(word).file_name().map_or(word.clone(), |name| name.to_string_lossy().into_owned()));
     let endpoints = command.iter().skip(1).filter_map(|word| endpoint(word, mounts));
@@ -31,7 +31,7 @@ fn endpoint(word: &str, mounts: &[PathBuf]) -> Option<String> {
         .map(|mount| mount.display().to_string())
 }
 
-/// Where file systems are mounted on this machine.
+/// Returns the mount points of this machine.
 pub fn mounts() -> Vec<PathBuf> {
     thalweg_base::proc::mounts::here().unwrap_or_default().into_iter().map(|mount| mount.point).collect()
 }

@@ -1,27 +1,27 @@
-//! The one error type: what cannot be tuned, and what to give instead.
+//! The error type: what cannot be tuned, and what to give instead.
 
 use std::path::{Path, PathBuf};
 
-/// What went wrong in tuning.
+/// An error of a tuning.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file could not be read or written.
     #[error("{path}: {doing}: {source}")]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What was being done to it.
+        /// Operation that failed.
         doing: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// It cannot be tuned as it was asked for.
+    /// The request cannot be fulfilled.
     #[error("{0}")]
     Choice(String),
-    /// The command is not one that can be tuned: what its runs show.
+    /// The command cannot be tuned, as its runs show.
     #[error("{0}")]
     Unfit(String),
-    /// The grid, or a run.
+    /// An error of the grid or of a run.
     #[error(transparent)]
     Study(#[from] thalweg_study::Error),
 }
@@ -41,16 +41,16 @@ impl Error {
         move |source| Error::File { path, doing, source }
     }
 
-    /// Whether somebody wanted to stop; what was measured is kept.
+    /// Whether the user asked to stop; measurements are kept.
     pub fn is_stopped(&self) -> bool {
         matches!(self, Error::Study(error) if error.is_stopped())
     }
 
-    /// Whether the request was at fault, and not a run or a file.
+    /// Whether the request was at fault, rather than a run or a file.
     pub fn is_usage(&self) -> bool {
         matches!(self, Error::Choice(_) | Error::Study(thalweg_study::Error::Choice(_)))
     }
 }
 
-/// A result of this crate.
+/// Result with [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,8 +1,8 @@
-//! What earlier tunings found, of commands between two endpoints and of copies of a store: a small file of the user's, `tuned.json` in the state
-//! directory.
+//! Results of earlier tunings, for commands between two endpoints and for copies of a store: a small file of the user, `tuned.json` in the
+//! state directory.
 //!
-//! It is the first thing a tuner tries, and no more than that: it counts only when a run or a window has confirmed it. So a file that is old, or
-//! somebody else's, costs a run or two windows. One that cannot be read is left out of account with a note, and written anew.
+//! A remembered setting is the first one a tuner tries, and counts only when a run or a window confirms it. So a file that is old, or
+//! another user's, costs a run or two windows. An unreadable file is ignored with a note, and replaced.
 
 use crate::document::Setting;
 use serde::{Deserialize, Serialize};
@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Endpoints that are remembered; of more, those that were written longest ago go.
+/// Bound: endpoints remembered; the least recently written are dropped.
 const ENDPOINTS: usize = 256;
-/// The file is not read past this.
+/// Bound: bytes read of the file.
 const MOST_BYTES: u64 = 1 << 20;
 const SCHEMA: &str = "thalweg.tuned/1";
 
-/// See the module's page.
+/// Results of earlier tunings; see the module documentation.
 #[derive(Clone, Debug)]
 pub struct History {
     path: PathBuf,
@@ -25,7 +25,7 @@ pub struct History {
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Document {
     schema: String,
-    /// Counts writes: what the last one of each endpoint was.
+    /// Number of writes; each endpoint records that of its last one.
     writes: u64,
     endpoints: BTreeMap<String, Endpoint>,
 }
@@ -37,29 +37,29 @@ struct Endpoint {
 }
 
 impl History {
-    /// That of this user: below `$XDG_STATE_HOME`, or `~/.local/state`. `None`: there is neither.
+    /// Opens this user's history, below `$XDG_STATE_HOME` or `~/.local/state`. `None`: neither is known.
     pub fn of_user() -> Option<History> {
         Some(History::at(&thalweg_client::wire::trust::state_directory()?.join("tuned.json")))
     }
 
-    /// That in this file, which may not be there yet.
+    /// Opens the history in this file, which need not exist.
     pub fn at(path: &Path) -> History {
         History { path: path.to_owned() }
     }
 
-    /// What was found at an endpoint; nothing where nothing was.
+    /// Returns the setting remembered for an endpoint; empty if there is none.
     ///
     /// # Errors
-    /// The file is there and cannot be used: which file, and why, for a note.
+    /// The file exists and cannot be used; the text names the file and the reason, for a note.
     pub fn of(&self, endpoint: &str) -> Result<Setting, String> {
         let mut document = self.read()?;
         Ok(document.endpoints.remove(endpoint).map(|endpoint| endpoint.values).unwrap_or_default())
     }
 
-    /// Remembers what was found; nothing: the endpoint is forgotten. A file that cannot be read is replaced.
+    /// Remembers a setting; an empty one forgets the endpoint. An unreadable file is replaced.
     ///
     /// # Errors
-    /// The file cannot be written: which file, and why, for a note.
+    /// The file cannot be written; the text names the file and the reason, for a note.
     pub fn remember(&self, endpoint: &str, values: &Setting) -> Result<(), String> {
         let mut document = self.read().unwrap_or_default();
         let was_known = document.endpoints.remove(endpoint).is_some();
@@ -75,18 +75,18 @@ impl History {
             let oldest = document.endpoints.iter().min_by_key(|(_, endpoint)| endpoint.write).map(|(name, _)| name.clone());
             oldest.map(|name| document.endpoints.remove(&name));
         }
-        self.write(&document).map_err(|e| format!("{}: {e}; what was found is not remembered", self.path.display()))
+        self.write(&document).map_err(|e| format!("{}: {e}; the result is not remembered", self.path.display()))
     }
 
     fn read(&self) -> Result<Document, String> {
-        let unusable = |why: String| format!("{}: {why}; it is left out of account", self.path.display());
+        let unusable = |why: String| format!("{}: {why}; it is ignored", self.path.display());
         let length = match std::fs::metadata(&self.path) {
             Ok(found) => found.len(),
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Document::default()),
             Err(e) => return Err(unusable(e.to_string())),
         };
         if length > MOST_BYTES {
-            return Err(unusable(format!("has {length} bytes, more than any of ours")));
+            return Err(unusable(format!("has {length} bytes, more than the maximum of {MOST_BYTES}")));
         }
         let text = std::fs::read(&self.path).map_err(|e| unusable(e.to_string()))?;
         let document: Document = serde_json::from_slice(&text).map_err(|e| unusable(e.to_string()))?;
@@ -96,7 +96,7 @@ impl History {
         Ok(document)
     }
 
-    /// Whole or not at all: by rename.
+    /// Writes atomically: to a draft, then renamed.
     fn write(&self, document: &Document) -> std::io::Result<()> {
         if let Some(directory) = self.path.parent() {
             std::fs::create_dir_all(directory)?;

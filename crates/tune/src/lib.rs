@@ -1,17 +1,18 @@
-//! Finds the setting at which something is fastest: of any command, in about a dozen runs, or of a copy while its bytes move.
+//! Finds the fastest setting: of any command, in about a dozen runs, or of a copy while its bytes move.
 //!
 //! **In:** a command with parameters and their values (a [`thalweg_study::sweep::Sweep`]), or anything with a
-//! [`thalweg_client::Controller`]. **Out:** the setting, what it gives against the default with an interval, and why each step was taken.
-//! **Never:** a way of its own to run or time a command (the sweep's), a cause of its own (`explain`'s), a claim without runs in turn.
+//! [`thalweg_client::Controller`]. **Out:** the setting, its gain over the default with an interval, and the reason for each step.
+//! **Never:** its own way to run or time a command (that is the sweep's), its own causes (those are `explain`'s), a claim without
+//! alternating runs.
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | [`search`] | which setting is run next, by the causes of the best so far: no clock, no process |
-//! | [`tuning`] | a whole tuning: who runs settings (commands, or a sweep made before), checks, the claim at the end |
-//! | [`recipes`], [`history`] | programs whose parameters are known, put into a command; what earlier tunings found |
+//! | [`search`] | chooses the next setting from the causes of the best run so far: no clock, no process |
+//! | [`tuning`] | a whole tuning: running settings (commands, or a replayed sweep), checks, the claim at the end |
+//! | [`recipes`], [`history`] | known programs' parameters, put into a command; results of earlier tunings |
 //! | [`document`] | the result |
-//! | [`trying`] | one proposed change: the command as it is and with the change, in turn |
-//! | [`online`] | the same while data moves |
+//! | [`trying`] | one proposed change: the command without and with it, in alternation |
+//! | [`online`] | tuning while data moves |
 
 #![warn(unreachable_pub)]
 

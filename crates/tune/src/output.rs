@@ -1,36 +1,36 @@
-//! What runs make, of a program whose recipe says which word that is: it has to be new, and goes after each run and at the end. Nothing that was there
-//! before is removed.
+//! The output of a program's runs, which its recipe identifies in the command: it must not exist beforehand, and is removed after each run
+//! and at the end. Nothing that existed before is removed.
 
 use crate::{Error, Result};
 use std::path::PathBuf;
 use thalweg_base::shell;
 
-/// A path that runs make.
+/// The path of a run's output.
 #[derive(Debug)]
 pub struct Output {
     path: PathBuf,
 }
 
 impl Output {
-    /// Of this word of a command; `None` where it is an address or a device. `repeat`: why a second run would do nothing.
+    /// Returns the output named by this word of a command; `None` for an address or device. `repeat`: why a second run would do nothing.
     ///
     /// # Errors
-    /// It is there already.
+    /// The output already exists.
     pub fn new(word: &str, repeat: &str) -> Result<Option<Output>> {
         let Some(path) = local(word) else { return Ok(None) };
-        // A name with a place in it is another one for each run, or is the caller's own business.
+        // A name with a placeholder differs for each run, or is the caller's concern.
         if word.contains('{') {
             return Ok(None);
         }
-        let path = std::path::absolute(&path).map_err(Error::file(&path, "asking where it is"))?;
+        let path = std::path::absolute(&path).map_err(Error::file(&path, "resolving the path"))?;
         match path.symlink_metadata() {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Some(Output { path })),
-            Err(error) => Err(Error::file(&path, "asking whether it is there")(error)),
+            Err(error) => Err(Error::file(&path, "checking whether it exists")(error)),
             Ok(metadata) if is_device(&metadata) => Ok(None),
             Ok(_) => {
                 let why = if repeat.is_empty() { "every run would overwrite it".to_owned() } else { repeat.to_owned() };
                 Err(Error::Choice(format!(
-                    "{} is there already, and the command is run a dozen times ({why}): name one that is not there (it is removed after each run), or \
+                    "{} already exists, and the command is run a dozen times ({why}): name a new path (it is removed after each run), or \
                      give --prepare or --cleanup",
                     path.display()
                 )))
@@ -38,16 +38,16 @@ impl Output {
         }
     }
 
-    /// The command that removes it, for a shell.
+    /// Returns the shell command that removes it.
     pub fn removal(&self) -> String {
-        // Places of templates are doubled braces, and the path has none.
+        // Placeholders of templates are double braces, which the path does not contain.
         format!("rm -rf -- {}", shell::word(&self.path.display().to_string()))
     }
 }
 
 impl Drop for Output {
     fn drop(&mut self) {
-        // A run that was stopped may have left it; it was not there before.
+        // A run that was stopped may have left it; it did not exist before.
         let _ = match self.path.symlink_metadata() {
             Ok(metadata) if metadata.is_dir() => std::fs::remove_dir_all(&self.path),
             Ok(_) => std::fs::remove_file(&self.path),
@@ -56,7 +56,7 @@ impl Drop for Output {
     }
 }
 
-/// A path of this machine; `None` for addresses, remote paths and standard output.
+/// Returns a local path; `None` for addresses, remote paths and standard output.
 fn local(word: &str) -> Option<PathBuf> {
     if let Some(path) = word.strip_prefix("file://") {
         return Some(PathBuf::from(path));
@@ -91,7 +91,7 @@ mod tests {
                 _ => std::fs::create_dir(&path).unwrap(),
             }
             let error = output(&path).unwrap_err().to_string();
-            assert!(error.contains("is there already") && error.contains("--prepare"), "{error}");
+            assert!(error.contains("already exists") && error.contains("--prepare"), "{error}");
             assert!(path.symlink_metadata().is_ok());
         }
     }

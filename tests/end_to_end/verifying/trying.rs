@@ -32,7 +32,7 @@ fn an_output_that_is_there_already_is_never_removed() {
     let here = scratch();
     let (from, to) = (file(here.path(), "from", &content(1, 1 << 20)), file(here.path(), "to", b"precious"));
     let (input, output) = (format!("if={}", text(&from)), format!("of={}", text(&to)));
-    run(["explain", "--try", "--yes", "--", "dd", &input, &output]).failed(2, &["is there already", "--prepare"]);
+    run(["explain", "--try", "--yes", "--", "dd", &input, &output]).failed(2, &["already exists", "--prepare"]);
     assert_eq!(std::fs::read(&to).unwrap(), b"precious");
 }
 

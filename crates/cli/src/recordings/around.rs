@@ -63,7 +63,7 @@ impl RecordingFlags {
         let recording = Recording { path, command: command_line(), node: stores.node(), keep_command: self.keep_command };
         let recorded: Vec<Store> = sessions.iter().map(|session| session.store()).collect();
         let recorder = Recorder::start(&recording, &recorded.iter().collect::<Vec<_>>()).map_err(Failure::failed)?;
-        let mode = recorder.mode.clone();
+        let mode = recorder.trace.clone();
         let (done, mut attributes) = work(&mode);
         attributes.push(("servers".to_owned(), recorded.iter().map(|s| s.data.links().len()).sum::<usize>().to_string()));
         let exit_code = i32::from(done.is_err());

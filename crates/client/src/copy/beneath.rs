@@ -1,8 +1,8 @@
-//! Opening what is below a directory, and nothing else.
+//! Opens paths beneath a directory without leaving it.
 //!
-//! Names of a tree come from a peer, and symbolic links in it may have been made a moment ago by the copy itself. So a path below a
-//! directory is resolved by the kernel with two rules: it never leaves the directory, and no symbolic link is followed (`openat2`). A kernel
-//! without that call is asked for one name after the other. Whatever is made, renamed or removed is then a single name in the
+//! The names of a tree come from a peer, and the copy itself may just have made symbolic links in it. The kernel resolves a path with
+//! `openat2`, which never leaves the directory and never follows a symbolic link. On a kernel without that call, each component is opened
+//! separately. Anything then made, renamed or removed is a single name in the directory opened, so there is no link to follow.
 //! directory that was opened: a single name has nothing that could be followed.
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
@@ -11,10 +11,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg_wire::{Error, Result};
 
-/// The kernel does not know `openat2`, or something between us and it forbids it.
+/// Set when the kernel lacks `openat2`, or a filter (seccomp) forbids it.
 static STEP_BY_STEP: AtomicBool = AtomicBool::new(false);
 
-/// Opens a path below a directory. An empty path is the directory itself. A link on the way, or at its end, is [`Errno::LOOP`].
+/// Opens a path beneath a directory; an empty path opens the directory itself. A symbolic link anywhere in the path gives [`Errno::LOOP`].
 pub(super) fn open(directory: BorrowedFd<'_>, path: &[u8], flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
     let path = if path.is_empty() { b"." } else { path };
     let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -22,7 +22,7 @@ pub(super) fn open(directory: BorrowedFd<'_>, path: &[u8], flags: OFlags, mode: 
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         loop {
             match rustix::fs::openat2(directory, path, flags, mode, resolve) {
-                // Something was renamed meanwhile, so that the kernel cannot say whether the path left the directory.
+                // A concurrent rename: the kernel cannot know whether the path left the directory. Retry.
                 Err(Errno::AGAIN) => {}
                 Err(Errno::NOSYS | Errno::PERM) => break,
                 opened => return opened,
@@ -33,7 +33,7 @@ pub(super) fn open(directory: BorrowedFd<'_>, path: &[u8], flags: OFlags, mode: 
     open_stepwise(directory, path, flags, mode)
 }
 
-/// The same, one name after the other.
+/// Does what [`open`] does, one component at a time.
 fn open_stepwise(directory: BorrowedFd<'_>, path: &[u8], flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
     if path.starts_with(b"/") || path.split(|b| *b == b'/').any(|name| name == b"..") {
         return Err(Errno::XDEV);
@@ -43,39 +43,39 @@ fn open_stepwise(directory: BorrowedFd<'_>, path: &[u8], flags: OFlags, mode: Mo
     for step in above.split(|b| *b == b'/').filter(|step| !step.is_empty()) {
         let way = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let next = rustix::fs::openat(at.as_ref().map_or(directory, AsFd::as_fd), step, way, Mode::empty());
-        // A link that is not followed is no directory.
+        // Opening an unfollowed link as a directory gives NOTDIR.
         at = Some(next.map_err(|e| if e == Errno::NOTDIR { Errno::LOOP } else { e })?);
     }
     rustix::fs::openat(at.as_ref().map_or(directory, AsFd::as_fd), name, flags, mode)
 }
 
-/// The directory that a path is in (empty: where it begins), and its last name.
+/// Splits a path into its directory (empty: the starting directory) and its last name.
 pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     path.iter().rposition(|b| *b == b'/').map_or((&[], path), |at| (&path[..at], &path[at + 1..]))
 }
 
-/// An error without a name, which a caller that knows one adds.
+/// Converts `error`; the caller adds the path.
 pub(super) fn failure(error: Errno) -> Error {
     let problem = Error::system("", error);
     Error::new(problem.kind(), problem.message().trim_start_matches(": ").to_owned())
 }
 
-/// The directories in which names of a tree are, one at a time: neighbours are mostly in the same.
+/// The directory of the entry being handled, kept open because neighbouring entries are mostly in the same directory.
 pub(super) struct Parents<'a> {
     root: BorrowedFd<'a>,
     last: Option<(Vec<u8>, OwnedFd)>,
 }
 
 impl<'a> Parents<'a> {
-    /// Below this directory.
+    /// Resolves paths beneath `root`.
     pub(super) fn of(root: BorrowedFd<'a>) -> Parents<'a> {
         Parents { root, last: None }
     }
 
-    /// The directory of a path below the root, and the name there.
+    /// Returns the directory of a path beneath the root, and the entry's name in it.
     ///
     /// # Errors
-    /// When it is not there, or a link is on the way.
+    /// When the directory is missing, or a symbolic link is on the way.
     pub(super) fn find<'s, 'p>(&'s mut self, path: &'p [u8]) -> Result<(BorrowedFd<'s>, &'p [u8])> {
         let (above, name) = split(path);
         if above.is_empty() {

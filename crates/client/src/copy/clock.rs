@@ -1,17 +1,17 @@
-//! How a server's clock stands to ours, where its machine is another one.
+//! The offset of a server's clock from ours, when the server is on another machine.
 //!
-//! The server is asked for its time, and its answer lies somewhere between our question and its arrival: half the round trip is
-//! what is not known. Of several answers that of the shortest round trip counts (the least-delay rule of NTP, RFC 5905
-//! section 10). Asked once when the recording begins and once when it ends, the two give offset and drift.
+//! The server is asked for its time. The reading was taken between our question and its answer, so half the round trip is the error. Of
+//! several readings, the one with the shortest round trip is used (the least-delay rule of NTP, RFC 5905 section 10). Readings at the
+//! beginning and the end of the recording give offset and drift.
 
 use thalweg_trace::{Clock, HostId, Time};
 use thalweg_wire::Connection;
 use thalweg_wire::Result;
 
-/// How often a server is asked each time.
+/// Questions per reading.
 const QUESTIONS: usize = 8;
 
-/// One answer: reference time = host time + offset, within ± error.
+/// One clock reading: reference time = host time + offset, within ± error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reading {
     host_ns: i64,
@@ -20,14 +20,14 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// A question that left at `asked`, was answered with `host`, and whose answer arrived at `answered`.
+    /// Builds the reading for a question sent at `asked`, answered with `host`, with the answer received at `answered`.
     fn new(asked: Time, host: Time, answered: Time) -> Reading {
         let round_trip_ns = answered.since(asked);
         let middle_ns = asked.ns() + (round_trip_ns / 2) as i64;
         Reading { host_ns: host.ns(), offset_ns: middle_ns - host.ns(), error_ns: round_trip_ns.div_ceil(2) }
     }
 
-    /// Asks a server.
+    /// Asks a server [`QUESTIONS`] times and returns the reading with the shortest round trip.
     pub(super) fn take(connection: &mut Connection) -> Result<Reading> {
         let mut best: Option<Reading> = None;
         for _ in 0..QUESTIONS {
@@ -40,8 +40,7 @@ impl Reading {
     }
 }
 
-/// The host's row of `clocks`, from its reading at the beginning and, if it could still be asked, at the end. Drift is only recorded where
-/// it is larger than what is not known.
+/// Returns the host's row of `clocks` from its first reading and, if available, its last. Drift is recorded only if it exceeds the error.
 pub(super) fn clock(host: HostId, first: Reading, last: Option<Reading>) -> Clock {
     let mut clock = Clock { host, from_ns: first.host_ns, offset_ns: first.offset_ns, drift_ppb: 0, error_ns: first.error_ns };
     let Some(last) = last.filter(|last| last.host_ns > first.host_ns) else { return clock };
@@ -64,8 +63,8 @@ mod tests {
         Time::from_monotonic_ns(ns)
     }
 
-    /// A host that is `offset_ns` behind us at 0 and gains or loses `drift_ppb`, asked at `now_ns` over a path whose two
-    /// ways take so long.
+    /// A reading of a host that is `offset_ns` behind at 0 and drifts by `drift_ppb`, taken at `now_ns` over a path with these one-way
+    /// delays.
     fn asked(now_ns: i64, offset_ns: i64, drift_ppb: i64, there_ns: i64, back_ns: i64) -> Reading {
         let arrives = now_ns + there_ns;
         let host = arrives - offset_ns - arrives / 1_000_000 * drift_ppb / 1000;

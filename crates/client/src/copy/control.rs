@@ -1,4 +1,4 @@
-//! The live numbers of a copy, and of a tree's copies.
+//! The live parameters of a copy, and of a tree's copy.
 
 use crate::controller::{Controller, Decision, Notes, Parameter, check};
 use crate::stages::{StageClock, Stages};
@@ -8,7 +8,7 @@ use thalweg_trace::{TraceHandle, TrackId};
 use thalweg_wire::Result;
 use thalweg_wire::limits;
 
-/// The live parameters of a running copy; 0: the copy's own choice. See [`Controller`].
+/// The live parameters of a running copy; 0: the copy chooses. See [`Controller`].
 #[derive(Debug, Default)]
 pub struct Control {
     pub(super) requests: Arc<AtomicU32>,
@@ -17,25 +17,25 @@ pub struct Control {
     pub(super) buffer_bytes: Arc<AtomicU64>,
     pub(super) socket_buffer_bytes: Arc<AtomicU64>,
     pub(super) moved_bytes: Arc<AtomicU64>,
-    /// Bytes that need not be moved, since they are in holes.
+    /// Bytes in holes, which are not moved.
     pub(super) hole_bytes: AtomicU64,
-    /// Bytes there are; 0: not known.
+    /// Bytes of the source; 0: unknown.
     pub(super) data_bytes: AtomicU64,
     pub(super) stages: Arc<StageClock>,
-    /// Servers that have a part of the file.
+    /// Servers that hold part of the file.
     pub(super) servers: Arc<AtomicU32>,
-    /// Bytes of memory of each request; 0: its bytes go past it (the direct data path).
+    /// Memory per request, in bytes; 0: the direct data path, whose requests have no memory.
     pub(super) request_memory_bytes: Arc<AtomicU64>,
-    /// Batches of small files at a time; 0: there are none.
+    /// Batches of small files in progress; 0: not a tree.
     pub(super) workers: AtomicU32,
     notes: Notes,
 }
 
-/// Most requests in flight, connections to a server, and flow buffers in flight on one.
+/// Maximum requests in flight, connections per server, and flow buffers in flight per connection.
 pub(super) const MOST: u32 = 256;
 
 impl Control {
-    /// That of one large file of a tree: its parameters are the tree's.
+    /// Returns the control of one large file of a tree, sharing the tree's parameters.
     pub(super) fn part_of(tree: &Control) -> Control {
         Control {
             requests: Arc::clone(&tree.requests),
@@ -50,9 +50,9 @@ impl Control {
         }
     }
 
-    /// Nothing is noted any more; what was becomes a part of the recording.
-    pub(super) fn end(&self, mode: &TraceHandle, track: Option<TrackId>) {
-        self.notes.end(mode, track);
+    /// Stops collecting decisions and writes those collected to the recording.
+    pub(super) fn end(&self, trace: &TraceHandle, track: Option<TrackId>) {
+        self.notes.end(trace, track);
     }
 }
 

@@ -1,10 +1,10 @@
-//! The file that a local copy writes to until it is whole: `NAME.partial` ([`super::partial`]).
+//! The file a local copy writes to until it is complete: `NAME.partial` ([`super::partial`]).
 //!
-//! It is made, never found: no file and no link that is there is written through. A copy that is killed leaves its draft behind, so a draft
-//! carries a mark (an extended attribute) that only we set, and is locked while its copy lives. What has the name already is
-//! - another copy's, if it is marked and locked: that copy is under way, and this one does not begin;
-//! - left by a copy that was killed, if it is marked, ours alone and not locked: it is begun anew;
-//! - somebody's, otherwise: it is left alone, and the draft gets a name that nobody has.
+//! A draft is always newly created: an existing file or link is never written through. A killed copy leaves its draft behind, so a draft
+//! carries a mark (an extended attribute) that only we set, and is locked while its copy runs. If the name is taken, the existing file is
+//! - in use by another copy, if marked and locked: this copy fails;
+//! - left by a killed copy, if marked, owned by us alone and unlocked: it is reused from the beginning;
+//! - unrelated otherwise: it is left alone, and the draft gets an unused name.
 
 use super::beneath::failure;
 use super::partial;
@@ -16,49 +16,49 @@ use thalweg_base::proc::status;
 use thalweg_wire::protocol::common::random_u64;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// The extended attribute of a draft.
+/// Extended attribute that marks a draft.
 const MARK: &str = "user.thalweg.partial";
-/// How often a name may come and go while we look at it.
+/// Maximum attempts while the name keeps appearing and disappearing.
 const TRIES: usize = 64;
 
 /// A draft, open for writing.
 pub(super) struct Draft {
     pub file: OwnedFd,
-    /// Its name in its directory.
+    /// Name in its directory.
     pub name: Vec<u8>,
-    /// `NAME.partial` is something else, which was left alone.
+    /// Whether `NAME.partial` is an unrelated file and the draft has another name.
     pub beside: bool,
 }
 
-/// What there is to be known of a name that is taken.
-enum Found {
-    /// Left by a copy that was killed: it is ours now, and empty.
+/// State of a name that is taken.
+enum Occupant {
+    /// Left by a killed copy: now locked by us and empty.
     Ours(OwnedFd),
     UnderWay,
     Foreign,
-    /// It has gone again.
+    /// Removed in the meantime.
     Gone,
 }
 
-/// Makes the draft of the file `name` in a directory.
+/// Creates the draft for file `name` in a directory.
 ///
 /// # Errors
-/// [`ErrorKind::Busy`] when another copy to the name is under way; the file system's.
+/// [`ErrorKind::Busy`] when another copy to the name is in progress; otherwise the file system's error.
 pub(super) fn make(directory: BorrowedFd<'_>, name: &[u8], mode: u32) -> Result<Draft> {
     let mut usual = partial::name_of(name);
     for _ in 0..TRIES {
         match exclusive(directory, &usual, mode) {
             Ok(file) => return Ok(Draft { file, name: usual, beside: false }),
-            // Not every file system has names of that length.
+            // Some file systems have a shorter limit on names.
             Err(Errno::NAMETOOLONG) if usual != partial::short_name_of(name) => usual = partial::short_name_of(name),
             Err(Errno::EXIST) => match look(directory, &usual, mode).map_err(failure)? {
-                Found::Ours(file) => return Ok(Draft { file, name: usual, beside: false }),
-                Found::Foreign => return unusual(directory, name, mode),
-                Found::UnderWay => {
+                Occupant::Ours(file) => return Ok(Draft { file, name: usual, beside: false }),
+                Occupant::Foreign => return unusual(directory, name, mode),
+                Occupant::UnderWay => {
                     let shown = String::from_utf8_lossy(&usual).into_owned();
-                    return Err(Error::new(ErrorKind::Busy, format!("another copy to it is under way: {shown} is locked")));
+                    return Err(Error::new(ErrorKind::Busy, format!("another copy to it is in progress: {shown} is locked")));
                 }
-                Found::Gone => {}
+                Occupant::Gone => {}
             },
             Err(e) => return Err(failure(e)),
         }
@@ -66,7 +66,7 @@ pub(super) fn make(directory: BorrowedFd<'_>, name: &[u8], mode: u32) -> Result<
     unusual(directory, name, mode)
 }
 
-/// Under a name that nobody has.
+/// Creates a draft under an unused name.
 fn unusual(directory: BorrowedFd<'_>, name: &[u8], mode: u32) -> Result<Draft> {
     loop {
         let name = partial::unusual_name_of(name, random_u64());
@@ -78,8 +78,8 @@ fn unusual(directory: BorrowedFd<'_>, name: &[u8], mode: u32) -> Result<Draft> {
     }
 }
 
-/// Makes, locks and marks a file: in this order, so that what is marked and not locked was left behind. Where the file system has no
-/// locks or attributes, what is left behind stays.
+/// Creates, locks and marks a file, in this order, so that a marked, unlocked file was left behind. On a file system without locks or
+/// attributes, files left behind are not reused.
 fn exclusive(directory: BorrowedFd<'_>, name: &[u8], mode: u32) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::openat(directory, name, flags, Mode::from_raw_mode(mode & 0o777))?;
@@ -89,65 +89,64 @@ fn exclusive(directory: BorrowedFd<'_>, name: &[u8], mode: u32) -> rustix::io::R
     Ok(file)
 }
 
-fn look(directory: BorrowedFd<'_>, name: &[u8], mode: u32) -> rustix::io::Result<Found> {
-    // To look at a pipe or a device must not wait for anybody, nor do anything.
+fn look(directory: BorrowedFd<'_>, name: &[u8], mode: u32) -> rustix::io::Result<Occupant> {
+    // Opening a pipe or device must not block and must have no side effect.
     let there = match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(there) => there,
-        Err(Errno::NOENT) => return Ok(Found::Gone),
+        Err(Errno::NOENT) => return Ok(Occupant::Gone),
         Err(e) => return Err(e),
     };
     let own = rustix::process::geteuid().as_raw();
     if FileType::from_raw_mode(there.st_mode) != FileType::RegularFile || there.st_uid != own || there.st_nlink != 1 {
-        return Ok(Found::Foreign);
+        return Ok(Occupant::Foreign);
     }
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::openat(directory, name, flags, Mode::empty()) {
         Ok(file) => file,
-        Err(Errno::NOENT) => return Ok(Found::Gone),
-        Err(_) => return Ok(Found::Foreign),
+        Err(Errno::NOENT) => return Ok(Occupant::Gone),
+        Err(_) => return Ok(Occupant::Foreign),
     };
     if rustix::fs::fgetxattr(&file, MARK, &mut [0_u8; 1][..]).is_err() {
-        return Ok(Found::Foreign);
+        return Ok(Occupant::Foreign);
     }
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
-        Err(Errno::WOULDBLOCK) => return Ok(Found::UnderWay),
-        Err(_) => return Ok(Found::Foreign),
+        Err(Errno::WOULDBLOCK) => return Ok(Occupant::UnderWay),
+        Err(_) => return Ok(Occupant::Foreign),
     }
-    // Locked: what it is now it stays, if it still has the name.
+    // With the lock held, the file's state is stable, provided it still has the name.
     let opened = rustix::fs::fstat(&file)?;
     let named = match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(named) => named,
-        Err(Errno::NOENT) => return Ok(Found::Gone),
+        Err(Errno::NOENT) => return Ok(Occupant::Gone),
         Err(e) => return Err(e),
     };
     if (named.st_dev, named.st_ino) != (opened.st_dev, opened.st_ino) {
-        return Ok(Found::Gone);
+        return Ok(Occupant::Gone);
     }
     if opened.st_nlink != 1 || rustix::fs::fgetxattr(&file, MARK, &mut [0_u8; 1][..]).is_err() {
-        return Ok(Found::Foreign);
+        return Ok(Occupant::Foreign);
     }
-    // Not where it is empty already: ext4 takes any truncation to 0 for the first half of a replacement, and starts writing
-    // the whole file back when it is closed.
+    // Skip an empty file: ext4 takes any truncation to 0 for the first half of a replacement, and writes the whole file back on close.
     if opened.st_size > 0 {
         rustix::fs::ftruncate(&file, 0)?;
     }
     rustix::fs::fchmod(&file, Mode::from_raw_mode(mode & 0o777 & !umask()))?;
-    Ok(Found::Ours(file))
+    Ok(Occupant::Ours(file))
 }
 
-/// The file is whole: it is a draft no more.
+/// Removes the mark: the file is complete.
 pub(super) fn unmark(file: impl AsFd) {
     let _ = rustix::fs::fremovexattr(file, MARK);
 }
 
-/// Gives a whole file its name; without `replace`, only if nothing has it.
+/// Renames a complete file to its final name; without `replace`, fails if the name is taken.
 pub(super) fn publish(directory: BorrowedFd<'_>, draft: &[u8], name: &[u8], replace: bool) -> Result<()> {
     let done = if replace {
         rustix::fs::renameat(directory, draft, directory, name)
     } else {
         match rustix::fs::renameat_with(directory, draft, directory, name, RenameFlags::NOREPLACE) {
-            // Not every file system can.
+            // Not every file system supports RENAME_NOREPLACE.
             Err(Errno::INVAL) => match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
                 Err(Errno::NOENT) => rustix::fs::renameat(directory, draft, directory, name),
                 Err(e) => Err(e),
@@ -163,18 +162,17 @@ pub(super) fn publish(directory: BorrowedFd<'_>, draft: &[u8], name: &[u8], repl
     }
 }
 
-/// Takes a draft away; nothing more can be done where that fails.
+/// Removes a draft; errors are ignored.
 pub(super) fn remove(directory: BorrowedFd<'_>, draft: &[u8]) {
     let _ = rustix::fs::unlinkat(directory, draft, AtFlags::empty());
 }
 
-/// The name is taken.
+/// Returns the error for a destination name that is taken.
 pub(super) fn exists() -> Error {
     Error::new(ErrorKind::Exists, "exists already: use --force to replace it")
 }
 
-/// The bits that new files of this process do not get, as of the first copy: reading them costs as much as a short copy's
-/// round trip.
+/// Returns the process's umask as of the first copy: reading it costs as much as a short copy's round trip.
 pub fn umask() -> u32 {
     static UMASK: OnceLock<u32> = OnceLock::new();
     *UMASK.get_or_init(read_umask)

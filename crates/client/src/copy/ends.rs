@@ -1,4 +1,4 @@
-//! The two ends of a copy, opened.
+//! The two opened ends of a copy.
 
 use super::control::Control;
 use super::draft::umask;
@@ -7,7 +7,7 @@ use super::local::{LocalSink, LocalSource, NullSink, Pattern};
 use super::output::{self, Output};
 use super::partial;
 use super::stream::{self, Opened, Stream};
-use crate::files::engine::flow::{Endpoint, Flow, Moving, Task, Work};
+use crate::files::engine::flow::{Endpoint, Flow, Moving, QueuedTask, Task};
 use crate::files::engine::{Engine, EngineOptions};
 use crate::files::verifiers::Verifiers;
 use crate::files::{FileHandle, Store};
@@ -36,14 +36,14 @@ pub(super) enum From {
 
 /// Where bytes go.
 pub(super) enum To {
-    /// The lock is the sink's until the copy has ended; requests use the shared reference.
+    /// Exclusively owned until the copy has ended; requests share the reference.
     Local(Arc<LocalSink>),
     Null(Arc<NullSink>),
     Output(Output),
     Store(StoreEnd),
 }
 
-/// A source, opened.
+/// An opened source.
 pub(super) struct OpenSource {
     pub end: From,
     pub size_bytes: Option<u64>,
@@ -55,21 +55,21 @@ pub(super) struct OpenSource {
 pub(super) struct StoreEnd {
     pub store: Store,
     pub handle: Arc<FileHandle>,
-    /// The name it is to have; until then it has [`StoreEnd::partial`].
+    /// Final name; until then the file has the name [`StoreEnd::partial`].
     pub path: String,
     partial: Option<String>,
     kept: bool,
-    /// What is asked of the servers for each flow buffer written.
+    /// Durability requested for each flow buffer written.
     durability: Durability,
     verifiers: Arc<Verifiers>,
-    /// None: a short copy, on the caller's thread.
+    /// `None`: a short copy, made on the caller's thread.
     pub engine: Mutex<Option<Engine>>,
 }
 
-/// What the disk that a source pretends to be on is called in recordings.
+/// Name, in recordings, of the disk that `--emulate` simulates.
 const EMULATED_SOURCE: &str = "emulated source disk";
 
-/// A source's name in a recording.
+/// Returns a source's name for recordings.
 pub(super) fn source_name(source: &Source) -> String {
     match source {
         Source::Local(path) => path.display().to_string(),
@@ -79,7 +79,7 @@ pub(super) fn source_name(source: &Source) -> String {
     }
 }
 
-/// A sink's name in a recording.
+/// Returns a sink's name for recordings.
 pub(super) fn sink_name(sink: &Sink) -> String {
     match sink {
         Sink::Local(path) => path.display().to_string(),
@@ -89,17 +89,17 @@ pub(super) fn sink_name(sink: &Sink) -> String {
     }
 }
 
-/// Opens the source, and names it in the recording. `stopping`: whether a source that is waited for is still wanted.
-pub(super) fn open_source(job: &CopyJob, mode: &TraceHandle, tracer: &mut Tracer, stopping: &dyn Fn() -> bool) -> Result<OpenSource> {
+/// Opens the source and records its name. `stopping` says whether to give up waiting for the source.
+pub(super) fn open_source(job: &CopyJob, trace: &TraceHandle, tracer: &mut Tracer, stopping: &dyn Fn() -> bool) -> Result<OpenSource> {
     let name = source_name(&job.source);
     let named = |size: Option<u64>| {
         let mut attributes = vec![("to", sink_name(&job.sink))];
         attributes.extend(size.map(|size| ("size_bytes", size.to_string())));
         if let Source::Local(path) = &job.source {
             let emulated = job.emulated_source.map(|_| ("device", EMULATED_SOURCE.to_owned()));
-            attributes.extend(emulated.or_else(|| on_device(mode, path)));
+            attributes.extend(emulated.or_else(|| on_device(trace, path)));
         }
-        mode.object(ObjectKind::File, &name, &attributes)
+        trace.object(ObjectKind::File, &name, &attributes)
     };
     let plain = 0o666;
     Ok(match &job.source {
@@ -107,7 +107,7 @@ pub(super) fn open_source(job: &CopyJob, mode: &TraceHandle, tracer: &mut Tracer
             let mut source = match stream::open(path, stopping)? {
                 Opened::Sized(source) => *source,
                 Opened::Stream(_) if job.emulated_source.is_some() => {
-                    let problem = "--emulate: it has no size, and is on no disk: expected a file on a disk";
+                    let problem = "--emulate needs a file on a disk; this source has no size and is on no disk";
                     return Err(Error::new(ErrorKind::Invalid, problem).on_file(&name));
                 }
                 Opened::Stream(stream) => {
@@ -118,7 +118,7 @@ pub(super) fn open_source(job: &CopyJob, mode: &TraceHandle, tracer: &mut Tracer
             source.object = named(Some(source.size_bytes()));
             source.disk = job
                 .emulated_source
-                .map(|rate| (Disk::new(EMULATED_SOURCE, format!("disk {}", numbers::byte_rate(rate as f64)), rate, 0), mode.clone()));
+                .map(|rate| (Disk::new(EMULATED_SOURCE, format!("disk {}", numbers::byte_rate(rate as f64)), rate, 0), trace.clone()));
             let (size, mode, object) = (source.size_bytes(), source.mode(), source.object);
             OpenSource { end: From::Local(Arc::new(source)), size_bytes: Some(size), mode, object }
         }
@@ -150,26 +150,26 @@ pub(super) fn open_source(job: &CopyJob, mode: &TraceHandle, tracer: &mut Tracer
     })
 }
 
-/// The device that a local file is on, for its row; nothing is asked where nothing is recorded.
-fn on_device(mode: &TraceHandle, path: &Path) -> Option<(&'static str, String)> {
-    Some(("device", mode.is_on().then(|| device_of(path))??))
+/// Returns the device of a local file, for its object row; `None` when not recording.
+fn on_device(trace: &TraceHandle, path: &Path) -> Option<(&'static str, String)> {
+    Some(("device", trace.is_on().then(|| device_of(path))??))
 }
 
-/// Opens the sink under its `.partial` name. `look_first`: what has its name already is looked for before anything is moved; `stopping`: whether
-/// an output that is waited for is still wanted.
+/// Opens the sink under its `.partial` name. With `look_first`, checks the final name before any byte is moved. `stopping` says whether to
+/// give up waiting for an output.
 pub(super) fn open_sink(
     job: &CopyJob,
     source: &OpenSource,
-    (mode, tracer): (&TraceHandle, &mut Tracer),
+    (trace, tracer): (&TraceHandle, &mut Tracer),
     look_first: bool,
     stopping: &dyn Fn() -> bool,
 ) -> Result<To> {
     Ok(match &job.sink {
-        Sink::Local(path) if output::is_one(path) => To::Output(Output::open(path, stopping)?),
+        Sink::Local(path) if output::is_stream_output(path) => To::Output(Output::open(path, stopping)?),
         Sink::Local(path) => {
             let mut sink = LocalSink::create(path, source.size_bytes, source.mode, job.force)?;
-            let attributes: Vec<_> = on_device(mode, path).into_iter().collect();
-            sink.object = mode.object(ObjectKind::File, &path.display().to_string(), &attributes);
+            let attributes: Vec<_> = on_device(trace, path).into_iter().collect();
+            sink.object = trace.object(ObjectKind::File, &path.display().to_string(), &attributes);
             To::Local(Arc::new(sink))
         }
         Sink::Null => To::Null(Arc::new(NullSink)),
@@ -195,7 +195,7 @@ impl StoreEnd {
         tracer: &mut Tracer,
         look_first: bool,
     ) -> Result<StoreEnd> {
-        // The rename at the end decides; looking first saves moving the bytes in vain.
+        // The rename at the end decides; checking first avoids moving the bytes in vain.
         if look_first {
             match store.names.stat(tracer, path) {
                 Ok(found) if found.kind == FileKind::Directory => {
@@ -217,7 +217,7 @@ impl StoreEnd {
         Ok(StoreEnd { store, handle, path, partial, kept: false, durability, verifiers, engine })
     }
 
-    /// A file that somebody else has opened, names and closes.
+    /// Wraps a file that the caller opens, names and closes.
     pub(super) fn of(store: &Store, handle: FileHandle, to_be_synced: bool) -> StoreEnd {
         StoreEnd {
             store: store.clone(),
@@ -231,7 +231,7 @@ impl StoreEnd {
         }
     }
 
-    /// Servers that have a part of it.
+    /// Returns the servers that hold part of the file, with the datafiles on each.
     pub(super) fn servers(&self) -> Result<BTreeMap<usize, Vec<u32>>> {
         let mut servers: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
         for id in self.handle.datafiles() {
@@ -241,13 +241,13 @@ impl StoreEnd {
     }
 
     /// Starts the threads.
-    pub(super) fn start(&self, chosen: &Chosen, control: &Control, mode: &TraceHandle) -> Result<()> {
+    pub(super) fn start(&self, chosen: &Chosen, control: &Control, trace: &TraceHandle) -> Result<()> {
         let options = EngineOptions {
             name: "connection",
             depth: Arc::clone(&control.depth),
             streams: Arc::clone(&control.streams),
             socket_buffer_bytes: chosen.socket_buffer_bytes,
-            mode: Some(mode.clone()),
+            trace: Some(trace.clone()),
             is_shared: false,
             stages: Arc::clone(&control.stages),
         };
@@ -258,7 +258,7 @@ impl StoreEnd {
         Ok(())
     }
 
-    /// Makes as many connections as are wanted by now.
+    /// Opens connections up to the number now requested.
     pub(super) fn adjust(&self) {
         self.with_engine(Engine::adjust);
     }
@@ -267,7 +267,7 @@ impl StoreEnd {
         self.engine.lock().as_ref().map(work)
     }
 
-    /// Ends the threads, after what they were asked for, or at once.
+    /// Ends the threads: after their current work, or immediately with `at_once`.
     pub(super) fn stop(&self, at_once: bool) {
         if at_once {
             self.with_engine(Engine::cancel);
@@ -276,12 +276,12 @@ impl StoreEnd {
         drop(engine);
     }
 
-    /// Interrupts the threads; what they are doing fails.
+    /// Interrupts the threads; their current work fails.
     pub(super) fn cancel(&self) {
         self.with_engine(Engine::cancel);
     }
 
-    /// Moves ranges in flow buffers of at most `buffer_bytes`: all servers get their first before any gets its second.
+    /// Moves ranges in flow buffers of at most `buffer_bytes`; every server gets its first buffer before any gets its second.
     pub(super) fn flow(
         &self,
         endpoint: Endpoint,
@@ -307,7 +307,7 @@ impl StoreEnd {
             while !parts.is_empty() {
                 parts.retain_mut(|(server, buffers)| match buffers.pop_front() {
                     Some(buffer) => {
-                        engine.ask(*server, Work { flow: Arc::clone(&flow), task: Task::Move(buffer), again: false, asked_by });
+                        engine.ask(*server, QueuedTask { flow: Arc::clone(&flow), task: Task::Move(buffer), again: false, asked_by });
                         true
                     }
                     None => false,
@@ -323,17 +323,17 @@ impl StoreEnd {
         Moving { file, endpoint, durability: self.durability, verifiers, request, moved_bytes }
     }
 
-    /// Puts the file on stable storage, on all its servers at a time, and then its name.
+    /// Puts the file on stable storage on all its servers in parallel, and then its name.
     pub(super) fn sync(&self, tracer: &mut Tracer) -> Result<()> {
         let servers = self.servers()?;
-        // Direction does not matter: there is nothing to move.
+        // Direction is irrelevant: there are no bytes to move.
         let endpoint = Endpoint::FromMemory(Arc::new(crate::files::RequestMemory::new(0)), 0);
         let flow = Flow::new(self.moving(endpoint, None, Arc::default()), servers.len());
         let asked_by = tracer.track();
         let asked = self.with_engine(|engine| {
             for (server, indexes) in servers {
                 let datafiles = indexes.into_iter().map(|index| self.handle.datafile(index)).collect();
-                engine.ask(server, Work { flow: Arc::clone(&flow), task: Task::Sync(datafiles), again: false, asked_by });
+                engine.ask(server, QueuedTask { flow: Arc::clone(&flow), task: Task::Sync(datafiles), again: false, asked_by });
             }
         });
         match asked {
@@ -342,7 +342,8 @@ impl StoreEnd {
         }
     }
 
-    /// Everything is there, `size_bytes` and nothing in flight: gives the file its name, and closes it in the same message.
+    /// Publishes the file: all `size_bytes` are written and nothing is in flight. Renames it to its final name and closes it in the same
+    /// message.
     pub(super) fn keep(&mut self, tracer: &mut Tracer, force: bool, sync: bool, size_bytes: u64) -> Result<()> {
         let Some(partial) = &self.partial else { return Ok(()) };
         let whole = Some(metadata::End::whole(size_bytes, sync));
@@ -350,7 +351,7 @@ impl StoreEnd {
         renamed.map_err(|e| match e.kind() {
             ErrorKind::Exists => Error::new(ErrorKind::Exists, "exists already: use --force to replace it").on_file(&self.path),
             ErrorKind::Busy => {
-                let problem = "another copy to the same name began meanwhile and has taken its place: this one was not kept";
+                let problem = "another copy to the same name has begun since and taken its place: this copy was discarded";
                 Error::new(ErrorKind::Busy, problem).on_file(&self.path)
             }
             _ => e.on_file_instead(&self.path),
@@ -362,10 +363,10 @@ impl StoreEnd {
         Ok(())
     }
 
-    /// Takes away what is not whole.
+    /// Removes an incomplete file.
     pub(super) fn discard(&mut self) {
         if let (false, Some(partial)) = (self.kept, &self.partial) {
-            // Nothing more can be done: the `.partial` stays, and is not taken for a file.
+            // Ignored: the `.partial` stays, and its name shows that it is not complete.
             let _ = self.store.names.unlink(&mut Tracer::off(), self.handle.id(), partial);
         }
         self.kept = true;
@@ -376,7 +377,7 @@ impl Drop for StoreEnd {
     fn drop(&mut self) {
         self.stop(false);
         self.discard();
-        // What was kept is closed already; what was not has an end that nobody needs to know.
+        // A published file is already closed; the end of an unpublished one is of no interest.
         self.store.names.close(self.handle.id(), metadata::End::Unknown);
     }
 }

@@ -1,8 +1,8 @@
-//! Where a source has bytes, asked for as the copy comes to them.
+//! Finds where a source has data, as the copy proceeds.
 //!
-//! A source of known size is given out in parts: each has ranges of data, and what is between parts and ranges is holes. The source's file
-//! system, or the store's targets, say where they are, a bounded number of ranges at a time. What is written meanwhile is copied or not,
-//! as in a copy without holes.
+//! A source of known size is handed out in parts, each with ranges of data; everything between ranges is holes. The source's file system
+//! or the store's targets report the ranges, a bounded number per query. Bytes written meanwhile may or may not be copied, as in a copy
+//! without holes.
 
 use super::ends::{From, OpenSource};
 use super::job::Sparse;
@@ -13,33 +13,33 @@ use thalweg_base::{ranges, sparse};
 use thalweg_trace::Tracer;
 use thalweg_wire::Result;
 
-/// How much of a source one part has at most.
+/// Maximum extent of one part.
 #[derive(Clone, Copy)]
 pub(super) struct PartLimits {
     /// Bytes of data.
     pub data_bytes: u64,
-    /// From its first byte to its last.
+    /// Bytes from its first to its last byte.
     pub span_bytes: u64,
 }
 
-/// Ranges of one part at most.
+/// Maximum ranges per part.
 const RANGES: usize = 1024;
 
-/// The data of a source of known size that is still to be given out.
+/// The data of a source of known size that is not handed out yet.
 pub(super) struct DataMap {
     known: VecDeque<Range<u64>>,
     known_to: u64,
-    /// Everything is taken for data.
+    /// Treat the whole source as data.
     is_dense: bool,
 }
 
 impl DataMap {
-    /// Nothing is known yet.
+    /// Starts with no ranges known.
     pub(super) fn new(sparse: Sparse) -> DataMap {
         DataMap { known: VecDeque::new(), known_to: 0, is_dense: sparse == Sparse::Never }
     }
 
-    /// Asks once, from the beginning; what is known then.
+    /// Makes the first query, from offset 0, and returns the ranges known so far.
     pub(super) fn begin(&mut self, source: &OpenSource, tracer: &mut Tracer) -> Result<vec_deque::Iter<'_, Range<u64>>> {
         let size_bytes = source.size_bytes.unwrap_or(0);
         if self.known_to == 0 && size_bytes > 0 {
@@ -48,7 +48,7 @@ impl DataMap {
         Ok(self.known.iter())
     }
 
-    /// The ranges of the next part of a source of `size_bytes`; none: there is no more data.
+    /// Returns the ranges of the next part of a source of `size_bytes`; empty: no data left.
     pub(super) fn next(
         &mut self,
         source: &OpenSource,
@@ -74,7 +74,7 @@ impl DataMap {
                 break;
             }
             left -= end - range.start;
-            // One that was cut where a reply ended is one again.
+            // Rejoin a range that was split at the end of a reply.
             ranges::append(&mut part, range.start..end);
         }
         Ok(part)
@@ -93,7 +93,7 @@ impl DataMap {
     }
 }
 
-/// The data of a small source, whose bytes are all in `memory`; the source is asked only where there may be a hole.
+/// Returns the data ranges of a small source whose bytes are all in `memory`; queries the source only where the bytes may be a hole.
 pub(super) fn of_small(source: &OpenSource, memory: &[u8], sparse: Sparse, tracer: &mut Tracer) -> Result<Vec<Range<u64>>> {
     let size_bytes = memory.len() as u64;
     small(memory, sparse, || {
@@ -103,7 +103,7 @@ pub(super) fn of_small(source: &OpenSource, memory: &[u8], sparse: Sparse, trace
     })
 }
 
-/// The same, with another way to ask.
+/// Does what [`of_small`] does, with `ask` as the query.
 pub(super) fn small(memory: &[u8], sparse: Sparse, ask: impl FnOnce() -> Result<Vec<Range<u64>>>) -> Result<Vec<Range<u64>>> {
     let all = 0..memory.len() as u64;
     match sparse {
@@ -114,7 +114,7 @@ pub(super) fn small(memory: &[u8], sparse: Sparse, ask: impl FnOnce() -> Result<
     }
 }
 
-/// Fetches ranges of a source into memory that begins at offset `base`.
+/// Reads ranges of a source into memory whose first byte is offset `base`.
 pub(super) fn read_ranges(source: &dyn Source, memory: &mut [u8], base: u64, ranges: &[Range<u64>]) -> Result<()> {
     ranges.iter().try_for_each(|range| source.read(&mut memory[(range.start - base) as usize..(range.end - base) as usize], range.start))
 }

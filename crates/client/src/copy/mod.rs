@@ -1,23 +1,22 @@
-//! Copying: into a store, out of one, between two, from and to memory and pipes.
+//! Copies files: into a store, out of one, between two, from and to memory and pipes.
 //!
 //! # Two data paths
 //!
-//! **Buffered** is the way of `pvfs2-cp`: a request's bytes are read into memory, sent from there, and when every server
-//! has answered, the next request is read. `requests` of them overlap; with one, disk and network take turns.
-//! **Direct** is what a copy does by default: each connection's thread fetches its own flow buffers
-//! from the source (or stores them in the sink), so that no request waits for all of its parts. Both move the same flow
-//! buffers over the same connections.
+//! **Buffered** follows `pvfs2-cp`: a request's bytes are read into memory and sent from there, and the next request is read when every
+//! server has answered. `requests` of them overlap; with one, disk and network alternate. **Direct**, the default, lets each connection's
+//! thread fetch its own flow buffers from the source (or store them in the sink), so that no request waits for all of its parts. Both move
+//! the same flow buffers over the same connections.
 //!
 //! # Holes
 //!
-//! Where the source has a hole the copy has one: what is moved is the source's data ([`holes`]), and the copy gets its size by truncation.
+//! A hole of the source becomes a hole of the copy: only the source's data is moved ([`holes`]), and truncation sets the copy's size.
 //!
-//! # Whole or not at all
+//! # Atomicity
 //!
-//! A copy is made under the name `NAME.partial` and renamed when every byte is there, and durable if that was asked for.
-//! What ends a copy early (an error, a cancel, a kill) leaves `NAME` as it was; an error or a cancel also removes the
-//! `.partial`. A source that shrinks or vanishes meanwhile is an error; of one that grows, what it had when the copy began is copied, and
-//! the copy says so. What has no size, or none that is true ([`stream`]), is read to its end.
+//! A copy is made under the name `NAME.partial` and renamed when every byte is written, and durable if requested. If a copy ends early (an
+//! error, a cancel, a kill), `NAME` is unchanged; an error or a cancel also removes the `.partial`. A source that shrinks or vanishes
+//! meanwhile is an error; of one that grows, the size at the start is copied, and the result says so. A source without a size, or with a
+//! false one ([`stream`]), is read to its end.
 
 mod beneath;
 mod clock;

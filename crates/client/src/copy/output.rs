@@ -1,8 +1,8 @@
-//! What is written from its beginning to its end as a sink: standard output, a pipe, a terminal or another device, a socket.
+//! Sinks written sequentially: standard output, a pipe, a terminal or other device, a socket.
 //!
-//! Standard output can be a file, in which holes stay holes. It has a position, which others may go on from. So a hole is passed over by moving
-//! it, where there is nothing behind it that would show through, and at the end the file is given its size. A file that is appended to is
-//! written to its end whatever the position is: there, as in a pipe, holes are zeros.
+//! Standard output can be a file, in which holes stay holes. Its file position is shared with other processes, which may continue from it.
+//! So a hole is skipped by seeking, provided there is no old data beyond that would show through, and at the end the file gets its size. A
+//! file opened for appending is written at its end whatever the position: there, as in a pipe, holes are written as zeros.
 
 use super::local::failure;
 use rustix::fs::{Mode, OFlags, SeekFrom, fcntl_getfl, fcntl_setfl, fstat, ftruncate, seek};
@@ -16,24 +16,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Zeros that are written at a time.
+/// Zeros written per call.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
-/// How often a pipe that nobody has opened for reading is tried again.
+/// Interval between attempts to open a pipe that has no reader yet.
 const TRIES_EVERY: Duration = Duration::from_millis(20);
 
-/// An output, and how far it is written.
+/// An output, with the number of bytes written.
 pub(super) struct Output {
     file: File,
-    /// None: standard output.
+    /// `None`: standard output.
     path: Option<PathBuf>,
     takes_holes: bool,
-    /// Whose turn it is to write also has this number.
+    /// Bytes written; only the thread whose turn it is writes it.
     done_bytes: AtomicU64,
 }
 
-/// Whether what has this name is written to, rather than replaced by a file.
-pub(super) fn is_one(path: &Path) -> bool {
+/// Whether the file at `path` is written to, rather than replaced by a new file.
+pub(super) fn is_stream_output(path: &Path) -> bool {
     let found = std::fs::metadata(path).map(|found| found.file_type());
     is_standard(path) || found.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device() || kind.is_socket())
 }
@@ -43,13 +43,13 @@ fn is_standard(path: &Path) -> bool {
 }
 
 impl Output {
-    /// Standard output.
+    /// Opens standard output.
     pub(super) fn standard() -> Result<Output> {
         let file = rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 0).map_err(|e| Error::system("writing to standard output", e))?;
         Ok(Output::new(file.into(), None))
     }
 
-    /// What has this name; a pipe waits for its reader as long as `stopping` does not say otherwise.
+    /// Opens the output at `path`; waits for a pipe's reader until `stopping` returns true.
     pub(super) fn open(path: &Path, stopping: &dyn Fn() -> bool) -> Result<Output> {
         if is_standard(path) {
             return Output::standard();
@@ -77,24 +77,24 @@ impl Output {
         Output { file, path: path.map(Path::to_owned), takes_holes, done_bytes: AtomicU64::new(0) }
     }
 
-    /// What it writes to.
+    /// Returns the file written to.
     pub(super) fn file(&self) -> &File {
         &self.file
     }
 
-    /// Whether holes can be passed over.
+    /// Whether holes can be skipped by seeking.
     pub(super) fn takes_holes(&self) -> bool {
         self.takes_holes
     }
 
-    /// Writes bytes that are at this offset of what is written. One thread at a time.
+    /// Writes bytes at this offset of the output. One thread at a time.
     pub(super) fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
         self.pass(offset).and_then(|()| (&self.file).write_all(bytes)).map_err(|e| self.failure(e))?;
         self.done_bytes.store(offset + bytes.len() as u64, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Everything up to the end is written.
+    /// Completes the output once everything is written: writes or skips a trailing hole.
     pub(super) fn finish(&self, size_bytes: u64) -> Result<()> {
         let had_hole = size_bytes > self.done_bytes.load(Ordering::Relaxed);
         let passed = self.pass(size_bytes);
@@ -116,7 +116,7 @@ impl Output {
         Ok(())
     }
 
-    /// The file ends at its position at least.
+    /// Extends the file to its position, if it is shorter.
     fn give_size(&self) -> std::io::Result<()> {
         let at = seek(&self.file, SeekFrom::Current(0))?;
         if fstat(&self.file)?.st_size < at as i64 {

@@ -1,7 +1,8 @@
-//! The name that a file has while it is copied: `NAME.partial`, where that fits.
+//! The name of a file while it is copied: `NAME.partial`, where that fits.
 //!
-//! A name of 248 bytes or more leaves no room for that. It is cut between two characters, and a hash of the whole name takes the place of what was
-//! cut: `BEGINNING.0123456789abcdef.partial`. The same name always has the same one, so that the next copy finds what a killed one left.
+//! A name of 248 bytes or more leaves no room for the suffix. It is cut at a character boundary, and a hash of the whole name replaces the
+//! rest: `BEGINNING.0123456789abcdef.partial`. The result depends on the name only, so that the next copy finds the file a killed copy
+//! left.
 
 use thalweg_wire::limits;
 
@@ -10,15 +11,15 @@ const END: &[u8] = b".partial";
 /// A dot and 16 digits.
 const HASH_BYTES: usize = 17;
 
-/// A file system may allow less than [`limits::NAME_BYTES`]: what is kept of a name for people to recognise, there.
+/// Bytes of a name kept, for people to recognise, where the file system allows fewer than [`limits::NAME_BYTES`].
 const RECOGNISABLE_BYTES: usize = 64;
 
-/// For a single name.
+/// Returns the partial name of a single name.
 pub(super) fn name_of(name: &[u8]) -> Vec<u8> {
     fitting(name, limits::NAME_BYTES)
 }
 
-/// For the last name of a path.
+/// Returns the path with its last name replaced by the partial name.
 pub(super) fn path_of(path: &[u8]) -> Vec<u8> {
     let begin = path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
     let (above, name) = path.split_at(begin);
@@ -27,18 +28,18 @@ pub(super) fn path_of(path: &[u8]) -> Vec<u8> {
     [above, &fitting(name, room)].concat()
 }
 
-/// For a path that is text.
+/// Returns the partial path of a path that is text.
 pub(super) fn text_of(path: &str) -> String {
-    // What was cut was cut between two characters, so nothing is replaced here.
+    // The cut is at a character boundary, so no character is replaced.
     String::from_utf8_lossy(&path_of(path.as_bytes())).into_owned()
 }
 
-/// For a single name on a file system that found [`name_of`] too long.
+/// Returns the partial name of a single name, for a file system that found [`name_of`] too long.
 pub(super) fn short_name_of(name: &[u8]) -> Vec<u8> {
     [beginning(name, RECOGNISABLE_BYTES), &hash(name), END].concat()
 }
 
-/// A name that is nobody's, made of this one and of a number.
+/// Returns a name, made from this one and a number, that is unlikely to be in use.
 pub(super) fn unusual_name_of(name: &[u8], number: u64) -> Vec<u8> {
     [b".", beginning(name, RECOGNISABLE_BYTES), format!(".{number:016x}").as_bytes(), END].concat()
 }
@@ -50,18 +51,18 @@ fn fitting(name: &[u8], room: usize) -> Vec<u8> {
     [beginning(name, room - HASH_BYTES - END.len()), &hash(name), END].concat()
 }
 
-/// At most so many bytes of a name, and no part of a character.
+/// Returns at most `most` bytes of a name, without splitting a character.
 fn beginning(name: &[u8], most: usize) -> &[u8] {
     if name.len() <= most {
         return name;
     }
     let continues = |at: usize| name[at] & 0xc0 == 0x80;
-    // What is no UTF-8 is cut where the room ends.
+    // Bytes that are not UTF-8 are cut at the limit.
     let end = (most.saturating_sub(3)..=most).rev().find(|at| !continues(*at)).unwrap_or(most);
     &name[..end]
 }
 
-/// FNV-1a: two names of one directory that are cut to the same beginning have different ones.
+/// Returns the FNV-1a hash in hex: distinguishes names cut to the same beginning.
 fn hash(name: &[u8]) -> Vec<u8> {
     let hash = name.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
     format!(".{hash:016x}").into_bytes()

@@ -1,4 +1,4 @@
-//! Recording what a client of a store does, a copy say: our own end, and a session at every server that takes part.
+//! Recording a client of a store (a copy, for example): its own events, and a session at every server involved.
 
 use super::clock::{Reading, clock};
 use super::job::Recording;
@@ -13,20 +13,20 @@ use thalweg_wire::{Error, ErrorKind, Result};
 /// A recording being made.
 pub struct Recorder {
     writer: Arc<RecordingWriter>,
-    /// How threads of this process record: give it to each as its tracer.
-    pub mode: TraceHandle,
-    /// Sessions at I/O servers, each with the connection that keeps it alive.
+    /// Trace handle for the threads of this process.
+    pub trace: TraceHandle,
+    /// Sessions at I/O servers, each with the connection that keeps it open.
     sessions: Vec<(String, Connection, u32)>,
     /// Sessions at metadata services.
     at_names: Vec<(Store, u32)>,
     stores: Vec<Store>,
-    /// Machines by boot and label; the number of each is its place.
+    /// Machines by boot and label; the index is the machine's number.
     machines: Vec<(String, String)>,
-    /// Machines with clocks of their own, as they stood when the recording began.
+    /// Machines with clocks of their own, with their readings at the start.
     clocks: Vec<(HostId, Reading)>,
-    /// Servers that could not be asked.
+    /// Servers that could not be reached.
     unrecorded: Vec<String>,
-    /// The devices that a store pretends to have.
+    /// Names of the emulated devices of a store.
     emulated: Option<String>,
 }
 
@@ -34,9 +34,9 @@ fn failure(error: thalweg_trace::TraceError) -> Error {
     Error::new(ErrorKind::Io, error.to_string())
 }
 
-/// Machines and identifiers, given out while the servers are asked.
+/// Machine numbers and identifiers, assigned while the servers are asked.
 struct Numbers {
-    /// Machines by boot and label; the number of each is its place.
+    /// Machines by boot and label; the index is the machine's number.
     hosts: Vec<(String, String)>,
     rows: Vec<Host>,
     clocks: Vec<(HostId, Reading)>,
@@ -44,7 +44,7 @@ struct Numbers {
 }
 
 impl Numbers {
-    /// Begins a session at a server. Machines that booted as one are one clock; labels distinguish namespaces of one machine.
+    /// Begins a session at a server. Servers with the same boot share a clock; labels distinguish network namespaces of one machine.
     fn begin(&mut self, connection: &mut Connection) -> Result<u32> {
         let machine = (connection.hello().boot_id.clone(), connection.hello().node.clone());
         let known = self.hosts.iter().position(|h| *h == machine);
@@ -61,7 +61,7 @@ impl Numbers {
         Ok(session)
     }
 
-    /// The machine a server is on.
+    /// Returns the machine a server runs on.
     fn host_of(machines: &[(String, String)], connection: &Connection) -> Option<HostId> {
         let hello = connection.hello();
         machines.iter().position(|(boot, node)| *boot == hello.boot_id && *node == hello.node).map(|n| HostId(n as u16))
@@ -72,7 +72,7 @@ impl Recorder {
     /// Begins a session at every server of these stores, and then the recording.
     ///
     /// # Errors
-    /// The recording cannot be made; a metadata service cannot be asked. (An I/O server that cannot is named in the recording.)
+    /// The recording cannot be created, or a metadata service is unreachable. An unreachable I/O server is noted in the recording instead.
     pub fn start(recording: &Recording, stores: &[&Store]) -> Result<Recorder> {
         let here = Host::here(HostId(0), &recording.node);
         let mut numbers =
@@ -82,7 +82,7 @@ impl Recorder {
         let mut emulated: Option<String> = None;
         for store in stores {
             for link in store.data.links() {
-                // A server that is down is not what this is about: whether the copy needs it, the copy will show.
+                // A server that is down is not an error here: the copy fails by itself if it needs that server.
                 match link.connect(&mut Tracer::off(), None).and_then(|mut connection| Ok((numbers.begin(&mut connection)?, connection))) {
                     Ok((session, connection)) => {
                         at_links.push((Arc::clone(link), session));
@@ -108,37 +108,37 @@ impl Recorder {
             attributes: recording.keep_command.then(|| (secrets::KEPT.to_owned(), "yes".to_owned())).into_iter().collect(),
         };
         let writer = RecordingWriter::create(&recording.path, meta).map_err(failure)?;
-        let mode = TraceHandle::on(Arc::clone(&writer) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
+        let trace = TraceHandle::on(Arc::clone(&writer) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
         for row in numbers.rows {
-            mode.event(Event::Host(row));
+            trace.event(Event::Host(row));
         }
         for (link, session) in at_links {
-            link.set_recording(Some(SessionOf { mode: mode.clone(), session }));
+            link.set_recording(Some(SessionOf { trace: trace.clone(), session }));
         }
         let stores = stores.iter().map(|s| (*s).clone()).collect();
         let recorder =
-            Recorder { writer, mode, sessions, at_names, stores, machines: numbers.hosts, clocks: numbers.clocks, unrecorded, emulated };
+            Recorder { writer, trace, sessions, at_names, stores, machines: numbers.hosts, clocks: numbers.clocks, unrecorded, emulated };
         for (store, session) in &recorder.at_names {
             store.names.with_connection(&mut |connection| {
-                connection.record(&recorder.mode, *session, None);
+                connection.record(&recorder.trace, *session, None);
                 Ok(())
             })?;
         }
         Ok(recorder)
     }
 
-    /// Puts the machines that have clocks of their own on our time axis.
+    /// Aligns machines that have clocks of their own with our time axis.
     fn align(&mut self) {
         for (host, first) in std::mem::take(&mut self.clocks) {
             let machines = &self.machines;
             let mut on_it = self.sessions.iter_mut().filter(|(_, c, _)| Numbers::host_of(machines, c) == Some(host));
-            // A machine with nothing but the metadata service is asked once only.
+            // A machine that runs only the metadata service is asked once.
             let last = on_it.next().and_then(|(_, connection, _)| Reading::take(connection).ok());
-            self.mode.event(Event::Clock(clock(host, first, last)));
+            self.trace.event(Event::Clock(clock(host, first, last)));
         }
     }
 
-    /// Fetches what the servers recorded, and finishes the recording, which ended at `end`. All tracers have been dropped.
+    /// Fetches the servers' events and finishes the recording, which ended at `end`. All tracers must have been dropped.
     ///
     /// # Errors
     /// The recording cannot be written.
@@ -178,7 +178,7 @@ impl Recorder {
 }
 
 impl Recorder {
-    /// Connections are not recorded any more; what was kept of them is handed on.
+    /// Stops recording connections and hands over what was collected about them.
     fn end_links(&self) {
         self.stores.iter().flat_map(|store| store.data.links()).for_each(|link| link.set_recording(None));
         thalweg_wire::flush_counters();

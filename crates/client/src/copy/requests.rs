@@ -1,4 +1,4 @@
-//! The requests of a copy: threads that each take the next part of the source, move it, and take the next.
+//! The requests of a copy: threads that each take the next part of the source and move it, in a loop.
 
 use super::control::Control;
 use super::ends::{From, OpenSource, StoreEnd, To};
@@ -15,27 +15,27 @@ use thalweg_base::sync::{Condvar, Mutex};
 use thalweg_trace::{Maker, SpanFields, SpanId, SpanKind, TraceHandle, Tracer, TrackId};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// What the requests of a copy share.
+/// State shared by the requests of a copy.
 pub(super) struct Requests<'a> {
     pub source: &'a OpenSource,
     pub sink: &'a To,
     pub chosen: Chosen,
     pub control: &'a Control,
-    pub mode: TraceHandle,
+    pub trace: TraceHandle,
     sparse: Sparse,
     reading: Mutex<Reading>,
     writing: Mutex<Writing>,
-    /// Its turn to write has come for somebody.
+    /// Signalled when the turn to write passes to another request.
     turn: Condvar,
     stopping: AtomicBool,
     running: Mutex<Running>,
-    /// A request's thread has ended.
+    /// Signalled when a request's thread has ended.
     ended: Condvar,
 }
 
-/// How far the source has been given out.
+/// How much of the source has been handed out.
 struct Reading {
-    /// What of a source of known size is still to be given out.
+    /// Data left of a source of known size.
     data: DataMap,
     offset: u64,
     sequence: u64,
@@ -43,7 +43,7 @@ struct Reading {
     last: Option<TrackId>,
 }
 
-/// Whose turn it is to write to a pipe.
+/// The turn to write to a pipe.
 struct Writing {
     sequence: u64,
     last: Option<TrackId>,
@@ -59,7 +59,7 @@ struct Running {
 /// A part of the source.
 struct Part {
     sequence: u64,
-    /// Its data, in order: at least one range.
+    /// Data ranges in order, at least one.
     ranges: Vec<Range<u64>>,
 }
 
@@ -79,14 +79,14 @@ impl<'a> Requests<'a> {
         (data, sparse): (DataMap, Sparse),
         chosen: Chosen,
         control: &'a Control,
-        mode: TraceHandle,
+        trace: TraceHandle,
     ) -> Requests<'a> {
         Requests {
             source,
             sink,
             chosen,
             control,
-            mode,
+            trace,
             sparse,
             reading: Mutex::new(Reading { data, offset: 0, sequence: 0, at_end: false, last: None }),
             writing: Mutex::new(Writing { sequence: 0, last: None }),
@@ -97,12 +97,12 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// Runs all requests; `tick` is called ten times a second on the calling thread and says whether to stop. How many
-    /// bytes the source had.
+    /// Runs all requests and returns the source's size in bytes. `tick` is called ten times a second on the calling thread and returns
+    /// whether to stop.
     pub(super) fn run(&self, tracer: &mut Tracer, tick: &dyn Fn() -> bool) -> Result<u64> {
         std::thread::scope(|scope| -> Result<()> {
             let mut started = 0_u32;
-            // One wait, however often this thread looks up meanwhile.
+            // Recorded as one wait, however often this thread wakes.
             let mut waiting = None;
             loop {
                 let wanted = self.control.requests.load(Ordering::Relaxed).max(1);
@@ -139,13 +139,13 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// Everything was written: a hole at the end of an output is there, too.
+    /// Completes the sink after everything was written, including a trailing hole of an output.
     pub(super) fn finish(&self, size_bytes: u64) -> Result<()> {
         if let To::Output(output) = self.sink { output.finish(size_bytes) } else { Ok(()) }
     }
 
-    /// Whether everything was given out; not yet, while somebody is at it. (A reader of a pipe may be at it forever, and
-    /// must not keep the thread that looks after everything.)
+    /// Whether the source is exhausted; false while a reader holds the lock. A read from a pipe may block forever, and must not block the
+    /// supervising thread.
     fn is_at_end(&self) -> bool {
         self.reading.try_lock().is_some_and(|reading| reading.at_end)
     }
@@ -174,7 +174,7 @@ impl<'a> Requests<'a> {
         if let To::Store(end) = self.sink { Some(end) } else { None }
     }
 
-    /// Whether the calling thread is one too many; if so, it is not counted any more, and has to end.
+    /// Whether the calling thread exceeds the number of requests; if so, it is no longer counted and must end.
     fn is_surplus(&self) -> bool {
         let mut running = self.running.lock();
         let surplus = running.threads > self.control.requests.load(Ordering::Relaxed).max(1);
@@ -183,7 +183,7 @@ impl<'a> Requests<'a> {
     }
 
     fn thread(&self, number: u32, maker: Option<Maker>) {
-        let mut tracer = self.mode.thread_made_by(&format!("request {number}"), maker);
+        let mut tracer = self.trace.thread_made_by(&format!("request {number}"), maker);
         let (mut memory, mut is_counted) = (None, true);
         loop {
             if self.is_stopping() {
@@ -210,7 +210,7 @@ impl<'a> Requests<'a> {
         self.ended.notify_all();
     }
 
-    /// One request; `false`: the source has no more.
+    /// Moves one part; `false`: the source is exhausted.
     fn one(&self, tracer: &mut Tracer, memory: &mut Option<Arc<RequestMemory>>) -> Result<bool> {
         let whole = tracer.begin();
         let span = whole.id();
@@ -240,7 +240,7 @@ impl<'a> Requests<'a> {
         self.control.buffer_bytes.load(Ordering::Relaxed).clamp(1, thalweg_wire::limits::PAYLOAD_BYTES)
     }
 
-    /// The next part of a source of known size; a pipe is read into `fill`, whose turn it is.
+    /// Takes the next part of a source of known size, or reads a pipe into `fill` in turn.
     fn next_part(&self, tracer: &mut Tracer, fill: Option<(&RequestMemory, Option<SpanId>)>) -> Result<Option<Part>> {
         let mut reading = match self.reading.try_lock() {
             Some(reading) => reading,
@@ -259,7 +259,7 @@ impl<'a> Requests<'a> {
         let ranges = match (self.source.size_bytes, fill) {
             (Some(size), _) => {
                 let data_bytes = self.chosen.request_bytes;
-                // A request's memory holds what is between its data, too.
+                // A request's memory also holds the gaps between its ranges.
                 let limits = PartLimits { data_bytes, span_bytes: if self.chosen.direct { u64::MAX } else { data_bytes } };
                 let ranges = reading.data.next(self.source, size, limits, tracer)?;
                 reading.offset = ranges.last().map_or(size, |range| range.end);
@@ -273,7 +273,7 @@ impl<'a> Requests<'a> {
                 let bytes = unsafe { memory.part_mut(0..memory.len()) };
                 let filling = tracer.begin();
                 let From::Stream(stream) = &self.source.end else {
-                    return Err(Error::new(ErrorKind::Invalid, "this source has a size that is not known: a bug"));
+                    return Err(Error::new(ErrorKind::Invalid, "the source's size is unknown: a bug"));
                 };
                 let length = stream.fill(bytes, &|| self.is_stopping())?;
                 let about = SpanFields {
@@ -295,7 +295,7 @@ impl<'a> Requests<'a> {
         Ok((!ranges.is_empty()).then_some(Part { sequence, ranges }))
     }
 
-    /// The connections' threads do it all.
+    /// Moves a part on the direct path, with the connections' threads.
     fn direct(&self, tracer: &mut Tracer, part: &Part, span: Option<SpanId>) -> Result<()> {
         let (end, endpoint) = match (&self.source.end, self.sink) {
             (From::Local(source), To::Store(end)) => (end, Endpoint::FromSource(Arc::clone(source) as Arc<dyn Source>)),
@@ -311,7 +311,7 @@ impl<'a> Requests<'a> {
         flow.wait(tracer)
     }
 
-    /// The next part, in memory.
+    /// Reads the next part into memory.
     fn buffered_read(&self, tracer: &mut Tracer, memory: &mut Option<Arc<RequestMemory>>, span: Option<SpanId>) -> Result<Option<Part>> {
         let wanted = self.chosen.request_bytes.min(self.source.size_bytes.unwrap_or(u64::MAX)) as usize;
         let memory = memory.get_or_insert_with(|| Arc::new(RequestMemory::new(wanted)));
@@ -319,7 +319,7 @@ impl<'a> Requests<'a> {
         let source: &dyn Source = match &self.source.end {
             From::Stream(_) => return Ok(Some(part)),
             From::Store(end) => {
-                // Bytes count when they have arrived, and these have only half the way behind them.
+                // Bytes count when they reach the sink; these are only halfway.
                 let moved = if self.store_sink().is_some() { &Arc::default() } else { self.moved() };
                 let endpoint = Endpoint::ToMemory(Arc::clone(memory), part.offset());
                 end.flow(endpoint, &part.ranges, self.buffer_bytes(), span, moved, tracer)?.wait(tracer)?;
@@ -342,7 +342,7 @@ impl<'a> Requests<'a> {
         Ok(Some(part))
     }
 
-    /// What of a part in memory is to be written: not blocks of zeros, if those are to be holes.
+    /// Returns the ranges of a part in memory to write, without blocks of zeros if those become holes.
     fn written(&self, memory: &RequestMemory, part: &Part) -> Vec<Range<u64>> {
         if self.sparse != Sparse::Always {
             return part.ranges.clone();
@@ -358,7 +358,7 @@ impl<'a> Requests<'a> {
         ranges
     }
 
-    /// A part in memory to where it belongs.
+    /// Writes a part in memory to the sink.
     fn buffered_write(&self, tracer: &mut Tracer, memory: &Arc<RequestMemory>, part: Part, span: Option<SpanId>) -> Result<()> {
         let (base, ranges) = (part.offset(), self.written(memory, &part));
         let size_bytes = Some(ranges::length(&ranges));
@@ -401,7 +401,7 @@ impl<'a> Requests<'a> {
                 return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
             }
             waited = true;
-            // With a limit, since the one that stops it does not hold this lock.
+            // With a timeout: the thread that stops the copy does not hold this lock.
             self.turn.wait_for(&mut turn, std::time::Duration::from_millis(100));
         }
         let waker_track = turn.last;

@@ -1,8 +1,8 @@
-//! Whether there is room for a copy, before its first byte.
+//! Checks for free space before the first byte is copied.
 //!
-//! Only what is surely too much is refused: the data that is known before anything is moved, against what is free now. A file system that
-//! compresses may have room for more than it has free, and is not asked. A store that is removing files is waited for; where that does not
-//! come to an end, it may yet have room. What fills up later is found out by the write that fails.
+//! Only a copy that certainly cannot fit is refused: the known data is compared with the free space now. A compressing file system may
+//! hold more than its free space, so it is not checked. If the store is removing files, the check waits for them; if the removal does not
+//! end, there may yet be room. Space that runs out later is reported by the failing write.
 
 use super::ends::{StoreEnd, To};
 use crate::files::Outgoing;
@@ -16,13 +16,13 @@ use thalweg_wire::limits;
 use thalweg_wire::protocol::io::{IoReply, IoRequest, TargetId, TargetSpace};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// File systems that may compress what they store: btrfs, ZFS, bcachefs, F2FS.
+/// File systems that may compress their data: btrfs, ZFS, bcachefs, F2FS.
 const COMPRESSING: [u64; 4] = [0x9123_683e, 0x2fc1_2fc1, 0xca45_1a4e, 0xf2f5_2010];
 
-/// Whether these ranges of data fit into a sink.
+/// Checks that these ranges of data fit into a sink.
 ///
 /// # Errors
-/// [`ErrorKind::NoSpace`], with what is needed and what there is.
+/// [`ErrorKind::NoSpace`], with the space needed and available.
 pub(super) fn check<'a>(tracer: &mut Tracer, sink: &To, data: impl Iterator<Item = &'a Range<u64>> + Clone) -> Result<()> {
     let needed_bytes = data.clone().map(|range| range.end - range.start).sum();
     match sink {
@@ -38,7 +38,7 @@ fn check_local(file: impl AsFd, needed_bytes: u64) -> Result<()> {
     let (Ok(space), Ok(kind)) = (rustix::fs::fstatvfs(&file), rustix::fs::fstatfs(&file)) else { return Ok(()) };
     let blocks = if rustix::process::geteuid().is_root() { space.f_bfree } else { space.f_bavail };
     let available_bytes = blocks.saturating_mul(space.f_frsize);
-    // One without blocks does not say how much room it has.
+    // A file system without blocks does not report its space.
     let says = is_file && space.f_blocks > 0 && !COMPRESSING.contains(&(kind.f_type as u64 & 0xffff_ffff));
     if !says || needed_bytes <= available_bytes {
         return Ok(());
@@ -47,10 +47,10 @@ fn check_local(file: impl AsFd, needed_bytes: u64) -> Result<()> {
     Err(Error::new(ErrorKind::NoSpace, format!("needs {needed}, and its file system has {available} free: nothing was copied")))
 }
 
-/// How long a store that removes files is left alone before it is asked again how much room it has.
+/// Interval between queries to a store that is removing files.
 const BETWEEN: Duration = Duration::from_millis(20);
 
-/// Whether there is room at a store's targets, when what is being removed there is gone.
+/// Checks the space at a store's targets, including the space that pending removals will free.
 fn check_targets<'a>(tracer: &mut Tracer, end: &StoreEnd, data: impl Iterator<Item = &'a Range<u64>> + Clone) -> Result<()> {
     if check_targets_now(tracer, end, data.clone()).is_ok() {
         return Ok(());
@@ -58,7 +58,7 @@ fn check_targets<'a>(tracer: &mut Tracer, end: &StoreEnd, data: impl Iterator<It
     let begun = Instant::now();
     let (mut least, mut moved) = (u64::MAX, begun);
     loop {
-        // Asked before the targets are: what is removed in between is free by then.
+        // Asked before the targets, so that any removal that ends in between is included in their free space.
         let removals = end.store.names.removals(tracer);
         let Err(refused) = check_targets_now(tracer, end, data.clone()) else { return Ok(()) };
         if removals == 0 {
@@ -68,14 +68,14 @@ fn check_targets<'a>(tracer: &mut Tracer, end: &StoreEnd, data: impl Iterator<It
             (least, moved) = (removals, Instant::now());
         }
         if moved.elapsed() >= limits::REMOVAL_STALLED || begun.elapsed() >= limits::REMOVAL_PATIENCE {
-            // Not surely too much. A target that meets its end waits for them itself.
+            // Not certain to fail. A target that runs full waits for removals itself.
             return Ok(());
         }
         std::thread::sleep(BETWEEN);
     }
 }
 
-/// Targets on one file system share what it has.
+/// Checks the free space now; targets on one file system share it.
 fn check_targets_now<'a>(tracer: &mut Tracer, end: &StoreEnd, data: impl Iterator<Item = &'a Range<u64>> + Clone) -> Result<()> {
     let layout = end.handle.layout();
     let mut needed: BTreeMap<TargetId, u64> = BTreeMap::new();
@@ -88,7 +88,7 @@ fn check_targets_now<'a>(tracer: &mut Tracer, end: &StoreEnd, data: impl Iterato
     let ask = |server: &usize| Outgoing { server: *server, request: IoRequest::Statfs, payload: Vec::new() };
     let asked: Vec<_> = servers.iter().map(ask).collect();
     for (server, reply) in servers.iter().zip(end.store.data.exchange(tracer, None, &asked)) {
-        // A server that does not answer fails the copy by itself.
+        // A server that does not answer makes the copy fail by itself.
         let Ok((IoReply::Space(found), _)) = reply else { continue };
         let name = end.store.data.links()[*server].name();
         too_full(&needed, &found, in_lot).map_or(Ok(()), |error| Err(error.at_server(name).on_file(&end.path)))?;
@@ -96,7 +96,8 @@ fn check_targets_now<'a>(tracer: &mut Tracer, end: &StoreEnd, data: impl Iterato
     Ok(())
 }
 
-/// The first file system of a server's targets that has less than what is needed on them. What is promised to lots is there for a file in one.
+/// Returns the error for the first file system with too little space for its targets. Space reserved by lots is available to a file in a
+/// lot.
 fn too_full(needed: &BTreeMap<TargetId, u64>, space: &[TargetSpace], in_lot: bool) -> Option<Error> {
     let mut by_file_system: BTreeMap<u64, (u64, &TargetSpace)> = BTreeMap::new();
     for target in space {

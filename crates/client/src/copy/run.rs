@@ -1,4 +1,4 @@
-//! One copy, from its first open to its last rename.
+//! Running one copy, from its first open to its last rename.
 
 use super::ends::{From, OpenSource, StoreEnd, To, open_sink, open_source, sink_name, source_name};
 use super::holes::DataMap;
@@ -16,20 +16,20 @@ use thalweg_base::numbers;
 use thalweg_trace::{Knob, PLACE, Time, TraceHandle, Tracer};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Makes a copy.
+/// Runs a copy.
 ///
 /// # Errors
-/// Names the file and, where one is involved, the server. The sink is as it was before.
+/// Names the file and, if involved, the server. The sink is unchanged.
 pub fn run(job: &CopyJob, observer: &dyn CopyObserver) -> Result<CopyOutcome> {
     let stores = stores(job);
     if stores.is_empty() {
-        return Err(Error::new(ErrorKind::Invalid, "neither end of the copy is in a store: one must be, as thal://HOST:PORT/path"));
+        return Err(Error::new(ErrorKind::Invalid, "neither end of the copy is in a store: name one as thal://HOST:PORT/path"));
     }
     let recorder = job.recording.as_ref().map(|recording| Recorder::start(recording, &stores)).transpose()?;
-    let mode = recorder.as_ref().map_or_else(TraceHandle::off, |r| r.mode.clone());
-    let mut tracer = mode.thread("main");
-    let copied = copy(job, observer, &mode, &mut tracer);
-    job.control.end(&mode, tracer.track());
+    let trace = recorder.as_ref().map_or_else(TraceHandle::off, |r| r.trace.clone());
+    let mut tracer = trace.thread("main");
+    let copied = copy(job, observer, &trace, &mut tracer);
+    job.control.end(&trace, tracer.track());
     drop(tracer);
     let Some(recorder) = recorder else { return copied };
     let end = Time::now();
@@ -44,7 +44,7 @@ fn stores(job: &CopyJob) -> Vec<&Store> {
     let from = if let Source::Store(store, _) = &job.source { Some(store) } else { None };
     let to = if let Sink::Store(store, ..) = &job.sink { Some(store) } else { None };
     let mut stores: Vec<&Store> = from.into_iter().collect();
-    // One store at both ends is recorded once.
+    // The same store at both ends is recorded once.
     stores.extend(to.filter(|to| from.is_none_or(|from| from.data.map().store != to.data.map().store)));
     stores
 }
@@ -80,17 +80,17 @@ fn attributes(job: &CopyJob, outcome: &CopyOutcome) -> Vec<(String, String)> {
     attributes
 }
 
-fn copy(job: &CopyJob, observer: &dyn CopyObserver, mode: &TraceHandle, tracer: &mut Tracer) -> Result<CopyOutcome> {
+fn copy(job: &CopyJob, observer: &dyn CopyObserver, trace: &TraceHandle, tracer: &mut Tracer) -> Result<CopyOutcome> {
     let begun = Instant::now();
-    let source = open_source(job, mode, tracer, &|| observer.cancelled())?;
+    let source = open_source(job, trace, tracer, &|| observer.cancelled())?;
     let random_access = match (&source.end, &job.sink) {
         (From::Local(_) | From::Memory(_), Sink::Store(..)) | (From::Store(_), Sink::Null) => true,
-        (From::Store(_), Sink::Local(path)) => !output::is_one(path),
+        (From::Store(_), Sink::Local(path)) => !output::is_stream_output(path),
         _ => false,
     };
     let chosen = Chosen::new(job, random_access)?;
     let is_small = random_access && source.size_bytes.is_some_and(|size| size <= SMALL_BYTES);
-    let mut sink = open_sink(job, &source, (mode, &mut *tracer), !is_small, &|| observer.cancelled())?;
+    let mut sink = open_sink(job, &source, (trace, &mut *tracer), !is_small, &|| observer.cancelled())?;
     if let To::Local(sink) = &sink
         && let Some(path) = &sink.left_alone
     {
@@ -104,7 +104,7 @@ fn copy(job: &CopyJob, observer: &dyn CopyObserver, mode: &TraceHandle, tracer: 
             size
         })
     } else {
-        large(job, &source, &sink, chosen, observer, mode, tracer)
+        large(job, &source, &sink, chosen, observer, trace, tracer)
     };
     let finished = moved.and_then(|size| {
         if observer.cancelled() {
@@ -142,22 +142,22 @@ fn servers(source: &OpenSource, sink: &To) -> u32 {
     from.into_iter().chain(to).map(many).max().unwrap_or(0) as u32
 }
 
-/// Moves the bytes with threads, and puts them on stable storage if that was asked for.
+/// Moves the bytes with threads, and makes them durable if requested.
 pub(super) fn large(
     job: &CopyJob,
     source: &OpenSource,
     sink: &To,
     chosen: Chosen,
     observer: &dyn CopyObserver,
-    mode: &TraceHandle,
+    trace: &TraceHandle,
     tracer: &mut Tracer,
 ) -> Result<u64> {
     let from = if let From::Store(end) = &source.end { Some(end) } else { None };
     let to = if let To::Store(end) = sink { Some(end) } else { None };
     for end in [from, to].into_iter().flatten() {
-        end.start(&chosen, &job.control, mode)?;
+        end.start(&chosen, &job.control, trace)?;
     }
-    // A pipe takes zeros for holes, and nothing can be left out of them.
+    // A pipe gets zeros for holes, so no data can be skipped.
     let sparse = if let To::Output(output) = sink
         && !output.takes_holes()
     {
@@ -167,12 +167,12 @@ pub(super) fn large(
     };
     let mut data = DataMap::new(sparse);
     let known = data.begin(source, tracer)?;
-    // What comes from memory is a trial, which may be stopped long before its end.
+    // A copy from memory is a trial that may be stopped long before its end.
     if sparse != Sparse::Always && !matches!(source.end, From::Memory(_)) {
         room::check(tracer, sink, known)?;
     }
     job.control.data_bytes.store(source.size_bytes.unwrap_or(0), Ordering::Relaxed);
-    let requests = Requests::new((source, sink), (data, sparse), chosen, &job.control, mode.clone());
+    let requests = Requests::new((source, sink), (data, sparse), chosen, &job.control, trace.clone());
     let tick = || {
         let hole_bytes = job.control.hole_bytes.load(Ordering::Relaxed);
         let data_bytes = source.size_bytes.map(|size_bytes| size_bytes.saturating_sub(hole_bytes));
@@ -184,7 +184,7 @@ pub(super) fn large(
     let moved = moved.and_then(|size| {
         requests.finish(size)?;
         match to {
-            // The datafiles end where the file's holes end.
+            // Extend the datafiles over the file's trailing hole.
             Some(end) if job.control.hole_bytes.load(Ordering::Relaxed) > 0 => {
                 end.store.data.truncate(tracer, &end.handle, size).map(|()| size)
             }
@@ -201,7 +201,7 @@ pub(super) fn large(
     synced
 }
 
-/// Every byte is there: the file gets its name.
+/// Publishes the sink: every byte is written, and the file gets its name.
 fn keep(job: &CopyJob, sink: &mut To, size_bytes: u64, tracer: &mut Tracer) -> Result<()> {
     match sink {
         To::Store(end) => end.keep(tracer, job.force, job.sync, size_bytes),

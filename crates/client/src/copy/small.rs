@@ -1,5 +1,5 @@
-//! A copy of no more than one flow buffer: on the caller's thread, over connections that are there already. What it costs
-//! is round trips: create, write, rename on the way in; open, glimpse, read on the way out.
+//! Copies of at most one flow buffer: on the caller's thread, over existing connections. The cost is round trips: create, write, rename
+//! into a store; open, glimpse, read out of one.
 
 use super::ends::{From, OpenSource, To};
 use super::holes;
@@ -11,10 +11,10 @@ use thalweg_base::ranges;
 use thalweg_trace::{SpanFields, SpanKind, Tracer};
 use thalweg_wire::Result;
 
-/// The largest copy that is made this way.
+/// Largest copy made this way, in bytes.
 pub(super) const SMALL_BYTES: u64 = 1 << 20;
 
-/// Moves all bytes of a short source; how many were data.
+/// Moves all bytes of a short source; returns the bytes of data.
 pub(super) fn copy(source: &OpenSource, sink: &To, (sparse, sync): (Sparse, bool), size_bytes: u64, tracer: &mut Tracer) -> Result<u64> {
     let request = tracer.begin();
     let mut memory = vec![0; size_bytes as usize];

@@ -1,8 +1,8 @@
-//! Sources without a size: pipes, sockets, devices, and files whose size is not what they have to be read for.
+//! Sources without a reliable size: pipes, sockets, devices, and files whose reported size is false.
 //!
-//! Files of `/proc` have a size of 0 and those of `/sys` one of 4096, whatever is in them, and so have files of other programs' file
-//! systems. Which files those are is not looked up in a list of file systems: a size is true if there is nothing behind it, and something before
-//! it. What has no true size is read in order, to its end, as standard input is.
+//! Files of `/proc` report a size of 0 and those of `/sys` one of 4096, whatever their content; FUSE file systems may do likewise. No list
+//! of file systems decides: a size is accepted if there is no byte beyond it and there is one before it. Any other source is read in order
+//! to its end, like standard input.
 
 use super::local::{LocalSource, failure};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -17,36 +17,36 @@ use std::path::{Path, PathBuf};
 use thalweg_base::sync::Mutex;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// How often a wait for bytes looks whether they are still wanted.
-const LOOKS_EVERY: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+/// Interval at which a wait for bytes checks `stopping`.
+const POLL_INTERVAL: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
-/// What is read of a file of no size to see whether it is empty.
+/// Bytes read of a file of size 0 to find out whether it is empty.
 const HEAD_BYTES: usize = 1 << 16;
 
-/// Bytes in order, to their end.
+/// A source read in order to its end.
 pub(super) struct Stream {
     input: OwnedFd,
     path: PathBuf,
-    /// Permission bits for its copy.
+    /// Permission bits for the copy.
     pub mode: u32,
-    /// What was read already.
+    /// Bytes already read.
     head: Mutex<Vec<u8>>,
 }
 
-/// A source of this machine, opened.
+/// An opened local source.
 pub(super) enum Opened {
-    /// Has a size, and is read at any offset.
+    /// Has a size and can be read at any offset.
     Sized(Box<LocalSource>),
-    /// Is read to its end.
+    /// Read in order to its end.
     Stream(Stream),
 }
 
-/// Opens what a person named. `stopping` says whether its first bytes are still waited for.
+/// Opens a path the user gave. `stopping` says whether to give up waiting for the first bytes.
 ///
 /// # Errors
-/// Names the file: it is a directory, or the system's error.
+/// Names the file: a directory, or the system's error.
 pub(super) fn open(path: &Path, stopping: &dyn Fn() -> bool) -> Result<Opened> {
-    // Opening a FIFO waits for its writer, so it is looked at first.
+    // Opening a FIFO waits for its writer, so check the type first.
     let found = std::fs::metadata(path).map_err(|e| failure(path, e))?;
     let kind = found.file_type();
     if kind.is_dir() {
@@ -69,7 +69,7 @@ pub(super) fn open(path: &Path, stopping: &dyn Fn() -> bool) -> Result<Opened> {
     Ok(Opened::Stream(Stream::new(opened.into(), path, mode)))
 }
 
-/// A regular file that is open, called so in messages.
+/// Wraps an open regular file; `path` names it in messages.
 pub(super) fn of(file: File, path: &Path, stopping: &dyn Fn() -> bool) -> Result<Opened> {
     let before = file.metadata().map_err(|e| failure(path, e))?;
     if before.is_file() && before.len() == 0 {
@@ -87,20 +87,20 @@ pub(super) fn of(file: File, path: &Path, stopping: &dyn Fn() -> bool) -> Result
     Ok(Opened::Sized(Box::new(LocalSource::of(file, path)?)))
 }
 
-/// Whether a file has as many bytes as it says. What has none at an offset, or does not say, is read in order.
+/// Whether a file's reported size is true. A file that cannot be read at an offset counts as false.
 fn is_true_size(file: &File, said: &Metadata) -> bool {
     let has = |offset: u64| match file.read_at(&mut [0], offset) {
         Ok(read) => Some(read > 0),
-        // Reading it fails again, where it is reported.
+        // The read fails again later, where it is reported.
         Err(e) if e.raw_os_error() != Some(Errno::SPIPE.raw_os_error()) => Some(offset < said.len()),
         Err(_) => None,
     };
-    // What its file system has given space to is there.
+    // Bytes with allocated blocks exist.
     let has_last = || said.blocks().saturating_mul(512) >= said.len() || has(said.len() - 1) == Some(true);
     has(said.len()) == Some(false) && has_last()
 }
 
-/// Connects to a socket, or takes the one that is open in this process under the name.
+/// Connects to a socket, or takes the one that this process has open under the path.
 fn socket(path: &Path) -> Result<OwnedFd> {
     let on_it = |e: Errno| failure(path, e.into());
     if let Some(number) = own_descriptor(path) {
@@ -108,12 +108,12 @@ fn socket(path: &Path) -> Result<OwnedFd> {
         return rustix::process::pidfd_getfd(itself, number, rustix::process::PidfdGetfdFlags::empty()).map_err(on_it);
     }
     let socket = UnixStream::connect(path).map_err(|e| failure(path, e))?;
-    // A server that reads first sees that nothing comes.
+    // A server that reads first sees end of file.
     let _ = socket.shutdown(Shutdown::Write);
     Ok(socket.into())
 }
 
-/// The number of a descriptor that a path like `/dev/fd/3` names.
+/// Returns the descriptor number in a path like `/dev/fd/3`.
 fn own_descriptor(path: &Path) -> Option<i32> {
     let text = path.to_str()?;
     if text == "/dev/stdin" {
@@ -127,13 +127,14 @@ impl Stream {
         Stream { input, path: path.to_owned(), mode, head: Mutex::default() }
     }
 
-    /// Standard input.
+    /// Opens standard input.
     pub(super) fn stdin() -> Result<Stream> {
         let input = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 0).map_err(|e| Error::system("reading standard input", e))?;
         Ok(Stream::new(input, Path::new("standard input"), 0o666))
     }
 
-    /// Fills `bytes`, or up to the end. The writer of a pipe may take forever, so a copy that is to stop must not be found in a read.
+    /// Fills `bytes`, or up to the end of file. A pipe's writer may block forever, so the wait polls `stopping` rather than blocking in a
+    /// read.
     pub(super) fn fill(&self, bytes: &mut [u8], stopping: &dyn Fn() -> bool) -> Result<u64> {
         let mut head = self.head.lock();
         let mut have = head.len().min(bytes.len());
@@ -151,7 +152,7 @@ impl Stream {
 
     fn read_once(&self, bytes: &mut [u8], stopping: &dyn Fn() -> bool) -> Result<usize> {
         loop {
-            match poll(&mut [PollFd::new(&self.input, PollFlags::IN)], Some(&LOOKS_EVERY)) {
+            match poll(&mut [PollFd::new(&self.input, PollFlags::IN)], Some(&POLL_INTERVAL)) {
                 Ok(0) if stopping() => return Err(Error::new(ErrorKind::Cancelled, "stopped on request")),
                 Ok(0) | Err(Errno::INTR) => continue,
                 Ok(_) => {}
@@ -161,7 +162,7 @@ impl Stream {
                 Ok(read) => return Ok(read),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) if stopping() => return Err(Error::new(ErrorKind::Cancelled, "stopped on request")),
-                // Something else took what was there.
+                // Another reader took the bytes.
                 Err(Errno::AGAIN) => std::thread::sleep(std::time::Duration::from_millis(1)),
                 Err(e) => return Err(failure(&self.path, e.into())),
             }

@@ -1,11 +1,11 @@
-//! The memory of all windows of one client: so many bytes, shared by however many files are open.
+//! The memory of all windows of one client: a fixed number of bytes, shared by all open files.
 //!
-//! A holder (one file's window) gets what it asks for while there is plenty. When three quarters are lent, nobody gets more
-//! than an equal part of the whole; who has more already keeps it until it is used up, and the others are asked to let
-//! go of what they can spare: read-ahead that nobody has asked for, writes that could be on their way. A holder that gets
-//! nothing does without: it reads and writes what it is asked to, at once. So nobody ever waits for somebody else's memory.
+//! A holder (one file's window) gets what it requests while memory is plentiful. Once three quarters are lent, a holder gets no more than
+//! an equal share of the total; one that has more keeps it until it is used up, and the others are asked to release what they can spare:
+//! read-ahead not yet requested, writes that could be sent. A holder that gets nothing reads and writes synchronously, so no holder ever
+//! waits for another's memory.
 //!
-//! Memory that comes back is lent again: pages that were touched lately are several times faster than new ones.
+//! Returned memory is reused: recently touched pages are several times faster than new ones.
 
 use super::engine::memory::{Bytes, Lender, RequestMemory};
 use std::collections::HashMap;
@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 use thalweg_base::sync::{Mutex, thread};
 use thalweg_wire::limits;
 
-/// Bytes that came back and are kept to be lent again.
+/// Bound: returned bytes kept for reuse.
 const KEPT_BYTES: u64 = 32 << 20;
-/// How often holders are asked whether they have held something for too long.
-const LOOKS_EVERY: Duration = Duration::from_millis(500);
+/// Interval at which holders are asked to release what they have held for too long.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// See the module's page.
+/// Memory shared by the windows of one client; see the module documentation.
 pub struct Budget {
     total_bytes: AtomicU64,
     state: Mutex<State>,
@@ -33,7 +33,7 @@ struct State {
     kept: HashMap<usize, Vec<Bytes>>,
     holders: HashMap<u64, Holder>,
     last: u64,
-    /// The thread that looks after holders runs.
+    /// Whether the thread that polls holders runs.
     is_kept: bool,
 }
 
@@ -42,29 +42,29 @@ struct Holder {
     window: Weak<dyn Window>,
 }
 
-/// What holds memory of a budget. Both are called from any thread, and must not wait.
+/// A holder of a budget's memory. Both functions are called from any thread, and must not block.
 pub(crate) trait Window: Send + Sync {
-    /// Others need memory: lets go of what can be spared, now or as soon as it is on a server.
+    /// Memory is short: releases what can be spared, now or once it is on a server.
     fn relieve(&self);
-    /// Some time has passed: lets go of what was held for too long.
+    /// Called periodically: releases what was held for too long.
     fn look(&self, now: Instant);
 }
 
-/// A holder's part of a budget.
+/// A holder's share of a budget.
 pub(crate) struct Share {
     budget: Arc<Budget>,
     number: u64,
 }
 
-/// So many of a budget's bytes, lent to a holder for as long as this is there.
+/// A number of bytes lent to a holder until this is dropped.
 pub(crate) struct Lent {
     budget: Arc<Budget>,
     number: u64,
     bytes: u64,
 }
 
-/// Keeps memory that is part of no holder's share.
-struct Keeps(Arc<Budget>);
+/// Lender of memory that is not part of any holder's share.
+struct UnsharedLender(Arc<Budget>);
 
 impl Default for Budget {
     fn default() -> Budget {
@@ -73,31 +73,31 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Bytes in all.
+    /// Returns the total number of bytes.
     pub fn total(&self) -> u64 {
         self.total_bytes.load(Ordering::Relaxed)
     }
 
-    /// Changes how many bytes there are in all. What is lent already stays lent.
+    /// Sets the total number of bytes. Memory already lent stays lent.
     pub fn set_total(&self, bytes: u64) {
         self.total_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes that are lent.
+    /// Returns the number of bytes lent.
     pub fn lent(&self) -> u64 {
         self.state.lock().lent_bytes
     }
 
-    /// Memory of `bytes` bytes, and `before` that stand before it, for a thread that receives requests: part of no holder's share until it is
-    /// written from ([`Share::lend`]).
+    /// Returns memory of `bytes` bytes, preceded by `before` bytes, for a thread that receives requests. Not part of any holder's share
+    /// until it is used for write-behind ([`Share::lend`]).
     pub fn for_requests(self: &Arc<Self>, before: usize, bytes: usize) -> Arc<RequestMemory> {
         let all = before + bytes;
         let kept = self.state.lock().kept_of(all, self.total());
         let bytes = kept.unwrap_or_else(|| RequestMemory::to_lend(all));
-        Arc::new(RequestMemory::lent(bytes, before, Box::new(Keeps(Arc::clone(self)))))
+        Arc::new(RequestMemory::lent(bytes, before, Box::new(UnsharedLender(Arc::clone(self)))))
     }
 
-    /// Keeps memory that has come back to be lent again, if there is not too much of that.
+    /// UnsharedLender returned memory for reuse, up to [`KEPT_BYTES`].
     fn keep(&self, bytes: Bytes) {
         let many = bytes.len() as u64;
         let mut state = self.state.lock();
@@ -107,7 +107,7 @@ impl Budget {
         }
     }
 
-    /// A new holder.
+    /// Adds a holder.
     pub(crate) fn share(self: &Arc<Self>, window: Weak<dyn Window>) -> Share {
         let mut state = self.state.lock();
         state.last += 1;
@@ -116,13 +116,13 @@ impl Budget {
         if !state.is_kept {
             let budget = Arc::downgrade(self);
             let keeper = thread::Builder::new().name("windows".to_owned());
-            // Without it windows keep what they hold until they are asked for it, which is no error.
+            // Without this thread, windows keep their memory until asked to release it, which is not an error.
             state.is_kept = keeper.spawn(move || keep(&budget)).is_ok();
         }
         Share { budget: Arc::clone(self), number }
     }
 
-    /// All windows, and whether there are holders at all; if there are not, the thread that asked ends.
+    /// Returns all windows; `None`: no holders are left, and the calling thread ends.
     fn windows(&self) -> Option<Vec<Arc<dyn Window>>> {
         let mut state = self.state.lock();
         if state.holders.is_empty() {
@@ -134,8 +134,8 @@ impl Budget {
 }
 
 impl State {
-    /// Memory of this size that has come back. Where there is none, and all of `total` bytes are lent or kept, none is kept any more: there
-    /// is going to be more.
+    /// Returns reusable memory of this size. If there is none and all of `total` bytes are lent or kept, drops the kept memory, to make
+    /// room for a new allocation.
     fn kept_of(&mut self, bytes: usize, total: u64) -> Option<Bytes> {
         let kept = self.kept.get_mut(&bytes).and_then(Vec::pop);
         if kept.is_some() {
@@ -150,7 +150,7 @@ impl State {
 
 fn keep(budget: &Weak<Budget>) {
     loop {
-        thread::sleep(LOOKS_EVERY);
+        thread::sleep(POLL_INTERVAL);
         let Some(windows) = budget.upgrade().and_then(|budget| budget.windows()) else { return };
         let now = Instant::now();
         windows.iter().for_each(|window| window.look(now));
@@ -158,7 +158,7 @@ fn keep(budget: &Weak<Budget>) {
 }
 
 impl Share {
-    /// Memory of `bytes` bytes, with whatever is in it; `None`: there is none to be had now.
+    /// Returns memory of `bytes` bytes, with arbitrary content; `None`: none available now.
     pub(crate) fn take(&self, bytes: usize) -> Option<Arc<RequestMemory>> {
         let lent = self.lend(bytes)?;
         let kept = self.budget.state.lock().kept_of(bytes, self.budget.total());
@@ -166,7 +166,7 @@ impl Share {
         Some(Arc::new(RequestMemory::lent(bytes, 0, Box::new(lent))))
     }
 
-    /// So many bytes of its own memory count as lent; `None`: there are none to be had now.
+    /// Counts this many bytes of the caller's own memory as lent; `None`: the budget is exhausted.
     pub(crate) fn lend(&self, bytes: usize) -> Option<Lent> {
         if let Some(lent) = self.try_lend(bytes) {
             return Some(lent);
@@ -219,7 +219,7 @@ impl Lender for Lent {
     }
 }
 
-impl Lender for Keeps {
+impl Lender for UnsharedLender {
     fn give_back(&self, bytes: Bytes) {
         self.0.keep(bytes);
     }

@@ -1,4 +1,4 @@
-//! All I/O servers of a store, as the client sees them.
+//! The I/O servers of a store.
 
 use super::budget::Budget;
 use super::engine::{Engine, EngineOptions};
@@ -19,7 +19,7 @@ use thalweg_wire::protocol::metadata::StoreMap;
 use thalweg_wire::{Connect, Connection, Kind, patience, unexpected};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Connections to all I/O servers of a store; they are made when they are needed.
+/// Connections to all I/O servers of a store, made on demand.
 pub struct DataClient {
     map: StoreMap,
     links: Vec<Arc<Link>>,
@@ -31,7 +31,7 @@ pub struct DataClient {
 }
 
 impl DataClient {
-    /// For the servers of this map.
+    /// Creates a client for the servers of this map.
     pub fn new(map: StoreMap, options: &Connect) -> DataClient {
         let options = Connect { store: Some(map.store), ..options.clone() };
         let links = map.servers.iter().map(|entry| Arc::new(Link::new(entry.clone(), options.clone()))).collect();
@@ -39,21 +39,21 @@ impl DataClient {
         DataClient { map, links, budget: Arc::default(), reading: OnceLock::new(), writing: OnceLock::new(), live, names: None }
     }
 
-    /// The same, with the store's names: what servers say is held against what the metadata service says.
+    /// Creates a client that also knows the store's names: servers' answers are checked against the metadata service.
     pub fn of_store(map: StoreMap, options: &Connect, names: Arc<dyn Names>) -> DataClient {
         let mut client = DataClient::new(map, options);
         client.names = Some(Arc::clone(&names));
-        let watched = |link: &Arc<Link>| Arc::new(Link::new(link.entry().clone(), link.dialing().0).watched_by(Arc::clone(&names)));
+        let watched = |link: &Arc<Link>| Arc::new(Link::new(link.entry().clone(), link.connect_options().0).watched_by(Arc::clone(&names)));
         client.links = client.links.iter().map(watched).collect();
         client
     }
 
-    /// The store's names, if they are known here.
+    /// Returns the store's names, if known.
     pub(super) fn names(&self) -> Option<&dyn Names> {
         self.names.as_deref()
     }
 
-    /// The memory of all windows of this client.
+    /// Returns the memory budget of all windows of this client.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
@@ -63,22 +63,22 @@ impl DataClient {
         is_near(&self.map)
     }
 
-    /// What can be turned and seen of its read-ahead and write-behind.
+    /// Returns the live parameters of read-ahead and write-behind.
     pub(super) fn live(&self) -> &Live {
         &self.live
     }
 
-    /// The threads that all read-ahead shares.
+    /// Returns the engine shared by all read-ahead.
     pub(crate) fn reading(&self) -> &Engine {
         self.reading.get_or_init(|| self.shared_engine("ahead"))
     }
 
-    /// The threads that all write-behind shares.
+    /// Returns the engine shared by all write-behind.
     pub(crate) fn writing(&self) -> &Engine {
         self.writing.get_or_init(|| self.shared_engine("behind"))
     }
 
-    /// Those of the two that have begun.
+    /// Iterates over those of the two that were started.
     pub(super) fn engines(&self) -> impl Iterator<Item = &Engine> {
         [self.reading.get(), self.writing.get()].into_iter().flatten()
     }
@@ -89,33 +89,33 @@ impl DataClient {
             depth: Arc::clone(&self.live.depth),
             streams: Arc::clone(&self.live.streams),
             socket_buffer_bytes: None,
-            mode: None,
+            trace: None,
             is_shared: true,
             stages: Arc::clone(&self.live.stages),
         };
         Engine::start(&self.links, 0..self.links.len(), options).expect("no thread is started yet")
     }
 
-    /// Who is who.
+    /// Returns the store's map of servers and targets.
     pub fn map(&self) -> &StoreMap {
         &self.map
     }
 
-    /// The servers, in the map's order.
+    /// Returns the servers, in the map's order.
     pub fn links(&self) -> &[Arc<Link>] {
         &self.links
     }
 
-    /// The server of a target: its place in [`DataClient::links`].
+    /// Returns the server of a target, as an index into [`DataClient::links`].
     ///
     /// # Errors
-    /// When the map does not know the target.
+    /// When the target is not in the map.
     pub fn server_of(&self, target: TargetId) -> Result<usize> {
         let entry = self.map.target(target).map(|(entry, _)| entry.server as usize);
         entry.ok_or_else(|| Error::new(ErrorKind::Absent, format!("target {target} is not in the store's map")))
     }
 
-    /// A file's datafiles by server, each with its place in the file.
+    /// Groups a file's datafiles by server.
     fn by_server(&self, file: &FileHandle) -> Result<BTreeMap<usize, Vec<DatafileId>>> {
         let mut by_server: BTreeMap<usize, Vec<DatafileId>> = BTreeMap::new();
         for id in file.datafiles() {
@@ -124,7 +124,7 @@ impl DataClient {
         Ok(by_server)
     }
 
-    /// A file's datafiles as requests to their servers, at most [`limits::BATCH`] in each; `None`: nothing is to be asked there.
+    /// Builds requests for a file's datafiles, at most [`limits::BATCH`] in each; `request` returns `None` if a server need not be asked.
     pub(crate) fn requests(
         &self,
         file: &FileHandle,
@@ -135,8 +135,7 @@ impl DataClient {
         Ok(batches.filter_map(|(server, ids)| Some((server, request(ids)?))).collect())
     }
 
-    /// A connection to each of these servers. Those that must be made are made at the same time: several that are silent cost one
-    /// timeout.
+    /// Lends a connection to each of these servers. New ones are made in parallel, so that several silent servers cost one timeout.
     pub(super) fn lend_each(&self, tracer: &mut Tracer, servers: impl Iterator<Item = usize>) -> Vec<Result<Lent<'_>>> {
         let look = |server: usize| {
             let link = &self.links[server];
@@ -162,10 +161,10 @@ impl DataClient {
         })
     }
 
-    /// One request to each of several servers, all at a time; the replies in the same order.
+    /// Sends one request to each of several servers in parallel; returns the replies in the same order.
     ///
     /// # Errors
-    /// The first error there was, naming its server.
+    /// The first error, naming its server.
     pub fn call_each(&self, tracer: &mut Tracer, requests: &[(usize, IoRequest)]) -> Result<Vec<IoReply>> {
         let mut lent = Vec::with_capacity(requests.len());
         let connections = self.lend_each(tracer, requests.iter().map(|(server, _)| *server));
@@ -190,8 +189,8 @@ impl DataClient {
         Ok(replies)
     }
 
-    /// One request to each of several servers with its payload, all at a time; each with its own result: the reply, and its payload,
-    /// verified. A request whose connection turns out to be closed, or whose payload was damaged on its way, is made once more.
+    /// Sends requests with payloads to several servers in parallel; returns each one's result: the reply with its verified payload. A
+    /// request whose connection was closed, or whose payload was damaged in transit, is retried once.
     pub fn exchange(&self, tracer: &mut Tracer, parent: Option<SpanId>, requests: &[Outgoing<'_>]) -> Vec<Result<(IoReply, Vec<u8>)>> {
         fn post<'a>(tracer: &mut Tracer, parent: Option<SpanId>, to: Result<Lent<'a>>, outgoing: &Outgoing<'_>) -> Result<Lent<'a>> {
             let mut connection = to?;
@@ -215,7 +214,7 @@ impl DataClient {
         done
     }
 
-    /// Sizes of a file's datafiles, in their order.
+    /// Returns the sizes of a file's datafiles, in order.
     ///
     /// # Errors
     /// A server's or a connection's, naming server and file.
@@ -236,7 +235,7 @@ impl DataClient {
         Ok(sizes)
     }
 
-    /// A file's size: the largest mapped end of its datafiles, and of what it has lost.
+    /// Returns a file's size: the largest logical end of its datafiles and of its lost bytes.
     ///
     /// # Errors
     /// As [`DataClient::sizes`].
@@ -246,7 +245,7 @@ impl DataClient {
         Ok(size.max(file.lost_end()))
     }
 
-    /// Makes a file's datafiles durable, on all servers at a time; by which start of each server.
+    /// Makes a file's datafiles durable on all servers in parallel; returns each server's boot verifier.
     ///
     /// # Errors
     /// A server's or a connection's, naming server and file.
@@ -272,8 +271,8 @@ impl DataClient {
         Ok(())
     }
 
-    /// Gives a file's datafiles the sizes they have in a file of `size_bytes`. (The metadata service does this in order
-    /// with everything else about the file.)
+    /// Truncates a file's datafiles to match a file of `size_bytes`. (The metadata service does this, ordered with its other operations on
+    /// the file.)
     ///
     /// # Errors
     /// A server's or a connection's, naming server and file.
@@ -286,7 +285,7 @@ impl DataClient {
         Ok(())
     }
 
-    /// Space on every target of every server that answers; the errors of those that do not.
+    /// Returns the space on every target of every server that answers, and the errors of the others.
     pub fn space(&self, tracer: &mut Tracer) -> (Vec<TargetSpace>, Vec<Error>) {
         let (mut space, mut errors) = (Vec::new(), Vec::new());
         let ask = |server| Outgoing { server, request: IoRequest::Statfs, payload: Vec::new() };
@@ -328,11 +327,11 @@ impl<'a> Lending<'_, 'a> {
 
 /// A request to one server, with its payload in pieces.
 pub struct Outgoing<'a> {
-    /// Its place in [`DataClient::links`].
+    /// Index into [`DataClient::links`].
     pub server: usize,
-    /// What is asked.
+    /// The request.
     pub request: IoRequest,
-    /// The bytes that go with it.
+    /// Payload of the request.
     pub payload: Vec<IoSlice<'a>>,
 }
 
@@ -349,7 +348,7 @@ impl Outgoing<'_> {
     }
 }
 
-/// The reply that is due on a connection, and its payload, verified.
+/// Receives the next reply on a connection, with its verified payload.
 fn received(tracer: &mut Tracer, connection: &mut Connection) -> Result<(IoReply, Vec<u8>)> {
     let reply = connection.complete::<IoReply>(tracer)?;
     let mut payload = vec![0; reply.header.payload_bytes as usize];

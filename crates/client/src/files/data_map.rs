@@ -1,10 +1,10 @@
-//! Which parts of a file are not holes.
+//! The data ranges of a file: everything outside them is holes.
 //!
-//! Each datafile's target knows its holes. A part of a datafile is mapped through the distribution to the logical ranges that its bytes
-//! are in, and the parts of all datafiles together are the file's. A reply is bounded, and so are the ranges that are made of it: what is
-//! known ends at the first logical offset that some datafile's part of the map does not reach.
+//! Each datafile's target reports that datafile's holes. The distribution maps a datafile's data to logical ranges, and the file's data is
+//! the union over all datafiles. Replies are bounded, and so are the ranges derived from them: the result ends at the first logical offset
+//! that some datafile's map does not cover.
 //!
-//! A datafile that ends before it should has lost bytes, and its missing end is no hole: that is an error here as in a read.
+//! A datafile that ends too early has lost bytes; the missing end is an error here, as in a read, and not a hole.
 
 use super::data::DataClient;
 use super::handle::FileHandle;
@@ -17,17 +17,18 @@ use thalweg_wire::Result;
 use thalweg_wire::protocol::io::{DataMap, IoReply, IoRequest};
 use thalweg_wire::unexpected;
 
-/// Logical ranges that one map is made of at most.
+/// Bound: logical ranges built per query.
 const RANGES: usize = 1 << 16;
 
 impl DataClient {
-    /// The parts of a logical range that are not holes, in order and apart, and up to where they are known: past the range's beginning.
+    /// Returns the data ranges of a logical range, sorted and disjoint, and the offset up to which they are known, which is past the
+    /// range's beginning.
     ///
     /// # Errors
-    /// A server's or a connection's, naming server and file; [`thalweg_wire::ErrorKind::Lost`] when bytes of the file are not there any more.
+    /// A server's or a connection's, naming server and file; [`thalweg_wire::ErrorKind::Lost`] when bytes of the file are lost.
     pub fn data_map(&self, tracer: &mut Tracer, file: &FileHandle, range: Range<u64>) -> Result<(Vec<Range<u64>>, u64)> {
         if !file.losses().is_empty() {
-            // A lost byte is no hole: reading it is an error.
+            // A lost byte is not a hole: reading it is an error.
             return Ok((vec![range.clone()], range.end));
         }
         let layout = file.layout();
@@ -56,14 +57,14 @@ impl DataClient {
             }
         }
         if !is_whole {
-            // It says what is wrong, unless somebody has changed the file since it was opened.
+            // Returns the error, unless another client has changed the file since it was opened.
             self.sizes(tracer, file)?;
         }
         Ok((merged(data, range.start..known_to), known_to))
     }
 }
 
-/// Whether a map is one of this range of a datafile: parts in order, each of them in the range, and progress.
+/// Whether a map fits this range of a datafile: parts sorted, inside the range, and some progress.
 fn is_within(map: &DataMap, range: Range<u64>) -> bool {
     let mut at = range.start;
     for (start, length) in &map.data {
@@ -75,10 +76,10 @@ fn is_within(map: &DataMap, range: Range<u64>) -> bool {
     map.known_to > range.start && map.known_to <= range.end
 }
 
-/// The logical ranges of a datafile's map, at most `most`. Where the map does not reach to `to`, or there are more: the first logical
-/// offset of the datafile that nothing is known of.
+/// Appends the logical ranges of a datafile's map to `data`, at most `most`. If the map does not reach `to`, or there are more ranges,
+/// returns the first logical offset of the datafile that is not covered.
 ///
-/// Strips that are shorter than a block are not distinguished: the ranges of a datafile that lie within a block of the file are one.
+/// Strips shorter than a block are merged: the ranges of a datafile within one block of the file count as one.
 fn logical_data(layout: &Layout, index: u32, map: &DataMap, to: u64, most: usize, data: &mut Vec<Range<u64>>) -> Option<u64> {
     let mut left = most;
     for (start, length) in &map.data {
@@ -90,7 +91,7 @@ fn logical_data(layout: &Layout, index: u32, map: &DataMap, to: u64, most: usize
             }
             left -= 1;
             let piece = layout.piece_at(logical);
-            // All of the datafile's bytes up to the next one that is a block on, or the strip, if that is longer.
+            // Skip to the datafile's byte one block later, or one strip later if that is longer.
             let next = layout.logical_to_physical(index, logical.saturating_add(piece.length.max(BLOCK_BYTES as u64)));
             let next = next.clamp(at + 1, end);
             let last = layout.physical_to_logical(index, next - 1)?;
@@ -101,7 +102,7 @@ fn logical_data(layout: &Layout, index: u32, map: &DataMap, to: u64, most: usize
     if map.known_to < to { layout.physical_to_logical(index, map.known_to) } else { None }
 }
 
-/// Ranges in order and apart, as far as they are in `within`.
+/// Returns the ranges, sorted, merged and clipped to `within`.
 fn merged(data: Vec<Range<u64>>, within: Range<u64>) -> Vec<Range<u64>> {
     let mut data: Vec<Range<u64>> = data.iter().map(|part| ranges::overlap(part, &within)).collect();
     ranges::merge(&mut data);
@@ -116,7 +117,7 @@ mod tests {
 
     const SIZE: u64 = 1 << 20;
 
-    /// A file's data as its datafiles' targets say it, one after the other as far as `most` allows, and put together again.
+    /// Collects a file's data by repeated queries of at most `most` ranges, merging the replies.
     fn asked(layout: &Layout, has: &[bool], block: u64, most: usize) -> Vec<Range<u64>> {
         let (mut at, mut all) = (0, Vec::new());
         while at < SIZE {

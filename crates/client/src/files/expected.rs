@@ -1,22 +1,22 @@
-//! What the metadata service says of a file's datafiles.
+//! The sizes of a file's datafiles according to the metadata service.
 
 use thalweg_base::sync::Mutex;
 use thalweg_layout::{Distribution, Layout};
 use thalweg_wire::protocol::io::DatafileSize;
 use thalweg_wire::protocol::metadata::{Attributes, Lengths, Settled};
 
-/// What was last answered of a file, with the file's change counter then.
+/// The service's last answer about a file, with the file's change counter then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LastKnown {
     pub settled: Settled,
     pub change: u64,
 }
 
-/// What a file's datafiles are expected to be.
+/// The expected sizes of a file's datafiles.
 #[derive(Debug, Default)]
 pub(super) struct Expected(Mutex<Option<LastKnown>>);
 
-/// Two handles of one file are the same, whatever their owners know of it.
+/// Ignored in comparisons: two handles of one file are equal whatever they know of it.
 impl PartialEq for Expected {
     fn eq(&self, _: &Expected) -> bool {
         true
@@ -25,9 +25,9 @@ impl PartialEq for Expected {
 
 impl Eq for Expected {}
 
-/// A datafile that is not as long as it should be.
+/// A datafile whose size is not the expected one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Misfit {
+pub(super) struct SizeMismatch {
     pub index: u32,
     pub is_bytes: u64,
     pub expected_bytes: u64,
@@ -39,23 +39,23 @@ impl Expected {
         Expected(Mutex::new(settled.map(|settled| LastKnown { settled, change: attributes.change })))
     }
 
-    /// What was answered last.
+    /// Returns the last answer.
     pub(super) fn last_known(&self) -> Option<LastKnown> {
         self.0.lock().clone()
     }
 
-    /// This was answered now.
+    /// Records an answer.
     pub(super) fn set(&self, known: &Option<LastKnown>) {
         self.0.lock().clone_from(known);
     }
 
-    /// Whether a datafile that ends here may be whole.
+    /// Whether a datafile that ends at `end_bytes` may be complete.
     pub(super) fn allows_end(&self, layout: &Layout, index: u32, end_bytes: u64) -> bool {
         self.0.lock().as_ref().is_none_or(|known| least(layout, &known.settled, index) <= end_bytes)
     }
 }
 
-/// How long a datafile is at least.
+/// Returns the minimum size of a datafile, in bytes.
 fn least(layout: &Layout, settled: &Settled, index: u32) -> u64 {
     let as_laid_out = || layout.datafile_size(index, settled.size_bytes);
     match &settled.lengths {
@@ -69,16 +69,16 @@ fn least(layout: &Layout, settled: &Settled, index: u32) -> u64 {
     }
 }
 
-/// The first datafile whose size is not what was settled.
-pub(super) fn misfit(layout: &Layout, settled: &Settled, sizes: &[DatafileSize]) -> Option<Misfit> {
+/// Returns the first datafile whose size contradicts what was settled.
+pub(super) fn size_mismatch(layout: &Layout, settled: &Settled, sizes: &[DatafileSize]) -> Option<SizeMismatch> {
     (0..).zip(sizes).find_map(|(index, size)| {
         let is_bytes = size.size_bytes;
         let least_bytes = least(layout, settled, index);
         if is_bytes < least_bytes {
-            return Some(Misfit { index, is_bytes, expected_bytes: least_bytes });
+            return Some(SizeMismatch { index, is_bytes, expected_bytes: least_bytes });
         }
         let most_bytes = layout.datafile_size(index, settled.size_bytes);
-        (settled.is_exact && is_bytes > most_bytes).then_some(Misfit { index, is_bytes, expected_bytes: most_bytes })
+        (settled.is_exact && is_bytes > most_bytes).then_some(SizeMismatch { index, is_bytes, expected_bytes: most_bytes })
     })
 }
 
@@ -102,7 +102,8 @@ mod tests {
     #[test]
     fn a_hole_is_distinguished_from_bytes_that_are_lost() {
         let layout = striped();
-        let first = |settled: &Settled, each| misfit(&layout, settled, &sizes(each)).map(|m| (m.index, m.is_bytes, m.expected_bytes));
+        let first =
+            |settled: &Settled, each| size_mismatch(&layout, settled, &sizes(each)).map(|m| (m.index, m.is_bytes, m.expected_bytes));
         let whole = of(450, Lengths::Whole);
         assert_eq!(first(&whole, [200, 150, 100]), None);
         assert_eq!(first(&whole, [200, 150, 0]), Some((2, 0, 100)), "gone");

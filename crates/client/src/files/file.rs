@@ -1,7 +1,7 @@
-//! One file of a store: bytes at offsets, as an application asks for them.
+//! One file of a store: reads and writes at offsets.
 //!
-//! Everything here runs on the caller's thread, and has happened when it returns. [`super::buffered::read_ahead`] and [`super::buffered::write_behind`] move
-//! bytes before they are asked for, and after they were written; long transfers have threads of their own ([`crate::copy`]).
+//! Everything here runs on the caller's thread and is complete when it returns. [`super::buffered::read_ahead`] and
+//! [`super::buffered::write_behind`] prefetch and defer; long transfers have their own threads ([`crate::copy`]).
 
 use super::data::DataClient;
 use super::handle::FileHandle;
@@ -26,33 +26,33 @@ pub struct StoreFile {
     data: Arc<DataClient>,
     handle: Arc<FileHandle>,
     verifiers: Arc<Verifiers>,
-    /// What is asked of the servers for each flow buffer written.
+    /// Durability requested for each flow buffer written.
     durability: Durability,
-    /// Who is notified when it is closed.
+    /// Notified when the file is closed.
     names: Option<Arc<dyn Names>>,
     changes: Mutex<Changes>,
 }
 
-/// What was done to a file's bytes through one [`StoreFile`].
+/// Changes to a file's bytes made through one [`StoreFile`].
 #[derive(Debug, Default)]
 struct Changes {
-    /// Not answered yet.
+    /// Writes not answered yet.
     in_flight: usize,
-    /// Something has arrived.
+    /// Whether a write has arrived.
     arrived: bool,
-    /// How often, and how often it had when everything was synced last.
+    /// Number of arrivals, and its value at the last complete sync.
     arrivals: u64,
     synced_arrivals: u64,
-    /// Where the last byte ends that was written, or made room for.
+    /// End of the last byte written or allocated.
     end_bytes: u64,
-    /// What was written, or made room for, in order. Parts that touch are one.
+    /// Ranges written or allocated, sorted and merged.
     parts: Vec<Range<u64>>,
-    /// Of a change that failed nobody knows how much has happened, or still will.
+    /// Whether a change failed: how much of it happened, or may still happen, is unknown.
     failed: bool,
 }
 
 impl Changes {
-    /// Parts that are kept apart: who writes here and there is asked for the sizes of datafiles instead.
+    /// Bound: separate ranges kept. For more scattered writes, the service asks for the datafiles' sizes instead.
     const PARTS: usize = 64;
 
     fn add(&mut self, range: &Range<u64>) {
@@ -62,7 +62,7 @@ impl Changes {
         self.end_bytes = self.end_bytes.max(range.end);
         ranges::add(&mut self.parts, range.clone());
         if self.parts.len() > Changes::PARTS {
-            // The last one is what a file that grows is about.
+            // Keep the last range, which matters for a growing file.
             self.parts.remove(0);
         }
     }
@@ -77,7 +77,7 @@ impl Drop for StoreFile {
 }
 
 impl StoreFile {
-    /// An open file of the servers of `data`.
+    /// Wraps an open file of the servers of `data`.
     pub fn new(data: Arc<DataClient>, handle: FileHandle) -> StoreFile {
         StoreFile {
             data,
@@ -89,7 +89,7 @@ impl StoreFile {
         }
     }
 
-    /// Asks the servers to begin making each write durable, for a caller that will sync at the end: disks then work while bytes
+    /// Requests each write to become durable in the background, for a caller that will sync at the end: the disks then work while bytes
     /// still arrive.
     #[must_use]
     pub fn to_be_synced(mut self) -> StoreFile {
@@ -97,15 +97,14 @@ impl StoreFile {
         self
     }
 
-    /// Notifies these names when it is closed.
+    /// Notifies `names` when the file is closed.
     #[must_use]
     pub(crate) fn closing(mut self, names: Arc<dyn Names>) -> StoreFile {
         self.names = Some(names);
         self
     }
 
-    /// How what was written through this has ended, since the last time this was asked: what to report to the metadata service when
-    /// it is closed.
+    /// Returns, and resets, what was written through this file, for the metadata service when the file is closed.
     pub fn take_end(&self) -> End {
         let mut changes = self.changes.lock();
         let in_flight = changes.in_flight;
@@ -122,12 +121,12 @@ impl StoreFile {
         }
     }
 
-    /// Bytes are about to be changed; [`StoreFile::changed`] follows, or nobody knows what has become of it.
+    /// Marks the beginning of a change; without a following [`StoreFile::changed`], its outcome is unknown.
     pub(crate) fn changing(&self) {
         self.changes.lock().in_flight += 1;
     }
 
-    /// These bytes were changed, or nobody knows how many of them. An empty range does not make the file longer.
+    /// Records changed ranges; `done` is false if how many of the bytes were changed is unknown. An empty range does not extend the file.
     pub(crate) fn changed(&self, ranges: &[Range<u64>], done: bool) {
         let mut changes = self.changes.lock();
         changes.in_flight -= 1;
@@ -137,13 +136,13 @@ impl StoreFile {
         ranges.iter().for_each(|range| changes.add(range));
     }
 
-    /// Bytes that were acknowledged are lost, since they did not arrive.
+    /// Records that acknowledged bytes were lost because they did not arrive.
     pub fn lose(&self, bytes: &[u8], offset: u64) {
         self.changes.lock().failed = true;
         self.handle.losses().lose(self.handle.layout(), offset, bytes);
     }
 
-    /// These bytes have arrived: what was lost of them is there again.
+    /// Records that these bytes have arrived, so that they are no longer lost.
     pub(crate) fn mend(&self, range: &Range<u64>) {
         self.handle.losses().mend(self.handle.layout(), range);
     }
@@ -152,12 +151,12 @@ impl StoreFile {
         (&self.data, &self.handle)
     }
 
-    /// Where its bytes are.
+    /// Returns the handle.
     pub fn handle(&self) -> &Arc<FileHandle> {
         &self.handle
     }
 
-    /// Its size in bytes.
+    /// Returns the size in bytes.
     ///
     /// # Errors
     /// Names server and file.
@@ -165,7 +164,7 @@ impl StoreFile {
         self.data.size(&mut Tracer::off(), &self.handle)
     }
 
-    /// [`StoreFile::size`], traced.
+    /// Returns the size in bytes; traced.
     ///
     /// # Errors
     /// Names server and file.
@@ -173,31 +172,30 @@ impl StoreFile {
         self.data.size(tracer, &self.handle)
     }
 
-    /// The servers.
+    /// Returns the servers.
     pub fn data(&self) -> &Arc<DataClient> {
         &self.data
     }
 
-    /// Which starts of the servers have taken its unsynced bytes.
+    /// Returns the boot verifiers of the servers that took unsynced bytes.
     pub(crate) fn verifiers(&self) -> &Arc<Verifiers> {
         &self.verifiers
     }
 
-    /// What is asked of the servers for each flow buffer written.
+    /// Returns the durability requested for each flow buffer written.
     pub(crate) fn durability(&self) -> Durability {
         self.durability
     }
 
-    /// Makes what was written durable.
+    /// Makes all earlier writes durable.
     ///
     /// # Errors
-    /// Names server and file; [`thalweg_wire::ErrorKind::Stale`], once, when a server has started anew since it took what is to be
-    /// synced.
+    /// Names server and file; [`thalweg_wire::ErrorKind::Stale`], once, when a server has restarted since it took unsynced bytes.
     pub fn sync(&self) -> Result<()> {
         self.sync_traced(&mut Tracer::off())
     }
 
-    /// [`StoreFile::sync`], traced.
+    /// Does what [`StoreFile::sync`] does; traced.
     ///
     /// # Errors
     /// As [`StoreFile::sync`].
@@ -227,7 +225,7 @@ impl StoreFile {
         self.write_traced(&mut Tracer::off(), bytes, offset)
     }
 
-    /// [`StoreFile::write_at`], traced.
+    /// Does what [`StoreFile::write_at`] does; traced.
     ///
     /// # Errors
     /// As [`StoreFile::write_at`].
@@ -237,7 +235,7 @@ impl StoreFile {
         self.changing();
         let written = request::write(self.servers_and_handle(), (self.durability, &self.verifiers), tracer, &buffers, (bytes, offset))
             .map_err(on_file);
-        // Nothing written does not make a file longer.
+        // An empty write does not extend the file.
         let range = offset..offset + bytes.len() as u64;
         self.changed(std::slice::from_ref(&range), written.is_ok());
         if written.is_ok() {
@@ -246,14 +244,15 @@ impl StoreFile {
         written
     }
 
-    /// Writes all of `bytes` at `offset`, where the file ends; `false`: it goes on, and nothing was written. What another client has written there is
-    /// never overwritten.
+    /// Appends `bytes` if the file ends at `offset`; `false`: the file is longer, and nothing was written. Bytes written there by another
+    /// client are never overwritten.
     ///
     /// # Errors
-    /// Names server and file. A part may have been written, and is the file's last then, or has another's bytes behind it.
+    /// Names server and file. Part of the bytes may have been written: they are at the end of the file, or followed by another client's
+    /// bytes.
     pub fn append_traced(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64) -> Result<bool> {
         let on_file = |e: Error| e.on_file(self.handle.path());
-        // First what lies together in the datafile that the end of the file is in: every client that appends writes there first.
+        // First the bytes in the datafile that holds the end of the file: every appending client writes there first.
         let first = self.handle.layout().pieces(offset, bytes.len() as u64).next().map_or(0, |piece| piece.length) as usize;
         self.changing();
         let mut end = offset;
@@ -266,7 +265,7 @@ impl StoreFile {
         };
         let appended = append(&bytes[..first]).and_then(|is_first| match is_first && first < bytes.len() {
             true if !append(&bytes[first..])? => {
-                let problem = "its turn to append was over, and another client has appended: a part of the bytes is in the file";
+                let problem = "its turn to append expired, and another client has appended: part of the bytes are in the file";
                 Err(on_file(Error::new(ErrorKind::Restarted, problem)))
             }
             _ => Ok(is_first),
@@ -279,7 +278,7 @@ impl StoreFile {
         appended
     }
 
-    /// Reads `buffer` full from `offset` on, or up to the end of the file; how many bytes there were.
+    /// Fills `buffer` from `offset`, or up to the end of the file; returns the number of bytes read.
     ///
     /// # Errors
     /// Names server and file.
@@ -287,7 +286,7 @@ impl StoreFile {
         self.read(&mut Tracer::off(), buffer, offset, None)
     }
 
-    /// Reads `buffer` full from `offset` on; what no datafile has is 0. For a caller that knows the file's size.
+    /// Fills `buffer` from `offset`; bytes in no datafile are 0. For a caller that knows the file's size.
     ///
     /// # Errors
     /// Names server and file.
@@ -296,13 +295,13 @@ impl StoreFile {
         self.read(tracer, buffer, offset, Some(end)).map(drop)
     }
 
-    /// Reads `buffer` full from `offset` on, or up to the end of the file, which is `known_size` if the caller knows; how
-    /// many bytes there were.
+    /// Fills `buffer` from `offset`, or up to the end of the file, which is `known_size` if the caller knows it; returns the number of
+    /// bytes read.
     ///
-    /// Servers are asked for sizes only where it matters: a datafile that comes short either ends before the file does,
-    /// and what is missing is a hole, or the file ends there. Bytes that came from behind the missing ones prove it, and if there
-    /// are none, the sizes do; those are asked for too where the metadata service says that the datafile is longer. A datafile that has grown between the two is read again, so that what another client writes
-    /// meanwhile is seen, or not, but never as 0.
+    /// Sizes are requested only when they matter. If a datafile comes short, either the missing bytes are a hole, or the file ends there.
+    /// Later bytes prove a hole; without any, the sizes decide. They are also requested if the metadata service says that the datafile is
+    /// longer. A datafile that has grown between the two requests is read again, so that another client's concurrent write is seen
+    /// completely or not at all, but never as 0.
     ///
     /// # Errors
     /// Names server and file.
@@ -345,11 +344,10 @@ impl StoreFile {
         }
     }
 
-    /// Gives a range space, takes it away, or clears it.
+    /// Allocates, deallocates or zeroes a range.
     ///
     /// # Errors
-    /// Names server and file; [`ErrorKind::Unsupported`] where a target's file system cannot. Parts on other servers may have
-    /// been changed.
+    /// Names server and file; [`ErrorKind::Unsupported`] if a target's file system cannot. Parts on other servers may have been changed.
     pub fn allocate(&self, tracer: &mut Tracer, offset: u64, length: u64, how: Allocate) -> Result<()> {
         let on_file = |e: Error| e.on_file(self.handle.path());
         if length == 0 || offset.checked_add(length).is_none_or(|end| end > limits::FILE_BYTES) {
@@ -369,7 +367,7 @@ impl StoreFile {
         let range = offset..offset + length;
         self.changed(&[if longer { range.clone() } else { 0..0 }], replies.is_ok());
         if replies.is_ok() && !matches!(how, Allocate::Extend | Allocate::KeepSize) {
-            // They are known again: zeros.
+            // Their content is known again: zeros.
             self.mend(&range);
         }
         for ((server, _), reply) in requests.iter().zip(replies?) {
@@ -379,13 +377,13 @@ impl StoreFile {
         Ok(())
     }
 
-    /// The first byte of data, or of a hole, from `offset` on; the file's end counts as one. `None`: there is none, since
-    /// the file ends before it.
+    /// Returns the first offset of data, or of a hole, from `offset` on; the end of the file counts as a hole. `None`: the file ends
+    /// before `offset`.
     ///
-    /// Each datafile is asked from where its bytes of the range begin, and its answer is mapped back. Physical and logical
-    /// offsets of one datafile grow together, so the least of the answers is the file's.
+    /// Each datafile is asked from the first of its bytes in the range, and its answer is mapped back. Physical and logical offsets of a
+    /// datafile increase together, so the smallest answer is the file's.
     ///
-    /// A file that has lost bytes has no holes: what skips them would take lost bytes for zeros.
+    /// A file with lost bytes reports no holes: a program that skips them would take lost bytes for zeros.
     ///
     /// # Errors
     /// Names server and file.

@@ -1,4 +1,4 @@
-//! Where a file's bytes are.
+//! File handles: the location of a file's bytes.
 
 use super::expected::Expected;
 use super::losses::Losses;
@@ -8,7 +8,7 @@ use thalweg_wire::protocol::io::{DatafileId, FileId, LotId, TargetId};
 use thalweg_wire::protocol::metadata::Attributes;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// What is needed to find a file's bytes.
+/// Identifies a file and locates its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileHandle {
     id: FileId,
@@ -16,19 +16,19 @@ pub struct FileHandle {
     layout: Layout,
     targets: Vec<TargetId>,
     lot: Option<LotId>,
-    /// What the metadata service says of its datafiles.
+    /// Expected sizes of its datafiles.
     expected: Arc<Expected>,
-    /// What of it is lost.
+    /// Lost bytes of the file.
     losses: Arc<Losses>,
-    /// Any handle may mend what is lost, and asks for each range whether it is.
+    /// Whether reads are checked for lost bytes per range rather than failing for the whole file.
     is_for_mending: bool,
 }
 
 impl FileHandle {
-    /// File `id` as `layout` over `targets`, called `path` in messages.
+    /// Creates a handle of file `id` with `layout` over `targets`; `path` names it in messages.
     ///
     /// # Errors
-    /// When there are not as many targets as datafiles.
+    /// When the numbers of targets and datafiles differ.
     pub fn new(id: FileId, path: impl Into<String>, layout: Layout, targets: Vec<TargetId>) -> Result<FileHandle> {
         let path = path.into();
         if layout.num_datafiles() as usize != targets.len() {
@@ -38,10 +38,10 @@ impl FileHandle {
         Ok(FileHandle { id, path, layout, targets, lot: None, expected: Arc::default(), losses: Arc::default(), is_for_mending: false })
     }
 
-    /// A file as the metadata service describes it.
+    /// Creates a handle from the attributes reported by the metadata service.
     ///
     /// # Errors
-    /// When it is no file, or its layout is one that this program does not know.
+    /// When it is not a file, or its layout is unknown to this version.
     pub fn from_attributes(path: impl Into<String>, attributes: &Attributes) -> Result<FileHandle> {
         let path = path.into();
         let Some(layout) = &attributes.layout else {
@@ -58,54 +58,54 @@ impl FileHandle {
         }
     }
 
-    /// The same for an owner that may write again what is lost: not every read is an error because some bytes are, and the owner asks
-    /// [`super::BufferedFile::read_as`] instead.
+    /// Allows reads of a file with lost bytes, for an owner that may rewrite them: it must check each range with
+    /// [`super::BufferedFile::read_as`].
     #[must_use]
     pub fn for_mending(self) -> FileHandle {
         FileHandle { is_for_mending: true, ..self }
     }
 
-    /// Its number.
+    /// Returns the file's number.
     pub fn id(&self) -> FileId {
         self.id
     }
-    /// What the metadata service says of its datafiles.
+    /// Returns the expected sizes of its datafiles.
     pub(super) fn expected(&self) -> &Expected {
         &self.expected
     }
-    /// What of it is lost.
+    /// Returns its lost bytes.
     pub(super) fn losses(&self) -> &Losses {
         &self.losses
     }
-    /// Whether reading any of it is an error, since bytes of it are lost.
+    /// Whether every read is an error because bytes are lost.
     pub(super) fn is_lost(&self) -> bool {
         !self.is_for_mending && !self.losses.is_empty()
     }
-    /// How long it is at least, with what is lost of it.
+    /// Returns the file's minimum size, in bytes, including its lost bytes.
     pub fn lost_end(&self) -> u64 {
         self.losses.end_bytes()
     }
-    /// Whether a datafile that ends here may be whole, as far as the metadata service has said.
+    /// Whether a datafile that ends at `end_bytes` may be complete, according to the metadata service.
     pub(crate) fn may_end(&self, index: u32, end_bytes: u64) -> bool {
         self.expected.allows_end(&self.layout, index, end_bytes)
     }
-    /// What it is called in messages.
+    /// Returns the path for messages.
     pub fn path(&self) -> &str {
         &self.path
     }
-    /// How it is laid out.
+    /// Returns the layout.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
-    /// The target of each datafile.
+    /// Returns the target of each datafile.
     pub fn targets(&self) -> &[TargetId] {
         &self.targets
     }
-    /// Datafile `index`.
+    /// Returns datafile `index`.
     pub fn datafile(&self, index: u32) -> DatafileId {
         DatafileId { file: self.id, index, target: self.targets[index as usize], lot: self.lot }
     }
-    /// All datafiles.
+    /// Iterates over all datafiles.
     pub fn datafiles(&self) -> impl Iterator<Item = DatafileId> + '_ {
         (0..self.targets.len() as u32).map(|index| self.datafile(index))
     }

@@ -1,31 +1,33 @@
-//! What the metadata service says of a file's datafiles, held against what there is.
+//! Compares the sizes of a file's datafiles with what the metadata service expects.
 //!
-//! A datafile that comes short is a hole, or the end of the file, or has lost bytes: only the metadata service can say which, since it knows how
-//! long the datafiles of a file are that nobody writes. It has said so when the file was opened; by now others may have written
-//! or truncated it. So what does not fit is asked for again, the datafiles and then the service: only if it says the same before and after,
-//! and what there is does not fit either time, is it an error. Nothing is asked where everything fits.
+//! A datafile that comes short has a hole, is the end of the file, or has lost bytes. Only the metadata service can decide, since it knows
+//! the sizes of a file's datafiles while the file is not being written. It reported them when the file was opened; others may have written
+//! or truncated it since. So on a mismatch the datafiles and then the service are asked again: it is an error only if the service's answer
+//! is unchanged and the sizes mismatch both times. If the sizes match, no request is made.
 
 use super::data::DataClient;
-use super::expected::{LastKnown, Misfit, misfit};
+use super::expected::{LastKnown, SizeMismatch, size_mismatch};
 use super::handle::FileHandle;
 use thalweg_trace::Tracer;
 use thalweg_wire::protocol::io::DatafileSize;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// How often a file that changes all the time is looked at.
+/// Attempts for a file that keeps changing.
 const TRIES: usize = 4;
 
 impl DataClient {
-    /// Sizes of a file's datafiles, which fit what the metadata service says of them, if it says anything.
+    /// Returns the sizes of a file's datafiles, checked against those the metadata service expects, if any.
     ///
     /// # Errors
-    /// As [`DataClient::glimpse`]; [`ErrorKind::Lost`] when bytes of the file are not there any more, or may not be.
+    /// As [`DataClient::glimpse`]; [`ErrorKind::Lost`] when bytes of the file are lost, or may be.
     pub fn sizes(&self, tracer: &mut Tracer, file: &FileHandle) -> Result<Vec<DatafileSize>> {
         let mut known = file.expected().last_known();
         self.check_doubt(file, known.as_ref())?;
         for _ in 0..TRIES {
             let sizes = self.glimpse(tracer, file)?;
-            let Some(problem) = known.as_ref().and_then(|known| misfit(file.layout(), &known.settled, &sizes)) else { return Ok(sizes) };
+            let Some(problem) = known.as_ref().and_then(|known| size_mismatch(file.layout(), &known.settled, &sizes)) else {
+                return Ok(sizes);
+            };
             let now = self.ask(tracer, file)?;
             self.check_doubt(file, now.as_ref())?;
             if now == known {
@@ -33,16 +35,16 @@ impl DataClient {
             }
             known = now;
         }
-        // Somebody changes it all the time: what was true when it was opened says nothing.
+        // The file keeps changing: the sizes known at open time say nothing.
         self.glimpse(tracer, file)
     }
 
-    /// What the metadata service says now; it is expected from now on.
+    /// Asks the metadata service for the expected sizes and records them.
     fn ask(&self, tracer: &mut Tracer, file: &FileHandle) -> Result<Option<LastKnown>> {
         let Some(names) = self.names() else { return Ok(None) };
         let known = match names.attributes(tracer, file.id()) {
             Ok(attributes) => attributes.and_then(|a| Some(LastKnown { settled: a.settled?, change: a.change })),
-            // It was removed, and so were its datafiles.
+            // Removed, and its datafiles with it.
             Err(error) if error.is_gone() => None,
             Err(error) => return Err(error.on_file(file.path())),
         };
@@ -50,7 +52,7 @@ impl DataClient {
         Ok(known)
     }
 
-    /// Whether bytes of the file are lost, or may have been with a machine's power.
+    /// Checks that no bytes of the file are lost, including losses suspected after a power failure.
     ///
     /// # Errors
     /// [`ErrorKind::Lost`].
@@ -69,8 +71,8 @@ impl DataClient {
         Err(Error::new(ErrorKind::Lost, problem).at_server(server).on_file(file.path()))
     }
 
-    fn lost(&self, file: &FileHandle, problem: Misfit) -> Error {
-        let Misfit { index, is_bytes, expected_bytes } = problem;
+    fn lost(&self, file: &FileHandle, problem: SizeMismatch) -> Error {
+        let SizeMismatch { index, is_bytes, expected_bytes } = problem;
         let id = file.datafile(index);
         let what = if is_bytes < expected_bytes { "bytes of the file are lost" } else { "it has bytes of another file" };
         let problem = format!(
@@ -86,7 +88,7 @@ impl DataClient {
     }
 }
 
-/// Bytes of a file were acknowledged and never arrived.
+/// Returns the error for acknowledged bytes that never arrived.
 pub(super) fn lost_bytes() -> Error {
     let problem = "bytes of it were written and lost, on a full disk or at a server that was away. Write them again, or truncate it to its size to \
                    accept what there is";

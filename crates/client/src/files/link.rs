@@ -1,4 +1,4 @@
-//! One server: where it is, how to connect, and the connections to it that are not in use.
+//! One server: its address, how to connect, and its idle connections.
 
 use super::names::Names;
 use std::ops::{Deref, DerefMut};
@@ -12,15 +12,15 @@ use thalweg_wire::protocol::metadata::ServerEntry;
 use thalweg_wire::{Connect, Connection, Kind};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Idle connections kept for each server.
+/// Bound: idle connections kept per server.
 const IDLE: usize = 16;
 
-/// A recording that a server takes part in.
+/// A server's session in a recording.
 #[derive(Clone, Debug)]
 pub struct SessionOf {
-    /// Our end of it.
-    pub mode: TraceHandle,
-    /// Its number at the server.
+    /// Trace handle of the recording.
+    pub trace: TraceHandle,
+    /// Session number at the server.
     pub session: u32,
 }
 
@@ -30,32 +30,32 @@ pub struct Link {
     options: Connect,
     idle: Mutex<Vec<Connection>>,
     recording: Mutex<Option<SessionOf>>,
-    /// Whose files are on it.
+    /// Names of the store whose files the server holds.
     names: Option<Arc<dyn Names>>,
     silence: Silence,
 }
 
-/// A connection out of the pool. Goes back when dropped, unless it is broken.
+/// A connection borrowed from the pool. Returned when dropped, unless broken.
 pub struct Lent<'a> {
     link: &'a Link,
     connection: Option<Connection>,
-    /// It was idle before: the server may have gone since.
+    /// Whether it came from the pool: the server may have closed it since.
     pub was_idle: bool,
 }
 
 impl Link {
-    /// A server as the store's map has it; nothing is connected yet.
+    /// Creates the link of a server in the store's map, without connecting.
     pub fn new(entry: ServerEntry, options: Connect) -> Link {
         Link { entry, options, idle: Mutex::default(), recording: Mutex::default(), names: None, silence: Silence::default() }
     }
 
-    /// The same, of a store with these names.
+    /// Sets the names that the server's answers are checked against.
     pub(super) fn watched_by(self, names: Arc<dyn Names>) -> Link {
         Link { names: Some(names), ..self }
     }
 
-    /// A server that has files of a later start than the metadata service's has not forgotten what that has: its directory was lost, or is
-    /// an older copy.
+    /// Checks that the metadata service is not behind what the server has seen. If the server holds files of a later start of the service,
+    /// the service's directory was lost or replaced by an older copy.
     fn check_seen(&self, seen: ServiceStart) -> Result<()> {
         let Some(names) = &self.names else { return Ok(()) };
         let service = names.service(seen);
@@ -70,23 +70,23 @@ impl Link {
         Err(Error::new(ErrorKind::Absent, problem))
     }
 
-    /// Its name.
+    /// Returns the server's name.
     pub fn name(&self) -> &str {
         &self.entry.name
     }
 
-    /// As the store's map has it.
+    /// Returns the server's entry in the store's map.
     pub fn entry(&self) -> &ServerEntry {
         &self.entry
     }
 
-    /// Requests on connections made from now on, by threads that trace, are part of this recording.
+    /// Sets the recording that later connections take part in, for threads that trace.
     pub fn set_recording(&self, recording: Option<SessionOf>) {
         *self.recording.lock() = recording;
         self.idle.lock().clear();
     }
 
-    /// A connection of the caller's own, with sockets' buffers of this size if one is given.
+    /// Opens a connection for the caller alone, with the given socket buffer size if any.
     ///
     /// # Errors
     /// The connection's, naming the server.
@@ -113,12 +113,12 @@ impl Link {
         }
         self.check_seen(connection.hello().service_start).map_err(|e| e.at_server(&self.entry.name))?;
         if let Some(recording) = &recording {
-            connection.record(&recording.mode, recording.session, Some(begun));
+            connection.record(&recording.trace, recording.session, Some(begun));
         }
         Ok(connection)
     }
 
-    /// An idle connection, or a new one.
+    /// Lends an idle connection, or a new one.
     ///
     /// # Errors
     /// The connection's, naming the server.
@@ -130,9 +130,9 @@ impl Link {
         }
     }
 
-    /// An idle connection, if there is one.
+    /// Lends an idle connection, if there is one.
     pub(super) fn idle(&self) -> Option<Lent<'_>> {
-        // Nothing is due on an idle connection: what can be received is its end, or nothing that could be trusted.
+        // A readable idle connection was closed by the server, or has data that cannot be trusted.
         let idle = loop {
             let Some(mut idle) = self.idle.lock().pop() else { break None };
             if !idle.is_readable() {
@@ -142,28 +142,28 @@ impl Link {
         idle.map(|connection| Lent { link: self, connection: Some(connection), was_idle: true })
     }
 
-    /// Whether the server answers.
+    /// Returns whether, and for how long, the server has been silent.
     pub(super) fn silence(&self) -> &Silence {
         &self.silence
     }
 
-    /// How to connect to it, and the recording that connections made from now on are part of: for who connects by himself.
-    pub(crate) fn dialing(&self) -> (Connect, Option<SessionOf>) {
+    /// Returns the connection options and the current recording, for a caller that connects by itself.
+    pub(crate) fn connect_options(&self) -> (Connect, Option<SessionOf>) {
         (self.options.clone(), self.recording.lock().clone())
     }
 
-    /// Idle connections are closed: the server has gone, and may be back.
+    /// Closes the idle connections: the server has restarted.
     pub fn forget_idle(&self) {
         self.idle.lock().clear();
     }
 
-    /// The recording that connections made from now on are part of.
-    pub(crate) fn mode(&self) -> TraceHandle {
-        self.recording.lock().as_ref().map_or_else(TraceHandle::off, |recording| recording.mode.clone())
+    /// Returns the trace handle of the current recording.
+    pub(crate) fn trace(&self) -> TraceHandle {
+        self.recording.lock().as_ref().map_or_else(TraceHandle::off, |recording| recording.trace.clone())
     }
 
-    /// One call, on whatever connection. If an idle one turns out to be dead, once more on a new one: every request to an
-    /// I/O server may be made twice.
+    /// Makes one call on any connection. If an idle one turns out to be closed, retries once on a new one: every request to an I/O server
+    /// is idempotent.
     ///
     /// # Errors
     /// The server's or the connection's, naming the server.
@@ -181,15 +181,15 @@ impl Link {
     }
 }
 
-/// What is recorded of connecting that has ended so.
+/// Returns the span fields of a connection attempt with this result.
 pub(super) fn connected(made: Result<&Connection, &Error>) -> SpanFields {
     let result = Some(made.map_or_else(|error| -i64::from(error.kind().errno()), |_| 0));
     SpanFields { object: made.ok().and_then(Connection::object), result, ..SpanFields::default() }
 }
 
 impl Lent<'_> {
-    /// It is of no more use to anybody.
-    pub(super) fn condemn(mut self) {
+    /// Drops the connection instead of returning it to the pool.
+    pub(super) fn discard(mut self) {
         if let Some(error) = self.connection.take().as_ref().and_then(Connection::silence) {
             self.link.silence.gave_up(error);
         }

@@ -1,7 +1,7 @@
-//! The live numbers of a store's client: of the connections that read-ahead and write-behind of all its files share.
+//! The live parameters of a store's client: those of the connections shared by read-ahead and write-behind of all its files.
 //!
-//! Both directions have one number of connections and one depth: a tuner that turned them apart would need twice the windows, and a mount that
-//! both reads and writes would hardly ever have two that can be compared.
+//! Both directions share the number of connections and the depth. Tuning them separately would take twice the measurement windows, and on
+//! a mount that both reads and writes hardly two of them would be comparable.
 
 use crate::controller::Notes;
 use crate::stages::StageClock;
@@ -9,19 +9,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use thalweg_wire::protocol::metadata::StoreMap;
 
-/// See the module's page.
+/// Live parameters of a client; see the module documentation.
 pub(super) struct Live {
     pub(super) depth: Arc<AtomicU32>,
     pub(super) streams: Arc<AtomicU32>,
     pub(super) stages: Arc<StageClock>,
-    /// Bytes that read-ahead and write-behind have moved.
+    /// Bytes moved by read-ahead and write-behind.
     pub(super) moved_bytes: Arc<AtomicU64>,
     pub(super) notes: Notes,
 }
 
-/// Flow buffers in flight on a connection over loopback: one is worked on and one waits. More only leave the cache.
+/// Flow buffers in flight per connection over loopback: one in progress and one waiting. More would leave the cache.
 pub(crate) const NEAR_DEPTH: u32 = 2;
-/// Over a network: enough to fill 10 Gb/s over 6 ms to each server.
+/// Flow buffers in flight per connection over a network: fills 10 Gb/s at a round trip of 6 ms to each server.
 pub(crate) const FAR_DEPTH: u32 = 8;
 
 /// Whether all servers are on this machine.

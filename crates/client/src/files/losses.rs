@@ -1,8 +1,9 @@
-//! What of a file's bytes is lost, as far as this client knows: what the metadata service has said, and what has failed here since.
+//! The lost bytes of a file, as known to this client: those reported by the metadata service, and those lost here since.
 //!
-//! A write behind that fails was acknowledged long before, so its bytes are lost. They are remembered here by range until they are written
-//! again or the file is truncated, and the service is notified ([`Unreported`]), so that every other reader gets an error instead of zeros.
-//! A client that had the file open when it happened goes on reading what it wrote, as from a local file system's page cache: the last
+//! A write-behind that fails was acknowledged long before, so its bytes are lost. Their ranges are kept here until they are rewritten or
+//! the file is truncated, and reported to the service ([`Unreported`]), so that every other reader gets an error instead of zeros. A
+//! client that had the file open goes on reading what it wrote, as from a local file system's page cache, for which about [`KEPT_BYTES`]
+//! of lost data are kept. (A database rolls back based on what it reads.)
 //! [`KEPT_BYTES`] or so are kept for it here. (A database rolls back by what it reads.)
 
 use super::payload;
@@ -13,13 +14,13 @@ use thalweg_base::sync::Mutex;
 use thalweg_layout::{FlowBuffer, Layout};
 use thalweg_wire::protocol::metadata::{Attributes, Lost, LostRange};
 
-/// Lost bytes of a file that are kept for those who had it open.
+/// Bound: lost bytes per file kept for clients that had it open.
 const KEPT_BYTES: usize = 256 << 10;
 
-/// See the module.
+/// Lost bytes of a file; see the module documentation.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
-    /// Whether there are any: asked with each read and write.
+    /// Whether any are lost; checked on each read and write.
     some: AtomicBool,
     state: Mutex<State>,
 }
@@ -28,17 +29,17 @@ pub(super) struct Losses {
 struct State {
     lost: Lost,
     unreported: Unreported,
-    /// The file's change counter when the service was last heard.
+    /// Change counter of the file in the service's last answer.
     change: u64,
-    kept: Kept,
+    kept: LostContent,
 }
 
-/// What the metadata service has not been notified of: a file's losses.
+/// Losses and repairs of a file not yet reported to the metadata service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unreported {
-    /// Lost here.
+    /// Ranges lost here.
     pub lost: Lost,
-    /// Written again here.
+    /// Ranges rewritten here.
     pub mended: Lost,
 }
 
@@ -49,7 +50,7 @@ impl Unreported {
     }
 }
 
-/// Two handles of one file are the same, whatever their owners know of it.
+/// Ignored in comparisons: two handles of one file are equal whatever they know of it.
 impl PartialEq for Losses {
     fn eq(&self, _: &Losses) -> bool {
         true
@@ -58,14 +59,14 @@ impl PartialEq for Losses {
 
 impl Eq for Losses {}
 
-/// Lost bytes, by their place in the file.
+/// Content of lost ranges, by offset.
 #[derive(Debug, Default)]
-struct Kept {
+struct LostContent {
     parts: BTreeMap<u64, Vec<u8>>,
     bytes: usize,
 }
 
-impl Kept {
+impl LostContent {
     fn put(&mut self, offset: u64, bytes: &[u8]) {
         self.remove(&(offset..offset + bytes.len() as u64));
         let most = bytes.len().min(KEPT_BYTES - self.bytes);
@@ -94,7 +95,7 @@ impl Kept {
         }
     }
 
-    /// The parts within a range.
+    /// Iterates over the parts within a range.
     fn within<'a>(&'a self, range: &'a Range<u64>) -> impl Iterator<Item = (u64, &'a [u8])> {
         self.parts.range(..range.end).filter_map(|(start, bytes)| {
             let (from, to) = (range.start.max(*start), range.end.min(start + bytes.len() as u64));
@@ -104,14 +105,14 @@ impl Kept {
 }
 
 impl Losses {
-    /// As the service has said.
+    /// Starts with the losses in the service's attributes.
     pub(super) fn of(attributes: &Attributes) -> Losses {
         let losses = Losses::default();
         losses.heard(attributes);
         losses
     }
 
-    /// Whether nothing is lost.
+    /// Whether no bytes are lost.
     pub(super) fn is_empty(&self) -> bool {
         !self.some.load(Ordering::Acquire)
     }
@@ -123,7 +124,7 @@ impl Losses {
         answer
     }
 
-    /// The service has said this of the file.
+    /// Merges the losses in the service's attributes.
     pub(super) fn heard(&self, attributes: &Attributes) {
         self.with(|state| {
             if attributes.change < state.change {
@@ -137,7 +138,7 @@ impl Losses {
         });
     }
 
-    /// These bytes of the file, which begin at an offset, are lost.
+    /// Marks `bytes` at `offset` as lost, and keeps them.
     pub(super) fn lose(&self, layout: &Layout, offset: u64, bytes: &[u8]) {
         let end = offset + bytes.len() as u64;
         let ranges = ranges(layout, &(offset..end));
@@ -151,7 +152,7 @@ impl Losses {
         });
     }
 
-    /// These bytes are written again.
+    /// Marks a range as rewritten.
     pub(super) fn mend(&self, layout: &Layout, range: &Range<u64>) {
         if self.is_empty() {
             return;
@@ -170,20 +171,20 @@ impl Losses {
         });
     }
 
-    /// The file was truncated: whatever was lost is accepted.
+    /// Clears all losses: the file was truncated.
     pub(super) fn accept(&self) {
         self.with(|state| {
-            // An answer from before the truncation says nothing of what is lost now.
+            // Bumped so that an answer from before the truncation is ignored.
             *state = State { change: state.change + 1, ..State::default() };
         });
     }
 
-    /// What is to be reported to the service.
+    /// Returns what must be reported to the service.
     pub(super) fn unreported(&self) -> Unreported {
         self.state.lock().unreported.clone()
     }
 
-    /// This was reported, and answered.
+    /// Records that `what` was reported, with the service's answer.
     pub(super) fn reported(&self, what: &Unreported, answer: Option<&Attributes>) {
         self.with(|state| {
             state.unreported.lost.subtract(&what.lost);
@@ -194,7 +195,7 @@ impl Losses {
         }
     }
 
-    /// How long the file is at least, with what is lost.
+    /// Returns the file's minimum size, in bytes, including its lost ranges.
     pub(super) fn end_bytes(&self) -> u64 {
         if self.is_empty() { 0 } else { self.state.lock().lost.end_bytes() }
     }
@@ -209,7 +210,7 @@ impl Losses {
         ranges.iter().any(|range| state.lost.overlaps(range))
     }
 
-    /// Puts what is kept of lost bytes into `buffer`, which begins at an offset. Whether nothing else of it is lost.
+    /// Copies kept bytes into `buffer`, which begins at `offset`; returns whether they cover all its lost bytes.
     pub(super) fn fill(&self, layout: &Layout, buffer: &mut [u8], offset: u64) -> bool {
         let range = offset..offset + buffer.len() as u64;
         let state = self.state.lock();
@@ -225,7 +226,7 @@ impl Losses {
     }
 }
 
-/// A range of the file, by datafile.
+/// Splits a range of the file by datafile.
 fn ranges(layout: &Layout, range: &Range<u64>) -> Vec<LostRange> {
     let buffers = payload::buffers(layout, range.start, range.end.saturating_sub(range.start)).unwrap_or_default();
     let of = |buffer: &FlowBuffer| LostRange {

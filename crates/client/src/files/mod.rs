@@ -2,16 +2,16 @@
 //!
 //! | room | what is in it |
 //! |---|---|
-//! | `buffered` | a file as a program expects one: read-ahead and write-behind |
+//! | `buffered` | files with local-file semantics: read-ahead and write-behind |
 //! | `budget` | the memory of all read-ahead and write-behind |
-//! | `data` | all I/O servers of a store; calls to many at a time |
-//! | `handle`, `expected` | where a file's bytes are, and what the metadata service says of them |
-//! | `lengths` | what it says, held against what there is |
+//! | `data` | all I/O servers of a store; parallel calls to several |
+//! | `handle`, `expected` | the location of a file's bytes, and the sizes the metadata service expects |
+//! | `lengths` | comparing expected with actual sizes |
 //! | `request`, `payload` | one request on the caller's thread; a flow buffer's bytes |
 //! | `file` | one file: read, write, size, sync, allocate, seek |
-//! | `live`, `tuned` | what can be turned and seen while bytes move |
-//! | `link` | one server, and the connections to it that are not in use |
-//! | `engine` | threads, one for each connection, that work on flow buffers |
+//! | `live`, `tuned` | live parameters and counters |
+//! | `link` | one server and its idle connections |
+//! | `engine` | threads, one per connection, that move flow buffers |
 //! | `names` | the names of a store, as the data path needs them |
 
 mod budget;

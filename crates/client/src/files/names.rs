@@ -1,4 +1,4 @@
-//! The names of a store, as the data path needs them.
+//! The metadata calls that the data path needs.
 
 use thalweg_trace::Tracer;
 use thalweg_wire::Connection;
@@ -6,15 +6,15 @@ use thalweg_wire::Result;
 use thalweg_wire::protocol::common::ServiceStart;
 use thalweg_wire::protocol::metadata::{Attributes, End, Existing, FileId, LayoutChoice};
 
-/// Calls to the metadata service. Paths are from the store's root.
+/// Calls to the metadata service. Paths are relative to the store's root.
 pub trait Names: Send + Sync {
-    /// Makes an empty file, and opens it for writing.
+    /// Creates an empty file and opens it for writing.
     ///
     /// # Errors
     /// The service's, naming the file.
     fn create(&self, tracer: &mut Tracer, path: &str, mode: u32, existing: Existing, layout: &LayoutChoice) -> Result<Attributes>;
 
-    /// What is known of a file or directory.
+    /// Returns the attributes of a file or directory.
     ///
     /// # Errors
     /// The service's, naming the file.
@@ -26,28 +26,28 @@ pub trait Names: Send + Sync {
     /// The service's, naming the file.
     fn open(&self, tracer: &mut Tracer, path: &str, write: bool) -> Result<Attributes>;
 
-    /// Renames `file`, and no other. With `end`, this closes it too, in the same message.
+    /// Renames `file`, checking that `from` still names it. With `end`, also closes it, in the same message.
     ///
     /// # Errors
-    /// [`thalweg_wire::ErrorKind::Busy`] when `from` is another file's by now; the service's, naming the file.
+    /// [`thalweg_wire::ErrorKind::Busy`] when `from` names another file by now; the service's, naming the file.
     fn rename(&self, tracer: &mut Tracer, file: FileId, from: &str, to: &str, replace: bool, end: Option<End>) -> Result<()>;
 
-    /// Removes `file`, and no other.
+    /// Removes `file`, checking that `path` still names it.
     ///
     /// # Errors
     /// As [`Names::rename`].
     fn unlink(&self, tracer: &mut Tracer, file: FileId, path: &str) -> Result<()>;
 
-    /// Makes everything answered so far durable.
+    /// Makes every change answered so far durable.
     ///
     /// # Errors
     /// The service's.
     fn sync(&self, tracer: &mut Tracer) -> Result<()>;
 
-    /// A file that [`Names::create`] or [`Names::open`] has opened is of no more use to the caller, and how its use has ended.
+    /// Closes a file opened by [`Names::create`] or [`Names::open`], and reports what was written.
     fn close(&self, _file: FileId, _end: End) {}
 
-    /// What is known of a file, by its number; `None`: this one does not know numbers.
+    /// Returns a file's attributes by number; `None`: this implementation does not know numbers.
     ///
     /// # Errors
     /// The service's.
@@ -55,18 +55,17 @@ pub trait Names: Send + Sync {
         Ok(None)
     }
 
-    /// The start of the metadata service: what is known of it, if that is not behind what was `seen`, or else as the service says now. `None`:
-    /// nobody knows.
+    /// Returns the metadata service's start: the one last seen if it is not behind `seen`, otherwise a fresh answer. `None`: unknown.
     fn service(&self, _seen: ServiceStart) -> Option<ServiceStart> {
         None
     }
 
-    /// How many removed files' bytes are still to go, so that there will be more room than there is.
+    /// Returns the number of removed files whose bytes are not deleted yet: their space will become free.
     fn removals(&self, _tracer: &mut Tracer) -> u64 {
         0
     }
 
-    /// The connection that calls go over while `work`'s recording lasts. Where there is none, `work` is not called.
+    /// Runs `work` with the connection used for calls while a recording lasts. Does nothing if there is no such connection.
     ///
     /// # Errors
     /// `work`'s, or the connection's.

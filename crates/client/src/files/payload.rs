@@ -1,4 +1,4 @@
-//! Flow buffers: how a range is cut into them, and their bytes: the pieces in a request's memory, their checksum, and how they are received.
+//! Flow buffers: splitting a range into them, locating their pieces in memory, checksums, and receiving them.
 
 use std::io::{IoSlice, IoSliceMut};
 use thalweg_bulk::Crc32c;
@@ -9,10 +9,10 @@ use thalweg_wire::protocol::io::IoReply;
 use thalweg_wire::{Connection, Reply, unexpected};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// A range of a file as flow buffers of at most [`limits::CONNECTION_MEMORY_BYTES`].
+/// Splits a range of a file into flow buffers of at most [`limits::CONNECTION_MEMORY_BYTES`].
 ///
 /// # Errors
-/// When it ends past the largest file.
+/// When the range ends past the largest file.
 pub(super) fn buffers(layout: &Layout, offset: u64, length: u64) -> Result<Vec<FlowBuffer>> {
     if offset.checked_add(length).is_none_or(|end| end > limits::FILE_BYTES) {
         let problem = format!("{length} bytes at {offset} end past the largest file (2^63 - 1 bytes)");
@@ -22,12 +22,12 @@ pub(super) fn buffers(layout: &Layout, offset: u64, length: u64) -> Result<Vec<F
     Ok((0..layout.num_datafiles()).flat_map(each).collect())
 }
 
-/// The pieces of a flow buffer in memory that begins at logical offset `base`, in their order.
+/// Returns the pieces of a flow buffer, in order, in memory that begins at logical offset `base`.
 pub(super) fn pieces_of<'a>(layout: &Layout, buffer: FlowBuffer, memory: &'a mut [u8], base: u64) -> Vec<IoSliceMut<'a>> {
     let (mut rest, mut at) = (memory, base);
     let mut pieces = Vec::new();
     for piece in buffer.pieces(layout) {
-        // The logical offsets of a datafile's bytes grow with the physical ones.
+        // A datafile's logical offsets increase with its physical ones.
         let (_, from_here) = rest.split_at_mut((piece.logical_offset - at) as usize);
         let (here, after) = from_here.split_at_mut(piece.length as usize);
         pieces.push(IoSliceMut::new(here));
@@ -36,8 +36,7 @@ pub(super) fn pieces_of<'a>(layout: &Layout, buffer: FlowBuffer, memory: &'a mut
     pieces
 }
 
-/// Receives the payload of an answered read of a flow buffer into its pieces, verifies it, and clears what the datafile
-/// does not have.
+/// Receives the payload of an answered read into a flow buffer's pieces, verifies it, and zeroes what the datafile does not have.
 pub(super) fn receive(
     connection: &mut Connection,
     tracer: &mut Tracer,
@@ -83,7 +82,7 @@ pub(super) fn receive(
     Ok(())
 }
 
-/// A reply to a read that cannot be one.
+/// Checks that a reply fits a read.
 fn check_read(reply: &IoReply, payload_bytes: u64, asked: u64) -> Result<()> {
     match reply {
         IoReply::Read if payload_bytes <= asked => Ok(()),
@@ -92,12 +91,12 @@ fn check_read(reply: &IoReply, payload_bytes: u64, asked: u64) -> Result<()> {
     }
 }
 
-/// Bytes read did not match their checksum.
+/// Returns the error for bytes that did not match their checksum.
 pub(super) fn damaged(bytes: usize) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("{bytes} bytes read do not match their checksum: damaged on their way, twice"))
+    Error::new(ErrorKind::Corrupt, format!("{bytes} bytes read do not match their checksum: damaged in transit, twice"))
 }
 
-/// The pieces of a flow buffer in a request's memory that begins at logical offset `base`, and their checksum.
+/// Returns the pieces of a flow buffer, in a request's memory that begins at logical offset `base`, with their checksum.
 pub(super) fn gather<'a>(layout: &Layout, buffer: FlowBuffer, memory: &'a [u8], base: u64) -> (Vec<IoSlice<'a>>, u32) {
     let mut crc = Crc32c::default();
     let mut pieces = Vec::new();

@@ -1,10 +1,9 @@
-//! One request, on the caller's thread: its flow buffers are posted to all servers, a few on each connection, and
-//! the answers taken as they are due, so that all servers work at the same time.
+//! One request, on the caller's thread: posts its flow buffers to all servers, a few per connection, and receives the answers as they
+//! come, so that all servers work in parallel.
 //!
-//! Every request to an I/O server may be made twice. A connection that turns out to be closed (the server has gone, and may
-//! be back) is therefore made anew once, and what was unanswered on it posted again; if that fails too, so does the request.
-//! When one server fails, nothing more is posted, and the others' answers are still taken: a write that nobody waits for
-//! any more could overtake a later one.
+//! Every request to an I/O server is idempotent. If a connection turns out to be closed (the server may have restarted), it is reconnected
+//! once and its unanswered flow buffers are posted again; a second failure fails the request. When one server fails, nothing more is
+//! posted, but the other servers' answers are still received: a write left in flight could overtake a later one.
 
 use super::data::DataClient;
 use super::handle::FileHandle;
@@ -18,16 +17,16 @@ use thalweg_wire::protocol::io::{Durability, IoReply, IoRequest};
 use thalweg_wire::{Connection, Kind, Reply, unexpected};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Flow buffers posted and unanswered on a connection.
+/// Flow buffers posted and unanswered per connection.
 const DEPTH: usize = 4;
 
-/// What one direction does with a flow buffer.
+/// The direction of a request: how a flow buffer is posted and completed.
 trait Direction {
     fn post(&mut self, connection: &mut Connection, tracer: &mut Tracer, buffer: FlowBuffer) -> Result<()>;
     fn take(&mut self, connection: &mut Connection, tracer: &mut Tracer, part: Part, reply: Reply<IoReply>) -> Result<()>;
 }
 
-/// A flow buffer, its number in the request, and the server it goes to.
+/// A flow buffer, with its index in the request and its server.
 #[derive(Clone, Copy)]
 struct Part {
     number: usize,
@@ -41,13 +40,13 @@ struct Lane<'a> {
     connection: Option<Lent<'a>>,
     waiting: VecDeque<Part>,
     posted: VecDeque<Part>,
-    /// It was connected anew already.
+    /// Whether it was already reconnected.
     reconnected: bool,
-    /// Bytes were damaged on their way already.
+    /// Whether bytes were already damaged in transit.
     damaged: bool,
 }
 
-/// Writes flow buffers out of `bytes`, which begin at logical offset `base`.
+/// Writes flow buffers from `bytes`, which begin at logical offset `base`.
 pub(super) fn write(
     (data, file): (&DataClient, &FileHandle),
     (durability, verifiers): (Durability, &Verifiers),
@@ -55,14 +54,15 @@ pub(super) fn write(
     buffers: &[FlowBuffer],
     (bytes, base): (&[u8], u64),
 ) -> Result<()> {
-    let how = How { durability, appends: false };
+    let how = WriteOptions { durability, appends: false };
     run(data, file, tracer, buffers, &mut Writing { data, file, how, verifiers, bytes, base, posted: 0, goes_on: false })
 }
 
-/// The same, each where its datafile ends there or before. `false`: one goes on, and was not written.
+/// Appends flow buffers, each only if its datafile ends at or before it. `false`: a datafile is longer, and its flow buffer was not
+/// written.
 ///
 /// # Errors
-/// Also where a connection was lost, and what was posted on it may have been appended or not.
+/// Includes a lost connection: what was posted on it may or may not have been appended.
 pub(super) fn append(
     (data, file): (&DataClient, &FileHandle),
     (durability, verifiers): (Durability, &Verifiers),
@@ -70,18 +70,18 @@ pub(super) fn append(
     buffers: &[FlowBuffer],
     (bytes, base): (&[u8], u64),
 ) -> Result<bool> {
-    let how = How { durability, appends: true };
+    let how = WriteOptions { durability, appends: true };
     let mut writing = Writing { data, file, how, verifiers, bytes, base, posted: 0, goes_on: false };
     run(data, file, tracer, buffers, &mut writing)?;
     if writing.goes_on && writing.posted > buffers.len() {
-        let problem = "the connection was lost while it was appended to: the bytes may be in it or not";
+        let problem = "the connection was lost during an append: the bytes may or may not be in the file";
         return Err(Error::new(ErrorKind::Restarted, problem).on_file(file.path()));
     }
     Ok(!writing.goes_on)
 }
 
-/// Reads flow buffers into `memory`, which begins at logical offset `base`; how many bytes of each its datafile has. The
-/// others are 0.
+/// Reads flow buffers into `memory`, which begins at logical offset `base`; returns how many bytes of each its datafile has. The rest is
+/// zeroed.
 pub(super) fn read(
     (data, file): (&DataClient, &FileHandle),
     tracer: &mut Tracer,
@@ -114,7 +114,7 @@ fn run(data: &DataClient, file: &FileHandle, tracer: &mut Tracer, buffers: &[Flo
         for (lane, connection) in lanes.iter_mut().zip(connections) {
             match connection {
                 Ok(connection) => lane.connection = Some(connection),
-                // That is tried once more, as any connection that turns out to be closed.
+                // Retried, like any connection that turns out to be closed.
                 Err(error) if error.kind() == ErrorKind::Reset => {}
                 Err(error) => drop(failed.get_or_insert(error)),
             }
@@ -145,7 +145,7 @@ fn run(data: &DataClient, file: &FileHandle, tracer: &mut Tracer, buffers: &[Flo
 }
 
 impl Lane<'_> {
-    /// Posts the next flow buffer, if there is one and the connection has room for it.
+    /// Posts the next flow buffer, if there is one and the connection's depth permits.
     fn post(&mut self, tracer: &mut Tracer, direction: &mut dyn Direction) -> Result<()> {
         while self.posted.len() < DEPTH {
             let Some(part) = self.waiting.pop_front() else { return Ok(()) };
@@ -167,7 +167,7 @@ impl Lane<'_> {
         Ok(())
     }
 
-    /// Takes the answer to what was posted first. Where the request has failed already (`is_over`) nothing is tried again.
+    /// Receives the answer to the oldest posted flow buffer. With `is_over` (the request has failed), nothing is retried.
     fn complete(&mut self, tracer: &mut Tracer, direction: &mut dyn Direction, is_over: bool) -> Result<()> {
         let (Some(connection), Some(part)) = (&mut self.connection, self.posted.front().copied()) else { return Ok(()) };
         let reply = connection.complete::<IoReply>(tracer);
@@ -199,11 +199,11 @@ impl Lane<'_> {
     fn give_up(&mut self) {
         self.posted.clear();
         if let Some(lent) = self.connection.take() {
-            lent.condemn();
+            lent.discard();
         }
     }
 
-    /// The connection is lost. If it had only been closed, everything unanswered is posted once more on a new one.
+    /// Handles a lost connection: if the server merely closed it, reconnects and posts everything unanswered again.
     fn again(&mut self, error: Error) -> Result<()> {
         let unanswered = std::mem::take(&mut self.posted);
         self.give_up();
@@ -219,24 +219,24 @@ impl Lane<'_> {
     }
 }
 
-/// How bytes are written.
+/// Options of a write.
 #[derive(Clone, Copy)]
-struct How {
+struct WriteOptions {
     durability: Durability,
-    /// Only where a datafile ends.
+    /// Writes only where a datafile ends.
     appends: bool,
 }
 
 struct Writing<'a> {
     data: &'a DataClient,
     file: &'a FileHandle,
-    how: How,
+    how: WriteOptions,
     verifiers: &'a Verifiers,
     bytes: &'a [u8],
     base: u64,
-    /// Flow buffers posted, each time counted.
+    /// Flow buffers posted, including repeats.
     posted: usize,
-    /// Something was not appended.
+    /// Whether a flow buffer was not appended because its datafile is longer.
     goes_on: bool,
 }
 

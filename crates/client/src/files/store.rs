@@ -1,4 +1,4 @@
-//! A store: its names and its bytes.
+//! A store's clients for names and bytes.
 
 use super::data::DataClient;
 use super::file::StoreFile;
@@ -9,17 +9,17 @@ use thalweg_trace::Tracer;
 use thalweg_wire::Result;
 use thalweg_wire::protocol::metadata::{Attributes, Existing, LayoutChoice};
 
-/// A store: its names and its bytes.
+/// Clients of a store.
 #[derive(Clone)]
 pub struct Store {
-    /// The names.
+    /// Metadata client.
     pub names: Arc<dyn Names>,
-    /// The bytes.
+    /// Data client.
     pub data: Arc<DataClient>,
 }
 
 impl Store {
-    /// An existing file, to be read.
+    /// Opens an existing file for reading.
     ///
     /// # Errors
     /// The service's, naming the file.
@@ -28,7 +28,7 @@ impl Store {
         self.opened(path, &attributes)
     }
 
-    /// An existing file, to be written.
+    /// Opens an existing file for writing.
     ///
     /// # Errors
     /// The service's, naming the file.
@@ -42,7 +42,7 @@ impl Store {
         Ok(StoreFile::new(Arc::clone(&self.data), handle).closing(Arc::clone(&self.names)))
     }
 
-    /// A new file.
+    /// Creates a file.
     ///
     /// # Errors
     /// The service's, naming the file.

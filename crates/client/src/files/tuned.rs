@@ -1,4 +1,4 @@
-//! A store's client as something that can be tuned: see [`super::live`].
+//! Implements [`Controller`] for a store's client: see [`super::live`].
 
 use super::data::DataClient;
 use crate::controller::{Controller, Decision, Parameter, check};
@@ -8,15 +8,15 @@ use thalweg_trace::TraceHandle;
 use thalweg_wire::Result;
 use thalweg_wire::limits;
 
-/// Most connections to a server for each direction: a mount's windows are not large enough to keep more of them busy.
+/// Bound: connections per server and direction: a mount's windows cannot keep more of them busy.
 const MOST_STREAMS: u64 = 32;
-/// Most flow buffers in flight on one.
+/// Bound: flow buffers in flight per connection.
 const MOST_DEPTH: u64 = 64;
 
 impl DataClient {
-    /// No decision is noted any more; those that were become a part of the recording.
-    pub fn end_tuning(&self, mode: &TraceHandle) {
-        self.live().notes.end(mode, mode.thread("tuner").track());
+    /// Stops collecting decisions and writes those collected to the recording.
+    pub fn end_tuning(&self, trace: &TraceHandle) {
+        self.live().notes.end(trace, trace.thread("tuner").track());
     }
 }
 
@@ -33,7 +33,7 @@ impl Controller for DataClient {
         check(&self.parameters(), name, value)?;
         let of = if name == "depth" { &self.live().depth } else { &self.live().streams };
         of.store(value as u32, Ordering::Relaxed);
-        // Threads that are one too many end when they look next; those that are wanted are started when there is something to do.
+        // Surplus threads end on their own; missing ones are started on demand.
         self.engines().for_each(|engine| engine.adjust());
         Ok(())
     }

@@ -1,26 +1,26 @@
-//! Which start of each server took bytes that are not synced: what was written under one start and synced under another
-//! may be lost, and a sync has to say so once.
+//! Boot verifiers of the servers that took unsynced bytes. Bytes written under one boot of a server and synced under another may be lost,
+//! which a sync must report once.
 
 use std::collections::BTreeMap;
 use thalweg_base::sync::Mutex;
 use thalweg_wire::protocol::common::BootVerifier;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// The starts of each server, by its place in the store's map, under which bytes were taken and not synced since.
+/// Boot verifiers of the servers that took bytes not synced since, by the server's index in the store's map.
 pub(crate) type Unsynced = BTreeMap<usize, BootVerifier>;
 
-/// What is known of one open file's (or one copy's) unsynced bytes.
+/// Unsynced bytes of one open file or copy.
 #[derive(Debug, Default)]
-pub(crate) struct Verifiers(Mutex<Seen>);
+pub(crate) struct Verifiers(Mutex<UnsyncedState>);
 
 #[derive(Debug, Default)]
-struct Seen {
+struct UnsyncedState {
     unsynced: Unsynced,
-    /// A server has started anew since it took unsynced bytes, and nobody was notified yet.
+    /// Set when a server restarted since it took unsynced bytes, until reported.
     lost: Option<Error>,
 }
 
-impl Seen {
+impl UnsyncedState {
     fn note(&mut self, server: usize, name: &str, verifier: BootVerifier) {
         if let Some(before) = self.unsynced.insert(server, verifier)
             && before != verifier
@@ -31,34 +31,34 @@ impl Seen {
 }
 
 fn lost(name: &str) -> Error {
-    let problem = "started anew since it took unsynced bytes of this file: they may be lost; write the file again";
+    let problem = "restarted since it took unsynced bytes of this file: they may be lost; write the file again";
     Error::new(ErrorKind::Restarted, problem).at_server(name)
 }
 
 impl Verifiers {
-    /// Notes the answer to a write. That bytes may be lost is for the next sync to report.
+    /// Records the answer to a write. The next sync reports a restart.
     pub(crate) fn note(&self, server: usize, name: &str, verifier: BootVerifier) {
         self.0.lock().note(server, name, verifier);
     }
 
-    /// The same for callers that stop at the first loss: an error when there was one, now or before.
+    /// Records the answer to a write, for callers that stop at the first loss: an error if a server restarted, now or before.
     pub(crate) fn note_strictly(&self, server: usize, name: &str, verifier: BootVerifier) -> Result<()> {
         let mut seen = self.0.lock();
         seen.note(server, name, verifier);
         seen.lost.clone().map_or(Ok(()), Err)
     }
 
-    /// Whether bytes may be lost, reported once.
+    /// Returns the error for possibly lost bytes, once.
     pub(crate) fn take_lost(&self) -> Result<()> {
         self.0.lock().lost.take().map_or(Ok(()), Err)
     }
 
-    /// A sync begins, and is about what was answered before: what is answered from here on needs another.
+    /// Begins a sync of what was answered so far; later answers need another sync.
     pub(crate) fn begin_sync(&self) -> Unsynced {
         std::mem::take(&mut self.0.lock().unsynced)
     }
 
-    /// The sync has failed: everything is as unsynced as it was.
+    /// Restores the unsynced state after a failed sync.
     pub(crate) fn sync_failed(&self, before: Unsynced, name: impl Fn(usize) -> String) {
         let mut seen = self.0.lock();
         for (server, verifier) in before {
@@ -73,8 +73,8 @@ impl Verifiers {
         }
     }
 
-    /// The sync is done, by these starts; an error if one of them is another than the bytes were taken under, or if that
-    /// was known before.
+    /// Completes a sync answered with boot verifiers `by`; an error if one differs from that of the writes, or if a loss was already
+    /// known.
     pub(crate) fn synced(&self, before: &Unsynced, by: &[(usize, BootVerifier)], name: impl Fn(usize) -> String) -> Result<()> {
         let changed = by.iter().find(|(server, verifier)| before.get(server).is_some_and(|b| b != verifier));
         let reported = self.take_lost();

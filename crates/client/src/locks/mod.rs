@@ -1,15 +1,14 @@
-//! The client's end of locks and turns.
+//! The client's side of locks and append turns.
 //!
-//! One connection is the client's life: short questions go over it, one after the other, and when it breaks it is made again
-//! by the next that needs it, or by a thread that is there as long as anything is held or waited for. That thread asks over a
-//! second connection which waiting requests have been granted, and so notices at once when the service goes: what is held
-//! must be claimed within the service's grace when it is back. What cannot be had again is *lost*: [`LockClient::check`]
-//! and the next lock on that file say so, until its owner has freed it.
+//! One connection, the *life*, represents the client: calls go over it one after the other. When it breaks, the next call that needs it
+//! reconnects, or a thread that runs while locks are held or waited for. Over a second connection, that thread asks which waiting requests
+//! have been granted, and so notices immediately when the service goes away: held locks must be reclaimed within the service's grace
+//! period once it is back. A lock that cannot be reclaimed is *lost*: [`LockClient::check`] and the next lock on that file report so,
+//! until its owner has released it.
 //!
-//! A client with a read credential blocks no other client: the client keeps its own locks ([`crate::locks::own`]).
+//! A client with a read-only credential blocks no other client: it keeps its own locks ([`crate::locks::own`]).
 //!
-//! A mirror of what is held is kept here, to claim from. Freeing changes the mirror first: whatever becomes of the question,
-//! it is not claimed again.
+//! Held locks are mirrored here, to reclaim them. A release updates the mirror first, so that a lock whose release fails is not reclaimed.
 
 mod own;
 mod turn;
@@ -31,23 +30,23 @@ use thalweg_wire::protocol::metadata::{FileId, MetadataReply, MetadataRequest, O
 use thalweg_wire::{Connect, Connection, Kind, unexpected};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// How long a question for grants is left open.
+/// How long a query for grants stays open.
 const GRANTS_WAIT: Duration = Duration::from_secs(5);
-/// Between two attempts to find the service again.
-const AGAIN: Duration = Duration::from_millis(100);
-/// Locks in one message of claims.
+/// Interval between attempts to reconnect to the service.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+/// Locks reclaimed per message.
 const CLAIMS: usize = 4096;
 
-/// Whether a lock that somebody else holds is waited for.
+/// Whether to wait for a lock held by another owner.
 #[derive(Clone, Copy, Debug)]
 pub enum Wait<'a> {
-    /// No: [`ErrorKind::WouldBlock`].
+    /// Fail with [`ErrorKind::WouldBlock`].
     No,
-    /// Until this is fired: [`ErrorKind::Cancelled`].
+    /// Wait until this is fired: [`ErrorKind::Cancelled`].
     Until(&'a Cancel),
 }
 
-/// Ends somebody's waiting. Clones are the same.
+/// Cancels waits. Clones share their state.
 #[derive(Clone, Default)]
 pub struct Cancel {
     shared: Arc<Mutex<CancelState>>,
@@ -66,12 +65,12 @@ impl std::fmt::Debug for Cancel {
 }
 
 impl Cancel {
-    /// One that has not been fired.
+    /// Creates one that is not fired.
     pub fn new() -> Cancel {
         Cancel::default()
     }
 
-    /// All that wait with it, now or later, stop waiting.
+    /// Ends all current and future waits that use it.
     pub fn fire(&self) {
         let wake = {
             let mut shared = self.shared.lock();
@@ -79,13 +78,13 @@ impl Cancel {
             std::mem::take(&mut shared.wake)
         };
         for inner in wake {
-            // A caller that looked before and does not wait yet holds the state.
+            // A caller that has checked but does not wait yet holds this lock.
             drop(inner.state.lock());
             inner.changed.notify_all();
         }
     }
 
-    /// Whether it has been fired.
+    /// Whether it was fired.
     pub fn is_fired(&self) -> bool {
         self.shared.lock().fired
     }
@@ -98,7 +97,7 @@ impl Cancel {
     }
 }
 
-/// Locks and turns at one metadata service. Clones are one client; when the last is dropped, all its locks are free.
+/// Locks and append turns at one metadata service. Clones are the same client; dropping the last one releases all its locks.
 #[derive(Clone)]
 pub struct LockClient {
     inner: Arc<Inner>,
@@ -114,7 +113,7 @@ struct Inner {
     state: Mutex<State>,
     changed: Condvar,
     next: AtomicU64,
-    /// Those of a client that may only read.
+    /// The locks of a client with a read-only credential.
     own: OwnLocks,
 }
 
@@ -122,12 +121,12 @@ struct Inner {
 struct State {
     held: HashMap<(FileId, LockSpace), Ranges>,
     waiting: HashMap<u64, Waiting>,
-    /// Owners that held locks of these files which could not be had again.
+    /// Files and owners whose locks were lost.
     lost: HashSet<(FileId, u64)>,
-    /// Grows when the life is a new one: what waited on the old one asks again.
+    /// Incremented when the life is replaced: waiters on the old one ask again.
     generation: u64,
     listens: bool,
-    /// The connection over which is listened, to end it.
+    /// The grant thread's connection, for shutting it down.
     listening: Option<TcpStream>,
     ended: bool,
 }
@@ -137,7 +136,7 @@ struct Waiting {
     granted: bool,
 }
 
-/// Ends the client when the last handle goes.
+/// Ends the client when the last handle is dropped.
 struct End(Arc<Inner>);
 
 impl Drop for End {
@@ -160,7 +159,7 @@ impl std::fmt::Debug for LockClient {
 }
 
 impl LockClient {
-    /// A client of the metadata service at `HOST:PORT`; nothing is connected before the first lock.
+    /// Creates a client of the metadata service at `HOST:PORT`, without connecting.
     pub fn new(address: &str, options: &Connect) -> LockClient {
         let inner = Arc::new(Inner {
             address: address.to_owned(),
@@ -176,17 +175,16 @@ impl LockClient {
         LockClient { _end: Arc::new(End(Arc::clone(&inner))), inner }
     }
 
-    /// The client's number, as in [`HeldLock::client`].
+    /// Returns the client's number, as in [`HeldLock::client`].
     pub fn number(&self) -> u64 {
         self.inner.client
     }
 
-    /// Asks for a lock. It replaces what its owner held of the range.
+    /// Acquires a lock. It replaces the locks its owner holds on the range.
     ///
     /// # Errors
-    /// [`ErrorKind::WouldBlock`] and [`ErrorKind::Cancelled`] as `wait` says; [`ErrorKind::Deadlock`] for a record lock that
-    /// would wait for itself; [`ErrorKind::Restarted`] when locks of this file were lost; [`ErrorKind::TooMany`]; the
-    /// connection's.
+    /// [`ErrorKind::WouldBlock`] and [`ErrorKind::Cancelled`] according to `wait`; [`ErrorKind::Deadlock`] for a record lock that would
+    /// wait for itself; [`ErrorKind::Restarted`] when locks of this file were lost; [`ErrorKind::TooMany`]; the connection's.
     pub fn lock(&self, tracer: &mut Tracer, request: &LockRequest, wait: Wait<'_>) -> Result<()> {
         if self.inner.only_reads()? {
             return self.lock_own(tracer, request, wait);
@@ -194,14 +192,14 @@ impl LockClient {
         self.lock_by(tracer, request, wait, None)
     }
 
-    /// The same among all clients. `until`: then it is waited for no longer.
+    /// Acquires a lock among all clients, waiting until `until` at most.
     fn lock_by(&self, tracer: &mut Tracer, request: &LockRequest, wait: Wait<'_>, until: Option<Instant>) -> Result<()> {
         self.check(request.range.file)?;
         let inner = &self.inner;
         let Wait::Until(cancel) = wait else {
             return match inner.ask_for(tracer, LockOperation::Lock { request: *request, ticket: None }, Some(request))?.0 {
                 LockReply::Done => inner.listen(),
-                other => Err(inner.strange(&other)),
+                other => Err(inner.unexpected(&other)),
             };
         };
         let ticket = inner.next.fetch_add(1, Ordering::Relaxed);
@@ -212,11 +210,11 @@ impl LockClient {
         done
     }
 
-    /// Frees what its owner holds of a range. A service that is away is no error: the locks end with the connection.
+    /// Releases its owner's locks on a range. An unreachable service is not an error: the locks end with the connection.
     ///
     /// # Errors
-    /// [`ErrorKind::Restarted`] when what was held of the file was lost before; [`ErrorKind::TooMany`] when a lock would be
-    /// divided and there are too many.
+    /// [`ErrorKind::Restarted`] when locks held on the file had been lost; [`ErrorKind::TooMany`] when a lock would be split and the limit
+    /// is reached.
     pub fn unlock(&self, tracer: &mut Tracer, range: &LockRange) -> Result<()> {
         let inner = &self.inner;
         if inner.only_reads()? {
@@ -234,7 +232,7 @@ impl LockClient {
         if lost { Err(lost_error()) } else { Ok(()) }
     }
 
-    /// Frees all that an owner holds of a file, in both spaces of programs.
+    /// Releases all locks of an owner on a file, in both lock spaces of programs (record and `flock`).
     ///
     /// # Errors
     /// As [`LockClient::unlock`], without [`ErrorKind::Restarted`].
@@ -249,7 +247,7 @@ impl LockClient {
         if held.contains(&true) { inner.freed(tracer, LockOperation::UnlockAll { file, owner }) } else { Ok(()) }
     }
 
-    /// Who is in the way of a lock, if anybody.
+    /// Returns a lock that conflicts with the request, if any.
     ///
     /// # Errors
     /// [`ErrorKind::Restarted`] when locks of this file were lost; the connection's.
@@ -260,14 +258,14 @@ impl LockClient {
         }
         match self.inner.ask(tracer, LockOperation::Test { request: *request })? {
             LockReply::Held(held) => Ok(held),
-            other => Err(self.inner.strange(&other)),
+            other => Err(self.inner.unexpected(&other)),
         }
     }
 
-    /// Whether locks of this file were lost, without asking anybody.
+    /// Checks whether locks of this file were lost, without a call to the service.
     ///
     /// # Errors
-    /// [`ErrorKind::Restarted`] if so, until their owners have freed them.
+    /// [`ErrorKind::Restarted`] if so, until their owners have released them.
     pub fn check(&self, file: FileId) -> Result<()> {
         let state = self.inner.state.lock();
         if !state.lost.is_empty() && state.lost.iter().any(|(of, _)| *of == file) {
@@ -276,7 +274,7 @@ impl LockClient {
         Ok(())
     }
 
-    /// A lock of a client that may only read: among its own programs, once nobody else has one in the way.
+    /// Acquires a lock of a client with a read-only credential: among its own programs, once no other client holds a conflicting lock.
     fn lock_own(&self, tracer: &mut Tracer, request: &LockRequest, wait: Wait<'_>) -> Result<()> {
         let inner = &self.inner;
         let cancel = match wait {
@@ -290,15 +288,15 @@ impl LockClient {
                 Ok(LockReply::Held(None)) => return Ok(()),
                 Ok(LockReply::Held(Some(by))) => match cancel {
                     None => Error::new(ErrorKind::WouldBlock, format!("process {} of another client holds a lock there", by.pid)),
-                    Some(cancel) if cancel.is_fired() => Error::new(ErrorKind::Cancelled, "waiting for the lock was ended"),
+                    Some(cancel) if cancel.is_fired() => Error::new(ErrorKind::Cancelled, "the wait for the lock was cancelled"),
                     Some(_) => {
                         let waiting = tracer.begin();
-                        std::thread::sleep(AGAIN);
+                        std::thread::sleep(RETRY_INTERVAL);
                         tracer.end(waiting, SpanKind::WaitLock, SpanFields::default());
                         continue;
                     }
                 },
-                Ok(other) => inner.strange(&other),
+                Ok(other) => inner.unexpected(&other),
                 Err(error) => error,
             };
             let _ = inner.own.unlock(&request.range);
@@ -312,17 +310,17 @@ fn lost_error() -> Error {
 }
 
 impl Inner {
-    fn strange(&self, reply: &dyn std::fmt::Debug) -> Error {
+    fn unexpected(&self, reply: &dyn std::fmt::Debug) -> Error {
         unexpected(reply).at_server(&self.address)
     }
 
-    /// Notes what is held now.
+    /// Mirrors a lock that is held now.
     fn note(&self, request: &LockRequest) {
         let place = (request.range.file, request.range.space);
         self.state.lock().held.entry(place).or_default().set(&as_held(self.client, request), true);
     }
 
-    /// Notes that nothing is held of a range. Whether something was.
+    /// Removes a range from the mirror; returns whether a lock was held on it.
     fn forget(&self, range: &LockRange) -> bool {
         let mut state = self.state.lock();
         let place = (range.file, range.space);
@@ -340,7 +338,7 @@ impl Inner {
         true
     }
 
-    /// Reports to the service what is free. If it is away, it knows by that.
+    /// Reports a release to the service. If the service is unreachable, it learns of it from the lost connection.
     fn freed(&self, tracer: &mut Tracer, operation: LockOperation) -> Result<()> {
         let mut life = self.life.lock();
         let Some(connection) = life.as_mut().filter(|c| !c.is_broken()) else { return Ok(()) };
@@ -348,7 +346,7 @@ impl Inner {
         self.silence.asked(&reply);
         match reply {
             Ok(LockReply::Done) => Ok(()),
-            Ok(other) => Err(self.strange(&other)),
+            Ok(other) => Err(self.unexpected(&other)),
             Err(error) if error.breaks_connection() => {
                 *life = None;
                 Ok(())
@@ -361,8 +359,8 @@ impl Inner {
         Ok(self.ask_for(tracer, operation, None)?.0)
     }
 
-    /// One question on the life, and which life that was. Every one of them may be asked twice. What is held by the answer
-    /// is noted before the life can be another, which would not claim it.
+    /// Makes one call on the life; returns the generation of that life with the reply. Every lock operation is idempotent. A lock acquired
+    /// by the reply is mirrored before the life can be replaced, since a new life would not reclaim it otherwise.
     fn ask_for(&self, tracer: &mut Tracer, operation: LockOperation, held: Option<&LockRequest>) -> Result<(LockReply, u64)> {
         let mut life = self.life.lock();
         self.silence.check()?;
@@ -387,12 +385,12 @@ impl Inner {
                 Err(error) => return Err(error),
             }
         }
-        Err(Error::new(ErrorKind::Reset, "the connection breaks again and again").at_server(&self.address))
+        Err(Error::new(ErrorKind::Reset, "the connection was lost repeatedly").at_server(&self.address))
     }
 
-    /// Makes the life, unless it is there, and claims what is held.
+    /// Connects the life if necessary, and reclaims held locks.
     fn living<'a>(&self, life: &'a mut Option<Connection>) -> Result<&'a mut Connection> {
-        // Nothing is awaited on an idle connection: what can be read is its end.
+        // No data is expected on an idle connection: if it is readable, the peer closed it.
         if life.as_mut().is_some_and(|c| c.is_broken() || c.is_readable()) {
             *life = None;
         }
@@ -400,12 +398,12 @@ impl Inner {
             let mut connection = Connection::connect(&self.address, &self.options)?;
             let off = &mut Tracer::off();
             if self.only_reads()? {
-                // It holds nothing, and only asks.
+                // It holds no locks at the service, and only queries.
                 return Ok(life.insert(connection));
             }
             match call(&mut connection, off, LockOperation::Hello { client: self.client })? {
                 LockReply::Done => {}
-                other => return Err(self.strange(&other)),
+                other => return Err(self.unexpected(&other)),
             }
             let held: Vec<LockRequest> = {
                 let state = self.state.lock();
@@ -425,7 +423,7 @@ impl Inner {
             for (i, page) in pages.into_iter().enumerate() {
                 match call(&mut connection, off, LockOperation::Claim { locks: page.to_vec(), last: i == last })? {
                     LockReply::Refused(refused) => refused.iter().for_each(|range| self.lose(range)),
-                    other => return Err(self.strange(&other)),
+                    other => return Err(self.unexpected(&other)),
                 }
             }
             *life = Some(connection);
@@ -442,7 +440,7 @@ impl Inner {
         }
     }
 
-    /// Asks for a lock, and again whenever the life is a new one, until it is granted.
+    /// Requests a lock until it is granted, again after each reconnect.
     fn wait_for(
         self: &Arc<Self>,
         tracer: &mut Tracer,
@@ -456,7 +454,7 @@ impl Inner {
             match reply {
                 LockReply::Done => return Ok(()),
                 LockReply::Queued => {}
-                other => return Err(self.strange(&other)),
+                other => return Err(self.unexpected(&other)),
             }
             let waiting = tracer.begin();
             let mut state = self.state.lock();
@@ -486,20 +484,20 @@ impl Inner {
         }
     }
 
-    /// Stops waiting. A lock that was granted meanwhile is held.
+    /// Gives up waiting. If the lock was granted meanwhile, it is held.
     fn give_up(&self, tracer: &mut Tracer, ticket: u64, request: &LockRequest) -> Result<()> {
         match self.ask_for(tracer, LockOperation::Cancel { ticket, request: *request }, Some(request)) {
             Ok((LockReply::Cancelled { granted: true }, _)) => Ok(()),
-            _ => Err(Error::new(ErrorKind::Cancelled, "waiting for the lock was ended")),
+            _ => Err(Error::new(ErrorKind::Cancelled, "the wait for the lock was cancelled")),
         }
     }
 
-    /// Whether the client's credential is for reading.
+    /// Whether the client's credential is read-only.
     fn only_reads(&self) -> Result<bool> {
         self.options.only_reads()
     }
 
-    /// Starts the thread that listens for grants, unless it runs.
+    /// Starts the grant thread, unless it runs.
     fn listen(self: &Arc<Self>) -> Result<()> {
         let mut state = self.state.lock();
         if !state.listens {
@@ -515,7 +513,7 @@ impl Inner {
         Ok(())
     }
 
-    /// The thread: asks for grants while something is held or waited for.
+    /// The grant thread: queries grants while locks are held or waited for.
     fn run(&self) {
         let mut connection: Option<Connection> = None;
         loop {
@@ -530,8 +528,8 @@ impl Inner {
             if let Err(_away) = self.hear(&mut connection) {
                 connection = None;
                 let mut state = self.state.lock();
-                // The error goes to the caller that asks for a lock; here it is only tried again.
-                self.changed.wait_while_for(&mut state, |state| !state.ended, AGAIN);
+                // The caller that requests a lock gets the error; here, only retry.
+                self.changed.wait_while_for(&mut state, |state| !state.ended, RETRY_INTERVAL);
             }
         }
     }
@@ -545,7 +543,7 @@ impl Inner {
         }
     }
 
-    /// One question for grants, over a connection that is made if it is not there.
+    /// Makes one query for grants, connecting if necessary.
     fn hear(&self, slot: &mut Option<Connection>) -> Result<()> {
         if slot.is_none() {
             self.living(&mut self.life.lock()).map(drop)?;
@@ -566,14 +564,14 @@ impl Inner {
             LockReply::Tickets(tickets) if tickets.is_empty() => Ok(()),
             LockReply::Tickets(tickets) => {
                 let _life = self.life.lock();
-                // On a younger life those who wait ask again.
+                // After a reconnect, waiters ask again themselves.
                 if self.state.lock().generation == generation {
                     tickets.iter().for_each(|ticket| self.granted(*ticket));
                     self.changed.notify_all();
                 }
                 Ok(())
             }
-            other => Err(self.strange(&other)),
+            other => Err(self.unexpected(&other)),
         }
     }
 }

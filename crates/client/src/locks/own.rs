@@ -1,8 +1,8 @@
-//! Locks of a client that may only read: kept here, among its own programs, and unknown to the service.
+//! Locks of a client with a read-only credential: kept here, among its own programs, and unknown to the service.
 //!
-//! Programs that read lock what they read: SQLite does, and so do mail readers. If those locks stood at the service, a reader would keep writers
-//! waiting; if they were refused, the programs would not run. So they exclude each other on one mount, as everywhere, and a lock that a writer
-//! elsewhere holds is waited for; but no writer waits for a reader, who may read what is being changed.
+//! Programs lock files they only read: SQLite does, and mail readers. If the service held those locks, readers would block writers; if it
+//! refused them, the programs would not run. So they exclude each other on one mount, as usual, and wait for a writer's lock elsewhere;
+//! but no writer waits for a reader, which may read data while it is being changed.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -12,12 +12,12 @@ use thalweg_wire::locks::table::{Outcome, Table, Ticket};
 use thalweg_wire::protocol::locks::{HeldLock, LockRange, LockRequest};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// What this client is called in its own table.
+/// This client's number in its own table.
 const HERE: u64 = 1;
-/// How often who waits looks whether that was ended.
-const LOOK: Duration = Duration::from_millis(20);
+/// Polling interval of a waiter.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// See the module.
+/// The table of a read-only client's locks; see the module documentation.
 #[derive(Default)]
 pub(super) struct OwnLocks {
     state: Mutex<State>,
@@ -38,7 +38,7 @@ impl State {
 }
 
 impl OwnLocks {
-    /// Asks for a lock; `is_ended`: it is waited for, until that holds.
+    /// Acquires a lock, waiting until `is_ended` returns true; `None`: does not wait.
     ///
     /// # Errors
     /// As [`Table::lock`]; [`ErrorKind::Cancelled`].
@@ -59,7 +59,7 @@ impl OwnLocks {
                 state.table.cancel(Ticket { client: HERE, number }, now, &mut granted);
                 state.note(granted);
                 self.changed.notify_all();
-                return Err(Error::new(ErrorKind::Cancelled, "waiting for the lock was ended"));
+                return Err(Error::new(ErrorKind::Cancelled, "the wait for the lock was cancelled"));
             }
             state.table.time_passed(HERE, now, &mut granted);
             if !granted.is_empty() {
@@ -67,11 +67,11 @@ impl OwnLocks {
                 self.changed.notify_all();
                 continue;
             }
-            self.changed.wait_for(&mut state, LOOK.min(limits::LOCK_COURTESY));
+            self.changed.wait_for(&mut state, POLL_INTERVAL.min(limits::LOCK_COURTESY));
         }
     }
 
-    /// Frees what an owner holds of a range.
+    /// Releases an owner's locks on a range.
     ///
     /// # Errors
     /// As [`Table::unlock`].
@@ -83,7 +83,7 @@ impl OwnLocks {
         done
     }
 
-    /// Which of them is in the way of a lock.
+    /// Returns a conflicting lock of this client, if any.
     pub(super) fn test(&self, request: &LockRequest) -> Option<HeldLock> {
         self.state.lock().table.test(HERE, request)
     }

@@ -1,4 +1,4 @@
-//! Turns to append: the one lock that the client takes by itself, holds for one write, and waits for no longer than its timeout.
+//! Append turns: the one lock the client takes on its own, held for one write and waited for no longer than its timeout.
 
 use super::{Cancel, Inner, LockClient, Wait};
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use thalweg_wire::protocol::metadata::FileId;
 use thalweg_wire::{Error, ErrorKind, Result};
 
 impl LockClient {
-    /// Runs `work` while nobody else, at any client, appends to the file or truncates it: it asks for the file's end and
-    /// writes there. A turn that was lost meanwhile (the service went away, or it took too long) is no error: `work` overwrites nothing that
-    /// others append ([`thalweg_wire::protocol::io::IoRequest::Append`]).
+    /// Runs `work`, which finds the file's end and writes there, while no other client appends to the file or truncates it. A turn lost
+    /// meanwhile (the service went away, or the turn expired) is not an error: `work` never overwrites what others append
+    /// ([`thalweg_wire::protocol::io::IoRequest::Append`]).
     ///
     /// # Errors
-    /// `work`'s; [`ErrorKind::TimedOut`] when the turn did not come within the timeout; the connection's.
+    /// `work`'s; [`ErrorKind::TimedOut`] when the turn was not granted within the timeout; the connection's.
     pub fn append<T>(&self, tracer: &mut Tracer, file: FileId, work: impl FnOnce(&mut Tracer) -> Result<T>) -> Result<T> {
         let owner = self.inner.next.fetch_add(1, Ordering::Relaxed);
         let range = LockRange::whole(file, LockSpace::Append, owner);
@@ -30,25 +30,25 @@ impl LockClient {
 }
 
 impl Inner {
-    /// Why a lock that was waited for in vain was given up.
+    /// Returns the reason a wait for a lock failed.
     pub(super) fn why_not(&self, cancel: &Cancel, error: Error) -> Error {
         if cancel.is_fired() || error.kind() != ErrorKind::Cancelled {
             return error;
         }
         let seconds = self.options.timeout.as_secs_f64();
-        let problem = format!("its turn to append did not come within {seconds} s: another client appends to it, or is stalled; try again");
+        let problem = format!("no turn to append within {seconds} s: another client is appending to the file, or has stalled; try again");
         Error::new(ErrorKind::TimedOut, problem).at_server(&self.address)
     }
 }
 
-/// A turn that is given back also by a panic.
+/// A turn that is released even on a panic.
 struct OwnTurn<'a> {
     inner: &'a Arc<Inner>,
     range: LockRange,
 }
 
 impl OwnTurn<'_> {
-    /// Gives it back, where it is ours still. A service that cannot be asked has not kept it.
+    /// Releases the turn, if still held. An unreachable service has dropped it anyway.
     fn end(self, tracer: &mut Tracer) {
         let (inner, range) = (self.inner, self.range);
         std::mem::forget(self);

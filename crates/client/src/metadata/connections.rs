@@ -1,4 +1,4 @@
-//! The connections over which calls go, and what is open on each.
+//! The connections used for calls, and the files open on each.
 
 use super::keeping::Keeping;
 use std::collections::{HashMap, VecDeque};
@@ -15,80 +15,80 @@ use thalweg_wire::protocol::metadata::{Closed, End, FileId, MetadataReply, Metad
 use thalweg_wire::{Connect, Connection, Kind};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Connections to the service; calls beyond them wait for one.
+/// Connections to the service; further calls wait for one.
 pub const CONNECTIONS: usize = 4;
 
-/// Closed files are reported with the next request, or at once when there are this many.
+/// Bound: closed files waiting to be reported with the next request; at this number they are reported immediately.
 const CLOSED_AT_ONCE: usize = 256;
 
-/// What is asked by who only reports what it has closed: of all questions the one with the smallest answer. (Who is who is 100 bytes for each
-/// server of the store.)
+/// Returns the operation for a request that only reports closed files: the one with the smallest reply. (The store map takes 100 bytes per
+/// server.)
 pub fn nothing_more() -> Operation {
     Operation::Stat { places: vec![Place::of(FileId::ROOT)], sizes: false }
 }
 
-/// What clones of a client and its open files have in common; its end reports what they have closed.
+/// State shared by a client's clones and its open files; dropping it reports the files they closed.
 pub(super) struct Inner {
     calls: Arc<Calls>,
 }
 
-/// Calls, and the connections that they go over.
+/// The calls, and the connections they use.
 pub(super) struct Calls {
     pub(super) address: String,
-    /// The one of several services that was active when this client last connected.
+    /// Address of the service that was active when this client last connected, of several.
     pub(super) active: Mutex<String>,
-    /// The start of the service that this client has met last.
+    /// Latest start of the service that this client has seen.
     service: Mutex<ServiceStart>,
     pub(super) slots: Vec<Fair<Slot>>,
     pub(super) next: AtomicUsize,
     pub(super) map: Mutex<Arc<StoreMap>>,
     pub(super) options: Mutex<Connect>,
     pub(super) node: String,
-    /// The machine start under which something was changed and not synced since.
+    /// Boot of the service's machine under which changes were made and not synced since.
     pub(super) unsynced: Mutex<Option<String>>,
-    /// The devices that the store pretends to have.
+    /// Emulated devices of the store.
     pub(super) emulated: Option<Emulation>,
-    /// All calls go over the first connection.
+    /// Whether all calls use the first connection.
     pub(super) one_connection: AtomicBool,
     /// Files opened by path ([`Names`]), oldest first.
-    pub(super) kept: Mutex<VecDeque<Kept>>,
+    pub(super) kept: Mutex<VecDeque<OpenEntry>>,
     silence: Silence,
-    /// By which the service knows requests that are sent again.
+    /// Client number by which the service recognises repeated requests.
     client: u64,
-    /// The thread that sees to it that the service knows what is open.
+    /// The thread that keeps the service informed of open files.
     keeping: Keeping,
 }
 
-/// A file that is open on a connection.
+/// A file opened by path, and kept open on a connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kept {
+pub(super) struct OpenEntry {
     pub(super) id: FileId,
-    /// Which connection.
+    /// Index of the connection.
     pub(super) slot: usize,
-    /// It may be written.
+    /// Whether it is open for writing.
     pub(super) write: bool,
 }
 
-impl Kept {
-    /// How it ends if nobody says so.
+impl OpenEntry {
+    /// Returns the end to report if the caller reports none.
     pub(super) fn end(&self) -> End {
         if self.write { End::Unknown } else { End::Read }
     }
 }
 
-/// One connection, and what is open on it.
+/// One connection, with the files open on it.
 #[derive(Default)]
 pub(super) struct Slot {
     pub(super) connection: Option<Connection>,
     pub(super) open: HashMap<FileId, Uses>,
     pub(super) closed: Vec<Closed>,
-    /// Its place among the slots.
+    /// Index of the slot.
     line: u8,
-    /// Of the last request that was sent with one.
+    /// Number of the last numbered request.
     number: u64,
 }
 
-/// How often a file is open on a connection.
+/// How many times a file is open on a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Uses {
     pub(super) reading: u32,
@@ -96,7 +96,7 @@ pub(super) struct Uses {
 }
 
 impl Slot {
-    /// Whether its connection is of no more use. Nothing is awaited on an idle one: what can be read is its end.
+    /// Whether its connection is closed. No data is expected on an idle one: if it is readable, the peer closed it.
     fn has_ended(&mut self) -> bool {
         self.connection.as_mut().is_some_and(|c| c.is_broken() || c.is_readable())
     }
@@ -106,8 +106,8 @@ impl Slot {
         *(if write { &mut uses.writing } else { &mut uses.reading }) += 1;
     }
 
-    /// Notes that one use of a file has ended; the service is notified with the next request.
-    pub(super) fn close(&mut self, file: Kept, end: End) {
+    /// Records that one use of a file has ended; the next request reports it to the service.
+    pub(super) fn close(&mut self, file: OpenEntry, end: End) {
         if let Some(uses) = self.open.get_mut(&file.id) {
             let count = if file.write { &mut uses.writing } else { &mut uses.reading };
             *count = count.saturating_sub(1);
@@ -115,19 +115,19 @@ impl Slot {
                 self.open.remove(&file.id);
             }
         }
-        // What was never opened for writing can have changed nothing.
+        // A file opened only for reading cannot have been changed.
         let end = if file.write { end } else { End::Read };
         self.closed.push(Closed { file: file.id, write: file.write, end });
     }
 }
 
 impl Drop for Inner {
-    /// Says what was closed and not reported yet, without waiting for an answer: a writer that has ended well is not to be taken for one
-    /// that was lost. What was sent before the end of a connection is read before it.
+    /// Reports files closed and not reported yet, without waiting for an answer: a writer that ended well must not be taken for one that
+    /// was lost. The service reads data sent before the end of a connection.
     fn drop(&mut self) {
         self.keeping.end();
         for slot in &self.slots {
-            // One that is in use is being connected anew, and what was closed is no news to that.
+            // A slot in use is reconnecting, and a new connection need not report closed files.
             let Some(mut slot) = slot.try_lock() else { continue };
             let slot = &mut *slot;
             let Some(connection) = &mut slot.connection else { continue };
@@ -148,7 +148,7 @@ impl std::ops::Deref for Inner {
 }
 
 impl Inner {
-    /// Over one connection that is there already; the others are made when they are needed.
+    /// Starts with one existing connection; the others are made on demand.
     pub(super) fn new(address: &str, first: Connection, options: &Connect) -> Inner {
         let (store, emulated) = (first.hello().store, first.hello().emulated);
         let service = Mutex::new(first.hello().service_start);
@@ -175,19 +175,19 @@ impl Inner {
         Inner { calls: Arc::new(calls) }
     }
 
-    /// Something is open from now on.
+    /// Starts the keep-alive thread: a file is open from now on.
     pub(super) fn keep(&self) {
         self.keeping.begin(&self.calls, |calls| &calls.keeping, Calls::keep_alive);
     }
 }
 
 impl Calls {
-    /// The start of the service that this client has met last.
+    /// Returns the latest start of the service that this client has seen.
     pub(super) fn service(&self) -> ServiceStart {
         *self.service.lock()
     }
 
-    /// A connection that nobody uses, or the one whose turn it is to be waited for.
+    /// Returns an idle connection, or waits for the next in rotation.
     pub(super) fn free_slot(&self) -> (usize, Held<'_, Slot>) {
         if self.one_connection.load(Ordering::Acquire) {
             return (0, self.slots[0].lock());
@@ -201,18 +201,18 @@ impl Calls {
         (number, self.slots[number].lock())
     }
 
-    /// Notes that a file is closed; the service is notified with the next request on its connection.
-    pub(super) fn close(&self, file: Kept, end: End) {
+    /// Records that a file is closed; the next request on its connection reports it to the service.
+    pub(super) fn close(&self, file: OpenEntry, end: End) {
         let mut slot = self.slots[file.slot].lock();
         slot.close(file, end);
         if slot.closed.len() >= CLOSED_AT_ONCE {
-            // Nothing depends on it: an error here is returned to the next caller.
+            // Any error is returned to the next caller instead.
             let _ = self.call_on(&mut slot, &mut Tracer::off(), nothing_more(), true);
         }
     }
 
-    /// Makes connections again on which something is open, if they have ended; that says what is open. And reports what is closed on the others.
-    /// Those in use are left alone: who uses them finds out. An error is found by who asks next.
+    /// Reconnects closed connections that have open files, which reports those files, and reports closed files on the others. Connections
+    /// in use are skipped, since their users notice a failure; other errors are left to the next caller.
     pub(super) fn keep_alive(&self) {
         for slot in &self.slots {
             let Some(mut slot) = slot.try_lock() else { continue };
@@ -229,9 +229,9 @@ impl Calls {
         }
     }
 
-    /// Reports what is closed on every connection with unreported ends.
+    /// Reports closed files on every connection that has any to report.
     pub(super) fn report_closed(&self, tracer: &mut Tracer) -> Result<()> {
-        // Others wait for these connections: a silent service is not waited for on one after the other.
+        // Bounds the whole operation: others wait for these connections, so a silent service must not cost one timeout each.
         let _operation = thalweg_wire::Operation::begin(Instant::now(), Arc::default());
         for slot in &self.slots {
             let mut slot = slot.lock();
@@ -242,7 +242,7 @@ impl Calls {
         Ok(())
     }
 
-    /// Makes the connection, unless it is there, and says what is open.
+    /// Connects if necessary, and reports the open files.
     pub(super) fn ready(&self, slot: &mut Slot) -> Result<()> {
         if slot.has_ended() {
             slot.connection = None;
@@ -254,7 +254,7 @@ impl Calls {
         self.connect(slot, &options)
     }
 
-    /// Makes the connection, and says what is open.
+    /// Connects, and reports the open files.
     fn connect(&self, slot: &mut Slot, options: &Connect) -> Result<()> {
         slot.closed.clear();
         let mut connection = Connection::connect(&self.address, options)?;
@@ -273,7 +273,7 @@ impl Calls {
         Ok(())
     }
 
-    /// The same after a connection has broken: a service that has just been killed may still take one, which it then resets.
+    /// Reconnects after a connection broke; a service that was just killed may still accept a connection, and then reset it.
     fn ready_again(&self, slot: &mut Slot) -> Result<()> {
         let (begun, patience) = (Instant::now(), self.options.lock().refused);
         loop {
@@ -299,13 +299,13 @@ impl Calls {
         Ok(reply)
     }
 
-    /// One call; one that only asks, or has a number, is made again on a new connection when the old one turns out to be dead.
+    /// Makes one call. A read-only or numbered call is retried on a new connection if the old one was closed.
     pub(super) fn call_on(&self, slot: &mut Slot, tracer: &mut Tracer, operation: Operation, only_asks: bool) -> Result<MetadataReply> {
         self.call(slot, tracer, (operation, None), only_asks)
     }
 
     fn call(&self, slot: &mut Slot, tracer: &mut Tracer, asked: (Operation, Option<FileId>), only_asks: bool) -> Result<MetadataReply> {
-        // Somebody else may have waited on this connection for as long as we waited for it.
+        // Another thread may have waited on this connection as long as this one waited for it.
         self.silence.check()?;
         let reply = self.call_anyway(slot, tracer, asked, only_asks);
         self.silence.asked(&reply);
@@ -331,7 +331,7 @@ impl Calls {
             let Some(connection) = slot.connection.as_mut() else { return Err(Error::new(ErrorKind::Reset, "not connected")) };
             let error = match connection.call(tracer, Kind::Metadata, &request) {
                 Err(error) if error.kind() == ErrorKind::Reset => error,
-                // Another service may have taken over from one that is cut off, or whose machine is gone without a word.
+                // Another service may have taken over from one that is cut off, or whose machine failed silently.
                 Err(error) if error.kind() == ErrorKind::TimedOut && self.address.contains(',') => error,
                 other => return other,
             };
@@ -341,9 +341,9 @@ impl Calls {
                 return Err(error);
             }
             slot.connection = None;
-            // What was sent may have been done: that is what is to be known of it, if nobody else can say.
+            // The call may have been carried out: return the original error unless a retry can decide.
             self.ready_again(slot).map_err(|unreachable| if only_asks { unreachable } else { error })?;
-            // The new connection knows only of what is still open.
+            // The new connection knows only the files still open.
             request.closed.clear();
         }
     }

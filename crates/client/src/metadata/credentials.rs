@@ -1,4 +1,4 @@
-//! Calls about credentials.
+//! Calls on credentials.
 
 use super::MetadataClient;
 use thalweg_trace::Tracer;
@@ -8,7 +8,7 @@ use thalweg_wire::protocol::metadata::{MetadataReply, Operation};
 use thalweg_wire::trust::Rights;
 
 impl MetadataClient {
-    /// Whether what this client stores of owners, set-user bits and devices is stored as it is: its credential is the store's own.
+    /// Whether the service stores owners, set-user bits and devices as given: true with the store's own credential.
     ///
     /// # Errors
     /// As [`thalweg_wire::trust::Credentials::for_store`].
@@ -17,14 +17,15 @@ impl MetadataClient {
         Ok(credential.identity.rights == Rights::Store)
     }
 
-    /// All credentials that were made, after what is asked was done.
+    /// Carries out the operation and returns all credentials.
     ///
     /// # Errors
-    /// [`thalweg_wire::ErrorKind::Access`] for anybody but the store's own credential; as [`CredentialOperation`] says.
+    /// [`thalweg_wire::ErrorKind::Access`] unless the client has the store's own credential; otherwise as [`CredentialOperation`]
+    /// describes.
     pub fn credentials(&self, tracer: &mut Tracer, operation: CredentialOperation) -> Result<CredentialBook> {
         match self.ask(tracer, Operation::Credential(operation))? {
             MetadataReply::Credentials(book) => Ok(book),
-            other => Err(self.strange(&other)),
+            other => Err(self.unexpected(&other)),
         }
     }
 }

@@ -1,15 +1,15 @@
-//! The service is to know what is open here, however idle the program is: a thread looks once in a while whether the connections live on which
-//! something is open, from the first file that is opened to the client's end.
+//! Keeps the service informed of open files while the program is idle: from the first opened file to the client's end, a thread
+//! periodically checks that connections with open files are alive.
 //!
-//! Without it a service that was killed and started again would hear of a file that is open and not used only when it is used again, and would have
-//! taken it for closed by then ([`limits::RECOVERY`]). One thread for a client sleeps nearly all of the time; to be woken by
-//! the end of a connection instead would take one for each connection, or a second way to wait for all that is sent on them.
+//! Otherwise a service that was killed and restarted would not learn of an idle open file before its next use, and would have taken it for
+//! closed by then ([`limits::RECOVERY`]). One thread per client sleeps nearly all the time; waiting for a connection's end instead would
+//! take a thread per connection, or a second way to wait for its data.
 
 use std::sync::Arc;
 use thalweg_base::sync::{Condvar, Mutex};
 use thalweg_wire::limits;
 
-/// See the module.
+/// The keep-alive thread; see the module documentation.
 #[derive(Default)]
 pub(super) struct Keeping {
     state: Mutex<State>,
@@ -18,7 +18,7 @@ pub(super) struct Keeping {
 
 #[derive(Default, PartialEq, Eq)]
 enum State {
-    /// Nothing was opened so far.
+    /// No file was opened so far.
     #[default]
     Idle,
     Running,
@@ -26,8 +26,8 @@ enum State {
 }
 
 impl Keeping {
-    /// Begins to call `keep` once in a while for what `keeping` is a part of, unless that goes on already. Where no thread can be started, the next that
-    /// opens something tries again.
+    /// Starts calling `keep` periodically on `of`, which contains this, unless already started. If the thread cannot be started, the next
+    /// opened file tries again.
     pub(super) fn begin<T: Send + Sync + 'static>(&self, of: &Arc<T>, keeping: fn(&T) -> &Keeping, keep: fn(&T)) {
         let mut state = self.state.lock();
         if *state != State::Idle {
@@ -44,13 +44,13 @@ impl Keeping {
         }
     }
 
-    /// The client ends.
+    /// Ends the thread.
     pub(super) fn end(&self) {
         *self.state.lock() = State::Ended;
         self.changed.notify_all();
     }
 
-    /// Waits for the next time. Whether there is one.
+    /// Waits one interval; returns whether to continue.
     fn waits(&self) -> bool {
         let mut state = self.state.lock();
         if *state != State::Ended {

@@ -1,4 +1,4 @@
-//! Calls about lots.
+//! Calls on lots.
 
 use super::MetadataClient;
 use thalweg_trace::Tracer;
@@ -7,21 +7,21 @@ use thalweg_wire::protocol::metadata::{LotId, MetadataReply, Operation};
 use thalweg_wire::{Error, ErrorKind, Result};
 
 impl MetadataClient {
-    /// Does what is asked about lots; the lots it was about, with what their targets say of them ([`LotOperation`]). Sizes are bytes, times
-    /// nanoseconds.
+    /// Carries out a lot operation; returns the lots involved, with their targets' usage ([`LotOperation`]). Sizes are in bytes, times in
+    /// ns.
     ///
     /// # Errors
-    /// [`ErrorKind::Access`] that names the lot's owner, [`ErrorKind::NoSpace`] with the numbers and when it would fit, ...
+    /// [`ErrorKind::Access`] naming the lot's owner, [`ErrorKind::NoSpace`] with the sizes and when the lot would fit, ...
     pub fn lots(&self, tracer: &mut Tracer, operation: LotOperation) -> Result<Vec<LotReport>> {
         let only_asks = matches!(operation, LotOperation::Show { .. });
         let operation = Operation::Lot(operation);
         match if only_asks { self.ask(tracer, operation) } else { self.change(tracer, operation) }? {
             MetadataReply::Lots(reports) => Ok(reports),
-            other => Err(self.strange(&other)),
+            other => Err(self.unexpected(&other)),
         }
     }
 
-    /// The number of the lot of this name, to make files in it.
+    /// Returns the number of the lot of this name, for creating files in it.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`], [`ErrorKind::Access`].
@@ -29,7 +29,7 @@ impl MetadataClient {
         Ok(self.find_lot(tracer, name)?.lot.id)
     }
 
-    /// The lot of this name, without its directories, for which the service would look at all inodes.
+    /// Returns the lot of this name without its directories, which the service would have to find among all inodes.
     ///
     /// # Errors
     /// As [`MetadataClient::lot_named`].
@@ -38,11 +38,11 @@ impl MetadataClient {
         if let Some(at) = seen.iter().position(|report| report.lot.name == name) {
             return Ok(seen.swap_remove(at));
         }
-        // Why not: it is another owner's, or there is none.
+        // Find out why: the lot is another owner's, or does not exist.
         let mut found = self.lots(tracer, LotOperation::Show { name: Some(name.to_owned()) })?;
         match found.pop() {
             Some(report) if report.lot.name == name => Ok(report),
-            _ => Err(Error::new(ErrorKind::Protocol, "an answer about another lot").at_server(self.address())),
+            _ => Err(Error::new(ErrorKind::Protocol, "a reply about another lot").at_server(self.address())),
         }
     }
 }

@@ -11,32 +11,32 @@ use thalweg_wire::protocol::metadata::{
 };
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Bytes of one request of many, well below a message's body.
+/// Maximum bytes of a batched request, well below a message's limit.
 const REQUEST_BYTES: usize = 512 << 10;
 
-/// What became of one of many.
+/// Result of one operation of a batch.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "most are the large one, in one list")]
 pub enum SmallDone {
-    /// It is done.
+    /// Done, without attributes.
     Done,
-    /// Of what was made, changed or asked for.
+    /// Attributes of the entry made, changed or queried.
     Attributes(Attributes),
-    /// A file that was made, and is open for writing until it [`OpenFile::ended`].
+    /// A new file, open for writing until [`OpenFile::ended`].
     Opened(OpenFile),
 }
 
 impl MetadataClient {
-    /// A file to be made, by [`Small::Create`] or [`Small::MakeFile`].
+    /// Returns the description of a new file, for [`Small::Create`] or [`Small::MakeFile`].
     pub fn new_file(&self, place: Place, owner: Owner, existing: Existing, layout: &LayoutChoice) -> NewFile {
         NewFile { place, owner, existing, layout: layout.clone(), node: self.inner.node.clone() }
     }
 
-    /// Does many operations, in order, in as few requests as hold them, and says in the same requests how the use of files has
-    /// ended that were opened here. One outcome for each operation: one that fails does not stop the others; but when the
-    /// connection breaks, of those that were on their way nothing is known, and of the rest nothing was done.
+    /// Carries out many operations in order, in as few requests as possible, and reports in the same requests the end of files opened
+    /// here. One result per operation: a failure does not stop the others. If the connection breaks, the outcome of operations in flight
+    /// is unknown, and the rest are not carried out.
     pub fn many(&self, tracer: &mut Tracer, operations: &[Small], ended: Vec<(OpenFile, End)>) -> Vec<Result<SmallDone>> {
-        // The files that one call has made are open on one connection, which is then the one to report their ends.
+        // The files made by one call are open on one connection, which must also report their ends.
         let (number, mut slot) = match ended.first() {
             Some((file, _)) => (file.slot, self.inner.slots[file.slot].lock()),
             None => self.inner.free_slot(),
@@ -54,7 +54,7 @@ impl MetadataClient {
                 bytes += cost(operation);
                 bytes <= REQUEST_BYTES
             });
-            // A single one always fits in a message.
+            // A single operation always fits in a message.
             let some = &rest[..fits.count().max(1)];
             match self.some(tracer, some, &mut slot, number) {
                 Ok(done) => each.extend(done),
@@ -62,17 +62,17 @@ impl MetadataClient {
             }
         }
         drop(slot);
-        // Their connections are others'.
+        // Files open on other connections.
         elsewhere.into_iter().for_each(|(file, end)| file.ended(end));
         each
     }
 
-    /// As many of them as the service begins; at least one.
+    /// Sends as many operations as the service accepts, at least one.
     fn some(&self, tracer: &mut Tracer, some: &[Small], slot: &mut Held<'_, Slot>, number: usize) -> Result<Vec<Result<SmallDone>>> {
         let reply = self.inner.changing(slot, tracer, Operation::Many { operations: some.to_vec() }, None)?;
-        let MetadataReply::Each(each) = reply else { return Err(self.strange(&reply)) };
+        let MetadataReply::Each(each) = reply else { return Err(self.unexpected(&reply)) };
         if each.is_empty() || each.len() > some.len() {
-            return Err(Error::new(ErrorKind::Protocol, "an answer that does not belong to the question").at_server(self.address()));
+            return Err(Error::new(ErrorKind::Protocol, "a reply that does not match the request").at_server(self.address()));
         }
         let done = some.iter().zip(each).map(|(operation, outcome)| match (operation, outcome) {
             (Small::Create(_), Ok(SmallReply::Attributes(made))) => self.opened(made, slot, number, true).map(SmallDone::Opened),
@@ -84,7 +84,7 @@ impl MetadataClient {
     }
 }
 
-/// About how many bytes an operation takes in a message; rather more than less.
+/// Returns an upper estimate of an operation's bytes in a message.
 fn cost(operation: &Small) -> usize {
     let choice = |layout: &LayoutChoice| {
         let spec = layout

@@ -1,9 +1,9 @@
-//! The client's side: calls on names, over a few connections that are made again when they break.
+//! The metadata client: calls on names, over a few connections that are reconnected when they break.
 //!
-//! While the service is away, calls fail within [`thalweg_wire::limits::REFUSED`], or wait for another one to take over where there are several;
-//! when it is back, they work again, and the files that are open here are said to be open, also while nobody calls ([`keeping`]). A call that changes names or attributes has a number:
-//! what breaks after sending is sent again, and the service knows by the number whether it was done. The few others that change
-//! something are never sent twice, and are an error then. Calls that only ask are asked again once.
+//! While the service is away, calls fail within [`thalweg_wire::limits::REFUSED`], or wait for a standby to take over, if there is one.
+//! When it is back, calls succeed again and open files are reported to it, even without calls ([`keeping`]). A call that changes names or
+//! attributes is numbered: if the connection breaks after sending, the call is sent again, and from the number the service knows whether
+//! it was already done. The few other changing calls are never sent twice and fail instead. Read-only calls are retried once.
 
 mod connections;
 mod credentials;
@@ -16,7 +16,7 @@ mod unusual;
 use crate::locks::LockClient;
 pub use connections::CONNECTIONS;
 pub use connections::nothing_more;
-use connections::{Inner, Kept, Slot};
+use connections::{Inner, OpenEntry, Slot};
 pub use many::SmallDone;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -32,9 +32,9 @@ use thalweg_wire::protocol::metadata::{
 use thalweg_wire::{Connect, Connection, unexpected};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Names in a page of [`MetadataClient::entries`].
+/// Names per page of [`MetadataClient::entries`].
 const PAGE_NAMES: u32 = 1024;
-/// Places in one request of [`MetadataClient::stat_many`].
+/// Places per request of [`MetadataClient::stat_many`].
 const STAT_PLACES: usize = 512;
 
 /// Calls on the names of one store. Cheap to clone; may be used from any thread.
@@ -44,29 +44,29 @@ pub struct MetadataClient {
     beside: Option<Arc<Beside>>,
 }
 
-/// A directory whose attributes come along with answers to changes.
+/// A directory whose attributes are returned with answers to changes.
 struct Beside {
     directory: FileId,
     after: Mutex<Option<Attributes>>,
 }
 
-/// A file that is open: as long as this lives, its bytes stay, even when its name goes.
+/// An open file: its bytes stay while this exists, even if its name is removed.
 pub struct OpenFile {
-    /// Its attributes when it was opened.
+    /// Attributes when it was opened.
     pub attributes: Attributes,
-    /// Where its bytes are.
+    /// Layout of its bytes.
     pub layout: Layout,
-    /// The target of each datafile.
+    /// Target of each datafile.
     pub targets: Vec<TargetId>,
     inner: Arc<Inner>,
     slot: usize,
     write: bool,
-    /// How it ends if nobody says so; `None`: this is not its end.
+    /// End reported when dropped; `None`: dropping does not close the file.
     end: Option<End>,
 }
 
 impl OpenFile {
-    /// Its number.
+    /// Returns the file's number.
     pub fn id(&self) -> FileId {
         self.attributes.id
     }
@@ -76,15 +76,15 @@ impl OpenFile {
         self.write
     }
 
-    /// Closes it, and says how its use has ended: what was written counts as a size that is known only if everything is at the
-    /// I/O servers and nothing is in flight. The service is notified with the next request, or by
-    /// [`MetadataClient::report_closed`]. One that is dropped without a word after it was opened for writing has an unknown end.
+    /// Closes the file and reports how its use ended: a written size counts as known only if everything is at the I/O servers and nothing
+    /// is in flight. The report goes with the next request, or with [`MetadataClient::report_closed`]. A file opened for writing and
+    /// dropped without this has an unknown end.
     pub fn ended(mut self, end: End) {
         self.end = Some(end);
     }
 
-    fn kept(&self) -> Kept {
-        Kept { id: self.attributes.id, slot: self.slot, write: self.write }
+    fn kept(&self) -> OpenEntry {
+        OpenEntry { id: self.attributes.id, slot: self.slot, write: self.write }
     }
 }
 
@@ -103,10 +103,10 @@ impl Drop for OpenFile {
 }
 
 impl MetadataClient {
-    /// Connects to the metadata service at `HOST:PORT`, and learns who is who.
+    /// Connects to the metadata service at `HOST:PORT` and fetches the store map.
     ///
     /// # Errors
-    /// When it is not there, or is another store's than `options.store`.
+    /// When the service is unreachable, or serves another store than `options.store`.
     pub fn connect(tracer: &mut Tracer, address: &str, options: &Connect) -> Result<MetadataClient> {
         let first = Connection::connect(address, options)?;
         let names = MetadataClient { inner: Arc::new(Inner::new(address, first, options)), beside: None };
@@ -114,27 +114,27 @@ impl MetadataClient {
         Ok(names)
     }
 
-    /// The service's address.
+    /// Returns the service's address.
     pub fn address(&self) -> &str {
         &self.inner.address
     }
 
-    /// The one of several services that was active when this client last connected.
+    /// Returns the address of the service that was active when this client last connected, of several.
     pub(crate) fn active_address(&self) -> String {
         self.inner.active.lock().clone()
     }
 
-    /// The devices that the store pretended to have when it was connected to.
+    /// Returns the store's emulated devices, as of the first connection.
     pub fn emulated(&self) -> Option<Emulation> {
         self.inner.emulated
     }
 
-    /// Who is who, as of the connecting or the last [`MetadataClient::refresh_map`].
+    /// Returns the store map, as of connecting or the last [`MetadataClient::refresh_map`].
     pub fn map(&self) -> Arc<StoreMap> {
         Arc::clone(&self.inner.map.lock())
     }
 
-    /// Asks who is who again: an I/O server may have come back at another address.
+    /// Fetches the store map again: an I/O server may have moved to another address.
     ///
     /// # Errors
     /// The connection's.
@@ -146,11 +146,11 @@ impl MetadataClient {
                 *self.inner.map.lock() = Arc::clone(&map);
                 Ok(map)
             }
-            other => Err(self.strange(&other)),
+            other => Err(self.unexpected(&other)),
         }
     }
 
-    /// Attributes of one place.
+    /// Returns the attributes of one place.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`], ...
@@ -159,16 +159,16 @@ impl MetadataClient {
         found.pop().unwrap_or_else(|| Err(Error::new(ErrorKind::Protocol, "an empty answer")))
     }
 
-    /// Attributes of many places, in batches; with `sizes`, those that the service can prove too.
+    /// Returns the attributes of many places, in batches; with `sizes`, also the sizes that the service can prove.
     ///
     /// # Errors
-    /// The connection's; those of single places are in their places.
+    /// The connection's; an error of a single place is in that place's result.
     pub fn stat_many(&self, tracer: &mut Tracer, places: &[Place], sizes: bool) -> Result<Vec<Result<Attributes>>> {
         let mut found = Vec::with_capacity(places.len());
         while found.len() < places.len() {
             let some = places[found.len()..].iter().take(STAT_PLACES).cloned().collect();
             let MetadataReply::Many(many) = self.ask(tracer, Operation::Stat { places: some, sizes })? else {
-                return Err(Error::new(ErrorKind::Protocol, "an answer that does not belong to the question"));
+                return Err(Error::new(ErrorKind::Protocol, "a reply that does not match the request"));
             };
             if many.is_empty() || found.len() + many.len() > places.len() {
                 let problem = format!("{} answers to {} questions", many.len(), places.len() - found.len());
@@ -179,7 +179,7 @@ impl MetadataClient {
         Ok(found)
     }
 
-    /// One page of a directory: the entries after the name `after`, and whether there are more.
+    /// Returns one page of a directory: the entries after the name `after`, and whether there are more.
     ///
     /// # Errors
     /// As [`MetadataClient::stat`].
@@ -194,7 +194,7 @@ impl MetadataClient {
         let operation = Operation::List { place: place.clone(), after: After::name(after), most, detail, walk: 0 };
         match self.ask(tracer, operation)? {
             MetadataReply::Page { entries, more } => {
-                // So that who asks page after page comes to an end.
+                // Ensures that paging terminates.
                 let last = after.into_iter().chain(entries.iter().map(|entry| entry.name.as_bytes()));
                 if entries.len() > most as usize || !last.is_sorted_by(|one, next| one < next) {
                     let problem = "a page whose names are not in order, or more than were asked for";
@@ -202,11 +202,11 @@ impl MetadataClient {
                 }
                 Ok((entries, more))
             }
-            other => Err(self.strange(&other)),
+            other => Err(self.unexpected(&other)),
         }
     }
 
-    /// All of a directory, page by page.
+    /// Returns all entries of a directory, fetched page by page.
     ///
     /// # Errors
     /// As [`MetadataClient::stat`].
@@ -224,7 +224,7 @@ impl MetadataClient {
         }
     }
 
-    /// Makes a directory; with `parents`, those above it too, and one that is there is no error.
+    /// Makes a directory; with `parents`, also those above it, and an existing one is not an error.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`], [`ErrorKind::NotFound`], ...
@@ -232,17 +232,17 @@ impl MetadataClient {
         self.attributes(tracer, Operation::MakeDirectory { place: place.clone(), owner, parents })
     }
 
-    /// Makes an empty file and opens it for writing.
+    /// Creates an empty file and opens it for writing.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`], [`ErrorKind::IsDirectory`]; [`ErrorKind::Invalid`] for a layout that cannot be.
+    /// [`ErrorKind::Exists`], [`ErrorKind::IsDirectory`]; [`ErrorKind::Invalid`] for an impossible layout.
     pub fn create(&self, tracer: &mut Tracer, place: &Place, owner: Owner, existing: Existing, layout: &LayoutChoice) -> Result<OpenFile> {
         let node = self.inner.node.clone();
         let operation = Operation::Create { place: place.clone(), owner, existing, layout: layout.clone(), node };
         self.open_with(tracer, operation, true, false)
     }
 
-    /// Makes an empty file without opening it.
+    /// Creates an empty file without opening it.
     ///
     /// # Errors
     /// As [`MetadataClient::create`].
@@ -258,25 +258,24 @@ impl MetadataClient {
         self.attributes(tracer, Operation::MakeFile { place: place.clone(), owner, existing, layout: layout.clone(), node })
     }
 
-    /// Opens a file by its number: one without names only while it is open somewhere already.
+    /// Opens a file by its number; a file without names only if it is already open somewhere.
     ///
     /// # Errors
-    /// [`ErrorKind::Stale`] and [`ErrorKind::NotFound`] when it is gone, [`ErrorKind::IsDirectory`], ...
+    /// [`ErrorKind::Stale`] and [`ErrorKind::NotFound`] when it was removed, [`ErrorKind::IsDirectory`], ...
     pub fn open_by_id(&self, tracer: &mut Tracer, id: FileId, write: bool) -> Result<OpenFile> {
         self.open(tracer, &Place::of(id), write)
     }
 
-    /// Opens a file; with `write`, its bytes may be changed until [`OpenFile::ended`], and nobody is given a size that the service
-    /// knows.
+    /// Opens a file; with `write`, its bytes may be changed until [`OpenFile::ended`], and until then the service reports no size of it to
+    /// other clients.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`], [`ErrorKind::IsDirectory`]; [`ErrorKind::Unsupported`] for a symbolic link and for what has
-    /// no bytes here, ...
+    /// [`ErrorKind::NotFound`], [`ErrorKind::IsDirectory`]; [`ErrorKind::Unsupported`] for a symbolic link or special file, ...
     pub fn open(&self, tracer: &mut Tracer, place: &Place, write: bool) -> Result<OpenFile> {
         self.open_with(tracer, Operation::Open { place: place.clone(), write }, write, true)
     }
 
-    /// Renames a file or directory and, in the same step, changes its attributes.
+    /// Renames a file or directory and changes its attributes, atomically.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] unless `replace`, [`ErrorKind::IsDirectory`], [`ErrorKind::NotEmpty`], ...
@@ -308,16 +307,16 @@ impl MetadataClient {
         self.attributes(tracer, Operation::SetAttributes { place: place.clone(), set: set.clone() })
     }
 
-    /// Sets a file's size. Durable at every I/O server when it returns.
+    /// Sets a file's size; durable at every I/O server on return.
     ///
     /// # Errors
-    /// When an I/O server is away: the size is set when it is back.
+    /// When an I/O server is unreachable: the size is set once it is back.
     pub fn truncate(&self, tracer: &mut Tracer, place: &Place, size_bytes: u64) -> Result<()> {
         self.done(tracer, Operation::Truncate { place: place.clone(), size_bytes })
     }
 
-    /// Says now which files were closed here; otherwise the next request on their connection does. For a caller that closed a file
-    /// without names and has nothing else to ask: its bytes go when the service knows.
+    /// Reports files closed here immediately rather than with the next request. For a caller that closed a file without names and has no
+    /// other calls to make: its bytes are deleted once the service knows.
     ///
     /// # Errors
     /// The connection's.
@@ -325,52 +324,51 @@ impl MetadataClient {
         self.inner.report_closed(tracer)
     }
 
-    /// A client of its own for locks and turns at the same service. Its locks are free when its last clone is dropped.
+    /// Returns a separate client for locks and turns at this service. Dropping its last clone releases its locks.
     pub fn locks(&self) -> LockClient {
         LockClient::new(&self.inner.address, &self.inner.options.lock())
     }
 
-    /// Puts all names and attributes that were changed so far on stable storage.
+    /// Puts all names and attributes changed so far on stable storage.
     ///
     /// # Errors
-    /// [`ErrorKind::Stale`] when the service's machine was restarted since a change of ours: it may be lost.
+    /// [`ErrorKind::Stale`] when the service's machine was restarted since one of our changes, which may be lost.
     pub fn sync(&self, tracer: &mut Tracer) -> Result<BootVerifier> {
         let before = self.inner.unsynced.lock().clone();
         let mut slot = self.inner.free_slot().1;
         let reply = self.inner.call_on(&mut slot, tracer, Operation::Sync, true)?;
-        let MetadataReply::Synced(verifier) = reply else { return Err(self.strange(&reply)) };
+        let MetadataReply::Synced(verifier) = reply else { return Err(self.unexpected(&reply)) };
         let boot_id = slot.connection.as_ref().map(|c| c.hello().boot_id.clone());
         drop(slot);
         *self.inner.unsynced.lock() = None;
         if before.is_some() && before != boot_id {
             return Err(Error::new(
                 ErrorKind::Restarted,
-                "the metadata service's machine was restarted: names changed since the last sync may be lost, look at them",
+                "the metadata service's machine was restarted: names changed since the last sync may be lost; check them",
             ));
         }
         Ok(verifier)
     }
 
-    /// How the service is.
+    /// Returns the service's status.
     ///
     /// # Errors
     /// The connection's.
     pub fn status(&self, tracer: &mut Tracer) -> Result<Status> {
         match self.ask(tracer, Operation::Status)? {
             MetadataReply::Status(status) => Ok(status),
-            other => Err(self.strange(&other)),
+            other => Err(self.unexpected(&other)),
         }
     }
 
-    /// How to connect to the service, and the recording that calls are part of, if there is one: for who connects by himself.
-    pub(crate) fn dialing(&self) -> (Connect, Option<(thalweg_trace::TraceHandle, u32)>) {
+    /// Returns the connection options and the recording that calls are part of, if any, for a caller that connects by itself.
+    pub(crate) fn connect_options(&self) -> (Connect, Option<(thalweg_trace::TraceHandle, u32)>) {
         let is_recorded = self.inner.one_connection.load(Ordering::Acquire);
         let recording = is_recorded.then(|| self.inner.slots[0].lock().connection.as_ref().and_then(Connection::recording)).flatten();
         (self.inner.options.lock().clone(), recording)
     }
 
-    /// Lends the connection over which all calls go from now on: for recording, where both ends must speak of
-    /// the same one.
+    /// Lends the connection used for all calls from now on: for a recording, in which both ends must refer to the same connection.
     ///
     /// # Errors
     /// `work`'s, or the connection's.
@@ -394,13 +392,13 @@ impl MetadataClient {
         self.inner.changing(&mut slot, tracer, operation, self.directory()).map(|reply| self.note_directory(reply))
     }
 
-    /// This client, whose answers to changes of names bring this directory's attributes along: [`MetadataClient::take_directory`].
+    /// Returns a client whose changes of names also return this directory's attributes: [`MetadataClient::take_directory`].
     #[must_use]
     pub fn beside(&self, directory: FileId) -> MetadataClient {
         MetadataClient { beside: Some(Arc::new(Beside { directory, after: Mutex::default() })), ..self.clone() }
     }
 
-    /// The directory's attributes after the last change ([`MetadataClient::beside`]), once.
+    /// Takes the directory's attributes after the last change ([`MetadataClient::beside`]).
     pub fn take_directory(&self) -> Option<Attributes> {
         self.beside.as_ref()?.after.lock().take()
     }
@@ -420,14 +418,14 @@ impl MetadataClient {
     fn attributes(&self, tracer: &mut Tracer, operation: Operation) -> Result<Attributes> {
         match self.change(tracer, operation)? {
             MetadataReply::Attributes(attributes) => Ok(attributes),
-            other => Err(self.strange(&other)),
+            other => Err(self.unexpected(&other)),
         }
     }
 
     fn done(&self, tracer: &mut Tracer, operation: Operation) -> Result<()> {
         match self.change(tracer, operation)? {
             MetadataReply::Done => Ok(()),
-            other => Err(self.strange(&other)),
+            other => Err(self.unexpected(&other)),
         }
     }
 
@@ -438,11 +436,11 @@ impl MetadataClient {
         } else {
             self.note_directory(self.inner.changing(&mut slot, tracer, operation, self.directory())?)
         };
-        let MetadataReply::Attributes(attributes) = reply else { return Err(self.strange(&reply)) };
+        let MetadataReply::Attributes(attributes) = reply else { return Err(self.unexpected(&reply)) };
         self.opened(attributes, &mut slot, number, write)
     }
 
-    /// A file that the service has opened on a connection.
+    /// Wraps a file that the service has opened on a connection.
     fn opened(&self, attributes: Attributes, slot: &mut Slot, number: usize, write: bool) -> Result<OpenFile> {
         let id = attributes.id;
         let layout = attributes.layout.as_ref().ok_or_else(|| Error::new(ErrorKind::Protocol, "a file without a layout"));
@@ -453,7 +451,7 @@ impl MetadataClient {
         });
         slot.opened(id, write);
         self.inner.keep();
-        let kept = Kept { id, slot: number, write };
+        let kept = OpenEntry { id, slot: number, write };
         match laid_out {
             Ok((layout, targets)) => {
                 Ok(OpenFile { attributes, layout, targets, inner: Arc::clone(&self.inner), slot: number, write, end: Some(kept.end()) })
@@ -465,7 +463,7 @@ impl MetadataClient {
         }
     }
 
-    fn strange(&self, reply: &MetadataReply) -> Error {
+    fn unexpected(&self, reply: &MetadataReply) -> Error {
         unexpected(reply).at_server(&self.inner.address)
     }
 }

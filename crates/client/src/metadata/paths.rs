@@ -1,6 +1,6 @@
-//! Calls by path from the store's root, as the data path and the command make them. Symbolic links are followed here.
+//! Calls by path from the store's root, for the data path and the command line. Symbolic links are followed here.
 
-use super::connections::Kept;
+use super::connections::OpenEntry;
 use super::{MetadataClient, OpenFile};
 use crate::files::Names;
 use std::collections::VecDeque;
@@ -12,13 +12,13 @@ use thalweg_wire::protocol::metadata::{Attributes, End, Existing, FileId, FileKi
 use thalweg_wire::protocol::names::shown;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Files that stay open because they were opened by path.
+/// Bound: files kept open after being opened by path.
 const KEPT_OPEN: usize = 1024;
-/// Symbolic links followed on the way to one file.
+/// Bound: symbolic links followed for one path.
 const LINKS_FOLLOWED: usize = 40;
 
-/// Names by path, for the data path. A file opened or made this way stays open until it is closed, [`KEPT_OPEN`] others
-/// have been opened, or this client removes it or ends.
+/// Names by path, for the data path. A file opened or created this way stays open until it is closed, [`KEPT_OPEN`] others have been
+/// opened, or this client removes it or ends.
 impl Names for MetadataClient {
     fn create(&self, tracer: &mut Tracer, path: &str, mode: u32, existing: Existing, layout: &LayoutChoice) -> Result<Attributes> {
         let owner = Owner { mode, uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
@@ -51,14 +51,14 @@ impl Names for MetadataClient {
         let Some((kept, end)) = end.and_then(|end| Some((self.take_kept(file)?, end))) else {
             return self.attributes(tracer, rename).map(drop);
         };
-        // On the connection where it is open: its end is reported in the same message.
+        // On the connection where it is open, so that the same message reports its end.
         let mut slot = self.inner.slots[kept.slot].lock();
         slot.close(kept, end);
         self.inner.changing(&mut slot, tracer, rename, None).map(drop)
     }
 
     fn unlink(&self, tracer: &mut Tracer, file: FileId, path: &str) -> Result<()> {
-        // What was opened under this name and is removed by the same client is of no more use to it.
+        // A file opened under this name and removed by this client is no longer needed.
         self.let_go(file);
         self.done(tracer, Operation::Unlink { place: Place::at(path), only: Some(file) })
     }
@@ -79,7 +79,7 @@ impl Names for MetadataClient {
 
     fn service(&self, seen: ServiceStart) -> Option<ServiceStart> {
         if self.inner.service().is_behind(seen) {
-            // A client that has just connected again knows which start this is. While the service is away, nothing new comes from it.
+            // A client that has just reconnected knows the start. While the service is away, there is no newer one.
             self.refresh_map(&mut Tracer::off()).ok()?;
         }
         Some(self.inner.service())
@@ -95,13 +95,12 @@ impl Names for MetadataClient {
 }
 
 impl MetadataClient {
-    /// What a path leads to when symbolic links in it, and one at its end, are followed: its place and attributes. A
-    /// relative target starts at the link's directory; an absolute one, and one that leaves the root through `..`, lead out
-    /// of the store, where nothing is known.
+    /// Resolves a path, following symbolic links in it and at its end; returns its place and attributes. A relative target starts at the
+    /// link's directory. An absolute target, or one that leaves the root through `..`, leads out of the store and cannot be resolved.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`]; [`ErrorKind::LinkLoop`] after 40 links; [`ErrorKind::Unsupported`]
-    /// for a target outside of the store.
+    /// [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`]; [`ErrorKind::LinkLoop`] after 40 links; [`ErrorKind::Unsupported`] for a
+    /// target outside the store.
     pub fn follow(&self, tracer: &mut Tracer, path: &[u8]) -> Result<(Place, Attributes)> {
         let follow = |tracer: &mut Tracer| -> Result<(Place, Attributes)> {
             let mut rest: VecDeque<Vec<u8>> = names_of(path);
@@ -110,7 +109,7 @@ impl MetadataClient {
             let mut found = None;
             while let Some(name) = rest.pop_front() {
                 if rest.len() + at.len() > limits::PATH_BYTES {
-                    return Err(Error::new(ErrorKind::NameTooLong, "symbolic links make it longer than any path can be"));
+                    return Err(Error::new(ErrorKind::NameTooLong, "symbolic links expand it beyond the maximum path length"));
                 }
                 if name == b".." {
                     at.pop().ok_or_else(|| outside(path))?;
@@ -124,7 +123,7 @@ impl MetadataClient {
                     if followed > LINKS_FOLLOWED {
                         return Err(Error::new(
                             ErrorKind::LinkLoop,
-                            format!("more than {LINKS_FOLLOWED} symbolic links: do they lead in a circle?"),
+                            format!("more than {LINKS_FOLLOWED} symbolic links: do they form a loop?"),
                         ));
                     }
                     let target = self.read_symlink(tracer, &Place::of(attributes.id))?;
@@ -153,7 +152,7 @@ impl MetadataClient {
         let mut kept = self.inner.kept.lock();
         kept.push_back(file.kept());
         let oldest = if kept.len() > KEPT_OPEN { kept.pop_front() } else { None };
-        // Closing may speak to the service.
+        // Closing may call the service, so not under the lock.
         drop(kept);
         if let Some(oldest) = oldest {
             self.inner.close(oldest, oldest.end());
@@ -161,7 +160,7 @@ impl MetadataClient {
         file.attributes.clone()
     }
 
-    fn take_kept(&self, file: FileId) -> Option<Kept> {
+    fn take_kept(&self, file: FileId) -> Option<OpenEntry> {
         let mut kept = self.inner.kept.lock();
         let place = kept.iter().position(|one| one.id == file)?;
         kept.remove(place)
@@ -176,7 +175,7 @@ impl MetadataClient {
     }
 }
 
-/// The names of a path; those that mean nothing are left out.
+/// Splits a path into names, without empty ones and `.`.
 fn names_of(path: &[u8]) -> VecDeque<Vec<u8>> {
     path.split(|b| *b == b'/').filter(|name| !name.is_empty() && *name != b".").map(<[u8]>::to_vec).collect()
 }
@@ -184,6 +183,6 @@ fn names_of(path: &[u8]) -> VecDeque<Vec<u8>> {
 fn outside(target: &[u8]) -> Error {
     Error::new(
         ErrorKind::Unsupported,
-        format!("a symbolic link to `{}`, which is outside of the store: only a mount of the store can follow it", shown(target)),
+        format!("a symbolic link to `{}`, which is outside the store: only a mount of the store can follow it", shown(target)),
     )
 }

@@ -1,4 +1,4 @@
-//! Calls on links, special files, extended attributes, and on files that are about to get, or have got, bytes.
+//! Calls on links, special files, extended attributes, drafts, layouts and losses.
 
 use super::MetadataClient;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use thalweg_wire::protocol::metadata::{
 use thalweg_wire::{Error, ErrorKind};
 
 impl MetadataClient {
-    /// Makes a symbolic link. The target is any bytes but zero ones, at most [`thalweg_wire::limits::SYMLINK_BYTES`].
+    /// Makes a symbolic link. The target may hold any bytes but 0, at most [`thalweg_wire::limits::SYMLINK_BYTES`].
     ///
     /// # Errors
     /// [`ErrorKind::Exists`], [`ErrorKind::NotFound`], [`ErrorKind::NameTooLong`], ...
@@ -19,7 +19,7 @@ impl MetadataClient {
         self.attributes(tracer, Operation::MakeNode { place: place.clone(), node: NewNode::Symlink(target.to_vec()), owner })
     }
 
-    /// Files that copies have made and not finished, in order of number.
+    /// Returns the drafts: files of unfinished copies, in order of number.
     ///
     /// # Errors
     /// The connection's.
@@ -29,12 +29,12 @@ impl MetadataClient {
             let after = all.last().map(|draft| draft.file);
             let (page, more) = match self.ask(tracer, Operation::Drafts { after })? {
                 MetadataReply::Drafts { drafts, more } => (drafts, more),
-                other => return Err(self.strange(&other)),
+                other => return Err(self.unexpected(&other)),
             };
-            // So that there is an end to it.
+            // Ensures that paging terminates.
             let numbers = after.into_iter().chain(page.iter().map(|draft| draft.file));
             if !numbers.is_sorted_by(|one, next| one < next) || page.is_empty() && more {
-                return Err(Error::new(ErrorKind::Protocol, "partial copies that are not in order").at_server(self.address()));
+                return Err(Error::new(ErrorKind::Protocol, "partial copies out of order").at_server(self.address()));
             }
             all.extend(page);
             if !more {
@@ -43,34 +43,34 @@ impl MetadataClient {
         }
     }
 
-    /// Removes a file that a copy has made and not finished, if nobody has written it for so long.
+    /// Removes a draft whose writer has been gone for `abandoned_for`.
     ///
     /// # Errors
-    /// [`ErrorKind::Busy`] when somebody has; [`ErrorKind::NotFound`] when it is none any more.
+    /// [`ErrorKind::Busy`] when it is more recent; [`ErrorKind::NotFound`] when it is no longer a draft.
     pub fn remove_draft(&self, tracer: &mut Tracer, file: FileId, abandoned_for: Duration) -> Result<()> {
         let abandoned_for_ns = u64::try_from(abandoned_for.as_nanos()).unwrap_or(u64::MAX);
         self.done(tracer, Operation::RemoveDraft { file, abandoned_for_ns })
     }
 
-    /// A symbolic link's target.
+    /// Returns a symbolic link's target.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for what is no symbolic link, [`ErrorKind::NotFound`], ...
+    /// [`ErrorKind::Invalid`] if it is not a symbolic link, [`ErrorKind::NotFound`], ...
     pub fn read_symlink(&self, tracer: &mut Tracer, place: &Place) -> Result<Vec<u8>> {
         match self.ask(tracer, Operation::ReadSymlink { place: place.clone() })? {
             MetadataReply::Bytes(target) if target.len() <= limits::SYMLINK_BYTES => Ok(target),
             MetadataReply::Bytes(target) => {
-                let problem = format!("a symbolic link's target of {} bytes: at most {} are possible", target.len(), limits::SYMLINK_BYTES);
+                let problem = format!("a symbolic link's target of {} bytes: the maximum is {}", target.len(), limits::SYMLINK_BYTES);
                 Err(Error::new(ErrorKind::Protocol, problem).at_server(self.address()))
             }
-            other => Err(self.strange(&other)),
+            other => Err(self.unexpected(&other)),
         }
     }
 
-    /// Makes a named pipe, a socket or a device; `device` is a device's number and means nothing otherwise.
+    /// Makes a named pipe, a socket or a device; `device` is the device number, ignored for other kinds.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`], [`ErrorKind::NotFound`], ...; [`ErrorKind::Invalid`] for a kind that is none of these.
+    /// [`ErrorKind::Exists`], [`ErrorKind::NotFound`], ...; [`ErrorKind::Invalid`] for another kind.
     pub fn make_special(&self, tracer: &mut Tracer, place: &Place, kind: FileKind, device: u32, owner: Owner) -> Result<Attributes> {
         let node = match kind {
             FileKind::Fifo => NewNode::Fifo,
@@ -78,13 +78,13 @@ impl MetadataClient {
             FileKind::CharacterDevice => NewNode::CharacterDevice(device),
             FileKind::BlockDevice => NewNode::BlockDevice(device),
             FileKind::File | FileKind::Directory | FileKind::Symlink => {
-                return Err(Error::new(ErrorKind::Invalid, format!("{kind:?} is no special file")));
+                return Err(Error::new(ErrorKind::Invalid, format!("{kind:?} is not a special file")));
             }
         };
         self.attributes(tracer, Operation::MakeNode { place: place.clone(), node, owner })
     }
 
-    /// Gives a file one more name: its attributes, now changed.
+    /// Adds a name to a file; returns its new attributes.
     ///
     /// # Errors
     /// [`ErrorKind::NotPermitted`] for a directory, [`ErrorKind::Exists`], [`ErrorKind::NotFound`],
@@ -93,41 +93,41 @@ impl MetadataClient {
         self.attributes(tracer, Operation::Link { file: file.clone(), to: to.clone() })
     }
 
-    /// Two names exchange what they stand for, in one step.
+    /// Exchanges two names, atomically.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`]; [`ErrorKind::Invalid`] for a directory and what is in it, ...
+    /// [`ErrorKind::NotFound`]; [`ErrorKind::Invalid`] for a directory and an entry inside it, ...
     pub fn exchange(&self, tracer: &mut Tracer, one: &Place, other: &Place) -> Result<()> {
         self.done(tracer, Operation::Exchange { one: one.clone(), other: other.clone() })
     }
 
-    /// An extended attribute's value, if there is one.
+    /// Returns an extended attribute's value, if set.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`], ...
     pub fn get_extended(&self, tracer: &mut Tracer, place: &Place, name: &[u8]) -> Result<Option<Vec<u8>>> {
         match self.ask(tracer, Operation::GetExtended { place: place.clone(), name: name.to_vec() })? {
             MetadataReply::Value(value) => Ok(value),
-            other => Err(self.strange(&other)),
+            other => Err(self.unexpected(&other)),
         }
     }
 
-    /// The names of all extended attributes, in order.
+    /// Returns the names of all extended attributes, in order.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`], ...
     pub fn list_extended(&self, tracer: &mut Tracer, place: &Place) -> Result<Vec<Vec<u8>>> {
         match self.ask(tracer, Operation::ListExtended { place: place.clone() })? {
             MetadataReply::ExtendedNames(names) => Ok(names),
-            other => Err(self.strange(&other)),
+            other => Err(self.unexpected(&other)),
         }
     }
 
-    /// Sets an extended attribute; the bounds are in [`thalweg_wire::limits`].
+    /// Sets an extended attribute; limits are in [`thalweg_wire::limits`].
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`] and [`ErrorKind::NoAttribute`] as `how` says, [`ErrorKind::TooLong`] for a value and
-    /// [`ErrorKind::NoSpace`] for all of a file's past their bounds, ...
+    /// [`ErrorKind::Exists`] and [`ErrorKind::NoAttribute`] according to `how`, [`ErrorKind::TooLong`] for a value over the limit,
+    /// [`ErrorKind::NoSpace`] for a file's total over the limit, ...
     pub fn set_extended(&self, tracer: &mut Tracer, place: &Place, name: &[u8], value: &[u8], how: SetExtended) -> Result<()> {
         self.done(tracer, Operation::SetExtended { place: place.clone(), name: name.to_vec(), value: value.to_vec(), how })
     }
@@ -135,33 +135,32 @@ impl MetadataClient {
     /// Removes an extended attribute.
     ///
     /// # Errors
-    /// [`ErrorKind::NoAttribute`] when there is none, [`ErrorKind::NotFound`], ...
+    /// [`ErrorKind::NoAttribute`] when it is not set, [`ErrorKind::NotFound`], ...
     pub fn remove_extended(&self, tracer: &mut Tracer, place: &Place, name: &[u8]) -> Result<()> {
         self.done(tracer, Operation::RemoveExtended { place: place.clone(), name: name.to_vec() })
     }
 
-    /// Gives a file another layout, which must have no bytes and be open nowhere. What is not chosen comes from the store.
+    /// Changes the layout of a file, which must be empty and not open. Unspecified properties come from the store.
     ///
     /// # Errors
-    /// [`ErrorKind::Busy`] with the reason; [`ErrorKind::Invalid`] for a layout that cannot be.
+    /// [`ErrorKind::Busy`] with the reason; [`ErrorKind::Invalid`] for an impossible layout.
     pub fn relayout(&self, tracer: &mut Tracer, place: &Place, layout: &LayoutChoice) -> Result<Attributes> {
         let node = self.inner.node.clone();
         self.attributes(tracer, Operation::Relayout { place: place.clone(), layout: layout.clone(), node })
     }
 
-    /// Says which acknowledged bytes of a file are lost, and which of those that were are written again: its attributes. Durable when
-    /// it returns.
+    /// Reports acknowledged bytes of a file that are lost, and lost bytes that were rewritten; returns its attributes. Durable on return.
     ///
     /// # Errors
-    /// [`ErrorKind::Stale`] when it is gone, ...
+    /// [`ErrorKind::Stale`] when it was removed, ...
     pub fn lost(&self, tracer: &mut Tracer, file: FileId, lost: &Lost, mended: &Lost) -> Result<Attributes> {
         self.attributes(tracer, Operation::Lost { file, lost: lost.clone(), mended: mended.clone() })
     }
 
-    /// Says that writes to a file, up to `size_bytes`, are at the I/O servers: its attributes, with new times.
+    /// Reports that writes to a file, up to `size_bytes`, are at the I/O servers; returns its attributes, with new times.
     ///
     /// # Errors
-    /// [`ErrorKind::Stale`] when it is gone, ...
+    /// [`ErrorKind::Stale`] when it was removed, ...
     pub fn written(&self, tracer: &mut Tracer, file: FileId, size_bytes: u64) -> Result<Attributes> {
         self.attributes(tracer, Operation::Written { file, size_bytes })
     }

@@ -1,9 +1,8 @@
-//! Directories of a tree that are listed before their turn.
+//! Lists directories of a tree before their turn.
 //!
-//! They are begun in the order of their turns, as far as that is known: of a directory that is there, the directories in it come
-//! next, before those beside it. What is ahead is bounded twice: by the requests whose answers have not come, and by the entries
-//! that wait to be read. Where entries of directories far ahead take the room of nearer ones, which were found later, the farthest
-//! is let go.
+//! They are begun in the order of their turns, as far as known: once a directory is listed, its subdirectories come next, before its
+//! siblings. Two bounds apply: requests without an answer, and entries waiting to be read. If entries of far directories take the room of
+//! nearer ones found later, the farthest is dropped.
 
 use super::Walker;
 use super::core::{Core, WalkId};
@@ -11,23 +10,23 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use thalweg_wire::protocol::metadata::{FileId, Place};
 
-/// What a directory ahead takes besides its entries, in entries.
+/// Cost of a prefetched directory besides its entries, in entries.
 const DIRECTORY_TAKES: usize = 8;
 
-/// Walks that were begun and that nobody reads yet.
+/// Walks that were begun before their reader needs them.
 pub(super) struct Ahead {
     walker: Walker,
     group: u32,
-    /// Requests without an answer at most.
+    /// Bound: requests without an answer.
     most: usize,
     begun: HashMap<FileId, Begun>,
 }
 
 struct Begun {
     walk: WalkId,
-    /// Directories in it, as far as they are known, each with the round trips behind it.
+    /// Known subdirectories, each with the round trips that led to it.
     directories: Vec<(FileId, u32)>,
-    /// How many of its entries have been looked at.
+    /// Number of its entries examined so far.
     seen: u64,
 }
 
@@ -40,25 +39,25 @@ struct Next {
 }
 
 impl Ahead {
-    /// Nothing is ahead yet; `most` requests without an answer may be.
+    /// Starts without walks; at most `most` requests may be unanswered.
     pub(super) fn new(walker: Walker, group: u32, most: u32) -> Ahead {
         Ahead { walker, group, most: most as usize, begun: HashMap::new() }
     }
 
-    /// The walk of this directory, if it has begun; it is not ahead any more.
+    /// Takes the walk of this directory, if begun.
     pub(super) fn take(&mut self, id: FileId) -> Option<WalkId> {
         self.begun.remove(&id).map(|begun| begun.walk)
     }
 
-    /// This directory has no turn.
+    /// Drops this directory's walk: it will not be read.
     pub(super) fn let_go(&mut self, id: FileId) {
         if let Some(begun) = self.begun.remove(&id) {
             self.walker.shared.state.lock().core.close(begun.walk);
         }
     }
 
-    /// Begins walks: of directories in the one that is being read (`here`) and has not been read on, of those that were `found`
-    /// (by level, the deepest first; the first level's come before what is in `here`), and of those in them, `levels` deep.
+    /// Begins walks: of directories in the one being read (`here`) that the reader has not reached, of those `found` (by level, deepest
+    /// first; the first level precedes those in `here`), and of their subdirectories, `levels` deep.
     pub(super) fn fill<I: Iterator<Item = FileId>>(&mut self, here: WalkId, found: impl Iterator<Item = I>, levels: u32) {
         if self.most == 0 {
             return;
@@ -84,13 +83,13 @@ impl Ahead {
         let mut order = Vec::new();
         let mut found = found;
         let nearest = found.next();
-        nearest.into_iter().flatten().for_each(|id| self.line_up(id, read_depth, levels, &mut order));
-        core.directories(here, 0).0.into_iter().for_each(|(id, depth)| self.line_up(id, depth, levels, &mut order));
+        nearest.into_iter().flatten().for_each(|id| self.enqueue(id, read_depth, levels, &mut order));
+        core.directories(here, 0).0.into_iter().for_each(|(id, depth)| self.enqueue(id, depth, levels, &mut order));
         for id in found.flatten() {
             if order.len() > 2 * (self.most + self.begun.len()) {
                 break;
             }
-            self.line_up(id, read_depth, levels, &mut order);
+            self.enqueue(id, read_depth, levels, &mut order);
         }
         let mut last = order.len();
         for at in 0..order.len() {
@@ -102,7 +101,7 @@ impl Ahead {
                 break;
             }
             while held + DIRECTORY_TAKES > room {
-                // The farthest gives way to a nearer one, and to nobody else.
+                // Drops the farthest walk, but only for a nearer one.
                 last = match (at + 1..last).rev().find(|far| order[*far].is_begun) {
                     Some(far) => far,
                     None => return,
@@ -125,8 +124,8 @@ impl Ahead {
         })
     }
 
-    /// This directory, and behind it those in it.
-    fn line_up(&self, id: FileId, depth: u32, levels: u32, order: &mut Vec<Next>) {
+    /// Appends this directory and, after it, its subdirectories.
+    fn enqueue(&self, id: FileId, depth: u32, levels: u32, order: &mut Vec<Next>) {
         if order.len() > 2 * (self.most + self.begun.len()) {
             return;
         }
@@ -135,7 +134,7 @@ impl Ahead {
         if levels > 1
             && let Some(begun) = begun
         {
-            begun.directories.iter().for_each(|(id, depth)| self.line_up(*id, *depth, levels - 1, order));
+            begun.directories.iter().for_each(|(id, depth)| self.enqueue(*id, *depth, levels - 1, order));
         }
     }
 }

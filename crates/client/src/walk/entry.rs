@@ -1,38 +1,38 @@
-//! What a walk gives its reader.
+//! The results of a walk.
 
 use std::time::Instant;
 use thalweg_wire::Result;
 use thalweg_wire::protocol::metadata::{Attributes, FileId, FileKind};
 
-/// One name of a directory.
+/// One entry of a directory.
 #[derive(Clone, Debug)]
 pub struct WalkEntry {
-    /// The name: bytes, not text. What was listed is a [`thalweg_wire::protocol::metadata::Name`].
+    /// Name: bytes, not text. A listed name is a valid [`thalweg_wire::protocol::metadata::Name`].
     pub name: Vec<u8>,
-    /// What it stands for.
+    /// Number of the file or directory.
     pub id: FileId,
-    /// What that is.
+    /// Type of the entry.
     pub kind: FileKind,
-    /// Its attributes, where they were asked for.
+    /// Attributes, if requested.
     pub attributes: Option<Attributes>,
-    /// A file's size, or why it could not be had. `None`: not asked for, or no file.
+    /// A file's size, or the error from determining it. `None`: not requested, or not a file.
     pub size: Option<Result<Size>>,
-    /// When the oldest request was sent whose answer is in here: what is known is of no earlier moment.
+    /// Time of the oldest request whose answer is included: the data is not older.
     pub asked: Instant,
 }
 
-/// How large a file is.
+/// Size of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// End of its last byte, at some moment between the question and the answer.
+    /// End of its last byte, at some time between request and answer.
     pub size_bytes: u64,
-    /// Space that its datafiles take; only the I/O servers know.
+    /// Space allocated to its datafiles, known only if the I/O servers were asked.
     pub allocated_bytes: Option<u64>,
-    /// Who said so.
+    /// Source of the size.
     pub from: SizeFrom,
 }
 
-/// Who said how large a file is.
+/// Source of a file's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SizeFrom {
     /// The metadata service, which could prove it.
@@ -41,13 +41,13 @@ pub enum SizeFrom {
     Glimpse,
 }
 
-/// What is known of one file or directory.
+/// Attributes and size of one file or directory.
 #[derive(Clone, Debug)]
-pub struct Known {
-    /// Its attributes.
+pub struct FileInfo {
+    /// Attributes.
     pub attributes: Attributes,
-    /// A file's size; `None`: not asked for, or no file.
+    /// A file's size; `None`: not requested, or not a file.
     pub size: Option<Size>,
-    /// When the oldest request was sent whose answer is in here.
+    /// Time of the oldest request whose answer is included.
     pub asked: Instant,
 }

@@ -1,21 +1,21 @@
-//! Walking directories: entries in order, with what is known of them, fetched before the reader asks for them.
+//! Walks directories: returns entries in order with their attributes and sizes, prefetched.
 //!
-//! A listing that asks for one thing at a time costs round trips: one for a file's attributes, one more for its size. Here a
-//! page of a directory brings the attributes of all its entries (*statahead*), and the sizes of its files are asked of the I/O
-//! servers at once, the questions of many files in one message (*glimpse-ahead*). The metadata service answers a size itself
-//! where it can prove it; then nobody else is asked. A walk runs ahead of its reader by a window of entries, which
-//! grows while the reader asks for what is there already, and is bounded, as is all memory.
+//! A listing that asks for one thing at a time costs round trips: one for a file's attributes, another for its size. Here a page of a
+//! directory brings the attributes of all its entries (*statahead*), and the I/O servers are asked for the sizes of its files immediately,
+//! many files per message (*glimpse-ahead*). If the metadata service can prove a size, it returns the size itself and no I/O server is
+//! asked. A walk runs ahead of its reader by a window of entries, which grows while the reader keeps up; like all memory, the window is
+//! bounded.
 //!
 //! | room | what is in it |
 //! |---|---|
-//! | [`options`] | what to ask for, how far ahead, and what is counted |
-//! | [`entry`] | what comes out |
-//! | [`walker`] | the walker: its walks, and single files that join them |
+//! | [`options`] | what to request, how far ahead, and counters |
+//! | [`entry`] | results |
+//! | [`walker`] | the walker: its walks, and requests for single files |
 //! | [`tree`] | whole trees |
-//! | [`ahead`] | directories of a tree that are listed before their turn |
-//! | [`core`] | what is known, asked, and asked next: without I/O |
-//! | [`state`] | what the walks of a walker share |
-//! | [`wires`] | connections to all servers, and one turn of work on them |
+//! | [`ahead`] | listing directories of a tree before their turn |
+//! | [`core`] | the state machine, without I/O |
+//! | [`state`] | state shared by a walker's walks |
+//! | [`wires`] | connections to all servers, and one round of I/O on them |
 
 mod ahead;
 mod core;
@@ -26,10 +26,10 @@ mod tree;
 mod walker;
 mod wires;
 
-// What drives a walk without I/O: the simulated site of `store`, too.
+// For driving a walk without I/O, as the simulated site of `store` does.
 pub use self::core::{Answer, Ask, Core, Peer, Request, Taken, WalkId};
 pub use self::wires::{Message, answer, message};
-pub use entry::{Known, Size, SizeFrom, WalkEntry};
+pub use entry::{FileInfo, Size, SizeFrom, WalkEntry};
 pub use options::{Detail, WalkCounters, WalkMode, WalkOptions};
 pub use tree::{Tree, TreeEntry, TreeOptions, Visit};
 pub use walker::{Walk, Walker};

@@ -1,26 +1,26 @@
-//! What a walk asks for, how far ahead of its reader, and what is counted.
+//! Options of a walk, and its counters.
 
 use std::time::Duration;
 
-/// Which mechanisms are at work. Each includes those before it.
+/// Prefetching mechanisms. Each includes the ones before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WalkMode {
-    /// Nothing is prefetched. One file at a time: its attributes, then its datafiles' sizes, all of them at once. The baseline of the others.
+    /// No prefetching: one file at a time, its attributes, then the sizes of all its datafiles in parallel. The baseline for the others.
     Synchronous,
     /// Attributes come with the names, ahead of the reader.
     Statahead,
-    /// Sizes of datafiles are asked ahead of the reader too, those of many files in one message.
+    /// Sizes of datafiles are requested ahead too, many files per message.
     GlimpseAhead,
-    /// Nobody is asked for a size that the metadata service can prove.
+    /// The metadata service supplies the sizes it can prove, and the I/O servers only the others.
     #[default]
     SizesFromMetadata,
 }
 
 impl WalkMode {
-    /// All of them, in order.
+    /// All modes, in order.
     pub const ALL: [WalkMode; 4] = [WalkMode::Synchronous, WalkMode::Statahead, WalkMode::GlimpseAhead, WalkMode::SizesFromMetadata];
 
-    /// Its name on a command line.
+    /// Returns the name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             WalkMode::Synchronous => "none",
@@ -30,7 +30,7 @@ impl WalkMode {
         }
     }
 
-    /// The mode of this name.
+    /// Returns the mode of this name.
     pub fn named(name: &str) -> Option<WalkMode> {
         WalkMode::ALL.into_iter().find(|mode| mode.name() == name)
     }
@@ -38,24 +38,24 @@ impl WalkMode {
 
 pub use thalweg_wire::protocol::metadata::Detail;
 
-/// How to walk.
+/// Options of a walk.
 #[derive(Clone, Debug)]
 pub struct WalkOptions {
-    /// Which mechanisms are at work.
+    /// Prefetching mode.
     pub mode: WalkMode,
-    /// What is wanted of each entry.
+    /// Detail wanted of each entry.
     pub detail: Detail,
-    /// Entries ahead of the reader at first: the first one comes at once.
+    /// Initial window, in entries: small, so that the first entry comes quickly.
     pub window_start: u32,
-    /// Entries ahead of the reader at most.
+    /// Maximum window, in entries.
     pub window_most: u32,
-    /// Names in one page at most; the service has a bound of its own.
+    /// Maximum names per page; the service has its own limit.
     pub page_names: u32,
-    /// Requests in flight at one server at most.
+    /// Maximum requests in flight per server.
     pub requests_per_server: u32,
-    /// Datafiles in one question at most ([`thalweg_wire::limits::BATCH`]).
+    /// Maximum datafiles per request ([`thalweg_wire::limits::BATCH`]).
     pub datafiles_per_request: u32,
-    /// Silence of a server after which it is given up; `None`: as its client's connections have it.
+    /// Silence after which a server is given up; `None`: the timeout of the client's connections.
     pub timeout: Option<Duration>,
 }
 
@@ -74,25 +74,25 @@ impl Default for WalkOptions {
     }
 }
 
-/// What a walker has done so far, over all its walks.
+/// Counters of a walker, over all its walks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WalkCounters {
-    /// Entries that had been asked for in full when the reader wanted them.
+    /// Entries requested completely before the reader needed them.
     pub hits: u64,
-    /// Entries of which something was asked only when the reader wanted them already.
+    /// Entries of which part was requested only when the reader needed them.
     pub misses: u64,
-    /// Entries that were asked for and that nobody has read.
+    /// Entries requested and not read.
     pub wasted: u64,
     /// Requests sent, to all servers.
     pub requests: u64,
-    /// Round trips one after another: the longest chain of requests of which each needed the answer to the one before.
+    /// Longest chain of requests that each needed the previous answer.
     pub round_trips: u64,
     /// Entries read.
     pub entries: u64,
-    /// Datafiles whose sizes were asked of I/O servers.
+    /// Datafiles whose sizes were requested from I/O servers.
     pub glimpsed: u64,
     /// Sizes that the metadata service proved.
     pub from_metadata: u64,
-    /// Entries ahead of the reader that the last walk to ask for more lets itself have.
+    /// Window of the last walk that requested more, in entries.
     pub window: u32,
 }

@@ -1,12 +1,12 @@
-//! What the walks of a walker share: what they know, and who works for them.
+//! State shared by a walker's walks: the core, and which thread does the I/O.
 
 use super::core::Core;
 use thalweg_trace::TrackId;
 
 pub(super) struct State {
     pub core: Core,
-    /// Somebody works on the connections: on this track.
+    /// Track of the thread that does I/O on the connections; outer `None`: no thread does.
     pub driver: Option<Option<TrackId>>,
-    /// Others who wait.
+    /// Number of other threads that wait.
     pub waiting: u32,
 }

@@ -1,10 +1,10 @@
-//! Whole trees: parents before children, the entries of a directory together, then each of its directories in turn.
+//! Walks whole trees: parents before children, the entries of a directory together, then each of its subdirectories.
 //!
-//! A tree of small directories is a chain of round trips if each is listed when its turn comes. Here the directories whose turn comes next
-//! are asked for before ([`ahead`](super::ahead)), and as soon as one of them is there, so are those in it.
+//! A tree of small directories would be a chain of round trips if each were listed when its turn comes. The next directories are requested
+//! in advance ([`ahead`](super::ahead)), and once one is listed, so are its subdirectories.
 //!
-//! Memory: the window of the directory that is read, what is ahead, and the names of directories that were found and whose turn
-//! is still to come: those beside the way from the root to here.
+//! Memory: the window of the current directory, the prefetched directories, and the names of directories found and not yet visited: the
+//! siblings along the path from the root.
 
 use super::ahead::Ahead;
 use super::{Walk, WalkEntry, WalkMode, Walker};
@@ -13,19 +13,19 @@ use thalweg_trace::Tracer;
 use thalweg_wire::protocol::metadata::{FileId, FileKind, Place};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// The deepest directory that is gone into, and the longest path: several times what a path can name, since trees can be moved into
-/// trees. What is above it is in memory.
+/// Bounds: depth of the tree and length of a path, several times what a path can name, since trees can be moved into trees. The levels
+/// above are in memory.
 const DEPTH_MOST: usize = 4096;
 const PATH_BYTES_MOST: usize = 16 * thalweg_wire::limits::PATH_BYTES;
 
-/// How to walk a tree.
+/// Options of a tree walk.
 #[derive(Clone, Debug)]
 pub struct TreeOptions {
-    /// Directories whose first entries are asked for and have not come, at most; 0: each is asked for when its turn comes.
+    /// Bound: directories requested whose first entries have not arrived; 0: no prefetching of directories.
     pub directories_ahead: u32,
-    /// The deepest entries to come; those of the place itself are at depth 1.
+    /// Maximum depth of entries; those of the starting place are at depth 1.
     pub depth_most: u32,
-    /// Directories come once more when all below them has come ([`Visit::Left`]).
+    /// Whether a directory is returned again after everything below it ([`Visit::Left`]).
     pub leaving: bool,
 }
 
@@ -35,57 +35,57 @@ impl Default for TreeOptions {
     }
 }
 
-/// Why an entry comes.
+/// Reason an entry is returned.
 #[derive(Clone, Debug)]
 pub enum Visit {
-    /// It was listed.
+    /// The entry was listed.
     Found,
-    /// A directory that was listed cannot be read, or not to its end. Its entry has come before; what could be read, too.
+    /// A listed directory cannot be read completely. Its entry, and what could be read, were returned before.
     Unreadable(Error),
-    /// All that is below this directory has come.
+    /// Everything below this directory was returned.
     Left,
 }
 
 /// One entry of a tree.
 #[derive(Clone, Debug)]
 pub struct TreeEntry {
-    /// Its path from the place where the tree begins, without a leading `/`.
+    /// Path from the starting place, without a leading `/`.
     pub path: Vec<u8>,
-    /// How deep: 1 for what is in the place itself.
+    /// Depth; 1 for the entries of the starting place.
     pub depth: u32,
-    /// The directory it was listed in. At depth 1: what the place begins at, which is the directory if the place is a number alone.
+    /// Directory that lists it. At depth 1, the number that the place begins at: the directory itself if the place is a number alone.
     pub parent: FileId,
-    /// The entry. (Of a directory that comes once more: as it was listed.)
+    /// The entry; for [`Visit::Left`], as it was listed.
     pub entry: WalkEntry,
-    /// Why it comes.
+    /// Reason it is returned.
     pub visit: Visit,
 }
 
-/// A walk through a tree. Symbolic links are entries, and are not followed.
+/// A walk through a tree. Symbolic links are returned as entries, and not followed.
 pub struct Tree {
     walker: Walker,
     options: TreeOptions,
     levels: Vec<Level>,
     ahead: Ahead,
-    /// Of all walks of this tree: a server that does not answer is found out once.
+    /// Group of all walks of this tree: a silent server costs one timeout.
     group: u32,
     ended: bool,
 }
 
 /// A directory on the way down.
 struct Level {
-    /// Its path and its entry; `None`: the place where the tree begins.
+    /// Path and entry; `None`: the starting place.
     of: Option<(Vec<u8>, WalkEntry)>,
-    /// Its number; and that of the directory it is in.
+    /// Number of the directory, and of its parent.
     id: FileId,
     parent: FileId,
     walk: Option<Walk>,
-    /// Directories in it whose turn is still to come.
+    /// Subdirectories not visited yet.
     below: VecDeque<(Vec<u8>, WalkEntry)>,
 }
 
 impl Walker {
-    /// All below a place. Nothing is asked before the first [`Tree::next`].
+    /// Walks everything below a place. Nothing is requested before the first [`Tree::next`].
     pub fn tree(&self, place: &Place, options: TreeOptions) -> Tree {
         let mut state = self.shared.state.lock();
         let (group, depth) = (state.core.new_group(), state.core.read_depth());
@@ -101,8 +101,8 @@ impl Walker {
 }
 
 impl Tree {
-    /// The next entry; `None` at the end. A directory that cannot be read is an entry ([`Visit::Unreadable`]) and the walk goes on;
-    /// an error is that of the place where the tree begins, or of a metadata service that is gone, and ends it.
+    /// Returns the next entry; `None` at the end. An unreadable directory is an entry ([`Visit::Unreadable`]), and the walk continues. An
+    /// error concerns the starting place or an unreachable metadata service, and ends the walk.
     pub fn next(&mut self, tracer: &mut Tracer) -> Option<Result<TreeEntry>> {
         loop {
             if self.ended {
@@ -146,7 +146,7 @@ impl Tree {
 
     fn found(&mut self, entry: WalkEntry) -> TreeEntry {
         let depth = self.levels.len() as u32;
-        let Some(level) = self.levels.last_mut() else { unreachable!("an entry was found in it") };
+        let Some(level) = self.levels.last_mut() else { unreachable!("a level is current") };
         let path = joined(level.of.as_ref().map(|(path, _)| path.as_slice()), &entry.name);
         if entry.kind == FileKind::Directory && (depth < self.options.depth_most || self.options.leaving) {
             level.below.push_back((path.clone(), entry.clone()));
@@ -154,19 +154,19 @@ impl Tree {
         TreeEntry { path, depth, parent: level.id, entry, visit: Visit::Found }
     }
 
-    /// Why a directory is not gone into: a tree has an end, and a server that says otherwise is not followed.
+    /// Returns the reason not to descend into a directory: a tree must be finite, even if a server claims otherwise.
     fn endless(&self, path: &[u8], id: FileId) -> Option<Error> {
         let problem = if self.levels.iter().any(|level| level.of.is_some() && level.id == id) {
-            "a directory that is in itself: the metadata service is wrong".to_owned()
+            "a directory that contains itself: an error of the metadata service".to_owned()
         } else if self.levels.len() > DEPTH_MOST || path.len() > PATH_BYTES_MOST {
-            format!("deeper than {DEPTH_MOST} directories, or of a path of more than {PATH_BYTES_MOST} bytes")
+            format!("deeper than {DEPTH_MOST} directories, or a path longer than {PATH_BYTES_MOST} bytes")
         } else {
             return None;
         };
         Some(Error::new(ErrorKind::LinkLoop, problem))
     }
 
-    /// The walk of a directory whose turn has come: perhaps it has begun already.
+    /// Opens the walk of a directory whose turn has come, prefetched or new.
     fn open(&mut self, id: FileId, path: &[u8]) -> Walk {
         let label = String::from_utf8_lossy(path).into_owned();
         let begun = self.ahead.take(id).unwrap_or_else(|| {
@@ -177,7 +177,7 @@ impl Tree {
         self.walker.walk(begun, label)
     }
 
-    /// Asks for directories whose turn comes next: those that were found, deepest first, and those that are about to be found.
+    /// Requests the next directories: those found, deepest first, and those about to be found.
     fn look_ahead(&mut self) {
         let depth = self.levels.len() as u32;
         if depth >= self.options.depth_most {
@@ -188,13 +188,12 @@ impl Tree {
         self.ahead.fill(here, found, self.options.depth_most.saturating_sub(depth));
     }
 
-    /// Whether the next entry is here: then [`Tree::next`] does not wait for it. Else it may, and what has been made of the last ones is
-    /// better shown before.
+    /// Whether [`Tree::next`] returns without waiting. If not, show earlier results before calling it.
     pub fn is_ready(&self) -> bool {
         self.levels.last().and_then(|level| level.walk.as_ref()).is_some_and(|walk| !walk.is_empty_here())
     }
 
-    /// Does not go into the directory that [`Tree::next`] gave last.
+    /// Skips the contents of the directory that [`Tree::next`] returned last.
     pub fn prune(&mut self) {
         if let Some(level) = self.levels.last_mut()
             && let Some((_, entry)) = level.below.pop_back()

@@ -1,14 +1,14 @@
-//! The walker: its walks, and single files that join them.
+//! The walker: its walks, and requests for single files that join them.
 //!
-//! There is no thread behind it. Who reads and finds nothing works on the connections until there is something; requests that are
-//! in flight meanwhile are worked on by the servers, and while the reader works on what it has read, their answers wait in
-//! the sockets. If several threads read, one works for all, and the others sleep; it leaves as soon as it has what it came for, and the
-//! next one takes its place. So a listing by one thread costs no switch between threads of this process.
+//! There is no background thread. A reader that finds no entry does I/O on the connections until there is one; meanwhile the servers work
+//! on requests in flight, and while the reader processes entries, answers wait in the sockets. If several threads read, one does the I/O
+//! for all, and the others sleep; it leaves as soon as it has its result, and another takes over. So a listing by one thread costs no
+//! thread switches in this process.
 
 use super::core::{Core, STALE_NS, Taken, WalkId};
 use super::state::State;
 use super::wires::{Waker, Wires};
-use super::{Known, WalkCounters, WalkEntry, WalkOptions};
+use super::{FileInfo, WalkCounters, WalkEntry, WalkOptions};
 use crate::files::DataClient;
 use crate::metadata::MetadataClient;
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use thalweg_trace::{ObjectId, ObjectKind, OpenSpan, SpanFields, SpanId, SpanKind
 use thalweg_wire::protocol::metadata::{FileId, Place};
 use thalweg_wire::{ErrorKind, Result};
 
-/// Entries that [`Walk::next`] takes at a time.
+/// Entries that [`Walk::next`] takes together.
 const TAKEN_AT_ONCE: usize = 64;
 
 /// Walks directories of one store. Cheap to clone; may be used from any thread.
@@ -30,34 +30,34 @@ pub struct Walker {
 
 pub(super) struct Shared {
     data: Arc<DataClient>,
-    /// The metadata service's address, for messages.
+    /// Address of the metadata service, for messages.
     address: String,
     options: WalkOptions,
     since: Instant,
     pub(super) state: Mutex<State>,
-    /// Something has come, or nobody works on the connections any more.
+    /// Signalled when results have arrived, or no thread does the I/O.
     changed: Condvar,
-    /// Held by who works on them, and by nobody for longer than that.
+    /// Locked only by the thread that does the I/O.
     wires: Mutex<Wires>,
-    /// Why there is none: descriptors are used up.
+    /// The error if none could be made: out of descriptors.
     waker: Result<Waker>,
 }
 
-/// A walk through one directory. What it has asked for and nobody reads is let go when it is dropped.
+/// A walk through one directory. Dropping it discards what it has prefetched.
 pub struct Walk {
     shared: Arc<Shared>,
     id: WalkId,
     label: String,
-    /// Taken and not read.
+    /// Entries taken and not read.
     here: VecDeque<WalkEntry>,
     taken: Instant,
-    /// The last name that was read.
+    /// Last name read.
     last: Vec<u8>,
     object: Option<ObjectId>,
 }
 
 impl Walker {
-    /// A walker over these names and bytes.
+    /// Creates a walker with these clients.
     pub fn new(names: MetadataClient, data: Arc<DataClient>, options: WalkOptions) -> Walker {
         let since = Instant::now();
         let core = Core::new(data.map(), options.clone(), since);
@@ -76,17 +76,17 @@ impl Walker {
         Walker { shared: Arc::new(shared) }
     }
 
-    /// How it walks.
+    /// Returns the options.
     pub fn options(&self) -> &WalkOptions {
         &self.shared.options
     }
 
-    /// All of a directory. Nothing is asked before the first [`Walk::next`].
+    /// Walks a directory. Nothing is requested before the first [`Walk::next`].
     pub fn directory(&self, place: &Place) -> Walk {
         self.directory_after(place, None)
     }
 
-    /// A directory from after a name on.
+    /// Walks a directory, beginning after a name.
     pub fn directory_after(&self, place: &Place, after: Option<&[u8]>) -> Walk {
         let mut state = self.shared.state.lock();
         let (group, depth) = (state.core.new_group(), state.core.read_depth());
@@ -96,17 +96,17 @@ impl Walker {
         self.walk(id, label)
     }
 
-    /// A walk that the core has begun; recordings call its directory `label`.
+    /// Wraps a walk begun by the core; recordings name its directory `label`.
     pub(super) fn walk(&self, id: WalkId, label: String) -> Walk {
         let shared = Arc::clone(&self.shared);
         Walk { shared, id, label, here: VecDeque::new(), taken: Instant::now(), last: Vec::new(), object: None }
     }
 
-    /// One file or directory; joins what is in flight for it in any walk of this walker.
+    /// Returns one file or directory; joins a request in flight for it in any walk of this walker.
     ///
     /// # Errors
-    /// The service's, or that of an I/O server which was asked for its size.
-    pub fn stat(&self, tracer: &mut Tracer, id: FileId) -> Result<Known> {
+    /// The service's, or that of an I/O server asked for its size.
+    pub fn stat(&self, tracer: &mut Tracer, id: FileId) -> Result<FileInfo> {
         let ticket = self.shared.state.lock().core.stat(id, self.shared.now_ns());
         let outcome = self.shared.drive(tracer, None, |core, _| core.stat_outcome(ticket));
         outcome.unwrap_or_else(|error| {
@@ -115,7 +115,7 @@ impl Walker {
         })
     }
 
-    /// What was done so far.
+    /// Returns the counters.
     pub fn counters(&self) -> WalkCounters {
         self.shared.state.lock().core.counters()
     }
@@ -126,12 +126,12 @@ impl Shared {
         self.since.elapsed().as_nanos() as u64
     }
 
-    /// The recording that requests are part of.
-    fn mode(&self) -> TraceHandle {
-        self.data.links().first().map_or_else(TraceHandle::off, |link| link.mode())
+    /// Returns the trace handle of the recording that requests are part of.
+    fn trace(&self) -> TraceHandle {
+        self.data.links().first().map_or_else(TraceHandle::off, |link| link.trace())
     }
 
-    /// Works on the connections, or waits for who does, until `ready` has something. `parent`: the span that this is a part of.
+    /// Does I/O on the connections, or waits for the thread that does, until `ready` returns a value. `parent`: the enclosing span.
     fn drive<T>(&self, tracer: &mut Tracer, parent: Option<SpanId>, mut ready: impl FnMut(&mut Core, u64) -> Option<T>) -> Result<T> {
         let waker = self.waker.as_ref().map_err(Clone::clone)?;
         let mut state = self.state.lock();
@@ -171,11 +171,11 @@ impl Shared {
     }
 }
 
-/// The thread that works on the connections. When it goes, another one takes its place.
+/// Role of the thread that does the I/O. When dropped, another thread takes over.
 struct Driving<'a>(&'a Shared);
 
 impl<'a> Driving<'a> {
-    /// After a turn: others may have what they wait for, and this thread goes on if nobody else has begun to.
+    /// Ends a round of I/O: wakes threads whose results have arrived, and continues unless another thread has taken over.
     fn turned(self) -> MutexGuard<'a, State> {
         let shared = self.0;
         drop(self);
@@ -194,7 +194,7 @@ impl Drop for Driving<'_> {
 }
 
 impl Walk {
-    /// The next entry, in the service's order of names; `None` at the end. An error of the directory ends the walk.
+    /// Returns the next entry, in the service's order of names; `None` at the end. An error of the directory ends the walk.
     pub fn next(&mut self, tracer: &mut Tracer) -> Option<Result<WalkEntry>> {
         self.leave_what_is_stale();
         if self.here.is_empty()
@@ -207,10 +207,10 @@ impl Walk {
         Some(Ok(entry))
     }
 
-    /// At least one entry unless the walk is at its end, and of the next ones those that are there already, `most` in all.
+    /// Returns the entries available, up to `most`, waiting for at least one; empty at the end.
     ///
     /// # Errors
-    /// As [`Walk::next`]'s.
+    /// As [`Walk::next`].
     pub fn next_batch(&mut self, tracer: &mut Tracer, most: usize) -> Result<Vec<WalkEntry>> {
         self.leave_what_is_stale();
         if self.here.is_empty() {
@@ -224,17 +224,17 @@ impl Walk {
         Ok(batch)
     }
 
-    /// Its number.
+    /// Returns the walk's number.
     pub(super) fn id(&self) -> WalkId {
         self.id
     }
 
-    /// Whether the next entry has to be taken from what has come, or be waited for.
+    /// Whether the next entry is not taken yet, so that it may have to be waited for.
     pub(super) fn is_empty_here(&self) -> bool {
         self.here.is_empty()
     }
 
-    /// Takes entries that are there, or waits for one.
+    /// Takes available entries, or waits for one.
     fn fill(&mut self, tracer: &mut Tracer, most: usize) -> Result<()> {
         let asking = tracer.begin();
         let (id, here) = (self.id, &mut self.here);
@@ -247,16 +247,16 @@ impl Walk {
             self.asked(tracer, asking);
         }
         match taken {
-            // What cannot be is the service's doing, wherever it was noticed.
+            // A protocol violation is the service's fault, wherever it was noticed.
             Taken::Failed(error) if error.kind() == ErrorKind::Protocol => Err(error.at_server(&self.shared.address)),
             Taken::Failed(error) => Err(error),
             _ => Ok(()),
         }
     }
 
-    /// Records that the reader has asked, and what it was given. To find that there is nothing more is no request.
+    /// Records the reader's request and its result. Finding the end is not recorded as a request.
     fn asked(&mut self, tracer: &mut Tracer, asking: OpenSpan) {
-        let name = || self.shared.mode().object(ObjectKind::File, &self.label, &[("kind", "directory".to_owned())]);
+        let name = || self.shared.trace().object(ObjectKind::File, &self.label, &[("kind", "directory".to_owned())]);
         let object = self.object.or_else(name);
         let is_first = self.object.is_none();
         self.object = object;
@@ -265,7 +265,7 @@ impl Walk {
         tracer.end(asking, kind, SpanFields { object, count, ..SpanFields::default() });
     }
 
-    /// A reader that comes back after a while is not given what was true when it left.
+    /// Discards stale entries when the reader returns after a pause.
     fn leave_what_is_stale(&mut self) {
         if self.here.is_empty() || self.taken.elapsed() < Duration::from_nanos(STALE_NS) || self.last.is_empty() {
             return;

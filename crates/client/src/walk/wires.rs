@@ -1,4 +1,4 @@
-//! Connections to all servers, of a walker's own, and one turn of work on them.
+//! A walker's own connections to all servers, and one round of I/O on them.
 
 use super::core::{Answer, Ask, Peer, Request};
 use super::state::State;
@@ -16,7 +16,7 @@ use thalweg_wire::protocol::metadata::{MetadataReply, MetadataRequest, Operation
 use thalweg_wire::{Error, ErrorKind, Result};
 use thalweg_wire::{Kind, unexpected};
 
-/// Ends the wait of the thread that works on the connections.
+/// Ends the wait of the thread that does the I/O.
 pub(super) struct Waker {
     event: OwnedFd,
     is_set: AtomicBool,
@@ -29,7 +29,7 @@ impl Waker {
         Ok(Waker { event, is_set: AtomicBool::new(false) })
     }
 
-    /// Ends the wait, or the next one.
+    /// Ends the current wait, or the next one.
     pub(super) fn wake(&self) {
         if !self.is_set.swap(true, Ordering::AcqRel) {
             // It cannot be full.
@@ -44,7 +44,7 @@ impl Waker {
     }
 }
 
-/// Connections, made when they are needed: to the metadata service, then to the I/O servers in the map's order.
+/// Connections, made on demand: to the metadata service, then to the I/O servers in the map's order.
 pub(super) struct Wires {
     names: MetadataClient,
     data: Arc<DataClient>,
@@ -52,9 +52,9 @@ pub(super) struct Wires {
     pipes: Vec<Option<Pipe>>,
 }
 
-/// What came of a turn.
+/// Results of a round of I/O.
 #[derive(Default)]
-struct Came {
+struct Round {
     answers: Vec<(u64, Result<Answer>)>,
     failures: Vec<(Peer, Error, bool)>,
 }
@@ -72,13 +72,13 @@ fn peer_at(place: usize) -> Peer {
 
 impl Wires {
     pub(super) fn new(names: MetadataClient, data: Arc<DataClient>, timeout: Option<Duration>) -> Wires {
-        let timeout = timeout.unwrap_or_else(|| names.dialing().0.timeout);
+        let timeout = timeout.unwrap_or_else(|| names.connect_options().0.timeout);
         let pipes = (0..=data.links().len()).map(|_| None).collect();
         Wires { names, data, timeout, pipes }
     }
 
-    /// One turn: sends what is to be sent, waits until something comes (if it may), takes it, and sends what follows from it.
-    /// `parent`: the span that the requests are part of.
+    /// Does one round of I/O: sends requests, waits for an arrival (if allowed), receives it, and sends follow-up requests. `parent`: the
+    /// span that requests belong to.
     pub(super) fn turn(
         &mut self,
         state: &Mutex<State>,
@@ -88,7 +88,7 @@ impl Wires {
         parent: Option<SpanId>,
     ) {
         let now_ns = || since.elapsed().as_nanos() as u64;
-        let mut came = Came::default();
+        let mut came = Round::default();
         self.post(state, tracer, &now_ns, parent, &mut came);
         let mut span = None;
         if let (Some(waker), true) = (waiting, came.failures.is_empty()) {
@@ -99,7 +99,7 @@ impl Wires {
         }
         self.receive(tracer, &mut span, &mut came);
         if let Some(waited) = span {
-            // For something that is not there in full yet, or for the caller of somebody who had something to send.
+            // The data was incomplete, or another thread had a request to send.
             tracer.end(waited, SpanKind::WaitNetwork, SpanFields { parent, ..SpanFields::default() });
         }
         if !(came.answers.is_empty() && came.failures.is_empty()) {
@@ -120,7 +120,7 @@ impl Wires {
     }
 
     /// Sends all requests that may be sent.
-    fn post(&mut self, state: &Mutex<State>, tracer: &mut Tracer, now_ns: &dyn Fn() -> u64, parent: Option<SpanId>, came: &mut Came) {
+    fn post(&mut self, state: &Mutex<State>, tracer: &mut Tracer, now_ns: &dyn Fn() -> u64, parent: Option<SpanId>, came: &mut Round) {
         let mut requests: Vec<Request> = Vec::new();
         {
             let core = &mut state.lock().core;
@@ -141,8 +141,8 @@ impl Wires {
         }
     }
 
-    fn fail(&mut self, peer: Peer, error: Error, came: &mut Came) {
-        // One that is put into a pipe that has just failed fails with it.
+    fn fail(&mut self, peer: Peer, error: Error, came: &mut Round) {
+        // A request sent on a pipe that just failed fails with it.
         if came.failures.iter().all(|(failed, ..)| *failed != peer) {
             let did_work = self.pipes[place(peer)].take().is_some_and(|pipe| pipe.has_worked());
             came.failures.push((peer, error, did_work));
@@ -162,19 +162,19 @@ impl Wires {
         if slot.is_none() {
             *slot = Some(match peer {
                 Peer::Metadata => {
-                    let (options, recording) = self.names.dialing();
+                    let (options, recording) = self.names.connect_options();
                     let mut pipe = Pipe::start(self.names.address(), &self.names.active_address(), &options, self.timeout)?;
-                    if let Some((mode, session)) = recording {
-                        pipe.record(&mode, session);
+                    if let Some((trace, session)) = recording {
+                        pipe.record(&trace, session);
                     }
                     pipe
                 }
                 Peer::Io(server) => {
                     let link = &self.data.links()[server];
-                    let (options, recording) = link.dialing();
+                    let (options, recording) = link.connect_options();
                     let mut pipe = Pipe::start(link.name(), &link.entry().address, &options, self.timeout)?;
                     if let Some(recording) = recording {
-                        pipe.record(&recording.mode, recording.session);
+                        pipe.record(&recording.trace, recording.session);
                     }
                     pipe
                 }
@@ -183,8 +183,8 @@ impl Wires {
         slot.as_mut().ok_or_else(|| Error::new(ErrorKind::Reset, "not connected"))
     }
 
-    /// Takes what has arrived anywhere, and finds who has been silent for too long.
-    fn receive(&mut self, tracer: &mut Tracer, span: &mut Option<OpenSpan>, came: &mut Came) {
+    /// Receives whatever has arrived, and detects servers that were silent for too long.
+    fn receive(&mut self, tracer: &mut Tracer, span: &mut Option<OpenSpan>, came: &mut Round) {
         let now = Instant::now();
         for place in 0..self.pipes.len() {
             let Some(pipe) = &mut self.pipes[place] else { continue };
@@ -216,7 +216,7 @@ impl Wires {
     }
 }
 
-/// A request as it goes over the wire.
+/// A request in wire form.
 #[allow(clippy::large_enum_variant, reason = "there is one at a time, on its way into a connection")]
 pub enum Message {
     /// To an I/O server.
@@ -225,7 +225,7 @@ pub enum Message {
     Metadata(MetadataRequest),
 }
 
-/// The message that asks this.
+/// Returns the message of a request.
 pub fn message(ask: Ask) -> Message {
     let operation = match ask {
         Ask::Glimpse { datafiles } => return Message::Io(IoRequest::Glimpse { datafiles }),
@@ -235,7 +235,7 @@ pub fn message(ask: Ask) -> Message {
     Message::Metadata(MetadataRequest::of(operation))
 }
 
-/// What an answer says.
+/// Decodes an answer.
 pub fn answer(peer: Peer, arrived: Arrived<'_>) -> Result<Answer> {
     let bytes = arrived.body?;
     match peer {

@@ -1,17 +1,16 @@
-//! Numbers and flags of the protocol, by the names the kernel's `linux/fuse.h` gives them. All integers are in the
-//! machine's own byte order.
+//! Numbers and flags of the protocol, named as in the kernel's `linux/fuse.h`. All integers are in the machine's byte order.
 #![allow(missing_docs)]
 
 pub(crate) const KERNEL_VERSION: u32 = 7;
-/// The minor version that is spoken here; the kernel speaks the lower one of its own and this.
+/// Minor version implemented here; both sides use the lower of the kernel's and this.
 pub(crate) const KERNEL_MINOR_VERSION: u32 = 40;
-/// The oldest that has everything needed (7.33: privileges of written files are dropped here, Linux 5.11).
+/// Oldest minor version with everything needed (7.33: the mount drops privileges of written files, Linux 5.11).
 pub(crate) const OLDEST_MINOR_VERSION: u32 = 33;
 /// The mounted directory.
 pub(crate) const ROOT: u64 = 1;
 
 pub(crate) const IN_HEADER_BYTES: usize = 40;
-/// Bytes before those that are written, in a request to write.
+/// Bytes before the data of a write request.
 pub(crate) const WRITE_HEADER_BYTES: usize = IN_HEADER_BYTES + 40;
 pub(crate) const OUT_HEADER_BYTES: usize = 16;
 pub(crate) const PAGE_BYTES: usize = 4096;
@@ -59,7 +58,7 @@ pub(crate) mod opcode {
     pub(crate) const COPY_FILE_RANGE: u32 = 47;
     pub(crate) const SYNCFS: u32 = 50;
 
-    /// Each with its name as it is written in documents.
+    /// Numbers with their names for documents.
     pub(crate) const NAMES: &[(u32, &str)] = &[
         (LOOKUP, "lookup"),
         (FORGET, "forget"),
@@ -103,7 +102,7 @@ pub(crate) mod opcode {
     ];
 }
 
-/// What kernel and mount agree on when they begin.
+/// Flags negotiated at the beginning.
 pub(crate) mod init {
     pub(crate) const ASYNC_READ: u64 = 1 << 0;
     pub(crate) const POSIX_LOCKS: u64 = 1 << 1;
@@ -121,14 +120,14 @@ pub(crate) mod init {
     pub(crate) const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
 }
 
-/// How an open file behaves.
+/// Flags of an open file.
 pub(crate) mod fopen {
     pub(crate) const DIRECT_IO: u32 = 1 << 0;
     pub(crate) const KEEP_CACHE: u32 = 1 << 1;
     pub(crate) const PARALLEL_DIRECT_WRITES: u32 = 1 << 6;
 }
 
-/// Which fields of a setattr mean something.
+/// Valid fields of a setattr.
 pub(crate) mod setattr {
     pub(crate) const MODE: u32 = 1 << 0;
     pub(crate) const UID: u32 = 1 << 1;
@@ -146,7 +145,7 @@ pub(crate) const GETATTR_FH: u32 = 1 << 0;
 pub(crate) const LK_FLOCK: u32 = 1 << 0;
 pub(crate) const WRITE_CACHE: u32 = 1 << 0;
 pub(crate) const WRITE_KILL_SUIDGID: u32 = 1 << 2;
-/// See [`WRITE_KILL_SUIDGID`]: of an open that empties the file.
+/// Like [`WRITE_KILL_SUIDGID`], for an open that truncates the file.
 pub(crate) const OPEN_KILL_SUIDGID: u32 = 1 << 0;
 pub(crate) const FSYNC_FDATASYNC: u32 = 1 << 0;
 

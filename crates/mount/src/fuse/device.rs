@@ -1,20 +1,20 @@
-//! The file descriptor that requests come from and answers go to. Several threads read from descriptors of their own of the
-//! same mount, so that they do not stand in each other's way; an answer goes to the one its request came from.
+//! The descriptor for requests and answers. Several threads read from their own descriptors of one mount, to avoid contention; an answer
+//! goes to the descriptor its request came from.
 
 use super::abi;
 use std::io::{Error, IoSlice, Result};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::LazyLock;
 
-/// The address of a page that nobody can read, for as long as the process lives. `None`: there is none.
+/// Address of a page that is never readable, mapped for the life of the process. `None`: mapping failed.
 static UNREADABLE: LazyLock<Option<usize>> = LazyLock::new(|| {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: a new mapping, at an address that the kernel chooses, touches nobody's memory.
+    // SAFETY: a new mapping at an address the kernel chooses overlaps no other memory.
     let page = unsafe { libc::mmap(std::ptr::null_mut(), abi::PAGE_BYTES, libc::PROT_NONE, flags, -1, 0) };
     (page != libc::MAP_FAILED).then_some(page as usize)
 });
 
-/// What stands before so many bytes: of the answer to a request with the negative of an errno, of a notification with its code and no request.
+/// Returns the header for `bytes` bytes: of an answer, with the negated errno, or of a notification, with its code and no request.
 fn header(bytes: usize, code: i32, unique: u64) -> [u8; abi::OUT_HEADER_BYTES] {
     let mut head = [0; abi::OUT_HEADER_BYTES];
     head[..4].copy_from_slice(&((abi::OUT_HEADER_BYTES + bytes) as u32).to_ne_bytes());
@@ -23,7 +23,7 @@ fn header(bytes: usize, code: i32, unique: u64) -> [u8; abi::OUT_HEADER_BYTES] {
     head
 }
 
-/// What stands before so many bytes that the kernel is to keep of a file from `offset` on.
+/// Returns the header of a notification to store `bytes` bytes in the page cache of a file from `offset`.
 fn storing(node: u64, offset: u64, bytes: usize) -> Vec<u8> {
     let mut message = Vec::with_capacity(abi::OUT_HEADER_BYTES + 24);
     message.extend(header(24 + bytes, abi::notify::STORE, 0));
@@ -45,12 +45,12 @@ impl AsFd for Device {
 }
 
 impl Device {
-    /// A descriptor that is mounted, or is going to be.
+    /// Wraps a descriptor that is, or will be, mounted.
     pub(crate) fn new(descriptor: OwnedFd) -> Device {
         Device(descriptor)
     }
 
-    /// Another descriptor of the same mount.
+    /// Opens another descriptor of the same mount.
     ///
     /// # Errors
     /// The system's.
@@ -62,7 +62,7 @@ impl Device {
         if done == 0 { Ok(Device(fresh)) } else { Err(Error::last_os_error()) }
     }
 
-    /// Waits for a request; its length in `memory`. `None`: there will be no more, the mount has ended.
+    /// Waits for a request; returns its length in `memory`. `None`: the mount has ended.
     ///
     /// # Errors
     /// The system's.
@@ -70,7 +70,7 @@ impl Device {
         loop {
             match rustix::io::read(&self.0, &mut *memory) {
                 Ok(length) => return Ok(Some(length)),
-                // A request was taken back before it was read, or a signal came.
+                // The request was cancelled before it was read, or a signal arrived.
                 Err(rustix::io::Errno::NOENT | rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
                 Err(rustix::io::Errno::NODEV | rustix::io::Errno::CONNABORTED) => return Ok(None),
                 Err(error) => return Err(error.into()),
@@ -78,10 +78,10 @@ impl Device {
         }
     }
 
-    /// Answers a request: with an errno, or 0 and bytes.
+    /// Answers a request with an errno, or with 0 and bytes.
     ///
     /// # Errors
-    /// The system's; `ENOENT` when nobody waits for the answer any more.
+    /// The system's; `ENOENT` when the request was cancelled.
     pub(crate) fn answer(&self, unique: u64, errno: i32, bytes: &[u8]) -> Result<()> {
         let head = header(bytes.len(), -errno, unique);
         rustix::io::writev(&self.0, &[IoSlice::new(&head), IoSlice::new(bytes)])?;
@@ -90,11 +90,11 @@ impl Device {
 
     fn notify(&self, code: i32, bytes: &[u8]) {
         let head = header(bytes.len(), code, 0);
-        // What the kernel does not have it need not forget: that is what errors here mean.
+        // An error means that the kernel has nothing cached.
         let _ = rustix::io::writev(&self.0, &[IoSlice::new(&head), IoSlice::new(bytes)]);
     }
 
-    /// The kernel forgets a file's attributes, and with `bytes` also what it keeps of its content.
+    /// Invalidates the kernel's cached attributes of a file and, with `bytes`, its page cache.
     pub(crate) fn forget_cached(&self, node: u64, bytes: bool) {
         let offset: i64 = if bytes { 0 } else { -1 };
         let mut body = Vec::with_capacity(24);
@@ -104,8 +104,8 @@ impl Device {
         self.notify(abi::notify::INVAL_INODE, &body);
     }
 
-    /// The kernel takes a file for at least so long from now on. It keeps no bytes for that: what it is promised (a byte at the file's end)
-    /// cannot be read, which it finds out once it has the size.
+    /// Notifies the kernel that a file has at least `size_bytes`. No bytes are cached: the notification promises one byte at the file's end
+    /// from unreadable memory, and the kernel sets the size before the read fails.
     pub(crate) fn grow(&self, node: u64, size_bytes: u64) {
         let (Some(last), Some(nothing)) = (size_bytes.checked_sub(1), *UNREADABLE) else { return };
         let mut message = storing(node, last, 1);
@@ -113,23 +113,23 @@ impl Device {
             libc::iovec { iov_base: message.as_mut_ptr().cast(), iov_len: message.len() },
             libc::iovec { iov_base: nothing as *mut libc::c_void, iov_len: 1 },
         ];
-        // SAFETY: the message lives until the call returns, and the kernel only reads it; of the other part it finds that it cannot be read,
-        // which is the error expected here (EFAULT). A file that it does not know (ENOENT) it need not take for anything.
+        // SAFETY: the message lives until the call returns, and the kernel only reads it. The other part is unreadable, which gives the
+        // error expected here (EFAULT). A file unknown to the kernel (ENOENT) needs no update.
         unsafe { libc::writev(self.0.as_raw_fd(), parts.as_ptr(), parts.len() as i32) };
     }
 
-    /// What the kernel keeps of a file has these bytes from now on, also where a program that maps it has changed others of the same page. Not to be
-    /// called by who answers reads of the same file: the kernel may wait for one of these pages to come.
+    /// Stores bytes in the kernel's page cache of a file, also where a program that maps the file has changed other bytes of the page.
+    /// Must not be called by a thread that serves reads of the file: the kernel may wait for one of these pages to be read.
     pub(crate) fn store(&self, node: u64, offset: u64, bytes: &[u8]) {
-        // A file that the kernel does not know (ENOENT) it keeps nothing of.
+        // ENOENT: the kernel does not know the file and caches nothing of it.
         let _ = rustix::io::writev(&self.0, &[IoSlice::new(&storing(node, offset, bytes.len())), IoSlice::new(bytes)]);
     }
 
-    /// The kernel drops these, where nobody uses them, and says that it has forgotten them. Not to be called by who answers requests:
-    /// it may have to write what is kept of them first.
+    /// Asks the kernel to drop unused inodes, for which it sends FORGET. Must not be called by a thread that serves requests: the kernel
+    /// may have to write back cached data first.
     ///
     /// # Errors
-    /// The system's: a kernel before version 6.18 does not know it.
+    /// The system's; kernels before 6.18 do not support it.
     pub(crate) fn prune(&self, nodes: &[u64]) -> Result<()> {
         let mut body = Vec::with_capacity(16 + 8 * nodes.len());
         body.extend((nodes.len() as u32).to_ne_bytes());

@@ -1,4 +1,4 @@
-//! What kernel and mount agree on first.
+//! The negotiation between kernel and mount.
 
 use super::abi::{self, init};
 use super::device::Device;
@@ -6,28 +6,28 @@ use super::reply::{self, Agreement};
 use super::request::{Operation, decode};
 use std::io::{Error, ErrorKind, Result};
 
-/// The largest request that is asked for; the kernel has a bound of its own.
+/// Maximum pages per request that is requested; the kernel has its own limit.
 const MOST_PAGES: usize = 1024;
-/// Requests that nobody waits for (read-ahead, writeback of maps) at a time.
+/// Maximum background requests (read-ahead, writeback of maps).
 const BACKGROUND: u16 = 128;
-/// Read-ahead by the kernel: what is read ahead here beyond it is decided here.
+/// Kernel read-ahead; the mount decides on any further read-ahead.
 const READAHEAD_BYTES: u32 = 8 << 20;
 
-/// Pages of one request at most, as the kernel is set.
+/// Returns the kernel's limit of pages per request.
 fn pages_limit() -> usize {
     let limit = std::fs::read_to_string("/proc/sys/fs/fuse/max_pages_limit").ok().and_then(|t| t.trim().parse::<usize>().ok());
     limit.unwrap_or(256).clamp(32, MOST_PAGES)
 }
 
-/// Answers the kernel's first request; how many bytes one write has at most.
+/// Answers the kernel's first request; returns the maximum bytes of one write.
 ///
 /// # Errors
-/// When the kernel is too old, or the mount ended before it began.
+/// When the kernel is too old, or the mount ended first.
 pub(crate) fn shake_hands(device: &Device, strict: bool) -> Result<usize> {
     let mut memory = vec![0; 64 << 10];
     loop {
         let Some(length) = device.receive(&mut memory)? else {
-            return Err(Error::new(ErrorKind::NotConnected, "the mount ended before it began"));
+            return Err(Error::new(ErrorKind::NotConnected, "the mount ended during the handshake"));
         };
         let (header, operation) = decode(&memory[..length]).map_err(Error::other)?;
         let Some(Operation::Init { major, minor, flags }) = operation else {
@@ -36,7 +36,7 @@ pub(crate) fn shake_hands(device: &Device, strict: bool) -> Result<usize> {
         };
         let mut out = Vec::new();
         if major > abi::KERNEL_VERSION {
-            // The kernel asks again, with our version.
+            // The kernel retries with our version.
             out.extend(abi::KERNEL_VERSION.to_ne_bytes());
             out.extend(abi::KERNEL_MINOR_VERSION.to_ne_bytes());
             device.answer(header.unique, 0, &out)?;

@@ -1,18 +1,18 @@
 //! Requests in flight, and programs that no longer wait for them.
 //!
-//! The kernel says that a program that waits for a request got a signal. A wait for a lock ends then, whatever the signal (`fcntl`
-//! returns EINTR). Anything else goes on: programs do not expect an alarm to interrupt reading a file. Only when the signal will end the
-//! program is the request answered at once, with EINTR that nobody sees; otherwise a program that reads from a silent server could not
-//! be killed before the timeout. The kernel does not say which of the two it is; but a thread that is being killed has SIGKILL pending,
-//! whatever the signal was. That may come after another signal, and the kernel reports only the first; so requests that were interrupted
-//! once are looked at every [`LOOK`] until they end.
+//! The kernel reports that a program waiting for a request got a signal. A wait for a lock then ends, whatever the signal (`fcntl` returns
+//! EINTR). Other requests continue, since programs do not expect an alarm to interrupt a file read. Only if the signal will kill the
+//! program is the request answered immediately, with an EINTR the program never sees; otherwise a program reading from a silent server
+//! could not be killed before the timeout. The kernel does not report which of the two it is, but a thread that is being killed has
+//! SIGKILL pending, whatever the signal was. SIGKILL may follow another signal, and the kernel reports only the first; so interrupted
+//! requests are checked every [`POLL_INTERVAL`] until they end.
 //!
-//! A killed program closes its files while it ends. The kernel reports nothing more then, so requests that closing makes are looked at
-//! from their beginning.
+//! A killed program closes its files while it exits. The kernel no longer reports signals then, so requests made by closing are checked
+//! from the beginning.
 //!
-//! An abandoned request goes on, and may still change something, like what a program asked of a server before its machine lost power. It
-//! knows that nobody waits ([`InFlight::is_abandoned`]), and what it grants (an open file) is taken back. What it changes, its program may
-//! have meant to change under a lock: so no lock of a program that ends is freed before such requests have ended ([`AbandonedChanges`]).
+//! An abandoned request continues, and may still change something, like a request sent by a machine just before it lost power. The request
+//! can check for that ([`InFlight::is_abandoned`]), and a resource it grants (an open file) is taken back. Its program may have intended
+//! the change under a lock: so no lock of an exiting program is released before such requests have ended ([`AbandonedChanges`]).
 
 use crate::fuse::device::Device;
 use std::collections::{HashMap, HashSet};
@@ -23,25 +23,25 @@ use thalweg_base::proc::stat::Stat;
 use thalweg_base::proc::status;
 use thalweg_base::sync::{Condvar, Mutex, MutexGuard};
 
-/// How often a request that was interrupted is looked at.
-const LOOK: Duration = Duration::from_millis(50);
-/// Interruptions that came before their request was entered here; more are not remembered.
+/// Interval between checks of an interrupted request.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Bound: interrupts kept that arrived before their request was registered.
 const EARLY: usize = 64;
 
-/// A request that is being worked on.
+/// A request being served.
 pub(crate) struct InFlight {
     unique: u64,
-    /// The thread that waits for it.
+    /// Thread that waits for it.
     pid: u32,
     device: Arc<Device>,
     state: Mutex<State>,
     abandon: Abandon,
     is_abandoned: Arc<AtomicBool>,
-    /// Where it is noted if it is abandoned; `None`: it changes nothing.
+    /// Records the request if it is abandoned; `None`: it changes nothing.
     changes: Option<Arc<AbandonedChanges>>,
 }
 
-/// Requests that were abandoned and may still change something.
+/// Abandoned requests that may still change something.
 #[derive(Default)]
 pub(crate) struct AbandonedChanges {
     requests: Mutex<HashSet<u64>>,
@@ -49,7 +49,7 @@ pub(crate) struct AbandonedChanges {
 }
 
 impl AbandonedChanges {
-    /// Waits until all that were abandoned before have ended. None of them may wait for this.
+    /// Waits until all requests abandoned so far have ended. Must not be called by such a request.
     pub(crate) fn wait(&self) {
         let mut requests = self.requests.lock();
         let before = requests.clone();
@@ -65,14 +65,14 @@ impl AbandonedChanges {
     }
 }
 
-/// Whether a program that ends may be answered before a request has ended.
+/// Whether a request may be abandoned when its program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Abandon {
-    /// No: nobody waits for it, or nobody could take back what it gives.
+    /// Never: no program waits for it, or a resource it grants could not be taken back.
     Never,
-    /// When the kernel says that a signal has come.
+    /// When the kernel reports a signal.
     OnInterrupt,
-    /// Whenever it ends: the program may be ending when it asks.
+    /// At any time: the program may already be exiting when it makes the request.
     Anytime,
 }
 
@@ -84,7 +84,7 @@ struct State {
     cancel: Option<Cancel>,
 }
 
-/// What ends a wait. Called at most a few times, from another thread; does not wait for anything itself.
+/// Ends a wait. Called at most a few times, from another thread; must not block.
 pub(crate) type Cancel = Arc<dyn Fn() + Send + Sync>;
 
 impl InFlight {
@@ -92,19 +92,19 @@ impl InFlight {
         self.state.lock()
     }
 
-    /// Answers it, unless that has been done: nobody waits any more then. Whether somebody got the answer.
+    /// Answers the request, unless already answered; returns whether the program received the answer.
     pub(crate) fn answer(&self, errno: i32, bytes: &[u8]) -> bool {
         let mut state = self.state();
-        // An error: the program or the mount has gone.
+        // On an error, the program or the mount has ended.
         !std::mem::replace(&mut state.answered, true) && self.device.answer(self.unique, errno, bytes).is_ok()
     }
 
-    /// Whether its program has left; for the thread that works on it.
+    /// Returns the flag that is set when the program has left; for the thread that serves the request.
     pub(crate) fn is_abandoned(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.is_abandoned)
     }
 
-    /// Its program ends, and waits no more.
+    /// Abandons the request: its program exits.
     fn leave(&self) {
         let mut state = self.state();
         if std::mem::replace(&mut state.answered, true) {
@@ -112,13 +112,13 @@ impl InFlight {
         }
         self.is_abandoned.store(true, Ordering::Release);
         if let Some(changes) = &self.changes {
-            // Before the answer: with it, the program goes on to closing its files.
+            // Before the answer, after which the program continues closing its files.
             changes.requests.lock().insert(self.unique);
         }
         let _ = self.device.answer(self.unique, libc::EINTR, &[]);
     }
 
-    /// From now on a signal calls `cancel`; at once if there was one.
+    /// Registers `cancel` to be called on a signal; calls it immediately if there was one.
     pub(crate) fn cancels(&self, cancel: Cancel) {
         let mut state = self.state();
         if state.interrupted {
@@ -137,7 +137,7 @@ impl InFlight {
     }
 }
 
-/// All requests under way.
+/// All requests in flight.
 #[derive(Default)]
 pub(crate) struct Interrupts {
     requests: Mutex<Requests>,
@@ -150,7 +150,7 @@ struct Requests {
     under_way: HashMap<u64, Arc<InFlight>>,
     early: Vec<u64>,
     watched: Vec<Arc<InFlight>>,
-    /// The watcher looks again by itself.
+    /// Whether the watcher is polling.
     looks: bool,
     ended: bool,
 }
@@ -160,12 +160,12 @@ impl Interrupts {
         self.requests.lock()
     }
 
-    /// No request yet; those that are abandoned are noted there.
+    /// Starts without requests; abandoned ones are added to `abandoned`.
     pub(crate) fn new(abandoned: Arc<AbandonedChanges>) -> Interrupts {
         Interrupts { abandoned, ..Interrupts::default() }
     }
 
-    /// Enters a request.
+    /// Registers a request.
     pub(crate) fn begin(&self, (unique, pid): (u64, u32), device: &Arc<Device>, abandon: Abandon, changes: bool) -> Arc<InFlight> {
         let (device, is_abandoned) = (Arc::clone(device), Arc::default());
         let changes = changes.then(|| Arc::clone(&self.abandoned));
@@ -182,18 +182,18 @@ impl Interrupts {
         one
     }
 
-    /// It is answered, and has ended.
+    /// Unregisters a request that has ended.
     pub(crate) fn end(&self, unique: u64) {
         self.requests().under_way.remove(&unique);
         self.abandoned.end(unique);
     }
 
-    /// The kernel says that the thread that waits for this request was sent a signal.
+    /// Handles the kernel's report of a signal to the thread that waits for this request.
     pub(crate) fn interrupt(&self, unique: u64) {
         let mut requests = self.requests();
         match requests.under_way.get(&unique).cloned() {
             Some(one) => self.interrupt_in(&mut requests, &one),
-            // Its thread has not come to entering it; or it has just ended, and the oldest of those make room.
+            // The request is not registered yet; or it has just ended, and such entries are evicted oldest first.
             None => {
                 if requests.early.len() == EARLY {
                     requests.early.remove(0);
@@ -216,7 +216,7 @@ impl Interrupts {
         }
     }
 
-    /// Looks at interrupted requests until [`Interrupts::finish`]; on a thread of its own.
+    /// Checks interrupted requests until [`Interrupts::finish`]; runs on its own thread.
     pub(crate) fn watch(&self) {
         let mut requests = self.requests();
         while !requests.ended {
@@ -225,8 +225,8 @@ impl Interrupts {
                 self.looking.wait(&mut requests);
                 continue;
             }
-            // Most are answered by then.
-            self.looking.wait_for(&mut requests, LOOK);
+            // Most requests are answered by then.
+            self.looking.wait_for(&mut requests, POLL_INTERVAL);
             let watched = std::mem::take(&mut requests.watched);
             drop(requests);
             let still = watched.into_iter().filter(|one| {
@@ -245,14 +245,14 @@ impl Interrupts {
         }
     }
 
-    /// Ends the watching.
+    /// Ends the watcher.
     pub(crate) fn finish(&self) {
         self.requests().ended = true;
         self.looking.notify_all();
     }
 }
 
-/// Whether a thread has a signal pending that will end it, or is being ended by one. One that is gone is ending.
+/// Whether a thread has a fatal signal pending or is being killed. A thread that does not exist counts as ending.
 fn is_ending(tid: u32) -> bool {
     if tid == 0 {
         return false;
@@ -266,7 +266,8 @@ fn is_ending(tid: u32) -> bool {
     }
 }
 
-/// Whether a thread ends, and by a signal. (One that ends by itself is waited for: the thread that waits for it may look at what it wrote.)
+/// Whether a thread is exiting because of a signal. (One that exits normally is waited for: another thread that joins it may read its
+/// results.)
 fn is_killed(stat: &Stat) -> bool {
     stat.is_exiting() && stat.exit_code & 0x7f != 0
 }
@@ -289,7 +290,7 @@ mod tests {
             ours.wait();
             waited.send(()).unwrap();
         });
-        assert!(has_waited.recv_timeout(2 * LOOK).is_err());
+        assert!(has_waited.recv_timeout(2 * POLL_INTERVAL).is_err());
         changes.requests.lock().insert(2);
         changes.end(1);
         has_waited.recv_timeout(Duration::from_secs(30)).unwrap();

@@ -1,18 +1,18 @@
-//! The kernel's file system protocol (FUSE, version 7), as much of it as a mount needs, and nothing of what a store is.
+//! The kernel's file system protocol (FUSE, version 7), as much of it as a mount needs; independent of stores.
 //!
-//! It is spoken here directly because three things that programs rely on need parts of it that libraries keep to themselves:
-//! which of the two kinds of lock is meant (`flock` and `fcntl` locks of one program must not meet), interrupts (a wait for a
-//! lock ends when its program closes it), and `syncfs`.
+//! It is implemented here because three features that programs rely on need parts of it that libraries do not expose: the kind of lock
+//! (`flock` and `fcntl` locks of one program must not conflict), interrupts (a wait for a lock ends when its program closes the file), and
+//! `syncfs`.
 //!
 //! | room | what is in it |
 //! |---|---|
 //! | [`abi`] | numbers and flags of the protocol |
-//! | [`request`] | a request's bytes as an operation |
-//! | [`reply`] | answers as bytes |
-//! | [`device`] | the file descriptor that both go over |
-//! | [`mounting`] | how a descriptor comes to be a mount, and how that ends |
-//! | [`handshake`] | what kernel and mount agree on first |
-//! | [`interrupts`] | requests under way, and programs that no longer wait for them |
+//! | [`request`] | decoding requests |
+//! | [`reply`] | encoding answers |
+//! | [`device`] | the descriptor for both |
+//! | [`mounting`] | mounting and unmounting |
+//! | [`handshake`] | the negotiation with the kernel |
+//! | [`interrupts`] | requests in flight, and programs that no longer wait for them |
 
 pub(crate) mod abi;
 pub(crate) mod device;

@@ -1,5 +1,4 @@
-//! How a descriptor comes to be a mount, and how that ends: by the system call where that is allowed, else by `fusermount3`,
-//! which lets a person mount on a directory of their own.
+//! Mounting and unmounting: by the system call if permitted, otherwise by `fusermount3`, which lets users mount on their own directories.
 
 use std::ffi::CString;
 use std::io::{Error, ErrorKind, Read, Result};
@@ -12,42 +11,42 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use thalweg_base::proc::mounts::{self, Mount};
 
-/// The type of file system that `/proc/mounts` shows.
+/// File system type in `/proc/mounts`.
 pub(crate) const TYPE: &str = "fuse.thalweg";
 const HELPER: &str = "fusermount3";
 
-/// How to mount.
+/// Parameters of a mount.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
-pub(crate) struct How {
-    /// What `/proc/mounts` shows as the source.
+pub(crate) struct MountSpec {
+    /// Source in `/proc/mounts`.
     pub source: String,
     pub read_only: bool,
-    /// Other users than the one who mounts may use it, as far as modes let them.
+    /// Whether users other than the one who mounts may use it, subject to permissions.
     pub allow_other: bool,
-    /// What of a store's privileges this machine honours.
+    /// Privileges of the store that this machine honours.
     pub honours: Honours,
 }
 
-/// Privileges in a store that a machine honours where it is mounted: none of them unless root asks for it. Otherwise anybody who may
-/// write to a store would be root of the machines that mount it.
+/// Privileges in a store that a machine honours where it is mounted: none unless root requests them. Otherwise any user who can write to a
+/// store could become root on the machines that mount it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Honours {
-    /// Set-user and set-group bits, and capabilities of files.
+    /// Set-user and set-group bits, and file capabilities.
     pub suid: bool,
     /// Device nodes.
     pub dev: bool,
 }
 
 impl Honours {
-    /// Of a mount's options, as the kernel lists them.
+    /// Parses a mount's options, as listed by the kernel.
     fn listed(options: &str) -> Honours {
         let has = |name: &str| options.split(',').any(|option| option == name);
         Honours { suid: !has("nosuid"), dev: !has("nodev") }
     }
 
-    /// Whether there are any.
+    /// Whether any are honoured.
     pub fn any(self) -> bool {
         self.suid || self.dev
     }
@@ -56,30 +55,30 @@ impl Honours {
         (if self.suid { 0 } else { libc::MS_NOSUID }) | (if self.dev { 0 } else { libc::MS_NODEV })
     }
 
-    /// The same for `fusermount3`.
+    /// Returns the options for `fusermount3`.
     fn words(self) -> String {
         format!("{},{}", if self.suid { "suid" } else { "nosuid" }, if self.dev { "dev" } else { "nodev" })
     }
 }
 
-/// The device, not mounted yet.
+/// Opens the FUSE device, not mounted yet.
 ///
 /// # Errors
 /// The system's.
 pub(crate) fn open_device() -> Result<OwnedFd> {
     use rustix::fs::{Mode, OFlags, open};
     open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(|e| match e {
-        rustix::io::Errno::NOENT => Error::new(ErrorKind::NotFound, "/dev/fuse is not there: the kernel's fuse module is not loaded"),
-        rustix::io::Errno::ACCESS | rustix::io::Errno::PERM => Error::new(ErrorKind::PermissionDenied, "/dev/fuse may not be opened"),
+        rustix::io::Errno::NOENT => Error::new(ErrorKind::NotFound, "/dev/fuse does not exist: load the kernel's fuse module"),
+        rustix::io::Errno::ACCESS | rustix::io::Errno::PERM => Error::new(ErrorKind::PermissionDenied, "no permission to open /dev/fuse"),
         other => other.into(),
     })
 }
 
-/// Mounts; the kernel's first request is to be answered next.
+/// Mounts; the caller must then answer the kernel's first request.
 ///
 /// # Errors
-/// When neither the system call nor the helper may; the helper's own words.
-pub(crate) fn mount(at: &Path, how: &How) -> Result<OwnedFd> {
+/// When neither the system call nor the helper may mount; the helper's message.
+pub(crate) fn mount(at: &Path, how: &MountSpec) -> Result<OwnedFd> {
     match by_system_call(at, how) {
         Err(error) if matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES)) || error.kind() == ErrorKind::PermissionDenied => {
             by_helper(at, how)
@@ -88,7 +87,7 @@ pub(crate) fn mount(at: &Path, how: &How) -> Result<OwnedFd> {
     }
 }
 
-fn by_system_call(at: &Path, how: &How) -> Result<OwnedFd> {
+fn by_system_call(at: &Path, how: &MountSpec) -> Result<OwnedFd> {
     let device = open_device()?;
     let mut options = format!(
         "fd={},rootmode=40000,user_id={},group_id={},default_permissions",
@@ -106,12 +105,12 @@ fn by_system_call(at: &Path, how: &How) -> Result<OwnedFd> {
     let text = |bytes: &[u8]| CString::new(bytes).map_err(|_| Error::from(ErrorKind::InvalidInput));
     let (source, target) = (text(how.source.as_bytes())?, text(at.as_os_str().as_bytes())?);
     let (kind, options) = (text(TYPE.as_bytes())?, text(options.as_bytes())?);
-    // SAFETY: all pointers are to strings with a zero byte at their end that live until the call returns.
+    // SAFETY: all pointers are to zero-terminated strings that live until the call returns.
     let done = unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast()) };
     if done == 0 { Ok(device) } else { Err(Error::last_os_error()) }
 }
 
-fn by_helper(at: &Path, how: &How) -> Result<OwnedFd> {
+fn by_helper(at: &Path, how: &MountSpec) -> Result<OwnedFd> {
     let (ours, theirs) = UnixStream::pair()?;
     let mut options = format!("fsname={},subtype=thalweg,default_permissions,{}", how.source.replace(',', "\\,"), how.honours.words());
     if how.allow_other {
@@ -124,7 +123,7 @@ fn by_helper(at: &Path, how: &How) -> Result<OwnedFd> {
     let mut command = Command::new(HELPER);
     command.arg("-o").arg(options).arg("--").arg(at).env("_FUSE_COMMFD", number.to_string());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    // SAFETY: between fork and exec only fcntl is called, which may be.
+    // SAFETY: only fcntl, which is async-signal-safe, is called between fork and exec.
     unsafe {
         command.pre_exec(move || match libc::fcntl(number, libc::F_SETFD, 0) {
             0 => Ok(()),
@@ -133,7 +132,7 @@ fn by_helper(at: &Path, how: &How) -> Result<OwnedFd> {
     }
     let mut child = command.spawn().map_err(|e| match e.kind() {
         ErrorKind::NotFound => {
-            Error::new(ErrorKind::NotFound, format!("mounting is not allowed, and {HELPER} is not there: install the package fuse3"))
+            Error::new(ErrorKind::NotFound, format!("no permission to mount, and {HELPER} was not found: install the package fuse3"))
         }
         _ => Error::new(e.kind(), format!("{HELPER}: {e}")),
     })?;
@@ -151,7 +150,7 @@ fn by_helper(at: &Path, how: &How) -> Result<OwnedFd> {
     }
 }
 
-/// A descriptor that is passed over a socket; `None`: the other end closed without one.
+/// Receives a descriptor over a socket; `None`: the peer closed without sending one.
 fn receive_descriptor(socket: &UnixStream) -> Result<Option<OwnedFd>> {
     use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -165,14 +164,14 @@ fn receive_descriptor(socket: &UnixStream) -> Result<Option<OwnedFd>> {
     Ok(descriptors.next())
 }
 
-/// Takes a mount away; `lazily`: at once for everybody who comes, later for those who are in it.
+/// Unmounts; with `lazily`, detaches immediately and lets current users finish.
 ///
 /// # Errors
-/// `EBUSY` while somebody is in it.
+/// `EBUSY` while it is in use.
 pub fn unmount(at: &Path, lazily: bool) -> Result<()> {
     let target = CString::new(at.as_os_str().as_bytes()).map_err(|_| Error::from(ErrorKind::InvalidInput))?;
     let flags = libc::UMOUNT_NOFOLLOW | if lazily { libc::MNT_DETACH } else { 0 };
-    // SAFETY: the pointer is to a string with a zero byte at its end that lives until the call returns.
+    // SAFETY: the pointer is to a zero-terminated string that lives until the call returns.
     if unsafe { libc::umount2(target.as_ptr(), flags) } == 0 {
         return Ok(());
     }
@@ -194,18 +193,18 @@ pub fn unmount(at: &Path, lazily: bool) -> Result<()> {
     Err(if busy { Error::from_raw_os_error(libc::EBUSY) } else { Error::other(words) })
 }
 
-/// A mount of ours, as the kernel lists it.
+/// A thalweg mount, as listed by the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Mounted {
     pub at: PathBuf,
     pub source: String,
-    /// Its number among the kernel's devices.
+    /// Device number in the kernel.
     pub device: (u32, u32),
     pub honours: Honours,
 }
 
-/// All mounts of ours that this process sees, oldest first.
+/// Returns all thalweg mounts visible to this process, oldest first.
 ///
 /// # Errors
 /// The system's.
@@ -218,7 +217,7 @@ fn mounted(mount: Mount) -> Option<Mounted> {
     (mount.kind == TYPE).then_some(Mounted { at: mount.point, source: mount.source, device: mount.device, honours })
 }
 
-/// Lets the kernel read this far ahead in a mount, where that is permitted.
+/// Sets the kernel's read-ahead of a mount, if permitted.
 pub(crate) fn set_readahead((major, minor): (u32, u32), bytes: u64) {
     let _ = std::fs::write(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb"), (bytes >> 10).to_string());
 }

@@ -1,30 +1,30 @@
-//! Answers as bytes.
+//! Encoding of answers.
 
 use super::abi;
 use std::time::Duration;
 
-/// Attributes as the kernel wants them.
+/// Attributes in the kernel's form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub(crate) struct Attr {
     pub number: u64,
     pub size_bytes: u64,
-    /// Of 512 bytes.
+    /// Blocks of 512 bytes.
     pub blocks: u64,
     pub accessed_ns: i64,
     pub modified_ns: i64,
     pub changed_ns: i64,
-    /// With the bits of the kind of file.
+    /// Mode, including the file type.
     pub mode: u32,
     pub links: u32,
     pub uid: u32,
     pub gid: u32,
     pub device: u32,
-    /// What is best read at a time.
+    /// Preferred I/O size.
     pub block_bytes: u32,
 }
 
-/// How long the kernel may rely on a name and on attributes.
+/// How long the kernel may cache a name and attributes.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub(crate) struct Lifetimes {
@@ -47,10 +47,10 @@ fn attr(out: &mut Vec<u8>, a: &Attr) {
     u32s(out, &[rest(a.accessed_ns), rest(a.modified_ns), rest(a.changed_ns), a.mode, a.links, a.uid, a.gid, a.device, a.block_bytes, 0]);
 }
 
-/// Bytes of an entry.
+/// Bytes of an encoded entry.
 pub(crate) const ENTRY_BYTES: usize = 128;
 
-/// Appends an entry: a name's file and its attributes. Number 0: the name is there, its attributes are not known.
+/// Appends an entry: a file and its attributes. Node 0: the name exists, its attributes are unknown.
 pub(crate) fn entry(out: &mut Vec<u8>, node: u64, attributes: &Attr, lifetimes: Lifetimes) {
     u64s(out, &[node, 0, lifetimes.entry.as_secs(), lifetimes.attributes.as_secs()]);
     u32s(out, &[lifetimes.entry.subsec_nanos(), lifetimes.attributes.subsec_nanos()]);
@@ -70,23 +70,23 @@ pub(crate) fn opened(out: &mut Vec<u8>, handle: u64, flags: u32) {
     u32s(out, &[flags, 0]);
 }
 
-/// Appends a count of bytes: what was written, or the room an extended attribute needs.
+/// Appends a byte count: bytes written, or the space an extended attribute needs.
 pub(crate) fn count(out: &mut Vec<u8>, bytes: u32) {
     u32s(out, &[bytes, 0]);
 }
 
-/// Appends a place in a file.
+/// Appends a file offset.
 pub(crate) fn offset(out: &mut Vec<u8>, offset: u64) {
     u64s(out, &[offset]);
 }
 
-/// Appends a lock that stands in the way, or `F_UNLCK`.
+/// Appends a conflicting lock, or `F_UNLCK`.
 pub(crate) fn lock(out: &mut Vec<u8>, start: u64, end: u64, kind: u32, pid: u32) {
     u64s(out, &[start, end]);
     u32s(out, &[kind, pid]);
 }
 
-/// Space and room for names.
+/// Free space and free inodes.
 #[allow(missing_docs)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Space {
@@ -109,10 +109,10 @@ pub(crate) fn space(out: &mut Vec<u8>, s: &Space) {
 #[allow(missing_docs)]
 pub(crate) struct Name<'a> {
     pub number: u64,
-    /// Where reading goes on after it.
+    /// Offset to continue reading after it.
     pub next: u64,
     pub name: &'a [u8],
-    /// Kind of file: the upper bits of a mode, shifted by 12.
+    /// File type: the upper bits of a mode, shifted by 12.
     pub kind: u32,
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn name(out: &mut Vec<u8>, room: usize, name: &Name<'_>) -> bool {
     true
 }
 
-/// Appends a name with its attributes, if it fits into `room` bytes in all. `None`: they are not known, the kernel asks.
+/// Appends a name with its attributes, if it fits into `room` bytes in all. `None`: attributes unknown; the kernel will ask.
 pub(crate) fn name_with_attributes(out: &mut Vec<u8>, room: usize, one: &Name<'_>, known: Option<(u64, &Attr, Lifetimes)>) -> bool {
     let length = (128 + 24 + one.name.len()).next_multiple_of(8);
     if out.len() + length > room {
@@ -143,7 +143,7 @@ pub(crate) fn name_with_attributes(out: &mut Vec<u8>, room: usize, one: &Name<'_
     name(out, room, one)
 }
 
-/// What is agreed on at the beginning.
+/// Result of the negotiation.
 #[allow(missing_docs)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Agreement {

@@ -1,28 +1,28 @@
-//! A request's bytes as an operation.
+//! Decoding of requests.
 
 use super::abi::{self, opcode};
 
-/// Who asks, about what.
+/// Header of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header {
-    /// The request's number.
+    /// Number of the request.
     pub unique: u64,
-    /// What is asked: one of [`opcode`].
+    /// Operation, one of [`opcode`].
     pub opcode: u32,
-    /// The file or directory it is about.
+    /// File or directory it concerns.
     pub node: u64,
-    /// The program's user.
+    /// User of the program.
     pub uid: u32,
-    /// The program's group.
+    /// Group of the program.
     pub gid: u32,
-    /// The thread that asks; 0 where it is in a namespace that is not seen from here.
+    /// Thread that made the request; 0 if it is in an invisible namespace.
     pub pid: u32,
 }
 
 /// A time to set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimeSet {
-    /// Now.
+    /// The current time.
     Now,
     /// Nanoseconds since 1970.
     At(i64),
@@ -38,16 +38,16 @@ pub(crate) struct AttributesSet {
     pub size_bytes: Option<u64>,
     pub accessed: Option<TimeSet>,
     pub modified: Option<TimeSet>,
-    /// The open file it was asked through.
+    /// Open file the change was requested through.
     pub handle: Option<u64>,
-    /// Set-user and set-group bits are to be dropped.
+    /// Whether to drop set-user and set-group bits.
     pub drop_privileges: bool,
 }
 
-/// A lock that is asked for.
+/// A lock request.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
-pub(crate) struct LockAsked {
+pub(crate) struct LockCall {
     pub handle: u64,
     pub owner: u64,
     pub start: u64,
@@ -55,19 +55,19 @@ pub(crate) struct LockAsked {
     /// `F_RDLCK`, `F_WRLCK` or `F_UNLCK`.
     pub kind: u32,
     pub pid: u32,
-    /// Of `flock`, else of `fcntl`.
+    /// Whether it is a `flock` lock rather than `fcntl`.
     pub flock: bool,
-    /// Waits for it.
+    /// Whether to wait for the lock.
     pub wait: bool,
 }
 
-/// A range that is to be copied from one open file to another.
+/// A range to copy from one open file to another.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
-pub(crate) struct RangeCopied {
+pub(crate) struct CopyRangeCall {
     pub from: u64,
     pub from_offset: u64,
-    /// The node of the file that is written.
+    /// Node of the file that is written.
     pub to_node: u64,
     pub to: u64,
     pub to_offset: u64,
@@ -75,14 +75,14 @@ pub(crate) struct RangeCopied {
     pub flags: u64,
 }
 
-/// What is asked.
+/// A decoded operation.
 #[derive(Debug)]
 #[allow(missing_docs)]
 pub(crate) enum Operation<'a> {
     Lookup {
         name: &'a [u8],
     },
-    /// Numbers, and how many lookups of each are taken back.
+    /// Nodes, with the number of lookups of each to subtract.
     Forget {
         nodes: Vec<(u64, u64)>,
     },
@@ -163,7 +163,7 @@ pub(crate) enum Operation<'a> {
         offset: u64,
         whence: u32,
     },
-    CopyRange(RangeCopied),
+    CopyRange(CopyRangeCall),
     OpenDirectory,
     ReadDirectory {
         handle: u64,
@@ -192,8 +192,8 @@ pub(crate) enum Operation<'a> {
     RemoveExtended {
         name: &'a [u8],
     },
-    TestLock(LockAsked),
-    Lock(LockAsked),
+    TestLock(LockCall),
+    Lock(LockCall),
     Interrupt {
         unique: u64,
     },
@@ -205,10 +205,10 @@ pub(crate) enum Operation<'a> {
     Destroy,
 }
 
-/// Fields one after the other.
+/// Decodes fields one after the other.
 struct Fields<'a>(&'a [u8]);
 
-/// The bytes end too early.
+/// Error: the bytes end too early.
 struct Short;
 
 impl<'a> Fields<'a> {
@@ -223,7 +223,7 @@ impl<'a> Fields<'a> {
     fn u64(&mut self) -> Result<u64, Short> {
         Ok(u64::from_ne_bytes(self.take(8)?.try_into().map_err(|_| Short)?))
     }
-    /// Up to a zero byte.
+    /// Reads up to a zero byte.
     fn name(&mut self) -> Result<&'a [u8], Short> {
         let end = self.0.iter().position(|b| *b == 0).ok_or(Short)?;
         let name = self.take(end)?;
@@ -232,10 +232,10 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A request; an operation that is not offered here is `None`.
+/// Decodes a request; an unsupported operation is `None`.
 ///
 /// # Errors
-/// When the bytes are no request.
+/// When the bytes are not a valid request.
 pub(crate) fn decode(bytes: &[u8]) -> Result<(Header, Option<Operation<'_>>), &'static str> {
     let mut head = Fields(bytes);
     let mut header = || -> Result<Header, Short> {
@@ -330,7 +330,7 @@ fn operation<'a>(header: &Header, mut fields: Fields<'a>) -> Result<Option<Opera
         opcode::FSYNC => O::Sync { handle: f.u64()?, data_only: f.u32()? & abi::FSYNC_FDATASYNC != 0 },
         opcode::FALLOCATE => O::Allocate { handle: f.u64()?, offset: f.u64()?, length: f.u64()?, mode: f.u32()? },
         opcode::LSEEK => O::Seek { handle: f.u64()?, offset: f.u64()?, whence: f.u32()? },
-        opcode::COPY_FILE_RANGE => O::CopyRange(RangeCopied {
+        opcode::COPY_FILE_RANGE => O::CopyRange(CopyRangeCall {
             from: f.u64()?,
             from_offset: f.u64()?,
             to_node: f.u64()?,
@@ -362,7 +362,7 @@ fn operation<'a>(header: &Header, mut fields: Fields<'a>) -> Result<Option<Opera
             let (handle, owner, start, end) = (f.u64()?, f.u64()?, f.u64()?, f.u64()?);
             let (kind, pid, flags) = (f.u32()?, f.u32()?, f.u32()?);
             let wait = header.opcode == opcode::SETLKW;
-            let asked = LockAsked { handle, owner, start, end, kind, pid, flock: flags & abi::LK_FLOCK != 0, wait };
+            let asked = LockCall { handle, owner, start, end, kind, pid, flock: flags & abi::LK_FLOCK != 0, wait };
             if header.opcode == opcode::GETLK { O::TestLock(asked) } else { O::Lock(asked) }
         }
         opcode::INTERRUPT => O::Interrupt { unique: f.u64()? },

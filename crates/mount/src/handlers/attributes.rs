@@ -1,7 +1,7 @@
-//! Attributes and sizes: the first are the metadata service's, the second the I/O servers', also where the service could prove a
-//! size: only they know how much space a file takes, and `du` and `cp` ask for that.
+//! Attributes and sizes. Attributes come from the metadata service, sizes from the I/O servers even if the service could prove them: only
+//! the I/O servers know the allocated space, which `du` and `cp` ask for.
 
-use crate::errors::{Answered, Refusal};
+use crate::errors::{HandlerResult, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};
 use crate::fuse::reply::{self, Attr};
 use crate::fuse::request::{AttributesSet, Header, TimeSet};
@@ -24,19 +24,19 @@ fn time(set: TimeSet) -> SetTime {
 }
 
 impl FileSystem {
-    /// A file's size as programs here see it: what has been written and is not at the servers yet counts.
-    pub(crate) fn size_of(&self, tracer: &mut Tracer, attributes: &Attributes, shared: Option<&SharedFile>) -> Answered<Size> {
+    /// Returns a file's size as programs here see it, including written bytes not yet at the servers.
+    pub(crate) fn size_of(&self, tracer: &mut Tracer, attributes: &Attributes, shared: Option<&SharedFile>) -> HandlerResult<Size> {
         if attributes.kind != FileKind::File {
             return Ok(Size::default());
         }
-        // What is on its way now may arrive before the servers are asked, or after: either way it is in one of the two.
+        // Data in flight may arrive before or after the servers are asked: it is counted here or there.
         let own_end = shared.and_then(|shared| shared.file.dirty_end()).unwrap_or(0);
-        // So is what was lost: it fails before it is no longer on its way.
+        // Lost data too: a write fails before it is no longer in flight.
         let own_end = own_end.max(shared.map_or(0, |shared| shared.file.file().handle().lost_end()));
         let handle = FileHandle::from_attributes(attributes.id.to_string(), attributes)?;
         self.check_breaker(handle.targets())?;
         let sizes = match (self.data.sizes(tracer, &handle), &attributes.settled) {
-            // A datafile that has lost its end must not make the file look shorter: then reading it would be no error.
+            // Use the expected size, so that a truncated datafile does not make the file look shorter and reading its end still fails.
             (Err(error), Some(settled)) if error.kind() == ErrorKind::Lost => {
                 return Ok(Size { bytes: settled.size_bytes, allocated_bytes: settled.size_bytes });
             }
@@ -54,16 +54,16 @@ impl FileSystem {
         self.breaker.check(servers)
     }
 
-    /// Attributes with size.
-    pub(crate) fn full_attr(&self, tracer: &mut Tracer, attributes: &Attributes, shared: Option<&SharedFile>) -> Answered<Attr> {
+    /// Returns attributes with size.
+    pub(crate) fn full_attr(&self, tracer: &mut Tracer, attributes: &Attributes, shared: Option<&SharedFile>) -> HandlerResult<Attr> {
         Ok(attr(attributes, self.size_of(tracer, attributes, shared)?))
     }
 
-    /// Asks for a file's or directory's attributes and answers the kernel.
-    pub(crate) fn get_attributes(&self, w: &mut Worker, inode: u64, _handle: Option<u64>) -> Answered<Answer> {
+    /// Fetches attributes and answers the kernel.
+    pub(crate) fn get_attributes(&self, w: &mut Worker, inode: u64, _handle: Option<u64>) -> HandlerResult<Answer> {
         let known = self.inode(inode)?;
         if let Some(shared) = known.shared().filter(|shared| shared.unreported.any()) {
-            // A time that a program gets must not be another one after its close: `git` and `make` compare them.
+            // A time returned here must not change on close: `git` and `make` compare them.
             self.write_back(&mut w.tracer, &known, &shared);
         }
         if let Some(answer) = self.cached_attributes(w, &known).or_else(|| self.batched_attributes(w, &known)) {
@@ -81,8 +81,8 @@ impl FileSystem {
         }
     }
 
-    /// What the kernel was given not long ago, and has forgotten because the file was read: times of reading are not kept.
-    fn cached_attributes(&self, w: &mut Worker, inode: &Inode) -> Option<Answered<Answer>> {
+    /// Returns attributes the kernel had recently and dropped after a read: access times are not kept.
+    fn cached_attributes(&self, w: &mut Worker, inode: &Inode) -> Option<HandlerResult<Answer>> {
         let lifetime = self.options.lifetime();
         if inode.kind == FileKind::Directory {
             return self.own_directory_attributes(w, inode, lifetime);
@@ -101,12 +101,12 @@ impl FileSystem {
         Some(Ok(Answer::Out))
     }
 
-    /// A directory in which a name was changed here, as the answer to that said: the kernel asks before the next name.
-    fn own_directory_attributes(&self, w: &mut Worker, inode: &Inode, lifetime: Duration) -> Option<Answered<Answer>> {
+    /// Returns a directory's attributes from the reply to a name change made here: the kernel asks for them before the next name.
+    fn own_directory_attributes(&self, w: &mut Worker, inode: &Inode, lifetime: Duration) -> Option<HandlerResult<Answer>> {
         let state = inode.state();
         let (attributes, noted) = &**state.own_directory.as_ref()?;
         let left = lifetime.checked_sub(noted.elapsed())?;
-        // Another directory's names change nothing of its links.
+        // Changes in another directory do not affect this one's link count.
         if !self.local_changes.is_current_file(*noted, (inode.id, 1)) {
             return None;
         }
@@ -114,9 +114,9 @@ impl FileSystem {
         Some(Ok(Answer::Out))
     }
 
-    /// By what a walk has asked of this file and is not answered yet, or by a question of its own; `None` where neither will do: it is
-    /// open here, or it was changed here since it was asked for, or there is an error, of which more is known to who asks once more.
-    fn batched_attributes(&self, w: &mut Worker, inode: &Arc<Inode>) -> Option<Answered<Answer>> {
+    /// Returns attributes from a walk in flight, or joins the request to it. `None` if that will not do: the file is open here, or changed
+    /// here since the request, or there was an error that a separate request describes better.
+    fn batched_attributes(&self, w: &mut Worker, inode: &Arc<Inode>) -> Option<HandlerResult<Answer>> {
         if self.options.strict || inode.kind != FileKind::File || inode.shared().is_some() || self.breaker.is_tripped() {
             return None;
         }
@@ -130,7 +130,7 @@ impl FileSystem {
         Some(Ok(Answer::Out))
     }
 
-    fn answer_attributes(&self, w: &mut Worker, inode: &Arc<Inode>, attributes: &Attributes, lifetime: Duration) -> Answered<Answer> {
+    fn answer_attributes(&self, w: &mut Worker, inode: &Arc<Inode>, attributes: &Attributes, lifetime: Duration) -> HandlerResult<Answer> {
         let shared = inode.shared();
         let attr = self.full_attr(&mut w.tracer, attributes, shared.as_deref())?;
         inode.update(attributes, w.began);
@@ -139,13 +139,13 @@ impl FileSystem {
         Ok(Answer::Out)
     }
 
-    /// Changes attributes, the size among them.
-    pub(crate) fn set_attributes(&self, w: &mut Worker, header: &Header, set: &AttributesSet) -> Answered<Answer> {
+    /// Changes attributes, including the size.
+    pub(crate) fn set_attributes(&self, w: &mut Worker, header: &Header, set: &AttributesSet) -> HandlerResult<Answer> {
         let inode = self.inode(header.node)?;
         let place = Place::of(inode.id);
         let shared = inode.shared();
         if let Some(shared) = &shared {
-            // A time that is set is the time after all writes before it; a size, too, is one after them.
+            // An explicit time or size takes effect after all earlier writes.
             if set.size_bytes.is_some() || set.modified.is_some() || set.accessed.is_some() {
                 self.write_back(&mut w.tracer, &inode, shared);
             }
@@ -179,13 +179,13 @@ impl FileSystem {
         if change != SetAttributes::default() {
             inode.changed_here(&attributes);
         }
-        // The kernel takes the size in this answer as it is, whatever it has heard of an open file meanwhile: then it is to ask anew.
+        // The kernel takes over the size in this answer, even if it learned another of an open file meanwhile: make it ask again.
         let lifetime = if shared.is_some() { Duration::ZERO } else { self.options.lifetime() };
         self.answer_attributes(w, &inode, &attributes, lifetime)
     }
 
-    /// Set-user and set-group bits go when somebody writes who may not keep them.
-    pub(crate) fn drop_privileges(&self, tracer: &mut Tracer, inode: &Inode) -> Answered<()> {
+    /// Drops set-user and set-group bits when an unprivileged user writes.
+    pub(crate) fn drop_privileges(&self, tracer: &mut Tracer, inode: &Inode) -> HandlerResult<()> {
         let place = Place::of(inode.id);
         let before = inode.state().mode;
         if without_privileges(before) == before {

@@ -1,15 +1,16 @@
-//! Close-to-open coherence: when what is kept of a file, by the kernel and here, is still of the file that a program means.
+//! Close-to-open coherence: whether cached data of a file, in the kernel and here, is still valid.
 //!
-//! When a file is opened, the service is asked for its change counter: if it is the one that what is kept is of, that is kept, else
-//! forgotten. When it is closed, everything is written back, and the service is notified, which counts one up. Bytes are at the servers before
-//! they are counted ([`crate::inodes::unreported_writes`]): a client that knows the count has them.
+//! On open, the service is asked for the file's change counter: if it equals that of the cached data, the cache is kept, otherwise
+//! invalidated. On close, everything is written back and the service is notified, which increments the counter. Bytes are at the servers
+//! before they are counted ([`crate::inodes::unreported_writes`]): a client that has the new counter can read them.
 //!
-//! **The kernel's size of a file** decides where a read ends. A read past it makes the kernel ask once more, but where it is notified of anything
-//! about the file before the answer comes (a program here opens it, or writes to it), it drops the answer, and goes by the size it had: the read
-//! ends too early, and a program that appends writes over what others have. So before a program may go on that is to see what others wrote,
-//! the kernel has the size as well ([`crate::fuse::device::Device::grow`]). A size that is too large does no harm: reads find the end.
+//! **The kernel's size of a file** decides where a read ends. A read past it makes the kernel ask again. But if the kernel learns anything
+//! about the file before the answer arrives (a program here opens it, or writes to it), it drops the answer and uses its old size: the
+//! read ends too early, and an appending program overwrites other clients' data. So before a program that must see other clients' writes
+//! may continue, the size is pushed to the kernel ([`crate::fuse::device::Device::grow`]). A size that is too large is harmless: reads
+//! find the end.
 
-use crate::errors::{Answered, Refusal};
+use crate::errors::{HandlerResult, Refusal};
 use crate::filesystem::{FileSystem, Worker};
 use crate::inodes::dentries;
 use crate::inodes::inode::Inode;
@@ -21,16 +22,16 @@ use thalweg_client::wire::{Error, ErrorKind, limits};
 use thalweg_trace::Tracer;
 
 impl FileSystem {
-    /// Checks that a file is what the program means (see [`crate::inodes::revalidation`]).
+    /// Checks that a file is the one the program means (see [`crate::inodes::revalidation`]).
     ///
     /// # Errors
-    /// ESTALE: the kernel looks its name up again.
-    pub(crate) fn check_name(&self, w: &mut Worker, inode: &Inode) -> Answered<()> {
+    /// ESTALE, on which the kernel looks the name up again.
+    pub(crate) fn check_name(&self, w: &mut Worker, inode: &Inode) -> HandlerResult<()> {
         let meant = self.retries.resume(w.thread, inode.id);
         self.ask_by_name(w, inode, meant, |tracer, place| self.names.stat(tracer, place), |attributes| attributes.id).map(drop)
     }
 
-    /// Asks the service something of a file by the names that it may have been meant by.
+    /// Makes a call on a file via the names the program may have used.
     pub(crate) fn ask_by_name<T>(
         &self,
         w: &mut Worker,
@@ -38,11 +39,11 @@ impl FileSystem {
         meant: Option<OpenTarget>,
         ask: impl FnOnce(&mut Tracer, &Place) -> Result<T, Error>,
         which: impl FnOnce(&T) -> FileId,
-    ) -> Answered<T> {
+    ) -> HandlerResult<T> {
         let mut places = match meant {
             Some(OpenTarget::Name(place)) => vec![place],
             Some(OpenTarget::File) => Vec::new(),
-            // Names of strict mounts are looked up each time.
+            // Strict mounts look up each name every time.
             None if self.options.strict => Vec::new(),
             None => inode.state().dentries.cached(self.options.lifetime()),
         };
@@ -50,12 +51,12 @@ impl FileSystem {
             return ask(&mut w.tracer, &Place::of(inode.id)).map_err(|e| Refusal::from(e).of_known_file());
         };
         let stale = |refusal: Refusal| {
-            // What may not be done to whatever has the name now, looking the name up again does not change.
+            // Looking the name up again would not help against these errors.
             if matches!(refusal.errno, libc::EIO | libc::EACCES | libc::EPERM) {
                 return refusal;
             }
             self.retries.went_stale(w.thread, inode.id);
-            // Whatever else is behind the name now, such as a directory, it is not what was found there.
+            // Whatever has the name now, such as a directory, is not the file found there.
             Refusal::plain(libc::ESTALE)
         };
         if places.len() >= dentries::NAMES_CHECKED {
@@ -75,7 +76,7 @@ impl FileSystem {
         }
     }
 
-    /// Compares a file's change counter with the one that everything kept is of; whether it may be kept. If not, it is forgotten.
+    /// Compares a file's change counter with that of the cached data; returns whether the cache is valid, and invalidates it otherwise.
     pub(crate) fn revalidate_on_open(&self, tracer: &mut Tracer, inode: &Inode, shared: &SharedFile, attributes: &Attributes) -> bool {
         let state = inode.state();
         let same = state.data_change == Some(attributes.change);
@@ -89,8 +90,8 @@ impl FileSystem {
         same && !self.options.strict
     }
 
-    /// Forgets everything that is kept of a file, here and in the kernel. Only then is what will be kept called that of `change`:
-    /// a program that compares meanwhile must not find the old bytes under the new name.
+    /// Invalidates all cached data of a file, here and in the kernel. Only afterwards is the counter set to `change`: a concurrent
+    /// comparison must not find old bytes under the new counter.
     fn forget_bytes(&self, tracer: &mut Tracer, inode: &Inode, shared: Option<&SharedFile>, attributes: &Attributes) {
         if let Some(shared) = shared {
             shared.file.forget_all();
@@ -101,7 +102,7 @@ impl FileSystem {
             Some(settled) if settled.is_exact => Ok(settled.size_bytes),
             _ => self.size_of(tracer, attributes, shared).map(|size| size.bytes),
         };
-        // Where a server does not answer, a client that reads gets that error; and the next who looks asks again.
+        // If a server is silent, a reader gets its error, and the next caller asks again.
         let is_known = size_bytes.is_ok_and(|size_bytes| {
             self.device.grow(number, size_bytes);
             true
@@ -109,8 +110,8 @@ impl FileSystem {
         inode.state().data_change = is_known.then_some(attributes.change);
     }
 
-    /// Forgets everything that is kept of a file, and asks whether it has changed: what taking a lock means.
-    pub(crate) fn revalidate(&self, tracer: &mut Tracer, inode: &Inode) -> Answered<()> {
+    /// Invalidates all cached data of a file and checks whether it has changed, for taking a lock.
+    pub(crate) fn revalidate(&self, tracer: &mut Tracer, inode: &Inode) -> HandlerResult<()> {
         let attributes = self.names.stat(tracer, &Place::of(inode.id)).map_err(|e| Refusal::from(e).of_known_file())?;
         let same = inode.state().data_change == Some(attributes.change);
         if !same {
@@ -119,7 +120,7 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Writes a file back: everything that was written to it here is at the servers, and the service knows. What was lost is noted.
+    /// Writes a file back: everything written here is at the servers and reported to the service. Losses are noted.
     pub(crate) fn write_back(&self, tracer: &mut Tracer, inode: &Inode, shared: &SharedFile) {
         let flush = |tracer: &mut Tracer| {
             if let Err(error) = shared.file.flush(tracer) {
@@ -132,7 +133,7 @@ impl FileSystem {
                 inode.changed_here(&attributes);
                 true
             }
-            // It has no name any more, and nobody to report its times to.
+            // The file was removed: there is no record to update.
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Stale) => true,
             Err(error) => {
                 self.log.line(format_args!("the time of a write could not be reported: {error}"));
@@ -142,14 +143,14 @@ impl FileSystem {
         shared.unreported.report(tracer, flush, notify);
     }
 
-    /// Bytes that were acknowledged are lost.
+    /// Records the loss of acknowledged bytes.
     pub(crate) fn note_loss(&self, inode: &Inode, shared: &SharedFile, error: &Error) {
-        self.log.line(format_args!("bytes written are lost: {error}"));
+        self.log.line(format_args!("acknowledged writes were lost: {error}"));
         shared.lost(error);
         self.losses.note(inode.id);
     }
 
-    /// Reports to the service what an open file has lost, or got again, since the last report.
+    /// Reports to the service what an open file has lost or repaired since the last report.
     pub(crate) fn report_losses(&self, tracer: &mut Tracer, inode: &Inode, shared: &SharedFile) {
         let unreported = shared.file.unreported();
         if unreported.is_empty() {
@@ -169,7 +170,7 @@ impl FileSystem {
         }
     }
 
-    /// Reports a loss to the service. Its answer: `None` where there is no such file any more.
+    /// Reports a loss to the service; returns its answer, `None` if the file no longer exists.
     fn report_loss(&self, tracer: &mut Tracer, file: FileId, loss: &Unreported) -> Result<Option<Attributes>, Error> {
         let answer = match self.names.lost(tracer, file, &loss.lost, &loss.mended) {
             Ok(attributes) => Some(attributes),
@@ -180,11 +181,11 @@ impl FileSystem {
         Ok(answer)
     }
 
-    /// Reports a file's losses to the service, where that was not possible before.
+    /// Reports a file's pending losses to the service.
     ///
     /// # Errors
-    /// The service's: the file is not opened, since it would not be known which of its bytes are lost.
-    pub(crate) fn report_kept_losses(&self, tracer: &mut Tracer, inode: &Inode) -> Answered<()> {
+    /// The service's: the file is not opened, since it would be unknown which of its bytes are lost.
+    pub(crate) fn report_kept_losses(&self, tracer: &mut Tracer, inode: &Inode) -> HandlerResult<()> {
         if self.losses.unreported(inode.id).is_none() {
             return Ok(());
         }
@@ -194,15 +195,15 @@ impl FileSystem {
         self.report_kept(tracer, inode.id)
     }
 
-    /// The same of a file that nobody has open.
-    fn report_kept(&self, tracer: &mut Tracer, file: FileId) -> Answered<()> {
+    /// Reports pending losses of a file that is not open.
+    fn report_kept(&self, tracer: &mut Tracer, file: FileId) -> HandlerResult<()> {
         if let Some(unreported) = self.losses.unreported(file) {
             self.report_loss(tracer, file, &unreported)?;
         }
         Ok(())
     }
 
-    /// The same of all files, until the service does not answer.
+    /// Reports all pending losses, until the service does not answer.
     pub(crate) fn report_all_kept(&self, tracer: &mut Tracer) {
         for file in self.losses.files_unreported() {
             let reported = match self.table.get(self.table.number(file)) {
@@ -216,7 +217,7 @@ impl FileSystem {
     }
 
     /// Sets a file's size.
-    pub(crate) fn truncate(&self, tracer: &mut Tracer, inode: &Inode, shared: Option<&SharedFile>, size_bytes: u64) -> Answered<()> {
+    pub(crate) fn truncate(&self, tracer: &mut Tracer, inode: &Inode, shared: Option<&SharedFile>, size_bytes: u64) -> HandlerResult<()> {
         if size_bytes > limits::FILE_BYTES {
             return Err(Refusal::plain(libc::EFBIG));
         }
@@ -226,7 +227,7 @@ impl FileSystem {
             None => ask(tracer),
         };
         done.map_err(|e| Refusal::from(e).of_known_file())?;
-        // What it had lost is accepted.
+        // Truncation clears losses.
         self.losses.reported(inode.id, true);
         Ok(())
     }

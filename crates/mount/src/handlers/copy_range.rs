@@ -1,28 +1,27 @@
-//! `copy_file_range`: bytes go from one file of the store to another without the program's memory, and holes stay holes.
+//! `copy_file_range`: copies between files of the store without the program's memory, preserving holes.
 //!
-//! A request copies as much as one request should keep a worker for, and says how much that was: the program asks for the rest. A hole at
-//! the end of what is copied makes the file longer by its last byte alone, since a truncation would take away what somebody else writes behind
-//! it at that moment.
+//! A request copies a bounded amount, to limit how long it occupies a worker, and returns how much; the program requests the rest. A hole
+//! at the end extends the file by writing its last byte only, since a truncation could remove data another client is writing beyond.
 
-use crate::errors::{Answered, Refusal};
+use crate::errors::{HandlerResult, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};
 use crate::fuse::reply;
-use crate::fuse::request::RangeCopied;
+use crate::fuse::request::CopyRangeCall;
 use crate::handles::files::Handle;
 use std::cell::Cell;
 use thalweg_client::wire::limits;
 use thalweg_client::wire::protocol::io::{Allocate, Seek};
 
-/// Bytes of data that one request copies.
+/// Maximum data bytes per request.
 const DATA_BYTES: u64 = 16 << 20;
-/// Bytes that are read and written at a time.
+/// Bytes read and written together.
 const PIECE_BYTES: u64 = 1 << 20;
-/// Most that the answer can say, in whole pages.
+/// Largest count the answer can hold, in whole pages.
 const MOST_BYTES: u64 = (u32::MAX as u64) & !4095;
 
 impl FileSystem {
-    /// Copies a range of a file into another, or to another place of the same.
-    pub(crate) fn copy_range(&self, w: &mut Worker, asked: &RangeCopied) -> Answered<Answer> {
+    /// Copies a range of a file into another, or to another offset of the same file.
+    pub(crate) fn copy_range(&self, w: &mut Worker, asked: &CopyRangeCall) -> HandlerResult<Answer> {
         if asked.flags != 0 {
             return Err(Refusal::plain(libc::EINVAL));
         }
@@ -40,7 +39,7 @@ impl FileSystem {
         let done_bytes = Cell::new(0);
         let copied = self.copy_parts(w, (&from, asked.from_offset), (&to, asked.to_offset), length, &done_bytes);
         if done_bytes.get() == 0 {
-            // What was done before an error counts, as in a short write; the error comes again.
+            // Progress before an error is returned, as in a short write; the error recurs.
             copied?;
         }
         reply::count(&mut w.out, done_bytes.get() as u32);
@@ -54,7 +53,7 @@ impl FileSystem {
         (to, to_offset): (&Handle, u64),
         length: u64,
         done_bytes: &Cell<u64>,
-    ) -> Answered<()> {
+    ) -> HandlerResult<()> {
         let mut data_bytes = 0;
         while done_bytes.get() < length && data_bytes < DATA_BYTES {
             let (at, left) = (from_offset + done_bytes.get(), length - done_bytes.get());
@@ -70,7 +69,7 @@ impl FileSystem {
                 let piece = PIECE_BYTES.min(end - done_bytes.get());
                 let bytes = from.shared.read(&mut w.tracer, from_offset + done_bytes.get(), piece as usize, from.reader)?;
                 if bytes.is_empty() {
-                    // It was cut off meanwhile.
+                    // The source was truncated meanwhile.
                     return Ok(());
                 }
                 to.shared.write(&mut w.tracer, &bytes, to_offset + done_bytes.get(), None)?;
@@ -81,8 +80,8 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Makes a range read as zeros, and take no space.
-    fn make_hole(&self, w: &mut Worker, to: &Handle, offset: u64, length: u64) -> Answered<()> {
+    /// Makes a range read as zeros and occupy no space.
+    fn make_hole(&self, w: &mut Worker, to: &Handle, offset: u64, length: u64) -> HandlerResult<()> {
         let (end, size_bytes) = (offset + length, to.shared.file.size(&mut w.tracer)?);
         if offset < size_bytes {
             let punched = to.shared.file.allocate(&mut w.tracer, offset, end.min(size_bytes) - offset, Allocate::PunchHole);

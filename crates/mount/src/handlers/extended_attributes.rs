@@ -1,8 +1,8 @@
-//! Extended attributes: a user's own, which go to the metadata service as they are, and those that are made up here, by which a
-//! program that knows of stores asks for layouts and learns where bytes are. `docs/MOUNT.md` lists them.
+//! Extended attributes: user attributes, which go to the metadata service unchanged, and synthetic ones for setting layouts and locating
+//! bytes. `docs/MOUNT.md` lists them.
 
 use super::lots::lot_of;
-use crate::errors::{Answered, Refusal};
+use crate::errors::{HandlerResult, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};
 use crate::fuse::{abi, reply};
 use crate::inodes::inode::Inode;
@@ -15,7 +15,7 @@ use thalweg_client::wire::protocol::metadata::{
 };
 use thalweg_trace::{MountDescription, MountedServer, MountedTarget};
 
-/// What is made up here begins so.
+/// Prefix of the synthetic attributes.
 const OURS: &[u8] = b"user.thalweg.";
 const LAYOUT: &[u8] = b"user.thalweg.layout";
 const LOT: &[u8] = b"user.thalweg.lot";
@@ -23,23 +23,23 @@ const MAP: &[u8] = b"user.thalweg.map";
 const STORE: &[u8] = MountDescription::ATTRIBUTE.as_bytes();
 const ERROR: &[u8] = b"user.thalweg.error";
 const COUNTERS: &[u8] = b"user.thalweg.counters";
-/// How long a layout waits for a file to be closed: close(2) returns before the kernel says here that it was.
+/// How long a layout change waits for a file to be closed: close(2) returns before the kernel reports it here.
 const CLOSING: Duration = Duration::from_secs(1);
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Names that may be kept: who may use them is the kernel's to say. Access control lists (`system.`) are not: modes are all there is.
+/// Supported namespaces; the kernel checks access. Access control lists (`system.`) are not supported: only modes.
 const SPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
-/// Labels are not kept either. Where they are in force, the kernel gives all files of a mount one, and asks here for none; elsewhere `ls -l`
-/// asks for each file's, unless the answer is that there are no labels here at all.
+/// Labels are not supported either. With SELinux enabled, the kernel gives all files of a mount one label and does not ask; otherwise `ls
+/// -l` asks for each file's, unless the answer is that labels are unsupported.
 const LABEL: &[u8] = b"security.selinux";
 
 impl FileSystem {
-    /// An attribute's value.
-    pub(crate) fn get_extended(&self, w: &mut Worker, inode: u64, name: &[u8], room: u32) -> Answered<Answer> {
+    /// Returns an attribute's value.
+    pub(crate) fn get_extended(&self, w: &mut Worker, inode: u64, name: &[u8], room: u32) -> HandlerResult<Answer> {
         check_space(name)?;
         let inode = self.inode(inode)?;
         let value = if name.starts_with(OURS) {
-            self.made_up(w, &inode, name)?
+            self.synthetic(w, &inode, name)?
         } else if self.has_no_xattrs(&inode) {
             None
         } else {
@@ -49,14 +49,14 @@ impl FileSystem {
         answer_bytes(w, &value, room)
     }
 
-    /// Whether it is known that a file has none: it was said with its attributes, not long ago, and none was set here since.
+    /// Whether a file is known to have no attributes: reported with its recent attributes, and none was set here since.
     fn has_no_xattrs(&self, inode: &Inode) -> bool {
         let asked = inode.state().no_xattrs_at.filter(|asked| asked.elapsed() < self.options.lifetime());
         asked.is_some_and(|asked| self.local_changes.is_current_file(asked, (inode.id, 1)))
     }
 
-    /// The names of all attributes but those that are made up.
-    pub(crate) fn list_extended(&self, w: &mut Worker, inode: u64, room: u32) -> Answered<Answer> {
+    /// Returns the names of all attributes except the synthetic ones.
+    pub(crate) fn list_extended(&self, w: &mut Worker, inode: u64, room: u32) -> HandlerResult<Answer> {
         let inode = self.inode(inode)?;
         if self.has_no_xattrs(&inode) {
             return answer_bytes(w, &[], room);
@@ -71,7 +71,7 @@ impl FileSystem {
     }
 
     /// Sets an attribute.
-    pub(crate) fn set_extended(&self, w: &mut Worker, inode: u64, name: &[u8], value: &[u8], flags: u32) -> Answered<Answer> {
+    pub(crate) fn set_extended(&self, w: &mut Worker, inode: u64, name: &[u8], value: &[u8], flags: u32) -> HandlerResult<Answer> {
         check_space(name)?;
         let inode = self.inode(inode)?;
         if name.starts_with(OURS) {
@@ -93,7 +93,7 @@ impl FileSystem {
     }
 
     /// Removes an attribute.
-    pub(crate) fn remove_extended(&self, w: &mut Worker, inode: u64, name: &[u8]) -> Answered<Answer> {
+    pub(crate) fn remove_extended(&self, w: &mut Worker, inode: u64, name: &[u8]) -> HandlerResult<Answer> {
         check_space(name)?;
         let inode = self.inode(inode)?;
         let place = Place::of(inode.id);
@@ -101,7 +101,7 @@ impl FileSystem {
             if ![LAYOUT, LOT].contains(&name) || inode.kind != FileKind::Directory {
                 return Err(Refusal::plain(libc::EPERM));
             }
-            // Of a directory's default, each is a part.
+            // A directory's default has several parts, removed individually.
             let choice = self.names.stat(&mut w.tracer, &place)?.default_layout.unwrap_or_default();
             let is_unset = match name {
                 LOT => choice.lot.is_none(),
@@ -119,7 +119,7 @@ impl FileSystem {
         Ok(Answer::Done)
     }
 
-    fn made_up(&self, w: &mut Worker, inode: &Arc<Inode>, name: &[u8]) -> Answered<Option<Vec<u8>>> {
+    fn synthetic(&self, w: &mut Worker, inode: &Arc<Inode>, name: &[u8]) -> HandlerResult<Option<Vec<u8>>> {
         match name {
             STORE => return Ok(Some(self.store_document().into_bytes())),
             COUNTERS => return Ok(Some(self.counters_document().into_bytes())),
@@ -142,8 +142,8 @@ impl FileSystem {
         }
     }
 
-    /// One line for each datafile: which target, which server, its node, and how many bytes it has.
-    fn map_of(&self, w: &mut Worker, inode: &Inode, attributes: &Attributes) -> Answered<Vec<u8>> {
+    /// Returns one line per datafile: target, server, node and bytes.
+    fn map_of(&self, w: &mut Worker, inode: &Inode, attributes: &Attributes) -> HandlerResult<Vec<u8>> {
         if let Some(shared) = inode.shared() {
             self.write_back(&mut w.tracer, inode, &shared);
         }
@@ -179,7 +179,7 @@ impl FileSystem {
         serde_json::json!(description).to_string()
     }
 
-    /// What the kernel has asked so far, and what listings have asked of the servers.
+    /// Returns the counters of kernel requests and of listings.
     fn counters_document(&self) -> String {
         let asked = abi::opcode::NAMES.iter().map(|(code, name)| ((*name).to_owned(), self.requests.count(*code).into()));
         let walks = [("names", &self.walkers.names), ("attributes", &self.walkers.whole), ("singly", &self.walkers.singly)].map(
@@ -201,26 +201,26 @@ impl FileSystem {
         document.to_string()
     }
 
-    /// Gives a file another layout; where it is or was open here, once the server knows that it is closed or [`CLOSING`] is over.
+    /// Changes a file's layout; if it is or was open here, once the server knows that it is closed, or after [`CLOSING`].
     fn relayout_when_closed(&self, w: &mut Worker, inode: &Inode, choice: &LayoutChoice) -> thalweg_client::wire::Result<Attributes> {
         let begun = Instant::now();
         loop {
-            // (Once it is dropped here, its release is still on the way.)
+            // (After it is dropped here, its release may still be in flight.)
             let was_open = !inode.state().was_never_open();
             match self.names.relayout(&mut w.tracer, &Place::of(inode.id), choice) {
-                Err(error) if error.kind() == ErrorKind::Busy && was_open && begun.elapsed() < CLOSING => std::thread::sleep(LOOK),
+                Err(error) if error.kind() == ErrorKind::Busy && was_open && begun.elapsed() < CLOSING => std::thread::sleep(POLL_INTERVAL),
                 done => return done,
             }
         }
     }
 
-    /// Another layout: for what will be made in a directory, or for a file without bytes. Why it is refused can be asked for.
-    fn set_layout(&self, w: &mut Worker, inode: &Inode, value: &[u8]) -> Answered<Answer> {
+    /// Sets the layout for new entries of a directory, or of an empty file. A refusal's reason can be read afterwards.
+    fn set_layout(&self, w: &mut Worker, inode: &Inode, value: &[u8]) -> HandlerResult<Answer> {
         let refuse = |reason: String, errno: i32| Err(self.refuse_layout(inode, &reason, errno));
         inode.state().layout_error = None;
         let text = match std::str::from_utf8(value) {
             Ok(text) => text.trim_end_matches(['\0', '\n']),
-            Err(_) => return refuse("it is no text".to_owned(), libc::EINVAL),
+            Err(_) => return refuse("it is not UTF-8 text".to_owned(), libc::EINVAL),
         };
         let choice = match text.parse::<LayoutChoice>() {
             Ok(choice) => choice,
@@ -249,15 +249,15 @@ impl FileSystem {
     }
 }
 
-fn check_space(name: &[u8]) -> Answered<()> {
+fn check_space(name: &[u8]) -> HandlerResult<()> {
     match name != LABEL && SPACES.iter().any(|space| name.starts_with(space) && name.len() > space.len()) {
         true => Ok(()),
         false => Err(Refusal::plain(libc::EOPNOTSUPP)),
     }
 }
 
-/// Bytes, if there is room for them; without room, how many there are.
-fn answer_bytes(w: &mut Worker, bytes: &[u8], room: u32) -> Answered<Answer> {
+/// Answers with bytes if they fit into `room`; with their number if `room` is 0.
+fn answer_bytes(w: &mut Worker, bytes: &[u8], room: u32) -> HandlerResult<Answer> {
     if room == 0 {
         reply::count(&mut w.out, bytes.len() as u32);
     } else if bytes.len() > room as usize {

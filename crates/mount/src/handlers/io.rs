@@ -1,6 +1,6 @@
 //! Read, write, sync, allocate, seek.
 
-use crate::errors::{Answered, Refusal};
+use crate::errors::{HandlerResult, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};
 use crate::fuse::{abi, reply};
 use crate::handles::files::Handle;
@@ -9,18 +9,18 @@ use thalweg_client::wire::limits;
 use thalweg_client::wire::protocol::io::{Allocate, Seek};
 use thalweg_trace::Tracer;
 
-/// Writes of at least so many bytes are sent from where they were received: those of one that is smaller are copied to be sent with others.
+/// Minimum size of a write that is sent without copying; smaller ones are copied, to be merged with others.
 const GIVEN_BYTES: usize = 256 << 10;
 
 impl FileSystem {
-    /// Reads.
-    pub(crate) fn read(&self, w: &mut Worker, handle: u64, offset: u64, length: u32) -> Answered<Answer> {
+    /// Reads from an open file.
+    pub(crate) fn read(&self, w: &mut Worker, handle: u64, offset: u64, length: u32) -> HandlerResult<Answer> {
         let handle = self.handles.get(handle)?;
         self.check_locks(&handle.inode)?;
         Ok(Answer::View(handle.shared.read(&mut w.tracer, offset, length as usize, handle.reader)?))
     }
 
-    /// Writes.
+    /// Writes to an open file.
     pub(crate) fn write(
         &self,
         w: &mut Worker,
@@ -28,7 +28,7 @@ impl FileSystem {
         bytes: &[u8],
         offset: u64,
         (write_flags, flags): (u32, u32),
-    ) -> Answered<Answer> {
+    ) -> HandlerResult<Answer> {
         let handle = self.handles.get(handle)?;
         if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > limits::FILE_BYTES) {
             return Err(Refusal::plain(libc::EFBIG));
@@ -37,7 +37,7 @@ impl FileSystem {
         if write_flags & abi::WRITE_KILL_SUIDGID != 0 {
             self.drop_privileges(&mut w.tracer, &handle.inode)?;
         }
-        // What the kernel writes back for a map has its own place, however the file was opened.
+        // Writeback of a mapped page keeps its offset, however the file was opened.
         let of_map = write_flags & abi::WRITE_CACHE != 0;
         if flags & libc::O_APPEND as u32 != 0 && !of_map {
             let offset = self.append(w, &handle, bytes)?;
@@ -48,41 +48,42 @@ impl FileSystem {
             if !of_map {
                 return Err(error.into());
             }
-            // A page of a map: its program has gone on long ago, and hears of it at its next sync.
+            // A mapped page: the program continued long ago, and learns of the loss on its next sync.
             handle.shared.file.file().lose(bytes, offset);
             self.note_loss(&handle.inode, &handle.shared, &error);
         } else if !of_map {
             self.merge_into_map(&handle, bytes, offset);
         }
         if handle.is_direct && flags & libc::O_DSYNC as u32 != 0 {
-            // The kernel sees to it only for what goes through its cache.
+            // The kernel syncs only writes that go through its cache.
             self.sync_handle(&mut w.tracer, &handle, flags & libc::O_SYNC as u32 != libc::O_SYNC as u32)?;
         }
         reply::count(&mut w.out, bytes.len() as u32);
         Ok(Answer::Out)
     }
 
-    /// A page that a program has mapped and changed is written back as a whole: bytes that were written past it must be in it by then. The kernel
-    /// does not see to that for what does not go through its cache. Those who can map it and come later read what is written already.
+    /// Merges a write into the page cache of a mapped file. A dirty mapped page is written back whole, so it must already contain bytes
+    /// written around the cache, which the kernel does not ensure for direct writes. A program that maps the file later reads the written
+    /// bytes anyway.
     fn merge_into_map(&self, handle: &Handle, bytes: &[u8], offset: u64) {
         if handle.is_direct && !self.options.strict && handle.shared.may_be_mapped() {
             self.device.store(self.table.number(handle.inode.id), offset, bytes);
         }
     }
 
-    fn append(&self, w: &mut Worker, handle: &Handle, bytes: &[u8]) -> Answered<u64> {
+    fn append(&self, w: &mut Worker, handle: &Handle, bytes: &[u8]) -> HandlerResult<u64> {
         let shared = &handle.shared;
         self.write_back(&mut w.tracer, &handle.inode, shared);
         Ok(self.locks.append(&mut w.tracer, handle.inode.id, |tracer| shared.append(tracer, bytes))?)
     }
 
     /// Makes a file's bytes durable, and its name and attributes.
-    pub(crate) fn sync(&self, w: &mut Worker, handle: u64, data_only: bool) -> Answered<Answer> {
+    pub(crate) fn sync(&self, w: &mut Worker, handle: u64, data_only: bool) -> HandlerResult<Answer> {
         self.sync_handle(&mut w.tracer, &*self.handles.get(handle)?, data_only)?;
         Ok(Answer::Done)
     }
 
-    fn sync_handle(&self, tracer: &mut Tracer, handle: &Handle, data_only: bool) -> Answered<()> {
+    fn sync_handle(&self, tracer: &mut Tracer, handle: &Handle, data_only: bool) -> HandlerResult<()> {
         let shared = &handle.shared;
         shared.synced.store(true, Ordering::Relaxed);
         self.write_back(tracer, &handle.inode, shared);
@@ -99,13 +100,13 @@ impl FileSystem {
     }
 
     /// Makes names durable.
-    pub(crate) fn sync_names(&self, w: &mut Worker) -> Answered<Answer> {
+    pub(crate) fn sync_names(&self, w: &mut Worker) -> HandlerResult<Answer> {
         self.names.sync(&mut w.tracer)?;
         Ok(Answer::Done)
     }
 
-    /// Makes everything that was written here durable.
-    pub(crate) fn sync_all(&self, w: &mut Worker) -> Answered<Answer> {
+    /// Makes everything written here durable.
+    pub(crate) fn sync_all(&self, w: &mut Worker) -> HandlerResult<Answer> {
         let mut all = Ok(());
         for handle in self.handles.all() {
             self.write_back(&mut w.tracer, &handle.inode, &handle.shared);
@@ -121,8 +122,8 @@ impl FileSystem {
         all.map(|()| Answer::Done)
     }
 
-    /// Gives a range space, takes it away, or clears it.
-    pub(crate) fn allocate(&self, w: &mut Worker, handle: u64, offset: u64, length: u64, mode: u32) -> Answered<Answer> {
+    /// Allocates, deallocates or zeroes a range.
+    pub(crate) fn allocate(&self, w: &mut Worker, handle: u64, offset: u64, length: u64, mode: u32) -> HandlerResult<Answer> {
         const KEEP: i32 = libc::FALLOC_FL_KEEP_SIZE;
         const ZERO_KEEP: i32 = libc::FALLOC_FL_ZERO_RANGE | KEEP;
         const PUNCH: i32 = libc::FALLOC_FL_PUNCH_HOLE | KEEP;
@@ -143,8 +144,8 @@ impl FileSystem {
         Ok(Answer::Done)
     }
 
-    /// The next data, or the next hole.
-    pub(crate) fn seek(&self, w: &mut Worker, handle: u64, offset: u64, whence: u32) -> Answered<Answer> {
+    /// Returns the next offset of data, or of a hole.
+    pub(crate) fn seek(&self, w: &mut Worker, handle: u64, offset: u64, whence: u32) -> HandlerResult<Answer> {
         let what = match whence as i32 {
             libc::SEEK_DATA => Seek::Data,
             libc::SEEK_HOLE => Seek::Hole,

@@ -1,36 +1,36 @@
-//! `flock` and `fcntl` locks: kept by the metadata service, so that they hold between machines.
+//! `flock` and `fcntl` locks: held by the metadata service, so that they work between machines.
 //!
-//! Who has got a lock sees what was written before under it: what is kept of the file is looked at anew. Who frees one has
-//! everything at the servers first. Locks that were lost because the service was away for long are an error at the next use of
-//! the file, until it is closed: what they guarded may have been changed by others.
+//! Acquiring a lock makes earlier writes under it visible: the file's cache is revalidated. Before a release, everything is written to the
+//! servers. If locks were lost because the service was away for too long, the next use of the file fails until it is closed: other clients
+//! may have changed what the locks protected.
 
-use crate::errors::{Answered, Refusal};
+use crate::errors::{HandlerResult, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};
 use crate::fuse::interrupts::InFlight;
 use crate::fuse::reply;
-use crate::fuse::request::LockAsked;
+use crate::fuse::request::LockCall;
 use crate::inodes::inode::Inode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use thalweg_client::locks::{Cancel, Wait};
 use thalweg_client::wire::protocol::locks::{LockKind, LockRange, LockRequest, LockSpace};
 
-/// The kernel's last byte of however long a file.
+/// The kernel's end offset of a lock to the end of file.
 const LAST: u64 = i64::MAX as u64;
 
-fn range(inode: &Inode, asked: &LockAsked, owner: u64) -> LockRange {
+fn range(inode: &Inode, asked: &LockCall, owner: u64) -> LockRange {
     let space = if asked.flock { LockSpace::Flock } else { LockSpace::Record };
     let end = if asked.end >= LAST { u64::MAX } else { asked.end };
     LockRange { file: inode.id, space, owner, start: asked.start, end }
 }
 
-/// Of `flock`: the open file whose lock it is.
-fn flock(asked: &LockAsked) -> Option<u64> {
+/// Returns, for `flock`, the open file that owns the lock.
+fn flock(asked: &LockCall) -> Option<u64> {
     asked.flock.then_some(asked.handle)
 }
 
-/// What is asked for; `None`: that it be freed.
-fn kind(asked: &LockAsked) -> Answered<Option<LockKind>> {
+/// Returns the kind of lock requested; `None`: a release.
+fn kind(asked: &LockCall) -> HandlerResult<Option<LockKind>> {
     Ok(match asked.kind as i32 {
         libc::F_RDLCK => Some(LockKind::Shared),
         libc::F_WRLCK => Some(LockKind::Exclusive),
@@ -40,8 +40,8 @@ fn kind(asked: &LockAsked) -> Answered<Option<LockKind>> {
 }
 
 impl FileSystem {
-    /// Who stands in the way of a lock.
-    pub(crate) fn test_lock(&self, w: &mut Worker, inode: u64, asked: &LockAsked) -> Answered<Answer> {
+    /// Returns a conflicting lock.
+    pub(crate) fn test_lock(&self, w: &mut Worker, inode: u64, asked: &LockCall) -> HandlerResult<Answer> {
         let inode = self.inode(inode)?;
         let Some(kind) = kind(asked)? else { return Err(Refusal::plain(libc::EINVAL)) };
         let known = inode.state().lock_owners.number(asked.owner, flock(asked));
@@ -51,7 +51,7 @@ impl FileSystem {
             None => reply::lock(&mut w.out, asked.start, asked.end, libc::F_UNLCK as u32, 0),
             Some(held) => {
                 let kind = if held.kind == LockKind::Shared { libc::F_RDLCK } else { libc::F_WRLCK };
-                // A process of another machine has no number here.
+                // A process of another machine has no PID here.
                 let pid = if held.client == self.locks.number() { held.pid } else { 0 };
                 reply::lock(&mut w.out, held.start, held.end.min(LAST), kind as u32, pid);
             }
@@ -59,8 +59,8 @@ impl FileSystem {
         Ok(Answer::Out)
     }
 
-    /// Takes a lock, or frees one.
-    pub(crate) fn lock(&self, w: &mut Worker, inode: u64, asked: &LockAsked, under_way: &InFlight) -> Answered<Answer> {
+    /// Acquires or releases a lock.
+    pub(crate) fn lock(&self, w: &mut Worker, inode: u64, asked: &LockCall, under_way: &InFlight) -> HandlerResult<Answer> {
         let inode = self.inode(inode)?;
         let tracer = &mut w.tracer;
         let Some(kind) = kind(asked)? else {
@@ -74,7 +74,7 @@ impl FileSystem {
             return Ok(Answer::Done);
         };
         let handle = self.handles.get(asked.handle)?;
-        // An exclusive lock may become a shared one: others then see what was written under it.
+        // Also on a downgrade to a shared lock: other clients then see what was written under the exclusive one.
         self.write_back(tracer, &inode, &handle.shared);
         let cancel = Cancel::new();
         if asked.wait {
@@ -91,7 +91,7 @@ impl FileSystem {
             if is_open {
                 break request;
             }
-            // Another thread of the program has closed the file meanwhile, which frees all that its program had before.
+            // Another thread of the program closed the file meanwhile, which releases all earlier locks of the program.
             self.locks.unlock_all(tracer, inode.id, owner)?;
         };
         let mut owners = handle.lock_owners.lock();
@@ -106,23 +106,23 @@ impl FileSystem {
         Ok(Answer::Done)
     }
 
-    /// A number for an owner of locks that has none.
+    /// Returns a new number for a lock owner.
     fn next_lock_owner(&self) -> u64 {
         self.lock_owners.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Frees all that an owner held of a file, by the service's number.
+    /// Releases all locks of an owner on a file, by the service's owner number.
     pub(crate) fn unlock_owner(&self, w: &mut Worker, inode: &Inode, owner: u64) {
         if let Err(error) = self.locks.unlock_all(&mut w.tracer, inode.id, owner) {
             self.log.line(format_args!("locks of {}: {error}", inode.id));
         }
     }
 
-    /// Whether locks that programs here held of a file were lost.
+    /// Checks whether locks of programs here on a file were lost.
     ///
     /// # Errors
-    /// If so.
-    pub(crate) fn check_locks(&self, inode: &Inode) -> Answered<()> {
+    /// When locks were lost.
+    pub(crate) fn check_locks(&self, inode: &Inode) -> HandlerResult<()> {
         let any = !inode.state().lock_owners.is_empty();
         if any { Ok(self.locks.check(inode.id)?) } else { Ok(()) }
     }

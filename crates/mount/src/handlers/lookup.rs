@@ -1,6 +1,6 @@
-//! What a name stands for.
+//! Lookup of names.
 
-use crate::errors::{Answered, Refusal};
+use crate::errors::{HandlerResult, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};
 use crate::fuse::reply::{self, Attr, Lifetimes};
 use crate::inodes::attributes::{Size, attr};
@@ -12,18 +12,18 @@ use thalweg_client::wire::protocol::metadata::{Attributes, FileId, FileKind, Pla
 use thalweg_client::wire::{Error, ErrorKind};
 
 impl FileSystem {
-    /// Answers the kernel with a name's file. Where its servers do not answer, the name is there all the same, and its size is asked
-    /// for when somebody wants it.
-    pub(crate) fn answer_entry(&self, w: &mut Worker, place: &Place, attributes: &Attributes) -> Answered<Answer> {
+    /// Answers the kernel with a name's file. If the file's servers do not answer, the name is returned anyway, without a cached size.
+    pub(crate) fn answer_entry(&self, w: &mut Worker, place: &Place, attributes: &Attributes) -> HandlerResult<Answer> {
         self.answer_entry_for(w, place, attributes, self.options.lifetime())
     }
 
-    /// The same in answers that the kernel takes whatever it has heard of the file meanwhile: where it had the file before, it is to ask anew.
-    pub(crate) fn answer_entry_once(&self, w: &mut Worker, place: &Place, attributes: &Attributes) -> Answered<Answer> {
+    /// Answers as [`FileSystem::answer_entry`], where the kernel takes over the answer even if it learned more meanwhile: if it already
+    /// knew the file, it must ask again.
+    pub(crate) fn answer_entry_once(&self, w: &mut Worker, place: &Place, attributes: &Attributes) -> HandlerResult<Answer> {
         self.answer_entry_for(w, place, attributes, Duration::ZERO)
     }
 
-    fn answer_entry_for(&self, w: &mut Worker, place: &Place, attributes: &Attributes, lifetime: Duration) -> Answered<Answer> {
+    fn answer_entry_for(&self, w: &mut Worker, place: &Place, attributes: &Attributes, lifetime: Duration) -> HandlerResult<Answer> {
         let inode = self.table.insert((attributes, w.began), (place.from, &place.path), self.options.lifetime());
         let shared = inode.shared();
         let number = self.table.number(attributes.id);
@@ -39,16 +39,16 @@ impl FileSystem {
         Ok(Answer::Out)
     }
 
-    /// The same for one that has no bytes yet.
-    pub(crate) fn answer_new(&self, w: &mut Worker, place: &Place, attributes: &Attributes) -> Answered<Answer> {
+    /// Answers with a file that has no bytes yet.
+    pub(crate) fn answer_new(&self, w: &mut Worker, place: &Place, attributes: &Attributes) -> HandlerResult<Answer> {
         self.table.insert((attributes, w.began), (place.from, &place.path), self.options.lifetime());
         let attr = attr(attributes, Size::default());
         reply::entry(&mut w.out, self.table.number(attributes.id), &attr, self.lifetimes());
         Ok(Answer::Out)
     }
 
-    /// What a name stands for.
-    pub(crate) fn lookup(&self, w: &mut Worker, directory: u64, name: &[u8]) -> Answered<Answer> {
+    /// Looks up a name.
+    pub(crate) fn lookup(&self, w: &mut Worker, directory: u64, name: &[u8]) -> HandlerResult<Answer> {
         let place = self.place(directory, name)?;
         if self.is_absent(w, directory, name) {
             return Err(Refusal::plain(libc::ENOENT));
@@ -80,7 +80,7 @@ impl FileSystem {
         self.table.get(directory).is_some_and(|parent| parent.state().absent_names.as_ref().is_some_and(|names| names.lacks(name)))
     }
 
-    /// Asks what a name stands for, and whether nobody else has changed names beside it, where that is to be known.
+    /// Looks a name up at the service and, where needed, checks that no other client has changed names in the directory.
     fn look_up(&self, w: &mut Worker, directory: u64, place: &Place) -> Result<Attributes, Error> {
         let parent = self.table.get(directory).filter(|parent| parent.state().absent_names.is_some());
         let Some(parent) = parent else { return self.names.stat(&mut w.tracer, place) };
@@ -95,12 +95,12 @@ impl FileSystem {
         if !same {
             state.absent_names = None;
         }
-        name.unwrap_or_else(|| Err(Error::new(ErrorKind::Protocol, "no answer to a question")))
+        name.unwrap_or_else(|| Err(Error::new(ErrorKind::Protocol, "no reply to the lookup")))
     }
 
-    /// The answer to a lookup from what was asked ahead; `None`: it has to be asked.
-    fn lookup_walked(&self, w: &mut Worker, place: &Place) -> Option<Answered<Answer>> {
-        // Beside a server that does not answer, a walk would wait for it again and again.
+    /// Answers a lookup from read-ahead; `None`: the service must be asked.
+    fn lookup_walked(&self, w: &mut Worker, place: &Place) -> Option<HandlerResult<Answer>> {
+        // With a silent server, a walk would wait for it repeatedly.
         if self.options.strict || self.retries.is_retrying(w.thread) || self.breaker.is_tripped() {
             return None;
         }
@@ -121,7 +121,7 @@ impl FileSystem {
         Some(Ok(Answer::Out))
     }
 
-    /// What the kernel may be given of an entry of a walk, and how long it may believe that. `None`: it has to ask.
+    /// Returns the attributes of a walk's entry for the kernel, with their lifetimes. `None`: the kernel has to ask.
     pub(crate) fn walked_attr(&self, entry: &WalkEntry, directory: FileId, changes: &Changes) -> Option<(Attr, Lifetimes)> {
         let attributes = entry.attributes.as_ref()?;
         let size = match (&entry.size, entry.kind) {
@@ -133,7 +133,7 @@ impl FileSystem {
         if !self.local_changes.is_current(changes, entry.asked, (entry.id, attributes.links), (directory, &entry.name)) {
             return None;
         }
-        // What is open here is asked for by itself: what was written here and is not at the servers yet counts.
+        // An open file is asked for separately: writes not yet at the servers count.
         if self.table.get(entry.id.0).is_some_and(|inode| inode.shared().is_some()) {
             return None;
         }

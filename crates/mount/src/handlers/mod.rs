@@ -1,6 +1,6 @@
-//! Which handler answers which request.
+//! Dispatches requests to handlers.
 //!
-//! Each file adds what answers some kinds of requests to [`FileSystem`].
+//! Each file implements some operations on [`FileSystem`].
 
 mod attributes;
 mod coherence;
@@ -15,7 +15,7 @@ mod open;
 mod readdir;
 mod statfs;
 
-use crate::errors::Answered;
+use crate::errors::HandlerResult;
 use crate::filesystem::{Answer, FileSystem, Worker};
 use crate::fuse::interrupts::InFlight;
 use crate::fuse::reply;
@@ -24,23 +24,23 @@ use crate::inodes::local_changes::Touched;
 use std::time::Instant;
 use thalweg_client::wire::Operation as OneOperation;
 
-/// What a reply grants the kernel, which gives it back one day (FORGET, RELEASE, RELEASEDIR).
+/// Resources that an answer grants to the kernel, which later returns them (FORGET, RELEASE, RELEASEDIR).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grants {
-    /// Nothing, or (a page of a directory) what is not worth the trouble.
+    /// Nothing, or (a page of a directory) not worth tracking.
     Nothing,
-    /// A file that it knows from then on.
+    /// A lookup of a file.
     Entry,
     /// An open file.
     Open,
-    /// Both.
+    /// A lookup and an open file.
     EntryAndOpen,
     /// An open directory.
     OpenDirectory,
 }
 
 impl Grants {
-    /// What the answer to this grants.
+    /// Returns what the answer to this operation grants.
     pub(crate) fn by(operation: &Operation<'_>) -> Grants {
         use Operation as O;
         match operation {
@@ -53,7 +53,7 @@ impl Grants {
     }
 }
 
-/// Whether a name in a directory is asked for: where that directory is gone, there is none.
+/// Whether the operation is on a name in a directory: in a removed directory, no name exists.
 fn is_of_name(operation: &Operation<'_>) -> bool {
     use Operation as O;
     match operation {
@@ -98,7 +98,7 @@ fn is_of_name(operation: &Operation<'_>) -> bool {
 }
 
 impl FileSystem {
-    /// The kernel did not take an answer, which is in the worker's `out`: what it grants is as if it had been given back.
+    /// Takes back what an answer grants (encoded in the worker's `out`) because the kernel did not accept it.
     pub(crate) fn take_back(&self, w: &mut Worker, inode: u64, grants: Grants) {
         let number = |at: usize| w.out.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes);
         let (entry, handle) = match grants {
@@ -117,14 +117,14 @@ impl FileSystem {
         }
     }
 
-    /// Answers a request. One that is not offered is refused before it comes here.
-    pub(crate) fn serve(&self, w: &mut Worker, header: &Header, asked: Operation<'_>, under_way: &InFlight) -> Answered<Answer> {
+    /// Serves a request. Unsupported operations were refused before.
+    pub(crate) fn serve(&self, w: &mut Worker, header: &Header, asked: Operation<'_>, under_way: &InFlight) -> HandlerResult<Answer> {
         self.requests.add(header.opcode);
         let began = self.timed_out_calls.begin(header.pid);
         let operation = OneOperation::begin(began, under_way.is_abandoned());
         let touched = Touched::by(header, &asked);
         if matches!(asked, Operation::Release { .. }) {
-            // Its program has gone on: a program that looks meanwhile must not get the time before it was written.
+            // The program no longer waits: another program that checks meanwhile must not get the time before the write.
             self.local_changes.note(&touched, |inode| self.table.id(inode));
         }
         let of_name = is_of_name(&asked);
@@ -134,14 +134,15 @@ impl FileSystem {
             self.timed_out_calls.gave_up(header.pid, began);
         }
         if !touched.is_empty() {
-            // Also where it failed: a part may have been done.
+            // Also on failure: a part may have been done.
             self.local_changes.note(&touched, |inode| self.table.id(inode));
         }
         self.note_directories(w, &touched);
         answer
     }
 
-    /// How directories are in which names were changed, now that it is noted that they were. (The kernel lets one at a time change names in a directory.)
+    /// Records the state of directories whose names were changed, once the changes are noted. (The kernel serialises changes of names in a
+    /// directory.)
     fn note_directories(&self, w: &mut Worker, touched: &Touched<'_>) {
         let after = w.directory.take();
         for number in touched.directories() {
@@ -155,7 +156,7 @@ impl FileSystem {
         }
     }
 
-    fn answer(&self, w: &mut Worker, header: &Header, operation: Operation<'_>, under_way: &InFlight) -> Answered<Answer> {
+    fn answer(&self, w: &mut Worker, header: &Header, operation: Operation<'_>, under_way: &InFlight) -> HandlerResult<Answer> {
         use Operation as O;
         w.out.clear();
         w.thread = header.pid;

@@ -1,6 +1,6 @@
 //! Create, link, rename, remove.
 
-use crate::errors::{Answered, Refusal};
+use crate::errors::{HandlerResult, Refusal};
 use crate::filesystem::{Answer, DirectoryAfter, FileSystem, Worker};
 use crate::fuse::reply;
 use crate::fuse::request::Header;
@@ -14,7 +14,7 @@ use thalweg_client::wire::{Error, ErrorKind};
 use thalweg_trace::Tracer;
 
 impl FileSystem {
-    /// Who owns what is made in a directory: a set-group directory hands its group down, and to directories the bit as well.
+    /// Returns the owner of a new entry: a set-group directory passes on its group, and to directories the bit as well.
     fn owner_in(&self, directory: &Inode, header: &Header, mode: u32, of: FileKind) -> Owner {
         let state = directory.state();
         let inherits = state.mode & libc::S_ISGID != 0;
@@ -22,9 +22,9 @@ impl FileSystem {
         Owner { mode: mode & 0o7777 | bit, uid: header.uid, gid: if inherits { state.gid } else { header.gid } }
     }
 
-    /// What is asked of a new file's layout: what the mount was started with, unless the directory says something itself. The mount's lot is
-    /// asked for in any case, so that a mount with a lot costs no further question.
-    fn layout_in(&self, w: &mut Worker, directory: u64) -> Answered<LayoutChoice> {
+    /// Returns the layout for a new file: the mount's option, unless the directory has its own. The mount's lot is always set, so that a
+    /// mount with a lot needs no further call.
+    fn layout_in(&self, w: &mut Worker, directory: u64) -> HandlerResult<LayoutChoice> {
         let only_lot = |choice: &LayoutChoice| LayoutChoice { lot: choice.lot, ..LayoutChoice::default() };
         let of_mount = &self.options.layout;
         if *of_mount == only_lot(of_mount) {
@@ -35,7 +35,7 @@ impl FileSystem {
         Ok(if says_more { only_lot(of_mount) } else { of_mount.clone() })
     }
 
-    /// Changes one name in a directory: its answer brings the directory's attributes along. `made`: the name comes into being.
+    /// Changes one name in a directory; the reply includes the directory's attributes. `made`: the change creates the name.
     fn change_name<T>(
         &self,
         w: &mut Worker,
@@ -54,7 +54,7 @@ impl FileSystem {
     }
 
     /// Makes a directory.
-    pub(crate) fn make_directory(&self, w: &mut Worker, header: &Header, name: &[u8], mode: u32) -> Answered<Answer> {
+    pub(crate) fn make_directory(&self, w: &mut Worker, header: &Header, name: &[u8], mode: u32) -> HandlerResult<Answer> {
         let parent = self.inode(header.node)?;
         let owner = self.owner_in(&parent, header, mode, FileKind::Directory);
         let place = self.place(header.node, name)?;
@@ -68,7 +68,7 @@ impl FileSystem {
     }
 
     /// Makes a file, a named pipe, a socket or a device.
-    pub(crate) fn make_node(&self, w: &mut Worker, header: &Header, name: &[u8], mode: u32, device: u32) -> Answered<Answer> {
+    pub(crate) fn make_node(&self, w: &mut Worker, header: &Header, name: &[u8], mode: u32, device: u32) -> HandlerResult<Answer> {
         let kind = match mode & libc::S_IFMT {
             libc::S_IFREG | 0 => FileKind::File,
             libc::S_IFIFO => FileKind::Fifo,
@@ -90,7 +90,7 @@ impl FileSystem {
     }
 
     /// Makes a symbolic link.
-    pub(crate) fn make_symlink(&self, w: &mut Worker, header: &Header, name: &[u8], target: &[u8]) -> Answered<Answer> {
+    pub(crate) fn make_symlink(&self, w: &mut Worker, header: &Header, name: &[u8], target: &[u8]) -> HandlerResult<Answer> {
         let parent = self.inode(header.node)?;
         let owner = self.owner_in(&parent, header, 0o777, FileKind::Symlink);
         let place = self.place(header.node, name)?;
@@ -98,9 +98,9 @@ impl FileSystem {
         self.answer_new(w, &place, &attributes)
     }
 
-    /// A symbolic link's target.
-    pub(crate) fn read_link(&self, w: &mut Worker, inode: u64) -> Answered<Answer> {
-        // It never changes, and has mostly come with the attributes.
+    /// Returns a symbolic link's target.
+    pub(crate) fn read_link(&self, w: &mut Worker, inode: u64) -> HandlerResult<Answer> {
+        // The target never changes, and mostly came with the attributes.
         if let Some(target) = &self.inode(inode)?.state().target {
             w.out.extend_from_slice(target);
             return Ok(Answer::Out);
@@ -110,8 +110,8 @@ impl FileSystem {
         Ok(Answer::Out)
     }
 
-    /// Makes a file, or finds it there, and opens it.
-    pub(crate) fn create(&self, w: &mut Worker, header: &Header, name: &[u8], flags: u32, mode: u32) -> Answered<Answer> {
+    /// Creates a file, or finds it, and opens it.
+    pub(crate) fn create(&self, w: &mut Worker, header: &Header, name: &[u8], flags: u32, mode: u32) -> HandlerResult<Answer> {
         self.retries.abandon(w.thread);
         let parent = self.inode(header.node)?;
         let place = self.place(header.node, name)?;
@@ -130,12 +130,12 @@ impl FileSystem {
                 Err(error) if error.kind() == ErrorKind::Exists && flags & libc::O_EXCL as u32 == 0 => {}
                 Err(error) => return Err(error.into()),
             }
-            // Another client was first: its file is opened. The kernel takes what it is given of a file that is made as it is, whatever it has
-            // heard of that file meanwhile: it is to look the name up, and to open what it finds.
+            // Another client was first, so its file is opened. The kernel would take over this answer for a new file even if it learned
+            // more about the file meanwhile: make it look the name up and open the result.
             if self.retries.first_of_create(w.thread) {
                 return Err(Refusal::plain(libc::ESTALE));
             }
-            // It was gone again by then. If it still is, ours can be made.
+            // The file was removed again. If it is still missing, it can be created.
             let attributes = match self.names.stat(&mut w.tracer, &place) {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 attributes => attributes?,
@@ -144,17 +144,17 @@ impl FileSystem {
         }
     }
 
-    fn create_found(&self, w: &mut Worker, place: &Place, attributes: &Attributes, flags: u32) -> Answered<Answer> {
+    fn create_found(&self, w: &mut Worker, place: &Place, attributes: &Attributes, flags: u32) -> HandlerResult<Answer> {
         match attributes.kind {
             FileKind::File => {}
             FileKind::Directory => return Err(Refusal::plain(libc::EISDIR)),
-            // The kernel looks again, and follows what it finds.
+            // The kernel looks again, and follows the link.
             _ => return Err(Refusal::plain(libc::ESTALE)),
         }
         let number = self.table.number(attributes.id);
         let empty = flags & libc::O_TRUNC as u32;
         if empty != 0 {
-            // The kernel is given it as it is then.
+            // The kernel gets the file's current attributes.
             match self.table.get(number).and_then(|inode| Some((inode.shared()?, inode))) {
                 Some((shared, inode)) => {
                     self.write_back(&mut w.tracer, &inode, &shared);
@@ -174,7 +174,7 @@ impl FileSystem {
                 Ok(Answer::Out)
             }
             Err(refusal) => {
-                // The kernel is not given it after all.
+                // The kernel does not get the file after all.
                 self.table.forget(number, 1);
                 w.out.clear();
                 Err(refusal)
@@ -183,21 +183,21 @@ impl FileSystem {
     }
 
     /// Removes a file's name.
-    pub(crate) fn unlink(&self, w: &mut Worker, directory: u64, name: &[u8]) -> Answered<Answer> {
+    pub(crate) fn unlink(&self, w: &mut Worker, directory: u64, name: &[u8]) -> HandlerResult<Answer> {
         let place = self.place(directory, name)?;
         self.change_name(w, &place, false, |names, tracer| names.unlink(tracer, &place))?;
         Ok(Answer::Done)
     }
 
     /// Removes an empty directory.
-    pub(crate) fn remove_directory(&self, w: &mut Worker, directory: u64, name: &[u8]) -> Answered<Answer> {
+    pub(crate) fn remove_directory(&self, w: &mut Worker, directory: u64, name: &[u8]) -> HandlerResult<Answer> {
         let place = self.place(directory, name)?;
         self.change_name(w, &place, false, |names, tracer| names.remove_directory(tracer, &place))?;
         Ok(Answer::Done)
     }
 
-    /// Renames a file or directory, or exchanges two.
-    pub(crate) fn rename(&self, w: &mut Worker, from: (u64, &[u8]), to: (u64, &[u8]), flags: u32) -> Answered<Answer> {
+    /// Renames a file or directory, or exchanges two names.
+    pub(crate) fn rename(&self, w: &mut Worker, from: (u64, &[u8]), to: (u64, &[u8]), flags: u32) -> HandlerResult<Answer> {
         let (from, to) = (self.place(from.0, from.1)?, self.place(to.0, to.1)?);
         match flags {
             libc::RENAME_EXCHANGE => self.names.exchange(&mut w.tracer, &from, &to)?,
@@ -214,8 +214,8 @@ impl FileSystem {
         Ok(Answer::Done)
     }
 
-    /// Gives a file one more name.
-    pub(crate) fn link(&self, w: &mut Worker, file: u64, directory: u64, name: &[u8]) -> Answered<Answer> {
+    /// Adds a name to a file.
+    pub(crate) fn link(&self, w: &mut Worker, file: u64, directory: u64, name: &[u8]) -> HandlerResult<Answer> {
         let known: Arc<Inode> = self.inode(file)?;
         let place = self.place(directory, name)?;
         let attributes = self.names.link(&mut w.tracer, &Place::of(known.id), &place)?;

@@ -1,16 +1,15 @@
-//! Reading directories: each open directory has a walk, which runs ahead of its reader.
+//! Reading directories: each open directory has a walk that runs ahead of its reader.
 //!
-//! The kernel continues at an offset, which may be any that it was given before: the number of entries before it. Mostly it is that of the
-//! last entry it got, and the walk goes on; otherwise a new walk begins after the entry before it ([`crate::handles::readdir_cursor`]), so
-//! that what exists throughout is seen once. The walk is ahead by a bounded number of entries, and the cursor is bounded too, so a
-//! directory of any size takes no more memory than that.
+//! The kernel continues at an offset it was given before: the number of entries that precede it. Mostly it is that of the last entry
+//! returned, and the walk continues; otherwise a new walk begins after the entry before it ([`crate::handles::readdir_cursor`]), so that
+//! an entry that exists throughout is returned once. Both the window and the cursor are bounded, so memory does not depend on the
+//! directory's size.
 //!
-//! The kernel gets attributes with the names if it wants them, as long as they are not older than a lifetime. It does not get those of a
-//! file that is open here (its last bytes may not have arrived), of one that was changed here since the servers were asked
-//! ([`crate::inodes::local_changes`]), or of one whose I/O servers do not answer: those are listed without attributes, and a program that
-//! wants them takes a request of its own.
+//! The kernel gets attributes with the names if it wants them and they are younger than their lifetime. Attributes are left out for a file
+//! that is open here (its last bytes may be in flight), that was changed here since the servers were asked
+//! ([`crate::inodes::local_changes`]), or whose I/O servers do not answer; a program that needs them then makes a separate request.
 
-use crate::errors::Answered;
+use crate::errors::HandlerResult;
 use crate::filesystem::{Answer, FileSystem, Worker};
 use crate::fuse::reply::{self, Name};
 use crate::handles::directories::Reading;
@@ -22,12 +21,12 @@ use thalweg_client::wire::protocol::metadata::{FileId, Place};
 
 /// `.` and `..` come first.
 const DOTS: u64 = 2;
-/// Entries that are taken from a walk at a time.
+/// Entries taken from a walk together.
 const BATCH: usize = 1024;
-/// After so long, the kernel is given what has come, though there is room for more.
+/// Time after which the kernel gets the entries available, even if there is room for more.
 const LONG: Duration = Duration::from_millis(100);
 
-/// Where names are put for the kernel.
+/// Parameters of a page of names.
 struct Page {
     directory: FileId,
     room: usize,
@@ -35,16 +34,16 @@ struct Page {
 }
 
 impl FileSystem {
-    /// Opens a directory: nothing is asked yet.
-    pub(crate) fn open_directory(&self, w: &mut Worker, inode: u64) -> Answered<Answer> {
+    /// Opens a directory; nothing is requested yet.
+    pub(crate) fn open_directory(&self, w: &mut Worker, inode: u64) -> HandlerResult<Answer> {
         self.inode(inode)?.state().open_directories += 1;
         let handle = self.directories.add();
         reply::opened(&mut w.out, handle, 0);
         Ok(Answer::Out)
     }
 
-    /// It is closed: what was asked for and nobody read is let go.
-    pub(crate) fn release_directory(&self, inode: u64, handle: u64) -> Answered<Answer> {
+    /// Closes a directory and drops unread entries.
+    pub(crate) fn release_directory(&self, inode: u64, handle: u64) -> HandlerResult<Answer> {
         self.directories.remove(handle);
         if let Ok(inode) = self.inode(inode) {
             let mut state = inode.state();
@@ -53,7 +52,7 @@ impl FileSystem {
         Ok(Answer::Done)
     }
 
-    /// Names from `offset` on, as many as there is room for.
+    /// Returns names from `offset` on, as many as fit.
     pub(crate) fn read_directory(
         &self,
         w: &mut Worker,
@@ -61,7 +60,7 @@ impl FileSystem {
         handle: u64,
         offset: u64,
         (room, plus): (usize, bool),
-    ) -> Answered<Answer> {
+    ) -> HandlerResult<Answer> {
         let reading = self.directories.get(handle)?;
         let mut reading = reading.lock();
         let page = Page { directory: self.table.id(inode), room, plus };
@@ -76,21 +75,21 @@ impl FileSystem {
             at += 1;
         }
         if offset == 0 {
-            // From the beginning once more: what is new is seen.
+            // Restarts at the beginning: new names appear.
             *reading = Reading::default();
             self.lookup_ahead.listed(page.directory);
         }
         let done = self.go_to(w, &page, &mut reading, at - DOTS).and_then(|()| self.fill_page(w, &page, &mut reading));
         reading.left_at = Some(Instant::now());
         match done {
-            // What there is already is listed first; the error comes when it is asked again.
+            // Return the available entries first; the error recurs on the next call.
             Err(refusal) if w.out.is_empty() => Err(refusal),
             _ => Ok(Answer::Out),
         }
     }
 
-    /// Puts entries into the page until it is full or the directory ends; not all that could be where that takes long.
-    fn fill_page(&self, w: &mut Worker, page: &Page, reading: &mut Reading) -> Answered<()> {
+    /// Fills the page with entries until it is full, the directory ends, or it takes too long.
+    fn fill_page(&self, w: &mut Worker, page: &Page, reading: &mut Reading) -> HandlerResult<()> {
         let began = Instant::now();
         loop {
             if reading.came.is_empty() {
@@ -115,7 +114,7 @@ impl FileSystem {
         }
     }
 
-    /// Appends one entry, if there is room for it.
+    /// Appends one entry, if it fits.
     fn emit_entry(&self, out: &mut Vec<u8>, page: &Page, entry: &WalkEntry, next: u64, changes: &Changes) -> bool {
         let name = Name { number: entry.id.0, next, name: &entry.name, kind: kind_bits(entry.kind) >> 12 };
         if !page.plus {
@@ -132,8 +131,8 @@ impl FileSystem {
         fits
     }
 
-    /// Takes more from the walk, which begins if there is none: after what was listed last.
-    fn bring(&self, w: &mut Worker, reading: &mut Reading) -> Answered<()> {
+    /// Takes more entries from the walk, which is begun after the last entry listed if necessary.
+    fn bring(&self, w: &mut Worker, reading: &mut Reading) -> HandlerResult<()> {
         let Some(walk) = &mut reading.walk else { return Ok(()) };
         match walk.next_batch(&mut w.tracer, BATCH) {
             Ok(batch) => {
@@ -142,23 +141,23 @@ impl FileSystem {
                 Ok(())
             }
             Err(error) => {
-                // The next question begins a walk of its own, from where this one ended.
+                // The next call begins a new walk where this one ended.
                 reading.walk = None;
                 Err(error.into())
             }
         }
     }
 
-    /// Sees to it that the entry that comes next is number `at`, and that it comes with what is asked for.
-    fn go_to(&self, w: &mut Worker, page: &Page, reading: &mut Reading, at: u64) -> Answered<()> {
-        // Beside a server that does not answer, names are listed, and who asks for one file waits for its servers only.
+    /// Positions the reader so that the next entry is number `at`, with the detail requested.
+    fn go_to(&self, w: &mut Worker, page: &Page, reading: &mut Reading, at: u64) -> HandlerResult<()> {
+        // With a silent server, names are listed without attributes; a stat of a single file waits for its servers only.
         let wanted = page.plus && !self.options.strict && !self.breaker.is_tripped();
         if at == reading.cursor.count() {
             let is_late = reading.left_at.is_some_and(|left| left.elapsed() >= self.options.lifetime() / 2);
             if reading.walk.is_none() || wanted && (!reading.with_attributes || is_late) {
                 self.begin(page, reading, wanted);
             } else if !wanted && reading.with_attributes {
-                // What came with attributes will do; what comes next need not have any.
+                // Entries already fetched with attributes are used first; later ones need not have any.
                 let after = reading.came.back().map(|entry| entry.name.as_slice()).or(reading.cursor.last());
                 reading.walk = Some(self.walkers.names.directory_after(&Place::of(page.directory), after));
                 reading.with_attributes = false;
@@ -171,7 +170,7 @@ impl FileSystem {
             self.begin(page, reading, wanted);
             return Ok(());
         }
-        // To a number that is not remembered: names are counted from the nearest one that is.
+        // The number is not remembered: count names from the nearest one that is.
         self.begin(page, reading, false);
         for _ in 0..behind {
             if reading.came.is_empty() {
@@ -186,7 +185,7 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Begins a walk after what was listed last; what came of another is let go.
+    /// Begins a walk after the last entry listed; drops entries of a previous walk.
     fn begin(&self, page: &Page, reading: &mut Reading, with_attributes: bool) {
         let walker = if with_attributes { &self.walkers.whole } else { &self.walkers.names };
         reading.came.clear();

@@ -1,10 +1,10 @@
-//! Space (`df`): in a lot the lot's, elsewhere the store's.
+//! Free space (`df`): of the lot, if in one, otherwise of the store.
 //!
-//! Some programs ask before each file that they write. What was answered stands for as long as names and attributes do, a second unless the
-//! mount is strict, so that however often they ask the servers hear of it once a second.
+//! Some programs ask before each file they write. An answer is cached for the lifetime of attributes (a second unless the mount is
+//! strict), so the servers are asked at most once a second.
 
 use super::lots::lot_of;
-use crate::errors::{Answered, Refusal};
+use crate::errors::{HandlerResult, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};
 use crate::fuse::reply;
 use thalweg_client::wire::protocol::lots::{LotReport, LotState};
@@ -13,15 +13,15 @@ use thalweg_client::wire::protocol::metadata::{FileKind, Place};
 const BLOCK_BYTES: u64 = 4096;
 
 impl FileSystem {
-    /// Space of the lot that a file is in, or that new files of a directory go to; otherwise on all targets that answer.
-    pub(crate) fn statfs(&self, w: &mut Worker, inode: u64) -> Answered<Answer> {
+    /// Returns the space of the lot that a file, or new files of a directory, are in; otherwise of all targets that answer.
+    pub(crate) fn statfs(&self, w: &mut Worker, inode: u64) -> HandlerResult<Answer> {
         let lifetime = self.options.lifetime();
         let inode = self.inode(inode)?;
         let known = self.spaces.lots.get(inode.id, lifetime, || {
             let asked = self.names.stat(&mut w.tracer, &Place::of(inode.id)).map_err(|e| Refusal::from(e).of_known_file())?;
             Ok(lot_of(&asked))
         })?;
-        // New files of the mount go to its own lot, whatever their directory says.
+        // New files of the mount go to its own lot, whatever their directory's default.
         let lot = self.options.layout.lot.filter(|_| inode.kind != FileKind::File).or(known);
         let space = self.spaces.spaces.get(lot, lifetime, || {
             let report = match lot {
@@ -37,7 +37,7 @@ impl FileSystem {
         Ok(Answer::Out)
     }
 
-    fn store_space(&self, w: &mut Worker) -> Answered<reply::Space> {
+    fn store_space(&self, w: &mut Worker) -> HandlerResult<reply::Space> {
         let (targets, silent) = self.data.space(&mut w.tracer);
         if targets.is_empty()
             && let Some(error) = silent.into_iter().next()
@@ -55,7 +55,7 @@ impl FileSystem {
             }
             seen.push((space.file_system, node));
             total = total.saturating_add(space.total_bytes);
-            // What is promised to lots is not free for others.
+            // Space reserved by lots is not free for others.
             free = free.saturating_add(space.available_bytes.saturating_sub(space.promised_bytes));
             files = files.saturating_add(space.available_files);
         }
@@ -63,7 +63,7 @@ impl FileSystem {
     }
 }
 
-/// Size of a lot, and what is left of it. `None`: that is not known, or nothing is promised any more, and its files have what the store has.
+/// Returns a lot's size and free space. `None`: unknown, or the reservation has ended and its files use the store's space.
 fn lot_space(report: &LotReport) -> Option<(u64, u64)> {
     let lot = &report.lot;
     if lot.state != LotState::Active || report.uses.len() < lot.shares.len() {

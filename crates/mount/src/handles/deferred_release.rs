@@ -1,16 +1,16 @@
-//! Deferred release: notifying the service of closed files when no other request does.
+//! Deferred release: reports closed files to the service when no other request does.
 //!
-//! The service learns of closed files with the next request. If there is none for a while, the bytes of a file whose last name was removed
-//! while it was open would stay, and the size of a file that was written would not be known: so a thread notifies it, [`AFTER`] the first
-//! close that it was not notified of. The thread sleeps as long as nothing is closed.
+//! Closed files are reported with the next request. Without one for a while, the bytes of a file removed while open would stay, and the
+//! size of a written file would stay unknown: so a thread reports them [`AFTER`] the first unreported close. The thread sleeps while no
+//! file is closed.
 
 use std::time::{Duration, Instant};
 use thalweg_base::sync::{Condvar, Mutex, MutexGuard};
 
-/// How long a close waits for a request that takes it along.
+/// How long a close waits for a request that reports it.
 const AFTER: Duration = Duration::from_millis(100);
 
-/// What is closed and not reported yet.
+/// State of closed files that were not reported yet.
 #[derive(Debug, Default)]
 pub(crate) struct DeferredReleases {
     state: Mutex<State>,
@@ -24,7 +24,7 @@ struct State {
 }
 
 impl DeferredReleases {
-    /// A file was closed.
+    /// Records that a file was closed.
     pub(crate) fn note(&self) {
         let mut state = self.state.lock();
         if state.first.is_none() {
@@ -33,13 +33,13 @@ impl DeferredReleases {
         }
     }
 
-    /// There will be no more.
+    /// Ends the thread.
     pub(crate) fn finish(&self) {
         self.state.lock().ended = true;
         self.changed.notify_all();
     }
 
-    /// Calls `report` for what was closed, until [`DeferredReleases::finish`].
+    /// Calls `report` for closed files until [`DeferredReleases::finish`].
     pub(crate) fn run(&self, mut report: impl FnMut()) {
         let mut state = self.state.lock();
         while !state.ended {

@@ -1,6 +1,6 @@
-//! Directories that are open.
+//! Open directories.
 
-use crate::errors::{Answered, Refusal};
+use crate::errors::{HandlerResult, Refusal};
 use crate::handles::readdir_cursor::ReaddirCursor;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -16,40 +16,40 @@ pub(crate) struct Directories {
     next: AtomicU64,
 }
 
-/// One directory that is being read.
+/// State of reading one open directory.
 #[derive(Default)]
 pub(crate) struct Reading {
-    /// What runs ahead, and whether it brings attributes.
+    /// Current walk, if any.
     pub walk: Option<Walk>,
     pub with_attributes: bool,
-    /// What it has brought and the kernel has not been given.
+    /// Entries fetched and not returned to the kernel.
     pub came: VecDeque<WalkEntry>,
-    /// What the kernel has been given: where it may go on.
+    /// Position after the entries returned to the kernel.
     pub cursor: ReaddirCursor,
-    /// When the kernel was last here.
+    /// Time of the kernel's last request.
     pub left_at: Option<Instant>,
 }
 
 impl Directories {
-    /// One more; its number.
+    /// Adds a directory; returns its number.
     pub(crate) fn add(&self) -> u64 {
         let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;
         self.open.lock().insert(number, Arc::default());
         number
     }
 
-    /// It is closed: what was asked for and nobody read is let go.
+    /// Removes a directory and drops unread entries.
     pub(crate) fn remove(&self, number: u64) {
         let reading = self.open.lock().remove(&number);
-        // A walk may take a while to end: not under the lock.
+        // Ending a walk may take a while: not under the lock.
         drop(reading);
     }
 
-    /// The open directory of this number.
+    /// Returns the open directory of this number.
     ///
     /// # Errors
-    /// EBADF: there is none.
-    pub(crate) fn get(&self, number: u64) -> Answered<Arc<Mutex<Reading>>> {
+    /// EBADF if there is none.
+    pub(crate) fn get(&self, number: u64) -> HandlerResult<Arc<Mutex<Reading>>> {
         self.open.lock().get(&number).cloned().ok_or(Refusal::plain(libc::EBADF))
     }
 }

@@ -1,6 +1,6 @@
-//! Open files, each as one program has it open.
+//! Open files, one per open file description.
 
-use crate::errors::{Answered, Refusal};
+use crate::errors::{HandlerResult, Refusal};
 use crate::inodes::inode::Inode;
 use crate::inodes::shared_file::SharedFile;
 use std::collections::HashMap;
@@ -9,30 +9,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg_base::sync::{Mutex, RwLock};
 use thalweg_client::Reader;
 
-/// A file as one program has it open.
+/// An open file description.
 pub(crate) struct Handle {
-    /// Which.
+    /// Inode.
     pub inode: Arc<Inode>,
-    /// Its bytes.
+    /// Bytes, shared with other open files of the inode.
     pub shared: Arc<SharedFile>,
-    /// The kernel keeps nothing of what goes through it.
+    /// Whether the kernel's cache is bypassed.
     pub is_direct: bool,
-    /// It is open for writing.
+    /// Whether it is open for writing.
     pub writes: bool,
-    /// It is open for reading and writing: it may be mapped, and written through the map.
+    /// Whether it is open for reading and writing, so that it may be mapped and written through the mapping.
     maps: bool,
-    /// Owners of locks that were taken through it, by the service's numbers: those of an open file description are freed with it alone.
+    /// Lock owners that acquired locks through it, by the service's numbers: locks of an open file description are only released with it.
     pub lock_owners: Mutex<Vec<u64>>,
-    /// How it reads a file that has lost bytes.
+    /// Treatment of lost bytes on reads.
     pub reader: Reader,
-    /// How many of the file's losses its syncs have reported.
+    /// Number of the file's losses that its syncs have reported.
     seen: AtomicU64,
-    /// Where bytes were lost when it was opened: how many losses there were. They are of no interest to it once they are mended.
+    /// Number of losses at open time, if bytes were lost then. They no longer concern it once repaired.
     inherited: Option<u64>,
 }
 
 impl Handle {
-    /// A new one.
+    /// Creates a handle.
     pub(crate) fn new(inode: Arc<Inode>, shared: Arc<SharedFile>, is_direct: bool, flags: u32) -> Handle {
         let writes = flags & libc::O_ACCMODE as u32 != libc::O_RDONLY as u32;
         let maps = flags & libc::O_ACCMODE as u32 == libc::O_RDWR as u32;
@@ -49,28 +49,28 @@ impl Handle {
         Handle { inode, shared, is_direct, writes, maps, lock_owners: Mutex::default(), reader, seen, inherited }
     }
 
-    /// Whether a loss is owed to this open file, as the errno of the last one. A sync that reports it is the last to: everybody who has
-    /// the file open is reported by a sync of their own, whatever the others got.
+    /// Returns the errno of the last loss, if it was not reported to this open file. A sync reports it for the last time. Every open
+    /// file's own sync reports it, whatever the others got.
     fn owed(&self) -> Option<i32> {
         let (_, now) = self.shared.losses();
         let is_new = self.inherited.is_none_or(|inherited| now > inherited) || self.shared.file.has_lost();
         (self.seen.load(Ordering::Acquire) < now && is_new).then(|| self.shared.errno())
     }
 
-    /// What closing a descriptor reports: it may be a copy in another process, whose closing must not take the loss from the one that
-    /// syncs.
+    /// Reports a loss on close, without clearing it: the descriptor may be a copy in another process, whose close must not consume the
+    /// loss before a sync.
     ///
     /// # Errors
-    /// The last loss's, if one is owed.
-    pub(crate) fn report_at_close(&self) -> Answered<()> {
+    /// The last loss's errno, if unreported.
+    pub(crate) fn report_at_close(&self) -> HandlerResult<()> {
         self.owed().map_or(Ok(()), |errno| Err(Refusal::plain(errno)))
     }
 
-    /// What a sync reports, once.
+    /// Reports a loss on sync, once.
     ///
     /// # Errors
     /// As [`Handle::report_at_close`].
-    pub(crate) fn report_at_sync(&self) -> Answered<()> {
+    pub(crate) fn report_at_sync(&self) -> HandlerResult<()> {
         let owed = self.owed();
         self.seen.store(self.shared.saw_losses(), Ordering::Release);
         owed.map_or(Ok(()), |errno| Err(Refusal::plain(errno)))
@@ -93,27 +93,27 @@ pub(crate) struct Handles {
 }
 
 impl Handles {
-    /// One more; its number.
+    /// Adds an open file; returns its number.
     pub(crate) fn add(&self, handle: Handle) -> u64 {
         let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;
         self.open.write().insert(number, Arc::new(handle));
         number
     }
 
-    /// The open file of this number.
+    /// Returns the open file of this number.
     ///
     /// # Errors
-    /// EBADF: there is none.
-    pub(crate) fn get(&self, number: u64) -> Answered<Arc<Handle>> {
+    /// EBADF if there is none.
+    pub(crate) fn get(&self, number: u64) -> HandlerResult<Arc<Handle>> {
         self.open.read().get(&number).cloned().ok_or(Refusal::plain(libc::EBADF))
     }
 
-    /// It is closed.
+    /// Removes an open file.
     pub(crate) fn remove(&self, number: u64) -> Option<Arc<Handle>> {
         self.open.write().remove(&number)
     }
 
-    /// All of them.
+    /// Returns all open files.
     pub(crate) fn all(&self) -> Vec<Arc<Handle>> {
         self.open.read().values().cloned().collect()
     }

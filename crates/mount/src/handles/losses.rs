@@ -1,7 +1,7 @@
 //! Files that have lost acknowledged bytes through this mount.
 //!
-//! The metadata service is notified of a loss before the program that flushes or syncs is answered. Where it cannot be, what it is to be notified of
-//! stays here, the file cannot be opened through this mount, and a thread tries again every [`AGAIN`], until the mount ends.
+//! A loss is reported to the metadata service before the program's flush or sync returns. If that fails, the report is kept, the file
+//! cannot be opened through this mount, and a thread retries every [`RETRY_INTERVAL`] until the mount ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use thalweg_base::sync::{Condvar, Mutex};
 use thalweg_client::Unreported;
 use thalweg_client::wire::protocol::metadata::FileId;
 
-/// How long after an attempt the next one is made.
-const AGAIN: Duration = Duration::from_secs(1);
+/// Interval between attempts to report.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// Losses through this mount; see the module documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
     state: Mutex<State>,
@@ -22,28 +22,28 @@ pub(crate) struct Losses {
 #[derive(Debug, Default)]
 struct State {
     unreported: BTreeMap<FileId, Unreported>,
-    /// All that have lost bytes, as far as they are not known to be mended.
+    /// Files with lost bytes that are not known to be repaired.
     lost: BTreeSet<FileId>,
-    /// Something was lost since the last sync of the whole mount.
+    /// Whether a loss occurred since the last sync of the whole mount.
     is_unsynced: bool,
     ended: bool,
 }
 
 impl Losses {
-    /// A file has lost bytes.
+    /// Records that a file has lost bytes.
     pub(crate) fn note(&self, file: FileId) {
         let mut state = self.state.lock();
         state.lost.insert(file);
         state.is_unsynced = true;
     }
 
-    /// The service could not be notified of this.
+    /// Keeps a report that could not be delivered.
     pub(crate) fn keep(&self, file: FileId, unreported: Unreported) {
         self.state.lock().unreported.insert(file, unreported);
         self.changed.notify_all();
     }
 
-    /// The service knows; `is_whole`: nothing of the file is lost any more.
+    /// Records that a loss was reported; `is_whole`: no bytes of the file are lost any more.
     pub(crate) fn reported(&self, file: FileId, is_whole: bool) {
         let mut state = self.state.lock();
         state.unreported.remove(&file);
@@ -52,38 +52,38 @@ impl Losses {
         }
     }
 
-    /// What the service is still to be notified of for a file.
+    /// Returns the pending report for a file.
     pub(crate) fn unreported(&self, file: FileId) -> Option<Unreported> {
         let state = self.state.lock();
         state.unreported.get(&file).cloned()
     }
 
-    /// The files of which it is to be notified.
+    /// Returns the files with pending reports.
     pub(crate) fn files_unreported(&self) -> Vec<FileId> {
         self.state.lock().unreported.keys().copied().collect()
     }
 
-    /// The files that have lost bytes.
+    /// Returns the files with lost bytes.
     pub(crate) fn files_lost(&self) -> Vec<FileId> {
         self.state.lock().lost.iter().copied().collect()
     }
 
-    /// Whether something was lost since this was asked last.
+    /// Whether a loss occurred since the last call.
     pub(crate) fn take_unsynced(&self) -> bool {
         std::mem::take(&mut self.state.lock().is_unsynced)
     }
 
-    /// There will be no more.
+    /// Ends the thread.
     pub(crate) fn finish(&self) {
         self.state.lock().ended = true;
         self.changed.notify_all();
     }
 
-    /// Calls `report` for what is to be reported, until [`Losses::finish`].
+    /// Calls `report` for pending reports until [`Losses::finish`].
     pub(crate) fn run(&self, mut report: impl FnMut()) {
         loop {
             let mut state = self.state.lock();
-            let due = Instant::now() + AGAIN;
+            let due = Instant::now() + RETRY_INTERVAL;
             while !state.ended && (state.unreported.is_empty() || Instant::now() < due) {
                 if state.unreported.is_empty() {
                     self.changed.wait(&mut state);

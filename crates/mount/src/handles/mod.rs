@@ -1,4 +1,4 @@
-//! Open files and directories, each as one program has it open.
+//! Open files and directories.
 
 pub(crate) mod deferred_release;
 pub(crate) mod directories;

@@ -1,26 +1,26 @@
-//! Readdir cursors: the names that a directory's reader has got, as far as they are needed to seek back.
+//! Readdir cursors: the names a directory's reader has got, as far as needed for seeking back.
 //!
-//! Each of the last ones is kept, so that seeking back by a little is exact whatever has changed meanwhile; of those before only some, at
-//! even distances that double when there are too many. So a reader that seeks far back, in a directory of any size, starts at a name
-//! that it has got before, and counts from there.
+//! The latest names are all kept, so that a short seek back is exact whatever has changed meanwhile. Of earlier names only some are kept,
+//! at even distances that double when there are too many. A reader that seeks far back, in a directory of any size, restarts at a name it
+//! got before and counts from there.
 
 use std::collections::VecDeque;
 
-/// Names that are kept one by one at most, and their bytes.
+/// Bounds: latest names kept, and their bytes.
 const LAST: usize = 4096;
 const LAST_BYTES: usize = 256 << 10;
-/// Names that are kept of those before, at most.
+/// Bound: earlier names kept.
 const ANCHORS: usize = 1024;
-/// The least distance between two of those.
+/// Smallest distance between two earlier names kept.
 const SPACING: u64 = 64;
 
-/// Names that were cursor.
+/// Names listed by a reader.
 pub(crate) struct ReaddirCursor {
-    /// How many in all.
+    /// Number of names listed.
     count: u64,
     last: VecDeque<Vec<u8>>,
     last_bytes: usize,
-    /// With how many names there are up to and with each.
+    /// Earlier names, each with its position, counted from 1.
     anchors: Vec<(u64, Vec<u8>)>,
     spacing: u64,
 }
@@ -32,17 +32,17 @@ impl Default for ReaddirCursor {
 }
 
 impl ReaddirCursor {
-    /// How many names were cursor.
+    /// Returns the number of names listed.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// The name that was listed last. `None`: none was.
+    /// Returns the last name listed. `None`: none was.
     pub(crate) fn last(&self) -> Option<&[u8]> {
         self.last.back().or(self.anchors.last().map(|(_, name)| name)).map(Vec::as_slice)
     }
 
-    /// One more is cursor.
+    /// Adds a listed name.
     pub(crate) fn push(&mut self, name: Vec<u8>) {
         self.count += 1;
         self.last_bytes += name.len();
@@ -62,8 +62,8 @@ impl ReaddirCursor {
         }
     }
 
-    /// Goes back to where `count` names had been listed, or to the last place before it that is known. A count that was never
-    /// reached: nothing changes.
+    /// Goes back to the position after `count` names, or the nearest known position before it. A count that was not reached yet is
+    /// ignored.
     pub(crate) fn go_back(&mut self, count: u64) {
         let first_of_last = self.count - self.last.len() as u64;
         if count > first_of_last || count == first_of_last && self.anchors.last().is_some_and(|(number, _)| *number == count) {

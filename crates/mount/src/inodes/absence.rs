@@ -1,45 +1,45 @@
-//! Which names a directory does not have: known without asking, for a moment.
+//! Names known to be absent from a directory, without asking, for a moment.
 //!
-//! The kernel looks up each name that a program is going to make, while it holds the directory's lock, and the service is asked: a round trip for
-//! an answer that a mount knows that makes names one after another. A directory that was made here is empty; each change through this mount
-//! comes back with the directory's change counter. As long as that counts one up at a time nobody else has changed the directory, and every name in it was
-//! made here. So a name that was not is absent, as of the last answer.
+//! The kernel looks up each name a program is about to create, holding the directory's lock, and the service would be asked: a round trip
+//! whose answer a mount that creates names in a row already knows. A directory made here is empty, and the reply to each change through
+//! this mount has the directory's change counter. While the counter increases by one per change, no other client has changed the directory
+//! and every name in it was made here. So any other name is absent, as of the last reply.
 //!
-//! That is believed for a moment only ([`AbsentNames::lacks`]): a name that another machine makes is seen that much later. A program that makes
-//! it here as well finds it there, since the service decides.
+//! Absence is believed for a moment only ([`AbsentNames::lacks`]): names made by another machine are seen that much later. A program that
+//! creates such a name here as well finds that it exists, since the service decides.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 use thalweg_client::wire::protocol::metadata::Attributes;
 
-/// How long absence is believed after the answer that it follows from.
+/// How long absence is believed after the reply it follows from.
 const MOMENT: Duration = Duration::from_millis(20);
-/// The same in answers' times, where those are longer: over a distance the next name is not made any sooner.
+/// Alternative, as a multiple of the reply's round trip, where longer: over a distance, the next name is not made any sooner.
 const ANSWERS: u32 = 4;
-/// Names of one directory at most.
+/// Bound: names per directory.
 const MOST: usize = 1 << 20;
 
-/// The names that a directory may have.
+/// The names a directory may have.
 pub(crate) struct AbsentNames {
     hasher: RandomState,
-    /// By hash; one that is removed stays, since another may have the same: it is asked for.
+    /// Hashes of the names. A removed name stays, since another may have the same hash: such a name is looked up.
     made: HashSet<u64>,
-    /// The directory's change counter.
+    /// Change counter of the directory.
     change: u64,
-    /// However slow an answer was: nothing that is known of a name is older.
+    /// Upper limit whatever the round trip: the maximum age of cached names.
     longest: Duration,
     until: Instant,
 }
 
 impl AbsentNames {
-    /// Of a directory that was just made, where nothing that is known of a name is older than `longest`. `asked`: when; it is answered now.
+    /// Starts with a newly made directory, requested at `asked` and answered now. `longest`: maximum age of cached names.
     pub(crate) fn of_new(attributes: &Attributes, asked: Instant, longest: Duration) -> AbsentNames {
         let (hasher, made, change) = (RandomState::new(), HashSet::new(), attributes.change);
         AbsentNames { hasher, made, change, longest, until: until(asked, longest) }
     }
 
-    /// After a change through this mount, which made `name` or removed one; whether it was the only one.
+    /// Records a change through this mount, which made `name` or removed one; returns whether it was the only one.
     pub(crate) fn changed_here(&mut self, attributes: &Attributes, name: Option<&[u8]>, asked: Instant) -> bool {
         if self.change.checked_add(1) != Some(attributes.change) || self.made.len() >= MOST {
             return false;
@@ -50,12 +50,12 @@ impl AbsentNames {
         true
     }
 
-    /// Whether the directory does not have this name, and did not a moment ago.
+    /// Whether the directory is known not to have this name, as of a moment ago.
     pub(crate) fn lacks(&self, name: &[u8]) -> bool {
         Instant::now() < self.until && !self.made.contains(&self.hasher.hash_one(name))
     }
 
-    /// The directory was asked for again; whether it is as it was.
+    /// Compares newly fetched attributes of the directory; returns whether it is unchanged.
     pub(crate) fn seen_again(&mut self, attributes: &Attributes, asked: Instant) -> bool {
         let same = self.change == attributes.change;
         if same {

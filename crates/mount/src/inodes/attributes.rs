@@ -1,16 +1,16 @@
-//! Attributes as the kernel wants them, of those that the servers keep.
+//! Converts the servers' attributes to the kernel's form.
 
 use crate::fuse::reply::Attr;
 use thalweg_client::walk;
 use thalweg_client::wire::limits;
 use thalweg_client::wire::protocol::metadata::{Attributes, FileKind};
 
-/// What programs are advised to read and write at a time: as much as one request of the kernel's holds by default.
+/// Preferred I/O size for programs: the kernel's default request size.
 const BLOCK_BYTES: u32 = 1 << 20;
-/// The same of a directory: the C library asks for as much of it at a time, and the kernel passes that on.
+/// Preferred I/O size of a directory: the C library reads that much at a time, and the kernel passes it on.
 const DIRECTORY_BLOCK_BYTES: u32 = 256 << 10;
 
-/// A file's size, and what it takes on disks.
+/// Size of a file, and its allocated space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub(crate) struct Size {
@@ -19,13 +19,13 @@ pub(crate) struct Size {
 }
 
 impl From<walk::Size> for Size {
-    /// Space that nobody was asked for is that of a file without holes.
+    /// If the allocated space is unknown, assumes a file without holes.
     fn from(size: walk::Size) -> Size {
         Size { bytes: size.size_bytes, allocated_bytes: size.allocated_bytes.unwrap_or(size.size_bytes) }
     }
 }
 
-/// The bits of a mode that say what kind of file it is.
+/// Returns the file type bits of a mode.
 pub(crate) fn kind_bits(kind: FileKind) -> u32 {
     match kind {
         FileKind::File => libc::S_IFREG,
@@ -38,7 +38,7 @@ pub(crate) fn kind_bits(kind: FileKind) -> u32 {
     }
 }
 
-/// Attributes as the kernel wants them.
+/// Converts attributes to the kernel's form.
 pub(crate) fn attr(attributes: &Attributes, size: Size) -> Attr {
     let (size_bytes, allocated) = match attributes.kind {
         FileKind::File => (size.bytes, size.allocated_bytes),
@@ -62,7 +62,7 @@ pub(crate) fn attr(attributes: &Attributes, size: Size) -> Attr {
     }
 }
 
-/// A mode without the bits that writing takes away: set-user always, set-group where the group may execute.
+/// Returns a mode without the bits that writing clears: set-user always, set-group if the group may execute.
 pub(crate) fn without_privileges(mode: u32) -> u32 {
     let group = if mode & libc::S_IXGRP != 0 { libc::S_ISGID } else { 0 };
     mode & !(libc::S_ISUID | group)

@@ -1,20 +1,20 @@
-//! The names that an inode was found under, which the kernel takes for it until their lifetime has passed.
+//! The names an inode was found under, which the kernel caches for their lifetime.
 
 use std::time::{Duration, Instant};
 use thalweg_client::wire::protocol::metadata::{FileId, Place};
 
-/// How much longer than a name's lifetime a thread may take from its look at the name to its request for the file.
+/// Time beyond a name's lifetime that a thread may take from the lookup to its request for the file.
 pub(crate) const SLACK: Duration = Duration::from_secs(5);
 
-/// Names of one file that are asked for when it is opened; one with more is looked up again instead.
+/// Bound: names of a file checked when it is opened; a file with more is looked up again instead.
 pub(crate) const NAMES_CHECKED: usize = 8;
 
-/// The names that one file was found under, the last one last.
+/// Names a file was found under, latest last.
 #[derive(Default)]
 pub(crate) struct Dentries(Vec<(Place, Instant)>);
 
 impl Dentries {
-    /// The kernel is answered that this name is the file's.
+    /// Adds a name returned to the kernel.
     pub(crate) fn add(&mut self, directory: FileId, name: &[u8], lifetime: Duration) {
         let now = Instant::now();
         if let Some((place, since)) = self.0.last_mut()
@@ -27,17 +27,17 @@ impl Dentries {
         self.0.push((Place { from: directory, path: name.to_vec() }, now));
     }
 
-    /// The kernel knows that this name is not the file's any more.
+    /// Removes a name the kernel knows to be gone.
     pub(crate) fn remove(&mut self, directory: FileId, name: &[u8]) {
         self.0.retain(|(place, _)| !is(place, directory, name));
     }
 
-    /// The name it was found under last.
+    /// Returns the latest name.
     pub(crate) fn last(&self) -> Option<&Place> {
         self.0.last().map(|(place, _)| place)
     }
 
-    /// The names that the kernel may still take for the file, the last one last; that one however long ago it was.
+    /// Returns the names the kernel may still have cached, latest last; the latest is included whatever its age.
     pub(crate) fn cached(&self, lifetime: Duration) -> Vec<Place> {
         let last = self.0.len().saturating_sub(1);
         let is_believed = |(i, (_, since)): &(usize, &(Place, Instant))| *i == last || since.elapsed() <= lifetime + SLACK;

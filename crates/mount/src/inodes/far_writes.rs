@@ -1,32 +1,32 @@
-//! Writes so far into a file that the file system of a target may have no room for them in one datafile, however empty it is: ext4 ends at 16 TiB,
-//! others at 2 TiB or at 2^63. A program hears of that when it writes, as it does on such a file system itself. Were such bytes answered for and
-//! sent later, they would be lost, and their file be damaged.
+//! Writes at offsets so large that a target's file system may not support them in one datafile, however empty it is: ext4's limit is 16
+//! TiB, others' 2 TiB or 2^63. The program gets an error from the write, as on such a file system itself. If the write were acknowledged
+//! and sent later, its bytes would be lost and the file damaged.
 //!
-//! So the first write of a file past [`SURE_BYTES`] of a datafile is at its servers before it is answered, and what that proves is remembered: the
-//! bounds of file systems lie just below a power of two, so that one write counts for all up to there. (Asking for the bound would be one more
-//! message, and the answer another for each target.)
+//! So the first write of a file beyond [`SURE_BYTES`] of a datafile is acknowledged only once at its servers, and success is remembered:
+//! file systems' limits lie just below a power of two, so one write proves all offsets up to there. (Asking for the limit would take
+//! another message, with a different answer for each target.)
 
 use std::collections::HashMap;
 use thalweg_base::sync::Mutex;
 use thalweg_layout::Layout;
 
-/// A file of this size fits on every file system that a target can be on.
+/// Datafile size that every suitable file system supports.
 const SURE_BYTES: u64 = 1 << 40;
-/// How far below a power of two a bound may lie.
+/// Maximum distance of a limit below a power of two.
 const BELOW_BYTES: u64 = 64 << 10;
 
-/// Up to where datafiles of a file are known to reach.
+/// Proven sizes of a file's datafiles.
 #[derive(Debug, Default)]
 pub(crate) struct FarWrites(Mutex<HashMap<u32, u64>>);
 
-/// The ends of a write in datafiles of which it is not known whether they can be so long.
+/// Ends of a write in datafiles that are not proven to be possible.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Unproven(Vec<(u32, u64)>);
 
 impl FarWrites {
-    /// What a write has to prove; `None`: nothing.
+    /// Returns what a write must prove; `None`: nothing.
     pub(crate) fn unproven(&self, layout: &Layout, offset: u64, length: u64) -> Option<Unproven> {
-        // A byte is nowhere further into a datafile than into the file.
+        // An offset in a datafile is never larger than that in the file.
         if offset.saturating_add(length) <= SURE_BYTES {
             return None;
         }
@@ -37,7 +37,7 @@ impl FarWrites {
         (!ends.is_empty()).then_some(Unproven(ends))
     }
 
-    /// The write has arrived.
+    /// Records that the write has arrived.
     pub(crate) fn proven(&self, Unproven(ends): Unproven) {
         let mut known = self.0.lock();
         for (datafile, end) in ends {

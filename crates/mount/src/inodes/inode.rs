@@ -1,4 +1,4 @@
-//! A file or directory as it is known here.
+//! The cached state of a file or directory.
 
 use crate::fuse::reply::Attr;
 use crate::inodes::absence::AbsentNames;
@@ -13,97 +13,97 @@ use thalweg_trace::ObjectId;
 
 /// A file or directory.
 pub(crate) struct Inode {
-    /// Its number in the store.
+    /// Number in the store.
     pub id: FileId,
-    /// What it is.
+    /// File type.
     pub kind: FileKind,
-    /// The table's number for it: one that is forgotten and found again has another.
+    /// Serial number in the table: an inode that was forgotten and found again has a new one.
     pub serial: u64,
     state: Mutex<InodeState>,
 }
 
-/// What is remembered of a file or directory between requests.
+/// State of a file or directory kept between requests.
 #[derive(Default)]
 pub(crate) struct InodeState {
-    /// What all who have it open here share, while somebody has.
+    /// Shared state of its open files, while any exists.
     pub open: Weak<SharedFile>,
-    /// Mode when last seen: what is made in a directory may inherit from it.
+    /// Mode when last seen: new entries of a directory may inherit from it.
     pub mode: u32,
-    /// Group, likewise.
+    /// Group when last seen, likewise.
     pub gid: u32,
-    /// The change counter that the kernel's attributes are of.
+    /// Change counter of the attributes the kernel has.
     pub attr_change: Option<u64>,
-    /// The change counter that the kernel's copies of its bytes are of.
+    /// Change counter of the data the kernel has cached.
     pub data_change: Option<u64>,
-    /// When the kernel was given attributes of a file that nobody had open, and others not long before: it may have taken either.
+    /// Set when the kernel was given differing attributes of an unopened file shortly one after the other: it may have kept either.
     pub given_others: Option<Instant>,
-    /// What the kernel was last given of a file, with its size.
+    /// Attributes last given to the kernel, with the size.
     pub cached_attr: Option<Box<CachedAttr>>,
-    /// Who of the programs here has locks on it: `close` has to free them.
+    /// Lock owners on this mount: `close` must release their locks.
     pub lock_owners: LockOwners,
-    /// What a directory was when last seen: to those who have it open here it still is one when it is removed.
+    /// Last attributes of a directory: it stays a directory for those who have it open when it is removed.
     pub directory: Option<Box<Attributes>>,
-    /// The same as an answer to a change through this mount said it, and when that was noted.
+    /// Attributes of a directory from the reply to a change through this mount, with the time they were noted.
     pub own_directory: Option<Box<(Attributes, Instant)>>,
-    /// Names that a directory does not have.
+    /// Names the directory does not have.
     pub absent_names: Option<Box<AbsentNames>>,
-    /// How many have it open here.
+    /// Number of times the directory is open here.
     pub open_directories: u64,
-    /// The names it was found under.
+    /// Names it was found under.
     pub dentries: Dentries,
-    /// Its row in the mount's recording of itself.
+    /// Object in the mount's recording.
     pub object: Option<ObjectId>,
-    /// A symbolic link's target: it never changes.
+    /// Target of a symbolic link, which never changes.
     pub target: Option<Box<[u8]>>,
-    /// When the servers were asked who said that it has no extended attributes.
+    /// Time of the request whose reply said that it has no extended attributes.
     pub no_xattrs_at: Option<Instant>,
-    /// Why the last layout that was asked for it was refused.
+    /// Reason its last layout change was refused.
     pub layout_error: Option<Box<str>>,
 }
 
-/// Attributes as the kernel was given them.
+/// Attributes as given to the kernel.
 pub(crate) struct CachedAttr {
     /// The attributes.
     pub attr: Attr,
-    /// The change counter they are of.
+    /// Change counter of the attributes.
     pub change: u64,
-    /// When the servers were asked.
+    /// Time of the request to the servers.
     pub asked: Instant,
 }
 
 impl InodeState {
-    /// Whether nobody has had it open since the kernel was given it: then the kernel has none of its bytes.
+    /// Whether it was never open since the kernel was given it: then the kernel has no data of it.
     pub(crate) fn was_never_open(&self) -> bool {
         self.open.ptr_eq(&Weak::new())
     }
 }
 
 impl Inode {
-    /// One without any state yet.
+    /// Creates an inode without cached state.
     pub(crate) fn new(attributes: &Attributes, serial: u64) -> Inode {
         Inode { id: attributes.id, kind: attributes.kind, serial, state: Mutex::default() }
     }
 
-    /// Its state, locked. Nothing is asked of a server while it is held.
+    /// Locks the state. No calls to servers may be made while it is held.
     pub(crate) fn state(&self) -> MutexGuard<'_, InodeState> {
         self.state.lock()
     }
 
-    /// What all who have it open here share.
+    /// Returns the shared state of its open files.
     pub(crate) fn shared(&self) -> Option<Arc<SharedFile>> {
         self.state().open.upgrade()
     }
 
-    /// Attributes that the kernel is going to be given, and that were asked for at `asked`.
+    /// Records attributes that will be given to the kernel, requested at `asked`.
     pub(crate) fn update(&self, attributes: &Attributes, asked: Instant) {
         let mut state = self.state();
         if self.kind == FileKind::File && state.was_never_open() {
-            // Of two answers that were on their way at a time, the kernel takes the one that comes first.
+            // Of two concurrent replies, the kernel keeps the first to arrive.
             if state.data_change.is_some_and(|given| given != attributes.change) {
                 state.given_others = Some(Instant::now());
             }
             let is_sure = state.given_others.is_none_or(|at| at.elapsed() > SLACK);
-            // Of nothing, all is of any change; and the kernel need not forget what it was given when the file is opened.
+            // Without cached data any counter is valid, and the kernel need not invalidate on open.
             state.data_change = is_sure.then_some(attributes.change);
         }
         state.no_xattrs_at = (attributes.extended_bytes == 0).then_some(asked);
@@ -120,15 +120,15 @@ impl Inode {
         }
     }
 
-    /// The same with the size: for who asks again soon.
+    /// Records attributes with the size, for a repeated request soon.
     pub(crate) fn cache_attr(&self, attr: &Attr, change: u64, asked: Instant) {
         if self.kind == FileKind::File {
             self.state().cached_attr = Some(Box::new(CachedAttr { attr: *attr, change, asked }));
         }
     }
 
-    /// A directory is so after a change through this mount, which made `name` or removed one, and was asked for at `asked`. Called when the change
-    /// has been noted as one. `None`: how the directory is now is not known.
+    /// Records a directory's attributes after a change through this mount, requested at `asked`, which made `name` or removed one. Called
+    /// once the change is noted in [`LocalChanges`](crate::inodes::local_changes). `None`: the attributes are unknown.
     pub(crate) fn directory_changed_here(&self, now: Option<Attributes>, name: Option<&[u8]>, asked: Instant) {
         let mut state = self.state();
         let is_known = match (&now, &mut state.absent_names) {
@@ -141,7 +141,7 @@ impl Inode {
         state.own_directory = now.map(|attributes| Box::new((attributes, Instant::now())));
     }
 
-    /// After a change of our own: if it was the only one since the last look, what the kernel has stays true.
+    /// Records our own change: if it was the only one since the last check, the kernel's cached data stays valid.
     pub(crate) fn changed_here(&self, attributes: &Attributes) {
         let mut state = self.state();
         let alone = state.data_change.is_some_and(|known| known.checked_add(1) == Some(attributes.change));
@@ -155,7 +155,7 @@ impl Inode {
 pub(crate) mod tests {
     use super::*;
 
-    /// Of a file with this change counter.
+    /// Returns attributes of a file with this change counter.
     pub(crate) fn attributes(change: u64) -> Attributes {
         Attributes {
             id: FileId(7),

@@ -1,41 +1,41 @@
-//! What was changed through this mount lately.
+//! Recent changes through this mount.
 //!
-//! What a walk has fetched ahead of its reader is older than the question it answers. A change by another machine may be seen a second
-//! late; one by a program here may not: a program that changes a file and then looks sees the change. So every change is
-//! noted when it is done, before the program that asked for it is answered, and what the servers were asked before that is not given to
-//! the kernel. What is older than a lifetime is not given anyway, so no change is remembered for longer.
+//! Data a walk has prefetched is older than the request it answers. A change by another machine may appear a second late, but not one by a
+//! program here: a program that changes a file and then checks must see the change. So every change is noted when it is done, before its
+//! program is answered, and data the servers returned for an earlier request is not given to the kernel. Data older than its lifetime is
+//! never given, so changes are only remembered that long.
 
-use crate::fuse::request::{Header, Operation, RangeCopied};
+use crate::fuse::request::{CopyRangeCall, Header, Operation};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 use thalweg_base::sync::{Mutex, MutexGuard};
 use thalweg_client::wire::protocol::metadata::FileId;
 
-/// Changes that are remembered one by one; past them, everything counts as changed.
+/// Bound: changes remembered individually; beyond it, everything counts as changed.
 const MOST: usize = 1 << 16;
-/// Changes after which old ones are looked for at the earliest.
+/// Minimum number of changes before old ones are removed.
 const SWEEP: usize = 1024;
 
-/// What was changed here, and when that was done.
+/// Changes made here, with their times.
 pub(crate) struct LocalChanges {
     hasher: RandomState,
     keep: Duration,
     changes: Mutex<Changes>,
 }
 
-/// The changes, locked, for looking at many entries.
+/// The locked changes, for checking many entries.
 pub(crate) struct Changes {
-    /// By a hash of a file's number, or of a directory's and a name: two that meet cost a question too many.
+    /// By a hash of a file's number, or of a directory's and a name; a collision costs an unnecessary request.
     at: HashMap<u64, Instant>,
-    /// Names were made, moved or taken away: another name of the same file counts its links.
+    /// Time of the last change of any name: the link count of another name's file may have changed.
     any_name: Option<Instant>,
-    /// Everything before it counts as changed.
+    /// Everything before this counts as changed.
     all_before: Option<Instant>,
     sweep_at: usize,
 }
 
-/// What an operation changes.
+/// Files and names an operation changes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Touched<'a> {
     nodes: [Option<u64>; 2],
@@ -43,7 +43,7 @@ pub(crate) struct Touched<'a> {
 }
 
 impl<'a> Touched<'a> {
-    /// By what is asked. Bytes that are written count when the file is closed: as long as it is open, its attributes are not answered from a
+    /// Returns what an operation changes. Written bytes count when the file is closed: an open file's attributes are not answered from a
     /// listing.
     pub(crate) fn by(header: &Header, operation: &Operation<'a>) -> Touched<'a> {
         use Operation as O;
@@ -53,7 +53,7 @@ impl<'a> Touched<'a> {
             O::SetAttributes(_) | O::SetExtended { .. } | O::RemoveExtended { .. } | O::Release { .. } | O::Allocate { .. } => {
                 Touched { nodes: [Some(node), None], ..Touched::default() }
             }
-            O::CopyRange(RangeCopied { to_node, .. }) => Touched { nodes: [Some(to_node), None], ..Touched::default() },
+            O::CopyRange(CopyRangeCall { to_node, .. }) => Touched { nodes: [Some(to_node), None], ..Touched::default() },
             O::Open { flags, .. } if flags & libc::O_TRUNC as u32 != 0 => Touched { nodes: [Some(node), None], ..Touched::default() },
             O::Symlink { name, .. }
             | O::MakeNode { name, .. }
@@ -69,19 +69,19 @@ impl<'a> Touched<'a> {
         }
     }
 
-    /// The directories in which names are changed.
+    /// Returns the directories whose names are changed.
     pub(crate) fn directories(&self) -> impl Iterator<Item = u64> {
         self.names.into_iter().flatten().map(|(directory, _)| directory)
     }
 
-    /// Whether there is anything.
+    /// Whether nothing is changed.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Touched::default()
     }
 }
 
 impl LocalChanges {
-    /// For changes that count for so long.
+    /// Keeps changes for `keep`.
     pub(crate) fn new(keep: Duration) -> LocalChanges {
         let changes = Changes { at: HashMap::new(), any_name: None, all_before: None, sweep_at: SWEEP };
         LocalChanges { hasher: RandomState::new(), keep, changes: Mutex::new(changes) }
@@ -95,12 +95,12 @@ impl LocalChanges {
         self.hasher.hash_one((directory.0, name))
     }
 
-    /// The changes, for [`LocalChanges::is_current`] of many entries.
+    /// Locks the changes, for calling [`LocalChanges::is_current`] on many entries.
     pub(crate) fn changes(&self) -> MutexGuard<'_, Changes> {
         self.changes.lock()
     }
 
-    /// This is done. `id`: the store's number of what the kernel calls so.
+    /// Notes a completed operation. `id` maps the kernel's number to the store's.
     pub(crate) fn note(&self, touched: &Touched<'_>, id: impl Fn(u64) -> FileId) {
         let files = touched.nodes.iter().flatten().map(|node| self.file(id(*node)));
         let names = touched.names.iter().flatten().map(|(directory, name)| self.name(id(*directory), name));
@@ -121,8 +121,7 @@ impl LocalChanges {
         }
     }
 
-    /// Whether what was asked of the servers at `asked` about a file with so many links, listed under this name, is still so as far as
-    /// programs here have had a hand in it.
+    /// Whether data requested at `asked` about a file with this link count, listed under this name, includes all changes made here.
     pub(crate) fn is_current(
         &self,
         changes: &Changes,
@@ -138,7 +137,7 @@ impl LocalChanges {
             || !before(changes.at.get(&self.file(id)).copied()) && !before(changes.at.get(&self.name(directory, name)).copied())
     }
 
-    /// The same of a file whatever its name.
+    /// Whether data requested at `asked` about a file includes all changes made here, whatever its name.
     pub(crate) fn is_current_file(&self, asked: Instant, (id, links): (FileId, u32)) -> bool {
         let changes = self.changes();
         let before = |at: Option<Instant>| at.is_some_and(|at| asked <= at);

@@ -1,40 +1,40 @@
-//! Owners of locks: the kernel's numbers for them, and the service's.
+//! Lock owners: the kernel's numbers for them, and the service's.
 //!
-//! The kernel makes an owner's number from the address of what the owner has open. When a program ends, that address is free for the next one,
-//! and the next one has the same number: before what the first had under way has ended here, and before its locks are freed, if it was killed
-//! and is not waited for. Its locks would be taken for the next one's, and freed with it. So each owner has a number of its own at the
-//! service, and has left it when its file is closed: an owner with the kernel's number then gets another.
+//! The kernel derives an owner's number from the address of its open-files structure. When a program ends, that address, and so the
+//! number, may be reused immediately: before the first program's requests have ended here, and before its locks are released if it was
+//! killed. Its locks would be taken for the new owner's, and released with them. So each owner gets a separate number at the service,
+//! which is retired when its file is closed: a later owner with the same kernel number gets a new one.
 
-/// The owners that hold locks of one file, or ask for some.
+/// Owners that hold or request locks of one file.
 #[derive(Debug, Default)]
 pub(crate) struct LockOwners(Vec<Owner>);
 
 #[derive(Debug)]
 struct Owner {
-    /// The kernel's number.
+    /// Kernel's number.
     kernel: u64,
-    /// Of `flock`: the open file whose lock it is. Else of `fcntl`.
+    /// For `flock`, the open file that owns the lock; `None` for `fcntl`.
     flock: Option<u64>,
-    /// The service's.
+    /// Service's number.
     number: u64,
-    /// It has got a lock.
+    /// Whether it acquired a lock.
     granted: bool,
-    /// Requests for locks that are under way.
+    /// Lock requests in progress.
     asking: u32,
 }
 
 impl LockOwners {
-    /// Nobody holds a lock, as far as is known here.
+    /// Whether no owner is known.
     pub(crate) fn is_empty(&self) -> bool {
         !self.0.iter().any(|owner| owner.granted)
     }
 
-    /// The service's number of an owner that is known.
+    /// Returns the service's number of a known owner.
     pub(crate) fn number(&self, kernel: u64, flock: Option<u64>) -> Option<u64> {
         self.0.iter().find(|owner| (owner.kernel, owner.flock) == (kernel, flock)).map(|owner| owner.number)
     }
 
-    /// An owner asks for a lock: its number; `fresh`, if it is not known. What comes of it is noted by [`LockOwners::answered`].
+    /// Begins a lock request of an owner; returns its number, which is `fresh` for a new owner. [`LockOwners::answered`] ends it.
     pub(crate) fn ask(&mut self, kernel: u64, flock: Option<u64>, fresh: u64) -> u64 {
         if let Some(known) = self.0.iter_mut().find(|owner| (owner.kernel, owner.flock) == (kernel, flock)) {
             known.asking += 1;
@@ -44,7 +44,7 @@ impl LockOwners {
         fresh
     }
 
-    /// The owner with this number has got what it asked for, or not. Whether it is one still: its file may have been closed meanwhile.
+    /// Ends a lock request of the owner with this number; returns whether the owner still exists: its file may have been closed meanwhile.
     pub(crate) fn answered(&mut self, number: u64, granted: bool) -> bool {
         let Some(at) = self.0.iter().position(|owner| owner.number == number) else { return false };
         let owner = &mut self.0[at];
@@ -56,13 +56,13 @@ impl LockOwners {
         true
     }
 
-    /// A file is closed by an owner of `fcntl` locks: its number, if it has got some. Nobody has that number any more.
+    /// Retires an owner of `fcntl` locks that closes a file; returns its number if it acquired any.
     pub(crate) fn close(&mut self, kernel: u64) -> Option<u64> {
         let at = self.0.iter().position(|owner| owner.kernel == kernel && owner.flock.is_none() && owner.granted)?;
         Some(self.0.swap_remove(at).number)
     }
 
-    /// An open file has gone, through which these have asked: those that still hold locks. Nobody has their numbers any more.
+    /// Retires the owners that used an open file, now gone; returns those that still hold locks.
     pub(crate) fn release(&mut self, mut numbers: Vec<u64>) -> Vec<u64> {
         numbers.retain(|number| self.0.iter().any(|owner| owner.number == *number));
         self.0.retain(|owner| !numbers.contains(&owner.number));
@@ -81,7 +81,7 @@ mod tests {
         assert!(owners.is_empty());
         assert!(owners.answered(1, true));
         assert_eq!((owners.number(7, None), owners.is_empty()), (Some(1), false));
-        assert_eq!(owners.ask(7, None, 2), 1, "the same, as long as it has it open");
+        assert_eq!(owners.ask(7, None, 2), 1, "the owner keeps its number while the file is open");
         assert!(owners.answered(1, false));
         assert_eq!(owners.close(7), Some(1));
         assert_eq!((owners.ask(7, None, 3), owners.close(7)), (3, None));

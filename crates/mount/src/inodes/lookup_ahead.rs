@@ -1,11 +1,11 @@
-//! Lookup read-ahead: names that are looked up in a directory's order are answered by a walk.
+//! Lookup read-ahead: names looked up in a directory's order are answered from a walk.
 //!
-//! A program that has listed a directory and then asks for one file after another (`du`, `rm -r`, `tar`, all that sort first) asks when
-//! the kernel has no attributes, or only expired ones. One request for each would cost a round trip for each. So when names of a
-//! directory that was listed here are looked up in its order, a walk begins after the last of them and answers those that follow, many
-//! for each request. A walk whose entries are not wanted ends.
+//! A program that lists a directory and then stats one file after the other (`du`, `rm -r`, `tar`, all that sort first) asks when the
+//! kernel has no attributes, or expired ones. A request for each would cost a round trip each. So when names of a directory that was
+//! listed here are looked up in its order, a walk begins after the last of them and answers the following ones, many per request. A walk
+//! whose entries are not used ends.
 //!
-//! It never says that a name does not exist, nor anything that is older than a lifetime or than a change here.
+//! It never answers that a name does not exist, and never with data older than its lifetime or than a change made here.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,44 +17,44 @@ use thalweg_client::wire::Operation;
 use thalweg_client::wire::protocol::metadata::{FileId, Place};
 use thalweg_trace::Tracer;
 
-/// Directories of which it is remembered that they were listed.
+/// Bound: directories remembered as listed.
 const DIRECTORIES: usize = 64;
-/// Names in order after which those that follow are asked for.
+/// Number of names in order after which a walk begins.
 const IN_ORDER: u32 = 2;
-/// Entries that have come and were passed over: programs that work on several at a time ask a little out of order.
+/// Bound: fetched entries kept after being skipped: programs that process several files in parallel ask slightly out of order.
 const PASSED: usize = 256;
-/// Entries that one name may pass over: one further away is asked for by itself.
+/// Bound: entries one lookup may skip; a name further away is looked up separately.
 const FAR: usize = 512;
-/// Entries that are taken from a walk at a time.
+/// Entries taken from a walk together.
 const BATCH: usize = 64;
-/// Names out of order after which a walk ends.
+/// Number of names out of order after which a walk ends.
 const STRAYS: u32 = 16;
 
-/// The directories that were listed last, the last one last.
+/// Recently listed directories, latest last.
 #[derive(Default)]
 pub(crate) struct LookupAhead {
     directories: Mutex<VecDeque<(FileId, Arc<Mutex<DirectoryLookups>>)>>,
-    /// Lookups that were answered by what a walk had brought.
+    /// Lookups answered from a walk.
     pub answered: AtomicU64,
 }
 
-/// One directory.
+/// Lookups in one directory.
 #[derive(Default)]
 pub(crate) struct DirectoryLookups {
-    /// The name that was looked up last, and how many came in order.
+    /// Last name looked up, and the number of names in order.
     last: Vec<u8>,
     in_order: u32,
     strays: u32,
     walk: Option<Walk>,
-    /// What the walk has brought and nobody asked for yet, in order.
+    /// Entries fetched by the walk and not requested yet, in order.
     came: VecDeque<WalkEntry>,
-    /// Of what the walk brought, how much was wanted and how much not.
+    /// Numbers of fetched entries that were used, and not used.
     wanted: u64,
     unwanted: u64,
 }
 
 impl LookupAhead {
-    /// A directory is being listed from its beginning.
+    /// Records that a directory is being listed from its beginning.
     pub(crate) fn listed(&self, directory: FileId) {
         let mut directories = self.directories.lock();
         let known = directories.iter().position(|(id, _)| *id == directory).and_then(|at| directories.remove(at));
@@ -64,7 +64,7 @@ impl LookupAhead {
         }
     }
 
-    /// Where a directory is followed, if it was listed here lately.
+    /// Returns the lookup state of a recently listed directory.
     pub(crate) fn of(&self, directory: FileId) -> Option<Arc<Mutex<DirectoryLookups>>> {
         let directories = self.directories.lock();
         directories.iter().rev().find(|(id, _)| *id == directory).map(|(_, follow)| Arc::clone(follow))
@@ -72,10 +72,10 @@ impl LookupAhead {
 }
 
 impl DirectoryLookups {
-    /// A name is looked up: its entry, if a walk has brought it or is about to. Young enough is what is not older than `lifetime`.
+    /// Returns a name's entry, if a walk has fetched it or is about to, no older than `lifetime`.
     pub(crate) fn find(&mut self, tracer: &mut Tracer, walker: &Walker, place: &Place, lifetime: Duration) -> Option<WalkEntry> {
         if self.came.front().is_some_and(|entry| entry.asked.elapsed() >= lifetime / 2) {
-            // Who asks slowly is answered by a younger walk.
+            // A slow program is answered by a younger walk.
             self.unwanted += self.came.len() as u64;
             self.came.clear();
             self.walk = self.is_worth_it().then(|| walker.directory_after(&Place::of(place.from), Some(&self.last)));
@@ -91,7 +91,7 @@ impl DirectoryLookups {
         None
     }
 
-    /// What has come already.
+    /// Takes an entry already fetched.
     fn take(&mut self, name: &[u8]) -> Option<WalkEntry> {
         let at = self.came.binary_search_by(|entry| entry.name.as_slice().cmp(name)).ok()?;
         let found = self.came.remove(at);
@@ -110,7 +110,7 @@ impl DirectoryLookups {
         }
     }
 
-    /// Lets the walk go on to a name that is behind all that has come.
+    /// Advances the walk to a name beyond the entries fetched.
     fn walk_to(&mut self, tracer: &mut Tracer, name: &[u8]) -> Option<WalkEntry> {
         if name <= self.last.as_slice() || self.came.back().is_some_and(|entry| entry.name.as_slice() >= name) {
             return None;
@@ -119,7 +119,7 @@ impl DirectoryLookups {
         while brought < FAR {
             let batch = self.walk.as_mut()?.next_batch(tracer, BATCH).inspect_err(Operation::met).unwrap_or_default();
             if batch.is_empty() {
-                // It has ended, or an error that the caller that asks for the name by itself gets.
+                // The walk ended, or failed; a separate lookup of the name gets the error.
                 self.walk = None;
                 return None;
             }
@@ -132,12 +132,12 @@ impl DirectoryLookups {
         None
     }
 
-    /// Whether a walk should begin. Where most of what came was not wanted, names are not looked up in order, whatever it looks like.
+    /// Whether a walk should begin: not if most of the fetched entries were unused, since lookups are then not in order.
     fn is_worth_it(&self) -> bool {
         self.in_order >= IN_ORDER && self.unwanted <= self.wanted + 4 * PASSED as u64
     }
 
-    /// A name was not among what came: perhaps it is the one to go on from.
+    /// Handles a name that was not fetched: a walk may begin after it.
     fn missed(&mut self, walker: &Walker, place: &Place) {
         let name = &place.path;
         let follows = name.as_slice() > self.last.as_slice();

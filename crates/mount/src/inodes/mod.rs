@@ -1,4 +1,4 @@
-//! The inodes that the kernel knows, and what may be answered of them without asking a server.
+//! The inodes the kernel knows, and their state for answering without a server.
 
 pub(crate) mod absence;
 pub(crate) mod attributes;

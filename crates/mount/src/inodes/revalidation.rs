@@ -1,11 +1,10 @@
-//! Revalidating names: which of the names that a file was found under a program means when it opens the file.
+//! Revalidating names: which name a program means when it opens a file.
 //!
-//! The kernel takes a name for the file it was last given until the name's lifetime has passed, though another client may have moved the
-//! file away meanwhile; and it opens files, not names. A program that opens a name to empty it must not empty a file that was moved
-//! away from there. So when a file is opened, all names that the kernel may take for it must still be its own. If one is not, the file is
-//! stale (ESTALE): the kernel then looks the name up once more, whatever it has cached, and what the same thread opens next is the name
-//! that it has just looked up. A thread that retries without a lookup did not use a name (but, say, a descriptor in /proc), and means
-//! the file itself.
+//! The kernel caches a name's file for the name's lifetime, though another client may have renamed the file meanwhile, and it opens
+//! inodes, not names. A program that truncates a name's file on open must not truncate a file that was moved away. So when a file is
+//! opened, all names the kernel may have cached for it must still be its own. If one is not, the open fails with ESTALE: the kernel looks
+//! the name up again, bypassing its cache, and the same thread's next open is for the name it has just looked up. A thread that retries
+//! without a lookup did not use a name (but, for example, a descriptor in /proc), and means the file itself.
 
 use super::dentries::SLACK;
 use std::collections::HashMap;
@@ -14,7 +13,7 @@ use std::time::Instant;
 use thalweg_base::sync::Mutex;
 use thalweg_client::wire::protocol::metadata::{FileId, Place};
 
-/// What a thread means that retries after it got that a file is stale.
+/// What a thread means when it retries after ESTALE.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum OpenTarget {
     /// The file itself: it did not use a name.
@@ -23,20 +22,20 @@ pub(crate) enum OpenTarget {
     Name(Place),
 }
 
-/// Threads that got that a file is stale, and have not retried yet.
+/// Threads that got ESTALE and have not retried yet.
 #[derive(Default)]
 pub(crate) struct StaleRetries {
-    /// How many there are below: mostly none, and then nobody waits for the lock.
+    /// Number of entries below: mostly zero, which avoids locking.
     count: AtomicUsize,
     threads: Mutex<HashMap<u32, Retry>>,
-    /// Threads that were to make a file, and got that there is one; and when.
+    /// Threads that tried to create a file that already exists, with the time.
     creates: Mutex<HashMap<u32, Instant>>,
 }
 
 struct Retry {
-    /// The file that is stale.
+    /// The stale file.
     file: FileId,
-    /// What it has looked up since, and found: a file is where its path ends.
+    /// Place looked up since, and the file found: a file is the last component of its path.
     arrived: Option<(Place, FileId)>,
     at: Instant,
 }
@@ -52,7 +51,7 @@ impl StaleRetries {
         Some(done)
     }
 
-    /// This thread gets that the file is stale.
+    /// Records that this thread gets ESTALE for the file.
     pub(crate) fn went_stale(&self, thread: u32, file: FileId) {
         let mut threads = self.threads.lock();
         threads.retain(|_, retry| retry.at.elapsed() < SLACK);
@@ -60,8 +59,8 @@ impl StaleRetries {
         self.count.store(threads.len(), Ordering::Release);
     }
 
-    /// This thread was to make a file, and there is one: whether the kernel may be sent to look its name up. It does so once for each request of
-    /// a program, which gets the error if that ends the same way.
+    /// Records that this thread tried to create a file that exists; returns whether to make the kernel look the name up. The kernel does
+    /// so once per system call, and returns the error to the program if that ends the same way.
     pub(crate) fn first_of_create(&self, thread: u32) -> bool {
         let mut creates = self.creates.lock();
         creates.retain(|_, at| at.elapsed() < SLACK);
@@ -71,32 +70,32 @@ impl StaleRetries {
         }
     }
 
-    /// This thread has looked a name up, and found this file; `None`: something that a path does not end at.
+    /// Records that this thread looked a name up and found this file; `None`: a directory or link, at which a path does not end.
     pub(crate) fn looked_up(&self, thread: u32, place: &Place, file: Option<FileId>) {
         self.with(|threads| {
             let Some(retry) = threads.get_mut(&thread) else { return };
             match (&retry.arrived, file) {
-                // A name is looked up twice if what is found is new.
+                // The kernel looks a name up twice if the inode is new to it.
                 (None, Some(file)) => retry.arrived = Some((place.clone(), file)),
                 (Some((arrived, _)), Some(file)) if arrived == place => retry.arrived = Some((place.clone(), file)),
                 (None, None) => {}
-                // It is on its way to something else.
+                // The thread is heading for another file.
                 (Some(_), _) => drop(threads.remove(&thread)),
             }
         });
     }
 
-    /// Whether this thread is on its way to look a name up again.
+    /// Whether this thread is about to look a name up again.
     pub(crate) fn is_retrying(&self, thread: u32) -> bool {
         self.with(|threads| threads.contains_key(&thread)).unwrap_or(false)
     }
 
-    /// This thread does something else.
+    /// Forgets this thread: it does something else.
     pub(crate) fn abandon(&self, thread: u32) {
         self.with(|threads| threads.remove(&thread));
     }
 
-    /// This thread opens or truncates a file: what it means, if it just got that a file is stale.
+    /// Returns what this thread means when it opens or truncates a file after ESTALE.
     pub(crate) fn resume(&self, thread: u32, file: FileId) -> Option<OpenTarget> {
         let retry = self.with(|threads| threads.remove(&thread))?.filter(|retry| retry.at.elapsed() < SLACK)?;
         match retry.arrived {
@@ -129,7 +128,7 @@ mod tests {
         retries.looked_up(1, &place("name"), Some(other));
         assert_eq!(retries.resume(1, other), Some(OpenTarget::Name(place("name"))));
         retries.went_stale(1, file);
-        assert_eq!(retries.resume(1, other), None, "it went for another file, by a name nobody looked up");
+        assert_eq!(retries.resume(1, other), None, "it opened another file, by a name that was not looked up");
     }
 
     #[test]
@@ -149,6 +148,6 @@ mod tests {
         retries.went_stale(1, file);
         retries.looked_up(1, &place("name"), Some(file));
         retries.looked_up(1, &place("another"), Some(file));
-        assert_eq!(retries.resume(1, file), None, "two names were looked up: one of them was looked at for itself");
+        assert_eq!(retries.resume(1, file), None, "two names were looked up: one of them by a separate stat");
     }
 }

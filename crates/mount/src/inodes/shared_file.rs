@@ -1,16 +1,15 @@
-//! An open file: what all programs here that have it open share.
+//! An open file: the state shared by all open files of one inode on this mount.
 //!
-//! A file that several programs have open, or one several times, is open once at the metadata service and has its bytes in one
-//! place here, so that a write is seen by every reader at once. A write that fails after it was acknowledged is a loss: it is reported to
-//! each open file that there was then, once, by its next sync, and by each of its flushes (`close`) before that. That is what the kernel does for local file
-//! systems (`errseq_t`), but that those report nothing at `close`. A loss that no sync has reported yet is owed to the next one who opens the file, too.
+//! A file opened by several programs, or several times, is opened once at the metadata service and buffered in one place here, so every
+//! reader sees a write immediately. A write that fails after it was acknowledged is a loss. Each open file that existed then reports it
+//! once on its next sync, and on each flush (`close`) before that. The kernel does so for local file systems (`errseq_t`), except that
+//! those report nothing on `close`. A loss that no sync has reported yet is also reported to the next open file.
 //!
-//! The service is notified who may write: the first program that opens a file for writing opens it for writing there, until nobody here has it
-//! open any more. Then it is notified how that has ended, and if every byte is at the servers it knows the file's size.
+//! The service knows the writers: the first program that opens a file for writing opens it for writing there, until no program here has it
+//! open. The service is then notified how the writing ended, and if every byte is at the servers, it knows the file's size.
 //!
-//! Servers can begin to make bytes durable when they arrive, so that a sync at the end finds most of it done, at the price of
-//! writing what may soon be written again or removed. It is asked for as long as programs here sync what they write
-//! ([`SyncHabit`]).
+//! Servers can begin to make bytes durable as they arrive, which shortens a sync at the end, at the cost of writing data that may soon be
+//! overwritten or removed. This is requested while programs here tend to sync what they write ([`SyncHabit`]).
 
 use super::far_writes::FarWrites;
 use super::unreported_writes::UnreportedWrites;
@@ -23,20 +22,20 @@ use thalweg_client::wire::{Error, ErrorKind, Result};
 use thalweg_client::{BufferedFile, BufferedOptions, DataClient, FileHandle, Reader, RequestMemory, StoreFile, View};
 use thalweg_trace::Tracer;
 
-/// How often the end of a file is looked for that others write at without a turn.
+/// Attempts to append at the end of a file that others extend without a turn.
 const APPEND_TRIES: u32 = 16;
 
-/// Less than this is soon durable, whenever it is begun.
+/// Smaller files are made durable quickly whenever the sync begins.
 const LARGE_BYTES: u64 = 1 << 20;
-/// How many files decide what the next one is taken for.
+/// Number of recent files that determine the prediction.
 const HABIT: i32 = 4;
 
-/// Whether programs here sync large files that they write: of the last ones, were more synced than not?
+/// Predicts whether programs sync large files they write: whether more of the recent ones were synced than not.
 #[derive(Default)]
 pub(crate) struct SyncHabit(AtomicI32);
 
 impl SyncHabit {
-    /// A file that was written is closed.
+    /// Records a written file that is closed.
     pub(crate) fn note(&self, written_bytes: u64, synced: bool) {
         if written_bytes >= LARGE_BYTES {
             let step = if synced { 1 } else { -1 };
@@ -44,39 +43,39 @@ impl SyncHabit {
         }
     }
 
-    /// Whether the next one will probably be synced.
+    /// Whether the next file is expected to be synced.
     pub(crate) fn expects_sync(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0
     }
 }
 
-/// A file that is open here.
+/// A file open on this mount.
 pub(crate) struct SharedFile {
-    /// Its bytes; a strict mount keeps none of them.
+    /// Bytes of the file; not buffered on a strict mount.
     pub file: BufferedFile,
-    /// Says to the service that it is open, and to be written if it was made or first opened so. `None` only at its end.
+    /// Keeps the file open at the service, for writing if first opened so. `None` only while dropping.
     opened: Option<OpenAtService>,
-    /// Says to the service that it is to be written, if it was first opened to be read.
+    /// Keeps the file open for writing at the service, if first opened for reading.
     writing: Mutex<Option<OpenAtService>>,
     written_bytes: AtomicU64,
-    /// How many have it open for reading and writing: those may write through maps.
+    /// Number of open files for reading and writing, which may write through mappings.
     pub mappers: AtomicUsize,
-    /// It was synced since it was opened.
+    /// Whether it was synced since it was opened.
     pub synced: AtomicBool,
-    /// Its name has been made durable since it was opened: a sync of data alone need not ask again.
+    /// Whether its name was made durable since it was opened, so that a data-only sync need not ask again.
     pub name_synced: AtomicBool,
     state: Mutex<State>,
-    /// Writes that the service is notified of by the next write-back.
+    /// Writes the next write-back reports to the service.
     pub unreported: UnreportedWrites,
     far: FarWrites,
 }
 
-/// A file that is open at the service; the one that drops it has written nothing.
+/// A file open at the service; dropping it reports that nothing was written.
 #[derive(Debug)]
 pub(crate) struct OpenAtService(Option<OpenFile>);
 
 impl OpenAtService {
-    /// Nothing was written to it yet.
+    /// Wraps a file that was not written yet.
     pub(crate) fn new(opened: OpenFile) -> OpenAtService {
         OpenAtService(Some(opened))
     }
@@ -85,7 +84,7 @@ impl OpenAtService {
         self.0.as_ref().expect("it is there until it is dropped")
     }
 
-    /// Its attributes when it was opened.
+    /// Returns its attributes when it was opened.
     pub(crate) fn attributes(&self) -> &Attributes {
         &self.file().attributes
     }
@@ -107,18 +106,18 @@ impl Drop for OpenAtService {
 
 #[derive(Default)]
 struct State {
-    /// How many losses there were; and the last one's errno.
+    /// Number of losses; then the errno of the last.
     losses: u64,
     errno: i32,
-    /// No sync has reported the last loss yet.
+    /// Whether no sync has reported the last loss yet.
     unseen: bool,
 }
 
 impl SharedFile {
-    /// A file that was just opened, or made.
+    /// Wraps a file that was just opened or created.
     ///
     /// # Errors
-    /// A layout that this program does not know.
+    /// An unknown layout.
     pub(crate) fn new(
         data: &Arc<DataClient>,
         opened: OpenAtService,
@@ -126,7 +125,7 @@ impl SharedFile {
         (strict, will_be_synced): (bool, bool),
     ) -> Result<SharedFile> {
         let handle = FileHandle::from_attributes(path, opened.attributes())?.for_mending();
-        // Who lost them has gone, and may have got no error.
+        // The program that lost them has exited, possibly without an error.
         let state = match opened.attributes().lost {
             Some(_) => State { losses: 1, errno: libc::EIO, unseen: true },
             None => State::default(),
@@ -152,11 +151,11 @@ impl SharedFile {
         self.state.lock()
     }
 
-    /// Somebody may write from now on: the service knows when it returns. `open` opens the file for writing; its attributes then, if
-    /// that was not done before.
+    /// Makes sure that the service knows of a writer. `open` opens the file for writing; returns its attributes then, or `None` if already
+    /// open for writing.
     ///
     /// # Errors
-    /// What `open` says.
+    /// The error of `open`.
     pub(crate) fn begin_writing(&self, open: impl FnOnce() -> Result<OpenFile>) -> Result<Option<Attributes>> {
         if self.opened.as_ref().is_some_and(|opened| opened.file().is_for_writing()) {
             return Ok(None);
@@ -171,7 +170,7 @@ impl SharedFile {
         Ok(Some(attributes))
     }
 
-    /// Reads; fewer bytes than asked for only at the end of the file.
+    /// Reads; fewer bytes than `length` only at the end of the file.
     ///
     /// # Errors
     /// A server's; or that bytes are lost.
@@ -179,11 +178,11 @@ impl SharedFile {
         self.file.read_as(tracer, offset, length, reader)
     }
 
-    /// Writes; the bytes may be on their way when it returns. Those that are all that was received in `memory` are not copied: it is not
-    /// used again as long as others have it.
+    /// Writes; the bytes may still be in flight on return. If `memory` holds exactly these bytes, they are not copied, and the memory is
+    /// not reused while referenced.
     ///
     /// # Errors
-    /// A server's; or that of an earlier write, which had been answered.
+    /// A server's; or that of an earlier, acknowledged write.
     pub(crate) fn write(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64, memory: Option<&Arc<RequestMemory>>) -> Result<()> {
         if let Some(unproven) = self.far.unproven(self.file.file().handle().layout(), offset, bytes.len() as u64) {
             self.noted(bytes, offset, || self.file.write_through(tracer, bytes, offset))?;
@@ -196,8 +195,8 @@ impl SharedFile {
         })
     }
 
-    /// Writes at the end of the file: where that was. Nobody else appends meanwhile, unless the turn to append is over, or writes there without one: then
-    /// what they wrote stays, and the end is looked for again.
+    /// Appends to the file; returns the offset. No other client appends meanwhile, unless the turn expires or the client writes without
+    /// one: then its data is kept, and the end is determined again.
     ///
     /// # Errors
     /// A server's.
@@ -211,11 +210,11 @@ impl SharedFile {
             self.noted(bytes, offset, || appended.map(drop))?;
             return Ok(offset);
         }
-        let problem = format!("others wrote at its end {APPEND_TRIES} times while it was appended to: nothing was appended");
+        let problem = format!("{APPEND_TRIES} attempts to append failed because others wrote at the end of the file: nothing was appended");
         Err(Error::new(ErrorKind::WouldBlock, problem))
     }
 
-    /// Whether somebody may write through a map.
+    /// Whether a program may write through a mapping.
     pub(crate) fn may_be_mapped(&self) -> bool {
         self.mappers.load(Ordering::SeqCst) > 0
     }
@@ -223,17 +222,17 @@ impl SharedFile {
     fn noted(&self, bytes: &[u8], offset: u64, write: impl FnOnce() -> Result<()>) -> Result<()> {
         self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         let written = write();
-        // Even of a write that fails a part may be there. Noted only now: a flush that begins from here on sends these bytes.
+        // Even a failed write may be partly done. Noted only now: a flush that begins from here on includes these bytes.
         self.unreported.note(offset.saturating_add(bytes.len() as u64));
         written
     }
 
-    /// How many bytes were written since it was opened.
+    /// Returns the number of bytes written since it was opened.
     pub(crate) fn written_bytes(&self) -> u64 {
         self.written_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes that had been answered for are lost.
+    /// Records the loss of acknowledged bytes.
     pub(crate) fn lost(&self, error: &Error) {
         let mut state = self.state();
         state.losses += 1;
@@ -241,18 +240,18 @@ impl SharedFile {
         state.unseen = true;
     }
 
-    /// How many losses are no concern of a program that opens it now, and how many there were.
+    /// Returns the losses that do not concern a program that opens it now, and the number of losses.
     pub(crate) fn losses(&self) -> (u64, u64) {
         let state = self.state();
         (state.losses - u64::from(state.unseen), state.losses)
     }
 
-    /// The last loss's errno.
+    /// Returns the errno of the last loss.
     pub(crate) fn errno(&self) -> i32 {
         self.state().errno
     }
 
-    /// A sync reports all losses so far: how many there were.
+    /// Records that a sync reports all losses so far; returns their number.
     pub(crate) fn saw_losses(&self) -> u64 {
         let mut state = self.state();
         state.unseen = false;
@@ -261,7 +260,7 @@ impl SharedFile {
 }
 
 impl Drop for SharedFile {
-    /// Notifies the service how the writing has ended; what has not left yet is not known to have arrived.
+    /// Reports to the service how the writing ended; data not sent yet counts as not arrived.
     fn drop(&mut self) {
         let end = self.file.take_end();
         let writing = self.writing.get_mut().take();

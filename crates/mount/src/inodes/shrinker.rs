@@ -1,8 +1,8 @@
-//! Shrinking the kernel's cache of inodes.
+//! Shrinks the kernel's cache of inodes.
 //!
-//! What the kernel knows is known here too, and it forgets only when its own memory is short. So a listing of a million files would leave
-//! a million inodes in both. Past a limit, the kernel is asked to drop those it has known for longest: first what nobody uses and nobody
-//! has opened (pages of opened files are worth more), and if that is not enough, all that nobody uses.
+//! An inode the kernel caches is also kept here, and the kernel drops inodes only when its own memory is short. So a listing of a million
+//! files would leave a million inodes in both. Past a limit, the kernel is asked to drop those it has had longest: first unused ones that
+//! were never open (cached pages of opened files are worth more), and if that is not enough, all unused ones.
 
 use crate::inodes::inode::Inode;
 use std::collections::VecDeque;
@@ -10,15 +10,15 @@ use std::sync::Arc;
 use thalweg_base::sync::{Condvar, Mutex, MutexGuard};
 use thalweg_client::wire::protocol::metadata::FileId;
 
-/// Files in one request to the kernel.
+/// Files per request to the kernel.
 const BATCH: usize = 512;
-/// So many times what there should be at most, and files that were opened are dropped too.
+/// Multiple of the limit at which files that were opened are dropped too.
 const FAR_TOO_MANY: usize = 4;
 
-/// A file, and the table's number for it: one that was forgotten and found again is another.
+/// A file with its serial number in the table: one that was forgotten and found again has a new one.
 type Listed = (FileId, u64);
 
-/// What the kernel knows, in the order in which it was given.
+/// Inodes the kernel knows, in the order they were given.
 pub(crate) struct Shrinker {
     limit: usize,
     state: Mutex<State>,
@@ -28,15 +28,15 @@ pub(crate) struct Shrinker {
 #[derive(Default)]
 struct State {
     order: VecDeque<Listed>,
-    /// What the kernel was asked to drop: some of it may be in use.
+    /// Inodes the kernel was asked to drop: some may be in use.
     asked: Vec<Listed>,
-    /// As soon as there are more, something is done.
+    /// Number of inodes that triggers the next run.
     due: usize,
     ended: bool,
 }
 
 impl Shrinker {
-    /// For so many at most.
+    /// Keeps the number of inodes below `limit`.
     pub(crate) fn new(limit: usize) -> Shrinker {
         Shrinker { limit, state: Mutex::new(State { due: limit, ..State::default() }), changed: Condvar::new() }
     }
@@ -45,7 +45,7 @@ impl Shrinker {
         self.state.lock()
     }
 
-    /// The kernel is given a file that it did not know.
+    /// Adds an inode the kernel did not know.
     pub(crate) fn added(&self, inode: &Inode) {
         let mut state = self.state();
         state.order.push_back((inode.id, inode.serial));
@@ -54,14 +54,14 @@ impl Shrinker {
         }
     }
 
-    /// There will be no more.
+    /// Ends the thread.
     pub(crate) fn finish(&self) {
         self.state().ended = true;
         self.changed.notify_one();
     }
 
-    /// Calls `prune` for what should go, until [`Shrinker::finish`], or an error: the kernel does not know how. `find`: an inode, if the
-    /// kernel knows it still; `known`: how many it knows.
+    /// Calls `prune` for inodes to drop, until [`Shrinker::finish`], or an error: the kernel does not support it. `find` returns an inode
+    /// if the kernel still knows it; `known` returns how many it knows.
     pub(crate) fn run(
         &self,
         find: impl Fn(FileId, u64) -> Option<Arc<Inode>>,
@@ -75,7 +75,7 @@ impl Shrinker {
                 continue;
             }
             let asked_before = std::mem::take(&mut state.asked);
-            // Down to three quarters, so that this is not done for each.
+            // Down to three quarters, so that this is not repeated for each inode.
             let many = state.order.len() - (self.limit - self.limit / 4).min(state.order.len());
             let oldest: Vec<Listed> = state.order.drain(..many).collect();
             drop(state);
@@ -96,7 +96,7 @@ impl Shrinker {
     }
 }
 
-/// What of these is to go, and what is not; what has gone already is neither. `all`: also those that were opened.
+/// Splits inodes into those to drop and those to keep, leaving out those already forgotten. `all`: drop also those that were opened.
 fn choose(find: &impl Fn(FileId, u64) -> Option<Arc<Inode>>, oldest: Vec<Listed>, all: bool) -> (Vec<Listed>, Vec<Listed>) {
     let known = oldest.into_iter().filter_map(|(id, serial)| find(id, serial));
     let (go, stay): (Vec<_>, Vec<_>) = known.partition(|inode| {

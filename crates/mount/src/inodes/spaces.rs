@@ -1,6 +1,6 @@
-//! Space as it was asked for lately: a program that asks before each file that it writes does not ask the servers as often.
+//! Cached answers about free space, for programs that ask before each file they write.
 
-use crate::errors::Answered;
+use crate::errors::HandlerResult;
 use crate::fuse::reply;
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 use thalweg_base::sync::Mutex;
 use thalweg_client::wire::protocol::metadata::{FileId, LotId};
 
-/// Answers that are remembered of a kind.
+/// Bound: answers cached per kind.
 const MOST: usize = 1024;
 
-/// What was asked lately.
+/// Recent answers.
 #[derive(Default)]
 pub(crate) struct Spaces {
     /// Lots of files and directories.
     pub lots: Recent<FileId, Option<LotId>>,
-    /// Space in a lot, or outside of any.
+    /// Space in a lot, or outside any.
     pub spaces: Recent<Option<LotId>, reply::Space>,
 }
 
-/// Answers of the last moments.
+/// A cache of recent answers.
 pub(crate) struct Recent<K, V>(Mutex<HashMap<K, (Instant, V)>>);
 
 impl<K, V> Default for Recent<K, V> {
@@ -30,8 +30,8 @@ impl<K, V> Default for Recent<K, V> {
 }
 
 impl<K: Eq + Hash, V: Clone> Recent<K, V> {
-    /// The answer, if it is younger than `lifetime`; otherwise it is asked for.
-    pub(crate) fn get(&self, key: K, lifetime: Duration, ask: impl FnOnce() -> Answered<V>) -> Answered<V> {
+    /// Returns the cached answer if younger than `lifetime`; otherwise calls `ask`.
+    pub(crate) fn get(&self, key: K, lifetime: Duration, ask: impl FnOnce() -> HandlerResult<V>) -> HandlerResult<V> {
         let known = self.0.lock().get(&key).filter(|(asked, _)| asked.elapsed() < lifetime).map(|(_, value)| value.clone());
         if let Some(value) = known {
             return Ok(value);

@@ -1,6 +1,5 @@
-//! The inodes that the kernel knows. It says how often it looked each up, and when it has forgotten one; what it has forgotten and
-//! nobody has open is not kept here either, so that the table is as large as the kernel's cache and no larger. How large that may
-//! be is [`crate::inodes::shrinker`]'s.
+//! The inodes the kernel knows. The kernel counts its lookups of each, and reports when it has dropped one; an inode that was dropped and
+//! is not open is removed here too, so the table is no larger than the kernel's cache. [`crate::inodes::shrinker`] bounds the size.
 
 use crate::fuse::abi::ROOT;
 use crate::inodes::inode::{Inode, InodeState};
@@ -12,10 +11,10 @@ use std::time::{Duration, Instant};
 use thalweg_base::sync::{Mutex, MutexGuard};
 use thalweg_client::wire::protocol::metadata::{Attributes, FileId, Place};
 
-/// Parts of the table, each with a lock of its own.
+/// Parts of the table, each with its own lock.
 const PARTS: usize = 16;
 
-/// Names of a path that are followed upward.
+/// Bound: components of a path followed upwards.
 const MOST_NAMES: usize = 64;
 
 struct Entry {
@@ -23,7 +22,7 @@ struct Entry {
     lookups: u64,
 }
 
-/// See the module's page.
+/// Table of inodes; see the module documentation.
 pub(crate) struct InodeTable {
     parts: [Mutex<HashMap<FileId, Entry>>; PARTS],
     root: Arc<Inode>,
@@ -33,7 +32,7 @@ pub(crate) struct InodeTable {
 }
 
 impl InodeTable {
-    /// With nothing but the mounted directory; `limit`: as many as the kernel should know at a time.
+    /// Starts with the mounted directory only; `limit`: number of inodes the kernel should have at most.
     pub(crate) fn new(root: &Attributes, limit: usize) -> InodeTable {
         let root_inode = Arc::new(Inode::new(root, 0));
         root_inode.update(root, Instant::now());
@@ -54,17 +53,17 @@ impl InodeTable {
         self.parts[InodeTable::part_of(id)].lock()
     }
 
-    /// The store's number of what the kernel calls `number`.
+    /// Returns the store's number for the kernel's `number`.
     pub(crate) fn id(&self, number: u64) -> FileId {
         if number == ROOT { self.root.id } else { FileId(number) }
     }
 
-    /// What the kernel calls a file or directory.
+    /// Returns the kernel's number of a file or directory.
     pub(crate) fn number(&self, id: FileId) -> u64 {
         if id == self.root.id { ROOT } else { id.0 }
     }
 
-    /// One that the kernel knows. `None`: it does not, or no longer.
+    /// Returns an inode the kernel knows. `None`: it does not, or no longer.
     pub(crate) fn get(&self, number: u64) -> Option<Arc<Inode>> {
         let id = self.id(number);
         if id == self.root.id {
@@ -73,7 +72,7 @@ impl InodeTable {
         self.part(id).get(&id).map(|entry| Arc::clone(&entry.inode))
     }
 
-    /// One that the kernel is given now, by what was asked for at `asked`, under a name in a directory, which it believes for `lifetime`.
+    /// Adds an inode that is being given to the kernel, from attributes requested at `asked`, under a name that is valid for `lifetime`.
     pub(crate) fn insert(
         &self,
         (attributes, asked): (&Attributes, Instant),
@@ -103,7 +102,7 @@ impl InodeTable {
         inode
     }
 
-    /// What a file or directory was last called, from the mounted directory on: for people only. `known` is its state.
+    /// Returns the latest path of a file or directory relative to the mount, for messages only. `known` is its state.
     pub(crate) fn path(&self, id: FileId, known: &InodeState) -> String {
         let mut names = Vec::new();
         let mut place = known.dentries.last().cloned();
@@ -118,12 +117,12 @@ impl InodeTable {
         if names.is_empty() { id.to_string() } else { format!("/{}", names.join("/")) }
     }
 
-    /// The kernel was given it so many times, and has forgotten that.
+    /// Handles FORGET: subtracts `lookups` from the kernel's count.
     pub(crate) fn forget(&self, number: u64, lookups: u64) {
         self.forget_all(vec![(number, lookups)]);
     }
 
-    /// The same of many: each part of the table is locked once.
+    /// Handles FORGET of many inodes, locking each part of the table once.
     pub(crate) fn forget_all(&self, mut numbers: Vec<(u64, u64)>) {
         numbers.iter_mut().for_each(|(number, _)| *number = self.id(*number).0);
         numbers.sort_unstable_by_key(|(number, _)| InodeTable::part_of(FileId(*number)));
@@ -143,22 +142,22 @@ impl InodeTable {
                 part.shrink_to(room);
             }
         }
-        // What they kept is let go when nobody has to wait for it.
+        // Dropped outside the locks.
         self.known.fetch_sub(gone.len(), Ordering::Relaxed);
     }
 
-    /// How many there are.
+    /// Returns the number of inodes.
     pub(crate) fn len(&self) -> usize {
         self.known.load(Ordering::Relaxed)
     }
 
-    /// Calls `prune` for inodes that should go, until [`InodeTable::finish`]; on a thread of its own.
+    /// Calls `prune` for inodes to drop, until [`InodeTable::finish`]; runs on its own thread.
     pub(crate) fn shrink(&self, prune: impl FnMut(&[u64]) -> std::io::Result<()>) {
         let find = |id: FileId, serial: u64| self.get(id.0).filter(|inode| inode.serial == serial);
         self.shrinker.run(find, || self.len(), prune);
     }
 
-    /// There will be no more.
+    /// Ends the thread.
     pub(crate) fn finish(&self) {
         self.shrinker.finish();
     }

@@ -1,47 +1,47 @@
-//! Which writes to an open file the metadata service was not notified of.
+//! Writes to an open file that were not reported to the metadata service.
 //!
-//! The service counts a change of a file when it is notified of a write. Another client that sees the new count takes what it reads from then on
-//! for the file of that count, until the count changes again. So bytes are at the servers before they are counted: were they counted first, a
-//! client could read the file without them, take what it has read for current, and never see them.
+//! The service increments a file's change counter when a write is reported. Another client that sees the new counter takes the data it
+//! reads for current until the counter changes again. So bytes must be at the servers before they are counted: otherwise a client could
+//! read the file without them, consider its data current, and never see them.
 //!
-//! A write-back therefore settles which writes it reports before it flushes. A write that comes later may not be part of the flush, and is left
-//! to the next write-back.
+//! A write-back therefore decides which writes it reports before it flushes. A later write may not be part of the flush, and is left to
+//! the next write-back.
 
 use thalweg_base::sync::Mutex;
 use thalweg_trace::Tracer;
 
-/// See the module's page.
+/// Unreported writes of a file; see the module documentation.
 #[derive(Debug, Default)]
 pub(crate) struct UnreportedWrites {
     ends: Mutex<Ends>,
-    /// Held from before the flush until the service has answered: a thread that finds nothing to report must not go on while another reports.
+    /// Held from before the flush until the service has answered: a thread with nothing to report must wait while another reports.
     reporting: Mutex<()>,
 }
 
-/// Where the last byte ends of writes. `None`: there are no such writes.
+/// End of the last byte written. `None`: no writes.
 #[derive(Debug, Default)]
 struct Ends {
-    /// Of those that no write-back has begun to report.
+    /// Writes that no write-back has begun to report.
     noted: Option<u64>,
-    /// Of those that a write-back is reporting.
+    /// Writes that a write-back is reporting.
     being_reported: Option<u64>,
 }
 
 impl UnreportedWrites {
-    /// A write that ends there is in the buffer, or at the servers.
+    /// Records a write ending at `end` that is buffered or at the servers.
     pub(crate) fn note(&self, end: u64) {
         let mut ends = self.ends.lock();
         ends.noted = ends.noted.max(Some(end));
     }
 
-    /// Whether there are any; those that are being reported count until the service has answered.
+    /// Whether there are unreported writes, including those being reported.
     pub(crate) fn any(&self) -> bool {
         let ends = self.ends.lock();
         ends.noted.is_some() || ends.being_reported.is_some()
     }
 
-    /// Flushes, and then notifies the service of the writes that were noted before the flush, if there are any. `notify` is given where the last
-    /// of them ends, and answers whether the service knows; if not, the next write-back reports them.
+    /// Flushes, then reports the writes noted before the flush, if any. `notify` gets the end of the last one, and returns whether the
+    /// service was notified; if not, the next write-back reports them.
     pub(crate) fn report(&self, tracer: &mut Tracer, flush: impl FnOnce(&mut Tracer), notify: impl FnOnce(&mut Tracer, u64) -> bool) {
         let _alone = self.reporting.lock();
         let reported = {
@@ -63,7 +63,7 @@ impl UnreportedWrites {
 mod tests {
     use super::*;
 
-    /// Writes back without a failure: what was reported.
+    /// Writes back successfully; returns what was reported.
     fn reported(writes: &UnreportedWrites, flush: impl FnOnce()) -> Option<u64> {
         let mut reported = None;
         let notify = |_: &mut Tracer, end| {

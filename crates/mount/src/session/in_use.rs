@@ -1,25 +1,25 @@
-//! Who is in a mount: which processes keep it from being taken away. Only links in /proc are read, whose text the kernel knows:
-//! the mount itself is asked nothing, since it may be dead.
+//! The processes that use a mount and prevent unmounting. Only links in /proc are read, whose text comes from the kernel: the mount itself
+//! is not accessed, since it may be dead.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_base::proc::{maps, mounts};
 use thalweg_trace::MountDescription;
 
-/// A process in a mount.
+/// A process that uses a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub(crate) struct Process {
     pub pid: u32,
     pub name: String,
-    /// What it does there.
+    /// How it uses the mount.
     pub what: String,
 }
 
-/// At most so many are listed.
+/// Bound: processes listed.
 const MOST: usize = 10;
 
-/// Processes that have something under `mountpoint` open, mapped, or as a directory of theirs; not the one `except`.
+/// Returns processes that have a file under `mountpoint` open or mapped, or a working or root directory there, except `except`.
 pub(crate) fn processes(mountpoint: &Path, except: Option<u32>) -> Vec<Process> {
     let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
     let pids = processes.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
@@ -49,21 +49,21 @@ fn is_under(path: &Path, mountpoint: &Path) -> bool {
     path.starts_with(mountpoint)
 }
 
-/// How a mount is.
+/// State of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MountState {
-    /// It answers, and this is its process.
+    /// The mount answers; PID of its process.
     Served(u32),
-    /// Its process is gone.
+    /// The process has ended.
     Dead,
-    /// It does not answer us: it is another user's, or silent.
+    /// The mount does not answer us: it is another user's, or silent.
     Unknown,
 }
 
-/// How long a mount is asked.
+/// How long to wait for a mount's answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Asks a mount for its process. A mount can be silent for ever, so it is asked on a thread of its own.
+/// Asks a mount for its process. A mount can be silent for ever, so it is asked on a separate thread.
 pub fn mount_state(mountpoint: &Path) -> MountState {
     let (sender, answer) = std::sync::mpsc::channel();
     let mountpoint = mountpoint.to_owned();
@@ -82,18 +82,18 @@ pub fn mount_state(mountpoint: &Path) -> MountState {
     answer.recv_timeout(PATIENCE).unwrap_or(MountState::Unknown)
 }
 
-/// A process in whose mount namespace a mount is, by its number among the kernel's devices.
+/// Returns a process whose mount namespace contains the mount with this device number.
 pub fn namespace_holder(device: (u32, u32)) -> Option<u32> {
     let pids = std::fs::read_dir("/proc").ok()?.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
     let is_there = |pid: &u32| mounts::of(*pid).is_ok_and(|mounts| mounts.iter().any(|mount| mount.device == device));
     pids.into_iter().find(is_there)
 }
 
-/// What is said of a mount that cannot be taken away: which processes are in it, but the one `except`.
+/// Returns the message for a mount that is busy: the processes that use it, except `except`.
 pub fn busy_text(mountpoint: &Path, except: Option<u32>) -> String {
     let processes = processes(mountpoint, except);
     if processes.is_empty() {
-        return "it is in use, by a process that cannot be seen from here".to_owned();
+        return "it is in use by a process that is not visible here".to_owned();
     }
     let each: Vec<String> = processes.iter().map(|p| format!("{} {} {}", p.pid, p.name, p.what)).collect();
     format!("it is in use: {}", each.join("; "))

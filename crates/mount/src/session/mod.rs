@@ -1,4 +1,4 @@
-//! The mount as a whole: how it comes to be, the threads that serve it, and its end.
+//! The mount as a whole: mounting, the threads that serve it, and unmounting.
 
 pub(crate) mod in_use;
 mod recording;
@@ -8,7 +8,7 @@ use crate::errors::{MountError, Result};
 use crate::filesystem::{FileSystem, Walkers};
 use crate::fuse::device::Device;
 use crate::fuse::handshake::shake_hands;
-use crate::fuse::mounting::{self, How};
+use crate::fuse::mounting::{self, MountSpec};
 use crate::inodes::local_changes::LocalChanges;
 use crate::inodes::table::InodeTable;
 use crate::log::Log;
@@ -24,17 +24,17 @@ use thalweg_client::wire::protocol::metadata::{Attributes, FileId, FileKind, Pla
 use thalweg_client::wire::{Connect, Error, ErrorKind};
 use thalweg_trace::{TraceHandle, Tracer};
 
-/// Entries of a directory that are asked for ahead of the kernel at first, and at most: it asks for some hundred at a time, and what it
-/// is given must not be old.
+/// Initial and maximum window of a directory walk, in entries: the kernel asks for some hundred at a time, and entries must not be old
+/// when returned.
 const WINDOW: (u32, u32) = (512, 2048);
-/// The same of those who ask for one file after another.
+/// Initial and maximum window of a walk for programs that ask for one file after another.
 const WINDOW_SINGLY: (u32, u32) = (64, 256);
-/// Files that lost bytes and are asked for at the end, at most.
+/// Bound: files with lost bytes that are named at the end.
 const LOST_NAMED: usize = 64;
-/// How far the kernel may read ahead.
+/// Kernel read-ahead of the mount.
 const READAHEAD_BYTES: u64 = 4 << 20;
 
-/// A store that is mounted.
+/// A mounted store.
 pub struct Mount {
     requests: Arc<Requests>,
     mountpoint: PathBuf,
@@ -43,18 +43,19 @@ pub struct Mount {
     data: Arc<DataClient>,
 }
 
-/// A store that can be reached, and the directory of it that is to be mounted.
-struct Reached {
+/// A store that was reached, and its directory to mount.
+struct StoreRoot {
     names: MetadataClient,
     data: Arc<DataClient>,
     root: Attributes,
 }
 
 impl Mount {
-    /// Mounts a store; it is there when this returns.
+    /// Mounts a store; it is mounted on return.
     ///
     /// # Errors
-    /// The store is not there; the directory of it is not there, or none; the lot is not there, or another owner's; the place to mount on may not be mounted on.
+    /// The store is unreachable; its directory does not exist or is not a directory; the lot does not exist or is another owner's; the
+    /// mount point cannot be mounted on.
     pub fn start(mut options: Options) -> Result<Mount> {
         let mountpoint = usable(&options.mountpoint)?;
         may_honour(&options)?;
@@ -64,10 +65,10 @@ impl Mount {
             options.layout.lot = Some(store.names.lot_named(&mut Tracer::off(), lot).map_err(|e| e.on_file(format!("--lot {lot}")))?);
         }
         let recording = options.record.as_ref().map(|to| Recording::start(to, &options, &store.names, &store.data)).transpose()?;
-        let mode = recording.as_ref().map_or(TraceHandle::off(), Recording::mode);
+        let trace = recording.as_ref().map_or(TraceHandle::off(), Recording::trace);
         let data = Arc::clone(&store.data);
         let (device, write_bytes) = mount(&mountpoint, &options).map_err(|e| MountError::at(&mountpoint, e))?;
-        let files = file_system(options, store, Arc::clone(&device), log, mode);
+        let files = file_system(options, store, Arc::clone(&device), log, trace);
         let requests = Arc::new(Requests::new(files, write_bytes));
         let started = spawn(&requests, device).map_err(|e| MountError::at(&mountpoint, e));
         let watchers = watchers(&requests);
@@ -75,33 +76,33 @@ impl Mount {
         started.map(|()| mount)
     }
 
-    /// Where it is.
+    /// Returns the mount point.
     pub fn mountpoint(&self) -> &Path {
         &self.mountpoint
     }
 
-    /// The connections of its read-ahead and write-behind, for a tuner.
+    /// Returns the data client, for a tuner.
     pub fn data(&self) -> &Arc<DataClient> {
         &self.data
     }
 
-    /// Takes it away; `lazily`: for those who come, while those who are in it go on.
+    /// Unmounts; with `lazily`, detaches immediately while current users continue.
     ///
     /// # Errors
-    /// When somebody is in it: who.
+    /// When it is in use, with the processes that use it.
     pub fn unmount(&self, lazily: bool) -> Result<()> {
         self.unmounter().unmount(lazily)
     }
 
-    /// For another thread than the one that waits.
+    /// Returns an unmounter, for use while another thread waits.
     pub fn unmounter(&self) -> Unmounter {
         Unmounter { mountpoint: self.mountpoint.clone() }
     }
 
-    /// Waits until it is taken away, by whomever. Everything that was written is at the servers then.
+    /// Waits until it is unmounted, by any process. Everything written is at the servers then.
     ///
     /// # Errors
-    /// Something was lost, or the recording could not be written.
+    /// Bytes were lost, or the recording could not be written.
     pub fn wait(mut self) -> Result<()> {
         self.requests.wait();
         finish(&self.requests);
@@ -110,7 +111,7 @@ impl Mount {
         }
         let written_back = write_back_all(&self.requests.files);
         let recorded = self.recording.take().map_or(Ok(()), |recording| {
-            self.data.end_tuning(&recording.mode());
+            self.data.end_tuning(&recording.trace());
             recording.finish()
         });
         written_back.and(recorded)
@@ -119,7 +120,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // After a wait nothing is mounted any more, and something else may be at its place.
+        // After a wait it is already unmounted, and another mount may be in its place.
         if !self.watchers.is_empty() {
             let _ = mounting::unmount(&self.mountpoint, true);
             finish(&self.requests);
@@ -127,8 +128,8 @@ impl Drop for Mount {
     }
 }
 
-/// Connects to the store, and looks at the directory that is to be mounted.
-fn reach(options: &Options) -> Result<Reached> {
+/// Connects to the store, and checks the directory to mount.
+fn reach(options: &Options) -> Result<StoreRoot> {
     let connect =
         Connect { timeout: options.timeout, node: options.node.clone(), credentials: options.credentials.clone(), ..Connect::default() };
     let off = &mut Tracer::off();
@@ -138,15 +139,15 @@ fn reach(options: &Options) -> Result<Reached> {
     let data = Arc::new(DataClient::of_store(map.as_ref().clone(), &connect, Arc::new(names.clone())));
     let root = names.stat(off, &Place::at(&options.directory))?;
     if root.kind != FileKind::Directory {
-        return Err(Error::new(ErrorKind::NotDirectory, "it is no directory").on_file(&options.directory).into());
+        return Err(Error::new(ErrorKind::NotDirectory, "it is not a directory").on_file(&options.directory).into());
     }
-    Ok(Reached { names, data, root })
+    Ok(StoreRoot { names, data, root })
 }
 
-/// Mounts, and agrees with the kernel on what is spoken: how many bytes one write has at most.
+/// Mounts and negotiates with the kernel; returns the device and the maximum bytes of one write.
 fn mount(mountpoint: &Path, options: &Options) -> std::io::Result<(Arc<Device>, usize)> {
     let (source, read_only) = (options.source(), options.read_only);
-    let how = How { source, read_only, allow_other: options.allow_other, honours: options.honours };
+    let how = MountSpec { source, read_only, allow_other: options.allow_other, honours: options.honours };
     let device = Arc::new(Device::new(mounting::mount(mountpoint, &how)?));
     let write_bytes = shake_hands(&device, options.strict).inspect_err(|_| drop(mounting::unmount(mountpoint, true)))?;
     if let Some(mounted) = mounting::mounts().ok().and_then(|all| all.into_iter().rfind(|m| m.at == mountpoint)) {
@@ -155,8 +156,8 @@ fn mount(mountpoint: &Path, options: &Options) -> std::io::Result<(Arc<Device>, 
     Ok((device, write_bytes))
 }
 
-fn file_system(options: Options, store: Reached, device: Arc<Device>, log: Log, mode: TraceHandle) -> FileSystem {
-    let Reached { names, data, root } = store;
+fn file_system(options: Options, store: StoreRoot, device: Arc<Device>, log: Log, trace: TraceHandle) -> FileSystem {
+    let StoreRoot { names, data, root } = store;
     FileSystem {
         table: InodeTable::new(&root, options.inode_limit),
         retries: Default::default(),
@@ -180,7 +181,7 @@ fn file_system(options: Options, store: Reached, device: Arc<Device>, log: Log, 
         names,
         data,
         device,
-        mode,
+        trace,
     }
 }
 
@@ -197,7 +198,7 @@ fn walkers(options: &Options, names: &MetadataClient, data: &Arc<DataClient>) ->
     Walkers { names: walker(Detail::Names, WINDOW), whole: walker(Detail::Sizes, WINDOW), singly: walker(Detail::Sizes, WINDOW_SINGLY) }
 }
 
-/// Starts the threads that look after a mount beside those that take its requests.
+/// Starts the background threads of a mount.
 fn watchers(requests: &Arc<Requests>) -> Vec<std::thread::JoinHandle<()>> {
     let start = |name: &str, work: fn(&Requests)| {
         let requests = Arc::clone(requests);
@@ -207,7 +208,7 @@ fn watchers(requests: &Arc<Requests>) -> Vec<std::thread::JoinHandle<()>> {
         start("interrupts", |requests| requests.interrupts.watch()),
         start("releases", |requests| {
             let files = &requests.files;
-            // What cannot be reported now is reported with the next request.
+            // On failure, the next request reports them.
             files.deferred_releases.run(|| drop(files.names.report_closed(&mut Tracer::off())));
         }),
         start("losses", |requests| {
@@ -222,7 +223,7 @@ fn watchers(requests: &Arc<Requests>) -> Vec<std::thread::JoinHandle<()>> {
     threads.into_iter().flatten().collect()
 }
 
-/// The watchers end.
+/// Ends the background threads.
 fn finish(requests: &Requests) {
     requests.interrupts.finish();
     requests.files.deferred_releases.finish();
@@ -230,7 +231,7 @@ fn finish(requests: &Requests) {
     requests.files.table.finish();
 }
 
-/// At the end: everything that was written is at the servers. What was lost before, and is still, is an error once more.
+/// Writes everything back at the end. Earlier losses that were not repaired are an error once more.
 fn write_back_all(files: &FileSystem) -> Result<()> {
     let tracer = &mut Tracer::off();
     for handle in files.handles.all() {
@@ -245,23 +246,23 @@ fn write_back_all(files: &FileSystem) -> Result<()> {
     match lost.first() {
         None => Ok(()),
         Some(first) => {
-            let problem = format!("bytes that were written to {} files are lost, this one first", lost.len());
+            let problem = format!("acknowledged writes to {} files were lost; the first file is named here", lost.len());
             Err(MountError::from(Error::new(ErrorKind::Io, problem).on_file(first.to_string())))
         }
     }
 }
 
-/// Takes a mount away.
+/// Unmounts a mount.
 #[derive(Clone, Debug)]
 pub struct Unmounter {
     mountpoint: PathBuf,
 }
 
 impl Unmounter {
-    /// As [`Mount::unmount`].
+    /// Unmounts as [`Mount::unmount`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Mount::unmount`].
     pub fn unmount(&self, lazily: bool) -> Result<()> {
         mounting::unmount(&self.mountpoint, lazily).map_err(|e| match e.raw_os_error() {
             Some(libc::EBUSY) => MountError::at(&self.mountpoint, in_use::busy_text(&self.mountpoint, Some(std::process::id()))),
@@ -270,27 +271,24 @@ impl Unmounter {
     }
 }
 
-/// Only root has a machine honour what a store has of privileges.
+/// Checks that only root honours privileges of a store.
 fn may_honour(options: &Options) -> Result<()> {
     if !options.honours.any() || rustix::process::geteuid().is_root() {
         return Ok(());
     }
-    Err(MountError::at(
-        &options.mountpoint,
-        "--allow-suid and --allow-dev: only root may have this machine honour them; mount without them",
-    ))
+    Err(MountError::at(&options.mountpoint, "--allow-suid and --allow-dev are only permitted for root: mount without them"))
 }
 
-/// The place to mount on, without links in its path.
+/// Returns the mount point as a path without symbolic links.
 fn usable(mountpoint: &Path) -> Result<PathBuf> {
     let dead = |e: std::io::Error| match e.raw_os_error() {
         Some(libc::ENOTCONN | libc::ECONNABORTED) => {
-            MountError::at(mountpoint, "a mount whose process is gone is there: thalweg umount takes it away")
+            MountError::at(mountpoint, "a mount whose process has ended is still there: remove it with thalweg umount")
         }
         _ => MountError::at(mountpoint, e),
     };
     match std::fs::metadata(mountpoint).map_err(dead)?.is_dir() {
         true => mountpoint.canonicalize().map_err(dead),
-        false => Err(MountError::at(mountpoint, "it is no directory: a store is mounted on one")),
+        false => Err(MountError::at(mountpoint, "it is not a directory: name a directory to mount on")),
     }
 }

@@ -1,5 +1,4 @@
-//! A mount that records itself: each request is a span on its thread's track, with what it asks of servers inside it, and the
-//! servers record their ends.
+//! Recording a mount: each request is a span on its thread's track, with its calls to servers inside, and the servers record their side.
 
 use crate::errors::{MountError, Result};
 use crate::filesystem::FileSystem;
@@ -12,7 +11,7 @@ use thalweg_client::metadata::MetadataClient;
 use thalweg_client::{DataClient, Store};
 use thalweg_trace::{ObjectKind, OpenSpan, SpanFields, SpanKind, Time, TraceHandle, Tracer};
 
-/// A recording that is being made.
+/// A recording in progress.
 pub(super) struct Recording {
     recorder: Recorder,
 }
@@ -21,7 +20,7 @@ impl Recording {
     /// Begins a session at every server, and then the recording.
     ///
     /// # Errors
-    /// It cannot be made, or the metadata service cannot be asked.
+    /// The recording cannot be created, or the metadata service is unreachable.
     pub(super) fn start(
         to: &(PathBuf, Vec<String>),
         options: &Options,
@@ -34,21 +33,21 @@ impl Recording {
         Ok(Recording { recorder: Recorder::start(&recording, &[&store])? })
     }
 
-    /// How threads record.
-    pub(super) fn mode(&self) -> TraceHandle {
-        self.recorder.mode.clone()
+    /// Returns the trace handle for threads.
+    pub(super) fn trace(&self) -> TraceHandle {
+        self.recorder.trace.clone()
     }
 
-    /// Fetches what the servers recorded, and writes everything out. All threads that record have ended.
+    /// Fetches the servers' events and finishes the recording. All recording threads must have ended.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The recording cannot be written.
     pub(super) fn finish(self) -> Result<()> {
         self.recorder.finish(Time::now(), 0, Vec::new()).map(drop).map_err(MountError::from)
     }
 }
 
-/// A request's span, begun.
+/// Span of a request in progress.
 pub(super) struct Tracing {
     begun: OpenSpan,
     kind: SpanKind,
@@ -56,12 +55,12 @@ pub(super) struct Tracing {
     size_bytes: Option<u64>,
 }
 
-/// Begins the wait for the next request.
+/// Begins the span of the wait for the next request.
 pub(super) fn wait(tracer: &mut Tracer) -> Option<OpenSpan> {
     tracer.is_on().then(|| tracer.begin())
 }
 
-/// Ends it. The threads that make requests are not recorded, so it is a pause of theirs.
+/// Ends that span. The requesting threads are not recorded, so the wait appears as their pause.
 pub(super) fn waited(tracer: &mut Tracer, begun: Option<OpenSpan>) {
     if let Some(begun) = begun {
         tracer.end(begun, SpanKind::WaitTimer, SpanFields::default());
@@ -87,14 +86,14 @@ pub(super) fn begin(tracer: &mut Tracer, operation: &Operation<'_>) -> Option<Tr
     Some(Tracing { begun: tracer.begin(), kind, offset_bytes, size_bytes })
 }
 
-/// Ends it: what came of it, and how many bytes there were.
+/// Ends a request's span, with its result and size.
 pub(super) fn end(files: &FileSystem, tracer: &mut Tracer, tracing: Option<Tracing>, header: &Header, errno: i32, moved_bytes: usize) {
     let Some(Tracing { begun, kind, offset_bytes, size_bytes }) = tracing else { return };
     let object = files.table.get(header.node).and_then(|inode| {
         let mut state = inode.state();
         if state.object.is_none() {
             let name = files.table.path(inode.id, &state);
-            state.object = files.mode.object(ObjectKind::File, &name, &[]);
+            state.object = files.trace.object(ObjectKind::File, &name, &[]);
         }
         state.object
     });

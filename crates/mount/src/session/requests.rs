@@ -1,11 +1,11 @@
-//! The threads that take requests.
+//! The threads that serve requests.
 //!
-//! A thread takes a request, does what it asks and answers it, and takes the next. There is always one that waits for a
-//! request: when the last one has got one it starts another, so that a request that takes long (a silent server, a lock that is
-//! held) keeps no other waiting, and an interrupt can always be heard. Threads that are not needed end.
+//! A thread receives a request, serves and answers it, and receives the next. At least one thread always waits for a request: when the
+//! last one has received one, it starts another thread, so that a slow request (a silent server, a lock that is held) delays no other, and
+//! interrupts are always received. Surplus threads end.
 
 use super::recording;
-use crate::errors::{Answered, Refusal};
+use crate::errors::{HandlerResult, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};
 use crate::fuse::abi;
 use crate::fuse::device::Device;
@@ -18,11 +18,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use thalweg_base::sync::{Condvar, Mutex};
 use thalweg_client::RequestMemory;
 
-/// Threads at most: past it, requests wait for one.
+/// Bound: threads; beyond it, requests wait.
 const THREADS: usize = 512;
-/// Threads that wait for a request without being needed.
+/// Bound: idle threads.
 const IDLE: usize = 8;
-/// A mount's requests, and the threads that take them.
+/// A mount's requests, and the threads that serve them.
 pub(super) struct Requests {
     pub files: FileSystem,
     pub interrupts: Interrupts,
@@ -39,7 +39,7 @@ impl Requests {
         Requests { files, interrupts, write_bytes, idle, threads, changed: Condvar::new() }
     }
 
-    /// Waits until all threads have ended: nothing is mounted any more.
+    /// Waits until all threads have ended: the mount is gone.
     pub(super) fn wait(&self) {
         let mut threads = self.threads.lock();
         while *threads > 0 {
@@ -48,12 +48,12 @@ impl Requests {
     }
 }
 
-/// Starts a thread that takes requests from `device`.
+/// Starts a thread that serves requests from `device`.
 pub(super) fn spawn(requests: &Arc<Requests>, device: Arc<Device>) -> std::io::Result<()> {
     let mut threads = requests.threads.lock();
     let number = *threads;
     let ours = Arc::clone(requests);
-    // It waits for a request from now on, so that its starter need not think it must start one more.
+    // Counted as idle from now on, so that the caller does not start another.
     requests.idle.fetch_add(1, Ordering::SeqCst);
     let spawned = std::thread::Builder::new().name(format!("mount {number}")).spawn(move || {
         let ending = Ending(ours);
@@ -83,16 +83,16 @@ impl Drop for Ending {
 
 impl Requests {
     fn take_requests(self: &Arc<Requests>, device: &Arc<Device>, number: usize) {
-        let tracer = self.files.mode.thread(&format!("mount {number}"));
+        let tracer = self.files.trace.thread(&format!("mount {number}"));
         let mut worker = Worker::new(tracer);
         let mut memory = self.memory();
         loop {
             let received_into = match Arc::get_mut(&mut memory) {
                 Some(own) => own,
-                // What was written is on its way.
+                // The previous memory is part of a write in flight.
                 None => {
                     memory = self.memory();
-                    Arc::get_mut(&mut memory).expect("nobody else has it yet")
+                    Arc::get_mut(&mut memory).expect("not shared yet")
                 }
             };
             let waiting = recording::wait(&mut worker.tracer);
@@ -102,15 +102,15 @@ impl Requests {
             let length = match received {
                 Ok(Some(length)) => length,
                 Ok(None) => return,
-                Err(error) => return self.files.log.line(format_args!("requests cannot be read: {error}")),
+                Err(error) => return self.files.log.line(format_args!("cannot read requests: {error}")),
             };
             if was_last && *self.threads.lock() < THREADS {
                 let another = device.another().map(Arc::new).unwrap_or_else(|_| Arc::clone(device));
                 if let Err(error) = spawn(self, another) {
-                    self.files.log.line(format_args!("a thread cannot be started: {error}"));
+                    self.files.log.line(format_args!("cannot start a thread: {error}"));
                 }
             }
-            // SAFETY: this thread alone writes to it, when nobody else has it.
+            // SAFETY: this thread alone writes to it, while no other has a reference.
             match decode(&unsafe { memory.with_before(abi::WRITE_HEADER_BYTES) }[..length]) {
                 Ok((header, operation)) => {
                     worker.received = matches!(operation, Some(Operation::Write { .. })).then(|| Arc::clone(&memory));
@@ -126,7 +126,7 @@ impl Requests {
         }
     }
 
-    /// For a request's bytes, which a write's are the whole of from its beginning on.
+    /// Returns memory for a request, placed so that a write's data begins at its start.
     fn memory(&self) -> Arc<RequestMemory> {
         self.files.data.budget().for_requests(abi::PAGE_BYTES, self.write_bytes)
     }
@@ -143,8 +143,8 @@ impl Requests {
         let grants = Grants::by(&operation);
         let tracing = recording::begin(&mut worker.tracer, &operation);
         let serve = std::panic::AssertUnwindSafe(|| self.files.serve(worker, header, operation, &under_way));
-        let answer: Answered<Answer> = std::panic::catch_unwind(serve).unwrap_or_else(|_| {
-            self.files.log.line(format_args!("a panic in answering request {} of kind {}: a bug", header.unique, header.opcode));
+        let answer: HandlerResult<Answer> = std::panic::catch_unwind(serve).unwrap_or_else(|_| {
+            self.files.log.line(format_args!("panic while serving request {} of kind {}: a bug", header.unique, header.opcode));
             Err(Refusal::plain(libc::EIO))
         });
         let (errno, bytes): (i32, &[u8]) = match &answer {
@@ -170,12 +170,12 @@ impl Requests {
     }
 }
 
-/// Whether a program that is ending may be answered before a request has ended.
+/// Returns whether a program that exits may be answered before the request has ended.
 fn abandon(operation: &Operation<'_>) -> Abandon {
     use Operation as O;
     match operation {
         O::Flush { .. } => Abandon::Anytime,
-        // A lock that comes when its program has gone would be freed by nobody.
+        // A lock granted after its program has exited would never be released.
         O::Lock(_) => Abandon::Never,
         O::Forget { .. } | O::Release { .. } | O::ReleaseDirectory { .. } => Abandon::Never,
         O::Interrupt { .. } | O::Init { .. } | O::Destroy => Abandon::Never,

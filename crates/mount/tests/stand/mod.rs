@@ -1,5 +1,4 @@
-//! A store in this process, mounted once or several times in directories of its own. Everything is taken away again, also when
-//! a test fails.
+//! A store in this process, with one or more mounts in separate directories. Everything is removed again, also when a test fails.
 #![allow(dead_code)]
 
 #[path = "../../../../tests/bounded.rs"]
@@ -15,7 +14,7 @@ use thalweg_mount::{Mount, Options};
 use thalweg_store::config::StoreAddress;
 use thalweg_store::start::{RunningStore, UpOptions, up};
 
-/// Whether a store can be mounted here; otherwise says why not.
+/// Whether a store can be mounted here; if not, prints the reason.
 pub fn can_mount() -> bool {
     let there = std::fs::File::options().read(true).write(true).open("/dev/fuse").is_ok();
     let allowed = rustix::process::geteuid().is_root();
@@ -25,7 +24,7 @@ pub fn can_mount() -> bool {
     there && allowed
 }
 
-/// Leaves the test where nothing can be mounted.
+/// Returns from the test where mounting is impossible.
 #[macro_export]
 macro_rules! needs_mounts {
     () => {
@@ -44,12 +43,12 @@ pub struct Stand {
 }
 
 impl Stand {
-    /// With so many servers.
+    /// Starts a store with this many servers.
     pub fn new(servers: usize) -> Stand {
         Stand::over(servers, |_| {})
     }
 
-    /// The same; `prepare` is called with the directory of the first server's target before there is one.
+    /// Starts a store; `prepare` is called with the first server's target directory before it is created.
     pub fn over(servers: usize, prepare: impl FnOnce(&Path)) -> Stand {
         let directory = tempfile::tempdir().unwrap();
         prepare(&directory.path().join("store/io0"));
@@ -59,17 +58,17 @@ impl Stand {
         Stand { store: Mutex::new(Some(store)), options, address, directory }
     }
 
-    /// Mounts it, as `name`, as it is by default.
+    /// Mounts it as `name` with default options.
     pub fn mount(&self, name: &str) -> Mounted {
         self.mount_with(name, |_| {})
     }
 
-    /// The same strictly.
+    /// Mounts it as `name`, strict.
     pub fn mount_strictly(&self, name: &str) -> Mounted {
         self.mount_with(name, |options| options.strict = true)
     }
 
-    /// The same as the options are changed.
+    /// Mounts it as `name` with changed options.
     pub fn mount_with(&self, name: &str, change: impl FnOnce(&mut Options)) -> Mounted {
         let path = self.directory.path().join(name);
         std::fs::create_dir_all(&path).unwrap();
@@ -81,7 +80,7 @@ impl Stand {
         Mounted { mount: Some(mount), path }
     }
 
-    /// The datafiles on all servers.
+    /// Returns the datafiles on all servers.
     pub fn datafiles(&self) -> Vec<PathBuf> {
         let (mut found, mut look) = (Vec::new(), vec![self.directory.path().join("store")]);
         while let Some(directory) = look.pop() {
@@ -110,14 +109,14 @@ impl Stand {
         self.store().take().unwrap().stop().unwrap();
     }
 
-    /// Starts all servers again, at the addresses they had.
+    /// Restarts all servers at their previous addresses.
     pub fn start(&self) {
         let port = self.address.rsplit_once(':').unwrap().1.parse().unwrap();
         *self.store() = Some(up(&UpOptions { port: Some(port), ..self.options.clone() }).unwrap());
     }
 }
 
-/// A mount, taken away when dropped.
+/// A mount, unmounted when dropped.
 pub struct Mounted {
     mount: Option<Mount>,
     path: PathBuf,
@@ -136,7 +135,7 @@ impl Mounted {
         self.mount.as_ref().unwrap()
     }
 
-    /// Something that it counts, by its place in the document of counters.
+    /// Returns a counter, by JSON pointer in the document of counters.
     pub fn counter(&self, place: &str) -> u64 {
         let mut value = vec![0; 64 << 10];
         let length = rustix::fs::getxattr(&self.path, "user.thalweg.counters", &mut value).unwrap();
@@ -144,7 +143,7 @@ impl Mounted {
         document.pointer(place).and_then(serde_json::Value::as_u64).unwrap_or_else(|| panic!("no {place} in {document}"))
     }
 
-    /// Takes it away and waits for its end.
+    /// Unmounts it and waits for its end.
     pub fn unmount(mut self) -> thalweg_mount::Result<()> {
         let mount = self.mount.take().unwrap();
         mount.unmount(false)?;
@@ -152,7 +151,7 @@ impl Mounted {
     }
 }
 
-/// Waits for a mount's end; `None`: it does not come.
+/// Waits for a mount's end; `None`: timeout.
 fn end_of(mount: Mount) -> Option<thalweg_mount::Result<()>> {
     let (give, take) = std::sync::mpsc::channel();
     std::thread::spawn(move || give.send(mount.wait()));
@@ -168,7 +167,7 @@ impl Drop for Mounted {
     }
 }
 
-/// Waits until something is so; after a minute it never will be.
+/// Waits for a condition; fails after a minute.
 pub fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !so() {
@@ -177,7 +176,7 @@ pub fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
     }
 }
 
-/// Bytes that are not the same anywhere.
+/// Returns pseudo-random bytes.
 pub fn bytes(length: usize, seed: u64) -> Vec<u8> {
     content::content(seed, length)
 }

@@ -161,7 +161,7 @@ fn command_go(mut command: Command, line: &str, bytes: u64) -> Result<Answer> {
 impl InStore {
     fn go(self: Box<InStore>) -> Result<(Answer, Option<Recorded>)> {
         let InStore { stream, path, access, transfers, mut memories, recorder } = *self;
-        let mode = recorder.as_ref().map_or_else(TraceHandle::off, |recorder| recorder.mode.clone());
+        let mode = recorder.as_ref().map_or_else(TraceHandle::off, |recorder| recorder.trace.clone());
         let mut tracer = mode.thread("main");
         let start = Time::now();
         let begun = Instant::now();

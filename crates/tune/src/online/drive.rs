@@ -1,9 +1,9 @@
-//! The thread that tunes: it looks at a controller ten times a second, and turns what the rules say.
+//! The tuner's thread: polls a controller ten times a second, and applies the changes the rules return.
 //!
-//! It is a hint and no part of what is tuned: whatever goes wrong with it, bytes go on moving as they did. A thread of its own, and not
-//! the tick of a copy, so that a copy, a tree's copy and a mount have the same one.
+//! Tuning is optional for the data path: if it fails, bytes keep moving as before. It has its own thread rather than using a copy's tick,
+//! so that a copy, a tree's copy and a mount share one implementation.
 
-use super::seen::{Options, Seen, Step};
+use super::observation::{Observation, Options, Step};
 use super::tuner::Tuner;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -12,27 +12,27 @@ use std::time::{Duration, Instant};
 use thalweg_client::{Controller, Decision};
 use thalweg_trace::Time;
 
-/// How often it looks.
-const LOOKS_EVERY: Duration = Duration::from_millis(100);
+/// Polling interval.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A tuner at work; it ends when this is dropped, or asked for its outcome.
+/// A running tuner; ends when dropped, or when its outcome is taken.
 pub struct Tuning {
     thread: Option<JoinHandle<Outcome>>,
     ending: Arc<(Mutex<bool>, Condvar)>,
 }
 
-/// What a tuner came to.
+/// Result of a tuner.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// What it tried, in order.
+    /// Changes tried, in order.
     pub steps: Vec<Step>,
-    /// What it leaves, of what it might turn.
+    /// Final values of the parameters it may change.
     pub values: BTreeMap<&'static str, u64>,
-    /// See [`Tuner::found`].
+    /// Values worth remembering; see [`Tuner::found`].
     pub found: Option<BTreeMap<&'static str, u64>>,
 }
 
-/// Tunes until it is ended. Where no thread can be started it does nothing.
+/// Starts tuning. If no thread can be started, does nothing.
 pub fn start(controller: Arc<dyn Controller>, options: Options) -> Tuning {
     let ending = Arc::new((Mutex::new(false), Condvar::new()));
     let until = Arc::clone(&ending);
@@ -41,7 +41,7 @@ pub fn start(controller: Arc<dyn Controller>, options: Options) -> Tuning {
 }
 
 impl Tuning {
-    /// Ends it.
+    /// Ends tuning and returns the result.
     pub fn end(mut self) -> Outcome {
         self.stop()
     }
@@ -49,7 +49,7 @@ impl Tuning {
     fn stop(&mut self) -> Outcome {
         *self.ending.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.ending.1.notify_all();
-        // A panic of the tuner's is no failure of what was tuned.
+        // A panic of the tuner must not fail the operation being tuned.
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
     }
 }
@@ -64,7 +64,7 @@ fn tune(controller: &dyn Controller, options: Options, (ending, ended): &(Mutex<
     let (begun, mut tuner) = (Instant::now(), Tuner::new(options));
     loop {
         let guard = ending.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = ended.wait_timeout_while(guard, LOOKS_EVERY, |ending| !*ending);
+        let waited = ended.wait_timeout_while(guard, POLL_INTERVAL, |ending| !*ending);
         if *waited.unwrap_or_else(PoisonError::into_inner).0 {
             tuner.finish(begun.elapsed());
             return Outcome { steps: tuner.steps().to_vec(), values: tuner.values().clone(), found: tuner.found() };
@@ -77,7 +77,7 @@ fn tune(controller: &dyn Controller, options: Options, (ending, ended): &(Mutex<
 
 fn look(controller: &dyn Controller, tuner: &mut Tuner, now: Duration) {
     let parameters = controller.parameters();
-    let seen = Seen {
+    let seen = Observation {
         now,
         moved_bytes: controller.moved_bytes(),
         left_bytes: controller.left_bytes(),
@@ -87,7 +87,7 @@ fn look(controller: &dyn Controller, tuner: &mut Tuner, now: Duration) {
         may_rest: controller.may_rest(),
     };
     for change in tuner.look(&seen) {
-        // Names and ranges are the controller's own; one that refuses is left as it is.
+        // Names and ranges come from the controller; a refused change is dropped.
         let _ = controller.set(change.parameter, change.value);
     }
 }

@@ -1,10 +1,10 @@
-//! One change that is tried: what it was before (A), what it is with it (B), and where the noise asks for it, what it is again without (A).
+//! Trying one change: goodput before it (A), with it (B) and, if the noise requires, without it again (A).
 
 use super::rules::{GAIN, PRICE};
 use super::window::Sample;
 use std::time::Duration;
 
-/// A parameter's two values.
+/// A parameter's values before and during a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Turn {
     pub parameter: &'static str,
@@ -12,29 +12,29 @@ pub(super) struct Turn {
     pub to: u64,
 }
 
-/// What a probe is for.
+/// Reason for a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// More of what belongs to the stage that limits.
+    /// Raise a parameter of the limiting stage.
     Up,
-    /// Less, after goodput fell.
+    /// Lower one, after goodput fell.
     Down,
-    /// Less and less, after it collapsed, until it is better.
+    /// Lower one repeatedly after a collapse, until goodput recovers.
     Fall,
-    /// Back to how it began.
+    /// Return to the initial values.
     Start,
-    /// What was found here before.
+    /// Try values remembered from earlier.
     History,
 }
 
-/// Which window of it is measured.
+/// The window being measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leg {
     With,
     WithoutAgain,
 }
 
-/// See the module's page.
+/// A change being tried; see the module documentation.
 #[derive(Clone, Debug)]
 pub(super) struct Probe {
     pub turns: Vec<Turn>,
@@ -43,23 +43,23 @@ pub(super) struct Probe {
     pub before: Sample,
     pub after: Option<Sample>,
     pub begun: Duration,
-    /// Why it was tried.
+    /// Reason, in words.
     pub why: String,
     /// Windows that could not be compared.
     pub idle_windows: u32,
 }
 
-/// What is to become of it.
+/// What to do with a change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Verdict {
     Keep,
     TakeBack,
-    /// The gain is within the noise: once more without.
+    /// The gain is within the noise: measure again without the change.
     Repeat,
 }
 
 impl Probe {
-    /// The gain that keeps it.
+    /// Returns the gain required to keep the change.
     pub(super) fn needed(&self) -> f64 {
         match self.purpose {
             Purpose::Up => {
@@ -67,12 +67,12 @@ impl Probe {
                 GAIN + connections.map_or(0.0, |turn| PRICE * (turn.to.saturating_sub(turn.from).saturating_sub(1)) as f64)
             }
             Purpose::Down | Purpose::Fall | Purpose::History => GAIN,
-            // It is where nobody can complain.
+            // Favoured: the initial values are beyond reproach.
             Purpose::Start => -GAIN,
         }
     }
 
-    /// After the window with the change. `drift` is how much one window differs from the next on this path.
+    /// Judges the window with the change. `drift`: typical difference between consecutive windows on this path.
     pub(super) fn judge(&self, after: Sample, drift: f64) -> Verdict {
         let gain = gain(self.before.rate, after.rate);
         let noise = (2.0 * self.before.noise.hypot(after.noise)).max(1.5 * drift);
@@ -85,7 +85,7 @@ impl Probe {
         }
     }
 
-    /// After the second window without it.
+    /// Judges after the second window without the change.
     pub(super) fn judge_again(&self, again: Sample) -> Verdict {
         let Some(after) = self.after else { return Verdict::TakeBack };
         let without = f64::midpoint(self.before.rate, again.rate);
@@ -94,7 +94,7 @@ impl Probe {
     }
 }
 
-/// By how much `after` is more than `before`, as a share of it.
+/// Returns the relative gain of `after` over `before`.
 pub(super) fn gain(before: f64, after: f64) -> f64 {
     if before > 0.0 { after / before - 1.0 } else { 0.0 }
 }
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn the_more_connections_a_step_takes_the_more_it_must_bring() {
         let quiet = |rate| Sample { rate, noise: 0.0 };
-        // Half of a shared link becomes two thirds: worth it with few, not with many.
+        // Half of a shared link becomes two thirds: worth it with few connections, not with many.
         assert_eq!(probe(2, 4, 50.0, 0.0).judge(quiet(66.7), 0.0), Verdict::Keep);
         assert_eq!(probe(16, 32, 50.0, 0.0).judge(quiet(66.7), 0.0), Verdict::TakeBack);
     }

@@ -2,47 +2,48 @@
 
 use std::time::Duration;
 
-/// A window is at least so long: goodput over less is that of a few flow buffers, or of one burst.
+/// Minimum length of a window: over less, goodput is that of a few flow buffers, or of one burst.
 pub(super) const WINDOW: Duration = Duration::from_secs(1);
-/// ... and at least so many round trips: what TCP and a queue do within a round trip is no property of a setting.
+/// Minimum length of a window in round trips: behaviour of TCP and queues within a round trip is not a property of a setting.
 pub(super) const WINDOW_ROUND_TRIPS: u32 = 10;
-/// A window is longer, up to [`LONGEST_WINDOWS`] times, while it has fewer flow buffers than this: one more or less is then 4 %.
+/// A window is extended, up to [`LONGEST_WINDOWS`] times, while it has fewer flow buffers than this: one more or less is then 4 %.
 pub(super) const WINDOW_BUFFERS: u64 = 25;
-/// See [`WINDOW_BUFFERS`].
+/// Maximum extension of a window; see [`WINDOW_BUFFERS`].
 pub(super) const LONGEST_WINDOWS: u32 = 3;
-/// A step is kept from this gain on: below it, one window hardly differs from the next (huggingface.js PR 2352, inup PR 96).
+/// Minimum gain for keeping a step: smaller differences occur between unchanged windows (huggingface.js PR 2352, inup PR 96).
 pub(super) const GAIN: f64 = 0.05;
-/// Each further connection must bring so much more. Without a price, two tuners on one link outbid each other for ever, since who has
-/// more connections has a larger part of it; with one they meet (Falcon, SC'21: a utility with a factor 1.02 for each connection).
+/// Additional gain required per further connection. Without a price, two tuners on one link outbid each other for ever, since the one with
+/// more connections gets a larger share; with it they converge (Falcon, SC'21: a utility with a factor of 1.02 per connection).
 pub(super) const PRICE: f64 = 0.02;
-/// A window with less than this of the goodput before is a collapse: it is acted on at once, without a second window.
+/// A window below this share of the previous goodput is a collapse: acted on immediately, without a second window.
 pub(super) const COLLAPSE: f64 = 0.7;
-/// A probe is taken back before its window is over when half a window had less than this.
+/// A probe is reverted early when half a window had less than this share.
 pub(super) const EARLY: f64 = 0.6;
-/// While what was raised is lowered after a collapse, half a window must have so many times the collapsed goodput for it to be measured there;
-/// else it is lowered further. Fewer connections at a server that throttles them bring far more than that, or nothing.
+/// While a raised parameter is lowered after a collapse, half a window must reach this multiple of the collapsed goodput for the value to
+/// be measured; otherwise it is lowered further. At a throttling server, fewer connections bring far more than that, or nothing.
 pub(super) const RECOVERS: f64 = 1.3;
-/// Goodput that differs from before by this much in two windows has changed by itself: what was tried before may be right now.
+/// Goodput that differs by this share in two windows has changed by itself: changes that failed before may now succeed.
 pub(super) const CHANGED: f64 = 0.15;
-/// The first wait after a failed probe; it doubles with each.
+/// Back-off after a failed probe; doubles with each.
 pub(super) const FIRST_WAIT: Duration = Duration::from_secs(2);
-/// The longest wait: an optimum that moves where nothing shows it is found within this and the probes that lead there, in 30 s.
+/// Maximum back-off: an optimum that moves unnoticed is found within this time plus that of the probes that lead there, in 30 s.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(16);
-/// What was not connected to, or was lost, is not tried again for so long: errors are for backing off.
+/// Back-off after a refused or lost connection: errors call for backing off.
 pub(super) const REFUSED_WAIT: Duration = Duration::from_secs(60);
-/// Failed probes may have cost so much of the time before a parameter is tried a second time: with the probe that follows, below 2 %.
+/// Maximum share of the time that failed probes may have cost before a parameter is tried a second time: below 2 % including the following
+/// probe.
 pub(super) const COST: f64 = 0.01;
-/// With so much left of a copy, in windows, nothing is begun: a probe would not be judged before the end, or not pay.
+/// With less than this left of a copy, in windows, no probe begins: it could not be judged before the end, or would not pay.
 pub(super) const LAST_WINDOWS: u32 = 4;
-/// A probe that could not be judged for so many windows, since nothing comparable moved, is taken back.
+/// Windows without comparable data after which a probe is reverted.
 pub(super) const WINDOWS_WITHOUT_WORK: u32 = 6;
-/// Threads that are without work for so much of their time wait for a program: goodput is the program's then.
+/// Share of idle time above which threads are waiting for a program: goodput is then determined by the program.
 pub(super) const RESTING: f64 = 0.6;
-/// Memory for flow buffers in flight, here and at the servers, unless set otherwise.
+/// Default memory limit for flow buffers in flight, here and at the servers.
 pub(super) const MEMORY_BYTES: u64 = 256 << 20;
 
-/// The largest value that is ever tried. Past these nothing was ever found to gain, and others suffer: s5cmd issue 12 (256 workers slower than 16 to
-/// 32), rclone issue 6280 (a server crashed by the default).
+/// Returns the largest value ever tried. Larger ones were never found to gain, and harm others: s5cmd issue 12 (256 workers slower than 16
+/// to 32), rclone issue 6280 (a server crashed by the default).
 pub(super) fn ceiling(parameter: &str) -> u64 {
     match parameter {
         "streams" | "workers" => 32,

@@ -1,9 +1,9 @@
-//! Which stage limits, and which parameters belong to it.
+//! The limiting stage, and the parameters that affect it.
 //!
-//! A connection's thread is always in one of four places, and where it is most of the time is where bytes wait: at the local file, in
-//! sending (the connection takes no more), waiting for answers (it has posted all that it may), or without work (nobody asks it). Turning
-//! anything else cannot help, and costs a window each. The size of flow buffers belongs to none: it trades calls for memory, and 1 MiB is
-//! large enough for the one and small enough for the other on every path that was measured (docs/results/BENCH.md).
+//! A connection's thread is always in one of four stages, and the one where it spends most of its time is where bytes wait: at the local
+//! file, in sending (the connection accepts no more), waiting for answers (everything allowed is posted), or idle (no work). Changing
+//! anything else cannot help, and costs a window each. The flow buffer size belongs to no stage: it trades calls for memory, and 1 MiB is
+//! large enough for the one and small enough for the other on every path measured (docs/results/BENCH.md).
 
 use std::time::Duration;
 use thalweg_client::Stages;
@@ -13,18 +13,18 @@ use thalweg_client::Stages;
 pub(super) enum Stage {
     /// Reading the local source, or writing the local sink.
     Local,
-    /// Sending: the path or the server takes no more on these connections.
+    /// Sending: the path or the server accepts no more on these connections.
     Sending,
     /// Waiting for answers.
     Answers,
-    /// Nobody asks for more.
+    /// Idle.
     Idle,
     /// In batches of small files.
     Batches,
 }
 
 impl Stage {
-    /// The one that threads spent most of the time in between two looks; `None`: none was seen.
+    /// Returns the stage where threads spent most of the time between two polls; `None`: no time was recorded.
     pub(super) fn of(before: &Stages, now: &Stages) -> Option<Stage> {
         let spent = [
             (Stage::Local, now.local.saturating_sub(before.local)),
@@ -33,7 +33,7 @@ impl Stage {
             (Stage::Idle, now.idle.saturating_sub(before.idle)),
         ];
         let batches = now.batches.saturating_sub(before.batches);
-        // A worker with a large file waits for the connections' threads meanwhile: only what they do not account for is its own.
+        // A worker with a large file waits for the connections' threads: only time they do not account for is its own.
         let connections: Duration = spent.iter().filter(|(stage, _)| *stage != Stage::Idle).map(|(_, time)| *time).sum();
         if batches > connections.saturating_mul(2) {
             return Some(Stage::Batches);
@@ -42,19 +42,19 @@ impl Stage {
         (!most.1.is_zero()).then_some(most.0)
     }
 
-    /// What belongs to it, in the order of what it costs to try.
+    /// Returns the stage's parameters, cheapest to try first.
     pub(super) fn parameters(self) -> &'static [&'static str] {
         match self {
             // Each connection's thread reads and writes by itself.
             Stage::Local | Stage::Sending => &["streams"],
-            // More in flight on the connections there are; then more connections.
+            // More in flight on existing connections first; then more connections.
             Stage::Answers => &["depth", "streams"],
             Stage::Idle => &["requests", "workers"],
             Stage::Batches => &["workers"],
         }
     }
 
-    /// In a few words.
+    /// Returns a short description.
     pub(super) fn words(self) -> &'static str {
         match self {
             Stage::Local => "the local file",
@@ -66,7 +66,7 @@ impl Stage {
     }
 }
 
-/// How much of their time threads were without work between two looks.
+/// Returns the share of time the threads were idle between two polls.
 pub(super) fn resting(before: &Stages, now: &Stages) -> f64 {
     let spent = |of: fn(&Stages) -> Duration| of(now).saturating_sub(of(before)).as_secs_f64();
     let idle = spent(|s| s.idle);

@@ -1,41 +1,42 @@
-//! The rules, as a state machine: it is given the time, the bytes that have moved and the counters, and returns what to change.
+//! The rules as a state machine: takes the time, bytes moved and counters, and returns changes to make.
 //!
-//! It **begins** with what the copy began with, drops a window (TCP's slow start), and measures one. Then, over and over: it tries one change of
-//! what belongs to the stage that limits, drops a window, measures one, and keeps the change or takes it back. What gained is tried further
-//! at once; what failed is left alone for twice as long each time, and a second time only when failed probes have cost less than
-//! one percent of the time so far. So where nothing is to be gained, looking for it costs next to nothing.
+//! It **begins** with the copy's initial values, drops a window (TCP's slow start), and measures one. Then it repeats: try one change of
+//! the limiting stage's parameters, drop a window, measure one, and keep or revert the change. A change that gained is continued
+//! immediately. One that failed is not retried for twice as long each time, and retried only when failed probes have cost less than one
+//! percent of the time so far. So where nothing can be gained, searching costs almost nothing.
 //!
-//! **Goodput that falls by itself** is a sign that the best moved: what was raised is halved first (a server that throttles above some number
-//! of connections gets better by having fewer), then everything is open again. Where it stays below what the start gave, the start is tried.
+//! **Goodput that falls by itself** indicates that the optimum moved: the raised parameter is halved first (a server that throttles above
+//! some number of connections improves with fewer), then all parameters may be tried again. If goodput stays below that of the initial
+//! values, those are tried.
 //!
-//! **What cannot be compared** is not judged: windows of a mount whose programs rest, windows without a byte, the end of a copy.
+//! **Incomparable windows** are not judged: windows of a mount whose programs are idle, windows without a byte, the end of a copy.
 
+use super::observation::{Change, Observation, Options, Step};
 use super::probe::{Leg, Probe, Purpose, Turn, Verdict, gain};
+use super::retry::Retry;
 use super::rules::{
     CHANGED, COLLAPSE, COST, EARLY, LAST_WINDOWS, LONGEST_WINDOWS, RECOVERS, REFUSED_WAIT, RESTING, WINDOW, WINDOW_BUFFERS,
     WINDOW_ROUND_TRIPS, WINDOWS_WITHOUT_WORK, ceiling,
 };
-use super::seen::{Change, Options, Seen, Step};
 use super::stage::{Stage, resting};
-use super::way::Way;
 use super::window::{Sample, Window};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use thalweg_client::Stages;
 
-/// What it is doing.
+/// Current activity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Nothing has moved yet.
+    /// Waiting for the first byte.
     Waiting,
-    /// A window that is dropped, until then.
+    /// Dropping a window, until this time.
     Dropping(Duration),
     Measuring,
     /// The copy is about to end.
     Ended,
 }
 
-/// See the module's page.
+/// The online tuner; see the module documentation.
 pub struct Tuner {
     options: Options,
     phase: Phase,
@@ -43,33 +44,33 @@ pub struct Tuner {
     values: BTreeMap<&'static str, u64>,
     start: BTreeMap<&'static str, u64>,
     start_rate: Option<f64>,
-    ways: BTreeMap<&'static str, Way>,
+    retries: BTreeMap<&'static str, Retry>,
     probe: Option<Probe>,
     window: Window,
-    /// Counters where the window began.
+    /// Counters at the start of the window.
     before: Stages,
-    /// Goodput with the values as they are.
+    /// Goodput with the current values.
     base: Option<Sample>,
-    /// How much one window differs from the next with nothing changed, smoothed.
+    /// Difference between consecutive windows without a change, smoothed.
     drift: f64,
-    /// Windows in a row that differed from the base by themselves.
+    /// Consecutive windows that differed from the base without a change.
     differing: u32,
-    /// What was raised is to be lowered, since goodput fell.
+    /// Set when the raised parameter must be lowered because goodput fell.
     falling: Option<Purpose>,
     below_start: u32,
-    /// What failed probes cost, in seconds at full goodput.
+    /// Cost of failed probes, in seconds at full goodput.
     lost_s: f64,
     lost_connections: u64,
-    /// Goodput collapsed with a change that was taken back: whether it comes back is known by then.
+    /// Set after a collapse whose change was reverted: time by which goodput must have recovered.
     recovers_by: Option<Duration>,
-    /// Connections for each of `streams` (one to each server), as it was seen while nothing was changed; 0: not seen yet.
+    /// Connections per unit of `streams` (one to each server), observed while nothing was changed; 0: not observed yet.
     connections_each: f64,
     chance: u64,
     steps: Vec<Step>,
 }
 
 impl Tuner {
-    /// Before the first byte.
+    /// Creates a tuner, before the first byte.
     pub fn new(options: Options) -> Tuner {
         let chance = options.seed.max(1);
         Tuner {
@@ -79,7 +80,7 @@ impl Tuner {
             values: BTreeMap::new(),
             start: BTreeMap::new(),
             start_rate: None,
-            ways: BTreeMap::new(),
+            retries: BTreeMap::new(),
             probe: None,
             window: Window::default(),
             before: Stages::default(),
@@ -97,18 +98,18 @@ impl Tuner {
         }
     }
 
-    /// What was decided so far, in order.
+    /// Returns the steps so far, in order.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// The values as they are, of what may be turned.
+    /// Returns the current values of the parameters that may be changed.
     pub fn values(&self) -> &BTreeMap<&'static str, u64> {
         &self.values
     }
 
-    /// What is worth remembering: values that gained against the start, and still do. Empty where the start was as good; `None`: too little was
-    /// seen to say.
+    /// Returns values worth remembering: those that gained over the initial values, and still do. Empty if the initial values were as
+    /// good; `None`: too few observations.
     pub fn found(&self) -> Option<BTreeMap<&'static str, u64>> {
         let (start_rate, base) = (self.start_rate?, self.base?);
         if self.steps.is_empty() {
@@ -120,8 +121,8 @@ impl Tuner {
         Some(if is_better { better() } else { BTreeMap::new() })
     }
 
-    /// Looks; what to change.
-    pub fn look(&mut self, seen: &Seen<'_>) -> Vec<Change> {
+    /// Takes an observation; returns changes to make.
+    pub fn look(&mut self, seen: &Observation<'_>) -> Vec<Change> {
         if self.phase == Phase::Waiting {
             self.begin(seen);
             return Vec::new();
@@ -144,7 +145,7 @@ impl Tuner {
         }
     }
 
-    /// What is tuned has ended: a change that was being tried was not judged.
+    /// Ends tuning: a change being tried is recorded as not judged.
     pub fn finish(&mut self, now: Duration) {
         if let Some(probe) = self.probe.take() {
             self.note(now, &probe, false, "it ended first: not judged");
@@ -152,8 +153,8 @@ impl Tuner {
         }
     }
 
-    /// The first byte has moved.
-    fn begin(&mut self, seen: &Seen<'_>) {
+    /// Handles the first byte.
+    fn begin(&mut self, seen: &Observation<'_>) {
         let live = seen.parameters.iter().filter(|p| p.live && !self.options.fixed.contains(p.name));
         self.values = live.filter_map(|p| Some((p.name, p.value?))).collect();
         if seen.moved_bytes == 0 || self.values.is_empty() {
@@ -165,50 +166,50 @@ impl Tuner {
         self.drop_window(seen);
     }
 
-    fn window_length(&self, seen: &Seen<'_>) -> Duration {
+    fn window_length(&self, seen: &Observation<'_>) -> Duration {
         WINDOW.max(seen.stages.round_trip * WINDOW_ROUND_TRIPS)
     }
 
-    fn restart(&mut self, seen: &Seen<'_>) {
+    fn restart(&mut self, seen: &Observation<'_>) {
         self.window.restart(seen.now, seen.moved_bytes);
         self.before = seen.stages;
     }
 
-    /// What moves in the next window is no property of the values from here on.
-    fn drop_window(&mut self, seen: &Seen<'_>) {
+    /// Drops the next window, which does not reflect the values.
+    fn drop_window(&mut self, seen: &Observation<'_>) {
         self.phase = Phase::Dropping(seen.now + self.window_length(seen));
         self.restart(seen);
     }
 
-    /// Whether connections that are too many are still there: they finish what they have posted, and until then a server that throttles goes
-    /// on with it. Waited for, but not for ever.
-    fn is_draining(&self, seen: &Seen<'_>, until: Duration) -> bool {
+    /// Whether surplus connections still exist: they finish what they have posted, and until then a throttling server continues to
+    /// throttle. Bounded by `until`.
+    fn is_draining(&self, seen: &Observation<'_>, until: Duration) -> bool {
         let wanted = self.values.get("streams").map_or(0.0, |streams| *streams as f64 * self.connections_each);
         let is_above = wanted > 0.0 && f64::from(seen.stages.connections) > wanted + 0.5;
         is_above && !seen.may_rest && seen.now < until + self.window_length(seen) * LONGEST_WINDOWS
     }
 
-    fn is_full(&self, seen: &Seen<'_>) -> bool {
+    fn is_full(&self, seen: &Observation<'_>) -> bool {
         let (length, least) = (self.window.length(), self.window_length(seen));
         length >= least && (self.window.bytes() >= WINDOW_BUFFERS * seen.buffer_bytes() || length >= least * LONGEST_WINDOWS)
     }
 
-    fn is_near_end(&self, seen: &Seen<'_>) -> bool {
+    fn is_near_end(&self, seen: &Observation<'_>) -> bool {
         let (Some(left), Some(base)) = (seen.left_bytes, self.base) else { return false };
         let last = self.window_length(seen) * LAST_WINDOWS;
         left == 0 || (left as f64) < base.rate * last.as_secs_f64()
     }
 
-    /// Nothing is begun any more; what was not judged is taken back.
-    fn end(&mut self, seen: &Seen<'_>) -> Vec<Change> {
+    /// Ends probing before the copy ends; reverts an unjudged change.
+    fn end(&mut self, seen: &Observation<'_>) -> Vec<Change> {
         let changes = self.probe.take().map_or_else(Vec::new, |probe| self.take_back(seen, &probe, "the copy is about to end: not judged"));
         self.phase = Phase::Ended;
         changes
     }
 
-    /// A window was dropped. After a collapse it is not enough that the change was taken back: a server that throttles takes its time, and one
-    /// that has only now begun to goes on.
-    fn dropped(&mut self, seen: &Seen<'_>) -> Vec<Change> {
+    /// Handles the end of a dropped window. After a collapse, reverting the change is not enough: a throttling server takes a while to
+    /// recover, and one that began throttling independently does not.
+    fn dropped(&mut self, seen: &Observation<'_>) -> Vec<Change> {
         let half = self.window_length(seen) / 2;
         if let (Some(by), Some(base), Some(rate)) = (self.recovers_by, self.base, self.window.last(half))
             && rate < base.rate * COLLAPSE
@@ -217,7 +218,7 @@ impl Tuner {
                 return Vec::new();
             }
             self.recovers_by = None;
-            // Not the change was why. Where nothing moves at all, nothing is: neither more nor less of anything can be judged.
+            // The change was not the cause. If nothing moves at all, neither was anything else, and no value can be judged.
             self.reopen(seen);
             let collapsed = Sample { rate, noise: base.noise };
             if rate > 0.0 {
@@ -233,12 +234,12 @@ impl Tuner {
         Vec::new()
     }
 
-    /// In a window that is dropped, or not yet full: a probe after which hardly anything arrives need not be measured.
-    fn early(&mut self, seen: &Seen<'_>) -> Vec<Change> {
+    /// Checks early, in a dropped or incomplete window: a probe after which hardly anything arrives need not be measured.
+    fn early(&mut self, seen: &Observation<'_>) -> Vec<Change> {
         let half = self.window_length(seen) / 2;
         let Some(probe) = self.probe.take_if(|probe| probe.leg == Leg::With) else { return Vec::new() };
         let (after, asked) = if probe.purpose == Purpose::Fall { (half * 3, RECOVERS) } else { (half + half / 2, EARLY) };
-        // Of a few flow buffers, two that are late are no collapse.
+        // With few flow buffers, two late ones are not a collapse.
         let has_many = probe.before.rate * half.as_secs_f64() >= (seen.buffer_bytes() * WINDOW_BUFFERS) as f64 / 3.0;
         let is_late = seen.now.saturating_sub(probe.begun) >= after && !self.is_draining(seen, probe.begun);
         let is_late = is_late && !seen.may_rest && (has_many || probe.purpose == Purpose::Fall);
@@ -255,21 +256,21 @@ impl Tuner {
         self.take_back(seen, &probe, "goodput collapsed")
     }
 
-    /// Half was no better than the whole: half of that, down to what it was at the start.
-    fn fall_further(&mut self, seen: &Seen<'_>, mut probe: Probe) -> Vec<Change> {
+    /// Halves the value again, since the previous half was no better, down to the initial value.
+    fn fall_further(&mut self, seen: &Observation<'_>, mut probe: Probe) -> Vec<Change> {
         let start = |turn: &Turn| self.start.get(turn.parameter).copied().unwrap_or(1);
         if probe.turns.iter().all(|turn| turn.to <= start(turn)) {
             return self.take_back(seen, &probe, "no better");
         }
-        self.note(seen.now, &probe, false, "no better, so less still");
+        self.note(seen.now, &probe, false, "no better: lowered further");
         for turn in &mut probe.turns {
             turn.to = (turn.to / 2).max(self.start.get(turn.parameter).copied().unwrap_or(1));
         }
         self.begin_probe(seen, Probe { after: None, begun: seen.now, ..probe })
     }
 
-    /// A window is full.
-    fn measured(&mut self, seen: &Seen<'_>) -> Vec<Change> {
+    /// Handles a complete window.
+    fn measured(&mut self, seen: &Observation<'_>) -> Vec<Change> {
         let sample = self.window.sample();
         let rests = self.window.bytes() == 0 || (seen.may_rest && resting(&self.before, &seen.stages) > RESTING);
         if rests {
@@ -286,20 +287,20 @@ impl Tuner {
         changes
     }
 
-    /// Nothing in the window can be compared with anything.
-    fn rested(&mut self, seen: &Seen<'_>) -> Vec<Change> {
+    /// Handles a window without comparable data.
+    fn rested(&mut self, seen: &Observation<'_>) -> Vec<Change> {
         self.restart(seen);
         let Some(mut probe) = self.probe.take() else { return Vec::new() };
         probe.idle_windows += 1;
         if probe.idle_windows >= WINDOWS_WITHOUT_WORK {
-            return self.take_back(seen, &probe, "nothing to compare has moved since");
+            return self.take_back(seen, &probe, "no comparable data has moved since");
         }
         self.probe = Some(probe);
         Vec::new()
     }
 
-    /// A window with nothing changed.
-    fn held(&mut self, seen: &Seen<'_>, sample: Sample) -> Vec<Change> {
+    /// Handles a window without a change.
+    fn held(&mut self, seen: &Observation<'_>, sample: Sample) -> Vec<Change> {
         self.start_rate.get_or_insert(sample.rate);
         if let Some(streams) = self.values.get("streams") {
             self.connections_each = f64::from(seen.stages.connections) / *streams as f64;
@@ -316,14 +317,14 @@ impl Tuner {
         self.begin_probe(seen, probe)
     }
 
-    /// Whether the path has changed by itself.
-    fn compare(&mut self, seen: &Seen<'_>, base: Sample, sample: Sample) {
+    /// Checks whether the path has changed by itself.
+    fn compare(&mut self, seen: &Observation<'_>, base: Sample, sample: Sample) {
         let by = gain(base.rate, sample.rate);
         let is_collapse = sample.rate < base.rate * COLLAPSE;
         let differs = by.abs() > CHANGED.max(3.0 * sample.noise).max(2.0 * self.drift);
         self.differing = if differs { self.differing + 1 } else { 0 };
         if is_collapse || self.differing >= 2 {
-            // It may have collapsed in the middle of the window.
+            // The collapse may have happened in the middle of the window.
             let half = self.window.last(self.window_length(seen) / 2).filter(|_| is_collapse);
             let rate = half.unwrap_or(sample.rate).min(sample.rate);
             let falling = (by < 0.0).then_some(if is_collapse { Purpose::Fall } else { Purpose::Down });
@@ -334,27 +335,27 @@ impl Tuner {
         self.base = Some(Sample { rate, noise: base.noise * 0.6 + sample.noise * 0.4 });
     }
 
-    /// What failed may not now.
-    fn reopen(&mut self, seen: &Seen<'_>) {
-        for way in self.ways.values_mut() {
-            way.reopen(seen.now);
-            way.fails = 0;
+    /// Allows failed changes to be tried again.
+    fn reopen(&mut self, seen: &Observation<'_>) {
+        for retry in self.retries.values_mut() {
+            retry.reopen(seen.now);
+            retry.fails = 0;
         }
     }
 
-    /// Goodput has become another by itself: what was tried before may be right now.
-    fn has_changed(&mut self, seen: &Seen<'_>, now: Sample, falling: Option<Purpose>) {
+    /// Handles goodput that changed by itself: failed changes may now succeed.
+    fn has_changed(&mut self, seen: &Observation<'_>, now: Sample, falling: Option<Purpose>) {
         self.reopen(seen);
         (self.falling, self.base, self.differing) = (falling, Some(now), 0);
     }
 
-    /// What is worth trying now.
-    fn next_probe(&mut self, seen: &Seen<'_>, before: Sample) -> Option<Probe> {
+    /// Returns the next probe, if any is worthwhile.
+    fn next_probe(&mut self, seen: &Observation<'_>, before: Sample) -> Option<Probe> {
         let history = std::mem::take(&mut self.options.history);
         if !history.is_empty() {
             let turns = self.turns_to(seen, &history.iter().map(|(name, value)| (name.as_str(), *value)).collect::<Vec<_>>());
             if !turns.is_empty() {
-                return Some(probe(turns, Purpose::History, before, seen, "found here before".to_owned()));
+                return Some(probe(turns, Purpose::History, before, seen, "remembered from an earlier run".to_owned()));
             }
         }
         if let Some(purpose) = self.falling.take()
@@ -373,8 +374,8 @@ impl Tuner {
         Some(probe(vec![turn], Purpose::Up, before, seen, format!("limited by {}", stage.words())))
     }
 
-    /// Changes from the values as they are to others.
-    fn turns_to(&self, seen: &Seen<'_>, wanted: &[(&str, u64)]) -> Vec<Turn> {
+    /// Returns the changes from the current values to `wanted`.
+    fn turns_to(&self, seen: &Observation<'_>, wanted: &[(&str, u64)]) -> Vec<Turn> {
         let turn = |(name, to): &(&str, u64)| {
             let (parameter, from) = self.values.iter().find(|(known, _)| *known == name)?;
             let known = seen.parameters.iter().find(|p| p.name == *parameter)?;
@@ -385,7 +386,7 @@ impl Tuner {
         wanted.iter().filter_map(turn).collect()
     }
 
-    /// The parameter that was raised most, at half.
+    /// Returns the most-raised parameter at half its value.
     fn less(&self) -> Option<Turn> {
         let raised = self.values.iter().filter_map(|(name, value)| {
             let start = *self.start.get(name)?;
@@ -394,32 +395,32 @@ impl Tuner {
         raised.max_by_key(|(times, _)| *times).map(|(_, turn)| turn)
     }
 
-    /// A parameter's next value up, if it may be tried.
-    fn more(&self, seen: &Seen<'_>, name: &str) -> Option<Turn> {
+    /// Returns a parameter's next higher value, if it may be tried.
+    fn more(&self, seen: &Observation<'_>, name: &str) -> Option<Turn> {
         let (parameter, from) = self.values.iter().find(|(known, _)| **known == name)?;
         let known = seen.parameters.iter().find(|p| p.name == *parameter)?;
-        let way = self.ways.get(parameter).cloned().unwrap_or_default();
+        let retry = self.retries.get(parameter).cloned().unwrap_or_default();
         let elapsed_s = seen.now.saturating_sub(self.begun).as_secs_f64();
-        let is_paid = way.fails == 0 || self.lost_s <= COST * elapsed_s;
-        let to = way.above(*from).min(known.most).min(ceiling(parameter));
+        let is_paid = retry.fails == 0 || self.lost_s <= COST * elapsed_s;
+        let to = retry.above(*from).min(known.most).min(ceiling(parameter));
         let fits = (seen.memory_bytes)(parameter, to) <= self.options.memory_bytes;
-        (way.is_open(seen.now) && is_paid && to > *from && fits).then_some(Turn { parameter, from: *from, to })
+        (retry.is_open(seen.now) && is_paid && to > *from && fits).then_some(Turn { parameter, from: *from, to })
     }
 
-    fn begin_probe(&mut self, seen: &Seen<'_>, probe: Probe) -> Vec<Change> {
+    fn begin_probe(&mut self, seen: &Observation<'_>, probe: Probe) -> Vec<Change> {
         let changes = self.apply(&probe, true);
         let falls = probe.purpose == Purpose::Fall;
         self.probe = Some(probe);
         self.drop_window(seen);
         if falls {
-            // A server that throttles takes a while to notice, and connections that are too many to end.
+            // A throttling server takes a while to react, and surplus connections to end.
             self.phase = Phase::Dropping(seen.now + self.window_length(seen) * 2);
         }
         changes
     }
 
-    /// The window with the change.
-    fn tried(&mut self, seen: &Seen<'_>, after: Sample, mut probe: Probe) -> Vec<Change> {
+    /// Judges the window with the change.
+    fn tried(&mut self, seen: &Observation<'_>, after: Sample, mut probe: Probe) -> Vec<Change> {
         probe.after = Some(after);
         match probe.judge(after, self.drift) {
             Verdict::Keep => {
@@ -445,8 +446,8 @@ impl Tuner {
         }
     }
 
-    /// The second window without it.
-    fn without_again(&mut self, seen: &Seen<'_>, again: Sample, probe: Probe) -> Vec<Change> {
+    /// Judges the second window without the change.
+    fn without_again(&mut self, seen: &Observation<'_>, again: Sample, probe: Probe) -> Vec<Change> {
         if probe.judge_again(again) == Verdict::Keep {
             let changes = self.apply(&probe, true);
             let after = probe.after.unwrap_or(again);
@@ -458,33 +459,33 @@ impl Tuner {
         self.take_back(seen, &probe, "no more than the noise")
     }
 
-    fn keep(&mut self, seen: &Seen<'_>, probe: &Probe, after: Sample) {
+    fn keep(&mut self, seen: &Observation<'_>, probe: &Probe, after: Sample) {
         let by = 100.0 * gain(probe.before.rate, after.rate);
         self.note(seen.now, probe, true, &format!("{by:+.0} %"));
         self.base = Some(after);
         (self.lost_s, self.differing) = (0.0, 0);
         for turn in &probe.turns {
-            self.ways.entry(turn.parameter).or_default().gained(seen.now);
+            self.retries.entry(turn.parameter).or_default().gained(seen.now);
         }
-        // What goodput fell with is not tried again at once; still less may be better still.
+        // The value with which goodput fell is not retried immediately; an even lower one may be better.
         if matches!(probe.purpose, Purpose::Down | Purpose::Fall) {
             self.falling = Some(Purpose::Down);
             let chance = self.chance();
-            probe.turns.iter().for_each(|turn| self.ways.entry(turn.parameter).or_default().failed(seen.now, chance));
+            probe.turns.iter().for_each(|turn| self.retries.entry(turn.parameter).or_default().failed(seen.now, chance));
         }
     }
 
-    fn take_back(&mut self, seen: &Seen<'_>, probe: &Probe, came_to: &str) -> Vec<Change> {
+    fn take_back(&mut self, seen: &Observation<'_>, probe: &Probe, came_to: &str) -> Vec<Change> {
         self.note(seen.now, probe, false, came_to);
         let changes = self.apply(probe, false);
         self.drop_window(seen);
         changes
     }
 
-    /// Accounts for a probe that failed. One for less says nothing about more.
-    fn failed(&mut self, seen: &Seen<'_>, probe: &Probe) {
+    /// Accounts for a failed probe. A probe for less says nothing about more.
+    fn failed(&mut self, seen: &Observation<'_>, probe: &Probe) {
         if matches!(probe.purpose, Purpose::Down | Purpose::Start) {
-            // What the start gave once it does not give today.
+            // The initial values do not reach their former goodput any more.
             self.start_rate = probe.after.filter(|_| probe.purpose == Purpose::Start).map(|after| after.rate).or(self.start_rate);
             return;
         }
@@ -493,12 +494,12 @@ impl Tuner {
         self.lost_s += less * took;
         let chance = self.chance();
         for turn in &probe.turns {
-            self.ways.entry(turn.parameter).or_default().failed(seen.now, chance);
+            self.retries.entry(turn.parameter).or_default().failed(seen.now, chance);
         }
     }
 
-    /// Connections could not be made, or were lost: the copy has gone on with fewer, and so do we.
-    fn refused(&mut self, seen: &Seen<'_>) -> Vec<Change> {
+    /// Handles refused or lost connections: the copy continued with fewer, and so does the tuner.
+    fn refused(&mut self, seen: &Observation<'_>) -> Vec<Change> {
         self.lost_connections = seen.stages.lost_connections;
         let mut changes = Vec::new();
         if let Some(probe) = self.probe.take() {
@@ -510,13 +511,13 @@ impl Tuner {
             let value = *ours;
             changes.retain(|change| change.parameter != "streams");
             changes.push(Change { parameter: "streams", value });
-            self.ways.entry("streams").or_default().close_until(seen.now + REFUSED_WAIT);
+            self.retries.entry("streams").or_default().close_until(seen.now + REFUSED_WAIT);
         }
         self.drop_window(seen);
         changes
     }
 
-    /// The values with a probe's change, or without it.
+    /// Applies or reverts a probe's change.
     fn apply(&mut self, probe: &Probe, with: bool) -> Vec<Change> {
         let value = |turn: &Turn| Change { parameter: turn.parameter, value: if with { turn.to } else { turn.from } };
         let changes: Vec<Change> = probe.turns.iter().map(value).collect();
@@ -538,7 +539,7 @@ impl Tuner {
         }));
     }
 
-    /// The next number in 0..1 (xorshift64*).
+    /// Returns the next pseudo-random number in 0..1 (xorshift64*).
     fn chance(&mut self) -> f64 {
         self.chance ^= self.chance >> 12;
         self.chance ^= self.chance << 25;
@@ -547,6 +548,6 @@ impl Tuner {
     }
 }
 
-fn probe(turns: Vec<Turn>, purpose: Purpose, before: Sample, seen: &Seen<'_>, why: String) -> Probe {
+fn probe(turns: Vec<Turn>, purpose: Purpose, before: Sample, seen: &Observation<'_>, why: String) -> Probe {
     Probe { turns, purpose, leg: Leg::With, before, after: None, begun: seen.now, why, idle_windows: 0 }
 }

@@ -7,38 +7,38 @@ use std::time::Duration;
 pub(super) struct Sample {
     /// Bytes per second.
     pub rate: f64,
-    /// The standard error of `rate`, as a share of it.
+    /// Relative standard error of `rate`.
     pub noise: f64,
 }
 
-/// Bytes moved, from when it was begun.
+/// Bytes moved since the window began.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Window {
-    /// Time and bytes at each look.
+    /// Time and bytes at each poll.
     looks: Vec<(Duration, u64)>,
 }
 
-/// Parts of a window whose goodputs are compared for its noise.
+/// Parts of a window whose goodputs are compared to estimate its noise.
 const PARTS: usize = 5;
 
 impl Window {
-    /// Begins anew, here.
+    /// Begins a new window here.
     pub(super) fn restart(&mut self, now: Duration, moved_bytes: u64) {
         self.looks.clear();
         self.looks.push((now, moved_bytes));
     }
 
-    /// One look more.
+    /// Adds a poll.
     pub(super) fn look(&mut self, now: Duration, moved_bytes: u64) {
         self.looks.push((now, moved_bytes));
     }
 
-    /// How long it is.
+    /// Returns its length.
     pub(super) fn length(&self) -> Duration {
         self.ends().map_or(Duration::ZERO, |(first, last)| last.0.saturating_sub(first.0))
     }
 
-    /// Bytes that moved in it.
+    /// Returns the bytes moved in it.
     pub(super) fn bytes(&self) -> u64 {
         self.ends().map_or(0, |(first, last)| last.1.saturating_sub(first.1))
     }
@@ -47,7 +47,7 @@ impl Window {
         Some((*self.looks.first()?, *self.looks.last()?))
     }
 
-    /// Its goodput.
+    /// Returns its goodput and noise.
     pub(super) fn sample(&self) -> Sample {
         let rate = rate(self.bytes(), self.length());
         let parts: Vec<f64> = (0..PARTS).map(|part| self.part(part)).collect();
@@ -57,7 +57,7 @@ impl Window {
         Sample { rate, noise }
     }
 
-    /// Goodput of its last part of so long; `None`: it is not so long.
+    /// Returns the goodput of its last `length`; `None`: it is shorter.
     pub(super) fn last(&self, length: Duration) -> Option<f64> {
         let (first, last) = self.ends()?;
         let from = last.0.checked_sub(length).filter(|from| *from >= first.0)?;
@@ -65,7 +65,7 @@ impl Window {
         Some(rate(last.1.saturating_sub(*bytes), last.0 - *at))
     }
 
-    /// Goodput of one of its parts.
+    /// Returns the goodput of one part.
     fn part(&self, part: usize) -> f64 {
         let looks = self.looks.len().saturating_sub(1);
         let at = |n: usize| self.looks[n * looks / PARTS];

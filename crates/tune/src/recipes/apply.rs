@@ -1,4 +1,4 @@
-//! A recipe put into a command: its flags become places, and the command as it stands is the default.
+//! Applies a recipe to a command: its flags become placeholders, and the command as given is the default.
 
 use super::version;
 use crate::search::Kind;
@@ -6,22 +6,22 @@ use crate::{Error, Result};
 use thalweg_recipes::{InAddress, Occurrence, Recipe, Spelling, at_program, number_of, unit_bytes};
 use thalweg_study::sweep::{Parameter, Point, Value};
 
-/// A command with places for its parameters.
+/// A command with placeholders for its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applied {
-    /// Its words, with `{NAME}` where a parameter stands.
+    /// Words, with `{NAME}` for a parameter.
     pub template: Vec<String>,
-    /// The parameters.
+    /// Parameters.
     pub parameters: Vec<Parameter>,
-    /// What each of them turns.
+    /// Kind of each parameter.
     pub kinds: Vec<Kind>,
-    /// The command as it was given.
+    /// The command's own setting.
     pub start: Point,
-    /// What each parameter's other values give up, where they do.
+    /// Properties that other values of each parameter give up, if any.
     pub gives_up: Vec<(String, String)>,
-    /// What is not varied, and why; what could not be checked.
+    /// Parameters not varied, with the reason, and checks that could not be made.
     pub notes: Vec<String>,
-    /// What a run makes, if the recipe knows that: a path or an address.
+    /// Output of a run, a path or address, if the recipe knows it.
     pub output: Option<String>,
     /// Why a second run may do nothing or fail.
     pub repeat: String,
@@ -33,11 +33,11 @@ struct Placed {
     start: String,
 }
 
-/// Puts a recipe into a command. `allowed`: parameters that may be varied although they give something up; `is_set`: whether an environment variable
-/// is.
+/// Applies a recipe to a command. `allowed`: parameters that may be varied although they give something up; `is_set`: whether an
+/// environment variable is set.
 ///
 /// # Errors
-/// The program is of another version; no parameter can be varied in this command.
+/// The program has another version; no parameter can be varied in this command.
 pub fn apply(recipe: &Recipe, command: &[String], allowed: &[String], is_set: impl Fn(&str) -> bool) -> Result<Applied> {
     let program = command.get(at_program(command)).map_or("", String::as_str);
     let version = recipe.program.version.as_ref().map(|versions| version::check(versions, &recipe.name, program)).transpose()?.flatten();
@@ -79,7 +79,7 @@ pub fn apply(recipe: &Recipe, command: &[String], allowed: &[String], is_set: im
     Ok(applied)
 }
 
-/// Puts a place for a parameter into the words.
+/// Replaces a parameter's flag with a placeholder, or adds one.
 fn place(recipe: &Recipe, parameter: &thalweg_recipes::Parameter, template: &mut Vec<String>) -> std::result::Result<Placed, String> {
     if let Some(scheme) = parameter.place.strip_prefix("query:") {
         return in_address(parameter, scheme, template);
@@ -89,7 +89,7 @@ fn place(recipe: &Recipe, parameter: &thalweg_recipes::Parameter, template: &mut
     let spelling = written.as_ref().map_or_else(|| Spelling::of(&parameter.write), |(_, spelling)| spelling.clone());
     let also: Vec<Spelling<'_>> = also(parameter, template);
     let given = written.as_ref().map(|(found, _)| found.value.as_str());
-    // What stands in the command stands there alone.
+    // A value in the command has no flag words of its own.
     let words = |value: &str| {
         let others = also.iter().filter(|_| given != Some(value)).flat_map(|also| also.words(value));
         spelling.words(value).into_iter().chain(others).collect()
@@ -105,7 +105,7 @@ fn place(recipe: &Recipe, parameter: &thalweg_recipes::Parameter, template: &mut
     Ok(placed)
 }
 
-/// Why a parameter is not varied in this command, if so.
+/// Returns the reason why a parameter cannot be varied in this command, if any.
 fn unusable(
     parameter: &thalweg_recipes::Parameter,
     command: &[String],
@@ -122,14 +122,14 @@ fn unusable(
     Some(format!("{variable} is set, and the program takes its default from there"))
 }
 
-/// Flags that go with it and are not in the command.
+/// Returns the accompanying flags that the command lacks.
 fn also<'a>(parameter: &'a thalweg_recipes::Parameter, template: &[String]) -> Vec<Spelling<'a>> {
     let spellings: Vec<Spelling<'_>> = parameter.also.iter().map(|flag| Spelling::of(flag)).collect();
     let is_there = spellings.iter().any(|spelling| spelling.find(template).is_some());
     spellings.into_iter().take(usize::from(!is_there)).collect()
 }
 
-/// A parameter in an address's query: `nfs://host/file?readahead=4096`.
+/// Puts a parameter into an address's query: `nfs://host/file?readahead=4096`.
 fn in_address(parameter: &thalweg_recipes::Parameter, scheme: &str, template: &mut [String]) -> std::result::Result<Placed, String> {
     let at = template.iter().position(|word| word.starts_with(scheme)).ok_or_else(|| format!("no address begins with {scheme}"))?;
     let (place, word) = (format!("{{{}}}", parameter.name), template[at].clone());
@@ -137,14 +137,14 @@ fn in_address(parameter: &thalweg_recipes::Parameter, scheme: &str, template: &m
     let InAddress { range, sign, value } = InAddress::of(&word, flag);
     let mut placed = values(parameter, value.as_deref(), &|value| vec![format!("{sign}{flag}{value}")])?;
     for value in &mut placed.parameter.values {
-        // It is a part of a word, and not words of its own.
+        // A part of a word rather than separate words.
         value.word = value.words.take().map(|words| words.concat()).unwrap_or_default();
     }
     template[at] = format!("{}{place}{}", &word[..range.start], &word[range.end..]);
     Ok(placed)
 }
 
-/// The values of a parameter in a command that has it at `given`, or does not have it; `words` writes one.
+/// Returns a parameter's values in a command that has `given`, if any; `words` formats one.
 fn values(
     parameter: &thalweg_recipes::Parameter,
     given: Option<&str>,
@@ -154,7 +154,7 @@ fn values(
     let parse = |values: &str| Parameter::parse(&format!("{}={values}", parameter.name)).map_err(|error| error.to_string());
     let mut found = parse(&parameter.values)?;
     for value in &mut found.values {
-        let number = value.number.ok_or_else(|| format!("the recipe's value {} is no number", value.label))?;
+        let number = value.number.ok_or_else(|| format!("the recipe's value {} is not a number", value.label))?;
         value.words = Some(words(&format!("{}{}", number / unit, parameter.unit)));
     }
     let numbers: Vec<f64> = found.values.iter().filter_map(|value| value.number).collect();
@@ -162,10 +162,10 @@ fn values(
     let middle = (least.max(1.0) * most.max(1.0)).sqrt();
     let own = match given {
         Some(text) => {
-            let number = number_of(text, unit).ok_or_else(|| format!("{text} is no number that is understood"))?;
+            let number = number_of(text, unit).ok_or_else(|| format!("{text} is not a number"))?;
             Value { label: text.to_owned(), word: text.to_owned(), number: Some(number), words: Some(words(text)) }
         }
-        // Where the program decides, nobody knows which value it is near to: the middle of the list is as good as any place.
+        // If the program decides, its value is unknown: assume the middle of the list.
         None => {
             let number = if parameter.default == "auto" { middle } else { number_of(&parameter.default, 1.0).unwrap_or(middle) };
             Value { label: parameter.default.clone(), word: String::new(), number: Some(number), words: Some(Vec::new()) }

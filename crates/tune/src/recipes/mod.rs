@@ -1,5 +1,5 @@
-//! A recipe put into a command that is tuned: the flags that are there become places, those that are not become places that the default leaves empty.
-//! What recipes are, and which there are, is `thalweg-recipes`'; here is what only a tuner does with them.
+//! Recipes in a tuned command: flags in the command become placeholders, and missing ones become placeholders that are empty by default.
+//! `thalweg-recipes` defines recipes; this module has only what tuning adds.
 
 mod apply;
 #[cfg(test)]
@@ -12,16 +12,16 @@ use crate::{Error, Result};
 use std::path::Path;
 use thalweg_recipes::Recipe;
 
-/// A recipe of a file, with values that a sweep can have.
+/// Reads a recipe whose values a sweep can use.
 ///
 /// # Errors
-/// It cannot be read, or is none.
+/// The file cannot be read, or is not a recipe.
 pub fn read(path: &Path) -> Result<Recipe> {
     let recipe = Recipe::read(path)?;
     checked(recipe)
 }
 
-/// The same, if its parameters' values are a sweep's.
+/// Checks that the parameters' values are valid in a sweep.
 fn checked(recipe: Recipe) -> Result<Recipe> {
     for parameter in &recipe.parameters {
         if let Err(error) = thalweg_study::sweep::Parameter::parse(&format!("{}={}", parameter.name, parameter.values)) {

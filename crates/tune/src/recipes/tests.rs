@@ -2,7 +2,7 @@ use super::*;
 
 fn recipe(name: &str) -> Recipe {
     let mut recipe = Recipe::embedded().iter().find(|recipe| recipe.name == name).unwrap().clone();
-    // What is installed here is another test's matter.
+    // The installed version is irrelevant here.
     recipe.program.version = None;
     recipe
 }
@@ -15,7 +15,7 @@ fn apply(name: &str, line: &str) -> Applied {
     super::apply(&recipe(name), &words(line), &[], |_| false).unwrap()
 }
 
-/// The command at a setting: `start`, with one parameter at another value.
+/// Returns the command with one parameter changed from `start`.
 fn at(applied: &Applied, name: &str, label: &str) -> String {
     let choice = thalweg_study::sweep::Choice { command: applied.template.clone(), ..Default::default() };
     let place =

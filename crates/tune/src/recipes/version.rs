@@ -1,4 +1,4 @@
-//! Which versions of a program a recipe is for: what an option does, and its default, change.
+//! Checks the program's version against a recipe's: options and defaults change between versions.
 
 use crate::{Error, Result};
 use std::process::Command;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use thalweg_measure::Process;
 use thalweg_recipes::Versions;
 
-/// What a program may take to say its version.
+/// Timeout for a program to print its version.
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// Whether the program is one of them; a note where that cannot be known.
+/// Checks that the program has a supported version; returns a note if the version is unknown.
 pub(super) fn check(versions: &Versions, recipe: &str, of: &str) -> Result<Option<String>> {
     let (found, is_right, wanted) = match versions {
         Versions::Linked { library } => {
@@ -39,7 +39,7 @@ pub(super) fn check(versions: &Versions, recipe: &str, of: &str) -> Result<Optio
     }
 }
 
-/// What a command prints, on both of its outputs, however it ends.
+/// Returns a command's output, both streams, whatever its exit status.
 fn said(words: &[String]) -> String {
     let mut command = Command::new("sh");
     command.args(["-c", "\"$@\" 2>&1 || true", "sh"]).args(words);
@@ -51,7 +51,7 @@ fn parts(version: &str) -> Vec<u64> {
     version.split('.').map_while(|part| part.parse().ok()).collect()
 }
 
-/// The first number with a dot in it.
+/// Returns the first number with a dot in it.
 fn first_number(text: &str) -> Option<String> {
     text.split(|c: char| !c.is_ascii_digit() && c != '.')
         .map(|word| word.trim_matches('.'))

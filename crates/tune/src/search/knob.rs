@@ -1,28 +1,28 @@
-//! Knobs: what is turned, and what turning it does to a transfer, as far as a cause needs to know.
+//! Knobs: parameters, with what a cause needs to know about their effect on a transfer.
 
 pub use thalweg_recipes::Kind;
 
-/// One parameter of what is tuned: a list of values, of which only the places are known here.
+/// One parameter: a list of values, known here by index only.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Knob {
-    /// Its name.
+    /// Name of the knob.
     pub name: String,
-    /// What it turns.
+    /// Kind of the parameter.
     pub kind: Kind,
-    /// The numbers of its values, where all are numbers, in order; `None` for words.
+    /// Values in order, if all are numbers; `None` for words.
     pub numbers: Option<Vec<f64>>,
-    /// How many values it has.
+    /// Number of values.
     pub values: usize,
 }
 
 impl Knob {
-    /// The place `steps` from this one, as far as the list goes. Words have no order to step over: one at a time.
+    /// Returns the index `steps` from this one, clipped to the list. Words have no order to skip over: one step only.
     pub(super) fn moved(&self, from: usize, steps: isize) -> usize {
         let steps = if self.numbers.is_some() { steps } else { steps.signum() };
         from.saturating_add_signed(steps).min(self.values.saturating_sub(1))
     }
 
-    /// Whether this place is a value of one: a single connection, file or request in flight.
+    /// Whether the value at this index is one: a single connection, file or request in flight.
     pub(super) fn is_one(&self, place: usize) -> bool {
         self.numbers.as_ref().and_then(|numbers| numbers.get(place)).is_some_and(|number| (*number - 1.0).abs() < f64::EPSILON)
     }

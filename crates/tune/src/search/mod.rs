@@ -1,17 +1,18 @@
-//! Guided search: the largest cause of the best run so far picks the knob and the way, and steps on the list of values grow while they pay.
+//! Guided search: the largest cause of the best run so far selects the knob and direction, and steps along the list of values grow while
+//! they pay.
 //!
-//! It is a coordinate search with evidence and without a model. From the best setting, each cause of its run, largest first, proposes moves
-//! ([`moves`]); the first that is not closed is run. A move that pays doubles its step, one that does not halves it, and closes when it cannot be
-//! halved; a new best opens all moves again. What failed from here waits for the others, what was much too far bounds the steps after it (the next
-//! goes half-way), and so does where a step came from. The very first step turns two knobs at once where one cause has most of the run. When no cause has
-//! a move left, every knob is tried both ways, so that wrong evidence costs runs and not the result. The last runs go to the leaders, since the best of
-//! several noisy figures is too often a lucky one.
+//! It is a coordinate search guided by evidence, without a model. From the best setting, each cause of its run, largest first, proposes
+//! moves ([`moves`]); the first open move is run. A move that pays doubles its step; one that does not halves it, and closes when it
+//! cannot be halved; a new best reopens all moves. Moves that failed from the current best wait for the others. A value that was much too
+//! far bounds later steps (the next goes half-way), and so does the value a step came from. The very first step changes two knobs together
+//! if one cause has most of the run. When no cause has a move left, every knob is tried both ways, so that wrong evidence costs runs and
+//! not the result. The last runs go to the leaders, since the best of several noisy figures is too often a lucky one.
 //!
 //! *Rejected*, by the same simulation (64-point grids, 12 runs, 5 % noise): a Gaussian process, a tree of Parzen estimators and hill
-//! climbing, which have twice the regret at the 95th percentile and more; a model of the run as a prior, which is better only as long as it is exactly
-//! right; a first step as long as the cause's share suggests, which overshoots. `docs/results/TUNE.md` has the figures.
+//! climbing, with at least twice the regret at the 95th percentile; a model of the run as a prior, which is better only while exactly
+//! right; a first step proportional to the cause's share, which overshoots. `docs/results/TUNE.md` has the figures.
 //!
-//! No clock, no file, no process: [`Search::step`] says which place is run, [`Search::ran`] what came of it.
+//! No clock, no file, no process: [`Search::step`] returns the point to run, [`Search::ran`] takes the outcome.
 
 mod knob;
 mod moves;
@@ -23,124 +24,125 @@ pub use knob::{Kind, Knob};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A point of the grid: for each knob, the place of its value on the knob's list.
-pub type Place = Vec<usize>;
+/// A point of the grid: for each knob, the index of its value.
+pub type GridPoint = Vec<usize>;
 
-/// What one run gave.
+/// Outcome of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// It ended well.
+    /// The run succeeded.
     Ran {
-        /// What is to be large: a rate, or one over what is to be small. Of the run alone.
+        /// Figure to maximise: a rate, or the inverse of a quantity to minimise. Of this run alone.
         value: f64,
-        /// Causes with their shares of the wall time, largest first; empty where the run was not explained.
+        /// Causes with their shares of the wall time, largest first; empty if the run was not explained.
         causes: Vec<(String, f64)>,
     },
-    /// It failed, or took too long: not a slow setting, but one that does not work.
+    /// The run failed or timed out: a setting that does not work, rather than a slow one.
     Failed,
 }
 
-/// Why a place is run.
+/// Reason a point is run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum Reason {
-    /// It is where the command stands without a tuner.
+    /// The command's own setting.
     Default,
-    /// It was the best of an earlier search.
+    /// The best of an earlier search.
     Remembered,
     /// A cause of the best run so far calls for it.
     Cause {
         /// The cause.
         cause: String,
-        /// Its share of that run.
+        /// Share of the cause in that run.
         share: f64,
-        /// The knob that is turned, or both of them.
+        /// Knob changed, or both.
         knob: String,
-        /// Whether up.
+        /// Whether upwards.
         up: bool,
     },
     /// One file or request is in flight, and no cause has most of the time.
     OneInFlight {
-        /// The knob that is turned.
+        /// Knob changed.
         knob: String,
     },
     /// No cause has a move left.
     Other {
-        /// The knob that is turned.
+        /// Knob changed.
         knob: String,
-        /// Whether up.
+        /// Whether upwards.
         up: bool,
     },
-    /// It is among the best, and is run again.
+    /// One of the best, run again.
     Leader,
 }
 
-/// A run to be made.
+/// A run to make.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// Where.
-    pub place: Place,
-    /// Why.
+    /// Point of the grid.
+    pub place: GridPoint,
+    /// Reason for the run.
     pub reason: Reason,
 }
 
-/// Below this share of a run a cause calls for nothing.
+/// Minimum share of a cause for proposing moves.
 const LEAST_SHARE: f64 = 0.08;
-/// A cause with this share is what limits; below it, one request in flight is tried first as two.
+/// Share from which a cause counts as the limit; below it, one request in flight is first tried as two.
 const MOST_OF_IT: f64 = 0.7;
-/// The first step of a move, places on the list: a factor of four on a list of powers of two. With 1, regret at the 95th percentile is threefold.
+/// First step of a move, in list positions: a factor of four on a list of powers of two. With 1, regret at the 95th percentile is
+/// threefold.
 const FIRST_STEP: usize = 2;
-/// From this share on, the default's largest cause is so much of the run that two knobs are turned at once. After three runs that halves regret.
+/// Share of the default's largest cause from which two knobs are changed together. This halves regret after three runs.
 const STRIDE_SHARE: f64 = 0.5;
-/// So many knobs at once.
+/// Knobs changed together.
 const STRIDE_KNOBS: usize = 2;
-/// The longest.
+/// Maximum step, in list positions.
 const LONGEST_STEP: usize = 4;
-/// So many of the best are run again at the end, in turn.
+/// Number of best points run again at the end, alternately.
 const LEADERS: usize = 3;
-/// And each of them so often at most, however many runs are left.
+/// Bound: runs per leader, however many runs are left.
 const RUNS_OF_A_LEADER: usize = 3;
-/// Runs that are kept for that. With 3 or 4, regret at the 95th percentile rises.
+/// Runs reserved for confirming. With 3 or 4, regret at the 95th percentile rises.
 const CONFIRMING: usize = 2;
 
-/// The fewest runs with which a search makes sense: the default, another setting, and both of them again.
+/// Minimum number of runs for a search: the default, another setting, and both again.
 pub const LEAST_RUNS: usize = 4;
 
-/// A run with less than this part of the best one's figure was too far: the search stays on this side of it as long as there is something else.
+/// A run below this share of the best figure was too far: the search avoids points beyond it while others are left.
 const TOO_FAR: f64 = 0.8;
-/// A link that is full gives what it can: what may be gained is in the other causes, which are tried before it.
+/// A full link cannot give more: gains are in the other causes, which are tried before this one.
 const FULL_LINK: &str = "network.bandwidth";
 
-/// A knob, and a way to turn it.
+/// A knob, and whether it is turned up.
 type Turn = (usize, bool);
 
-/// A search under way.
+/// A search in progress.
 #[derive(Clone, Debug)]
 pub struct Search {
     knobs: Vec<Knob>,
-    start: Place,
-    remembered: Option<Place>,
+    start: GridPoint,
+    remembered: Option<GridPoint>,
     budget: usize,
-    /// Places that are not to be run.
-    excluded: BTreeSet<Place>,
+    /// Points never to run.
+    excluded: BTreeSet<GridPoint>,
     runs: usize,
-    seen: BTreeMap<Place, Vec<f64>>,
-    best: Place,
+    seen: BTreeMap<GridPoint, Vec<f64>>,
+    best: GridPoint,
     why: Vec<(String, f64)>,
     steps: BTreeMap<Turn, usize>,
     closed: BTreeSet<Turn>,
-    /// How often each turn has failed from the best place.
+    /// Failures of each turn from the best point.
     failed: BTreeMap<Turn, usize>,
-    /// Where each turn was too far, on its knob.
+    /// Index on its knob at which each turn was too far.
     bounds: BTreeMap<Turn, usize>,
-    /// The turns that led to what is being run: one, or those of a stride.
+    /// Turns that led to the current run: one, or several of a stride.
     trying: Vec<Turn>,
     is_enough: bool,
 }
 
 impl Search {
-    /// From this place, with so many runs. `excluded` are not run.
-    pub fn new(knobs: Vec<Knob>, start: Place, budget: usize, excluded: BTreeSet<Place>) -> Search {
+    /// Starts at this point, with a number of runs. Points in `excluded` are not run.
+    pub fn new(knobs: Vec<Knob>, start: GridPoint, budget: usize, excluded: BTreeSet<GridPoint>) -> Search {
         let best = start.clone();
         let (seen, steps) = (BTreeMap::new(), BTreeMap::new());
         let (why, closed) = (Vec::new(), BTreeSet::new());
@@ -163,14 +165,14 @@ impl Search {
         }
     }
 
-    /// The same, which runs this place second: what an earlier search found.
+    /// Makes the search run this point second: the result of an earlier search.
     #[must_use]
-    pub fn remembering(mut self, place: Place) -> Search {
+    pub fn remembering(mut self, place: GridPoint) -> Search {
         self.remembered = Some(place).filter(|place| *place != self.start && !self.excluded.contains(place));
         self
     }
 
-    /// The next run; `None` when the search is over.
+    /// Returns the next run; `None` when the search is over.
     pub fn step(&mut self) -> Option<Step> {
         if self.runs == 0 {
             return Some(Step { place: self.start.clone(), reason: Reason::Default });
@@ -194,8 +196,8 @@ impl Search {
         Some(Step { place, reason: Reason::Leader })
     }
 
-    /// What came of it. A place that failed once is not run again.
-    pub fn ran(&mut self, place: &Place, outcome: Outcome) {
+    /// Takes a run's outcome. A point that failed once is not run again.
+    pub fn ran(&mut self, place: &GridPoint, outcome: Outcome) {
         self.runs += 1;
         let trying = std::mem::take(&mut self.trying);
         let (value, causes) = match outcome {
@@ -225,37 +227,37 @@ impl Search {
         }
     }
 
-    /// A turn led to a place from which the search stays away. Of a stride nobody knows which of its turns it was.
-    fn too_far(&mut self, trying: &[Turn], place: &Place) {
+    /// Records that a turn went too far. For a stride it is unknown which of its turns did.
+    fn too_far(&mut self, trying: &[Turn], place: &GridPoint) {
         if let [turn] = trying {
             self.bounds.insert(*turn, place[turn.0]);
             self.lost(*turn);
         }
     }
 
-    /// Nothing more is to be found: what is left are the runs that confirm it.
+    /// Ends the search: only confirming runs are left.
     pub fn enough(&mut self) {
         self.is_enough = true;
     }
 
-    /// Where the runs are fastest on average; the start, where no run ended well.
-    pub fn best(&self) -> &Place {
-        let by_mean = |a: &&Place, b: &&Place| self.mean(a).total_cmp(&self.mean(b));
+    /// Returns the point with the best mean; the start, if no run succeeded.
+    pub fn best(&self) -> &GridPoint {
+        let by_mean = |a: &&GridPoint, b: &&GridPoint| self.mean(a).total_cmp(&self.mean(b));
         self.seen.keys().max_by(by_mean).unwrap_or(&self.start)
     }
 
-    /// Every place that was run, with what its runs gave.
-    pub fn seen(&self) -> &BTreeMap<Place, Vec<f64>> {
+    /// Returns every point run, with the figures of its runs.
+    pub fn seen(&self) -> &BTreeMap<GridPoint, Vec<f64>> {
         &self.seen
     }
 
-    fn mean(&self, place: &Place) -> f64 {
+    fn mean(&self, place: &GridPoint) -> f64 {
         self.seen.get(place).map_or(f64::NEG_INFINITY, |values| values.iter().sum::<f64>() / values.len() as f64)
     }
 
-    fn won(&mut self, place: &Place, causes: Vec<(String, f64)>, trying: &[Turn]) {
+    fn won(&mut self, place: &GridPoint, causes: Vec<(String, f64)>, trying: &[Turn]) {
         let before = std::mem::replace(&mut self.best, place.clone());
-        // A run without an explanation leaves the one before: causes change more slowly than settings.
+        // An unexplained run keeps the previous causes: causes change more slowly than settings.
         if !causes.is_empty() {
             self.why = causes;
         }
@@ -267,7 +269,7 @@ impl Search {
                 self.closed.insert((knob, !up));
             }
             *step = (*step * 2).min(LONGEST_STEP);
-            // What was left is too far the other way: between the two, there may be better.
+            // The previous value is too far the other way: a better one may lie between.
             self.bounds.insert((knob, !up), before[knob]);
         }
     }
@@ -282,8 +284,8 @@ impl Search {
         }
     }
 
-    /// The first step away from the default: what its largest cause wants more of, two knobs at once. Who computes wants less of one thing and more of
-    /// another: which, only single steps can show.
+    /// Returns the first step from the default: what its largest cause calls for, on two knobs together. Not for computing causes, which
+    /// want less of one thing and more of another: only single steps can show which.
     fn stride(&mut self) -> Option<Step> {
         let (cause, share) = self.why.first().filter(|(_, share)| *share >= STRIDE_SHARE)?.clone();
         if moves::is_computing(&cause) {
@@ -307,10 +309,10 @@ impl Search {
         Some(Step { place, reason: Reason::Cause { cause, share, knob, up: true } })
     }
 
-    /// The next turn of a knob, from the best place: within what is known to be too far, and only then beyond it.
+    /// Returns the next turn from the best point: within the known bounds, and only then beyond them.
     fn turn(&mut self) -> Option<Step> {
         let mut proposed = self.proposed();
-        // What has failed from here waits until the others have had their turn.
+        // Turns that failed from here wait until the others were tried.
         proposed.sort_by_key(|(turn, _)| self.failed.get(turn).copied().unwrap_or(0));
         let within = proposed.iter().find_map(|(turn, reason)| self.turned(*turn, true).map(|place| (*turn, place, reason.clone())));
         let found = within
@@ -320,8 +322,8 @@ impl Search {
         Some(Step { place, reason })
     }
 
-    /// The best place with a knob turned, if that is to be run; closes the turn where nothing is left.
-    fn turned(&mut self, turn: Turn, within: bool) -> Option<Place> {
+    /// Returns the best point with a knob turned, if it may be run; closes the turn if nothing is left.
+    fn turned(&mut self, turn: Turn, within: bool) -> Option<GridPoint> {
         let (knob, up) = turn;
         while !self.closed.contains(&turn) {
             let step = *self.steps.entry(turn).or_insert(FIRST_STEP) as isize;
@@ -351,7 +353,7 @@ impl Search {
         None
     }
 
-    /// Turns in the order in which they are tried.
+    /// Returns the turns in the order they are tried.
     fn proposed(&self) -> Vec<(Turn, Reason)> {
         let mut turns: Vec<(Turn, Reason)> = Vec::new();
         let largest = self.why.first().map_or(0.0, |(_, share)| *share);
@@ -375,11 +377,11 @@ impl Search {
         turns
     }
 
-    /// Of the best places, the one that was run least.
-    fn leader(&self) -> Option<Place> {
-        let mut places: Vec<&Place> = self.seen.keys().collect();
+    /// Returns the least-run of the best points.
+    fn leader(&self) -> Option<GridPoint> {
+        let mut places: Vec<&GridPoint> = self.seen.keys().collect();
         places.sort_by(|a, b| self.mean(b).total_cmp(&self.mean(a)));
-        let runs = |place: &Place| self.seen[place].len();
+        let runs = |place: &GridPoint| self.seen[place].len();
         places.into_iter().take(LEADERS).filter(|place| runs(place) < RUNS_OF_A_LEADER).min_by_key(|place| runs(place)).cloned()
     }
 }

@@ -1,16 +1,16 @@
-//! Which knob a cause calls for, and which way: the evidence that saves runs.
+//! Which knob a cause calls for, and in which direction: the evidence that saves runs.
 //!
-//! Order matters, size does not: with shares that are wrong by a factor of e the search finds the same settings. Where an end waits for its
-//! device, more in flight comes first, since most devices and servers work on several requests at once; less in flight comes after it,
-//! for those that thrash. A full link calls for less: more streams on it only cost.
+//! The order of causes matters, not their size: with shares wrong by a factor of e the search finds the same settings. If an end waits for
+//! its device, more in flight comes first, since most devices and servers work on several requests in parallel; less in flight comes next,
+//! for those that thrash. A full link calls for less: more streams only cost.
 
 use super::knob::Kind::{self, Block, Depth, Effort, Requests, Streams, Window, Workers};
 
 /// A kind of knob, and whether it is turned up.
 type Move = (Kind, bool);
 
-/// Moves for a cause by its name in an explanation (`client.read`, `network.loss`), best first. Workers compute for a program that waits for a
-/// processor; they are also what has requests in flight in programs that use a thread for each.
+/// Returns the moves for a cause by its name in an explanation (`client.read`, `network.loss`), best first. Workers add computing to a
+/// program short of CPU; they also hold the requests in flight in programs that use a thread for each.
 pub(super) fn of_cause(cause: &str) -> &'static [Move] {
     match cause {
         "network.cwnd" | "network.rwnd" | "network.sndbuf" => &[(Window, true), (Streams, true), (Requests, true), (Depth, true)],
@@ -21,7 +21,7 @@ pub(super) fn of_cause(cause: &str) -> &'static [Move] {
     }
 }
 
-/// Whether a cause is a program at work, or in want of a processor, and not one that waits.
+/// Whether a cause is computing or lack of CPU, rather than waiting.
 pub(super) fn is_computing(cause: &str) -> bool {
     [".cpu", ".runqueue", ".memory"].iter().any(|end| cause.ends_with(end))
 }
@@ -32,7 +32,7 @@ fn of_kind(cause: &str) -> &'static [Move] {
         "write" | "sync" => {
             &[(Requests, true), (Depth, true), (Workers, true), (Block, true), (Streams, true), (Requests, false), (Streams, false)]
         }
-        // Work for each name, and for each answer: several at a time, or fewer and larger.
+        // Work per name, and per answer: several in parallel, or fewer and larger ones.
         "metadata" | "think" | "lock" | "unknown" => {
             &[(Requests, true), (Depth, true), (Workers, true), (Block, true), (Streams, true), (Requests, false)]
         }

@@ -2,7 +2,7 @@ use super::simulated::{FAMILIES, Law, normal};
 use super::*;
 use thalweg_measure::SplitMix;
 
-/// Searches a made-up transfer; the regret after all runs and after the first three, and the runs made.
+/// Searches a simulated transfer; returns the regret after all runs and after the first three, and the number of runs.
 fn regret(law: &Law, budget: usize, noise: f64, random: &mut SplitMix) -> (f64, f64, usize) {
     let mut search = Search::new(law.knobs.clone(), law.start.clone(), budget, BTreeSet::new());
     let (best, mut runs, mut early) = (law.best(), 0, 1.0);
@@ -87,7 +87,7 @@ fn what_was_much_too_far_bounds_the_steps_after_it() {
 #[test]
 fn a_setting_that_fails_is_not_run_again_and_is_never_the_best() {
     let mut search = Search::new(vec![knob(Kind::Requests, &[1.0, 2.0, 4.0, 8.0])], vec![0], 12, BTreeSet::new());
-    let mut ran_at: BTreeMap<Place, usize> = BTreeMap::new();
+    let mut ran_at: BTreeMap<GridPoint, usize> = BTreeMap::new();
     while let Some(step) = search.step() {
         *ran_at.entry(step.place.clone()).or_default() += 1;
         match step.place[0] {
@@ -102,7 +102,7 @@ fn a_setting_that_fails_is_not_run_again_and_is_never_the_best() {
 #[test]
 fn excluded_places_are_never_run_and_runs_never_exceed_the_budget() {
     let knobs = vec![knob(Kind::Streams, &[1.0, 2.0, 4.0]), knob(Kind::Block, &[1.0, 2.0, 4.0])];
-    let excluded: BTreeSet<Place> = [vec![2, 0], vec![0, 2], vec![2, 2]].into();
+    let excluded: BTreeSet<GridPoint> = [vec![2, 0], vec![0, 2], vec![2, 2]].into();
     for budget in LEAST_RUNS..20 {
         let mut search = Search::new(knobs.clone(), vec![0, 0], budget, excluded.clone());
         let mut runs = 0;

@@ -1,18 +1,19 @@
-//! Which of the proposed changes is tried: the first that a command makes, that gives nothing up, and that can be run again.
+//! Chooses the proposed change to try: the first with a command that gives nothing up and can be run again.
 
 use super::guard::consumes;
 use thalweg_explain::document::WhatIf;
 
-/// The change to try, and what was passed over before it, each with the reason.
+/// The change to try, and those passed over before it, with reasons.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice<'a> {
-    /// The change; `None` where none can be tried.
+    /// The change; `None` if none can be tried.
     pub change: Option<&'a WhatIf>,
-    /// One sentence for each that stands before it; those that no command makes together.
+    /// One sentence per change before it; those without a command share one.
     pub passed_over: Vec<String>,
 }
 
-/// Chooses. `allowed`: the ids of changes that may be made although they give something up; `restored`: whether something restores what a run consumes.
+/// Chooses a change. `allowed`: ids of changes that may be made although they give something up; `restored`: whether consumed input is
+/// restored before a run.
 pub fn choose<'a>(proposed: &'a [WhatIf], allowed: &[String], restored: bool) -> Choice<'a> {
     let mut passed_over = Vec::new();
     let first = proposed.iter().position(|change| !change.command.is_empty()).unwrap_or(proposed.len());
@@ -23,7 +24,7 @@ pub fn choose<'a>(proposed: &'a [WhatIf], allowed: &[String], restored: bool) ->
     for change in proposed.iter().filter(|change| !change.command.is_empty()) {
         let reason = match &change.gives_up {
             Some(gives_up) if !allowed.contains(&change.id) => {
-                Some(format!("it gives up {gives_up}; --allow {} makes it all the same", change.id))
+                Some(format!("it gives up {gives_up}; --allow {} tries it anyway", change.id))
             }
             _ => consumes(&change.command).filter(|_| !restored),
         };

@@ -1,14 +1,15 @@
-//! Commands that cannot be run a second time: they consume what they work on, or write to a device.
+//! Commands that cannot be run a second time: they consume their input, or write to a device.
 
 use thalweg_recipes::{at_program, program};
 
-/// Why a second run of this command would not find what the first one found; `None` where nothing says so. Each command of a shell's text is asked about.
+/// Returns the reason why a second run of this command would not find the same input; `None` if none is known. Each command in a shell's
+/// text is checked.
 pub fn consumes(command: &[String]) -> Option<String> {
     let words: Vec<&str> = command.iter().map(String::as_str).collect();
     let own = words.iter().skip(at_program(&words));
     let text = own.skip_while(|word| **word != "-c").nth(1).filter(|_| SHELLS.contains(&program(&words)));
     let Some(text) = text else { return of_words(&words) };
-    // Behind a redirection stand no operands worth asking about.
+    // Operands after a redirection are ignored.
     let words = |one: &str| of_words(&one.split(['<', '>']).next().unwrap_or_default().split_whitespace().collect::<Vec<_>>());
     text.split([';', '|', '&', '\n', '(', ')']).find_map(words)
 }
@@ -49,7 +50,7 @@ fn of_words(words: &[&str]) -> Option<String> {
     }
 }
 
-/// A device that is written over: by `of=`, or by a name for what is made.
+/// Returns the device that is overwritten: by `of=`, or named as the output.
 fn device(words: &[&str]) -> Option<String> {
     const HARMLESS: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/stdout", "/dev/stderr", "/dev/fd", "/dev/shm"];
     let written = words.iter().find_map(|word| word.strip_prefix("of="))?;

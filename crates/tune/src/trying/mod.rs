@@ -1,7 +1,7 @@
-//! A proposed change, tried: the command as it is and with the change made, in turn.
+//! Tries a proposed change: the command without and with the change, in alternation.
 //!
-//! **In:** two commands of the same work, what is done around each run. **Out:** the wall time of both with intervals, and the ratio within pairs of runs
-//! that stood next to each other. **Never:** a command that consumes its input ([`consumes`]), unless something restores it before each run.
+//! **In:** two commands of the same work, and what to run around each. **Out:** the wall time of both with intervals, and the ratio within
+//! adjacent pairs of runs. **Never:** runs a command that consumes its input ([`consumes`]), unless it is restored before each run.
 
 mod choice;
 mod guard;
@@ -15,46 +15,47 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use thalweg_measure::{Batch, Case, Estimate, Failure, Header, Limits, Observer, OnFailure, Order, Plan, Process, Subjects, measure};
 
-/// Two commands to be run in turn.
+/// Two commands to run in alternation.
 #[derive(Clone, Debug)]
 pub struct Trying {
-    /// The command as it was recorded.
+    /// The command as recorded.
     pub before: Vec<String>,
-    /// The same with the change made.
+    /// The command with the change.
     pub after: Vec<String>,
-    /// For a shell, before each run; it is not timed.
+    /// Shell commands before each run, not timed.
     pub prepare: Vec<String>,
-    /// How often each is run; once more before that, which counts for nothing.
+    /// Runs of each, after one warm-up run.
     pub pairs: usize,
-    /// Raised when somebody wants to stop.
+    /// Set when the user wants to stop.
     pub stop: Arc<AtomicBool>,
 }
 
-/// What came of it.
+/// Result of trying a change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tried {
-    /// The median wall time without the change, with its interval.
+    /// Median wall time without the change, with its interval.
     pub before_s: Estimate,
-    /// How many times as fast the command is with it: the median over the pairs, with its interval.
+    /// Speed-up with the change: the median over the pairs, with its interval.
     pub speedup: Estimate,
 }
 
 impl Tried {
-    /// The wall time with the change and its interval: that of the runs without it, over the ratio within pairs. A drift of the machine is in neither.
+    /// Returns the wall time with the change and its interval: that without it, divided by the ratio within pairs. Unaffected by drift of
+    /// the machine.
     pub fn achieved_s(&self) -> (f64, (f64, f64)) {
         let of = |speedup: f64| self.before_s.median / speedup;
         (of(self.speedup.median), (of(self.speedup.high), of(self.speedup.low)))
     }
 }
 
-const BEFORE: &str = "the command as it is";
+const BEFORE: &str = "the command without the change";
 const AFTER: &str = "the command with the change";
 
 impl Trying {
-    /// Runs both in turn, the order drawn anew for each pair.
+    /// Runs both in alternation, in random order within each pair.
     ///
     /// # Errors
-    /// A run, or what is to be done before it, fails; somebody wants to stop.
+    /// A run, or its preparation, fails; the user wants to stop.
     pub fn run(&self, observer: &dyn Observer) -> Result<Tried> {
         let case = |subject: &str| Case { point: String::new(), subject: subject.to_owned(), repeat: self.pairs };
         let plan = Plan {
@@ -76,7 +77,7 @@ impl Trying {
         Ok(Tried { before_s: before_s.ok_or_else(none)?, speedup: speedup.ok_or_else(none)? })
     }
 
-    /// Prepares, and runs a command once: its wall time in seconds.
+    /// Prepares and runs a command once; returns its wall time in seconds.
     fn timed(&self, words: &[String]) -> std::result::Result<f64, Failure> {
         for script in &self.prepare {
             let mut shell = Command::new("sh");

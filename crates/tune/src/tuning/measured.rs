@@ -5,13 +5,13 @@ use crate::{Error, Result};
 use thalweg_measure::Observer;
 use thalweg_study::sweep::{How, Point, Sample, State, Steps};
 
-/// A run may take so many times what the default took, and [`AROUND_S`] more, before it is ended: a setting that slow is no winner.
+/// Timeout of a run, as a multiple of the default's time, plus [`AROUND_S`]: a setting that slow is not a winner.
 const TIMES_THE_DEFAULT: f64 = 5.0;
-/// What a recorder needs around a run, and more.
+/// Allowance for a recorder around a run, in seconds.
 const AROUND_S: f64 = 10.0;
 
-/// Commands. For rates and percentiles each run is recorded and explained, and runs are held against other recorded runs; processor time is
-/// taken of bare runs, since a recorder's would be in it.
+/// Runs commands. For rates and percentiles, each run is recorded and explained, and compared with other recorded runs; processor time is
+/// taken from unrecorded runs, since it would include the recorder's.
 pub struct Measured<'a> {
     steps: Steps<'a>,
     goal: Goal,
@@ -19,7 +19,7 @@ pub struct Measured<'a> {
 }
 
 impl<'a> Measured<'a> {
-    /// Of these steps, for this goal.
+    /// Runs these steps for this goal.
     pub fn new(steps: Steps<'a>, goal: Goal) -> Measured<'a> {
         let steps = if goal == Goal::P99 { steps.timing_calls() } else { steps };
         Measured { steps, goal, has_run: false }
@@ -29,7 +29,7 @@ impl<'a> Measured<'a> {
         self.goal != Goal::CpuPerByte
     }
 
-    /// The warm-up showed that the command does not work, or cannot be run twice.
+    /// Checks that the warm-up showed a working, repeatable command.
     fn check_repeats(&self, point: &Point, first: &Sample, second: Option<&Sample>) -> Result<()> {
         if first.state != State::Done {
             let problem = first.problem.clone().unwrap_or_default();
@@ -38,7 +38,7 @@ impl<'a> Measured<'a> {
         let again = "give --prepare or --cleanup, which are run before and after each run, or {run} in its output's name (a number that no other run has)";
         match second {
             Some(second) if second.state != State::Done => Err(Error::Unfit(format!(
-                "the command cannot be repeated: its first run went well, and the second, at the same setting ({}), did not: {}; {again}",
+                "the command cannot be repeated: its first run succeeded, and the second, at the same setting ({}), failed: {}; {again}",
                 point.join(" "),
                 second.problem.clone().unwrap_or_default()
             ))),
@@ -55,10 +55,10 @@ impl<'a> Measured<'a> {
     }
 }
 
-/// What programs read as they start, and only where it is not in memory already: of less, nobody knows whether it is what a run moves.
+/// Bytes programs read at start-up, and only when not cached: below this, an amount may not be what the run moves.
 const AT_START_BYTES: u64 = 64 << 10;
 
-/// What a run moved: as it was said or counted; as it was recorded, if that is more than programs read for themselves.
+/// Returns the bytes a run moved: as given or counted; as recorded, if more than programs read at start-up.
 fn bytes(sample: &Sample) -> Option<u64> {
     let recorded = || sample.recorded.as_ref()?.size_bytes.filter(|bytes| *bytes >= AT_START_BYTES);
     sample.bytes.or_else(recorded)
@@ -92,20 +92,20 @@ impl Trials for Measured<'_> {
             self.check_repeats(point, first, self.steps.sample(point, recorded, nth))?;
         }
         let Some(sample) = self.steps.sample(point, recorded, nth) else {
-            return Ok(Trial::failed(State::Failed, "it was not run: an earlier run at this setting failed".to_owned()));
+            return Ok(Trial::failed(State::Failed, "not run: an earlier run at this setting failed".to_owned()));
         };
         let mut trial = trial(sample);
         if self.goal == Goal::CpuPerByte {
-            // What calls for less processor time is what a run that is nothing but processor time calls for.
+            // Goal CPU time: call for what a run that only computes calls for.
             trial.causes = vec![("client.cpu".to_owned(), 1.0)];
         }
         Ok(trial)
     }
 
     fn pairs(&mut self, points: [&Point; 2], pairs: usize, observer: &dyn Observer) -> Result<Vec<[Figures; 2]>> {
-        // Percentiles of calls are known of recorded runs alone.
+        // Percentiles of calls are only known from recorded runs.
         let recorded = self.goal == Goal::P99;
-        // Runs of the search are no part of a pair: of bare runs there are none before, where runs were recorded.
+        // Runs of the search do not count as part of a pair: if those were recorded, there are no unrecorded runs before.
         let before = points.map(|point| (1..).take_while(|nth| self.steps.sample(point, recorded, *nth).is_some()).count());
         let from = before[0].max(before[1]);
         self.steps.run(&points, How { recorded, repeat: from + pairs, warm_up: false }, observer)?;
@@ -134,6 +134,6 @@ mod tests {
         assert_eq!(bytes(&recorded(22 << 10)), None);
         assert_eq!(bytes(&recorded(22 << 20)), Some(22 << 20));
         let said = Sample { bytes: Some(100), ..recorded(22 << 20) };
-        assert_eq!(bytes(&said), Some(100), "what is said is believed");
+        assert_eq!(bytes(&said), Some(100), "a reported amount has precedence");
     }
 }

@@ -1,8 +1,8 @@
-//! A whole tuning: the default, the search, the leaders again, and default and winner in turn.
+//! A whole tuning: the default, the search, the leaders again, and default and winner in alternation.
 //!
-//! **In:** parameters with their knobs, where the command stands without a tuner, a budget, a goal, and who runs settings ([`Trials`]).
-//! **Out:** a [`Tuned`]. What is claimed at the end comes from runs in turn with nothing between them that the goal does not need, never from those of the
-//! search: the best of a dozen noisy figures is flattered by having been chosen.
+//! **In:** parameters with their knobs, the command's own setting, a budget, a goal, and a means to run settings ([`Trials`]). **Out:** a
+//! [`Tuned`]. The claim at the end comes from alternating runs without any overhead the goal does not need, never from those of the
+//! search: the best of a dozen noisy figures is biased by having been chosen.
 
 mod measured;
 mod replay;
@@ -13,7 +13,7 @@ pub use replay::Replay;
 pub use trial::{Figures, Goal, Trial, Trials};
 
 use crate::budget::Budget;
-use crate::search::{Kind, Knob, Outcome, Place, Reason, Search, Step};
+use crate::search::{GridPoint, Kind, Knob, Outcome, Reason, Search, Step};
 use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -21,109 +21,109 @@ use thalweg_base::numbers::{duration, size};
 use thalweg_measure::{Estimate, Observer, estimate};
 use thalweg_study::sweep::{Parameter, Point, State};
 
-/// A device or link at this part of its measured ceiling leaves nothing to tune.
+/// Share of the measured ceiling of a device or link from which nothing is left to tune.
 pub const AT_CEILING: f64 = 0.95;
-/// Settings nearer than this are a tie, however quiet the machine is.
+/// Settings closer than this tie, however quiet the machine.
 const TIE: f64 = 0.02;
-/// Pairs are added to those that were asked for as long as they leave open which is faster, up to so many times as many.
+/// Pairs are added while it is open which setting is faster, up to this multiple of those requested.
 const MORE_PAIRS: usize = 4;
-/// How far runs of one setting lie apart, where no setting was run twice.
+/// Assumed spread between runs of one setting, if none was run twice.
 const USUAL_NOISE: f64 = 0.05;
-/// Recorded amounts of the same work differ by less than this: what a program's processes say to each other is counted too, and with small blocks
-/// that is a quarter of it.
+/// Minimum relative difference of recorded amounts that shows different work: traffic between a program's own processes counts too, up to
+/// a quarter with small blocks.
 const SAME_WORK: f64 = 0.5;
 
-/// What is tuned, and how.
+/// What to tune, and how.
 #[derive(Clone, Debug)]
 pub struct Tuning {
-    /// The parameters, with their values in order.
+    /// Parameters with their values in order.
     pub parameters: Vec<Parameter>,
-    /// What each of them turns.
+    /// Kind of each parameter.
     pub kinds: Vec<Kind>,
-    /// Where the command stands without a tuner.
+    /// The command's own setting.
     pub start: Point,
-    /// What an earlier tuning found.
+    /// Result of an earlier tuning.
     pub remembered: Option<Point>,
-    /// Points that are not run.
+    /// Points not to run.
     pub excluded: Vec<Point>,
-    /// How much may be spent.
+    /// Budget of the search.
     pub budget: Budget,
-    /// What is to be large or small.
+    /// Quantity to optimise.
     pub goal: Goal,
-    /// Default and winner are run so often in turn at the end, and oftener where that leaves open which is faster.
+    /// Pairs of default and winner run at the end; more if it stays open which is faster.
     pub pairs: usize,
-    /// Whether settings may move different amounts, and rates are compared.
+    /// Whether settings may move different amounts, comparing rates.
     pub any_bytes: bool,
     /// Whether the amount was given, and is the same at all settings.
     pub same_bytes: bool,
-    /// What the hardware gives, bytes per second.
+    /// Rate of the hardware, in bytes per second.
     pub ceiling_bytes_per_s: Option<f64>,
 }
 
 /// One run of the search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ran {
-    /// From 1.
+    /// Number, from 1.
     pub number: usize,
-    /// Where.
+    /// Point of the grid.
     pub point: Point,
-    /// Why there.
+    /// Reason for the run.
     pub reason: Reason,
-    /// What it gave.
+    /// Result of the run.
     pub trial: Trial,
     /// Whether it is the best so far.
     pub is_best: bool,
 }
 
-/// What came of it.
+/// Result of a tuning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tuned {
     /// Every run of the search.
     pub runs: Vec<Ran>,
-    /// The setting to use.
+    /// Setting to use.
     pub winner: Point,
-    /// The best of the search; it is not the winner where it could not be shown to be faster than the default.
+    /// The search's best; not the winner if it could not be shown to be faster than the default.
     pub best: Point,
-    /// The best over the default, pair by pair; absent where that is the default.
+    /// Gain of the best over the default, from the pairs; `None` if the best is the default.
     pub gain: Option<Estimate>,
-    /// Those pairs, the default first.
+    /// The pairs, the default first.
     pub pairs: Vec<[Figures; 2]>,
-    /// Settings that were run and are a tie with the winner.
+    /// Tested settings that tie with the winner.
     pub ties: Vec<Point>,
-    /// How far runs of one setting lie apart, as a part of them.
+    /// Relative spread between runs of one setting.
     pub noise: f64,
-    /// The part of its ceiling that ended the search, if one did.
+    /// Share of its ceiling that ended the search, if one did.
     pub at_ceiling: Option<f64>,
 }
 
 impl Tuned {
-    /// The last run of a point that ended well.
+    /// Returns the last successful run of a point.
     pub fn run_of(&self, point: &Point) -> Option<&Ran> {
         self.runs.iter().rev().find(|ran| ran.point == *point && ran.trial.state == State::Done)
     }
 }
 
-/// Sees the runs of a search as they come.
+/// Receives the runs of a search as they end.
 pub trait Watch: Observer {
-    /// One has ended.
+    /// Reports a run that has ended.
     fn ran(&self, _ran: &Ran) {}
-    /// The search is over, and default and best are about to be run in turn, so often.
+    /// Reports that the search is over and `pairs` pairs of default and best follow.
     fn confirming(&self, _pairs: usize) {}
 }
 
 impl Watch for () {}
 
 impl Tuning {
-    /// Tunes.
+    /// Runs the tuning.
     ///
     /// # Errors
-    /// The command does not work or cannot be repeated; the settings do different work; the budget allows no comparison; a log or a recording cannot be
-    /// written; somebody wants to stop.
+    /// The command does not work or cannot be repeated; settings do different work; the budget allows no comparison; a log or recording
+    /// cannot be written; the user wants to stop.
     pub fn run(&self, trials: &mut dyn Trials, watch: &dyn Watch) -> Result<Tuned> {
         let points = self.parameters.iter().map(|parameter| parameter.values.len()).product();
-        let places = |points: &[Point]| points.iter().filter_map(|point| self.place(point)).collect::<BTreeSet<Place>>();
+        let places = |points: &[Point]| points.iter().filter_map(|point| self.place(point)).collect::<BTreeSet<GridPoint>>();
         let start =
-            self.place(&self.start).ok_or_else(|| Error::Choice(format!("{}: no setting of these parameters", self.start.join(" "))))?;
+            self.place(&self.start).ok_or_else(|| Error::Choice(format!("{}: not a setting of these parameters", self.start.join(" "))))?;
         let mut search = Search::new(self.knobs(), start, self.budget.runs(points)?, places(&self.excluded));
         if let Some(place) = self.remembered.as_ref().and_then(|point| self.place(point)) {
             search = search.remembering(place);
@@ -154,11 +154,11 @@ impl Tuning {
             }
         }
         let best = self.point(search.best());
-        self.confirm(trials, watch, Found { runs, best, at_ceiling, values: search.seen().clone() })
+        self.confirm(trials, watch, SearchResult { runs, best, at_ceiling, values: search.seen().clone() })
     }
 
-    /// How many runs there will be: of the search at most, and of the default and the best together at the end, at least and at most. `None`: the
-    /// clock decides.
+    /// Returns the number of runs: of the search at most, and of default and best together at the end, minimum and maximum. `None`: a time
+    /// limit decides.
     ///
     /// # Errors
     /// The budget allows no comparison.
@@ -170,7 +170,7 @@ impl Tuning {
         Ok(Some((self.budget.runs(points)?, 2 * self.pairs, 2 * self.pairs * MORE_PAIRS)))
     }
 
-    /// What each parameter turns, for a search.
+    /// Returns the knobs of the parameters, for a search.
     fn knobs(&self) -> Vec<Knob> {
         let knob = |(parameter, kind): (&Parameter, &Kind)| {
             let numbers: Option<Vec<f64>> = parameter.values.iter().map(|value| value.number).collect();
@@ -179,16 +179,16 @@ impl Tuning {
         self.parameters.iter().zip(&self.kinds).map(knob).collect()
     }
 
-    fn place(&self, point: &Point) -> Option<Place> {
+    fn place(&self, point: &Point) -> Option<GridPoint> {
         let place = |(parameter, label): (&Parameter, &String)| parameter.values.iter().position(|value| value.label == *label);
         (point.len() == self.parameters.len()).then(|| self.parameters.iter().zip(point).map(place).collect())?
     }
 
-    fn point(&self, place: &Place) -> Point {
+    fn point(&self, place: &GridPoint) -> Point {
         self.parameters.iter().zip(place).map(|(parameter, n)| parameter.values[*n].label.clone()).collect()
     }
 
-    /// A setting in words: `streams=4 block=64Ki`.
+    /// Formats a setting: `streams=4 block=64Ki`.
     pub fn name(&self, point: &Point) -> String {
         self.parameters.iter().zip(point).map(|(parameter, label)| format!("{}={label}", parameter.name)).collect::<Vec<_>>().join(" ")
     }
@@ -199,8 +199,8 @@ impl Tuning {
         }
         let value = self.goal.value(&trial.figures, self.any_bytes).ok_or_else(|| {
             Error::Unfit(match self.goal {
-                Goal::P99 => "no read, write, sync or question of the command was recorded: it has no 99th percentile".to_owned(),
-                _ => "how much a run moves is not known: give --bytes".to_owned(),
+                Goal::P99 => "no read, write, sync or metadata query of the command was recorded: it has no 99th percentile".to_owned(),
+                _ => "the bytes moved by a run are unknown: give --bytes".to_owned(),
             })
         })?;
         Ok(Outcome::Ran { value, causes: trial.causes.clone() })
@@ -211,7 +211,7 @@ impl Tuning {
         given.or(trial.of_ceiling)
     }
 
-    /// What ends a tuning: a default that fails, and settings that do other work than the default.
+    /// Ends the tuning if the default fails, or a setting does other work than the default.
     fn check(&self, step: &Step, trial: &Trial, runs: &[Ran]) -> Result<()> {
         let Some(first) = runs.first() else {
             return match &trial.problem {
@@ -228,14 +228,15 @@ impl Tuning {
         }
         let (here, there) = (self.name(&self.point(&step.place)), self.name(&first.point));
         Err(Error::Unfit(format!(
-            "{here} does other work than the default: it moved {}, and {there} moved {}. Times of different work say nothing: make the command do the same \
-             (a count that goes with the block), give --bytes SIZE if it is the same, or --any-bytes to compare rates all the same",
+            "{here} does other work than the default: it moved {}, and {there} moved {}. Times of different work cannot be \
+             compared: make the command do the same (a count that matches the block), give --bytes SIZE if it is the same, or --any-bytes \
+             to compare rates anyway",
             size(is),
             size(was)
         )))
     }
 
-    /// Whether the time is used up: the pairs at the end have to fit.
+    /// Whether the time is used up, reserving time for the pairs at the end.
     fn is_out_of_time(&self, begun: Instant, runs: &[Ran]) -> Result<bool> {
         let Some(time) = self.budget.time() else { return Ok(false) };
         let each = begun.elapsed().div_f64(runs.len() as f64);
@@ -252,9 +253,9 @@ impl Tuning {
         Ok(after + each.min(Duration::from_secs(3600)) > time)
     }
 
-    /// Default and best in turn; whether that holds.
-    fn confirm(&self, trials: &mut dyn Trials, watch: &dyn Watch, found: Found) -> Result<Tuned> {
-        let Found { runs, best, at_ceiling, values } = found;
+    /// Runs default and best in alternation, and decides the winner.
+    fn confirm(&self, trials: &mut dyn Trials, watch: &dyn Watch, found: SearchResult) -> Result<Tuned> {
+        let SearchResult { runs, best, at_ceiling, values } = found;
         let mut pairs = Vec::new();
         if best != self.start && self.pairs > 0 {
             watch.confirming(self.pairs);
@@ -262,7 +263,7 @@ impl Tuning {
                 let more = trials.pairs([&self.start, &best], self.pairs, watch)?;
                 let came = more.len();
                 pairs.extend(more);
-                // So many say it, or more of them may.
+                // The pairs are conclusive, or more of them may be.
                 let is_open = self.gain(&pairs).is_some_and(|gain| gain.low <= 1.0 && gain.median > 1.0 + TIE);
                 if !is_open || came < self.pairs || self.budget.time().is_some() {
                     break;
@@ -277,14 +278,14 @@ impl Tuning {
         Ok(Tuned { runs, winner, best, gain, pairs, ties, noise, at_ceiling })
     }
 
-    /// The second over the first, pair by pair.
+    /// Returns the gain of the second over the first, from the pairs.
     fn gain(&self, pairs: &[[Figures; 2]]) -> Option<Estimate> {
         let value = |figures: &Figures| self.goal.value(figures, self.any_bytes);
         estimate(&pairs.iter().filter_map(|[first, second]| Some(value(second)? / value(first)?)).collect::<Vec<_>>())
     }
 
-    /// Settings whose figures are as near to the winner's as runs of one setting are to each other.
-    fn ties(&self, winner: &Point, values: &BTreeMap<Place, Vec<f64>>, noise: f64) -> Vec<Point> {
+    /// Returns the settings that differ from the winner by no more than runs of one setting do.
+    fn ties(&self, winner: &Point, values: &BTreeMap<GridPoint, Vec<f64>>, noise: f64) -> Vec<Point> {
         let Some((place, own)) = self.place(winner).and_then(|place| Some((place.clone(), values.get(&place)?))) else { return Vec::new() };
         let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
         let is_near = |other: &Vec<f64>| {
@@ -296,15 +297,15 @@ impl Tuning {
     }
 }
 
-/// What a search has found.
-struct Found {
+/// Result of the search phase.
+struct SearchResult {
     runs: Vec<Ran>,
     best: Point,
     at_ceiling: Option<f64>,
-    values: BTreeMap<Place, Vec<f64>>,
+    values: BTreeMap<GridPoint, Vec<f64>>,
 }
 
-/// How far runs of one setting lie apart: the pooled standard deviation of their logarithms.
+/// Returns the spread between runs of one setting: the pooled standard deviation of their logarithms.
 fn noise<'a>(values: impl Iterator<Item = &'a Vec<f64>>) -> f64 {
     let (mut sum, mut free) = (0.0, 0.0);
     for runs in values.filter(|runs| runs.len() > 1) {

@@ -1,21 +1,22 @@
-//! Settings that a sweep has run already: each run is one of the point's, drawn by a seed. What a tuner would have found, in no time at all.
+//! Replays settings that a sweep has already run: each run is drawn from the point's by a seed. Shows what a tuner would have found,
+//! instantly.
 
 use super::trial::{Figures, Trial, Trials};
 use crate::{Error, Result};
 use thalweg_measure::{Observer, SplitMix};
 use thalweg_study::sweep::{Document, Point, PointResult, RunResult, State};
 
-/// A sweep's runs, once more.
+/// A sweep's runs, replayed.
 pub struct Replay<'a> {
     document: &'a Document,
     random: SplitMix,
 }
 
 impl<'a> Replay<'a> {
-    /// Of this sweep; equal seeds draw equal runs.
+    /// Replays this sweep; equal seeds draw equal runs.
     ///
     /// # Errors
-    /// None of its points has runs.
+    /// None of its points has successful runs.
     pub fn new(document: &'a Document, seed: u64) -> Result<Replay<'a>> {
         if document.points.iter().all(|point| point.runs.is_empty()) {
             return Err(Error::Choice("the sweep has no run that ended well: there is nothing to replay".into()));
@@ -23,7 +24,7 @@ impl<'a> Replay<'a> {
         Ok(Replay { document, random: SplitMix(seed ^ 0x7475_6e65) })
     }
 
-    /// The points that it cannot answer for: skipped ones.
+    /// Returns the points without runs, which the sweep skipped.
     pub fn skipped(&self) -> impl Iterator<Item = &'a Point> {
         self.document.points.iter().filter(|point| point.state == State::Skipped).map(|point| &point.values)
     }
@@ -51,7 +52,7 @@ impl Trials for Replay<'_> {
             return Ok(Trial::failed(state, problem.unwrap_or_else(|| "the sweep has no such point".to_owned())));
         };
         let Some(figures) = self.draw(values) else {
-            return Ok(Trial::failed(State::Failed, "the sweep has no run of it".to_owned()));
+            return Ok(Trial::failed(State::Failed, "the sweep has no run of this point".to_owned()));
         };
         Ok(Trial::done(figures, point.explanation.clone(), point.of_ceiling.map(|part| part.median)))
     }

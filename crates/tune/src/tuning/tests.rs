@@ -1,7 +1,7 @@
 use super::*;
 use thalweg_measure::SplitMix;
 
-/// A made-up command: seconds by setting, noise, and what it moves.
+/// A simulated command: seconds by setting, noise, and bytes moved.
 struct MadeUp<'a> {
     seconds: &'a dyn Fn(&Point) -> Option<f64>,
     bytes: &'a dyn Fn(&Point) -> u64,
@@ -81,7 +81,7 @@ fn no_more_runs_are_made_than_are_foretold() {
     let plain = Tuning { budget: Budget::Runs(14), ..tuning(&["streams=1..32:x2", "block=1Ki..64Ki:x2"]) };
     let (search, fewest, most) = plain.runs().unwrap().unwrap();
     for seed in 0..20 {
-        // So much noise that five pairs leave open which is faster.
+        // So noisy that five pairs leave open which is faster.
         let seconds = |point: &Point| Some(1.0 - 0.01 * number(point, 0).min(8.0));
         let mut trials = MadeUp { noise: 0.2, random: SplitMix(seed), ..MadeUp::new(&seconds) };
         let tuned = plain.run(&mut trials, &()).unwrap();
@@ -172,7 +172,7 @@ fn documents_hold_against_the_schema_and_every_field_is_described() {
     assert_eq!(undescribed(&schema, ""), Vec::<String>::new());
 }
 
-/// Fields of a schema that nothing is said of.
+/// Returns the fields of a schema without a description.
 fn undescribed(value: &serde_json::Value, path: &str) -> Vec<String> {
     let entries = |name: &str| value.get(name).and_then(|entries| entries.as_object()).into_iter().flatten();
     let bare = entries("properties").filter(|(_, property)| property["description"].as_str().is_none_or(|text| text.len() < 4));

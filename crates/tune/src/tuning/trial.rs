@@ -1,4 +1,4 @@
-//! One run of a setting, as a search needs it, by command or by replay; and what is to be large or small about it.
+//! One run of a setting, by command or by replay, and the quantity to optimise.
 
 use crate::Result;
 use serde::{Deserialize, Serialize};
@@ -6,18 +6,18 @@ use thalweg_base::numbers::{byte_rate, duration};
 use thalweg_measure::Observer;
 use thalweg_study::sweep::{Digest, Point, State};
 
-/// What a run took.
+/// Measurements of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
-    /// Wall time.
+    /// Wall time, in seconds.
     pub wall_s: f64,
-    /// What it moved, where that is known.
+    /// Bytes moved, if known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bytes: Option<u64>,
-    /// Processor time of the command, its children and the server, where it was timed bare.
+    /// Processor time of the command, its children and the server, in seconds, if measured without a recorder.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cpu_s: Option<f64>,
-    /// The 99th percentile of its calls, where that is the goal.
+    /// The 99th percentile of its calls, in seconds, if that is the goal.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub p99_s: Option<f64>,
 }
@@ -25,69 +25,70 @@ pub struct Figures {
 /// A run of a setting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
-    /// What became of it.
+    /// Result state.
     pub state: State,
-    /// Why it failed.
+    /// Reason of a failure.
     pub problem: Option<String>,
-    /// What it took; of a run that ended well.
+    /// Measurements of a successful run.
     pub figures: Figures,
-    /// Its causes with their shares of the wall time, largest first.
+    /// Causes with their shares of the wall time, largest first.
     pub causes: Vec<(String, f64)>,
-    /// Where the largest was.
+    /// Location of the largest cause.
     pub place: String,
-    /// What `explain` says of it, in a sentence.
+    /// The sentence of `explain`.
     pub sentence: String,
-    /// Which part of its measured ceiling the limiting device or path reached.
+    /// Share of its measured ceiling that the limiting device or path reached.
     pub of_ceiling: Option<f64>,
 }
 
 impl Trial {
-    /// Of a run that ended well, with what `explain` says of it.
+    /// Builds the result of a successful run, with its explanation.
     pub(super) fn done(figures: Figures, digest: Option<Digest>, of_ceiling: Option<f64>) -> Trial {
         let (causes, place, sentence) = digest.map(|digest| (digest.shares, digest.place, digest.sentence)).unwrap_or_default();
         Trial { state: State::Done, problem: None, figures, causes, place, sentence, of_ceiling }
     }
 
-    /// Of a run that failed.
+    /// Builds the result of a failed run.
     pub(super) fn failed(state: State, problem: String) -> Trial {
         let (figures, causes, place, sentence) = (Figures::default(), Vec::new(), String::new(), String::new());
         Trial { state, problem: Some(problem), figures, causes, place, sentence, of_ceiling: None }
     }
 }
 
-/// Who runs settings: commands, or a sweep that was made before.
+/// Runs settings: as commands, or from an earlier sweep.
 pub trait Trials {
-    /// Runs a setting for the `nth` time (from 1). The very first run of all is preceded by one that counts for nothing.
+    /// Runs a setting for the `nth` time (from 1). The first run of all is preceded by a warm-up.
     ///
     /// # Errors
-    /// Nothing can be run; somebody wants to stop. A run that fails is a [`Trial`].
+    /// Nothing can be run; the user wants to stop. A run that fails is a [`Trial`].
     fn run(&mut self, point: &Point, nth: usize, observer: &dyn Observer) -> Result<Trial>;
 
-    /// Runs two settings in turn, so many times each, with nothing beside them that the goal does not need; the pairs in which both ended well.
+    /// Runs `pairs` pairs of two settings in alternation, without any overhead the goal does not need; returns the pairs in which both
+    /// succeeded.
     ///
     /// # Errors
     /// As [`Trials::run`].
     fn pairs(&mut self, points: [&Point; 2], pairs: usize, observer: &dyn Observer) -> Result<Vec<[Figures; 2]>>;
 
-    /// The default is known to take so long: no run needs to be waited for much longer.
+    /// Sets the default's time: no run needs to be waited for much longer.
     fn default_took(&mut self, _seconds: f64) {}
 }
 
-/// What is to be large or small.
+/// Quantity to optimise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Goal {
-    /// Bytes over wall time.
+    /// Bytes per wall time.
     #[default]
     Rate,
-    /// Processor time for each byte, at both ends.
+    /// Processor time per byte, at both ends.
     CpuPerByte,
-    /// The 99th percentile of how long single reads, writes, syncs and questions take.
+    /// The 99th percentile of the durations of single reads, writes, syncs and metadata queries.
     P99,
 }
 
 impl Goal {
-    /// The figure as a number that is to be large. `by_bytes`: settings move different amounts.
+    /// Returns the figure as a number to maximise. `by_bytes`: settings move different amounts.
     pub(super) fn value(self, figures: &Figures, by_bytes: bool) -> Option<f64> {
         let amount = if by_bytes { figures.bytes? as f64 } else { 1.0 };
         let small = match self {
@@ -98,7 +99,7 @@ impl Goal {
         (small > 0.0).then(|| amount / small)
     }
 
-    /// The figure for a person.
+    /// Formats the figure.
     pub fn figure(self, figures: &Figures) -> String {
         let bytes = figures.bytes.filter(|bytes| *bytes > 0);
         match (self, bytes) {
@@ -110,7 +111,7 @@ impl Goal {
         }
     }
 
-    /// What a ratio of it is over the default's.
+    /// Describes the ratio to the default.
     pub fn gain(self) -> &'static str {
         match self {
             Goal::Rate => "as fast as the default",

@@ -1,10 +1,10 @@
-//! The promises of the issue, one test for each.
+//! The tuner's promises, one test each.
 
 use crate::path::{Client, Limit, run};
 use thalweg_tune::online::{Options, Step};
 
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=20;
-/// Bytes per second of a connection that is capped.
+/// Bytes per second of a capped connection.
 const EACH: f64 = 100e6;
 
 fn tuned(seed: u64) -> Client {
@@ -15,7 +15,7 @@ fn streams(client: &Client) -> f64 {
     client.value("streams") as f64
 }
 
-/// Bytes per second between two moments.
+/// Returns the bytes per second between two times.
 fn rate(moved: &[f64], from_s: f64, to_s: f64) -> f64 {
     let at = |s: f64| moved[((s * 10.0) as usize).clamp(1, moved.len()) - 1];
     (at(to_s) - at(from_s)) / (to_s - from_s)
@@ -26,12 +26,12 @@ fn median(mut all: Vec<f64>) -> f64 {
     all[all.len() / 2]
 }
 
-/// A path on which each connection has a rate of its own.
+/// A path on which each connection has its own rate.
 fn per_connection(each: f64, most: f64) -> impl Fn(f64, &[Client]) -> Vec<(f64, Limit)> {
     move |_, clients| clients.iter().map(|client| ((each * streams(client)).min(most), Limit::Sending)).collect()
 }
 
-/// A server that gives a tenth of it to a client with more than so many connections.
+/// A server that gives a tenth of the rate to a client with more than this many connections.
 fn throttled(each: f64, above: impl Fn(f64) -> f64) -> impl Fn(f64, &[Client]) -> Vec<(f64, Limit)> {
     move |now_s, clients| {
         let each = |client: &Client| each * streams(client) * if streams(client) > above(now_s) { 0.1 } else { 1.0 };
@@ -60,7 +60,7 @@ fn a_server_that_throttles_above_some_connections_gets_half_the_rate_back_within
     for seed in SEEDS {
         let mut clients = [tuned(seed)];
         let moved = run(&mut clients, 90.0, 0.03, seed, &throttled(EACH, |now_s| if now_s < 40.0 { 16.0 } else { 4.0 }));
-        // From any moment at which it was throttled, five seconds later half of what four connections give is there again.
+        // From any time at which it was throttled, five seconds later half of the rate of four connections is reached again.
         let before = rate(&moved[0], 35.0, 40.0);
         assert!(before > 8.0 * EACH * 0.8, "seed {seed}: {before}");
         let after = rate(&moved[0], 45.0, 50.0) / (4.0 * EACH);
@@ -86,7 +86,7 @@ fn a_path_whose_rate_is_capped_costs_at_most_two_percent_against_one_stream() {
 
 #[test]
 fn where_nothing_is_to_be_gained_looking_for_it_costs_at_most_two_percent() {
-    // Each further connection and each further flow buffer makes it a little slower.
+    // Each further connection and flow buffer makes it slightly slower.
     let path = |_: f64, clients: &[Client]| {
         let worse = |client: &Client| 0.93_f64.powf(streams(client).log2()) * 0.98_f64.powf((client.value("depth") as f64 / 8.0).log2());
         clients.iter().map(|client| (10.0 * EACH * worse(client), Limit::Answers)).collect::<Vec<_>>()
@@ -132,12 +132,12 @@ fn two_tuners_on_one_link_share_it() {
 fn an_optimum_that_moves_half_way_is_found_again_within_thirty_seconds() {
     for (before, after) in [(12.0, 3.0), (3.0, 12.0)] {
         let reached = SEEDS.map(|seed| {
-            // What the path takes in all stays; what each connection takes of it changes.
+            // The path's total stays; the share of each connection changes.
             let path = move |now_s: f64, clients: &[Client]| {
                 let best = if now_s < 60.0 { before } else { after };
                 let each = |client: &Client| {
                     let many = streams(client);
-                    // Below the best each connection has its part; above it they are in each other's way.
+                    // Below the optimum each connection has its share; above it they obstruct each other.
                     if many <= best { 12.0 * EACH * many / best } else { 12.0 * EACH * (best / many).powf(0.7) }
                 };
                 clients.iter().map(|client| (each(client), Limit::Sending)).collect::<Vec<_>>()
@@ -169,7 +169,7 @@ fn connections_that_are_refused_are_not_asked_for_again_for_a_minute() {
 
 #[test]
 fn windows_without_a_byte_are_not_compared() {
-    // A server that stands still for twenty seconds, in the middle of whatever is being tried.
+    // A server that stalls for twenty seconds, whatever is being tried then.
     for seed in SEEDS {
         let path = |now_s: f64, clients: &[Client]| {
             let stands = (7.0..27.0).contains(&now_s);

@@ -1,27 +1,26 @@
-//! A simulated path: what goodput a setting gives at each moment, with the time that connections take to get going, and noise. Deterministic
-//! by its seed.
+//! A simulated path: the goodput of a setting at each time, with the ramp-up of connections, and noise. Deterministic given a seed.
 
 use std::time::Duration;
 use thalweg_client::{Parameter, Stages};
-use thalweg_tune::online::{Options, Seen, Tuner};
+use thalweg_tune::online::{Observation, Options, Tuner};
 
-/// How often everything looks.
+/// Polling interval.
 const TICK: Duration = Duration::from_millis(100);
 /// Flow buffers are counted whole.
 const BUFFER_BYTES: f64 = 1_048_576.0;
-/// Goodput gets from what it was to what it is to be like an exponential with this time constant: connecting, slow start.
+/// Time constant of the exponential approach to a new goodput: connecting, slow start.
 const GETTING_GOING_S: f64 = 0.25;
 
 /// A client of the path, with its tuner (or without, for comparison).
 pub struct Client {
     pub tuner: Option<Tuner>,
     pub values: Vec<(&'static str, u64)>,
-    /// Bytes per second that it gets now.
+    /// Current bytes per second.
     pub rate: f64,
     pub moved: f64,
     stages: Stages,
     begins_s: f64,
-    /// The server takes no more connections than this.
+    /// Number of connections above which the server refuses more.
     refuses_above: u64,
 }
 
@@ -30,7 +29,7 @@ impl Client {
         Client { tuner: Some(Tuner::new(options)), ..Client::plain() }
     }
 
-    /// As it begins, and stays.
+    /// Returns a client without a tuner.
     pub fn plain() -> Client {
         let values = vec![("requests", 2), ("depth", 8), ("buffer", 1 << 20), ("streams", 1)];
         Client { tuner: None, values, rate: 0.0, moved: 0.0, stages: Stages::default(), begins_s: 0.0, refuses_above: u64::MAX }
@@ -49,7 +48,7 @@ impl Client {
     }
 }
 
-/// Numbers in 0..1, and of a normal distribution.
+/// Pseudo-random numbers, uniform in 0..1 and normal.
 pub struct Chance(u64);
 
 impl Chance {
@@ -69,18 +68,17 @@ impl Chance {
     }
 }
 
-/// What limits, for the counters.
+/// The limit shown in the counters.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Limit {
     Sending,
     Answers,
 }
 
-/// What each client would get with everybody's values as they are, at a moment in seconds.
+/// Returns each client's goodput and limit with all clients' current values, at a time in seconds.
 pub type Path<'a> = &'a dyn Fn(f64, &[Client]) -> Vec<(f64, Limit)>;
 
-/// Runs clients on a path for so long: what each had moved at each tick. `path` is asked at each tick for what each client would get with
-/// everybody's values as they are.
+/// Runs clients on a path for `seconds`; returns the bytes each had moved at each tick. `path` is called at each tick.
 pub fn run(clients: &mut [Client], seconds: f64, noise: f64, seed: u64, path: Path<'_>) -> Vec<Vec<f64>> {
     let (mut chance, tick_s) = (Chance::new(seed), TICK.as_secs_f64());
     let mut moved = vec![Vec::new(); clients.len()];
@@ -105,7 +103,7 @@ pub fn run(clients: &mut [Client], seconds: f64, noise: f64, seed: u64, path: Pa
 }
 
 fn look(client: &mut Client, now: Duration) {
-    // As the store's engine has it: the copy goes on with the connections there are.
+    // As in the store's engine: the copy continues with the existing connections.
     if client.value("streams") > client.refuses_above {
         client.stages.lost_connections += 1;
         let streams = client.values.iter_mut().find(|(name, _)| *name == "streams").unwrap();
@@ -121,7 +119,8 @@ fn look(client: &mut Client, now: Duration) {
     };
     let moved_bytes = ((client.moved / BUFFER_BYTES).floor() * BUFFER_BYTES) as u64;
     let (left_bytes, may_rest) = (None, false);
-    let seen = Seen { now, moved_bytes, left_bytes, stages: client.stages, parameters: &parameters, memory_bytes: &memory_bytes, may_rest };
+    let seen =
+        Observation { now, moved_bytes, left_bytes, stages: client.stages, parameters: &parameters, memory_bytes: &memory_bytes, may_rest };
     for change in tuner.look(&seen) {
         let known = client.values.iter_mut().find(|(name, _)| *name == change.parameter).unwrap();
         known.1 = change.value;

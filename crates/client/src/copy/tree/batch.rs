@@ -1,4 +1,4 @@
-//! What is copied together.
+//! Batches: entries of a tree copied together.
 
 use crate::files::FileHandle;
 use std::ops::Range;
@@ -6,41 +6,41 @@ use thalweg_bulk::resize;
 use thalweg_wire::Error;
 use thalweg_wire::protocol::metadata::{FileId, NewNode};
 
-/// The largest file that is copied together with others.
+/// Largest file copied in a batch, in bytes.
 pub const SMALL_BYTES: u64 = 1 << 20;
-/// Entries in a batch at most: the closing message has one operation for each.
+/// Maximum entries per batch: the closing message has one operation for each.
 const BATCH_ENTRIES: usize = 256;
-/// Bytes of all small files in a batch, at most. (With the last one, no more than one request to an I/O server holds.)
+/// Maximum bytes of small files per batch: with the last file, at most one request to an I/O server.
 pub(super) const BATCH_BYTES: u64 = thalweg_wire::limits::MANY_BYTES - SMALL_BYTES;
 
-/// One entry of the source, as its walk found it.
+/// One entry of the source, as found by the walk.
 pub(super) struct Item {
-    /// Its path below the tree, without a leading `/`. Bytes, not text.
+    /// Path below the tree, without a leading `/`; bytes, not text.
     pub path: Vec<u8>,
-    pub what: What,
-    pub kept: Kept,
-    /// Where it is, if the source is a store.
+    pub kind: EntryKind,
+    pub kept: KeptAttributes,
+    /// Location in the store, if the source is one.
     pub stored: Option<Stored>,
 }
 
-/// What an entry is.
+/// Type of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum EntryKind {
     Directory,
-    /// A file of so many bytes.
+    /// A file with its size in bytes.
     File(u64),
-    /// A symbolic link (its target is known when it is loaded), a pipe, a socket or a device.
+    /// A symbolic link (its target is known once loaded), a pipe, a socket or a device.
     Node(NewNode),
 }
 
-/// Attributes that a copy may keep.
+/// Attributes that a copy can preserve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Kept {
-    /// 12 bits.
+pub(super) struct KeptAttributes {
+    /// Mode, 12 bits.
     pub mode: u32,
     pub uid: u32,
     pub gid: u32,
-    /// Since 1970.
+    /// Access time, in ns since 1970.
     pub accessed_ns: i64,
     pub modified_ns: i64,
 }
@@ -48,37 +48,37 @@ pub(super) struct Kept {
 /// An entry of a store.
 pub(super) struct Stored {
     pub id: FileId,
-    /// Grows with every change.
+    /// Change counter of the entry.
     pub change: u64,
-    /// A file's.
+    /// Open handle; files only.
     pub handle: Option<FileHandle>,
 }
 
-/// How far an entry is.
+/// Progress of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Nothing is known of its bytes yet: a large file, or what has none.
+    /// Bytes not read: a large file, or an entry without bytes.
     Found,
-    /// Its bytes are in the batch's memory.
+    /// Bytes are in the batch's memory.
     Loaded(Range<usize>),
-    /// It was not copied.
+    /// Not copied.
     Failed(Error),
-    /// Nor was the directory that it is in, which was reported.
+    /// Not copied because its directory, already reported, was not.
     Skipped,
-    /// A device node: only those are copied that were asked for.
+    /// A device node, not requested.
     LeftOut,
-    /// It is there.
+    /// Copied.
     Done,
 }
 
 pub(super) struct Entry {
     pub item: Item,
     pub state: State,
-    /// It was written to while it was copied.
+    /// Whether it was modified during the copy.
     pub modified: bool,
-    /// What of a small file is not holes; `None`: all of it.
+    /// Data ranges of a small file; `None`: no holes.
     pub data: Option<Vec<Range<u64>>>,
-    /// Bytes of it in holes.
+    /// Bytes in holes.
     pub hole_bytes: u64,
 }
 
@@ -88,43 +88,43 @@ impl Entry {
         matches!(self.state, State::Found | State::Loaded(_))
     }
 
-    /// Whether it is a file that moves alone.
+    /// Whether it is a file copied on its own.
     pub(super) fn is_large(&self) -> bool {
-        matches!((&self.item.what, &self.state), (What::File(size), State::Found) if *size > SMALL_BYTES)
+        matches!((&self.item.kind, &self.state), (EntryKind::File(size), State::Found) if *size > SMALL_BYTES)
     }
 }
 
-/// Entries, in the order in which they were found: directories before what is in them.
+/// Entries in the order found: a directory precedes its contents.
 #[derive(Default)]
 pub(super) struct Batch {
     pub entries: Vec<Entry>,
-    /// Bytes of small files.
+    /// Bytes of the small files.
     pub memory: Vec<u8>,
-    /// Bytes of the files in it, small and large, as the walk found them.
+    /// Bytes of all its files, small and large, as found by the walk.
     pub size_bytes: u64,
     small_bytes: u64,
     has_large: bool,
     pub has_directories: bool,
-    /// What could not be read of the source, by path.
+    /// Paths of the source that could not be read, with their errors.
     pub unread: Vec<(Vec<u8>, Error)>,
 }
 
 impl Batch {
-    /// Begins anew, with the memory that is there.
+    /// Empties the batch, keeping its memory.
     pub(super) fn clear(&mut self) {
         let memory = std::mem::take(&mut self.memory);
         *self = Batch { memory, ..Batch::default() };
     }
 
-    /// Whether nothing more is to be put in.
+    /// Whether the batch takes no more entries.
     pub(super) fn is_full(&self) -> bool {
         self.has_large || self.entries.len() >= BATCH_ENTRIES || self.small_bytes >= BATCH_BYTES
     }
 
-    /// Puts an entry in.
+    /// Adds an entry.
     pub(super) fn push(&mut self, item: Item) {
-        match item.what {
-            What::File(size) => {
+        match item.kind {
+            EntryKind::File(size) => {
                 self.size_bytes += size;
                 if size > SMALL_BYTES {
                     self.has_large = true;
@@ -132,20 +132,20 @@ impl Batch {
                     self.small_bytes += size;
                 }
             }
-            What::Directory => self.has_directories = true,
-            What::Node(_) => {}
+            EntryKind::Directory => self.has_directories = true,
+            EntryKind::Node(_) => {}
         }
         self.entries.push(Entry { item, state: State::Found, modified: false, data: None, hole_bytes: 0 });
     }
 
-    /// Puts an entry in that cannot be copied.
+    /// Adds an entry that cannot be copied.
     pub(super) fn push_failed(&mut self, item: Item, error: Error) {
         self.entries.push(Entry { item, state: State::Failed(error), modified: false, data: None, hole_bytes: 0 });
     }
 
-    /// Memory for all small files, which is not cleared.
+    /// Returns memory for all small files, not zeroed.
     pub(super) fn memory_for_small(&mut self) -> &mut [u8] {
-        // One byte more for each, by which a reader sees that a file has grown.
+        // One extra byte per file lets the reader detect growth.
         let wanted = self.small_bytes as usize + self.entries.len() + 1;
         if self.memory.len() < wanted {
             resize(&mut self.memory, wanted);
@@ -154,12 +154,12 @@ impl Batch {
     }
 }
 
-/// A path as an error shows it.
+/// Formats a path for an error.
 pub(super) fn shown(path: &[u8]) -> String {
     String::from_utf8_lossy(path).into_owned()
 }
 
-/// The directory that a path is in; empty: the tree's own.
+/// Returns the parent of a path; empty: the tree's root.
 pub(super) fn parent(path: &[u8]) -> &[u8] {
     path.iter().rposition(|b| *b == b'/').map_or(&[], |at| &path[..at])
 }

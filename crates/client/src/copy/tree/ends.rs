@@ -1,4 +1,4 @@
-//! What a copy does with the two ends of a tree, on whichever side of the network each is.
+//! The operations a copy needs of a tree's two ends, local or in a store.
 
 use super::batch::{Batch, Item};
 use super::whole;
@@ -6,35 +6,35 @@ use std::ops::Range;
 use thalweg_trace::{SpanId, Tracer};
 use thalweg_wire::{Error, Result};
 
-/// Where a tree comes from.
+/// Source of a tree.
 pub(super) trait TreeSource: Sync {
-    /// Fills a batch with what comes next, as long as there is room for it. `false`: there is no more. An error ends the copy.
+    /// Adds the next entries to a batch while there is room. `false`: none left. An error ends the copy.
     fn next(&self, tracer: &mut Tracer, batch: &mut Batch) -> Result<bool>;
 
-    /// Reads the bytes of the batch's small files, and targets of links. What fails is noted there.
+    /// Reads the bytes of the batch's small files, and link targets. Failures are noted in the batch.
     fn load(&self, tracer: &mut Tracer, batch: &mut Batch, span: Option<SpanId>) -> Result<()>;
 
-    /// The parts of a small file, `size_bytes` long, that are not holes.
+    /// Returns the data ranges of a small file of `size_bytes`.
     fn data_map(&self, tracer: &mut Tracer, item: &Item, size_bytes: u64) -> Result<Vec<Range<u64>>>;
 
-    /// A large file, open for reading.
+    /// Opens a large file for reading.
     fn large(&self, tracer: &mut Tracer, item: &Item) -> Result<whole::Source>;
 
-    /// Its name, for recordings.
+    /// Returns its name, for recordings.
     fn name(&self) -> String;
 }
 
-/// Where a tree goes to.
+/// Destination of a tree.
 pub(super) trait TreeSink: Sync {
-    /// Whether what is made can be given to any user.
+    /// Whether entries can be given any owner.
     fn keeps_owners(&self) -> bool {
         true
     }
 
-    /// Makes the tree's own directory.
+    /// Creates the root directory.
     fn begin(&self, tracer: &mut Tracer) -> Result<()>;
 
-    /// Makes everything that a batch has; what fails is noted there. Calls `made` as soon as its directories are there. An error ends the copy.
+    /// Creates every entry of a batch; failures are noted in the batch. Calls `made` once its directories exist. An error ends the copy.
     fn put(
         &self,
         tracer: &mut Tracer,
@@ -44,9 +44,9 @@ pub(super) trait TreeSink: Sync {
         made: &mut dyn FnMut(&mut Batch),
     ) -> Result<()>;
 
-    /// Everything is there: gives directories the attributes that they could not have while they were filled, and syncs names.
+    /// Completes the copy: sets attributes of directories that could not be set while they were being filled, and syncs names.
     fn finish(&self, tracer: &mut Tracer, failed: &mut dyn FnMut(&[u8], &Error)) -> Result<()>;
 
-    /// Its name, for recordings.
+    /// Returns its name, for recordings.
     fn name(&self) -> String;
 }

@@ -1,4 +1,4 @@
-//! What is asked of a tree's copy, what becomes of it, and what all its parts know.
+//! Options, result and shared context of a tree's copy.
 
 use super::privileges::LeftOut;
 use crate::copy::control::Control;
@@ -13,21 +13,21 @@ use thalweg_trace::TraceHandle;
 use thalweg_wire::protocol::metadata::LayoutChoice;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Where a tree comes from or goes to.
+/// Source or destination of a tree.
 #[derive(Clone)]
 pub enum TreeEnd {
-    /// A directory of this machine.
+    /// A local directory.
     Local(PathBuf),
-    /// A directory of a store, by its path from the root.
+    /// A directory of a store, as a path from its root.
     Store(TreeStore, Vec<u8>),
 }
 
-/// A store, as trees are copied from and to it.
+/// Clients of a store, for copying trees.
 #[derive(Clone)]
 pub struct TreeStore {
-    /// Its names.
+    /// Metadata client.
     pub names: MetadataClient,
-    /// Its bytes.
+    /// Data client.
     pub data: Arc<DataClient>,
 }
 
@@ -37,72 +37,73 @@ impl TreeStore {
     }
 }
 
-/// A tree to be copied. The directory that it goes to does not exist yet, unless `force` says that it may.
+/// A tree to copy. The destination must not exist, unless `force` is set.
 #[derive(Clone)]
 pub struct TreeJob {
-    /// From.
+    /// Source.
     pub from: TreeEnd,
-    /// To.
+    /// Destination.
     pub to: TreeEnd,
-    /// The layout of files made in a store.
+    /// Layout of files made in a store.
     pub layout: LayoutChoice,
-    /// Batches under way at a time, to begin with.
+    /// Initial number of batches in progress.
     pub workers: u32,
-    /// How the bytes of large files flow.
+    /// Parameters for large files.
     pub tuning: Tuning,
-    /// Whether everything is to be durable at the end, and each file before it has its name.
+    /// Whether each file must be durable before it gets its name, and everything before the copy completes.
     pub sync: bool,
-    /// Whether existing files are replaced, and existing directories are copied into.
+    /// Whether to replace existing files and merge into existing directories.
     pub force: bool,
-    /// Whether owner, all mode bits and times are kept. Otherwise what is made is ours, of now, and as the umask lets it be.
+    /// Whether to preserve owner, mode and times. Otherwise new entries are owned by the caller, have the current time, and a mode limited
+    /// by the umask.
     pub preserve: bool,
-    /// Whether device nodes are copied too, and, where mode bits are kept, set-user and set-group bits. Otherwise they are left out and counted:
-    /// a machine that honours them must not get them from somebody who only writes to a store.
+    /// Whether to copy device nodes and, with `preserve`, set-user and set-group bits. Otherwise they are left out and counted: a user who
+    /// can only write to a store must not be able to pass them to a machine that honours them.
     pub privileges: bool,
-    /// What becomes of holes.
+    /// Handling of holes.
     pub sparse: Sparse,
-    /// Whether symbolic links of a local source stand for what they point to.
+    /// Whether to copy the targets of symbolic links in a local source.
     pub follow: bool,
-    /// Reached by a tuner while the tree is copied: the numbers of all its large files, and `workers`.
+    /// Live parameters, for a tuner: those of all large files, and `workers`.
     pub control: Arc<Control>,
 }
 
-/// What became of a tree.
+/// Result of a tree's copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeOutcome {
     /// Files copied.
     pub files: u64,
-    /// Their sizes.
+    /// Total size of these files, in bytes.
     pub size_bytes: u64,
-    /// Of that, what is in holes, and was not moved.
+    /// Bytes of that in holes, not moved.
     pub hole_bytes: u64,
-    /// Directories made or copied into, without the tree's own.
+    /// Directories made or merged into, without the root.
     pub directories: u64,
     /// Symbolic links, pipes, sockets and devices made.
     pub others: u64,
     /// Entries that were not copied; each was reported.
     pub failed: u64,
-    /// Directories that could not be read to their end; each was reported.
+    /// Directories that could not be read completely; each was reported.
     pub unread: u64,
-    /// Files that were written to while they were copied (their size stayed): their copies may be of no single moment.
+    /// Files modified during the copy without changing size: their copies may mix two states.
     pub modified: u64,
-    /// What was not copied, and need not be an error.
+    /// Attributes and entries left out without an error.
     pub left_out: LeftOut,
 }
 
-/// Sees how a tree's copy goes, and can stop it. Called from the copy's workers, several at a time.
+/// Receives the progress of a tree's copy, and can stop it. Called concurrently from the copy's workers.
 pub trait TreeObserver: Sync {
-    /// Adds bytes that are to be copied.
+    /// Adds bytes to copy.
     fn found(&self, _size_bytes: u64) {}
-    /// Takes off bytes that lie in holes and are not copied.
+    /// Subtracts bytes in holes, which are not copied.
     fn holes(&self, _size_bytes: u64) {}
     /// Adds bytes that have arrived.
     fn moved(&self, _size_bytes: u64) {}
-    /// An entry was not copied. Its path is below the tree; that of the tree itself is empty.
+    /// Reports an entry that was not copied. The path is relative to the tree; empty: its root.
     fn failed(&self, _path: &[u8], _error: &Error) {}
-    /// What had this name (`NAME.partial`, below the tree) was not made by a copy: it was left alone.
+    /// Reports that this `NAME.partial`, relative to the tree, was not made by a copy and was left alone.
     fn left_alone(&self, _path: &[u8]) {}
-    /// Whether to stop.
+    /// Whether to stop the copy.
     fn cancelled(&self) -> bool {
         false
     }
@@ -110,16 +111,16 @@ pub trait TreeObserver: Sync {
 
 impl TreeObserver for Quiet {}
 
-/// What all parts of a copy know.
+/// Context shared by all parts of a copy.
 #[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
     pub(super) job: &'a TreeJob,
     pub(super) observer: &'a dyn TreeObserver,
-    pub(super) mode: &'a TraceHandle,
+    pub(super) trace: &'a TraceHandle,
 }
 
 impl Context<'_> {
-    /// Whether to go on.
+    /// Returns [`ErrorKind::Cancelled`] if the copy is to stop.
     pub(super) fn check(&self) -> Result<()> {
         if self.observer.cancelled() { Err(Error::new(ErrorKind::Cancelled, "stopped on request")) } else { Ok(()) }
     }
@@ -130,7 +131,7 @@ impl Context<'_> {
         self.observer.moved(bytes);
     }
 
-    /// The bits that a file or directory is made with.
+    /// Returns the mode to create a file or directory with.
     pub(super) fn mode_of(&self, mode: u32) -> u32 {
         if self.job.preserve { mode & 0o7777 } else { mode & 0o777 & !draft::umask() }
     }

@@ -1,9 +1,9 @@
-//! A tree of this machine as a target.
+//! A local directory as a destination.
 //!
-//! Everything is made as a single name in a directory that was opened beneath the target's own ([`crate::copy::beneath`]): a link that the tree
-//! itself brings, or that was there, is never followed. Owners, modes and times are set by descriptor.
+//! Each entry is made as a single name in a directory opened beneath the destination's root ([`crate::copy::beneath`]): a link that the
+//! tree brings, or that existed before, is never followed. Owners, modes and times are set by descriptor.
 
-use super::batch::{Batch, Entry, Kept, State, What, shown};
+use super::batch::{Batch, Entry, EntryKind, KeptAttributes, State, shown};
 use super::ends::{TreeSink, TreeSource};
 use super::job::Context;
 use super::whole;
@@ -26,13 +26,13 @@ use thalweg_trace::{SpanFields, SpanId, SpanKind, Tracer};
 use thalweg_wire::protocol::metadata::NewNode;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// A directory to be made, and filled.
+/// The destination directory.
 pub(super) struct LocalTarget<'a> {
     context: Context<'a>,
     path: &'a Path,
     root: OnceLock<OwnedFd>,
-    /// Directories that get their attributes when they are full.
-    directories: Mutex<Vec<(Vec<u8>, Kept)>>,
+    /// Directories whose attributes are set once they are filled.
+    directories: Mutex<Vec<(Vec<u8>, KeptAttributes)>>,
 }
 
 impl<'a> LocalTarget<'a> {
@@ -44,8 +44,8 @@ impl<'a> LocalTarget<'a> {
         self.root.get().expect("begun before").as_fd()
     }
 
-    /// Makes a directory that we can fill; it gets its own mode when it is full.
-    fn make_directory(&self, parents: &mut Parents<'_>, path: &[u8], kept: Kept) -> Result<()> {
+    /// Makes a directory that we can write to; its own mode is set once it is filled.
+    fn make_directory(&self, parents: &mut Parents<'_>, path: &[u8], kept: KeptAttributes) -> Result<()> {
         let wanted = self.context.mode_of(kept.mode);
         let (above, name) = parents.find(path)?;
         match rustix::fs::mkdirat(above, name, Mode::from_raw_mode((wanted | 0o700) & 0o777)) {
@@ -53,7 +53,7 @@ impl<'a> LocalTarget<'a> {
             Err(Errno::EXIST) if self.context.job.force => {
                 let found = rustix::fs::statat(above, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failure)?;
                 if FileType::from_raw_mode(found.st_mode) != FileType::Directory {
-                    return Err(Error::new(ErrorKind::NotDirectory, "something else has the name of this directory"));
+                    return Err(Error::new(ErrorKind::NotDirectory, "a file that is not a directory has this name"));
                 }
             }
             Err(Errno::EXIST) => return Err(exists()),
@@ -65,8 +65,8 @@ impl<'a> LocalTarget<'a> {
         Ok(())
     }
 
-    /// Makes a small file. What is to be synced has the name of a draft still, which is given back: it is not open any more, so many
-    /// can be synced together, and carries no mark, so no other copy takes it for one that was left behind.
+    /// Writes a small file. With sync, the file keeps its draft name, which is returned: it is closed, so that many files can be synced
+    /// together, and carries no mark, so that no other copy takes it for one left behind.
     fn write(&self, parents: &mut Parents<'_>, entry: &Entry, bytes: &[u8]) -> Result<Option<Vec<u8>>> {
         let (path, kept) = (&entry.item.path, entry.item.kept);
         let (above, name) = parents.find(path)?;
@@ -85,12 +85,12 @@ impl<'a> LocalTarget<'a> {
         self.keep(parents, path, &made.name).map(|()| None)
     }
 
-    /// What has the name `NAME.partial` and is not ours to write to is reported.
+    /// Reports an unrelated `NAME.partial`.
     fn left_alone(&self, path: &[u8]) {
         self.context.observer.left_alone(&partial::path_of(path));
     }
 
-    fn fill(&self, file: &OwnedFd, bytes: &[u8], data: Option<&[Range<u64>]>, kept: Kept) -> Result<()> {
+    fn fill(&self, file: &OwnedFd, bytes: &[u8], data: Option<&[Range<u64>]>, kept: KeptAttributes) -> Result<()> {
         if data.is_some() {
             rustix::fs::ftruncate(file, bytes.len() as u64).map_err(failure)?;
         }
@@ -108,7 +108,7 @@ impl<'a> LocalTarget<'a> {
         self.set_attributes(file, kept)
     }
 
-    /// Gives a whole file its name.
+    /// Renames a complete file to its final name.
     fn keep(&self, parents: &mut Parents<'_>, path: &[u8], draft: &[u8]) -> Result<()> {
         let (above, name) = parents.find(path)?;
         let published = draft::publish(above, draft, name, self.context.job.force);
@@ -118,7 +118,7 @@ impl<'a> LocalTarget<'a> {
         published
     }
 
-    fn make_node(&self, parents: &mut Parents<'_>, path: &[u8], node: &NewNode, kept: Kept) -> Result<()> {
+    fn make_node(&self, parents: &mut Parents<'_>, path: &[u8], node: &NewNode, kept: KeptAttributes) -> Result<()> {
         let mode = Mode::from_raw_mode(self.context.mode_of(kept.mode) & 0o777);
         let (above, name) = parents.find(path)?;
         let make = || match node {
@@ -129,7 +129,7 @@ impl<'a> LocalTarget<'a> {
             NewNode::BlockDevice(number) => rustix::fs::mknodat(above, name, FileType::BlockDevice, mode, device(*number)),
         };
         let made = match make() {
-            // A directory stays: removing a file is all that may be done to make room.
+            // A directory is never removed: only a file may be replaced.
             Err(Errno::EXIST) if self.context.job.force => {
                 rustix::fs::unlinkat(above, name, AtFlags::empty()).and_then(|()| make()).map_err(failure)
             }
@@ -140,8 +140,8 @@ impl<'a> LocalTarget<'a> {
         if self.context.job.preserve { set_node_attributes(above, name, kept, node) } else { Ok(()) }
     }
 
-    /// Sets what is to be kept of a file or directory.
-    fn set_attributes(&self, file: &OwnedFd, kept: Kept) -> Result<()> {
+    /// Sets the preserved attributes of a file or directory.
+    fn set_attributes(&self, file: &OwnedFd, kept: KeptAttributes) -> Result<()> {
         if !self.context.job.preserve {
             return Ok(());
         }
@@ -149,8 +149,8 @@ impl<'a> LocalTarget<'a> {
         rustix::fs::fchmod(file, Mode::from_raw_mode(mode)).and_then(|()| rustix::fs::futimens(file, &times(kept))).map_err(failure)
     }
 
-    /// Gives a directory that is full what it could not have before.
-    fn finish_directory(&self, path: &[u8], kept: Kept) -> Result<()> {
+    /// Sets the attributes of a filled directory.
+    fn finish_directory(&self, path: &[u8], kept: KeptAttributes) -> Result<()> {
         let opened = beneath::open(self.root(), path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).map_err(failure)?;
         if self.context.job.preserve {
             return self.set_attributes(&opened, kept);
@@ -158,7 +158,7 @@ impl<'a> LocalTarget<'a> {
         rustix::fs::fchmod(&opened, Mode::from_raw_mode(self.context.mode_of(kept.mode))).map_err(failure)
     }
 
-    /// Puts everything on stable storage that was written to this file system.
+    /// Syncs the destination's file system.
     fn sync(&self) -> Result<()> {
         rustix::fs::syncfs(self.root()).map_err(failure)
     }
@@ -184,9 +184,9 @@ impl<'a> LocalTarget<'a> {
     }
 }
 
-/// Sets what is to be kept of a node that was made a moment ago, by a descriptor of the node itself: whatever takes its name
-/// meanwhile is left alone.
-fn set_node_attributes(above: BorrowedFd<'_>, name: &[u8], kept: Kept, node: &NewNode) -> Result<()> {
+/// Sets the preserved attributes of a newly made node through a descriptor of the node itself, so that another entry that takes its name
+/// meanwhile is not affected.
+fn set_node_attributes(above: BorrowedFd<'_>, name: &[u8], kept: KeptAttributes, node: &NewNode) -> Result<()> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(above, name, flags, Mode::empty()).map_err(failure)?;
     let wanted = match node {
@@ -197,23 +197,23 @@ fn set_node_attributes(above: BorrowedFd<'_>, name: &[u8], kept: Kept, node: &Ne
         NewNode::BlockDevice(_) => FileType::BlockDevice,
     };
     if FileType::from_raw_mode(rustix::fs::fstat(&opened).map_err(failure)?.st_mode) != wanted {
-        return Err(Error::new(ErrorKind::Busy, "something else took its name meanwhile"));
+        return Err(Error::new(ErrorKind::Busy, "it was replaced during the copy"));
     }
     let (uid, gid) = owner(kept);
     let mode = given_away(rustix::fs::chownat(&opened, "", uid, gid, AtFlags::EMPTY_PATH), kept.mode)?;
     if wanted != FileType::Symlink {
-        // A descriptor of a name alone has its mode changed through this; a link's mode means nothing.
+        // fchmod rejects an O_PATH descriptor; this path works. A link's mode is meaningless.
         let itself = format!("/proc/self/fd/{}", opened.as_raw_fd());
         rustix::fs::chmod(itself, Mode::from_raw_mode(mode)).map_err(failure)?;
     }
     rustix::fs::utimensat(&opened, "", &times(kept), AtFlags::EMPTY_PATH).map_err(failure)
 }
 
-fn owner(kept: Kept) -> (Option<Uid>, Option<Gid>) {
+fn owner(kept: KeptAttributes) -> (Option<Uid>, Option<Gid>) {
     (Some(Uid::from_raw(kept.uid)), Some(Gid::from_raw(kept.gid)))
 }
 
-/// The mode to set after the owner was to be changed: who may not give a file away keeps it, without the bits that would lend its owner's rights.
+/// Returns the mode to set after a change of owner: if the owner could not be changed, drops the bits that would lend our rights.
 fn given_away(changed: rustix::io::Result<()>, mode: u32) -> Result<u32> {
     match changed {
         Ok(()) => Ok(mode),
@@ -222,12 +222,12 @@ fn given_away(changed: rustix::io::Result<()>, mode: u32) -> Result<u32> {
     }
 }
 
-fn times(kept: Kept) -> Timestamps {
+fn times(kept: KeptAttributes) -> Timestamps {
     let time = |ns: i64| Timespec { tv_sec: ns.div_euclid(1_000_000_000) as _, tv_nsec: ns.rem_euclid(1_000_000_000) as _ };
     Timestamps { last_access: time(kept.accessed_ns), last_modification: time(kept.modified_ns) }
 }
 
-/// A device's number from the form that stores keep.
+/// Converts a device number from the form used in stores.
 fn device(number: u32) -> u64 {
     rustix::fs::makedev(number >> 8 & 0xfff, number & 0xff | number >> 12 & !0xff)
 }
@@ -235,7 +235,7 @@ fn device(number: u32) -> u64 {
 impl TreeSink for LocalTarget<'_> {
     fn begin(&self, _: &mut Tracer) -> Result<()> {
         let on_it = |e: Errno| failure(e).on_file(self.path.display().to_string());
-        // A link that a person names is his; what was made here is no link.
+        // A link the user names is followed; a directory made here is not a link.
         let links = match rustix::fs::mkdir(self.path, Mode::from_raw_mode(0o777)) {
             Ok(()) => OFlags::NOFOLLOW,
             Err(Errno::EXIST) if self.context.job.force && self.path.is_dir() => OFlags::empty(),
@@ -258,17 +258,17 @@ impl TreeSink for LocalTarget<'_> {
     ) -> Result<()> {
         let writing = tracer.begin();
         let mut parents = Parents::of(self.root());
-        for entry in batch.entries.iter_mut().filter(|entry| entry.item.what == What::Directory && entry.state == State::Found) {
+        for entry in batch.entries.iter_mut().filter(|entry| entry.item.kind == EntryKind::Directory && entry.state == State::Found) {
             entry.state = self.make_directory(&mut parents, &entry.item.path, entry.item.kept).map_or_else(State::Failed, |()| State::Done);
         }
         made(batch);
         let mut unnamed = Vec::new();
         for (number, entry) in batch.entries.iter_mut().enumerate() {
-            let done = match (&entry.item.what, &entry.state) {
-                (What::File(_), State::Loaded(range)) => self
+            let done = match (&entry.item.kind, &entry.state) {
+                (EntryKind::File(_), State::Loaded(range)) => self
                     .write(&mut parents, entry, &batch.memory[range.clone()])
                     .map(|draft| unnamed.extend(draft.map(|draft| (number, draft)))),
-                (What::Node(node), State::Found) => self.make_node(&mut parents, &entry.item.path, node, entry.item.kept),
+                (EntryKind::Node(node), State::Found) => self.make_node(&mut parents, &entry.item.path, node, entry.item.kept),
                 _ => continue,
             };
             entry.state = done.map_or_else(State::Failed, |()| State::Done);
@@ -315,7 +315,7 @@ impl TreeSink for LocalTarget<'_> {
     }
 
     fn finish(&self, tracer: &mut Tracer, failed: &mut dyn FnMut(&[u8], &Error)) -> Result<()> {
-        // What is below comes first: its parent may not let us in any more.
+        // Children first: a parent's final mode may deny access.
         let mut directories = std::mem::take(&mut *self.directories.lock());
         directories.sort_by(|(a, _), (b, _)| b.cmp(a));
         for (path, kept) in directories {

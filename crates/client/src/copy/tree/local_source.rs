@@ -1,10 +1,10 @@
-//! A tree of this machine as a source.
+//! A local directory as a source.
 //!
-//! The walk holds one open directory and the names of those on the way down to it. Everything is found from the tree's own descriptor, by the
-//! path below it, so that it does not matter what becomes of the names above. Unless links are to be followed, none is, wherever in the
-//! path: a directory that becomes a link while the tree is copied leads nowhere.
+//! The walk holds one open directory and the names of those on the way down to it. Each entry is opened by its path beneath the root's
+//! descriptor, so renames above the root have no effect. Unless links are to be followed, no component may be a link: a directory replaced
+//! by a link during the copy is not entered.
 
-use super::batch::{BATCH_BYTES, Batch, Item, Kept, SMALL_BYTES, State, What, shown};
+use super::batch::{BATCH_BYTES, Batch, EntryKind, Item, KeptAttributes, SMALL_BYTES, State, shown};
 use super::ends::TreeSource;
 use super::whole;
 use super::workers::of_entry;
@@ -23,10 +23,10 @@ use thalweg_trace::{SpanFields, SpanId, SpanKind, Tracer};
 use thalweg_wire::protocol::metadata::NewNode;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Names of one directory that are taken at a time, and put in order.
+/// Names of one directory read and sorted together.
 const NAMES: usize = 1 << 16;
 
-/// A directory and all below it.
+/// A directory with everything below it.
 pub(super) struct LocalTree {
     root: OwnedFd,
     path: PathBuf,
@@ -37,17 +37,17 @@ pub(super) struct LocalTree {
 /// A directory on the way down.
 struct Level {
     path: Vec<u8>,
-    /// Device and inode: with links followed, one that is above itself has no end.
+    /// Device and inode; detects a link to a directory above it when following links.
     identity: (u64, u64),
     open: Option<Dir>,
-    /// The next names, in reverse order.
+    /// Next names, in reverse order.
     names: Vec<Vec<u8>>,
-    /// Directories in it whose turn is still to come.
+    /// Subdirectories not visited yet.
     below: Vec<(Item, (u64, u64))>,
 }
 
 impl LocalTree {
-    /// A directory of this machine.
+    /// Opens a local directory.
     pub(super) fn open(path: &Path, follow: bool) -> Result<LocalTree> {
         let on_it = |e: Errno| failure(e).on_file(path.display().to_string());
         let root = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(on_it)?;
@@ -68,7 +68,7 @@ impl LocalTree {
         beneath::open(self.root.as_fd(), path, flags, Mode::empty())
     }
 
-    /// Opening a pipe that has taken a file's place must not wait for a writer.
+    /// O_NONBLOCK: opening a pipe that replaced a file must not wait for a writer.
     fn open_file(&self, path: &[u8]) -> Result<OwnedFd> {
         self.open_entry(path, OFlags::RDONLY | OFlags::NONBLOCK).map_err(|e| match e {
             Errno::NOENT => Error::new(ErrorKind::SourceChanged, "was removed while the tree was copied"),
@@ -83,7 +83,7 @@ impl LocalTree {
         rustix::fs::readlinkat(directory, name, Vec::new()).map(std::ffi::CString::into_bytes)
     }
 
-    /// Goes down into a directory; nothing: it cannot be read, which is noted.
+    /// Descends into a directory; `None`: unreadable, which is noted in the batch.
     fn enter(&self, item: &Item, identity: (u64, u64), batch: &mut Batch) -> Option<Level> {
         match self.open_entry(&item.path, OFlags::RDONLY | OFlags::DIRECTORY).and_then(Dir::new) {
             Ok(open) => Some(Level { path: item.path.clone(), identity, open: Some(open), names: Vec::new(), below: Vec::new() }),
@@ -94,45 +94,45 @@ impl LocalTree {
         }
     }
 
-    /// One name of a directory: into the batch, or for later.
+    /// Handles one name of a directory: adds it to the batch, or queues it as a subdirectory.
     fn found(&self, levels: &mut [Level], path: Vec<u8>, batch: &mut Batch) {
         let found = match self.look(&path) {
             Ok(found) => found,
-            // Between its name and the look at it, it went: as if it had gone before.
+            // Removed between readdir and stat: as if removed earlier.
             Err(Errno::NOENT) if !self.follow => return,
             Err(e) => {
-                let item = Item { path, what: What::File(0), kept: Kept::default(), stored: None };
+                let item = Item { path, kind: EntryKind::File(0), kept: KeptAttributes::default(), stored: None };
                 return batch.push_failed(item, failure(e));
             }
         };
-        let kept = Kept {
+        let kept = KeptAttributes {
             mode: found.st_mode & 0o7777,
             uid: found.st_uid,
             gid: found.st_gid,
             accessed_ns: nanoseconds(found.st_atime, found.st_atime_nsec as i64),
             modified_ns: nanoseconds(found.st_mtime, found.st_mtime_nsec as i64),
         };
-        let what = match FileType::from_raw_mode(found.st_mode) {
+        let kind = match FileType::from_raw_mode(found.st_mode) {
             FileType::Directory => {
-                let item = Item { path, what: What::Directory, kept, stored: None };
+                let item = Item { path, kind: EntryKind::Directory, kept, stored: None };
                 if levels.iter().any(|level| level.identity == identity(&found)) {
-                    return batch.push_failed(item, Error::new(ErrorKind::LinkLoop, "a link to a directory above it"));
+                    return batch.push_failed(item, Error::new(ErrorKind::LinkLoop, "a symbolic link to a directory that contains it"));
                 }
                 let level = levels.last_mut().expect("one is being read");
                 return level.below.push((item, identity(&found)));
             }
-            FileType::Symlink => What::Node(NewNode::Symlink(Vec::new())),
-            FileType::Fifo => What::Node(NewNode::Fifo),
-            FileType::Socket => What::Node(NewNode::Socket),
-            FileType::CharacterDevice => What::Node(NewNode::CharacterDevice(device(found.st_rdev))),
-            FileType::BlockDevice => What::Node(NewNode::BlockDevice(device(found.st_rdev))),
-            _ => What::File(found.st_size as u64),
+            FileType::Symlink => EntryKind::Node(NewNode::Symlink(Vec::new())),
+            FileType::Fifo => EntryKind::Node(NewNode::Fifo),
+            FileType::Socket => EntryKind::Node(NewNode::Socket),
+            FileType::CharacterDevice => EntryKind::Node(NewNode::CharacterDevice(device(found.st_rdev))),
+            FileType::BlockDevice => EntryKind::Node(NewNode::BlockDevice(device(found.st_rdev))),
+            _ => EntryKind::File(found.st_size as u64),
         };
-        batch.push(Item { path, what, kept, stored: None });
+        batch.push(Item { path, kind, kept, stored: None });
     }
 
-    /// Reads a small file into memory of one byte more than it had when it was found. What is longer by now, or has no true size, is read to
-    /// its end, at most `spare` bytes of it.
+    /// Reads a small file into memory one byte larger than its size when found. If it has grown, or its size is false, reads to its end,
+    /// at most `spare` bytes.
     fn read(&self, item: &Item, size_bytes: u64, memory: &mut [u8], spare: usize) -> Result<Read> {
         let file = self.open_file(&item.path)?;
         let have = fill(&file, memory)?;
@@ -148,7 +148,7 @@ impl LocalTree {
         }
         let now = rustix::fs::fstat(&file).map_err(failure)?.st_size as u64;
         if now == size_bytes {
-            // It has as many bytes as it ever had: what its size says is not how many.
+            // The size is unchanged, but is not the number of bytes: a file such as those in /proc.
             return Ok(Read::Whole(have));
         }
         let problem = format!("had {size_bytes} bytes when it was found, and has {now} now: copy it again");
@@ -156,13 +156,13 @@ impl LocalTree {
     }
 }
 
-/// What there was to be read of a file that was small when it was found.
+/// Result of reading a file that was small when found.
 enum Read {
-    /// So many bytes.
+    /// The expected file: number of bytes.
     Whole(usize),
-    /// More than were expected: all of them.
+    /// More bytes than expected: all of them.
     Longer(Vec<u8>),
-    /// It is small no more.
+    /// No longer small.
     Large,
 }
 
@@ -187,14 +187,14 @@ fn nanoseconds(seconds: i64, nanoseconds: i64) -> i64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds)
 }
 
-/// A device's number as the file system protocol has it: 12 bits of the major number between 8 and 12 of the minor one.
+/// Converts a device number to the FUSE form: 12 bits of the major number between 8 and 12 bits of the minor number.
 fn device(number: u64) -> u32 {
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
     (minor & 0xff) | (major & 0xfff) << 8 | (minor & !0xff) << 12
 }
 
 impl Level {
-    /// The next name; `None`: there are no more.
+    /// Returns the next name; `None`: none left.
     fn next(&mut self) -> rustix::io::Result<Option<Vec<u8>>> {
         if self.names.is_empty()
             && let Some(open) = &mut self.open
@@ -215,7 +215,7 @@ impl Level {
                     }
                 }
             }
-            // Names that follow each other get numbers that do, and are found together later.
+            // Adjacent names get adjacent numbers, and are found together later.
             self.names.sort_unstable_by(|a, b| b.cmp(a));
         }
         Ok(self.names.pop())
@@ -257,13 +257,13 @@ impl TreeSource for LocalTree {
         let reading = tracer.begin();
         let (mut at, mut files, mut spare) = (0, 0, BATCH_BYTES as usize);
         for entry in batch.entries.iter_mut().filter(|entry| entry.is_open()) {
-            match &mut entry.item.what {
-                What::File(size) if *size <= SMALL_BYTES => {
+            match &mut entry.item.kind {
+                EntryKind::File(size) if *size <= SMALL_BYTES => {
                     let size = *size;
                     let into = &mut batch.memory[at..at + size as usize + 1];
                     files += 1;
                     let found = self.read(&entry.item, size, into, spare.min(SMALL_BYTES as usize));
-                    let (what, state) = match found {
+                    let (new_size, state) = match found {
                         Ok(Read::Whole(have)) => (have as u64, State::Loaded(at..at + have)),
                         Ok(Read::Longer(bytes)) => {
                             let range = longer..longer + bytes.len();
@@ -272,15 +272,15 @@ impl TreeSource for LocalTree {
                             (longer, spare) = (range.end, spare.saturating_sub(bytes.len()));
                             (bytes.len() as u64, State::Loaded(range))
                         }
-                        // Moved alone, whatever its size.
+                        // Copied on its own, whatever its size.
                         Ok(Read::Large) => (SMALL_BYTES + 1, State::Found),
                         Err(error) => (size, State::Failed(error)),
                     };
-                    batch.size_bytes = batch.size_bytes.saturating_sub(size) + what;
-                    (entry.item.what, entry.state) = (What::File(what), state);
+                    batch.size_bytes = batch.size_bytes.saturating_sub(size) + new_size;
+                    (entry.item.kind, entry.state) = (EntryKind::File(new_size), state);
                     at += size as usize;
                 }
-                What::Node(NewNode::Symlink(target)) => match self.read_link(&entry.item.path) {
+                EntryKind::Node(NewNode::Symlink(target)) => match self.read_link(&entry.item.path) {
                     Ok(found) => *target = found,
                     Err(e) => entry.state = State::Failed(failure(e)),
                 },

@@ -1,30 +1,30 @@
-//! What of a tree would lend rights where it is copied to: device nodes, set-user and set-group bits. They stay behind unless the copy was asked for
-//! them, for root as for any other user and in every direction, as with a mount that is `nosuid` and `nodev`.
+//! Entries and mode bits of a tree that would grant privileges at the destination: device nodes, set-user and set-group bits. They are
+//! left out unless requested, for root as for any user and in every direction, as on a mount that is `nosuid` and `nodev`.
 
 use thalweg_wire::protocol::metadata::NewNode;
 
 const SET_USER: u32 = 0o4000;
 const SET_ID: u32 = 0o6000;
 
-/// What a copy leaves out unless it was asked for, or the credential is one that stores it.
+/// Counts of what a copy left out, by default or because the credential cannot store it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
     /// Device nodes.
     pub devices: u64,
-    /// Files whose set-user or set-group bits are not those of the source.
+    /// Files that lost set-user or set-group bits.
     pub set_id_bits: u64,
-    /// Entries whose owners were not kept, though that was asked for: the store takes them from its own credential alone.
+    /// Entries whose owner was to be preserved but is the store credential's instead.
     pub owners: u64,
 }
 
-/// What one copy takes along.
+/// Which privileged attributes a copy preserves.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Privileges {
-    /// Mode bits and owners are kept.
+    /// Whether mode and owner are preserved.
     preserve: bool,
-    /// All that there is, is copied.
+    /// Whether nothing is left out.
     all: bool,
-    /// The user who copies, where others cannot be given anything.
+    /// The user who copies, if entries cannot be given to others.
     only_own: Option<u32>,
 }
 
@@ -33,19 +33,19 @@ impl Privileges {
         Privileges { preserve, all, only_own: (!keeps_owners).then(|| rustix::process::geteuid().as_raw()) }
     }
 
-    /// Whether this is not made.
+    /// Whether this node is left out.
     pub(super) fn leaves_out(&self, node: &NewNode) -> bool {
         !self.all && matches!(node, NewNode::CharacterDevice(_) | NewNode::BlockDevice(_))
     }
 
-    /// What of a mode that is to be kept is kept.
+    /// Returns the part of a mode that is preserved.
     pub(super) fn of_mode(&self, mode: u32, is_directory: bool) -> u32 {
-        // A directory's set-group bit only hands its group down.
+        // A directory's set-group bit only passes its group on to new entries.
         let lends = if is_directory { SET_USER } else { SET_ID };
         if self.preserve && !self.all { mode & !lends } else { mode }
     }
 
-    /// Whether this user's file is to be kept as such, and cannot be.
+    /// Whether the owner `uid` is to be preserved, and cannot be.
     pub(super) fn loses_owner(&self, uid: u32) -> bool {
         self.preserve && self.only_own.is_some_and(|own| uid != own)
     }

@@ -1,4 +1,4 @@
-//! Bytes of many files in one message to each I/O server.
+//! Moving the bytes of many files in one message per I/O server.
 
 use crate::files::Outgoing;
 use crate::files::{DataClient, FileHandle};
@@ -12,44 +12,44 @@ use thalweg_wire::limits;
 use thalweg_wire::protocol::io::{DatafileId, IoReply, IoRequest};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// How long a silent I/O server is left alone that closed or refused a connection: it may be starting again.
+/// Time before an I/O server that closed or refused a connection is tried again: it may be restarting.
 const LEFT_ALONE: Duration = Duration::from_secs(2);
 
-/// What goes to one server in one message.
+/// One message to one server.
 pub(super) struct Request {
     pub server: usize,
-    /// Which datafile, at which offset, how many bytes.
+    /// Datafile, offset and length in bytes.
     pub parts: Vec<(DatafileId, u64, u64)>,
-    /// The entry that each part is of.
+    /// Entry of each part.
     pub owners: Vec<usize>,
-    /// Where the bytes of each part are in the batch's memory, in order: pieces of all parts, and where each part's end.
+    /// Location of each part in the batch's memory: pieces of all parts in order, and where each part's pieces end.
     pieces: Vec<Range<usize>>,
     ends: Vec<usize>,
     bytes: u64,
 }
 
-/// A file whose bytes are in memory, or are to come there.
+/// A file whose bytes are in memory, or are to be read there.
 pub(super) struct Loaded<'a> {
-    /// The entry's number.
+    /// Number of the entry.
     pub number: usize,
-    /// Where it is.
+    /// Handle of the file.
     pub handle: &'a FileHandle,
-    /// Where its bytes are in memory.
+    /// Location in memory.
     pub range: Range<usize>,
-    /// Which of them are wanted; `None`: all.
+    /// Bytes wanted, as ranges; `None`: all.
     pub data: Option<&'a [Range<u64>]>,
 }
 
-/// The loaded files of a batch, cut up by server.
+/// The loaded files of a batch, split by server.
 pub(super) struct Parts {
     open: HashMap<usize, Request>,
     full: Vec<Request>,
-    /// Entries that cannot be cut up, and why.
+    /// Entries that cannot be split, with their errors.
     pub failed: Vec<(usize, Error)>,
 }
 
 impl Parts {
-    /// Cuts files up.
+    /// Splits files into requests.
     pub(super) fn of<'a>(data: &DataClient, files: impl Iterator<Item = Loaded<'a>>) -> Parts {
         let mut parts = Parts { open: HashMap::new(), full: Vec::new(), failed: Vec::new() };
         for Loaded { number, handle, range, data: of_file } in files {
@@ -78,7 +78,7 @@ impl Parts {
         parts
     }
 
-    /// The request to a server that has room for so many bytes more.
+    /// Returns a request to a server with room for `bytes` more.
     fn room(&mut self, server: usize, bytes: u64) -> &mut Request {
         let is_full = |request: &Request| request.parts.len() >= limits::BATCH || request.bytes + bytes > limits::MANY_BYTES;
         if self.open.get(&server).is_some_and(is_full) {
@@ -94,7 +94,7 @@ impl Parts {
         })
     }
 
-    /// All requests.
+    /// Takes all requests.
     pub(super) fn requests(&mut self) -> Vec<Request> {
         let mut all = std::mem::take(&mut self.full);
         all.extend(self.open.drain().map(|(_, request)| request));
@@ -103,12 +103,12 @@ impl Parts {
 }
 
 impl Request {
-    /// All bytes, where they are in memory.
+    /// Returns the request's bytes as slices of `memory`.
     pub(super) fn gather<'a>(&self, memory: &'a [u8]) -> Vec<IoSlice<'a>> {
         self.pieces.iter().map(|piece| IoSlice::new(&memory[piece.clone()])).collect()
     }
 
-    /// The first bytes of a part to where they belong in memory.
+    /// Copies the first bytes of a part to their location in memory.
     pub(super) fn scatter(&self, part: usize, mut bytes: &[u8], memory: &mut [u8]) {
         let begin = if part == 0 { 0 } else { self.ends[part - 1] };
         for piece in &self.pieces[begin..self.ends[part]] {
@@ -120,8 +120,8 @@ impl Request {
     }
 }
 
-/// The I/O servers, as a tree's copy asks them: one that was silent is asked no more, so that it costs one timeout, not one for each
-/// batch; one that refuses is left alone for a moment.
+/// The I/O servers, for a tree's copy: a server that timed out is not asked again, so that it costs one timeout rather than one per batch;
+/// a server that refused is retried after [`LEFT_ALONE`].
 pub(super) struct Servers<'a> {
     data: &'a DataClient,
     away: Mutex<HashMap<usize, (Error, Option<Instant>)>>,
@@ -143,7 +143,7 @@ impl<'a> Servers<'a> {
         }
     }
 
-    /// One exchange with each, all at a time; every one has its own result.
+    /// Makes one exchange with each server, in parallel; each has its own result.
     pub(super) fn exchange(
         &self,
         tracer: &mut Tracer,

@@ -1,10 +1,10 @@
-//! A tree of a store as a target.
+//! A store directory as a destination.
 //!
-//! Three messages for a batch: make, write, name. Names are given from the directory's number, so that the service looks up one name and
-//! not a path. A file is open for writing from the first message to the last, which also says that all it wrote has arrived: its
-//! size is known at the metadata service from then on.
+//! Three messages per batch: make, write, name. Names are given relative to a directory's number, so that the service looks up one name
+//! rather than a path. A file is open for writing from the first message to the last, which also reports that all its writes have arrived:
+//! from then on the metadata service knows its size.
 
-use super::batch::{Batch, Entry, Kept, State, What, parent, shown};
+use super::batch::{Batch, Entry, EntryKind, KeptAttributes, State, parent, shown};
 use super::ends::{TreeSink, TreeSource};
 use super::job::{Context, TreeStore};
 use super::requests::{Loaded, Parts, Servers};
@@ -21,23 +21,23 @@ use thalweg_wire::protocol::metadata::{End, Existing, FileId, FileKind, Owner, P
 use thalweg_wire::unexpected;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// A directory to be made, and filled.
+/// The destination directory.
 pub(super) struct StoreTarget<'a> {
     context: Context<'a>,
     store: &'a TreeStore,
     whole: Store,
     path: &'a [u8],
     servers: Servers<'a>,
-    /// Whether the store takes whichever owner it is given.
+    /// Whether the store accepts any owner.
     keeps_owners: bool,
-    /// The directories that are there, by path below the tree.
+    /// Existing directories, by path below the tree.
     directories: Mutex<HashMap<Vec<u8>, FileId>>,
-    /// Those that get their attributes when they are full.
-    unfinished: Mutex<Vec<(Vec<u8>, FileId, Kept)>>,
+    /// Directories whose attributes are set once they are filled.
+    unfinished: Mutex<Vec<(Vec<u8>, FileId, KeptAttributes)>>,
 }
 
-/// A file that was made, under its `.partial` name.
-struct Made {
+/// A file created under its `.partial` name.
+struct CreatedFile {
     number: usize,
     open: OpenFile,
     handle: FileHandle,
@@ -50,12 +50,12 @@ fn exists() -> Error {
 impl<'a> StoreTarget<'a> {
     pub(super) fn new(context: Context<'a>, store: &'a TreeStore, path: &'a [u8]) -> StoreTarget<'a> {
         let (servers, whole) = (Servers::new(&store.data), store.store());
-        // Without a credential nothing is copied, and that is said when the directory is made.
+        // Without a credential the copy fails, with an error, when the root directory is made.
         let keeps_owners = store.names.stores_privileges().unwrap_or(false);
         StoreTarget { keeps_owners, context, store, whole, path, servers, directories: Mutex::default(), unfinished: Mutex::default() }
     }
 
-    /// A name below the tree, from the nearest directory above it that is known.
+    /// Returns the place of a path, relative to its nearest known ancestor.
     fn place(&self, path: &[u8]) -> Place {
         let directories = self.directories.lock();
         let mut above = parent(path);
@@ -72,11 +72,11 @@ impl<'a> StoreTarget<'a> {
         Owner { mode, uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
     }
 
-    fn kept(&self, kept: Kept) -> SetAttributes {
+    fn kept(&self, kept: KeptAttributes) -> SetAttributes {
         if !self.context.job.preserve {
             return SetAttributes::default();
         }
-        // What cannot be given away stays whose it is made; of one's own groups, root's is none.
+        // An entry that cannot be given away belongs to its creator; root's group is not one of the creator's own.
         let (uid, gid) = match self.keeps_owners {
             true => (Some(kept.uid), Some(kept.gid)),
             false => (None, Some(kept.gid).filter(|gid| *gid != 0 && kept.uid == rustix::process::geteuid().as_raw())),
@@ -91,31 +91,31 @@ impl<'a> StoreTarget<'a> {
         }
     }
 
-    /// What makes an entry; `None`: it has failed already.
+    /// Returns the operation that makes an entry; `None`: the entry has already failed.
     fn making(&self, entry: &Entry) -> Option<Small> {
         if !entry.is_open() {
             return None;
         }
         let mode = self.context.mode_of(entry.item.kept.mode);
-        match entry.item.what {
-            What::Directory => {
+        match entry.item.kind {
+            EntryKind::Directory => {
                 let place = self.place(&entry.item.path);
                 Some(Small::MakeDirectory { place, owner: self.owner(mode | 0o700), parents: self.context.job.force })
             }
-            What::File(_) => {
+            EntryKind::File(_) => {
                 let place = self.place(&partial::path_of(&entry.item.path));
-                // What a copy that was killed has left is in nobody's way; what is no copy's stays.
+                // A draft left by a killed copy is replaced; any other file is kept.
                 let new = self.store.names.new_file(place, self.owner(mode), Existing::Draft, &self.context.job.layout);
                 Some(Small::Create(new))
             }
-            What::Node(ref node) => {
+            EntryKind::Node(ref node) => {
                 Some(Small::MakeNode { place: self.place(&entry.item.path), node: node.clone(), owner: self.owner(mode) })
             }
         }
     }
 
-    /// Directories, and files under their `.partial` names.
-    fn make(&self, tracer: &mut Tracer, batch: &mut Batch) -> Result<Vec<Made>> {
+    /// Makes directories, and files under their `.partial` names.
+    fn make(&self, tracer: &mut Tracer, batch: &mut Batch) -> Result<Vec<CreatedFile>> {
         let (numbers, operations): (Vec<usize>, Vec<Small>) =
             batch.entries.iter().enumerate().filter_map(|(number, entry)| Some((number, self.making(entry)?))).unzip();
         let mut files = Vec::with_capacity(numbers.len());
@@ -141,15 +141,15 @@ impl<'a> StoreTarget<'a> {
                     entry.state = State::Done;
                 }
                 Ok(SmallDone::Opened(open)) => match FileHandle::from_attributes(shown(&entry.item.path), &open.attributes) {
-                    Ok(handle) => files.push(Made { number, open, handle }),
+                    Ok(handle) => files.push(CreatedFile { number, open, handle }),
                     Err(error) => entry.state = State::Failed(error),
                 },
                 Ok(other) => fatal = Some(unexpected(&other)),
                 Err(error) if error.breaks_connection() => fatal = Some(error),
-                Err(error) if error.kind() == ErrorKind::Exists => match (&entry.item.what, self.context.job.force) {
-                    (What::Node(_), true) => in_the_way.push(number),
-                    // Of the name that it has until it is whole.
-                    (What::File(_), _) => entry.state = State::Failed(of_entry(error, &entry.item.path)),
+                Err(error) if error.kind() == ErrorKind::Exists => match (&entry.item.kind, self.context.job.force) {
+                    (EntryKind::Node(_), true) => in_the_way.push(number),
+                    // Without the `.partial` name.
+                    (EntryKind::File(_), _) => entry.state = State::Failed(of_entry(error, &entry.item.path)),
                     _ => entry.state = State::Failed(exists()),
                 },
                 Err(error) => entry.state = State::Failed(of_entry(error, &entry.item.path)),
@@ -167,14 +167,14 @@ impl<'a> StoreTarget<'a> {
         }
     }
 
-    /// Gives small files with holes their size, to be written into.
-    fn make_holes(&self, tracer: &mut Tracer, batch: &mut Batch, files: &[Made]) {
+    /// Sets the size of small files with holes, before their data is written.
+    fn make_holes(&self, tracer: &mut Tracer, batch: &mut Batch, files: &[CreatedFile]) {
         for made in files {
             let entry = &mut batch.entries[made.number];
             let (State::Loaded(range), Some(_)) = (&entry.state, &entry.data) else { continue };
             let data = &self.store.data;
             let done = data.truncate(tracer, &made.handle, range.len() as u64);
-            // Writes are synced as they are made; what nothing is written to is synced here.
+            // Writes are durable as they are made; a file without writes is synced here.
             let done = done.and_then(|()| if self.context.job.sync { data.sync(tracer, &made.handle).map(drop) } else { Ok(()) });
             if let Err(error) = done {
                 entry.state = State::Failed(of_entry(error, &entry.item.path));
@@ -183,7 +183,7 @@ impl<'a> StoreTarget<'a> {
     }
 
     /// Writes the bytes of all small files.
-    fn write(&self, tracer: &mut Tracer, batch: &mut Batch, files: &[Made], span: Option<SpanId>) -> Result<()> {
+    fn write(&self, tracer: &mut Tracer, batch: &mut Batch, files: &[CreatedFile], span: Option<SpanId>) -> Result<()> {
         let loaded = files.iter().filter_map(|made| match &batch.entries[made.number].state {
             State::Loaded(range) => {
                 let data = batch.entries[made.number].data.as_deref();
@@ -224,16 +224,16 @@ impl<'a> StoreTarget<'a> {
         Ok(())
     }
 
-    /// Gives files that are whole their names, and closes them; takes the others away.
-    fn keep(&self, tracer: &mut Tracer, batch: &mut Batch, files: Vec<Made>) -> Result<()> {
+    /// Renames and closes complete files; removes the others.
+    fn keep(&self, tracer: &mut Tracer, batch: &mut Batch, files: Vec<CreatedFile>) -> Result<()> {
         let (mut operations, mut numbers, mut ended) = (Vec::with_capacity(files.len()), Vec::new(), Vec::with_capacity(files.len()));
         for made in files {
             let entry = &batch.entries[made.number];
             let path = &entry.item.path;
             let from = self.place(&partial::path_of(path));
             let only = Some(made.open.id());
-            match (&entry.state, &entry.item.what) {
-                (State::Done, What::File(size)) => {
+            match (&entry.state, &entry.item.kind) {
+                (State::Done, EntryKind::File(size)) => {
                     let (to, replace, set) = (self.place(path), self.context.job.force, self.kept(entry.item.kept));
                     operations.push(Small::Rename { from, only, to, replace, set });
                     ended.push((made.open, End::whole(*size, self.context.job.sync)));
@@ -258,7 +258,7 @@ impl<'a> StoreTarget<'a> {
             }
             entry.state = State::Failed(match error.kind() {
                 ErrorKind::Exists => exists(),
-                ErrorKind::Busy => Error::new(ErrorKind::Busy, "another copy to the same name began meanwhile: this one was not kept"),
+                ErrorKind::Busy => Error::new(ErrorKind::Busy, "another copy to the same name has begun since: this copy was discarded"),
                 _ => of_entry(error, &entry.item.path),
             });
             unnamed.push(Small::Unlink { place: from, only });
@@ -267,22 +267,29 @@ impl<'a> StoreTarget<'a> {
             return Err(error);
         }
         if !unnamed.is_empty() {
-            // Nothing more can be done: a `.partial` that stays is not taken for a file.
+            // Errors are ignored: a remaining `.partial` is not mistaken for a complete file.
             drop(self.store.names.many(tracer, &unnamed, Vec::new()));
         }
         Ok(())
     }
 
-    /// Takes away what was made: the copy stops.
-    fn discard(&self, tracer: &mut Tracer, batch: &Batch, files: Vec<Made>) {
-        let place = |made: &Made| self.place(&partial::path_of(&batch.entries[made.number].item.path));
+    /// Removes the files made: the copy stops.
+    fn discard(&self, tracer: &mut Tracer, batch: &Batch, files: Vec<CreatedFile>) {
+        let place = |made: &CreatedFile| self.place(&partial::path_of(&batch.entries[made.number].item.path));
         let operations: Vec<Small> = files.iter().map(|made| Small::Unlink { place: place(made), only: Some(made.open.id()) }).collect();
         let ended = files.into_iter().map(|made| (made.open, End::Unknown)).collect();
         drop(self.store.names.many(tracer, &operations, ended));
     }
 
-    /// Moves the bytes of the batch's files, all of which were made.
-    fn fill(&self, tracer: &mut Tracer, batch: &mut Batch, files: &[Made], source: &dyn TreeSource, span: Option<SpanId>) -> Result<()> {
+    /// Moves the bytes of the batch's files, all of which were created.
+    fn fill(
+        &self,
+        tracer: &mut Tracer,
+        batch: &mut Batch,
+        files: &[CreatedFile],
+        source: &dyn TreeSource,
+        span: Option<SpanId>,
+    ) -> Result<()> {
         self.context.check()?;
         self.make_holes(tracer, batch, files);
         self.write(tracer, batch, files, span)?;
@@ -295,8 +302,8 @@ impl<'a> StoreTarget<'a> {
                 });
                 match moved {
                     Ok(moved) => {
-                        (entry.modified, entry.hole_bytes, entry.item.what) =
-                            (moved.modified, moved.hole_bytes, What::File(moved.size_bytes));
+                        (entry.modified, entry.hole_bytes, entry.item.kind) =
+                            (moved.modified, moved.hole_bytes, EntryKind::File(moved.size_bytes));
                     }
                     Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
                     Err(error) => entry.state = State::Failed(of_entry(error, &entry.item.path)),
@@ -309,7 +316,7 @@ impl<'a> StoreTarget<'a> {
         self.context.check()
     }
 
-    /// Makes links and the like whose names are taken: a file or link is removed for one, a directory stays.
+    /// Replaces existing names for links and special files: a file or link is removed, a directory is kept.
     fn make_room(&self, tracer: &mut Tracer, batch: &mut Batch, numbers: &[usize]) -> Result<()> {
         let remove = |number: &usize| Small::Unlink { place: self.place(&batch.entries[*number].item.path), only: None };
         let make = |number: &usize| self.making(&batch.entries[*number]);
@@ -329,7 +336,7 @@ impl<'a> StoreTarget<'a> {
                 }
                 (Some(Err(error)), _) if error.breaks_connection() => return Err(error),
                 (Some(Err(error)), _) | (_, Some(Err(error))) => State::Failed(of_entry(error, &entry.item.path)),
-                _ => return Err(Error::new(ErrorKind::Protocol, "an answer that does not belong to the question")),
+                _ => return Err(Error::new(ErrorKind::Protocol, "a reply that does not match the request")),
             };
         }
         Ok(())
@@ -377,7 +384,7 @@ impl TreeSink for StoreTarget<'_> {
 
     fn finish(&self, tracer: &mut Tracer, failed: &mut dyn FnMut(&[u8], &Error)) -> Result<()> {
         let directories = std::mem::take(&mut *self.unfinished.lock());
-        let set = |(_, id, kept): &(Vec<u8>, FileId, Kept)| {
+        let set = |(_, id, kept): &(Vec<u8>, FileId, KeptAttributes)| {
             let mut set = self.kept(*kept);
             set.mode = Some(self.context.mode_of(kept.mode));
             Small::SetAttributes { place: Place::of(*id), set }
@@ -393,7 +400,7 @@ impl TreeSink for StoreTarget<'_> {
         if self.context.job.sync {
             self.store.names.sync(tracer).map_err(|e| e.on_file(shown(self.path)))?;
         } else {
-            // Now, so that sizes are known to the next that lists the tree.
+            // Reported now, so that the next listing of the tree knows the sizes.
             self.store.names.report_closed(tracer)?;
         }
         Ok(())

@@ -1,11 +1,10 @@
-//! A tree of a store as a source.
+//! A store directory as a source.
 //!
-//! The walk ([`crate::walk`]) brings attributes, layouts and sizes, ahead of us; what is left to ask for is the bytes. Nothing is opened
-//! for that: a file that is removed meanwhile has lost its datafiles, so a read that comes short is either a hole or the
-//! end of the file, and the files of a batch that came short are looked at again, all at once. One that was changed since it was
-//! found is not copied.
+//! The walk ([`crate::walk`]) prefetches attributes, layouts and sizes, so only the bytes are left to read. Files are not opened for that:
+//! a file removed meanwhile has lost its datafiles, so a short read is a hole, the end of the file, or a removed file. The short files of
+//! a batch are checked again in one message, and a file changed since it was found is not copied.
 
-use super::batch::{Batch, Item, Kept, SMALL_BYTES, State, Stored, What, shown};
+use super::batch::{Batch, EntryKind, Item, KeptAttributes, SMALL_BYTES, State, Stored, shown};
 use super::ends::TreeSource;
 use super::job::TreeStore;
 use super::requests::{Loaded, Parts, Servers};
@@ -21,7 +20,7 @@ use thalweg_wire::protocol::metadata::{Attributes, FileKind, NewNode, Place};
 use thalweg_wire::unexpected;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// A directory of a store and all below it.
+/// A directory of a store with everything below it.
 pub(super) struct StoreTree<'a> {
     store: &'a TreeStore,
     path: &'a [u8],
@@ -30,7 +29,7 @@ pub(super) struct StoreTree<'a> {
 }
 
 impl<'a> StoreTree<'a> {
-    /// A directory of a store.
+    /// Opens a directory of a store.
     pub(super) fn open(tracer: &mut Tracer, store: &'a TreeStore, path: &'a [u8]) -> Result<StoreTree<'a>> {
         let root = store.names.stat(tracer, &Place::at(path)).map_err(|e| e.on_file_instead(shown(path)))?;
         if root.kind != FileKind::Directory {
@@ -42,7 +41,7 @@ impl<'a> StoreTree<'a> {
         Ok(StoreTree { store, path, walk: Mutex::new(walk), servers: Servers::new(&store.data) })
     }
 
-    /// Of files that came short, those that are as they were when they were found have holes; the others are not copied.
+    /// Checks the files that came short: if unchanged, the missing bytes are holes; otherwise the file is not copied.
     fn look_again(&self, tracer: &mut Tracer, batch: &mut Batch, short: &[usize]) -> Result<()> {
         if short.is_empty() {
             return Ok(());
@@ -70,8 +69,8 @@ impl<'a> StoreTree<'a> {
     }
 }
 
-fn kept(attributes: &Attributes) -> Kept {
-    Kept {
+fn kept(attributes: &Attributes) -> KeptAttributes {
+    KeptAttributes {
         mode: attributes.mode,
         uid: attributes.uid,
         gid: attributes.gid,
@@ -96,19 +95,19 @@ impl TreeSource for StoreTree<'_> {
                 Visit::Left => continue,
             }
             let Some(attributes) = entry.attributes else {
-                let item = Item { path, what: What::File(0), kept: Kept::default(), stored: None };
-                batch.push_failed(item, Error::new(ErrorKind::Protocol, "the metadata service says nothing of it"));
+                let item = Item { path, kind: EntryKind::File(0), kept: KeptAttributes::default(), stored: None };
+                batch.push_failed(item, Error::new(ErrorKind::Protocol, "the metadata service returned no attributes for it"));
                 continue;
             };
             let mut stored = Stored { id: entry.id, change: attributes.change, handle: None };
             let mut problem = None;
-            let what = match entry.kind {
-                FileKind::Directory => What::Directory,
-                FileKind::Symlink => What::Node(NewNode::Symlink(attributes.target.clone().unwrap_or_default())),
-                FileKind::Fifo => What::Node(NewNode::Fifo),
-                FileKind::Socket => What::Node(NewNode::Socket),
-                FileKind::CharacterDevice => What::Node(NewNode::CharacterDevice(attributes.device)),
-                FileKind::BlockDevice => What::Node(NewNode::BlockDevice(attributes.device)),
+            let kind = match entry.kind {
+                FileKind::Directory => EntryKind::Directory,
+                FileKind::Symlink => EntryKind::Node(NewNode::Symlink(attributes.target.clone().unwrap_or_default())),
+                FileKind::Fifo => EntryKind::Node(NewNode::Fifo),
+                FileKind::Socket => EntryKind::Node(NewNode::Socket),
+                FileKind::CharacterDevice => EntryKind::Node(NewNode::CharacterDevice(attributes.device)),
+                FileKind::BlockDevice => EntryKind::Node(NewNode::BlockDevice(attributes.device)),
                 FileKind::File => {
                     let handle = FileHandle::from_attributes(shown(&path), &attributes);
                     match handle.and_then(|handle| self.store.data.check_readable(&handle).map(|()| handle)) {
@@ -116,20 +115,22 @@ impl TreeSource for StoreTree<'_> {
                         Err(error) => problem = Some(of_entry(error, &path)),
                     }
                     match entry.size {
-                        // What the metadata service knows counts: a datafile that has lost its end would make the file look shorter.
-                        Some(Ok(size)) => What::File(attributes.settled.as_ref().map_or(size.size_bytes, |settled| settled.size_bytes)),
+                        // The metadata service's size has precedence: a truncated datafile would make the file look shorter.
+                        Some(Ok(size)) => {
+                            EntryKind::File(attributes.settled.as_ref().map_or(size.size_bytes, |settled| settled.size_bytes))
+                        }
                         Some(Err(error)) => {
                             problem = Some(error);
-                            What::File(0)
+                            EntryKind::File(0)
                         }
                         None => {
                             problem = Some(Error::new(ErrorKind::Io, "its size is not known: a bug"));
-                            What::File(0)
+                            EntryKind::File(0)
                         }
                     }
                 }
             };
-            let item = Item { path, what, kept: kept(&attributes), stored: Some(stored) };
+            let item = Item { path, kind, kept: kept(&attributes), stored: Some(stored) };
             match problem {
                 None => batch.push(item),
                 Some(error) => batch.push_failed(item, error),
@@ -142,14 +143,14 @@ impl TreeSource for StoreTree<'_> {
         batch.memory_for_small();
         let mut at = 0;
         for entry in &mut batch.entries {
-            if let (What::File(size), State::Found) = (&entry.item.what, &entry.state)
+            if let (EntryKind::File(size), State::Found) = (&entry.item.kind, &entry.state)
                 && *size <= SMALL_BYTES
             {
                 entry.state = State::Loaded(at..at + *size as usize);
                 at += *size as usize;
             }
         }
-        // Holes are what nobody sends.
+        // Holes are not sent.
         batch.memory[..at].fill(0);
         let loaded = batch.entries.iter().enumerate().filter_map(|(number, entry)| match (&entry.state, &entry.item.stored) {
             (State::Loaded(range), Some(Stored { handle: Some(handle), .. })) => {

@@ -1,4 +1,4 @@
-//! A large file of a tree, which moves as any single copy does: in flow buffers over connections of its own.
+//! Copying a large file of a tree like a single file: in flow buffers over its own connections.
 
 use super::job::Context;
 use crate::copy::control::Control;
@@ -16,43 +16,43 @@ use thalweg_trace::{ObjectKind, Tracer};
 use thalweg_wire::protocol::metadata::LayoutChoice;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// A file, open for reading.
+/// An open source file.
 pub(super) enum Source {
     Local(LocalSource),
-    /// Without a size that is true: read to its end.
+    /// Without a reliable size: read to its end.
     Stream(Stream),
-    /// Open, so that its bytes stay while it moves.
+    /// Held open, so that its bytes stay while they are copied.
     Store(Store, FileHandle, u64, Box<OpenFile>),
 }
 
-/// Where it goes.
+/// Destination of the file.
 pub(super) enum Target<'a> {
-    /// A name of this machine.
+    /// A local name.
     Local(LocalPlace<'a>),
-    /// A file that was made, and gets its name from its maker.
+    /// A file already created, which the caller renames.
     Store(&'a Store, Box<FileHandle>),
 }
 
-/// How a file was moved.
+/// Result of moving a file.
 pub(super) struct Moved {
-    /// Its size.
+    /// Size in bytes.
     pub size_bytes: u64,
-    /// The source was written to meanwhile.
+    /// Whether the source was modified meanwhile.
     pub modified: bool,
     /// Bytes in holes, which were not moved.
     pub hole_bytes: u64,
 }
 
-/// Moves all bytes.
+/// Moves all bytes of a file.
 ///
 /// # Errors
-/// Names server and file. A local target is as it was before.
+/// Names server and file. A local destination is unchanged.
 pub(super) fn move_all(context: Context<'_>, tracer: &mut Tracer, source: Source, target: Target<'_>) -> Result<Moved> {
     let path = match &target {
         Target::Local(place) => place.path.display().to_string(),
         Target::Store(_, handle) => handle.path().to_owned(),
     };
-    // Held open until all is done.
+    // Held open until the copy is done.
     let (from, size_bytes, direct, _open) = match source {
         Source::Local(local) => {
             let size_bytes = local.size_bytes();
@@ -65,7 +65,7 @@ pub(super) fn move_all(context: Context<'_>, tracer: &mut Tracer, source: Source
     };
     let job = job_of(context, &from, &target);
     let chosen = Chosen::new(&job, direct)?;
-    let object = context.mode.object(
+    let object = context.trace.object(
         ObjectKind::File,
         &path,
         &size_bytes.map(|size| ("size_bytes", size.to_string())).into_iter().collect::<Vec<_>>(),
@@ -84,7 +84,7 @@ pub(super) fn move_all(context: Context<'_>, tracer: &mut Tracer, source: Source
         Target::Store(store, handle) => To::Store(StoreEnd::of(store, *handle, context.job.sync)),
     };
     let watch = Watch { context, size_bytes: size_bytes.unwrap_or(0), seen_bytes: Cell::new(0), seen_holes: Cell::new(0) };
-    let moved = large(&job, &source, &to, chosen, &watch, context.mode, tracer)?;
+    let moved = large(&job, &source, &to, chosen, &watch, context.trace, tracer)?;
     let hole_bytes = job.control.hole_bytes.load(Ordering::Relaxed);
     watch.progress(moved.saturating_sub(hole_bytes), Some(moved.saturating_sub(hole_bytes)));
     context.check()?;
@@ -97,12 +97,12 @@ pub(super) fn move_all(context: Context<'_>, tracer: &mut Tracer, source: Source
     Ok(Moved { size_bytes: moved, modified, hole_bytes })
 }
 
-/// What the parts of a single copy want to know.
+/// Returns a job with the tree's options, for the code shared with single copies.
 fn job_of(context: Context<'_>, from: &From, target: &Target<'_>) -> CopyJob {
     let store = match (from, target) {
         (From::Store(end), _) => end.store.clone(),
         (_, Target::Store(store, _)) => (*store).clone(),
-        // Checked before: one end is a store.
+        // Already checked: one end is a store.
         _ => return CopyJob::new(crate::copy::job::Source::Memory(0), Sink::Null),
     };
     let sink = Sink::Store(store, String::new(), LayoutChoice::default());
@@ -114,7 +114,7 @@ fn job_of(context: Context<'_>, from: &From, target: &Target<'_>) -> CopyJob {
     job
 }
 
-/// Reports a file's progress as the tree's.
+/// Reports a file's progress as part of the tree's.
 struct Watch<'a> {
     context: Context<'a>,
     size_bytes: u64,

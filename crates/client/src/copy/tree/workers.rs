@@ -1,6 +1,6 @@
-//! The workers: each takes the next batch of the walk, loads it, and puts it where it belongs.
+//! The workers: each takes the next batch of the walk, loads it and stores it.
 
-use super::batch::{Batch, SMALL_BYTES, State, What, parent, shown};
+use super::batch::{Batch, EntryKind, SMALL_BYTES, State, parent, shown};
 use super::ends::{TreeSink, TreeSource};
 use super::job::{Context, TreeOutcome};
 use super::privileges::{LeftOut, Privileges};
@@ -14,55 +14,55 @@ use thalweg_base::sync::{Condvar, Mutex, MutexGuard};
 use thalweg_trace::{Maker, ObjectId, ObjectKind, SpanFields, SpanId, SpanKind, Tracer, TrackId};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// What the workers share.
+/// State shared by the workers.
 struct Shared<'a> {
     context: Context<'a>,
     privileges: Privileges,
     source: &'a dyn TreeSource,
     sink: &'a dyn TreeSink,
-    /// The tree, in a recording.
+    /// Object of the tree in the recording.
     object: Option<ObjectId>,
-    /// Batches with directories that were taken from the walk; held while it goes on.
+    /// The walk, with the number of batches with directories taken from it; locked while the walk advances.
     walk: Mutex<Walked>,
     gate: Gate,
     outcome: Mutex<TreeOutcome>,
-    /// Directories that could not be made: what is in them is not tried.
+    /// Directories that could not be made; their contents are skipped.
     missing: Mutex<HashSet<Vec<u8>>>,
     stopping: AtomicBool,
     error: Mutex<Option<Error>>,
     running: Mutex<Running>,
-    /// A worker has ended.
+    /// Signalled when a worker has ended.
     ended: Condvar,
 }
 
-/// The workers: how many there are that take batches, and all that have not ended.
+/// Counts of workers: those that take batches, and those that have not ended.
 #[derive(Default)]
 struct Running {
     taking: u32,
     threads: u32,
-    /// The one that ended last.
+    /// Track of the worker that ended last.
     last: Option<TrackId>,
 }
 
-/// How often it is looked whether there should be more workers, or fewer.
-const LOOKS_EVERY: Duration = Duration::from_millis(100);
+/// Interval at which the number of workers is adjusted.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
 struct Walked {
     with_directories: u64,
     ended: bool,
-    /// Who walked last: others have waited for him.
+    /// Track that advanced the walk last; others may have waited for it.
     last: Option<TrackId>,
 }
 
-/// Batches whose directories are there. A batch waits for those before it.
+/// Orders batches: a batch waits until the directories of earlier batches exist.
 #[derive(Default)]
 struct Gate {
     made: Mutex<Opened>,
     more: Condvar,
 }
 
-/// How far it is open, and who opened it last.
+/// Number of batches whose directories exist, and the track that raised it last.
 #[derive(Clone, Copy, Default)]
 struct Opened {
     number: u64,
@@ -70,7 +70,7 @@ struct Opened {
 }
 
 impl Gate {
-    /// Waits until so many have made theirs; not when the copy stops.
+    /// Waits until `many` batches have made their directories, or the copy stops.
     fn wait(&self, many: u64, stopping: &AtomicBool, tracer: &mut Tracer, parent: Option<SpanId>) {
         let mut made = self.made.lock();
         if made.number >= many {
@@ -85,7 +85,7 @@ impl Gate {
         tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track, parent, ..SpanFields::default() });
     }
 
-    /// Those of batch `number` are there.
+    /// Records that the directories of batch `number` exist.
     fn open(&self, number: u64, by: Option<TrackId>) {
         let mut made = self.made.lock();
         *made = Opened { number: made.number.max(number), by };
@@ -93,11 +93,11 @@ impl Gate {
     }
 }
 
-/// Copies with as many workers as the job says.
+/// Runs the copy with the job's number of workers.
 pub(super) fn run(context: Context<'_>, tracer: &mut Tracer, source: &dyn TreeSource, sink: &dyn TreeSink) -> Result<TreeOutcome> {
     let privileges = Privileges::new(context.job.preserve, context.job.privileges, sink.keeps_owners());
     sink.begin(tracer)?;
-    let object = context.mode.object(ObjectKind::File, &source.name(), &[("to", sink.name())]);
+    let object = context.trace.object(ObjectKind::File, &source.name(), &[("to", sink.name())]);
     let shared = Shared {
         context,
         privileges,
@@ -116,7 +116,7 @@ pub(super) fn run(context: Context<'_>, tracer: &mut Tracer, source: &dyn TreeSo
     let control = &context.job.control;
     // A controller may have set it before.
     let _ = control.workers.compare_exchange(0, context.job.workers.max(1), Ordering::Relaxed, Ordering::Relaxed);
-    // One wait, for the one that ends last.
+    // Recorded as one wait, for the worker that ends last.
     let mut waiting = None;
     let started = std::thread::scope(|scope| {
         let (shared, mut number) = (&shared, 0);
@@ -128,7 +128,7 @@ pub(super) fn run(context: Context<'_>, tracer: &mut Tracer, source: &dyn TreeSo
                 if let Err(e) = std::thread::Builder::new().name(format!("worker {number}")).spawn_scoped(scope, work) {
                     let mut running = shared.running.lock();
                     (running.taking, running.threads) = (running.taking - 1, running.threads - 1);
-                    // Fewer will do; none will not.
+                    // Fewer workers are acceptable, but not zero.
                     if number == 0 {
                         return Err(Error::system("starting a thread", e));
                     }
@@ -139,7 +139,7 @@ pub(super) fn run(context: Context<'_>, tracer: &mut Tracer, source: &dyn TreeSo
             }
             waiting.get_or_insert_with(|| tracer.begin());
             let mut running = shared.running.lock();
-            shared.ended.wait_while_for(&mut running, |running| running.threads > 0, LOOKS_EVERY);
+            shared.ended.wait_while_for(&mut running, |running| running.threads > 0, POLL_INTERVAL);
             if running.threads == 0 {
                 return Ok(());
             }
@@ -166,12 +166,12 @@ impl Shared<'_> {
     fn stop(&self, error: Error) {
         self.error.lock().get_or_insert(error);
         self.stopping.store(true, Ordering::SeqCst);
-        // Under the lock, so that nobody who looks now misses it.
+        // Under the lock, so that a waiter that checks now does not miss the notification.
         drop(self.gate.made.lock());
         self.gate.more.notify_all();
     }
 
-    /// Whether one more worker is wanted; if so, it is counted, and has to be started.
+    /// Whether another worker is wanted; if so, it is counted and the caller must start it.
     fn is_short_of(&self, wanted: u32) -> bool {
         let walked = self.walk.try_lock().is_some_and(|walk| walk.ended) || self.stopping.load(Ordering::SeqCst);
         let mut running = self.running.lock();
@@ -180,7 +180,7 @@ impl Shared<'_> {
         is_short
     }
 
-    /// Whether the calling worker is one too many; if so, it is not counted among those that take batches.
+    /// Whether the calling worker is surplus; if so, it is no longer counted among those that take batches.
     fn is_surplus(&self) -> bool {
         let mut running = self.running.lock();
         let is_surplus = running.taking > self.context.job.control.workers.load(Ordering::Relaxed).max(1);
@@ -189,7 +189,7 @@ impl Shared<'_> {
     }
 
     fn work(&self, number: u32, maker: Option<Maker>) {
-        let mut tracer = self.context.mode.thread_made_by(&format!("worker {number}"), maker);
+        let mut tracer = self.context.trace.thread_made_by(&format!("worker {number}"), maker);
         let (mut batch, mut takes) = (Batch::default(), true);
         while takes {
             let begun = Instant::now();
@@ -212,7 +212,7 @@ impl Shared<'_> {
         self.ended.notify_all();
     }
 
-    /// The walk, when it is our turn to go on with it.
+    /// Locks the walk, recording the wait for other workers.
     fn walk(&self, tracer: &mut Tracer) -> MutexGuard<'_, Walked> {
         match self.walk.try_lock() {
             Some(walk) => walk,
@@ -225,7 +225,7 @@ impl Shared<'_> {
         }
     }
 
-    /// One batch; `false`: there are no more.
+    /// Copies one batch; `false`: none left.
     fn one(&self, tracer: &mut Tracer, batch: &mut Batch) -> Result<bool> {
         batch.clear();
         let (after, opens) = {
@@ -249,7 +249,7 @@ impl Shared<'_> {
             let found_bytes = batch.size_bytes;
             self.source.load(tracer, batch, request.id())?;
             self.leave_out(batch);
-            // Of what has no size it is known only now.
+            // The size of a source without one is only known now.
             self.context.observer.found(batch.size_bytes.saturating_sub(found_bytes));
             self.find_holes(tracer, batch);
             self.gate.wait(after, &self.stopping, tracer, request.id());
@@ -275,11 +275,11 @@ impl Shared<'_> {
         done.map(|()| true)
     }
 
-    /// Leaves out what lends rights, and counts it.
+    /// Leaves out privileged entries and bits, and counts them.
     fn leave_out(&self, batch: &mut Batch) {
         let mut now = LeftOut::default();
         for entry in batch.entries.iter_mut().filter(|entry| entry.is_open()) {
-            if let What::Node(node) = &entry.item.what
+            if let EntryKind::Node(node) = &entry.item.kind
                 && self.privileges.leaves_out(node)
             {
                 entry.state = State::LeftOut;
@@ -287,7 +287,7 @@ impl Shared<'_> {
                 continue;
             }
             let kept = &mut entry.item.kept;
-            let mode = self.privileges.of_mode(kept.mode, entry.item.what == What::Directory);
+            let mode = self.privileges.of_mode(kept.mode, entry.item.kind == EntryKind::Directory);
             now.set_id_bits += u64::from(mode != kept.mode);
             now.owners += u64::from(self.privileges.loses_owner(kept.uid));
             kept.mode = mode;
@@ -298,7 +298,7 @@ impl Shared<'_> {
         all.owners += now.owners;
     }
 
-    /// Finds what need not be written of the small files. A file without a block of zeros has no hole to ask for.
+    /// Finds the holes of the small files. A file without a block of zeros has none, so the source is not asked.
     fn find_holes(&self, tracer: &mut Tracer, batch: &mut Batch) {
         for entry in &mut batch.entries {
             let State::Loaded(range) = &entry.state else { continue };
@@ -314,14 +314,15 @@ impl Shared<'_> {
         }
     }
 
-    /// Directories of this batch that could not be made, whatever is in them.
+    /// Notes directories of this batch that could not be made.
     fn note_missing(&self, batch: &mut Batch) {
-        let failed = batch.entries.iter().filter(|entry| entry.item.what == What::Directory && matches!(entry.state, State::Failed(_)));
+        let failed =
+            batch.entries.iter().filter(|entry| entry.item.kind == EntryKind::Directory && matches!(entry.state, State::Failed(_)));
         self.missing.lock().extend(failed.map(|entry| entry.item.path.clone()));
         self.skip_missing(batch);
     }
 
-    /// What is in a directory that could not be made is not tried, or was in vain.
+    /// Skips entries whose directory could not be made.
     fn skip_missing(&self, batch: &mut Batch) {
         let missing = self.missing.lock();
         if missing.is_empty() {
@@ -339,7 +340,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Reports what went wrong, and counts what did not.
+    /// Reports failed entries and counts the others.
     fn account(&self, batch: &mut Batch) {
         let mut counted = TreeOutcome::default();
         for (path, error) in batch.unread.drain(..) {
@@ -348,15 +349,15 @@ impl Shared<'_> {
         }
         let (mut small_bytes, mut small_holes) = (0, 0);
         for entry in &batch.entries {
-            match (&entry.state, &entry.item.what) {
+            match (&entry.state, &entry.item.kind) {
                 (State::Failed(error), _) => {
                     counted.failed += 1;
                     self.context.observer.failed(&entry.item.path, error);
                 }
                 (State::Skipped, _) => counted.failed += 1,
-                (State::Done, What::Directory) => counted.directories += 1,
-                (State::Done, What::Node(_)) => counted.others += 1,
-                (State::Done, What::File(size)) => {
+                (State::Done, EntryKind::Directory) => counted.directories += 1,
+                (State::Done, EntryKind::Node(_)) => counted.others += 1,
+                (State::Done, EntryKind::File(size)) => {
                     counted.files += 1;
                     counted.size_bytes += size;
                     counted.modified += u64::from(entry.modified);
@@ -366,9 +367,9 @@ impl Shared<'_> {
                         small_holes += entry.hole_bytes;
                     }
                 }
-                // The copy has stopped before it.
+                // The copy stopped before this entry.
                 (State::Found | State::Loaded(_), _) => {}
-                // It was counted when it was left out.
+                // Counted when it was left out.
                 (State::LeftOut, _) => {}
             }
         }
@@ -386,7 +387,7 @@ impl Shared<'_> {
     }
 }
 
-/// An error as it is reported of an entry: its path comes before it, so that it is not said twice.
+/// Returns an error for reporting an entry, without the path if the error has it too.
 pub(super) fn of_entry(error: Error, path: &[u8]) -> Error {
     let named = error.file().is_some_and(|file| file.ends_with(&shown(path)));
     if !named {

@@ -1,5 +1,5 @@
-//! Write-behind under a model checker: writers, flushes, the thread that sends what is old, and the threads of two connections, whose place is taken by
-//! threads that put bytes into a server's memory. Writes reach the server in their order, and no thread waits for ever.
+//! Write-behind under a model checker: writers, flushes, the thread that sends old data, and threads that stand in for two connections by
+//! putting bytes into a simulated server's memory. Checks that writes reach the server in order and that no thread waits for ever.
 
 use super::{BehindOptions, WriteBehind};
 use crate::files::engine::flow::{Endpoint, Task};
@@ -17,14 +17,14 @@ use thalweg_wire::{Connect, Error, ErrorKind};
 
 const CONNECTIONS: u32 = 2;
 
-/// What a thread does.
-type Work = Box<dyn FnOnce(&Stage) + Send>;
+/// The body of a thread.
+type ThreadBody = Box<dyn FnOnce(&Stage) + Send>;
 
-/// A file that is written behind, and a server that has what arrived.
+/// A file with write-behind, and a simulated server with the bytes that arrived.
 struct Stage {
     behind: Arc<WriteBehind>,
     bytes: Arc<Mutex<Vec<u8>>>,
-    /// How many tasks are still to fail, from the first on.
+    /// Number of tasks still to fail, from the first on.
     failing: Arc<Mutex<usize>>,
 }
 
@@ -37,7 +37,7 @@ impl Stage {
         data.writing().by_hand(CONNECTIONS);
         let layout = thalweg_layout::Layout::new(&thalweg_layout::Spec::new("basic_dist"), None, 1).unwrap();
         let handle = FileHandle::new(FileId(1), "/file", layout, vec![TargetId(0)]).unwrap();
-        // Everything is old at once: what is being filled may leave at any moment.
+        // Everything is old immediately, so an open extent may be sent at any moment.
         let options = BehindOptions { age: Duration::ZERO, ..BehindOptions::default() };
         let behind = WriteBehind::new(Arc::new(StoreFile::new(data, handle)), &options);
         Arc::new(Stage { behind, bytes: Arc::new(Mutex::new(vec![0; size])), failing: Arc::new(Mutex::new(failing)) })
@@ -47,14 +47,14 @@ impl Stage {
         self.behind.file().data()
     }
 
-    /// What the thread of a connection does until there is no more.
+    /// Runs a connection's thread until the queue is closed.
     fn connection(&self) {
         while let Some(work) = self.data().writing().next(0) {
             let (Task::Move(buffer), Endpoint::FromMemory(memory, base)) = (&work.task, &work.flow.endpoint) else {
-                panic!("nothing but writes is asked for");
+                panic!("only writes are expected");
             };
             let (from, to) = (buffer.physical_offset, buffer.physical_offset + buffer.length);
-            // SAFETY: as in the threads of connections: a flow that sends only reads its memory, which stays until the flow has ended.
+            // SAFETY: as in the connections' threads: a flow that sends only reads its memory, which lives until the flow has ended.
             let piece = unsafe { memory.part((from - base) as usize..(to - base) as usize) }.to_vec();
             let fails = {
                 let mut failing = self.failing.lock();
@@ -71,23 +71,23 @@ impl Stage {
         }
     }
 
-    /// The byte that stands everywhere in a range at the server; `None`: there are several.
+    /// Returns the byte that fills a range at the server; `None`: the bytes differ.
     fn value(&self, range: &Range<usize>) -> Option<u8> {
         let bytes = &self.bytes.lock()[range.clone()];
         bytes.iter().all(|byte| *byte == bytes[0]).then_some(bytes[0])
     }
 }
 
-/// Runs connections and these writers until the writers have ended.
-fn run(stage: &Arc<Stage>, writers: Vec<Work>) {
-    let in_a_thread = |work: Work| {
+/// Runs the connections and these writers until the writers have ended.
+fn run(stage: &Arc<Stage>, writers: Vec<ThreadBody>) {
+    let in_a_thread = |work: ThreadBody| {
         let stage = Arc::clone(stage);
         thread::spawn(move || work(&stage))
     };
     let connections: Vec<_> = (0..CONNECTIONS).map(|_| in_a_thread(Box::new(Stage::connection))).collect();
     let writers: Vec<_> = writers.into_iter().map(in_a_thread).collect();
     writers.into_iter().for_each(|writer| writer.join().unwrap());
-    // Writes that no writer waited for arrive as well: the file is kept while they are under way.
+    // Writes that no writer waited for arrive too: the file is kept alive while they are in flight.
     assert!(stage.behind.flush(&mut Tracer::off()).is_ok());
     stage.data().writing().close();
     connections.into_iter().for_each(|connection| connection.join().unwrap());
@@ -98,12 +98,12 @@ fn of_two_writes_of_one_byte_the_later_one_stays() {
     const LENGTH: usize = 100;
     explore(|| {
         let stage = Stage::new(3 * LENGTH, 0);
-        let writer = |own: usize| -> Work {
+        let writer = |own: usize| -> ThreadBody {
             Box::new(move |stage| {
                 let (mut off, range) = (Tracer::off(), own..own + LENGTH);
                 for value in 1..=3 {
                     stage.behind.write(&mut off, &[value; LENGTH], own as u64).unwrap();
-                    // Half of the neighbour's bytes too, which both write.
+                    // Overlaps half of the neighbour's bytes, which both write.
                     stage.behind.write(&mut off, &[value; LENGTH], LENGTH as u64).unwrap();
                 }
                 stage.behind.flush(&mut off).unwrap();
@@ -156,10 +156,10 @@ fn a_failure_is_reported_by_one_flush_and_no_other() {
     explore(|| {
         let stage = Stage::new(200, 1);
         let failures = Arc::new(Mutex::new(0));
-        let writer = |at: u64| -> Work {
+        let writer = |at: u64| -> ThreadBody {
             let failures = Arc::clone(&failures);
             Box::new(move |stage| {
-                // What another has met before it was reported fails this one too.
+                // An error of another write that is not reported yet fails this one too.
                 let _ = stage.behind.write(&mut Tracer::off(), &[1; 100], at);
                 *failures.lock() += usize::from(stage.behind.flush(&mut Tracer::off()).is_err());
             })

@@ -1,4 +1,4 @@
-//! Pieces of a file that are written behind: while they are being filled, and when they have left.
+//! Extents: parts of a file collected by write-behind, while they are filled and after they are sent.
 
 use crate::files::budget::Lent;
 use crate::files::engine::memory::RequestMemory;
@@ -7,26 +7,26 @@ use std::sync::Arc;
 use std::time::Instant;
 use thalweg_base::ranges::{self, overlap};
 
-/// Separate pieces in an extent; with more it is sent.
+/// Bound: separate pieces in an extent; one with more is sent.
 const PIECES: usize = 128;
 
-/// An aligned piece of the file that is being filled.
+/// An aligned part of the file that is being filled.
 pub(super) struct Extent {
     pub start: u64,
     pub memory: Arc<RequestMemory>,
-    /// What was written, in order, with gaps between.
+    /// Ranges written, in order, with gaps between.
     pub pieces: Vec<Range<u64>>,
     pub since: Instant,
 }
 
-/// An extent that has left.
+/// An extent that was sent.
 pub(super) struct SentExtent {
     pub number: u64,
     pub start: u64,
     pub pieces: Vec<Range<u64>>,
     pub memory: Arc<RequestMemory>,
     pub has_left: bool,
-    /// Memory that was given, and is not the budget's own.
+    /// Accounting for memory that the caller supplied.
     pub _lent: Option<Lent>,
 }
 
@@ -35,10 +35,10 @@ impl Extent {
         self.start + self.memory.len() as u64
     }
 
-    /// Takes bytes that lie within it.
+    /// Copies in bytes that lie within the extent.
     pub(super) fn fill(&mut self, bytes: &[u8], offset: u64) {
         let at = (offset - self.start) as usize;
-        // SAFETY: an extent that is being filled is known to the holder of the state's lock alone.
+        // SAFETY: only the holder of the state's lock can reach an extent that is being filled.
         unsafe { self.memory.part_mut(at..at + bytes.len()) }.copy_from_slice(bytes);
         ranges::add(&mut self.pieces, offset..offset + bytes.len() as u64);
     }

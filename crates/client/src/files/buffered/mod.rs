@@ -1,11 +1,11 @@
-//! One file of a store as a program on this machine expects a file to be: what it has written it reads, whatever is still on its
-//! way, and neither reading on nor writing on waits for the network.
+//! A file of a store with local-file semantics: reads return what this client wrote, even if still in flight, and neither sequential reads
+//! nor writes wait for the network.
 //!
-//! [`ReadAhead`] and [`WriteBehind`] of one file, kept consistent with each other: bytes that are not on servers yet are read from
-//! here, and never fetched ahead; what is written makes read-ahead forget what it had; whatever goes around both (allocating,
-//! seeking, writing through, truncating) has them settle first.
+//! Combines the [`ReadAhead`] and [`WriteBehind`] of one file and keeps them consistent: bytes not yet on servers are read from
+//! write-behind and never prefetched; a write invalidates read-ahead; operations that bypass both (allocating, seeking, writing through,
+//! truncating) first settle them.
 //!
-//! An *unbuffered* file keeps nothing: every read and write takes its round trip.
+//! An *unbuffered* file caches nothing: every read and write takes a round trip.
 
 #[cfg(all(test, feature = "shuttle"))]
 mod checked;
@@ -29,27 +29,27 @@ use thalweg_wire::Result;
 use thalweg_wire::protocol::io::{Allocate, Seek};
 use thalweg_wire::protocol::metadata::{Attributes, End};
 
-/// How a file is buffered.
+/// Buffering options of a file.
 #[derive(Clone, Debug, Default)]
 pub struct BufferedOptions {
-    /// Bytes ahead of each stream of reads, at most; see [`AheadOptions`].
+    /// Maximum bytes ahead of each stream of reads; see [`AheadOptions`].
     pub ahead_bytes: Option<u64>,
-    /// Writes; see [`BehindOptions`].
+    /// Write options; see [`BehindOptions`].
     pub behind: BehindOptions,
 }
 
-/// Who reads a file of which bytes are lost.
+/// How a reader relates to a loss of bytes of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
-    /// Had it open when it happened: reads what was written, as long as it is kept.
+    /// Had the file open before the loss: reads what was written, as long as it is kept.
     Had,
-    /// Has opened it since, for writing: may mend it, and cannot read what is lost.
+    /// Opened it afterwards, for writing: may rewrite the lost bytes, and cannot read them.
     Mends,
-    /// Has opened it since, for reading: cannot rely on any of it.
+    /// Opened it afterwards, for reading: any read is an error.
     After,
 }
 
-/// See the module's page. May be used by several threads at a time.
+/// A buffered file; see the module documentation. May be used by several threads at a time.
 pub struct BufferedFile {
     file: Arc<StoreFile>,
     windows: Option<Windows>,
@@ -63,7 +63,7 @@ struct Windows {
 const EVERYTHING: Range<u64> = 0..u64::MAX;
 
 impl BufferedFile {
-    /// An open file, buffered.
+    /// Buffers an open file.
     pub fn new(file: Arc<StoreFile>, options: &BufferedOptions) -> BufferedFile {
         let behind = WriteBehind::new(Arc::clone(&file), &options.behind);
         let ahead_options = AheadOptions { window_bytes: options.ahead_bytes, size_bytes: None, behind: Some(Arc::clone(&behind)) };
@@ -71,22 +71,22 @@ impl BufferedFile {
         BufferedFile { file, windows: Some(Windows { ahead, behind }) }
     }
 
-    /// An open file of which nothing is kept.
+    /// Wraps an open file without buffering.
     pub fn unbuffered(file: Arc<StoreFile>) -> BufferedFile {
         BufferedFile { file, windows: None }
     }
 
-    /// The file without buffers.
+    /// Returns the underlying file.
     pub fn file(&self) -> &Arc<StoreFile> {
         &self.file
     }
 
-    /// Reads; fewer bytes than asked for only at the end of the file.
+    /// Reads `length` bytes at `offset`; fewer only at the end of the file.
     ///
     /// # Errors
     /// Names server and file.
     pub fn read(&self, tracer: &mut Tracer, offset: u64, length: usize) -> Result<View> {
-        // Asked before anything is read: what arrives at a server meanwhile must not be missed in both places.
+        // Determined before reading, so that bytes that arrive at a server meanwhile are not missed in both places.
         let end = self.dirty_end().unwrap_or(0).max(self.file.handle().lost_end());
         let Some(Windows { ahead, behind }) = &self.windows else {
             return Ok(up_to(read_into_memory(length, |memory| self.file.read(tracer, memory, offset, None))?, offset, length, end));
@@ -97,10 +97,10 @@ impl BufferedFile {
         Ok(up_to(ahead.view(tracer, offset, length)?, offset, length, end))
     }
 
-    /// The same for one of several owners of a file of which bytes may be lost.
+    /// Reads as [`BufferedFile::read`] does, for one of several owners of a file with lost bytes.
     ///
     /// # Errors
-    /// As [`BufferedFile::read`]; [`ErrorKind::Lost`] where bytes of the range are lost, and its reader has not seen them otherwise.
+    /// As [`BufferedFile::read`]; [`ErrorKind::Lost`] when lost bytes are in the range and `reader` may not see them.
     pub fn read_as(&self, tracer: &mut Tracer, offset: u64, length: usize, reader: Reader) -> Result<View> {
         let (handle, range) = (self.file.handle(), range_of(offset, length));
         if handle.losses().is_empty() {
@@ -110,7 +110,7 @@ impl BufferedFile {
         if reader == Reader::After {
             return lost();
         }
-        // What is written again counts once it has arrived, or has failed again.
+        // A rewrite counts once it has arrived, or has failed again.
         self.settle_range(tracer, &range);
         if !handle.losses().overlaps(handle.layout(), &range) {
             return self.read(tracer, offset, length);
@@ -125,7 +125,7 @@ impl BufferedFile {
         }
     }
 
-    /// Takes `bytes` for `offset`; they are on their way, or will be. Reads here see them.
+    /// Writes `bytes` at `offset` through write-behind; reads of this file see them immediately.
     ///
     /// # Errors
     /// As [`WriteBehind::write`].
@@ -136,10 +136,10 @@ impl BufferedFile {
         written
     }
 
-    /// As [`WriteBehind::give`]: `false`: they are to be written.
+    /// Writes from `memory` without copying, as [`WriteBehind::give`]. `false`: no room; the caller must write the bytes.
     ///
     /// # Errors
-    /// As there.
+    /// As [`WriteBehind::give`].
     pub fn give(&self, tracer: &mut Tracer, memory: &Arc<RequestMemory>, length: usize, offset: u64) -> Result<bool> {
         let Some(Windows { ahead, behind }) = &self.windows else { return Ok(false) };
         let given = behind.give(tracer, memory, length, offset);
@@ -147,13 +147,13 @@ impl BufferedFile {
         given
     }
 
-    /// Writes all of `bytes` at `offset`; they are at the servers when it returns.
+    /// Writes all of `bytes` at `offset`; returns when they are on the servers.
     ///
     /// # Errors
     /// Names server and file. Parts on other servers may have been written.
     pub fn write_through(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64) -> Result<()> {
         let range = range_of(offset, bytes.len());
-        // What was written there before and has not left must not overtake these bytes.
+        // Earlier writes to the range that were not sent yet must not overtake these bytes.
         self.settle_range(tracer, &range);
         let written = self.file.write_traced(tracer, bytes, offset);
         if let Some(windows) = &self.windows {
@@ -162,10 +162,10 @@ impl BufferedFile {
         written
     }
 
-    /// As [`StoreFile::append_traced`].
+    /// Appends as [`StoreFile::append_traced`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`StoreFile::append_traced`].
     pub fn append_through(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64) -> Result<bool> {
         let range = range_of(offset, bytes.len());
         self.settle_range(tracer, &range);
@@ -176,7 +176,7 @@ impl BufferedFile {
         appended
     }
 
-    /// Waits until everything that was written before is on the servers.
+    /// Waits until all earlier writes are on the servers.
     ///
     /// # Errors
     /// As [`WriteBehind::flush`].
@@ -184,17 +184,17 @@ impl BufferedFile {
         self.windows.as_ref().map_or(Ok(()), |windows| windows.behind.flush(tracer))
     }
 
-    /// Waits until everything that was written before is on stable storage.
+    /// Waits until all earlier writes are on stable storage.
     ///
     /// # Errors
-    /// The first, once: a write's, the sync's, or that a server may have lost what it took.
+    /// The first of these, once: a write's error, the sync's error, or that a server may have lost data.
     pub fn sync(&self, tracer: &mut Tracer) -> Result<()> {
         let flushed = self.flush(tracer);
         let synced = self.file.sync_traced(tracer);
         flushed.and(synced)
     }
 
-    /// Its size, with what was written here.
+    /// Returns the size, including bytes still in write-behind.
     ///
     /// # Errors
     /// Names server and file.
@@ -203,12 +203,12 @@ impl BufferedFile {
         Ok(self.file.size_traced(tracer)?.max(end))
     }
 
-    /// The end of the last byte that is not known to be on a server. The file's size is at least that.
+    /// Returns the end of the last byte not known to be on a server, a lower bound of the file's size.
     pub fn dirty_end(&self) -> Option<u64> {
         self.windows.as_ref().and_then(|windows| windows.behind.dirty_end())
     }
 
-    /// As [`StoreFile::take_end`]; of what is not on servers yet nobody knows whether it will arrive.
+    /// Returns what [`StoreFile::take_end`] does; unknown while bytes are still in write-behind.
     pub fn take_end(&self) -> End {
         let is_dirty = self.dirty_end().is_some();
         match self.file.take_end() {
@@ -217,10 +217,10 @@ impl BufferedFile {
         }
     }
 
-    /// As [`StoreFile::allocate`].
+    /// Allocates as [`StoreFile::allocate`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`StoreFile::allocate`].
     pub fn allocate(&self, tracer: &mut Tracer, offset: u64, length: u64, how: Allocate) -> Result<()> {
         self.settle(tracer);
         let allocated = self.file.allocate(tracer, offset, length, how);
@@ -228,19 +228,19 @@ impl BufferedFile {
         allocated
     }
 
-    /// As [`StoreFile::seek`].
+    /// Seeks as [`StoreFile::seek`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`StoreFile::seek`].
     pub fn seek(&self, tracer: &mut Tracer, offset: u64, what: Seek) -> Result<Option<u64>> {
         self.settle(tracer);
         self.file.seek(tracer, offset, what)
     }
 
-    /// Truncates it by `truncate`, which asks the metadata service: that keeps it in order with everything else about the file.
+    /// Truncates with `truncate`, which calls the metadata service: the service orders it with its other operations on the file.
     ///
     /// # Errors
-    /// What `truncate` says.
+    /// The error of `truncate`.
     pub fn truncate<T>(&self, tracer: &mut Tracer, truncate: impl FnOnce(&mut Tracer) -> Result<T>) -> Result<T> {
         self.settle(tracer);
         let truncated = truncate(tracer);
@@ -251,27 +251,27 @@ impl BufferedFile {
         truncated
     }
 
-    /// Whether bytes of it are lost.
+    /// Whether bytes of the file are lost.
     pub fn has_lost(&self) -> bool {
         !self.file.handle().losses().is_empty()
     }
 
-    /// What the metadata service is to be notified of: bytes that are lost, or are there again.
+    /// Returns the losses and repairs not yet reported to the metadata service.
     pub fn unreported(&self) -> Unreported {
         self.file.handle().losses().unreported()
     }
 
-    /// This was reported to it. Its answer: `None` where there is no such file any more.
+    /// Records that `what` was reported, with the service's answer; `None`: the file no longer exists.
     pub fn reported(&self, what: &Unreported, answer: Option<&Attributes>) {
         self.file.handle().losses().reported(what, answer);
     }
 
-    /// The metadata service has said this of the file.
+    /// Takes over losses that the metadata service reported.
     pub fn heard(&self, attributes: &Attributes) {
         self.file.handle().losses().heard(attributes);
     }
 
-    /// Everything written before is at the servers, or has failed, which is for the next flush to report.
+    /// Waits until all earlier writes are on the servers or have failed; the next flush reports the error.
     pub fn settle(&self, tracer: &mut Tracer) {
         self.settle_range(tracer, &EVERYTHING);
     }
@@ -282,20 +282,20 @@ impl BufferedFile {
         }
     }
 
-    /// Others may have changed it: nothing that was fetched may be relied on any more.
+    /// Invalidates all prefetched data: another client may have changed the file.
     pub fn forget_all(&self) {
         if let Some(windows) = &self.windows {
             windows.ahead.forget_all();
         }
     }
 
-    /// What read-ahead was good for.
+    /// Returns read-ahead's hit, miss and waste counters.
     pub fn counters(&self) -> AheadCounters {
         self.windows.as_ref().map(|windows| windows.ahead.counters()).unwrap_or_default()
     }
 }
 
-/// The file may end before `end` at the servers, but bytes behind that are on their way, or lost: what is between is a hole.
+/// Extends a read up to `end`: the servers' file may be shorter while later bytes are in flight or lost; the gap is a hole.
 fn up_to(view: View, offset: u64, length: usize, end: u64) -> View {
     let reached = end.saturating_sub(offset).min(length as u64) as usize;
     if reached <= view.len() {

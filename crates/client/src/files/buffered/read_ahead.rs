@@ -1,21 +1,21 @@
-//! Read-ahead: what will be asked for is on its way before it is.
+//! Read-ahead: prefetches the data that reads are expected to request.
 //!
-//! Reads are sorted into *streams*: a read that begins where another ended (or near it: several threads may read one file in
-//! turns, and their requests overtake each other), or that follows two others of its length at their distance. Several streams of
-//! one file may be interleaved. What fits no stream is read as asked for, and nothing more.
+//! Reads are sorted into *streams*. A read belongs to a stream if it begins where the stream's last read ended (or near it: several
+//! threads may read one file alternately, and their requests overtake each other), or if it continues a constant stride of equal reads,
+//! the third of which begins a stream. Streams of one file may be interleaved. A read that fits no stream prefetches nothing.
 //!
-//! A stream has a window: so many bytes ahead of its last read are in memory or on their way, in chunks that the connections'
-//! threads fill. It begins small, doubles each time the reader finds a chunk that is still on its way (the reader is faster than
-//! the window is long), and is halved when a chunk goes that nobody had asked for. A chunk goes when all of it was read.
+//! A stream has a window: the bytes ahead of its last read that are in memory or in flight, in chunks that the connections' threads fill.
+//! The window starts small, doubles when the reader finds a chunk still in flight (the reader outruns the window), and is halved when a
+//! chunk is evicted without having been read. A chunk is freed when all of it was read.
 //!
-//! **The end of the file** is asked for once, when the first stream begins, unless the owner knows it; nothing is fetched
-//! beyond it. A chunk in which a datafile came short has a hole in it, or the file was cut off meanwhile: it is not
-//! used, and what was asked for is read anew, by [`StoreFile::read`], which finds out. So a window never decides where a file ends.
+//! **End of file.** The size is requested once, when the first stream begins, unless the owner knows it; nothing beyond it is prefetched.
+//! A chunk in which a datafile came short has a hole, or the file was truncated meanwhile: it is discarded, and [`StoreFile::read`] reads
+//! the data again and decides. So a window never decides where a file ends.
 //!
-//! **What is in memory may be old** when somebody else has written. A caller that needs it newer forgets it: after own writes, after a
-//! truncation, when opening.
+//! **Staleness.** Cached data may be stale when another client has written. A caller that needs newer data invalidates it: after its own
+//! writes, after a truncation, on open.
 //!
-//! Memory is of the budget that all windows share ([`crate::files::budget`]); when there is none, nothing is fetched ahead.
+//! Memory comes from the budget that all windows share ([`crate::files::budget`]); without memory, nothing is prefetched.
 
 use super::streams::{Streams, Wish};
 use super::window::{Sent, ask, chunk_bytes, spread};
@@ -35,34 +35,34 @@ use thalweg_trace::{CounterName, SpanFields, SpanKind, Tracer};
 use thalweg_wire::Result;
 use thalweg_wire::protocol::io::Durability;
 
-/// What nobody has asked for so long is forgotten.
+/// Age at which data that was not read is evicted.
 const AGE: Duration = Duration::from_secs(5);
-/// The smallest piece of memory for a chunk.
+/// Smallest allocation for a chunk, in bytes.
 const SMALLEST_BYTES: u64 = 64 << 10;
 
-/// How a file is read ahead.
+/// Read-ahead options of a file.
 #[derive(Clone, Default)]
 pub struct AheadOptions {
-    /// Bytes ahead of each stream, at most. `None`: chosen by where the servers are.
+    /// Maximum bytes ahead of each stream. `None`: chosen by whether the servers are local or remote.
     pub window_bytes: Option<u64>,
-    /// The file's size, if the owner knows it and nothing changes it: then reads end there, and nobody else is asked.
+    /// The file's size, if the owner knows it and nothing changes it: reads end there, and the servers are not asked.
     pub size_bytes: Option<u64>,
-    /// Where the file's own writes are: what is not on servers yet is not fetched from them.
+    /// The file's write-behind: bytes not yet on servers are not prefetched.
     pub behind: Option<Arc<WriteBehind>>,
 }
 
-/// What read-ahead was good for, in bytes, since it began.
+/// Effectiveness of read-ahead, in bytes, since it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AheadCounters {
-    /// Asked for, and in memory or on their way.
+    /// Bytes requested that were in memory or in flight.
     pub hit_bytes: u64,
-    /// Asked for, and read then.
+    /// Bytes requested that were not prefetched.
     pub miss_bytes: u64,
-    /// Fetched and never asked for.
+    /// Bytes prefetched and never requested.
     pub wasted_bytes: u64,
 }
 
-/// One open file's read-ahead. May be used by several threads at a time.
+/// Read-ahead of one open file. May be used by several threads at a time.
 pub struct ReadAhead {
     inner: Arc<Inner>,
 }
@@ -70,7 +70,7 @@ pub struct ReadAhead {
 struct Inner {
     file: Arc<StoreFile>,
     behind: Option<Arc<WriteBehind>>,
-    /// The file's size, where the owner answers for it.
+    /// The file's size, if the owner guarantees it.
     known_size: Option<u64>,
     chunk_bytes: u64,
     share: Share,
@@ -82,28 +82,28 @@ struct Inner {
 
 struct State {
     streams: Streams,
-    /// In memory or on their way, by their start; none overlaps another.
+    /// Chunks in memory or in flight, by start; they do not overlap.
     chunks: BTreeMap<u64, Arc<Chunk>>,
-    /// Nothing is fetched beyond it.
+    /// Prefetching stops here.
     size_bytes: Option<u64>,
     last_read: Instant,
 }
 
-/// A part of the file, fetched ahead.
+/// A prefetched part of the file.
 struct Chunk {
     range: Range<u64>,
     memory: Arc<RequestMemory>,
     flow: Arc<Flow>,
-    /// Bytes of it that were asked for. (One asked for twice counts twice: the chunk goes early, and nothing is wrong.)
+    /// Bytes of the chunk read so far. (Bytes read twice count twice: the chunk is freed early, without harm.)
     served_bytes: AtomicU64,
     stream: u64,
 }
 
-/// Bytes of a file.
-pub struct View(Inside);
+/// Bytes of a file, possibly borrowed from a chunk.
+pub struct View(ViewData);
 
-enum Inside {
-    /// Part of a chunk that has arrived: from here on nobody writes to it.
+enum ViewData {
+    /// Part of a chunk that has arrived and is not written any more.
     Chunk(Arc<Chunk>, Range<usize>),
     Own(Vec<u8>),
 }
@@ -112,16 +112,16 @@ impl Deref for View {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            // SAFETY: its flow has ended, so no thread writes the memory; the chunk keeps it alive.
-            Inside::Chunk(chunk, range) => unsafe { chunk.memory.part(range.clone()) },
-            Inside::Own(bytes) => bytes,
+            // SAFETY: the flow has ended, so no thread writes the memory; the chunk keeps it alive.
+            ViewData::Chunk(chunk, range) => unsafe { chunk.memory.part(range.clone()) },
+            ViewData::Own(bytes) => bytes,
         }
     }
 }
 
 impl From<Vec<u8>> for View {
     fn from(bytes: Vec<u8>) -> View {
-        View(Inside::Own(bytes))
+        View(ViewData::Own(bytes))
     }
 }
 
@@ -132,7 +132,7 @@ impl std::fmt::Debug for View {
 }
 
 impl ReadAhead {
-    /// Reads ahead in this file.
+    /// Creates read-ahead for a file.
     pub fn new(file: Arc<StoreFile>, options: &AheadOptions) -> Arc<ReadAhead> {
         let by_distance = if file.data().is_near() { 16 << 20 } else { 64 << 20 };
         let window_bytes = options.window_bytes.unwrap_or(by_distance);
@@ -158,12 +158,12 @@ impl ReadAhead {
         Arc::new(ReadAhead { inner })
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn file(&self) -> &Arc<StoreFile> {
         &self.inner.file
     }
 
-    /// Reads `buffer` full from `offset` on, or up to the end of the file; how many bytes there were.
+    /// Fills `buffer` from `offset`, or up to the end of the file; returns the number of bytes read.
     ///
     /// # Errors
     /// Names server and file.
@@ -176,7 +176,7 @@ impl ReadAhead {
         Ok(have)
     }
 
-    /// The same bytes where they are, if they are in memory in one piece; fewer than asked for only at the end of the file.
+    /// Reads like [`ReadAhead::read`], without copying if one chunk holds the bytes; fewer than `length` only at the end of the file.
     ///
     /// # Errors
     /// Names server and file.
@@ -191,7 +191,7 @@ impl ReadAhead {
                 let mut bytes = vec![0; length];
                 let have = inner.read(tracer, &mut bytes, offset)?;
                 bytes.truncate(have);
-                View(Inside::Own(bytes))
+                View(ViewData::Own(bytes))
             }
         };
         let about = SpanFields { offset_bytes: Some(offset), size_bytes: Some(view.len() as u64), ..SpanFields::default() };
@@ -199,7 +199,7 @@ impl ReadAhead {
         Ok(view)
     }
 
-    /// What is in memory of this range is of no more use: it was written.
+    /// Invalidates cached data in this range: it was written.
     pub fn forget(&self, range: &Range<u64>) {
         let mut state = self.inner.state.lock();
         let stale: Vec<u64> =
@@ -210,14 +210,14 @@ impl ReadAhead {
         state.size_bytes = state.size_bytes.filter(|size| range.end <= *size);
     }
 
-    /// Nothing in memory is of any more use.
+    /// Invalidates all cached data.
     pub fn forget_all(&self) {
         let mut state = self.inner.state.lock();
         self.inner.drop_all(&mut state);
         state.size_bytes = self.inner.known_size;
     }
 
-    /// What it was good for.
+    /// Returns the counters.
     pub fn counters(&self) -> AheadCounters {
         AheadCounters {
             hit_bytes: self.inner.hit_bytes.load(Ordering::Relaxed),
@@ -238,7 +238,7 @@ impl Chunk {
 }
 
 impl Inner {
-    /// Sorts a read into a stream, and sends for what that stream will need.
+    /// Assigns a read to a stream, and requests what that stream needs next.
     fn notice(&self, tracer: &mut Tracer, offset: u64, length: u64) -> Result<()> {
         let mut state = self.state.lock();
         state.last_read = Instant::now();
@@ -269,17 +269,17 @@ impl Inner {
         Ok(())
     }
 
-    /// A new chunk, and what the connections' threads are to be asked for it. `None`: it has bytes that are not on servers yet.
+    /// Creates a chunk with the tasks that fetch it. `None`: some of its bytes are not on servers yet.
     fn send_for(&self, state: &mut State, wish: &Wish, memory: Arc<RequestMemory>) -> Option<(Arc<Flow>, Vec<Sent>)> {
         let file = &self.file;
-        // A file whose targets are not in the map cannot be read: a reader of these bytes gets the error.
+        // A file whose targets are not in the map cannot be read: a read of these bytes gets the error.
         let tasks = spread(file.data(), file.handle(), std::slice::from_ref(&wish.range)).ok().filter(|tasks| !tasks.is_empty())?;
         let moving = Moving {
             file: Arc::clone(file.handle()),
             endpoint: Endpoint::ToMemory(Arc::clone(&memory), wish.range.start),
             durability: Durability::Returned,
             verifiers: Arc::clone(file.verifiers()),
-            // Nobody has asked for it yet; who does will be seen to wait for the thread that fetches it.
+            // Not part of a request yet: a read that needs it is recorded as waiting for the thread that fetches it.
             request: None,
             moved_bytes: Arc::clone(&file.data().live().moved_bytes),
         };
@@ -287,7 +287,7 @@ impl Inner {
         let (range, stream, served_bytes) = (wish.range.clone(), wish.stream, AtomicU64::new(0));
         let chunk = Chunk { range: range.clone(), memory, flow: Arc::clone(&flow), served_bytes, stream };
         state.chunks.insert(range.start, Arc::new(chunk));
-        // Looked at only now: a writer from here on finds the chunk, and makes us forget it.
+        // Checked only after the chunk is registered: a later writer finds the chunk and invalidates it.
         if self.behind.as_ref().is_some_and(|behind| behind.is_dirty(&range)) {
             state.chunks.remove(&range.start);
             return None;
@@ -295,7 +295,7 @@ impl Inner {
         Some((flow, tasks))
     }
 
-    /// The chunk with the byte at `offset` when it has arrived; `None`: there is none, or it is of no use.
+    /// Waits for the chunk that holds the byte at `offset`; `None`: no chunk, or an unusable one.
     fn chunk(&self, tracer: &mut Tracer, offset: u64) -> Option<Arc<Chunk>> {
         let chunk = {
             let mut state = self.state.lock();
@@ -313,7 +313,7 @@ impl Inner {
         is_good.then_some(chunk)
     }
 
-    /// Part of a chunk was read; when that was all of it, it goes.
+    /// Counts bytes of a chunk as read, and frees it when all of it was.
     fn served(&self, tracer: &mut Tracer, chunk: &Arc<Chunk>, bytes: u64) {
         self.hit_bytes.fetch_add(bytes, Ordering::Relaxed);
         if chunk.serve(bytes) >= chunk.length() {
@@ -330,7 +330,7 @@ impl Inner {
         }
     }
 
-    /// All of the range out of one chunk.
+    /// Returns the whole range from one chunk, if one holds it.
     fn whole_piece(&self, tracer: &mut Tracer, offset: u64, length: u64) -> Option<View> {
         let end = offset.checked_add(length)?;
         {
@@ -343,7 +343,7 @@ impl Inner {
         let chunk = self.chunk(tracer, offset).filter(|chunk| end <= chunk.range.end)?;
         self.served(tracer, &chunk, length);
         let from = (offset - chunk.range.start) as usize;
-        Some(View(Inside::Chunk(chunk, from..from + length as usize)))
+        Some(View(ViewData::Chunk(chunk, from..from + length as usize)))
     }
 
     fn read(&self, tracer: &mut Tracer, buffer: &mut [u8], offset: u64) -> Result<usize> {
@@ -355,7 +355,7 @@ impl Inner {
             if let Some(chunk) = self.chunk(tracer, at) {
                 let many = rest.len().min((chunk.range.end - at) as usize);
                 let from = (at - chunk.range.start) as usize;
-                // SAFETY: the chunk has arrived: nobody writes to its memory any more.
+                // SAFETY: the chunk has arrived, so its memory is not written any more.
                 rest[..many].copy_from_slice(unsafe { chunk.memory.part(from..from + many) });
                 self.served(tracer, &chunk, many as u64);
                 have += many;
@@ -367,7 +367,7 @@ impl Inner {
             self.miss_bytes.fetch_add(got as u64, Ordering::Relaxed);
             have += got;
             if let Some(size) = &mut self.state.lock().size_bytes {
-                // It may have grown.
+                // The file may have grown.
                 *size = at.saturating_add(got as u64).max(*size);
             }
             if got < many {
@@ -377,7 +377,7 @@ impl Inner {
         Ok(have)
     }
 
-    /// A chunk goes, if it is still there.
+    /// Frees a chunk, if it is still registered.
     fn go(&self, chunk: &Arc<Chunk>) {
         let mut state = self.state.lock();
         if state.chunks.get(&chunk.range.start).is_some_and(|there| Arc::ptr_eq(there, chunk)) {
@@ -403,7 +403,7 @@ impl Inner {
         state.streams.restart();
     }
 
-    /// Chunks of streams that are no more.
+    /// Frees the chunks of streams that no longer exist.
     fn drop_of_gone(&self, state: &mut State) {
         let gone: Vec<u64> =
             state.chunks.values().filter(|chunk| !state.streams.is_there(chunk.stream)).map(|chunk| chunk.range.start).collect();
@@ -420,8 +420,8 @@ impl Inner {
     }
 }
 
-/// The part of a range's beginning that is there already: up to where the chunk with its first byte ends. Chunks within the
-/// range count too, since none may overlap another.
+/// Returns the prefix of a range that is already covered, up to the end of the chunk with its first byte. A chunk that begins within the
+/// range counts too, since chunks must not overlap.
 fn there(chunks: &BTreeMap<u64, Arc<Chunk>>, range: &Range<u64>) -> Option<Range<u64>> {
     let (_, last) = chunks.range(..range.end).next_back()?;
     (last.range.end > range.start).then(|| last.range.clone())

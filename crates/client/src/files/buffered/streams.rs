@@ -1,45 +1,45 @@
-//! Which reads of a file belong together, and what will be read next: arithmetic only.
+//! Detects streams among a file's reads and predicts the next read; arithmetic only.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Streams of one file at a time; with more, the one that was read least recently goes.
+/// Bound: streams per file; with more, the least recently read one is dropped.
 const STREAMS: usize = 8;
-/// Reads that are remembered without a stream.
+/// Bound: reads remembered that belong to no stream.
 const RECENT: usize = 16;
-/// A file that is read from its beginning with at least so many bytes is taken to be read on.
+/// A first read at offset 0 of at least this many bytes begins a stream.
 const FROM_BEGINNING_BYTES: u64 = 64 << 10;
-/// A stream's first window.
+/// Initial window of a stream.
 const FIRST_WINDOW_BYTES: u64 = 1 << 20;
-/// How far requests of one stream may overtake each other.
+/// How far requests of one stream may be out of order.
 const SLACK_BYTES: u64 = 4 << 20;
-/// Pieces that a stream with gaps has ahead, at most.
+/// Bound: pieces a strided stream prefetches.
 const PIECES: u64 = 32;
 
-/// Streams of one file.
+/// The streams of one file.
 pub(in crate::files) struct Streams {
     streams: Vec<Stream>,
     recent: VecDeque<(u64, u64)>,
     most_window_bytes: u64,
     last_number: u64,
-    /// Counts reads.
+    /// Number of reads so far.
     now: u64,
 }
 
-/// Reads one after the other.
+/// A sequence of reads.
 struct Stream {
     number: u64,
-    /// The next read is expected here.
+    /// Expected offset of the next read.
     next: u64,
-    /// Sent for up to here.
+    /// End of the data requested so far.
     ahead_to: u64,
     window_bytes: u64,
-    /// Reads of so many bytes begin at such a distance; otherwise one begins where the other ends.
+    /// Length and distance of strided reads; `None`: reads are contiguous.
     stride: Option<(u64, u64)>,
     last_read: u64,
 }
 
-/// A part of the file that a stream will need.
+/// A part of the file that a stream needs next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::files) struct Wish {
     pub range: Range<u64>,
@@ -47,12 +47,12 @@ pub(in crate::files) struct Wish {
 }
 
 impl Streams {
-    /// None yet; windows of at most so many bytes.
+    /// Starts without streams; windows are at most `most_window_bytes`.
     pub(super) fn new(most_window_bytes: u64) -> Streams {
         Streams { streams: Vec::new(), recent: VecDeque::new(), most_window_bytes, last_number: 0, now: 0 }
     }
 
-    /// A read. The stream that it belongs to.
+    /// Records a read; returns its stream.
     pub(super) fn notice(&mut self, offset: u64, length: u64) -> Option<u64> {
         self.now += 1;
         let end = offset.saturating_add(length);
@@ -87,7 +87,7 @@ impl Streams {
         Some(self.last_number)
     }
 
-    /// Whether a read begins a stream: where the next is expected, and the distance and length if there are gaps.
+    /// Whether a read begins a stream: the next expected offset and, if strided, length and distance.
     fn begins(&self, offset: u64, length: u64) -> Option<(u64, Option<(u64, u64)>)> {
         let end = offset.saturating_add(length);
         let follows = self.recent.iter().any(|(before, many)| before.checked_add(*many) == Some(offset));
@@ -101,8 +101,8 @@ impl Streams {
         Some((offset.saturating_add(distance), Some((distance, length))))
     }
 
-    /// What a stream needs next of a file of `size` bytes, in chunks that end at multiples of their size, `chunk_bytes` at most;
-    /// `None`: enough is on its way.
+    /// Returns what a stream needs next of a file of `size` bytes, in chunks that end at multiples of their size, at most `chunk_bytes`;
+    /// `None`: enough is in flight.
     pub(super) fn wish(&self, stream: u64, chunk_bytes: u64, size: u64) -> Option<Wish> {
         let stream = self.streams.iter().find(|s| s.number == stream)?;
         let from = stream.ahead_to.max(stream.next);
@@ -110,7 +110,7 @@ impl Streams {
         if let Some((distance, length)) = stream.stride {
             let pieces = (stream.window_bytes / length).clamp(1, PIECES);
             let is_far = from - stream.next >= pieces.saturating_mul(distance);
-            // A piece longer than a chunk is not cut: it is a large read, and gains nothing from being in memory.
+            // A piece longer than a chunk is not prefetched: it is a large read, which gains nothing from being in memory.
             return if is_far || length > chunk_bytes { None } else { wish(from..from.saturating_add(length).min(size)) };
         }
         if from - stream.next >= stream.window_bytes {
@@ -118,18 +118,18 @@ impl Streams {
         }
         let piece = (stream.window_bytes / 2).clamp(1, chunk_bytes).next_power_of_two().min(chunk_bytes);
         let end = (from / piece + 1).saturating_mul(piece);
-        // Not a splinter: the next full piece along with what is left of this one.
+        // Avoid splinters: merge the rest of this piece with the next full one.
         let end = if end - from < piece / 2 && end - from + piece <= chunk_bytes { end + piece } else { end };
         wish(from..end.min(size))
     }
 
-    /// What a stream wished for is on its way.
+    /// Records that a stream's wish was requested.
     pub(super) fn granted(&mut self, stream: u64, range: Range<u64>) {
         if let Some(stream) = self.streams.iter_mut().find(|s| s.number == stream) {
             stream.ahead_to = match stream.stride {
                 Some((distance, _)) => {
                     let mut next = range.start.saturating_add(distance);
-                    // Over what was there already.
+                    // Skip what was already covered.
                     while next < range.end {
                         next = next.saturating_add(distance);
                     }
@@ -140,7 +140,7 @@ impl Streams {
         }
     }
 
-    /// A reader had to wait for a chunk of the stream: more of them should be on their way.
+    /// Grows the stream's window: a reader had to wait for a chunk.
     pub(super) fn waited(&mut self, stream: u64) {
         let most = self.most_window_bytes;
         if let Some(stream) = self.streams.iter_mut().find(|s| s.number == stream) {
@@ -148,19 +148,19 @@ impl Streams {
         }
     }
 
-    /// A chunk of the stream went that nobody had asked for.
+    /// Shrinks the stream's window: a chunk was evicted unread.
     pub(super) fn wasted(&mut self, stream: u64) {
         if let Some(stream) = self.streams.iter_mut().find(|s| s.number == stream) {
             stream.window_bytes = (stream.window_bytes / 2).max(FIRST_WINDOW_BYTES.min(self.most_window_bytes));
         }
     }
 
-    /// Whether there is (still) such a stream.
+    /// Whether the stream still exists.
     pub(super) fn is_there(&self, stream: u64) -> bool {
         self.streams.iter().any(|s| s.number == stream)
     }
 
-    /// Nothing is on its way any more.
+    /// Records that nothing is in flight any more.
     pub(super) fn restart(&mut self) {
         self.streams.clear();
         self.recent.clear();
@@ -168,7 +168,7 @@ impl Streams {
 }
 
 impl Stream {
-    /// Whether a read belongs to it. Requests of several threads overtake each other.
+    /// Whether a read belongs to the stream. Requests of several threads may be out of order.
     fn takes(&self, offset: u64, length: u64) -> bool {
         match self.stride {
             Some((distance, many)) => {
@@ -187,7 +187,7 @@ mod tests {
     const SIZE: u64 = 1 << 30;
     const CHUNK: u64 = 4 << 20;
 
-    /// Everything a stream wishes for now, granted.
+    /// Grants and returns everything a stream wishes for now.
     fn wishes(streams: &mut Streams, stream: u64) -> Vec<Range<u64>> {
         let mut all = Vec::new();
         while let Some(wish) = streams.wish(stream, CHUNK, SIZE) {

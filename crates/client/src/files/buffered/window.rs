@@ -1,9 +1,8 @@
-//! What read-ahead and write-behind have in common: which ranges go to which servers, in which order, and how large their
-//! pieces of memory are.
+//! Shared by read-ahead and write-behind: splitting ranges among servers, ordering them, and the size of their memory.
 
 use crate::files::data::DataClient;
 use crate::files::engine::Engine;
-use crate::files::engine::flow::{Flow, Task, Work};
+use crate::files::engine::flow::{Flow, QueuedTask, Task};
 use crate::files::handle::FileHandle;
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,10 +11,10 @@ use thalweg_trace::TrackId;
 use thalweg_wire::Result;
 use thalweg_wire::limits;
 
-/// A flow buffer and the server it goes to.
+/// A flow buffer with the index of its server.
 pub(in crate::files) type Sent = (usize, FlowBuffer);
 
-/// Flow buffers of several logical ranges: all servers get their first before any gets its second.
+/// Splits logical ranges into flow buffers, interleaved: every server gets its first before any gets its second.
 pub(in crate::files) fn spread(data: &DataClient, file: &FileHandle, ranges: &[Range<u64>]) -> Result<Vec<Sent>> {
     let mut by_datafile: Vec<(usize, Vec<FlowBuffer>)> = Vec::new();
     for id in file.datafiles() {
@@ -32,14 +31,14 @@ pub(in crate::files) fn spread(data: &DataClient, file: &FileHandle, ranges: &[R
     Ok((0..most).flat_map(nth).collect())
 }
 
-/// Asks an engine's threads for a flow's tasks.
+/// Queues a flow's tasks with an engine.
 pub(in crate::files) fn ask(engine: &Engine, flow: &Arc<Flow>, tasks: Vec<Sent>, asked_by: Option<TrackId>) {
     for (server, buffer) in tasks {
-        engine.ask(server, Work { flow: Arc::clone(flow), task: Task::Move(buffer), again: false, asked_by });
+        engine.ask(server, QueuedTask { flow: Arc::clone(flow), task: Task::Move(buffer), again: false, asked_by });
     }
 }
 
-/// Bytes of a file that are moved as one: enough for a full flow buffer at each of a few servers.
+/// Returns the bytes of a file moved together: enough for a full flow buffer at each of a few servers.
 pub(in crate::files) fn chunk_bytes(data: &DataClient, file: &FileHandle) -> u64 {
     let servers = file.targets().len().min(data.links().len()).clamp(1, 8) as u64;
     (servers * limits::CONNECTION_MEMORY_BYTES).next_power_of_two()

@@ -1,19 +1,19 @@
-//! Write-behind: a write is copied and returns; servers get it in full flow buffers, several at a time.
+//! Write-behind: a write is copied and returns; servers get the bytes in full flow buffers, several in flight.
 //!
-//! Bytes are collected in *extents*, aligned pieces of the file of one of two sizes: chunks ([`super::window::chunk_bytes`]) for
-//! large or sequential writes, and small ones for what is written here and there. An extent knows which of its bytes were
-//! written; neighbours merge, and a byte written twice is sent once. It is sent when it is full, when it has waited for a
-//! while, when its memory is wanted, and when somebody flushes.
+//! Bytes are collected in *extents*, aligned parts of the file of two sizes: chunks ([`super::window::chunk_bytes`]) for large or
+//! sequential writes, and small ones for scattered writes. An extent records which of its bytes were written; neighbours merge, and a byte
+//! written twice is sent once. An extent is sent when it is full, when it reaches its maximum age, when its memory is needed, and on a
+//! flush.
 //!
-//! **Order.** What has been given to the connections' threads may arrive in any order. So an extent that overlaps one
-//! that is on its way, or one that waits for such a one, waits too, and is given to them by the thread that sees the other arrive.
-//! Two writes of one byte therefore arrive in the order in which they were made, and no thread waits for it.
+//! **Order.** Tasks given to the connections' threads may arrive in any order. So an extent that overlaps one in flight, or one that waits
+//! for such an extent, waits too; the thread that sees the earlier one arrive sends it. Two writes of one byte therefore arrive in the
+//! order they were made, and no thread blocks for it.
 //!
-//! **Errors** are kept: from the first on, writes fail the same way at once, until a flush has reported it, once. What failed is
-//! not tried again. Bytes that a server may have lost by starting anew (it has answered under another boot verifier) are
-//! such an error too, for the next flush or [`StoreFile::sync`], whichever comes first.
+//! **Errors** are sticky: after the first, writes fail with it immediately, until a flush has reported it, once. A failed write is not
+//! retried. Bytes that a server may have lost by restarting (its boot verifier changed) are such an error too, reported by the next flush
+//! or [`StoreFile::sync`], whichever comes first.
 //!
-//! **Memory** is of the budget that all windows share ([`crate::files::budget`]); when there is none, a write is written through.
+//! **Memory** comes from the budget that all windows share ([`crate::files::budget`]); without memory, a write is written through.
 
 use super::extent::{Extent, SentExtent};
 use super::window::{Sent, ask, chunk_bytes, spread};
@@ -32,13 +32,13 @@ use thalweg_wire::limits;
 use thalweg_wire::patience;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Bytes of an extent for small writes here and there.
+/// Size of an extent for scattered small writes, in bytes.
 const SMALL_BYTES: u64 = 64 << 10;
 
-/// How a file is written behind.
+/// Write-behind options of a file.
 #[derive(Clone, Debug)]
 pub struct BehindOptions {
-    /// Bytes that are not on servers yet, at most, but always room for two chunks. `None`: chosen by where the servers are.
+    /// Maximum bytes not yet on servers, at least two chunks. `None`: chosen by whether the servers are local or remote.
     pub window_bytes: Option<u64>,
     /// How long bytes wait for neighbours.
     pub age: Duration,
@@ -50,8 +50,8 @@ impl Default for BehindOptions {
     }
 }
 
-/// One open file's writes. May be used by several threads at a time. What was not flushed when it is dropped is sent, and
-/// the outcome is not reported.
+/// Write-behind of one open file. May be used by several threads at a time. When dropped, unflushed data is sent, and the result is not
+/// reported.
 pub struct WriteBehind {
     inner: Arc<Inner>,
 }
@@ -63,33 +63,33 @@ struct Inner {
     chunk_bytes: u64,
     share: Share,
     state: Mutex<State>,
-    /// Something has arrived.
+    /// Signalled when an extent has arrived.
     arrived: Condvar,
-    /// For what is done long after it was asked for.
+    /// For callbacks that run after the call has returned.
     this: Weak<Inner>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Being filled, by their start.
+    /// Extents being filled, by start.
     open: BTreeMap<u64, Extent>,
-    /// On their way, or waiting for what they overlap, oldest first.
+    /// Extents in flight, or waiting for one they overlap, oldest first.
     sent: VecDeque<SentExtent>,
-    /// Memory of all of these.
+    /// Memory of all extents, in bytes.
     held_bytes: u64,
-    /// Sent so far.
+    /// Number of extents sent so far.
     number: u64,
-    /// To be given to the connections' threads by the thread that lets go of the lock.
+    /// Flows for the thread that releases the lock to give to the connections' threads.
     to_ask: Vec<(Arc<Flow>, Result<Vec<Sent>>)>,
     error: Option<Error>,
-    /// Where the last write ended.
+    /// End of the last write.
     last_end: u64,
-    /// Who saw the last arrival.
+    /// Track that saw the last arrival.
     last: Option<TrackId>,
 }
 
 impl WriteBehind {
-    /// Writes behind into this file.
+    /// Creates write-behind for a file.
     pub fn new(file: Arc<StoreFile>, options: &BehindOptions) -> Arc<WriteBehind> {
         let chunk_bytes = chunk_bytes(file.data(), file.handle());
         let by_distance = if file.data().is_near() { 16 << 20 } else { 64 << 20 };
@@ -108,15 +108,15 @@ impl WriteBehind {
         Arc::new(WriteBehind { inner })
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn file(&self) -> &Arc<StoreFile> {
         &self.inner.file
     }
 
-    /// Takes `bytes` for `offset`. Returns when they are copied; waits while as many as may be are not on servers yet.
+    /// Writes `bytes` at `offset`. Returns once they are copied; blocks while the maximum is not yet on servers.
     ///
     /// # Errors
-    /// An earlier write's, naming server and file; that of this write only where it is written through.
+    /// An earlier write's error, naming server and file; this write's own only if it is written through.
     pub fn write(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64) -> Result<()> {
         let inner = &*self.inner;
         inner.check_end(bytes.len(), offset)?;
@@ -152,8 +152,8 @@ impl WriteBehind {
         Ok(())
     }
 
-    /// The same of the first `length` bytes of `memory`, which are not copied: nobody changes them as long as others have that memory, too.
-    /// `false`: there is no room for them, and they are to be written.
+    /// Writes the first `length` bytes of `memory` without copying: the memory must not be changed while others hold a reference. `false`:
+    /// no room; the caller must write the bytes.
     ///
     /// # Errors
     /// As [`WriteBehind::write`].
@@ -175,7 +175,7 @@ impl WriteBehind {
             state = inner.make_room(state, tracer)?;
         };
         let range = offset..offset + length as u64;
-        // Of two writes of one byte the older one leaves first.
+        // Of two writes of one byte, the older must be sent first.
         for start in state.open_in(&range) {
             state.send(inner, start);
         }
@@ -188,11 +188,11 @@ impl WriteBehind {
         Ok(true)
     }
 
-    /// Waits until everything that was written before is on the servers.
+    /// Waits until all earlier writes are on the servers.
     ///
     /// # Errors
-    /// The first there was since the last flush, naming server and file. [`ErrorKind::Stale`]: a server has started anew, and may
-    /// have lost what was not synced.
+    /// The first error since the last flush, naming server and file. [`ErrorKind::Stale`]: a server has restarted and may have lost
+    /// unsynced data.
     pub fn flush(&self, tracer: &mut Tracer) -> Result<()> {
         let inner = &*self.inner;
         let whole = tracer.begin();
@@ -211,8 +211,7 @@ impl WriteBehind {
         failed.and(lost).map_err(|e| e.on_file(inner.file.handle().path()))
     }
 
-    /// Waits until what was written to this range before is on the servers, or has failed, which is for [`WriteBehind::flush`] to
-    /// say.
+    /// Waits until earlier writes to this range are on the servers or have failed; [`WriteBehind::flush`] reports the error.
     pub fn flush_range(&self, tracer: &mut Tracer, range: &Range<u64>) {
         let inner = &*self.inner;
         let mut state = inner.state.lock();
@@ -226,20 +225,20 @@ impl WriteBehind {
         }
     }
 
-    /// The end of the last byte that is not known to be on a server. A file's size is at least that.
+    /// Returns the end of the last byte not known to be on a server, a lower bound of the file's size.
     pub fn dirty_end(&self) -> Option<u64> {
         let state = self.inner.state.lock();
         let ends = state.each().filter_map(|(pieces, ..)| pieces.last()).map(|piece| piece.end);
         ends.max()
     }
 
-    /// Whether a byte of the range is not known to be on a server.
+    /// Whether any byte of the range is not known to be on a server.
     pub fn is_dirty(&self, range: &Range<u64>) -> bool {
         let state = self.inner.state.lock();
         state.each().any(|(pieces, ..)| pieces.iter().any(|piece| !overlap(piece, range).is_empty()))
     }
 
-    /// Forgets what has not left yet.
+    /// Discards the data that was not sent yet.
     pub fn discard(&self) {
         let mut state = self.inner.state.lock();
         let forgotten: u64 = state.open.values().map(|extent| extent.memory.len() as u64).sum();
@@ -249,13 +248,13 @@ impl WriteBehind {
         self.inner.arrived.notify_all();
     }
 
-    /// As [`StoreFile::read`], and sees what was written here, wherever it is.
+    /// Reads as [`StoreFile::read`], including data still in write-behind.
     ///
     /// # Errors
     /// Names server and file.
     pub fn read(&self, tracer: &mut Tracer, buffer: &mut [u8], offset: u64, known_size: Option<u64>) -> Result<usize> {
         let range = offset..offset.saturating_add(buffer.len() as u64);
-        // Copied before servers are asked: what arrives meanwhile is in their answer too.
+        // Copied before the servers are asked: bytes that arrive meanwhile are also in their answer.
         let (own, end) = self.inner.state.lock().own(&range);
         if let [(start, bytes)] = &own[..]
             && *start == offset
@@ -287,13 +286,13 @@ impl Drop for WriteBehind {
 }
 
 impl State {
-    /// All that is not on servers, oldest first: pieces, and the memory with its start.
+    /// Iterates over all data not on servers, oldest first: its pieces, and the memory with its start.
     fn each(&self) -> impl Iterator<Item = (&[Range<u64>], &Arc<RequestMemory>, u64)> {
         let sent = self.sent.iter().map(|e| (&e.pieces[..], &e.memory, e.start));
         sent.chain(self.open.values().map(|e| (&e.pieces[..], &e.memory, e.start)))
     }
 
-    /// What of a range is not on servers, oldest first, and where all that is not ends.
+    /// Returns the data of a range not yet on servers, oldest first, and the end of all such data.
     fn own(&self, range: &Range<u64>) -> (Vec<(u64, Vec<u8>)>, u64) {
         let (mut own, mut end) = (Vec::new(), 0);
         for (pieces, memory, start) in self.each() {
@@ -301,8 +300,7 @@ impl State {
                 end = end.max(piece.end);
                 let part = overlap(piece, range);
                 if !part.is_empty() {
-                    // SAFETY: what is being filled is written by the holder of the state's lock alone, and what has left by
-                    // nobody.
+                    // SAFETY: an open extent is only written by the holder of the state's lock, and a sent one is not written.
                     let bytes = unsafe { memory.part((part.start - start) as usize..(part.end - start) as usize) };
                     own.push((part.start, bytes.to_vec()));
                 }
@@ -311,7 +309,7 @@ impl State {
         (own, end)
     }
 
-    /// Puts as many of `bytes` as belong there into the extent at `offset`, if there is one; how many.
+    /// Copies as much of `bytes` as fits into the open extent at `offset`, if there is one; returns the number of bytes.
     fn fill(&mut self, inner: &Inner, bytes: &[u8], offset: u64) -> Option<usize> {
         let (start, extent) = self.open.range_mut(..=offset).next_back().filter(|(_, extent)| offset < extent.end())?;
         let start = *start;
@@ -323,7 +321,7 @@ impl State {
         Some(many)
     }
 
-    /// A new extent. A chunk takes in the small ones in it.
+    /// Opens an extent. A chunk absorbs the small extents within it.
     fn open(&mut self, inner: &Inner, start: u64, memory: Arc<RequestMemory>) {
         let mut extent = Extent { start, memory, pieces: Vec::new(), since: Instant::now() };
         self.held_bytes += extent.memory.len() as u64;
@@ -350,7 +348,7 @@ impl State {
         }
     }
 
-    /// The extent leaves, or waits for those it overlaps.
+    /// Sends an extent, or queues it behind those it overlaps.
     fn send(&mut self, inner: &Inner, start: u64) {
         let Some(Extent { start, memory, pieces, .. }) = self.open.remove(&start) else { return };
         if pieces.is_empty() {
@@ -360,7 +358,7 @@ impl State {
         self.send_pieces(inner, pieces, (start, memory), None);
     }
 
-    /// Pieces of a memory that begins at `start` leave, or wait for those they overlap.
+    /// Sends pieces of a memory that begins at `start`, or queues them behind those they overlap.
     fn send_pieces(&mut self, inner: &Inner, pieces: Vec<Range<u64>>, (start, memory): (u64, Arc<RequestMemory>), lent: Option<Lent>) {
         self.number += 1;
         inner.file.changing();
@@ -373,13 +371,13 @@ impl State {
         self.sent.is_empty() && self.open.is_empty()
     }
 
-    /// Where the extents begin that are being filled and have bytes of this range.
+    /// Returns the starts of open extents with bytes in this range.
     fn open_in(&self, range: &Range<u64>) -> Vec<u64> {
         let open = self.open.values().filter(|e| e.pieces.iter().any(|p| !overlap(p, range).is_empty()));
         open.map(|extent| extent.start).collect()
     }
 
-    /// Everything that overlaps nothing older leaves.
+    /// Sends every queued extent that overlaps no older one.
     fn leave(&mut self, inner: &Inner) {
         for n in 0..self.sent.len() {
             let extent = &self.sent[n];
@@ -387,7 +385,7 @@ impl State {
                 continue;
             }
             let file = &inner.file;
-            // An error: its targets are not in the map, and nothing of the file can be written.
+            // On an error (targets not in the map), nothing of the file can be written.
             let tasks = spread(file.data(), file.handle(), &extent.pieces);
             let moving = Moving {
                 file: Arc::clone(file.handle()),
@@ -411,7 +409,7 @@ impl State {
 }
 
 impl Inner {
-    /// Lets go of the lock for as long as it takes to give everything that is to leave to the connections' threads.
+    /// Releases the lock while giving the flows in `to_ask` to the connections' threads.
     fn let_go<'a>(&'a self, mut state: MutexGuard<'a, State>, tracer: &mut Tracer) -> MutexGuard<'a, State> {
         while !state.to_ask.is_empty() {
             let to_ask = std::mem::take(&mut state.to_ask);
@@ -428,7 +426,7 @@ impl Inner {
         state
     }
 
-    /// Whether a write ends within the largest file.
+    /// Checks that a write ends within the largest file.
     ///
     /// # Errors
     /// [`ErrorKind::TooLarge`].
@@ -440,10 +438,10 @@ impl Inner {
         Ok(())
     }
 
-    /// What is to leave leaves.
+    /// Sends what is due, and fails if an earlier write did.
     ///
     /// # Errors
-    /// An earlier write's.
+    /// An earlier write's error.
     fn may_write<'a>(&'a self, state: MutexGuard<'a, State>, tracer: &mut Tracer) -> Result<MutexGuard<'a, State>> {
         let state = self.let_go(state, tracer);
         match &state.error {
@@ -452,10 +450,10 @@ impl Inner {
         }
     }
 
-    /// Waits for something that is on its way; if nothing is, everything leaves.
+    /// Waits for an extent in flight; if none is, sends everything.
     ///
     /// # Errors
-    /// [`ErrorKind::Cancelled`]: who writes has gone meanwhile.
+    /// [`ErrorKind::Cancelled`]: the writing process was killed.
     fn make_room<'a>(&'a self, mut state: MutexGuard<'a, State>, tracer: &mut Tracer) -> Result<MutexGuard<'a, State>> {
         if state.sent.is_empty() {
             state.send_all(self);
@@ -463,13 +461,13 @@ impl Inner {
         }
         let state = self.wait(state, tracer);
         if patience::is_left() {
-            // What others write from here on must not be overtaken by these bytes.
-            return Err(Error::new(ErrorKind::Cancelled, "its writer has gone").on_file(self.file.handle().path()));
+            // Later writes of others must not be overtaken by these bytes.
+            return Err(Error::new(ErrorKind::Cancelled, "its writer was killed").on_file(self.file.handle().path()));
         }
         Ok(state)
     }
 
-    /// Waits until something has arrived.
+    /// Waits until an extent has arrived.
     fn wait<'a>(&'a self, state: MutexGuard<'a, State>, tracer: &mut Tracer) -> MutexGuard<'a, State> {
         let mut state = self.let_go(state, tracer);
         if state.sent.is_empty() {
@@ -481,7 +479,7 @@ impl Inner {
         state
     }
 
-    /// An extent is on its servers, or has failed.
+    /// Records that an extent is on its servers, or has failed.
     fn arrived(&self, number: u64, how: Result<()>, by: Option<TrackId>) {
         let mut state = self.state.lock();
         let place = state.sent.iter().position(|extent| extent.number == number);
@@ -501,7 +499,7 @@ impl Inner {
         self.arrived.notify_all();
     }
 
-    /// What has arrived is there again, if it was lost; what has not is lost.
+    /// Marks an extent's bytes as repaired if they have arrived, or as lost.
     fn note(&self, extent: &SentExtent, has_arrived: bool) {
         for piece in &extent.pieces {
             if has_arrived {
@@ -509,12 +507,12 @@ impl Inner {
                 continue;
             }
             let (from, to) = ((piece.start - extent.start) as usize, (piece.end - extent.start) as usize);
-            // SAFETY: its flow has ended, and nobody writes what has left.
+            // SAFETY: the flow has ended, and a sent extent is not written.
             self.file.lose(unsafe { extent.memory.part(from..to) }, piece.start);
         }
     }
 
-    /// Sends what is open and old enough, if nobody is at work on it.
+    /// Sends open extents that are old enough, unless the lock is held.
     fn send_idle(&self, is_old: impl Fn(&Extent) -> bool) {
         let Some(mut state) = self.state.try_lock() else { return };
         let old: Vec<u64> = state.open.values().filter(|extent| is_old(extent)).map(|extent| extent.start).collect();
@@ -539,7 +537,7 @@ impl Window for Inner {
 mod tests {
     use super::*;
 
-    /// A file whose server takes connections, and never answers: what has left stays on its way.
+    /// A file whose server accepts connections and never answers: sent data stays in flight.
     fn behind() -> (Arc<WriteBehind>, std::net::TcpListener) {
         use crate::files::{DataClient, FileHandle};
         use thalweg_wire::Connect;

@@ -1,4 +1,4 @@
-//! A flow: one request's bytes, moving between the client and the servers in flow buffers.
+//! Flows: the bytes of one request, moved between the client and the servers in flow buffers.
 
 use super::memory::RequestMemory;
 use crate::files::handle::FileHandle;
@@ -13,48 +13,48 @@ use thalweg_wire::patience;
 use thalweg_wire::protocol::io::{DatafileId, Durability};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Where a flow's bytes come from when a connection's thread fetches them itself. Any offset, from any thread.
+/// A source read by the connections' threads, at any offset and from any thread.
 pub(crate) trait Source: Send + Sync {
-    /// Fills `buffer` from `offset` on. Not having so many bytes (any more) is an error.
+    /// Fills `buffer` from `offset`. Fewer bytes are an error.
     fn read(&self, buffer: &mut [u8], offset: u64) -> Result<()>;
-    /// The same bytes, if they are in memory and never change: a prefix of the range, not empty.
+    /// Returns the bytes in memory, if they never change: a non-empty prefix of the range.
     fn in_memory(&self, _offset: u64, _length: u64) -> Option<&[u8]> {
         None
     }
-    /// Its row in the recording.
+    /// Returns the source's object in the recording.
     fn object(&self) -> Option<ObjectId>;
 }
 
-/// Where a flow's bytes go when a connection's thread stores them itself. Any offset, from any thread.
+/// A sink written by the connections' threads, at any offset and from any thread.
 pub(crate) trait Sink: Send + Sync {
-    /// Stores all of `bytes` at `offset`.
+    /// Writes all of `bytes` at `offset`.
     fn write(&self, bytes: &[u8], offset: u64) -> Result<()>;
-    /// Who is writing now, if only one thread at a time should: held for a flow buffer's pieces. It holds the track of
-    /// the thread that had it last.
+    /// Returns the mutex to hold while writing a flow buffer's pieces, if one thread at a time should write. The mutex holds the track of
+    /// its last holder.
     fn turn(&self) -> Option<&Mutex<Option<TrackId>>> {
         None
     }
-    /// Whether there is nothing to do in [`Sink::write`].
+    /// Whether [`Sink::write`] does nothing.
     fn discards(&self) -> bool {
         false
     }
-    /// Its row in the recording.
+    /// Returns the sink's object in the recording.
     fn object(&self) -> Option<ObjectId>;
 }
 
-/// The client's endpoint of a flow, and so its direction.
+/// The client's endpoint of a flow, which also gives the direction.
 pub(crate) enum Endpoint {
-    /// Into the store, out of a request's memory, which begins at logical offset `base`.
+    /// Into the store from a request's memory, which begins at logical offset `base`.
     FromMemory(Arc<RequestMemory>, u64),
-    /// Into the store, fetched by the connections' threads.
+    /// Into the store, read by the connections' threads.
     FromSource(Arc<dyn Source>),
-    /// Out of the store, into a request's memory.
+    /// Out of the store into a request's memory.
     ToMemory(Arc<RequestMemory>, u64),
-    /// Out of the store, stored by the connections' threads.
+    /// Out of the store, written by the connections' threads.
     ToSink(Arc<dyn Sink>),
 }
 
-/// What a connection's thread is asked to do.
+/// A task for a connection's thread.
 pub(crate) enum Task {
     /// Move a flow buffer.
     Move(FlowBuffer),
@@ -63,27 +63,27 @@ pub(crate) enum Task {
 }
 
 /// A task in a lane's queue.
-pub(crate) struct Work {
+pub(crate) struct QueuedTask {
     pub flow: Arc<Flow>,
     pub task: Task,
-    /// Failed once already because a checksum did not match.
+    /// Whether it already failed once with a checksum mismatch.
     pub again: bool,
-    /// Who asked for it.
+    /// Track that queued the task.
     pub asked_by: Option<TrackId>,
 }
 
-/// What is reported when a flow has ended: how, and which track did its last task.
+/// Called when a flow has ended, with its result and the track that did the last task.
 pub(crate) type Ended = Box<dyn FnOnce(Result<()>, Option<TrackId>) + Send>;
 
-/// What is moved.
+/// Parameters of a flow.
 pub(crate) struct Moving {
     pub file: Arc<FileHandle>,
     pub endpoint: Endpoint,
-    /// What is asked of the servers for each flow buffer written.
+    /// Durability requested for each flow buffer written.
     pub durability: Durability,
-    /// The starts of the servers that take it.
+    /// Boot verifiers of the servers that take the bytes.
     pub verifiers: Arc<Verifiers>,
-    /// The `app.request` it is a part of.
+    /// The `app.request` span the flow belongs to.
     pub request: Option<SpanId>,
     /// Bytes of the whole copy that have arrived.
     pub moved_bytes: Arc<AtomicU64>,
@@ -112,18 +112,18 @@ impl Deref for Flow {
 }
 
 impl Flow {
-    /// A flow of `tasks` tasks, at least one.
+    /// Creates a flow of `tasks` tasks, at least one.
     pub(crate) fn new(moving: Moving, tasks: usize) -> Arc<Flow> {
         Flow::with_end(moving, tasks, None)
     }
 
-    /// The same; `then` is called by the thread that does the last task.
+    /// Creates a flow; the thread that does the last task calls `then`.
     pub(crate) fn with_end(moving: Moving, tasks: usize, then: Option<Ended>) -> Arc<Flow> {
         let state = Mutex::new(State { left: tasks, error: None, last: None, then });
         Arc::new(Flow { moving, state, ended: Condvar::new(), short: AtomicBool::new(false) })
     }
 
-    /// One task is done; `by` did it.
+    /// Records the result of one task, done by track `by`.
     pub(crate) fn done(&self, result: Result<u64>, by: Option<TrackId>) {
         let mut state = self.state.lock();
         match result {
@@ -148,14 +148,14 @@ impl Flow {
         }
     }
 
-    /// Whether a task of it has failed: the rest is of no use.
+    /// Returns the first error, if a task has failed; the remaining tasks need not be done.
     pub(crate) fn error(&self) -> Option<Error> {
         self.state.lock().error.clone()
     }
 
-    /// It is of no more use: what is not under way is not begun.
+    /// Cancels the flow: tasks not yet begun are skipped.
     pub(crate) fn cancel(&self) {
-        self.state.lock().error.get_or_insert_with(|| Error::new(ErrorKind::Cancelled, "of no more use"));
+        self.state.lock().error.get_or_insert_with(|| Error::new(ErrorKind::Cancelled, "cancelled"));
     }
 
     /// Whether every task is done.
@@ -163,17 +163,17 @@ impl Flow {
         self.state.lock().left == 0
     }
 
-    /// A datafile had fewer bytes than were asked for.
+    /// Records that a datafile had fewer bytes than requested.
     pub(crate) fn came_short(&self) {
         self.short.store(true, Ordering::Release);
     }
 
-    /// Whether a datafile had fewer bytes than were asked for. They are 0 in memory.
+    /// Whether a datafile had fewer bytes than requested. The missing bytes are 0 in memory.
     pub(crate) fn is_short(&self) -> bool {
         self.short.load(Ordering::Acquire)
     }
 
-    /// Waits until every task is done. From here on its memory is the request's again.
+    /// Waits until every task is done. Afterwards the request owns its memory again.
     pub(crate) fn wait(&self, tracer: &mut Tracer) -> Result<()> {
         let mut state = self.state.lock();
         if state.left > 0 {

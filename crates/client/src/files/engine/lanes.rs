@@ -1,6 +1,6 @@
-//! The servers' queues, in which files take turns, and what an engine's threads share.
+//! The servers' queues, in which files alternate, and the state shared by an engine's threads.
 
-use super::flow::Work;
+use super::flow::QueuedTask;
 use crate::files::link::Link;
 use crate::stages::{Stage, StageClock};
 use rustix::event::{EventfdFlags, eventfd};
@@ -16,63 +16,63 @@ use thalweg_wire::limits;
 use thalweg_wire::protocol::io::FileId;
 use thalweg_wire::{Error, ErrorKind};
 
-/// How an engine works.
+/// Options of an engine.
 #[derive(Clone, Debug)]
 pub(crate) struct EngineOptions {
-    /// What its threads are called, with the server's name.
+    /// Prefix of the threads' names, before the server's name.
     pub name: &'static str,
     pub depth: Arc<AtomicU32>,
-    /// Connections to each server; may change while the engine works: see [`super::Engine::adjust`].
+    /// Connections per server; may change while the engine runs: see [`super::Engine::adjust`].
     pub streams: Arc<AtomicU32>,
     pub socket_buffer_bytes: Option<usize>,
-    /// `None`: as the servers' connections are recorded when a thread starts.
-    pub mode: Option<TraceHandle>,
-    /// Files come and go: see the module's page.
+    /// Trace handle; `None`: that of the server's link when a thread starts.
+    pub trace: Option<TraceHandle>,
+    /// Whether many files share the engine: see the module documentation.
     pub is_shared: bool,
-    /// Where the threads' time is counted.
+    /// Accumulates the threads' time.
     pub stages: Arc<StageClock>,
 }
 
 impl EngineOptions {
-    /// How many connections each server is to have now.
+    /// Returns the number of connections per server now requested.
     pub(super) fn wanted(&self) -> u32 {
         self.streams.load(Ordering::Relaxed).max(1)
     }
 }
 
-/// What an engine's threads know of it.
+/// State shared by an engine's threads.
 pub(super) struct Shared {
     pub options: EngineOptions,
-    /// The first failure: what is asked for after it fails the same way, at once.
+    /// First failure; later requests fail with it immediately.
     failed: Mutex<Option<Error>>,
     pub cancelled: AtomicBool,
-    /// What a cancel has to interrupt, with the numbers of the workers that use it.
+    /// Sockets that a cancel must shut down, with the numbers of their workers.
     pub open: Mutex<Vec<(u64, TcpStream)>>,
     pub last_worker: AtomicU64,
 }
 
-/// One server's queue.
+/// The queue of one server.
 pub(super) struct Lane {
     pub server: usize,
     pub link: Arc<Link>,
     pub queue: Mutex<Queue>,
-    /// There is something to do, or there will be nothing more.
+    /// Signalled when a task is queued, or the queue is closed.
     pub ready: Condvar,
 }
 
-/// Tasks by file; files take turns.
+/// Tasks grouped by file; files alternate.
 #[derive(Default)]
 pub(super) struct Queue {
     turns: VecDeque<FileId>,
-    by_file: HashMap<FileId, VecDeque<Work>>,
+    by_file: HashMap<FileId, VecDeque<QueuedTask>>,
     pub waiting: usize,
     pub closed: bool,
-    /// Threads that take work from it; one that is to end is not counted from when it takes no more.
+    /// Threads that take tasks; a thread that is to end is not counted once it takes no more.
     pub threads: u32,
-    /// Threads that were ever started for it.
+    /// Threads ever started for the queue.
     pub started: u32,
     pub idle: usize,
-    /// Threads that wait for answers, and could take another task before these come.
+    /// Threads that wait for answers, and could take another task meanwhile.
     listening: Vec<Arc<Wake>>,
 }
 
@@ -87,13 +87,13 @@ impl Wake {
     }
 
     fn wake(&self) {
-        // It fails where it was written to 2^64 times and never read.
+        // Only fails at 2^64 unread writes.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 
-    /// As if it had not been written to.
+    /// Clears a pending wake-up.
     fn reset(&self) {
-        // It fails where it was not.
+        // Fails if there is none.
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }
 }
@@ -104,17 +104,17 @@ impl AsFd for Wake {
     }
 }
 
-/// What a thread is to do next.
+/// What a thread must do next.
 pub(super) enum Turn {
-    Do(Work),
-    /// There is nothing to begin now.
+    Do(QueuedTask),
+    /// Nothing to begin now.
     Nothing,
-    /// It is one too many, or there will be nothing more: it finishes what it has posted, and ends.
+    /// The thread is surplus, or the queue is closed: it finishes what it has posted, and ends.
     Leave,
 }
 
 impl Turn {
-    /// The thread waited for this.
+    /// Records the thread's wait for this task.
     pub(super) fn record(&self, tracer: &mut Tracer, waiting: OpenSpan) {
         let waker_track = if let Turn::Do(work) = self { work.asked_by } else { None };
         tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track, ..SpanFields::default() });
@@ -122,7 +122,7 @@ impl Turn {
 }
 
 impl Queue {
-    /// There are more tasks than threads that wait for one: a thread that waits for answers takes one.
+    /// Wakes a thread that waits for answers, if there are more tasks than threads waiting for one.
     pub(super) fn wake_listener(&mut self) {
         if self.waiting > self.idle
             && let Some(wake) = self.listening.pop()
@@ -131,7 +131,7 @@ impl Queue {
         }
     }
 
-    pub(super) fn push(&mut self, work: Work, to_front: bool) {
+    pub(super) fn push(&mut self, work: QueuedTask, to_front: bool) {
         let file = work.flow.file.id();
         let of_file = self.by_file.entry(file).or_default();
         match (of_file.is_empty(), to_front) {
@@ -147,7 +147,7 @@ impl Queue {
         self.waiting += 1;
     }
 
-    fn pop(&mut self) -> Option<Work> {
+    fn pop(&mut self) -> Option<QueuedTask> {
         let file = self.turns.pop_front()?;
         let of_file = self.by_file.get_mut(&file)?;
         let work = of_file.pop_front();
@@ -166,7 +166,7 @@ impl Lane {
         Lane { server, link, queue: Mutex::default(), ready: Condvar::new() }
     }
 
-    /// The next task, without waiting, for one of `wanted` threads. Where there is none, `wake` is for the next that comes.
+    /// Returns the next task for one of `wanted` threads without waiting. If there is none, the next task will fire `wake`.
     pub(super) fn next(&self, wanted: u32, wake: &Arc<Wake>) -> Turn {
         let mut queue = self.queue.lock();
         if queue.threads > wanted {
@@ -179,7 +179,7 @@ impl Lane {
         Turn::Nothing
     }
 
-    /// Its thread waits no more.
+    /// Unregisters a thread that no longer waits for answers.
     pub(super) fn listens_no_more(&self, wake: &Arc<Wake>) {
         let mut queue = self.queue.lock();
         match queue.listening.iter().position(|one| Arc::ptr_eq(one, wake)) {
@@ -188,7 +188,7 @@ impl Lane {
         }
     }
 
-    /// One thread less takes work. A wake-up that was for work, and met a thread that does not take it, goes on to the next.
+    /// Counts a thread as leaving, and passes on a wake-up it may have received for a task.
     fn leave(&self, queue: &mut Queue) -> Turn {
         queue.threads -= 1;
         if queue.waiting > 0 {
@@ -197,7 +197,7 @@ impl Lane {
         Turn::Leave
     }
 
-    /// Whether a thread that takes no more work may end: not the last one while work waits. (Then it takes work again.)
+    /// Whether a thread that takes no more tasks may end: not the last one while tasks wait (it then takes tasks again).
     pub(super) fn may_leave(&self) -> bool {
         let mut queue = self.queue.lock();
         let is_needed = queue.threads == 0 && queue.waiting > 0;
@@ -205,18 +205,18 @@ impl Lane {
         !is_needed
     }
 
-    /// A task once more, before all others.
-    pub(super) fn again(&self, work: Work) {
+    /// Queues a task again, before all others.
+    pub(super) fn again(&self, work: QueuedTask) {
         let mut queue = self.queue.lock();
-        queue.push(Work { again: true, ..work }, true);
-        // Its thread may be one that takes no more.
+        queue.push(QueuedTask { again: true, ..work }, true);
+        // The thread that did it may take no more tasks.
         queue.wake_listener();
         drop(queue);
         self.ready.notify_one();
     }
 
-    /// Takes back what a thread that ends could not do, for the others to do; how many they are. As it was, where there is no other.
-    pub(super) fn give_back(&self, works: Vec<Work>, takes_work: bool) -> Result<u32, Vec<Work>> {
+    /// Takes back the tasks of a thread that ends, and returns the number of other threads. `Err` with the tasks if there are none.
+    pub(super) fn give_back(&self, works: Vec<QueuedTask>, takes_work: bool) -> Result<u32, Vec<QueuedTask>> {
         let mut queue = self.queue.lock();
         let others = queue.threads - u32::from(takes_work);
         if others == 0 || queue.closed {
@@ -230,13 +230,13 @@ impl Lane {
         Ok(others)
     }
 
-    /// Everything that waits.
-    pub(super) fn all(&self) -> Vec<Work> {
+    /// Takes all queued tasks.
+    pub(super) fn all(&self) -> Vec<QueuedTask> {
         let mut queue = self.queue.lock();
         std::iter::from_fn(|| queue.pop()).collect()
     }
 
-    /// The next task, when there is one. To leave: there will be no more, or there was none for so long that the thread is to end.
+    /// Waits for the next task. [`Turn::Leave`] if the queue is closed, or was empty until the idle timeout.
     pub(super) fn wait(&self, tracer: &mut Tracer, options: &EngineOptions) -> Turn {
         let is_shared = options.is_shared;
         let (waiting, begun) = (tracer.begin(), Instant::now());
@@ -253,7 +253,7 @@ impl Lane {
                 break self.leave(&mut queue);
             }
             if !slept && is_shared {
-                // A recording may end while a thread that files share sleeps: what it did by then is to be in it.
+                // Flush before sleeping: a recording may end while a shared engine's thread sleeps.
                 drop(queue);
                 tracer.flush();
                 queue = self.queue.lock();
@@ -297,7 +297,7 @@ impl Shared {
         self.failed.lock().clone()
     }
 
-    /// An error that the connection's end caused because we cancelled it is no error of the server's.
+    /// Replaces an error caused by our own cancellation.
     pub(super) fn explain(&self, error: Error) -> Error {
         if self.cancelled.load(Ordering::SeqCst) { Error::new(ErrorKind::Cancelled, "stopped on request") } else { error }
     }

@@ -1,21 +1,20 @@
-//! The threads that move flow buffers: one for each connection, at most `streams` connections to each server.
+//! The threads that move flow buffers: one per connection, up to `streams` connections per server.
 //!
-//! A server's connections share a queue, its lane, in which files take turns: one that asks for much does not keep the
-//! others waiting. A connection's thread takes flow buffers from it and has up to `depth` of them posted and unanswered;
-//! answers come in order. A thread that waits for one, and could post more, is woken when there is more.
+//! A server's connections share a queue, its lane, in which files alternate, so that one busy file does not starve the others. A
+//! connection's thread takes flow buffers from the queue and keeps up to `depth` of them posted and unanswered; answers come in order. A
+//! thread that waits for an answer and could post more is woken when a task is queued.
 //!
-//! An engine moves bytes one way only. With both ways on one connection, client and server could each be stuck in
-//! sending what the other, sending too, does not receive.
+//! An engine moves bytes in one direction only. With both on one connection, client and server could deadlock, each sending what the other
+//! does not receive.
 //!
-//! A copy has an engine of its own, whose first failure ends everything. All windows of a store's client
-//! ([`crate::files::buffered`]) share one for each direction: its threads start when there is something to do and end when there is
-//! not, and what fails is the flow. Only when a server cannot be reached does everything fail that waits for
-//! it, at once, instead of each in its turn.
+//! A copy has its own engine, whose first failure ends the copy. All windows of a store's client ([`crate::files::buffered`]) share one
+//! engine per direction: threads start on demand and end when idle, and a failure ends only its flow. If a server is unreachable,
+//! everything that waits for it fails together rather than after one timeout each.
 //!
-//! **How many connections** there are may change while an engine works. One that is too many takes no more flow buffers, finishes those it
-//! has posted, and ends: nothing is asked for twice, and nothing is interrupted. One that came later is *spare*: where it cannot be
-//! made, or is lost, what it had posted is done by the others, and no more are tried. (Every request to an I/O server may be made twice,
-//! and each byte of a copy has one place.) So more connections can never be why a copy fails.
+//! **The number of connections** may change while an engine runs. A surplus thread takes no more flow buffers, finishes those posted, and
+//! ends: nothing is sent twice or interrupted. A connection added later is *spare*: if it cannot be made, or is lost, the others take over
+//! its flow buffers, and no more are tried. (Every request to an I/O server is idempotent, and each byte of a copy has one place.) So
+//! additional connections never make a copy fail.
 
 pub(crate) mod flow;
 mod lanes;
@@ -25,7 +24,7 @@ mod worker;
 pub(crate) use lanes::EngineOptions;
 
 use crate::files::link::Link;
-use flow::Work;
+use flow::QueuedTask;
 use lanes::{Lane, Queue, Shared, Wake};
 use std::collections::HashMap;
 use std::net::Shutdown;
@@ -36,16 +35,16 @@ use thalweg_base::sync::Mutex;
 use thalweg_wire::{Error, ErrorKind, Result};
 use worker::Worker;
 
-/// Threads for the servers of one file, or of all.
+/// The threads for the servers of one file, or of all files.
 pub(crate) struct Engine {
     lanes: HashMap<usize, Arc<Lane>>,
-    /// A copy's; those of a shared engine end by themselves.
+    /// A copy's threads; those of a shared engine end on their own.
     threads: Mutex<Vec<JoinHandle<()>>>,
     shared: Arc<Shared>,
 }
 
 impl Engine {
-    /// An engine for these servers of `links`. Its threads connect when they have something to do.
+    /// Starts an engine for these servers of `links`. Its threads connect when the first task arrives.
     pub(crate) fn start(links: &[Arc<Link>], servers: impl IntoIterator<Item = usize>, options: EngineOptions) -> Result<Engine> {
         let shared = Arc::new(Shared::new(options));
         let mut engine = Engine { lanes: HashMap::new(), threads: Mutex::default(), shared };
@@ -76,8 +75,7 @@ impl Engine {
         Ok(thread)
     }
 
-    /// Makes connections that are wanted and missing, and wakes those that are too many. To be called now and then, where `streams` of the
-    /// options may have changed.
+    /// Adds missing connections and wakes surplus ones. Call periodically if `streams` of the options may have changed.
     pub(crate) fn adjust(&self) {
         let options = &self.shared.options;
         for lane in self.lanes.values() {
@@ -85,7 +83,7 @@ impl Engine {
             let wanted = options.wanted();
             while !options.is_shared && queue.threads < wanted && !queue.closed && !self.shared.cancelled.load(Ordering::SeqCst) {
                 let Ok(thread) = self.spawn(lane, &mut queue, true) else {
-                    // No more threads on this machine: the copy goes on with what it has.
+                    // Out of threads: the copy continues with those it has.
                     options.stages.lost();
                     options.streams.fetch_min(queue.threads.max(1), Ordering::Relaxed);
                     break;
@@ -100,10 +98,10 @@ impl Engine {
         }
     }
 
-    /// Puts a task into a server's queue.
-    pub(crate) fn ask(&self, server: usize, work: Work) {
+    /// Queues a task for a server.
+    pub(crate) fn ask(&self, server: usize, work: QueuedTask) {
         let Some(lane) = self.lanes.get(&server) else {
-            let error = Error::new(ErrorKind::NotFound, "no thread for this server: a bug");
+            let error = Error::new(ErrorKind::NotFound, "no queue for this server: a bug");
             return work.flow.done(Err(error), None);
         };
         let mut queue = lane.queue.lock();
@@ -123,7 +121,7 @@ impl Engine {
         }
     }
 
-    /// Ends everything as soon as possible: what is under way fails.
+    /// Ends the engine immediately: tasks in progress fail.
     pub(crate) fn cancel(&self) {
         self.shared.cancelled.store(true, Ordering::SeqCst);
         self.shared.fail(Error::new(ErrorKind::Cancelled, "stopped on request"));
@@ -132,8 +130,8 @@ impl Engine {
         }
     }
 
-    /// Finishes what was asked for, and ends the threads. (A shared engine's end by themselves: the last to let go of it may
-    /// be one of them.)
+    /// Finishes the queued tasks and ends the threads. (A shared engine's threads end on their own: the engine's last owner may be one of
+    /// them.)
     pub(crate) fn finish(&mut self) {
         for lane in self.lanes.values() {
             lane.queue.lock().closed = true;
@@ -145,24 +143,24 @@ impl Engine {
     }
 }
 
-/// What connections' threads do, done by threads of a model checker: they have no connection, and take what they are asked for by hand.
+/// The connections' threads under a model checker: without connections, taking tasks by hand.
 #[cfg(all(test, feature = "shuttle"))]
 impl Engine {
-    /// So many threads take work, and none is started.
+    /// Registers `threads` threads without starting any.
     pub(in crate::files) fn by_hand(&self, threads: u32) {
         self.shared.options.streams.store(threads, Ordering::Relaxed);
         self.lanes.values().for_each(|lane| lane.queue.lock().threads = threads);
     }
 
-    /// The next task for this server, when there is one; `None`: there will be no more.
-    pub(in crate::files) fn next(&self, server: usize) -> Option<Work> {
+    /// Waits for this server's next task; `None`: the queue is closed.
+    pub(in crate::files) fn next(&self, server: usize) -> Option<QueuedTask> {
         match self.lanes[&server].wait(&mut thalweg_trace::Tracer::off(), &self.shared.options) {
             lanes::Turn::Do(work) => Some(work),
             _ => None,
         }
     }
 
-    /// There will be no more.
+    /// Closes all queues.
     pub(in crate::files) fn close(&self) {
         for lane in self.lanes.values() {
             lane.queue.lock().closed = true;

@@ -1,7 +1,7 @@
-//! One connection's thread. It fetches, checksums and sends (or receives, verifies and stores) each flow buffer itself, in
-//! memory that stays in the processor's cache, so that a flow buffer passes through one thread at each end.
+//! One connection's thread. It fetches, checksums and sends (or receives, verifies and stores) each flow buffer itself, in memory that
+//! stays in the processor's cache, so that a flow buffer passes through one thread at each end.
 
-use super::flow::{Endpoint, Flow, Sink, Source, Task, Work};
+use super::flow::{Endpoint, Flow, QueuedTask, Sink, Source, Task};
 use super::lanes::{Lane, Shared, Turn, Wake};
 use super::memory::RequestMemory;
 use crate::files::payload;
@@ -21,33 +21,33 @@ use thalweg_wire::protocol::io::{IoReply, IoRequest};
 use thalweg_wire::{Connection, Kind, Reply, unexpected};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// One connection's thread.
+/// The state of a connection's thread.
 pub(in crate::files) struct Worker<'a> {
     shared: &'a Shared,
     lane: &'a Lane,
     tracer: Tracer,
     number: u64,
     connection: Option<Connection>,
-    /// What is unanswered, and since when.
-    posted: VecDeque<(Work, Instant)>,
+    /// Unanswered tasks, with the time each was posted.
+    posted: VecDeque<(QueuedTask, Instant)>,
     memory: Vec<u8>,
-    /// The others can do without it.
+    /// Whether the other connections suffice.
     is_spare: bool,
-    /// It takes no more work.
+    /// Whether it takes no more tasks.
     leaves: bool,
-    /// Ends its wait for answers when there is more to send.
+    /// Ends its wait for answers when a task is queued.
     wake: Arc<Wake>,
 }
 
 impl<'a> Worker<'a> {
     pub(super) fn new(shared: &'a Shared, lane: &'a Lane, name: &str, wake: Wake, is_spare: bool) -> Worker<'a> {
-        let tracer = shared.options.mode.clone().unwrap_or_else(|| lane.link.mode()).thread(name);
+        let tracer = shared.options.trace.clone().unwrap_or_else(|| lane.link.trace()).thread(name);
         let number = shared.last_worker.fetch_add(1, Ordering::Relaxed);
         let (posted, memory) = (VecDeque::new(), Vec::new());
         Worker { shared, lane, tracer, number, connection: None, posted, memory, is_spare, leaves: false, wake: Arc::new(wake) }
     }
 
-    /// Works until there is nothing more to do.
+    /// Runs until the queue is closed or the thread is surplus.
     pub(super) fn run(&mut self) {
         let mut woken: Option<OpenSpan> = None;
         loop {
@@ -82,7 +82,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Waits for the next answer, or for work that comes before it.
+    /// Waits for the next answer or task; `true`: the answer came first.
     fn is_answered_first(&mut self) -> bool {
         let begun = Instant::now();
         let answered = self.connection.as_mut().is_none_or(|connection| connection.is_readable_before(self.wake.as_fd()));
@@ -112,12 +112,12 @@ impl<'a> Worker<'a> {
         self.shared.options.is_shared
     }
 
-    fn begin(&mut self, work: Work) {
+    fn begin(&mut self, work: QueuedTask) {
         if let Some(error) = self.shared.failure().or_else(|| work.flow.error()) {
             return work.flow.done(Err(error), self.tracer.track());
         }
         if work.again {
-            // A server that closed the connection it was first sent over has closed this one, too.
+            // The server that closed the connection first used has closed this one too: finish what is posted, then reconnect.
             while !self.posted.is_empty() {
                 let receiving = self.tracer.begin();
                 self.complete(receiving);
@@ -130,18 +130,18 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// A task has failed, and with it, if the connection is of no more use, everything posted on it.
+    /// Handles a failed task and, if the connection is lost, every task posted on it.
     ///
-    /// A shared engine's connection may have been idle for long: one that was closed is made anew, and what was unanswered is
-    /// asked for once more, over a new connection (every request to an I/O server may be made twice). If the server cannot be reached, everything
-    /// that waits for it fails: one after the other, each would wait as long as this one did.
-    fn failed(&mut self, work: Work, error: Error) {
+    /// A shared engine's connection may have been idle long enough for the server to close it: it is reconnected once and the unanswered
+    /// tasks are sent again (every request to an I/O server is idempotent). If the server is unreachable, everything that waits for it
+    /// fails now, rather than after one timeout each.
+    fn failed(&mut self, work: QueuedTask, error: Error) {
         let is_lost = self.connection.as_ref().is_none_or(|c| c.is_broken() || error.breaks_connection());
         if !is_lost {
             return self.done(&work.flow, Err(error));
         }
         self.disconnect();
-        let mut lost: Vec<Work> = std::iter::once(work).chain(self.posted.drain(..).map(|(work, _)| work)).collect();
+        let mut lost: Vec<QueuedTask> = std::iter::once(work).chain(self.posted.drain(..).map(|(work, _)| work)).collect();
         if self.is_spare && !self.shared.cancelled.load(Ordering::SeqCst) {
             match self.lane.give_back(lost, !self.leaves) {
                 Ok(others) => {
@@ -154,12 +154,12 @@ impl<'a> Worker<'a> {
             }
         }
         if error.kind() == ErrorKind::TimedOut {
-            // Known before its waiters are notified.
+            // Recorded before the waiters are notified.
             self.lane.link.silence().gave_up(&error);
         }
         if self.is_shared() {
             let may_be_back = error.kind() == ErrorKind::Reset;
-            let (again, given_up): (Vec<Work>, Vec<Work>) = lost.into_iter().partition(|work| may_be_back && !work.again);
+            let (again, given_up): (Vec<QueuedTask>, Vec<QueuedTask>) = lost.into_iter().partition(|work| may_be_back && !work.again);
             if again.is_empty() {
                 lost = given_up.into_iter().chain(self.lane.all()).collect();
             } else {
@@ -191,7 +191,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Lets go of the connection, and of what a cancel would have interrupted: a connection that is held open is one to the server, too.
+    /// Closes the connection, and the handle kept for cancelling: the server sees it as open until both are closed.
     fn disconnect(&mut self) {
         if self.connection.take().is_some() {
             self.stages().disconnected();
@@ -199,7 +199,7 @@ impl<'a> Worker<'a> {
         self.shared.open.lock().retain(|(number, _)| *number != self.number);
     }
 
-    fn post(&mut self, work: &Work) -> Result<()> {
+    fn post(&mut self, work: &QueuedTask) -> Result<()> {
         self.connect()?;
         let stages = self.stages();
         let Worker { connection: Some(connection), tracer, memory, .. } = self else { unreachable!("just connected") };
@@ -223,7 +223,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Takes the answer to what was posted first; the thread has waited for it since then.
+    /// Receives the answer to the oldest posted task; `receiving` is the span of the wait.
     fn complete(&mut self, receiving: OpenSpan) {
         let (Some(connection), Some((work, posted))) = (&mut self.connection, self.posted.pop_front()) else { return };
         let waiting = Instant::now();
@@ -246,7 +246,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// By which start of the server bytes were taken.
+    /// Records the server's boot verifier for the bytes it took.
     fn note(&self, flow: &Flow, verifier: BootVerifier) -> Result<()> {
         if self.is_shared() {
             flow.verifiers.note(self.lane.server, self.name(), verifier);
@@ -255,8 +255,8 @@ impl<'a> Worker<'a> {
         flow.verifiers.note_strictly(self.lane.server, self.name(), verifier)
     }
 
-    /// What the reply says, and its payload to where it belongs; how many bytes moved.
-    fn take(&mut self, work: &Work, reply: Reply<IoReply>) -> Result<u64> {
+    /// Handles a reply and stores its payload; returns the bytes moved.
+    fn take(&mut self, work: &QueuedTask, reply: Reply<IoReply>) -> Result<u64> {
         let stages = self.stages();
         let Worker { connection: Some(connection), tracer, memory, .. } = self else { unreachable!("it has just answered") };
         let flow = &*work.flow;
@@ -276,7 +276,7 @@ impl<'a> Worker<'a> {
                     flow.came_short();
                     check_end(flow, buffer, reply.header.payload_bytes)?;
                 }
-                // SAFETY: the flow owns its memory until it has ended, and this buffer's pieces of it are no other's.
+                // SAFETY: the flow owns its memory until it has ended, and only this flow buffer has these pieces of it.
                 let mut pieces = unsafe { pieces_of(to, flow, buffer, *base) };
                 let receiving = Instant::now();
                 payload::receive(connection, tracer, flow.request, buffer, reply, &mut pieces)?;
@@ -304,8 +304,8 @@ impl Drop for Worker<'_> {
     }
 }
 
-/// A flow buffer of which the datafile has only so many bytes: a hole, unless the metadata service has said that there is more. (It may
-/// have been cut off since: a reader that copies it then has no copy of what it was either.)
+/// Checks a flow buffer of which the datafile has only `have_bytes`: a hole, unless the metadata service reported more. (The file may have
+/// been truncated since; a copy made then would not match its earlier state either.)
 fn check_end(flow: &Flow, buffer: FlowBuffer, have_bytes: u64) -> Result<()> {
     let end_bytes = buffer.physical_offset + have_bytes;
     if have_bytes >= buffer.length || flow.file.may_end(buffer.datafile, end_bytes) {
@@ -319,7 +319,7 @@ fn check_end(flow: &Flow, buffer: FlowBuffer, have_bytes: u64) -> Result<()> {
     Err(Error::new(ErrorKind::Lost, problem))
 }
 
-/// Fetches a flow buffer's bytes, checksums and sends them.
+/// Reads a flow buffer's bytes, computes the checksum, and sends them.
 fn send(
     connection: &mut Connection,
     (tracer, stages): (&mut Tracer, &StageClock),
@@ -331,7 +331,7 @@ fn send(
     let layout = flow.file.layout();
     let (pieces, crc) = match &flow.endpoint {
         Endpoint::FromMemory(from, base) => {
-            // SAFETY: the flow has the request's memory until it has ended; in this direction nobody writes it.
+            // SAFETY: the flow has the request's memory until it has ended; in this direction no thread writes it.
             let all = unsafe { from.part(0..from.len()) };
             let checking = tracer.begin();
             let gathered = gather(layout, buffer, all, *base);
@@ -340,7 +340,7 @@ fn send(
             gathered
         }
         Endpoint::FromSource(source) => fetch(&**source, (tracer, stages), flow, buffer, memory)?,
-        Endpoint::ToMemory(..) | Endpoint::ToSink(_) => unreachable!("the caller has looked"),
+        Endpoint::ToMemory(..) | Endpoint::ToSink(_) => unreachable!("checked by the caller"),
     };
     let sending = Instant::now();
     connection.post(tracer, flow.request, Kind::Io, request, &pieces, crc)?;
@@ -348,7 +348,7 @@ fn send(
     Ok(())
 }
 
-/// A flow buffer's bytes from a source, with their checksum.
+/// Reads a flow buffer's bytes from a source and computes their checksum.
 fn fetch<'a>(
     source: &'a dyn Source,
     (tracer, stages): (&mut Tracer, &StageClock),
@@ -391,7 +391,7 @@ fn fetch<'a>(
     Ok((vec![IoSlice::new(memory)], crc))
 }
 
-/// Stores a received flow buffer. What is past the datafile's end is a hole, and stays one.
+/// Stores a received flow buffer. Bytes past the datafile's end are a hole, and are not written.
 fn store(sink: &dyn Sink, tracer: &mut Tracer, flow: &Flow, buffer: FlowBuffer, payload: &[u8]) -> Result<()> {
     if sink.discards() {
         return Ok(());
@@ -431,14 +431,14 @@ fn store(sink: &dyn Sink, tracer: &mut Tracer, flow: &Flow, buffer: FlowBuffer, 
     Ok(())
 }
 
-/// The pieces of a flow buffer in a request's memory that begins at logical offset `base`.
+/// Returns the pieces of a flow buffer in a request's memory that begins at logical offset `base`.
 ///
 /// # Safety
-/// As [`super::memory::RequestMemory::part_mut`]: this buffer's pieces are nobody else's while they are in use.
+/// As [`super::memory::RequestMemory::part_mut`]: no other thread accesses this flow buffer's pieces while they are in use.
 unsafe fn pieces_of<'a>(to: &'a RequestMemory, flow: &Flow, buffer: FlowBuffer, base: u64) -> Vec<IoSliceMut<'a>> {
     let piece = |piece: Piece| {
         let start = (piece.logical_offset - base) as usize;
-        // SAFETY: the pieces of different flow buffers are disjoint, and the caller has this one's.
+        // SAFETY: the pieces of different flow buffers are disjoint, and the caller owns this one's.
         IoSliceMut::new(unsafe { to.part_mut(start..start + piece.length as usize) })
     };
     buffer.pieces(flow.file.layout()).map(piece).collect()

@@ -1,14 +1,14 @@
-//! What answers change.
+//! Handling of answers.
 
-use super::item::{Followed, Gather, Item, Key, Stage};
-use super::{Answer, Core, Flight, Listing, Of, Peer, Want, item_of};
+use super::item::{Item, Key, RoundOutcome, SizeGather, Stage};
+use super::{Answer, AnswerFor, Core, Flight, Listing, Peer, PendingGlimpse, item_of};
 use crate::walk::{Detail, Size, SizeFrom, WalkEntry, WalkMode};
 use thalweg_wire::protocol::io::{DatafileId, DatafileSize};
 use thalweg_wire::protocol::metadata::{Attributes, DirectoryEntry, FileKind, Lost};
 use thalweg_wire::{Error, ErrorKind, Result};
 
 impl Core {
-    /// The answer to a request, or why it was refused. (A connection's failure is [`Core::peer_failed`].)
+    /// Handles the answer to a request, or the service's refusal. (For a failed connection: [`Core::peer_failed`].)
     pub fn answered(&mut self, token: u64, answer: Result<Answer>, now_ns: u64) {
         let Some(flight) = self.flights.remove(&token) else { return };
         match flight.peer {
@@ -25,17 +25,19 @@ impl Core {
         }
         let Flight { depth, of, sent_ns, .. } = flight;
         match (of, answer) {
-            (Of::List { walk, generation, most }, Ok(Answer::Page(entries, more))) => {
+            (AnswerFor::List { walk, generation, most }, Ok(Answer::Page(entries, more))) => {
                 self.page((walk, generation), (most, depth, sent_ns), entries, more, now_ns);
             }
-            (Of::List { walk, generation, .. }, other) => self.list_failed(walk, generation, refused(other)),
-            (Of::Stat(keys), Ok(Answer::Stats(found))) => self.stats_came(keys, found, depth, now_ns),
-            (Of::Stat(keys), other) => {
+            (AnswerFor::List { walk, generation, .. }, other) => self.list_failed(walk, generation, refused(other)),
+            (AnswerFor::Stat(keys), Ok(Answer::Stats(found))) => self.stats_came(keys, found, depth, now_ns),
+            (AnswerFor::Stat(keys), other) => {
                 let error = refused(other);
                 keys.into_iter().for_each(|key| self.attributes_came(key, Err(error.clone()), depth, now_ns));
             }
-            (Of::Glimpse(wants), Ok(Answer::Sizes(sizes))) if sizes.len() == wants.len() => self.sizes_came(&wants, &sizes, depth, now_ns),
-            (Of::Glimpse(wants), other) => {
+            (AnswerFor::Glimpse(wants), Ok(Answer::Sizes(sizes))) if sizes.len() == wants.len() => {
+                self.sizes_came(&wants, &sizes, depth, now_ns)
+            }
+            (AnswerFor::Glimpse(wants), other) => {
                 let error = refused(other);
                 wants.iter().for_each(|want| self.glimpse_failed(want.key, None, &error, now_ns));
             }
@@ -62,7 +64,7 @@ impl Core {
         walk.pages -= 1;
         walk.names_asked -= most;
         if !more || entries.is_empty() {
-            // Pages that are on their way all the same are empty.
+            // Pages still in flight are empty.
             walk.listing = Listing::Ended;
         }
         walk.depth = depth;
@@ -70,7 +72,7 @@ impl Core {
         for listed in entries {
             let name = listed.name.into_bytes();
             if walk.cursor.as_ref().is_some_and(|cursor| *cursor >= name) {
-                // In order, each name comes once. One that does not follow the last one has come before.
+                // Names are sorted and unique; one that does not follow the last is a repeat.
                 walk.fail(Error::new(ErrorKind::Protocol, "a page whose names are not in order"));
                 break;
             }
@@ -95,7 +97,7 @@ impl Core {
         self.plan(id);
     }
 
-    /// Asks for what an item lacks, or says that it is done. `is_wanted`: its reader waits.
+    /// Requests what an item lacks, or marks it done. `is_wanted`: its reader waits.
     pub(super) fn advance(&mut self, key: Key, is_wanted: bool, now_ns: u64) {
         let (mode, detail) = (self.options.mode, self.options.detail);
         let read_depth = self.walks.get(&key.walk).map_or(0, |walk| walk.read_depth);
@@ -122,19 +124,19 @@ impl Core {
             self.counters.from_metadata += 1;
             return self.done(key);
         }
-        // What follows an answer that the reader waits for follows at once.
+        // A follow-up to an answer the reader waits for is requested immediately.
         if !(is_wanted || mode >= WalkMode::GlimpseAhead || key.walk == 0 || (is_synchronous && item.is_missed)) {
             item.stage = Stage::LacksSize;
             return;
         }
         if is_wanted {
-            // The reader has read what came before, and only then wants this.
+            // The reader has consumed everything before this item and only now needs it.
             item.is_missed = true;
             item.depth = item.depth.max(read_depth);
         }
         match self.layouts.of(attributes) {
             Ok(placed) => {
-                item.gather = Some(Box::new(Gather::new(placed, now_ns, item.there_ns.min(now_ns))));
+                item.gather = Some(Box::new(SizeGather::new(placed, now_ns, item.there_ns.min(now_ns))));
                 self.glimpse(key, now_ns);
             }
             Err(error) => {
@@ -144,7 +146,7 @@ impl Core {
         }
     }
 
-    /// Puts all datafiles of an item into the queues of their servers.
+    /// Queues all datafiles of an item at their servers.
     fn glimpse(&mut self, key: Key, now_ns: u64) {
         let group = self.walks.get(&key.walk).map(|walk| walk.group);
         let dead = group.and_then(|group| self.groups.get(&group)).map(|group| &group.dead).filter(|dead| !dead.is_empty());
@@ -158,7 +160,7 @@ impl Core {
             item.due = gather.placed.targets.len() as u32;
             for (index, (target, server)) in (0..).zip(&gather.placed.targets) {
                 let id = DatafileId { file: item.entry.id, index, target: *target, lot: gather.placed.lot };
-                self.servers[*server].wants.push_back(Want { key, id, depth: item.depth });
+                self.servers[*server].wants.push_back(PendingGlimpse { key, id, depth: item.depth });
             }
         }
         if item.due == 0 {
@@ -166,7 +168,7 @@ impl Core {
         }
     }
 
-    fn sizes_came(&mut self, wants: &[Want], sizes: &[DatafileSize], depth: u32, now_ns: u64) {
+    fn sizes_came(&mut self, wants: &[PendingGlimpse], sizes: &[DatafileSize], depth: u32, now_ns: u64) {
         for (want, size) in wants.iter().zip(sizes) {
             let Some(item) = item_of(&mut self.walks, &mut self.loose, want.key) else { continue };
             let Some(gather) = item.gather.as_mut().filter(|_| item.due > 0) else { continue };
@@ -179,7 +181,7 @@ impl Core {
         }
     }
 
-    /// A datafile of this item could not be asked for. `dead`: the server is asked no more by walks that needed it.
+    /// Handles a failed glimpse of this item. `dead`: a server that the affected walks must not ask again.
     pub(super) fn glimpse_failed(&mut self, key: Key, dead: Option<usize>, error: &Error, now_ns: u64) {
         let group = dead.and_then(|server| Some((server, self.walks.get(&key.walk)?.group)));
         if let Some((server, group)) = group.and_then(|(server, group)| Some((server, self.groups.get_mut(&group)?))) {
@@ -198,14 +200,14 @@ impl Core {
         let Some(item) = item_of(&mut self.walks, &mut self.loose, key) else { return };
         let Some(gather) = &mut item.gather else { return };
         match gather.round_ended(now_ns) {
-            Followed::Size(size) => {
+            RoundOutcome::Size(size) => {
                 let lost = item.entry.attributes.as_ref().and_then(|attributes| attributes.lost.as_deref());
                 let end = lost.map_or(0, Lost::end_bytes);
                 item.entry.size = Some(size.map(|size| Size { size_bytes: size.size_bytes.max(end), ..size }));
                 self.done(key);
             }
-            Followed::Again => self.glimpse(key, now_ns),
-            Followed::Presence => {
+            RoundOutcome::Again => self.glimpse(key, now_ns),
+            RoundOutcome::Presence => {
                 item.stage = Stage::AwaitsPresence;
                 self.metadata.stats.push_back(key);
             }
@@ -217,7 +219,7 @@ impl Core {
             let error = Error::new(ErrorKind::Protocol, format!("{} answers to {} questions", found.len(), keys.len()));
             return keys.into_iter().for_each(|key| self.attributes_came(key, Err(error.clone()), depth, now_ns));
         }
-        // A message did not hold more: the rest is asked next.
+        // The message could not hold all: request the rest next.
         let rest = keys.split_off(found.len());
         rest.into_iter().rev().for_each(|key| self.metadata.stats.push_front(key));
         for (key, found) in keys.into_iter().zip(found) {
@@ -251,8 +253,8 @@ impl Core {
         }
     }
 
-    /// The metadata service does not answer. What was known before this item can be read; it and what follows will not be asked for,
-    /// one wait after the other.
+    /// Fails a walk because the metadata service is silent. Items before `key` can still be read; this item and later ones are not
+    /// requested, to avoid one timeout each.
     fn walk_failed(&mut self, key: Key, error: Error) {
         self.forget_items(key.walk, key.number);
         if let Some(walk) = self.walks.get_mut(&key.walk) {
@@ -269,7 +271,7 @@ impl Core {
         }
     }
 
-    /// The caller that asked for this file by itself is notified soon.
+    /// Queues the notification of the caller that requested this file alone.
     fn finished(&mut self, key: Key) {
         let is_joined = self.item_mut(key).is_some_and(|item| !item.joined.is_empty());
         if key.walk == 0 || is_joined {
@@ -278,10 +280,10 @@ impl Core {
     }
 }
 
-/// Why an answer is of no use.
+/// Converts an unusable answer to an error.
 fn refused(answer: Result<Answer>) -> Error {
     match answer {
         Err(error) => error,
-        Ok(other) => Error::new(ErrorKind::Protocol, format!("an answer that does not belong to the question: {other:.100?}")),
+        Ok(other) => Error::new(ErrorKind::Protocol, format!("a reply that does not match the request: {other:.100?}")),
     }
 }

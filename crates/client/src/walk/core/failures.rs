@@ -1,12 +1,11 @@
-//! A server that does not answer.
+//! Handling of failed connections and silent servers.
 
-use super::{Core, Of, Peer};
+use super::{AnswerFor, Core, Peer};
 use thalweg_wire::{Error, ErrorKind};
 
 impl Core {
-    /// A connection has failed, or could not be made. What was unanswered there is asked once more if the server had closed a
-    /// connection that worked before (it may have been started anew); otherwise it fails, and walks that are under way ask
-    /// this server no more.
+    /// Handles a connection that failed or could not be made. Unanswered requests are retried once if the server closed a connection that
+    /// had worked (it may have restarted); otherwise they fail, and current walks do not ask this server again.
     pub(crate) fn peer_failed(&mut self, peer: Peer, error: &Error, did_work: bool, now_ns: u64) {
         let mut flights: Vec<u64> = self.flights.iter().filter(|(_, flight)| flight.peer == peer).map(|(token, _)| *token).collect();
         flights.sort_unstable();
@@ -23,14 +22,16 @@ impl Core {
             Peer::Io(server) => self.servers[server].in_flight = 0,
         }
         let dead = if let Peer::Io(server) = peer { Some(server) } else { None };
-        // Backwards, so that what is asked again stands in its old order.
+        // Backwards, so that retried requests keep their order.
         for token in flights.into_iter().rev() {
             let Some(flight) = self.flights.remove(&token) else { continue };
             match flight.of {
                 of if again => self.put_back(peer, of),
-                Of::List { walk, generation, .. } => self.list_failed(walk, generation, error.clone()),
-                Of::Stat(keys) => keys.into_iter().for_each(|key| self.attributes_came(key, Err(error.clone()), flight.depth, now_ns)),
-                Of::Glimpse(wants) => wants.iter().for_each(|want| self.glimpse_failed(want.key, dead, error, now_ns)),
+                AnswerFor::List { walk, generation, .. } => self.list_failed(walk, generation, error.clone()),
+                AnswerFor::Stat(keys) => {
+                    keys.into_iter().for_each(|key| self.attributes_came(key, Err(error.clone()), flight.depth, now_ns))
+                }
+                AnswerFor::Glimpse(wants) => wants.iter().for_each(|want| self.glimpse_failed(want.key, dead, error, now_ns)),
             }
         }
         if !again {
@@ -39,26 +40,26 @@ impl Core {
         self.notify();
     }
 
-    fn put_back(&mut self, peer: Peer, of: Of) {
+    fn put_back(&mut self, peer: Peer, of: AnswerFor) {
         match (of, peer) {
-            (Of::List { walk: id, generation, .. }, _) => {
+            (AnswerFor::List { walk: id, generation, .. }, _) => {
                 if let Some(walk) = self.walks.get_mut(&id).filter(|walk| walk.generation == generation) {
-                    // From the last name that came: all pages that were in flight are on their way no more.
+                    // Continue from the last name received: pages in flight are lost.
                     walk.let_pages_go();
                     walk.is_queued = true;
                     self.metadata.lists.retain(|queued| *queued != id);
                     self.metadata.lists.push_front(id);
                 }
             }
-            (Of::Stat(keys), _) => keys.into_iter().rev().for_each(|key| self.metadata.stats.push_front(key)),
-            (Of::Glimpse(wants), Peer::Io(server)) => {
+            (AnswerFor::Stat(keys), _) => keys.into_iter().rev().for_each(|key| self.metadata.stats.push_front(key)),
+            (AnswerFor::Glimpse(wants), Peer::Io(server)) => {
                 wants.into_iter().rev().for_each(|want| self.servers[server].wants.push_front(want));
             }
-            (Of::Glimpse(_), Peer::Metadata) => {}
+            (AnswerFor::Glimpse(_), Peer::Metadata) => {}
         }
     }
 
-    /// What waits to be asked there will not be answered either.
+    /// Fails the requests queued for this peer.
     fn fail_queued(&mut self, peer: Peer, error: &Error, now_ns: u64) {
         match peer {
             Peer::Metadata => {

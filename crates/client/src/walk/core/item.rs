@@ -1,90 +1,90 @@
-//! One entry that was listed and that nobody has read, and what it still lacks.
+//! One listed entry that was not read yet, and the data it still lacks.
 
-use super::layouts::Placed;
-use crate::walk::{Known, Size, SizeFrom, WalkEntry};
+use super::layouts::Placement;
+use crate::walk::{FileInfo, Size, SizeFrom, WalkEntry};
 use std::sync::Arc;
 use std::time::Instant;
 use thalweg_layout::Distribution;
 use thalweg_wire::protocol::io::DatafileSize;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// How long a datafile has been unchanged when its server calls it quiet.
+/// Minimum time since a datafile's last change for its server to report it as quiet.
 pub(in crate::walk) const QUIET_NS: u64 = 1_000_000_000;
-/// Rounds of questions about one file at most: one that is written all the time never gives the same answer twice.
+/// Bound: rounds of glimpses per file; a file that is written continuously never gives the same answer twice.
 const ROUNDS: u8 = 3;
 
-/// A walk's number; 0 is nobody's.
+/// Number of a walk; 0 is reserved for single files.
 pub type WalkId = u32;
 
-/// Which item: of a walk, by its place in the directory; or, for walk 0, of somebody who asks for a single file.
+/// Identifies an item: a walk and the index in its directory; for walk 0, the number of a request for a single file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key {
     pub walk: WalkId,
     pub number: u64,
 }
 
-/// What an item waits for.
+/// What an item is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Attributes, which are to be asked for when it is wanted.
+    /// Attributes, to be requested when needed.
     LacksAttributes,
-    /// Attributes, which are asked for.
+    /// Attributes, requested.
     AwaitsAttributes,
-    /// A size, which is to be asked for when it is wanted.
+    /// Size, to be requested when needed.
     LacksSize,
-    /// A size, which is asked for.
+    /// Size, requested.
     AwaitsSize,
-    /// Whether it is there still: its size was asked of servers while it was being removed, perhaps.
+    /// Confirmation that it still exists: it may have been removed while its size was requested.
     AwaitsPresence,
-    /// Nothing.
+    /// Complete.
     Done,
-    /// It is no entry any more.
+    /// The entry no longer exists.
     Gone,
 }
 
 pub(super) struct Item {
     pub entry: WalkEntry,
     pub stage: Stage,
-    /// Answers that are due for [`Stage::AwaitsSize`].
+    /// Answers outstanding in [`Stage::AwaitsSize`].
     pub due: u32,
-    pub gather: Option<Box<Gather>>,
+    pub gather: Option<Box<SizeGather>>,
     /// Length of the longest chain of round trips behind what is known.
     pub depth: u32,
-    /// When the oldest question was asked whose answer is in here.
+    /// Time of the oldest request whose answer is included.
     pub asked_ns: u64,
-    /// When the last question was asked whose answer said, or is to say, that it is there.
+    /// Time of the last request whose answer confirms, or will confirm, that it exists.
     pub there_ns: u64,
-    /// Something was asked for only when the reader wanted it.
+    /// Whether part of it was requested only when the reader needed it.
     pub is_missed: bool,
-    /// Who else waits for it: keys of single files.
+    /// Requests for this file alone that wait for it too.
     pub joined: Vec<u64>,
 }
 
-/// A size in the making.
-pub(super) struct Gather {
-    pub placed: Arc<Placed>,
+/// A size being determined.
+pub(super) struct SizeGather {
+    pub placed: Arc<Placement>,
     /// Sizes of datafiles, by index.
     pub sizes: Vec<u64>,
-    /// Those of the round before.
+    /// Result of the previous round.
     before: Option<(Vec<u64>, u64)>,
     allocated_bytes: u64,
     is_quiet: bool,
-    /// A datafile is not there; `true`: and may have been a moment ago.
+    /// Set if a datafile is missing; `true`: it may have existed a moment ago.
     missing: Option<bool>,
     round: u8,
     began_ns: u64,
-    /// When the file's attributes were asked for: it was there then.
+    /// When the file's attributes were requested: the file existed then.
     known_ns: u64,
     pub error: Option<Error>,
 }
 
-/// What follows a round of questions.
-pub(super) enum Followed {
-    /// The size, or why it is not known.
+/// What follows a round of glimpses.
+pub(super) enum RoundOutcome {
+    /// The size is determined, or an error.
     Size(Result<Size>),
-    /// All datafiles are to be asked once more.
+    /// Ask all datafiles again.
     Again,
-    /// Whether there still is such a file.
+    /// Ask whether the file still exists.
     Presence,
 }
 
@@ -93,7 +93,7 @@ impl Item {
         Item { entry, stage, due: 0, gather: None, depth, asked_ns, there_ns: asked_ns, is_missed: false, joined: Vec::new() }
     }
 
-    /// Its attributes are asked for now.
+    /// Records that its attributes are requested now.
     pub(super) fn ask_began(&mut self, now_ns: u64, moment: Instant) {
         self.there_ns = now_ns;
         if self.asked_ns == u64::MAX {
@@ -105,8 +105,8 @@ impl Item {
         matches!(self.stage, Stage::Done | Stage::Gone)
     }
 
-    /// What is known of it, once it is done.
-    pub(super) fn known(&self) -> Result<Known> {
+    /// Returns the attributes and size of a completed item.
+    pub(super) fn known(&self) -> Result<FileInfo> {
         let gone = || Error::new(ErrorKind::NotFound, format!("there is no file {}", self.entry.id));
         match (&self.entry.attributes, &self.entry.size) {
             _ if self.stage == Stage::Gone => Err(gone()),
@@ -114,16 +114,16 @@ impl Item {
             (None, _) => Err(gone()),
             (Some(attributes), size) => {
                 let size = size.as_ref().and_then(|size| size.as_ref().ok().copied());
-                Ok(Known { attributes: attributes.clone(), size, asked: self.entry.asked })
+                Ok(FileInfo { attributes: attributes.clone(), size, asked: self.entry.asked })
             }
         }
     }
 }
 
-impl Gather {
-    pub(super) fn new(placed: Arc<Placed>, now_ns: u64, known_ns: u64) -> Gather {
+impl SizeGather {
+    pub(super) fn new(placed: Arc<Placement>, now_ns: u64, known_ns: u64) -> SizeGather {
         let sizes = vec![0; placed.targets.len()];
-        Gather {
+        SizeGather {
             placed,
             sizes,
             before: None,
@@ -137,7 +137,7 @@ impl Gather {
         }
     }
 
-    /// One datafile's answer. (A server that says less than what it should have said has said nothing.)
+    /// Records one datafile's answer. (An answer with fewer fields than required is ignored.)
     pub(super) fn answered(&mut self, index: u32, size: &DatafileSize) {
         if let Some(known) = self.sizes.get_mut(index as usize) {
             *known = size.size_bytes;
@@ -149,15 +149,15 @@ impl Gather {
         }
     }
 
-    /// All answers of a round are there. The answer is exact if every datafile has been unchanged since before the first question
-    /// was asked, or if two rounds found the same and nothing in between had shrunk.
-    pub(super) fn round_ended(&mut self, now_ns: u64) -> Followed {
+    /// Completes a round. The size is exact if every datafile has been unchanged since before the first request, or if two rounds agree
+    /// and nothing shrank in between.
+    pub(super) fn round_ended(&mut self, now_ns: u64) -> RoundOutcome {
         if let Some(error) = self.error.take() {
-            return Followed::Size(Err(error));
+            return RoundOutcome::Size(Err(error));
         }
         let size_bytes = match self.placed.layout.logical_file_size(&self.sizes) {
             Ok(size_bytes) => size_bytes,
-            Err(e) => return Followed::Size(Err(Error::new(ErrorKind::Io, e.to_string()))),
+            Err(e) => return RoundOutcome::Size(Err(Error::new(ErrorKind::Io, e.to_string()))),
         };
         let is_exact = self.sizes.len() <= 1
             || (self.is_quiet && now_ns.saturating_sub(self.began_ns) < QUIET_NS)
@@ -167,17 +167,17 @@ impl Gather {
             let empty = vec![0; self.sizes.len()];
             self.before = Some((std::mem::replace(&mut self.sizes, empty), size_bytes));
             (self.allocated_bytes, self.is_quiet, self.missing, self.began_ns) = (0, true, None, now_ns);
-            return Followed::Again;
+            return RoundOutcome::Again;
         }
-        // One that is quiet has been missing for a second: that is, since before the file was known to be there, if that is less ago.
+        // A quiet datafile has been missing for a second: since before the file was known to exist, if that was later.
         let is_old = now_ns.saturating_sub(self.known_ns) >= QUIET_NS;
         if self.missing.take().is_some_and(|is_new| is_new || is_old) {
-            return Followed::Presence;
+            return RoundOutcome::Presence;
         }
-        Followed::Size(Ok(self.size_of(size_bytes)))
+        RoundOutcome::Size(Ok(self.size_of(size_bytes)))
     }
 
-    /// The size that was found, of a file that is there.
+    /// Returns the size of a file that exists.
     pub(super) fn present(&self) -> Result<Size> {
         let found = self.placed.layout.logical_file_size(&self.sizes);
         found.map(|size_bytes| self.size_of(size_bytes)).map_err(|e| Error::new(ErrorKind::Io, e.to_string()))

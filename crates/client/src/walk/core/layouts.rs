@@ -1,4 +1,4 @@
-//! Layouts and the servers of their datafiles: files of a directory are mostly laid out alike, and share one.
+//! Layouts with the servers of their datafiles. Files of a directory mostly share a layout.
 
 use super::numbered::Numbered;
 use std::sync::Arc;
@@ -6,21 +6,21 @@ use thalweg_layout::Layout;
 use thalweg_wire::protocol::metadata::{Attributes, FileLayout, LotId, StoreMap, TargetId};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Layouts kept: those of the files that were looked at last.
+/// Bound: layouts cached, the most recently used.
 const KEPT: usize = 64;
 
-/// Where a file's datafiles are.
-pub(super) struct Placed {
+/// Location of a file's datafiles.
+pub(super) struct Placement {
     pub layout: Layout,
-    /// The target of each datafile, and its server's place in the map.
+    /// Target of each datafile, with its server's index in the map.
     pub targets: Vec<(TargetId, usize)>,
-    /// The lot that they are in.
+    /// Lot that holds them.
     pub lot: Option<LotId>,
 }
 
 pub(super) struct Layouts {
     servers: Numbered<u32, usize>,
-    kept: Vec<(Arc<FileLayout>, Arc<Placed>)>,
+    kept: Vec<(Arc<FileLayout>, Arc<Placement>)>,
     next: usize,
 }
 
@@ -31,13 +31,13 @@ impl Layouts {
         Layouts { servers: known, kept: Vec::new(), next: 0 }
     }
 
-    /// Where a file's datafiles are.
+    /// Returns the location of a file's datafiles.
     ///
     /// # Errors
-    /// No file, a distribution that is not known here, or a target that is not in the map.
-    pub(super) fn of(&mut self, attributes: &Attributes) -> Result<Arc<Placed>> {
+    /// Not a file, an unknown distribution, or a target that is not in the map.
+    pub(super) fn of(&mut self, attributes: &Attributes) -> Result<Arc<Placement>> {
         let Some(layout) = &attributes.layout else { return Err(Error::new(ErrorKind::IsDirectory, "it is not a file")) };
-        // Those of one page are one object; those of the next page are others, equal to them.
+        // Files of one page share the layout object; those of the next page have an equal one.
         if let Some((_, placed)) = self.kept.iter().find(|(known, _)| Arc::ptr_eq(known, layout)) {
             return Ok(Arc::clone(placed));
         }
@@ -52,7 +52,7 @@ impl Layouts {
             None => Err(Error::new(ErrorKind::Absent, format!("target {target} is not in the store's map"))),
         };
         let targets = layout.targets.iter().map(server).collect::<Result<_>>()?;
-        let placed = Arc::new(Placed { layout: made, targets, lot: layout.lot });
+        let placed = Arc::new(Placement { layout: made, targets, lot: layout.lot });
         let kept = (Arc::clone(layout), Arc::clone(&placed));
         if self.kept.len() < KEPT {
             self.kept.push(kept);

@@ -1,22 +1,22 @@
-//! What is known, what is asked, and what is to be asked next: a state machine without I/O and without a clock.
+//! The state of a walker, as a state machine without I/O or clock: what is known, requested, and to be requested next.
 //!
-//! Its owner takes requests out ([`Core::next_request`]), brings answers and failures in, and lets readers take what is there;
-//! so a test can drive it through a network that is made up ([`super::simulated`]), in a time that is made up.
+//! Its owner takes requests out ([`Core::next_request`]), passes answers and failures in, and lets readers take entries; so a test can
+//! drive it through a simulated network ([`super::simulated`]) in simulated time.
 //!
-//! **Items.** Every entry that was listed and that nobody has read is an [`Item`]: it lacks attributes, or a size, or is done. A
-//! walk's items are in the order of the directory, and only the first can be read: the rest is the *window*. A single file that
-//! somebody asks for is an item without a walk. One table says which item a file is, so that asking for a file twice is asking once.
+//! **Items.** Every entry listed and not yet read is an [`Item`]: it lacks attributes, or a size, or is complete. A walk's items are in
+//! directory order, and only the first can be read; the items form the *window*. A request for a single file is an item without a walk. A
+//! table maps files to items, so that concurrent requests for one file share one item.
 //!
-//! **Glimpses.** Each server has a queue of datafiles to be asked for, filled whenever an item's attributes come. A question takes
-//! as many of them as it may hold, whosever they are. Nothing is held back to make questions larger: pages are large, so are
-//! questions, and while as many are in flight as a server may have, the queue grows.
+//! **Glimpses.** Each server has a queue of datafiles to ask for, filled as items' attributes arrive. A request takes as many datafiles as
+//! fit, of any walk. Requests are never delayed to make them larger: pages are large, so requests are, and the queue grows while the
+//! server's limit of requests in flight is reached.
 //!
-//! **A size of one moment.** Datafiles answer at different moments, so their sizes need not have existed together: with a writer
-//! at work, the largest end of one moment and the largest of another may be a size that the file never had. But a server says of
-//! each datafile whether it has been quiet for longer than we have been asking ([`QUIET_NS`]): if all have, the file had this size
-//! when we began to ask. If not, all are asked again: when two rounds agree, and nothing shrank, the file had this size between them.
-//! A file that is being removed loses one datafile after the other; its name went before, so a caller that found a
-//! datafile missing that was not quiet asks for its attributes once more, and a file that is gone is no entry.
+//! **Consistent sizes.** Datafiles answer at different times, so their sizes need not have coexisted: while a file is being written, the
+//! combination may be a size the file never had. But a server reports for each datafile whether it has been quiet for longer than the
+//! requests took ([`QUIET_NS`]): if all were, the file had this size when the requests began. Otherwise all are asked again; when two
+//! rounds agree and nothing shrank, the file had this size between them. A file being removed loses its datafiles one by one, after its
+//! name. So if a datafile is missing and was not quiet, the attributes are requested again, and a removed file is dropped from the
+//! listing.
 
 mod answers;
 mod failures;
@@ -40,98 +40,97 @@ use thalweg_wire::protocol::io::{DatafileId, DatafileSize};
 use thalweg_wire::protocol::metadata::{After, Attributes, DirectoryEntry, FileId, Place, StoreMap};
 use thalweg_wire::{Error, Result};
 
-/// Pages in flight of one walk at most: while the reader works on one and one is on its way, the service works on the others.
+/// Bound: pages in flight per walk: while the reader processes one and one is in transit, the service works on the others.
 const PAGES: u32 = 4;
-/// Windows below this many entries are two pages large: more would be more requests than they are worth.
+/// Windows smaller than this are requested in two pages: more requests would not pay off.
 const SMALL_WINDOW: u32 = 512;
-/// Places in one question for attributes.
+/// Bound: places per request for attributes.
 const STAT_PLACES: usize = 512;
-/// What was fetched for a reader that has been away for this long is asked for again: a size was true when it was asked for, not
-/// when a slow reader gets to it.
+/// Age at which prefetched data of an absent reader is requested again: a size was true when requested, not when a slow reader reaches it.
 pub(super) const STALE_NS: u64 = 2_000_000_000;
 
-/// Who is asked.
+/// Recipient of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Peer {
     /// The metadata service.
     Metadata,
-    /// An I/O server, by its place in the map.
+    /// An I/O server, by index in the map.
     Io(usize),
 }
 
-/// What is asked.
+/// Content of a request.
 #[derive(Clone, Debug)]
 pub enum Ask {
     /// A page of a directory.
     List {
-        /// Whose.
+        /// Walk it is for.
         walk: WalkId,
         /// The directory.
         place: Place,
-        /// Where it begins.
+        /// Position it begins at.
         after: After,
-        /// Names at most.
+        /// Maximum names.
         most: u32,
-        /// How much of each.
+        /// Detail per entry.
         detail: Detail,
     },
     /// Attributes.
     Stat {
-        /// Of which.
+        /// Places.
         places: Vec<Place>,
-        /// With sizes that can be proved.
+        /// Whether to include sizes the service can prove.
         sizes: bool,
     },
     /// Sizes of datafiles.
     Glimpse {
-        /// Of which.
+        /// Datafiles.
         datafiles: Vec<DatafileId>,
     },
 }
 
-/// A request to be sent.
+/// A request to send.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// What its answer is brought back with.
+    /// Token to return the answer with.
     pub token: u64,
-    /// To whom.
+    /// Recipient.
     pub peer: Peer,
-    /// What.
+    /// Content.
     pub ask: Ask,
 }
 
-/// What was answered.
+/// Content of an answer.
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// A page of a directory, and whether there are more.
     Page(Vec<DirectoryEntry>, bool),
-    /// Attributes, or why not, of the first of those asked for.
+    /// Attributes or errors, for the first of the places requested.
     Stats(Vec<Result<Attributes>>),
-    /// Sizes, in the order asked.
+    /// Sizes, in request order.
     Sizes(Vec<DatafileSize>),
 }
 
-/// A datafile to be asked for.
+/// A datafile to glimpse.
 #[derive(Clone, Copy, Debug)]
-struct Want {
+struct PendingGlimpse {
     key: Key,
     id: DatafileId,
     depth: u32,
 }
 
-/// An I/O server.
+/// State of an I/O server.
 #[derive(Default)]
 struct Server {
-    wants: VecDeque<Want>,
+    wants: VecDeque<PendingGlimpse>,
     in_flight: u32,
-    /// Depth of the last answer that made room for a question that had to wait for it.
+    /// Depth of the last answer that freed a slot for a waiting request.
     freed_depth: u32,
     was_full: bool,
-    /// What was unanswered when its connection broke has been asked again once.
+    /// Whether requests unanswered when its connection broke were retried.
     asked_again: bool,
 }
 
-/// The metadata service.
+/// State of the metadata service.
 #[derive(Default)]
 struct Metadata {
     stats: VecDeque<Key>,
@@ -145,108 +144,108 @@ struct Flight {
     peer: Peer,
     depth: u32,
     sent_ns: u64,
-    of: Of,
+    of: AnswerFor,
 }
 
-/// Whom its answer is for.
-enum Of {
+/// Recipients of an answer.
+enum AnswerFor {
     List { walk: WalkId, generation: u32, most: u32 },
     Stat(Vec<Key>),
-    Glimpse(Vec<Want>),
+    Glimpse(Vec<PendingGlimpse>),
 }
 
-/// Where a walk stands with its directory.
+/// Progress of a walk through its directory.
 enum Listing {
-    /// There may be more.
+    /// There may be more entries.
     Open,
-    /// There are no more.
+    /// All entries were listed.
     Ended,
-    /// It could not be had: the reader is notified when it has read what was there.
+    /// Listing failed: the reader gets the error after the entries already listed.
     Failed(Error),
 }
 
-/// One walk.
+/// State of one walk.
 struct WalkState {
     place: Place,
     group: u32,
-    /// The last name that was listed.
+    /// Last name listed.
     cursor: Option<Vec<u8>>,
-    /// The last name that was read.
+    /// Last name read.
     read: Option<Vec<u8>>,
     items: VecDeque<Item>,
-    /// The number of the first item.
+    /// Number of the first item.
     first: u64,
-    /// The number after the last one that was ever given: none is given twice.
+    /// Next item number; numbers are never reused.
     given: u64,
     listing: Listing,
-    /// The next page is asked for as soon as the service has room for a request.
+    /// Whether the next page is requested as soon as the service has a free slot.
     is_queued: bool,
-    /// Pages in flight, and names in them at most.
+    /// Pages in flight, and the maximum names in them.
     pages: u32,
     names_asked: u32,
-    /// Changes when what is in flight is of no more use.
+    /// Incremented when pages in flight become invalid.
     generation: u32,
     /// Items ahead of the reader.
     window: u32,
-    /// The reader has found nothing to read since the last page was asked for.
+    /// Whether the reader had to wait since the last page was requested.
     is_late: bool,
     /// Items read since then.
     read_since: u32,
-    /// The reader wanted an item before it was even asked for.
+    /// Whether the reader needed an item before it was requested.
     is_first_missed: bool,
-    /// The reader waits.
+    /// Whether the reader waits.
     is_awaited: bool,
     /// Depth of the last page.
     depth: u32,
-    /// Depth of what was read.
+    /// Depth of the entries read.
     read_depth: u32,
-    /// When its reader last came.
+    /// When the reader last called.
     attended_ns: u64,
 }
 
 impl WalkState {
-    /// Names in the next page.
+    /// Returns the number of names for the next page.
     fn page(&self) -> u32 {
         match self.window {
-            // While the first page comes there is nothing to read: nothing is gained by leaving room.
+            // Before the first page arrives there is nothing to read, so use the full size.
             first if self.given == 0 => first,
             small @ 0..SMALL_WINDOW => small.div_ceil(2),
             large => large / PAGES,
         }
     }
 
-    /// Whether the next page may be asked for: pages are not to become small.
+    /// Whether there is room for the next page; avoids small pages.
     fn has_room(&self) -> bool {
         self.items.len() as u32 + self.names_asked + self.page() <= self.window
     }
 
-    /// Pages in flight are of no more use.
+    /// Invalidates pages in flight.
     fn let_pages_go(&mut self) {
         self.generation += 1;
         (self.is_queued, self.pages, self.names_asked) = (false, 0, 0);
     }
 
-    /// The directory cannot be read on.
+    /// Ends the listing with an error.
     fn fail(&mut self, error: Error) {
         self.let_pages_go();
         self.listing = Listing::Failed(error);
     }
 }
 
-/// A file that somebody asks for by itself.
-struct Loose {
+/// A request for a single file.
+struct SingleFile {
     item: Item,
-    outcome: Option<Result<super::Known>>,
+    outcome: Option<Result<super::FileInfo>>,
 }
 
-/// Servers that have failed in walks that belong together: they are not asked again there.
+/// Servers that failed in a group of walks: the group does not ask them again.
 #[derive(Default)]
 struct Group {
     walks: u32,
     dead: BTreeMap<usize, Error>,
 }
 
-/// See the module.
+/// A walker's state machine; see the module documentation.
 pub struct Core {
     options: WalkOptions,
     /// Time 0.
@@ -256,22 +255,22 @@ pub struct Core {
     metadata: Metadata,
     walks: Numbered<WalkId, WalkState>,
     groups: Numbered<u32, Group>,
-    loose: Numbered<u64, Loose>,
+    loose: Numbered<u64, SingleFile>,
     table: Numbered<FileId, Key>,
     flights: Numbered<u64, Flight>,
-    /// Items that became done and that somebody has asked for by themselves.
+    /// Completed items requested as single files.
     to_notify: Vec<Key>,
     last_walk: WalkId,
     last_group: u32,
     last_number: u64,
-    /// What the next walk begins with.
+    /// Initial window of the next walk.
     start_window: u32,
     counters: WalkCounters,
     read_depth: u32,
 }
 
 impl Core {
-    /// Nothing is asked yet.
+    /// Starts with no walks.
     pub fn new(map: &StoreMap, options: WalkOptions, epoch: Instant) -> Core {
         let mut options = options;
         options.window_most = options.window_most.max(1);
@@ -303,19 +302,19 @@ impl Core {
         }
     }
 
-    /// What was done so far.
+    /// Returns the counters.
     pub fn counters(&self) -> WalkCounters {
         self.counters
     }
 
-    /// Whether [`Core::next_request`] has something to send.
+    /// Whether [`Core::next_request`] has a request to send.
     pub(super) fn has_requests(&self) -> bool {
         let most = self.options.requests_per_server;
         let metadata = self.metadata.in_flight < most && !(self.metadata.stats.is_empty() && self.metadata.lists.is_empty());
         metadata || self.servers.iter().any(|server| server.in_flight < most && !server.wants.is_empty())
     }
 
-    /// The next request to send, as far as windows and caps allow.
+    /// Returns the next request, as windows and limits allow.
     pub fn next_request(&mut self, now_ns: u64) -> Option<Request> {
         let most = self.options.requests_per_server;
         while self.metadata.in_flight < most && !(self.metadata.stats.is_empty() && self.metadata.lists.is_empty()) {
@@ -332,7 +331,7 @@ impl Core {
         None
     }
 
-    fn send(&mut self, peer: Peer, depth: u32, of: Of, ask: Ask, now_ns: u64) -> Request {
+    fn send(&mut self, peer: Peer, depth: u32, of: AnswerFor, ask: Ask, now_ns: u64) -> Request {
         self.last_number += 1;
         let token = self.last_number;
         self.counters.requests += 1;
@@ -357,7 +356,7 @@ impl Core {
             keys.push(key);
         }
         let sizes = self.options.mode == WalkMode::SizesFromMetadata && self.options.detail == Detail::Sizes;
-        (!keys.is_empty()).then(|| self.send(Peer::Metadata, depth + 1, Of::Stat(keys), Ask::Stat { places, sizes }, now_ns))
+        (!keys.is_empty()).then(|| self.send(Peer::Metadata, depth + 1, AnswerFor::Stat(keys), Ask::Stat { places, sizes }, now_ns))
     }
 
     fn list_request(&mut self, now_ns: u64) -> Option<Request> {
@@ -369,7 +368,7 @@ impl Core {
             (WalkMode::SizesFromMetadata, Detail::Sizes) => Detail::Sizes,
             _ => Detail::Attributes,
         };
-        // What is read makes room; the page before need not have come.
+        // Room depends on what was read; the previous page need not have arrived.
         let (after, depth) = match walk.pages {
             0 => (After::name(walk.cursor.as_deref()), walk.depth.max(walk.read_depth) + 1),
             _ => (After::Page, walk.read_depth + 1),
@@ -378,7 +377,7 @@ impl Core {
         walk.pages += 1;
         walk.names_asked += most;
         let ask = Ask::List { walk: id, place: walk.place.clone(), after, most, detail };
-        let of = Of::List { walk: id, generation: walk.generation, most };
+        let of = AnswerFor::List { walk: id, generation: walk.generation, most };
         let request = self.send(Peer::Metadata, depth, of, ask, now_ns);
         self.plan(id);
         Some(request)
@@ -387,13 +386,13 @@ impl Core {
     fn glimpse_request(&mut self, server: usize, now_ns: u64) -> Request {
         let here = &mut self.servers[server];
         let many = here.wants.len().min(self.options.datafiles_per_request as usize);
-        let wants: Vec<Want> = here.wants.drain(..many).collect();
+        let wants: Vec<PendingGlimpse> = here.wants.drain(..many).collect();
         let needed = wants.iter().map(|want| want.depth).max().unwrap_or(0);
         let freed = if std::mem::take(&mut here.was_full) { here.freed_depth } else { 0 };
         here.was_full = here.in_flight + 1 >= self.options.requests_per_server;
         let datafiles = wants.iter().map(|want| want.id).collect();
         self.counters.glimpsed += many as u64;
-        self.send(Peer::Io(server), needed.max(freed) + 1, Of::Glimpse(wants), Ask::Glimpse { datafiles }, now_ns)
+        self.send(Peer::Io(server), needed.max(freed) + 1, AnswerFor::Glimpse(wants), Ask::Glimpse { datafiles }, now_ns)
     }
 
     fn moment(&self, now_ns: u64) -> Instant {
@@ -405,8 +404,8 @@ impl Core {
     }
 }
 
-/// The item of this key, unless it was read or let go.
-fn item_of<'a>(walks: &'a mut Numbered<WalkId, WalkState>, loose: &'a mut Numbered<u64, Loose>, key: Key) -> Option<&'a mut Item> {
+/// Returns the item of this key, unless it was read or dropped.
+fn item_of<'a>(walks: &'a mut Numbered<WalkId, WalkState>, loose: &'a mut Numbered<u64, SingleFile>, key: Key) -> Option<&'a mut Item> {
     if key.walk == 0 {
         return loose.get_mut(&key.number).map(|loose| &mut loose.item);
     }

@@ -1,9 +1,9 @@
-//! Tables whose keys are numbers.
+//! Hash tables keyed by numbers.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Numbers as keys: they are spread well enough by one multiplication.
+/// Hashes a number with one multiplication, which spreads well enough here.
 #[derive(Default)]
 pub(super) struct Spread(u64);
 

@@ -1,42 +1,42 @@
-//! What readers do: begin walks, take entries, ask for single files, and leave.
+//! The readers' operations: begin walks, take entries, request single files, close walks.
 
 use super::item::{Item, Key, Stage};
-use super::{Core, Listing, Loose, PAGES, STALE_NS, WalkId, WalkState};
-use crate::walk::{Detail, Known, WalkEntry, WalkMode};
+use super::{Core, Listing, PAGES, STALE_NS, SingleFile, WalkId, WalkState};
+use crate::walk::{Detail, FileInfo, WalkEntry, WalkMode};
 use std::collections::VecDeque;
 use thalweg_wire::protocol::metadata::{FileId, FileKind, Place};
 use thalweg_wire::{Error, Result};
 
-/// What became of an attempt to read.
+/// Result of an attempt to take entries.
 #[derive(Debug)]
 pub enum Taken {
-    /// There was something.
+    /// At least one entry was taken.
     Some,
-    /// There is nothing yet. What is missing has been asked for.
+    /// No entry yet; what is missing was requested.
     Wait,
-    /// There is nothing more.
+    /// End of the directory.
     End,
-    /// There is nothing more, since the directory could not be read on.
+    /// The directory could not be listed to its end.
     Failed(Error),
 }
 
-/// A question for a single file.
+/// A request for a single file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket(u64);
 
 impl Core {
-    /// A number for walks that belong together: a server that fails in one of them is asked no more by all.
+    /// Creates a group of walks: a server that fails in one of them is not asked again by any.
     pub fn new_group(&mut self) -> u32 {
         self.last_group += 1;
         self.last_group
     }
 
-    /// The group stays as it is until it is let go, also between its walks.
+    /// Keeps a group until [`Core::let_group_go`], also while it has no walks.
     pub(crate) fn hold_group(&mut self, group: u32) {
         self.groups.entry(group).or_default().walks += 1;
     }
 
-    /// See [`Core::hold_group`].
+    /// Releases a group; see [`Core::hold_group`].
     pub(crate) fn let_group_go(&mut self, group: u32) {
         if let Some(held) = self.groups.get_mut(&group) {
             held.walks -= 1;
@@ -46,7 +46,7 @@ impl Core {
         }
     }
 
-    /// Begins a walk, after a name. `depth`: how many round trips one after another led to it. Nothing is asked before
+    /// Begins a walk after a name; `depth` is the number of consecutive round trips that led to it. Nothing is requested before
     /// [`Core::start`] or [`Core::take`].
     pub fn open(&mut self, place: Place, after: Option<Vec<u8>>, group: u32, depth: u32) -> WalkId {
         self.last_walk += 1;
@@ -77,12 +77,12 @@ impl Core {
         self.last_walk
     }
 
-    /// How many round trips one after another led to what was read last, of any walk.
+    /// Returns the number of consecutive round trips behind the last entry read, in any walk.
     pub(crate) fn read_depth(&self) -> u32 {
         self.read_depth
     }
 
-    /// Asks for the next page, if there is room for one. Before the first one has come nobody knows whether there is another.
+    /// Requests the next page, if there is room. Before the first page arrives it is unknown whether there is a second.
     pub(super) fn plan(&mut self, id: WalkId) {
         let is_ahead = self.options.mode != WalkMode::Synchronous;
         let Some(walk) = self.walks.get_mut(&id) else { return };
@@ -91,7 +91,7 @@ impl Core {
             return;
         }
         if walk.read_since > 0 {
-            // A reader that finds entries will want more of them; one that has to wait wants them sooner.
+            // Grow the window: faster if the reader had to wait.
             let factor = if walk.is_late { 8 } else { 2 };
             walk.window = walk.window.saturating_mul(factor).min(self.options.window_most);
             self.counters.window = walk.window;
@@ -105,7 +105,7 @@ impl Core {
         }
     }
 
-    /// Takes entries that are there, `most` at most. If there is none, what is missing for the first is asked for.
+    /// Takes up to `most` available entries. If there are none, requests what the first one lacks.
     pub fn take(&mut self, id: WalkId, most: usize, into: &mut VecDeque<WalkEntry>, now_ns: u64) -> Taken {
         let before = into.len();
         self.go_back_if_stale(id, now_ns);
@@ -139,7 +139,7 @@ impl Core {
         if matches!(wanted, Taken::Some) { self.take(id, most, into, now_ns) } else { wanted }
     }
 
-    /// The reader waits for the first item.
+    /// Requests what the first item lacks: the reader waits for it.
     fn want(&mut self, id: WalkId, now_ns: u64) -> Taken {
         let Some(walk) = self.walks.get_mut(&id) else { return Taken::End };
         walk.is_awaited = true;
@@ -149,13 +149,13 @@ impl Core {
                 Stage::LacksAttributes | Stage::LacksSize => self.advance(key, true, now_ns),
                 _ => walk.is_late = true,
             }
-            // It may have been found to be done at once: an I/O server that is known to be dead.
+            // It may have been completed immediately: an I/O server known to be dead.
             return if self.item_mut(key).is_some_and(|item| item.is_done()) { Taken::Some } else { Taken::Wait };
         }
         match &walk.listing {
             Listing::Ended => {
                 if walk.read_since > 0 || walk.first > 0 {
-                    // Read to its end: the next walk may begin with as much as this one ended with.
+                    // Fully read: the next walk may begin with this one's final window.
                     self.start_window = self.start_window.max(walk.window.min(self.options.window_most / 4));
                 }
                 Taken::End
@@ -176,7 +176,7 @@ impl Core {
         }
     }
 
-    /// What a slow reader has left for too long is thrown away and asked for again, with a smaller window.
+    /// Discards entries that the reader left for too long, and requests them again with a smaller window.
     fn go_back_if_stale(&mut self, id: WalkId, now_ns: u64) {
         let Some(walk) = self.walks.get_mut(&id) else { return };
         let away_ns = now_ns.saturating_sub(std::mem::replace(&mut walk.attended_ns, now_ns));
@@ -187,7 +187,7 @@ impl Core {
         }
     }
 
-    /// Everything after this name is asked for again. `unread`: entries that were taken, and that nobody has read.
+    /// Requests everything after this name again. `unread`: entries that were taken but not read.
     pub(crate) fn go_back(&mut self, id: WalkId, after: Vec<u8>, unread: u64) {
         self.unread(unread);
         self.forget_items(id, 0);
@@ -200,7 +200,7 @@ impl Core {
         self.metadata.lists.retain(|walk| *walk != id);
     }
 
-    /// Lets a walk go. Answers that are due for it will be thrown away.
+    /// Closes a walk. Its pending answers are discarded.
     pub(crate) fn close(&mut self, id: WalkId) {
         let left = self.forget_items(id, 0);
         let Some(walk) = self.walks.remove(&id) else { return };
@@ -211,14 +211,14 @@ impl Core {
         self.metadata.lists.retain(|walk| *walk != id);
     }
 
-    /// Counts entries that were handed over and that nobody has read after all.
+    /// Counts entries that were taken but not read.
     pub(crate) fn unread(&mut self, many: u64) {
         self.counters.entries = self.counters.entries.saturating_sub(many);
         self.counters.hits = self.counters.hits.saturating_sub(many);
         self.counters.wasted += many;
     }
 
-    /// Lets go of a walk's items from number `from` on; how many there were.
+    /// Drops a walk's items from number `from` on; returns how many.
     pub(super) fn forget_items(&mut self, id: WalkId, from: u64) -> usize {
         let Some(walk) = self.walks.get_mut(&id) else { return 0 };
         let first = from.max(walk.first);
@@ -240,14 +240,14 @@ impl Core {
                 self.table.remove(&item.entry.id);
             }
         }
-        // Who has joined asks by himself now.
+        // Callers that had joined request the file separately now.
         for number in items.iter().flat_map(|item| item.joined.iter().copied()) {
             self.ask_for(number);
         }
         items.len()
     }
 
-    /// Asks for a single file, or joins who asks for it already.
+    /// Requests a single file, or joins a request for it.
     pub(crate) fn stat(&mut self, id: FileId, now_ns: u64) -> Ticket {
         self.last_number += 1;
         let number = self.last_number;
@@ -255,7 +255,7 @@ impl Core {
         let entry = WalkEntry { name: Vec::new(), id, kind: FileKind::File, attributes: None, size: None, asked: moment };
         let mut item = Item::new(entry, Stage::AwaitsAttributes, self.read_depth, u64::MAX);
         item.is_missed = true;
-        self.loose.insert(number, Loose { item, outcome: None });
+        self.loose.insert(number, SingleFile { item, outcome: None });
         let key = self.table.get(&id).copied();
         let Some((key, there)) = key.and_then(|key| Some((key, self.item_mut(key)?))) else {
             self.ask_for(number);
@@ -287,18 +287,18 @@ impl Core {
         }
     }
 
-    /// The answer, once it is there; then the ticket is used up.
-    pub(crate) fn stat_outcome(&mut self, ticket: Ticket) -> Option<Result<Known>> {
+    /// Takes the answer, once available; the ticket is then used up.
+    pub(crate) fn stat_outcome(&mut self, ticket: Ticket) -> Option<Result<FileInfo>> {
         self.loose.get(&ticket.0)?.outcome.as_ref()?;
         self.loose.remove(&ticket.0)?.outcome
     }
 
-    /// Nobody waits for this answer any more.
+    /// Drops the ticket: its answer is not needed.
     pub(crate) fn stat_dropped(&mut self, ticket: Ticket) {
         self.loose.remove(&ticket.0);
     }
 
-    /// Notifies callers that asked for single files what became of them.
+    /// Passes results to callers that requested single files.
     pub(super) fn notify(&mut self) {
         while let Some(key) = self.to_notify.pop() {
             let Some(item) = self.item_mut(key) else { continue };
@@ -319,7 +319,7 @@ impl Core {
         }
     }
 
-    /// Asks for the first page of a walk, of `most` entries at most, before somebody reads.
+    /// Requests the first page of a walk, of at most `most` entries, before there is a reader.
     pub(crate) fn start(&mut self, id: WalkId, most: u32) {
         if let Some(walk) = self.walks.get_mut(&id) {
             walk.window = walk.window.min(most.max(1));
@@ -327,12 +327,12 @@ impl Core {
         self.plan(id);
     }
 
-    /// Where a walk stands that nobody reads yet: whether its first page has come, and how many of its items are there.
+    /// Returns whether a walk's first page has arrived, and the number of its items.
     pub(crate) fn standing(&self, id: WalkId) -> (bool, usize) {
         self.walks.get(&id).map_or((true, 0), |walk| (!walk.is_queued && walk.pages == 0, walk.items.len()))
     }
 
-    /// Directories among the items of a walk from number `from` on, with the round trips behind each; and the number after them.
+    /// Returns the directories among a walk's items from number `from` on, each with its round trips, and the next number.
     pub(crate) fn directories(&self, id: WalkId, from: u64) -> (Vec<(FileId, u32)>, u64) {
         let Some(walk) = self.walks.get(&id) else { return (Vec::new(), from) };
         let skip = from.saturating_sub(walk.first) as usize;
@@ -340,7 +340,7 @@ impl Core {
         (directories.map(|item| (item.entry.id, item.depth)).collect(), walk.first + walk.items.len() as u64)
     }
 
-    /// Memory that is held, as a count of entries and datafiles: for tests of the bounds.
+    /// Returns the memory held, as counts of entries and datafiles, for tests of the bounds.
     #[cfg(test)]
     pub(crate) fn held(&self) -> (usize, usize) {
         let items = self.walks.values().map(|walk| walk.items.len()).sum::<usize>() + self.loose.len();

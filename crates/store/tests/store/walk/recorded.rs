@@ -25,7 +25,7 @@ fn every_request_of_a_walk_is_part_of_a_batch_that_counts_its_entries_and_was_se
         let options = WalkOptions { mode, timeout: Some(Duration::from_secs(20)), ..WalkOptions::default() };
         let walker = Walker::new(fixture.names.clone(), Arc::clone(&fixture.data), options);
         let counters = {
-            let mut tracer = recorder.mode.thread("main");
+            let mut tracer = recorder.trace.thread("main");
             let mut walk = walker.directory(&Place::at("/d"));
             assert_eq!(std::iter::from_fn(|| walk.next(&mut tracer)).filter(Result::is_ok).count(), 300);
             walker.counters()

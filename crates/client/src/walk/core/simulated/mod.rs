@@ -1,9 +1,9 @@
-//! The core in a network, in a store and in a time that are made up.
+//! Tests of the core with a simulated network, store and clock.
 //!
-//! Requests and answers take times of their own, servers work one request after the other, answers of one server come in order and
-//! those of different servers in any; a server can be silent, or close its connection and be back. Meanwhile files are made,
-//! written, cut off and removed, in one directory or in a datafile after the other. Every state that each file ever had is kept with its time, so that
-//! whatever comes out can be held against all that was true between the question and the answer.
+//! Requests and answers take individual times and servers work on one request at a time. Answers of one server come in order, those of
+//! different servers in any; a server can be silent, or close its connection and come back. Meanwhile files are created, written,
+//! truncated and removed, in one directory or one datafile after the other. Every state of each file is kept with its time, so that
+//! results can be compared with all states between request and answer.
 
 mod promises;
 
@@ -20,7 +20,7 @@ use thalweg_wire::protocol::metadata::{FileKind, FileLayout, Name, ServerEntry, 
 const MS: u64 = 1_000_000;
 const STRIP: u64 = 100;
 
-/// Numbers that look like chance.
+/// Pseudo-random numbers.
 struct Chance(u64);
 
 impl Chance {
@@ -32,19 +32,19 @@ impl Chance {
     }
 }
 
-/// A file that is or was.
+/// A file that exists or existed.
 struct File {
     name: Vec<u8>,
     attributes: Attributes,
-    /// Sizes of its datafiles, each with when it was changed last.
+    /// Sizes of its datafiles, each with the time of its last change.
     datafiles: Vec<(u64, u64)>,
-    /// Every size it had, from when on.
+    /// Every size it had, with the time it began.
     sizes: Vec<(u64, u64)>,
     made_ns: u64,
     unlinked_ns: Option<u64>,
     /// Datafiles still to be removed.
     to_remove: Vec<usize>,
-    /// The service can prove its size.
+    /// Whether the service can prove its size.
     is_settled: bool,
 }
 
@@ -54,7 +54,7 @@ impl File {
         layout(self.datafiles.len() as u32).logical_file_size(&sizes).unwrap()
     }
 
-    /// Whether it had this size at some moment of the interval.
+    /// Whether it had this size at some time in the interval.
     fn had(&self, size: u64, from_ns: u64, to_ns: u64) -> bool {
         let ends = self.sizes.iter().skip(1).map(|(at, _)| *at).chain([u64::MAX]);
         self.sizes.iter().zip(ends).any(|((begin, had), end)| *had == size && *begin <= to_ns && end >= from_ns)
@@ -69,15 +69,15 @@ fn spec() -> Spec {
     Spec::new("simple_stripe").with("strip_size", STRIP)
 }
 
-/// What happens when.
+/// Simulated events.
 enum Event {
-    /// A request has arrived at a server, of this connection.
+    /// A request arrives at a server, on this connection.
     Arrives(u64, Request),
-    /// An answer has arrived here.
+    /// An answer arrives at the client.
     Answers(Peer, u64, u64, Result<Answer>),
-    /// A connection was lost.
+    /// A connection is lost.
     Breaks(Peer, u64, ErrorKind),
-    /// The store is used by others.
+    /// Another client uses the store.
     Use,
 }
 
@@ -106,14 +106,14 @@ struct Setting {
     files: u32,
     servers: u32,
     datafiles: u32,
-    /// Half of a round trip, in nanoseconds, and how much more it may take.
+    /// One-way delay in ns, and its maximum jitter.
     way_ns: u64,
     jitter_ns: u64,
-    /// What an entry, and a datafile, costs a server.
+    /// Server time per entry and per datafile, in ns.
     work_ns: u64,
-    /// Changes by others, of which kinds.
+    /// Number of changes by other clients, and their kinds.
     changes: u32,
-    /// The server that is silent from some time on, or closes its connection once.
+    /// Server that becomes silent at a time, or closes its connection once.
     silent: Option<(Peer, u64)>,
     closes: Option<(Peer, u64)>,
     timeout_ns: u64,
@@ -148,17 +148,17 @@ struct World {
     files: Vec<File>,
     core: Core,
     epoch: Instant,
-    /// When each peer is free to work, and when its last answer arrives here.
+    /// When each peer is free, and when its last answer arrives at the client.
     free_ns: BTreeMap<Peer, (u64, u64)>,
-    /// Connections by peer: their number, and since when it is up.
+    /// Connection number by peer.
     connection: BTreeMap<Peer, u64>,
-    /// When the oldest unanswered request of each peer began to be waited for.
+    /// Since when each peer's oldest unanswered request is waited for.
     waited_ns: BTreeMap<Peer, (u64, u32)>,
     in_flight: BTreeMap<Peer, u32>,
     most_in_flight: u32,
     requests: Vec<(Peer, usize)>,
     most_held: (usize, usize),
-    /// Where the next page begins, of each connection and walk, if there is one.
+    /// Position of the next page, per connection and walk, if there is one.
     continued: BTreeMap<(u64, WalkId), Option<Vec<u8>>>,
 }
 
@@ -239,7 +239,7 @@ impl World {
         self.events.push(At(at_ns, self.order, event));
     }
 
-    /// Somebody else uses the store.
+    /// Another client uses the store.
     fn used(&mut self) {
         let now = self.now_ns;
         let which = self.chance.below(self.files.len() as u64) as usize;
@@ -253,7 +253,7 @@ impl World {
             let index = file.to_remove.remove(0);
             file.datafiles[index] = (0, now);
             let size = file.size();
-            // Nobody may see this: it has no name any more.
+            // Must not be observed: the file has no name any more.
             file.sizes.push((now, u64::MAX - size));
             let again = now + self.chance.below(self.setting.way_ns.max(1000));
             return self.push(again, Event::Use);
@@ -267,7 +267,7 @@ impl World {
                 file.to_remove = (0..file.datafiles.len()).collect();
             }
             2 => {
-                // Cut off: the service keeps others away from a size of which one datafile knows and another does not.
+                // Truncation: the service hides sizes of which only some datafiles know.
                 file.is_settled = false;
                 let to = self.chance.below(300);
                 let many = file.datafiles.len() as u32;
@@ -294,7 +294,7 @@ impl World {
         }
     }
 
-    /// Sends what the core wants to send.
+    /// Sends the core's requests.
     fn send(&mut self) {
         while let Some(request) = self.core.next_request(self.now_ns) {
             let peer = request.peer;
@@ -311,7 +311,7 @@ impl World {
             let connection = self.connection.entry(peer).or_insert(1);
             let connection = *connection;
             let way = self.setting.way_ns + self.chance.below(self.setting.jitter_ns + 1);
-            // One connection keeps the order.
+            // A connection preserves order.
             let (free, answered) = self.free_ns.entry(peer).or_insert((0, 0));
             let arrives = (self.now_ns + way).max(*free);
             *free = arrives;
@@ -326,7 +326,7 @@ impl World {
         self.setting.silent.is_none_or(|(silent, from)| silent != peer || self.now_ns < from)
     }
 
-    /// A server works on a request.
+    /// A server handles a request.
     fn arrives(&mut self, connection: u64, request: Request) {
         let peer = request.peer;
         if self.connection.get(&peer) != Some(&connection) || !self.is_up(peer) {
@@ -399,7 +399,7 @@ impl World {
         Attributes { size_bytes: proved.then(|| file.size()), ..file.attributes.clone() }
     }
 
-    /// The next thing happens. `false`: nothing can happen any more.
+    /// Processes the next event. `false`: no events left.
     fn step(&mut self) -> bool {
         let silent = self
             .waited_ns
@@ -445,7 +445,7 @@ impl World {
         self.core.peer_failed(peer, &error, true, self.now_ns);
     }
 
-    /// Reads one entry or more, however long it takes.
+    /// Reads at least one entry, however long it takes.
     fn read(&mut self, walk: WalkId, most: usize) -> Result<Vec<WalkEntry>> {
         let mut into = VecDeque::new();
         loop {
@@ -479,8 +479,8 @@ impl World {
         entry.asked.duration_since(self.epoch).as_nanos() as u64
     }
 
-    /// What was read is what was there: each name at most once, in order; what was there throughout, once; and each size is one
-    /// that the file had between the question and the answer.
+    /// Checks that the entries read are correct: each name at most once, in order; entries that existed throughout, exactly once; each
+    /// size one that the file had between request and answer.
     fn check(&self, read: &[(WalkEntry, u64)], begun_ns: u64, dead: Option<u32>) -> Result<(), TestCaseError> {
         for pair in read.windows(2) {
             prop_assert!(pair[0].0.name < pair[1].0.name, "names come in order, each once");
@@ -500,7 +500,7 @@ impl World {
                 Some(Ok(Size { size_bytes, .. })) => {
                     let asked = self.asked_ns(entry);
                     prop_assert!(asked >= begun_ns && asked <= *at_ns);
-                    // One that is written all the time is asked three times, and then the answer is the last one.
+                    // A file written continuously is asked three times, and the last answer is returned.
                     let is_calm = file.sizes.iter().filter(|(at, _)| (asked..=*at_ns).contains(at)).count() <= 1;
                     let why = format!("{size_bytes} of {:?}, asked at {asked}, read at {at_ns}: {:?}", file.name, file.sizes);
                     prop_assert!(!is_calm || file.had(*size_bytes, asked, *at_ns), "{}", why);

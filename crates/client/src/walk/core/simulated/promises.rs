@@ -1,4 +1,4 @@
-//! What holds whatever happens, and how many round trips a walk takes.
+//! Invariants of the core, and the number of round trips a walk takes.
 
 use super::*;
 
@@ -40,12 +40,12 @@ fn settings() -> impl Strategy<Value = Setting> {
     )
 }
 
-/// The metadata service, or one of the servers.
+/// Picks the metadata service or one of the servers.
 fn peer(number: u32, setting: &Setting) -> Peer {
     if number == 0 { Peer::Metadata } else { Peer::Io((number % setting.servers) as usize) }
 }
 
-/// Held memory is what the window allows, and no request or question is larger than its bound.
+/// Checks that memory is bounded by the window, and requests by their limits.
 fn within_bounds(world: &World, walks: usize) -> Result<(), TestCaseError> {
     let options = &world.core.options;
     prop_assert!(world.most_in_flight <= options.requests_per_server, "{} in flight", world.most_in_flight);
@@ -71,7 +71,7 @@ proptest! {
         prop_assert_eq!(counters.entries, read.len() as u64);
         prop_assert_eq!(counters.hits + counters.misses, counters.entries);
         prop_assert_eq!(counters.requests, world.requests.len() as u64);
-        // Pages after the last one may have been on their way.
+        // Pages after the last one may be in flight.
         while world.step() {}
         prop_assert_eq!(world.core.held(), (0, 0), "nothing is left of a walk that was read to its end");
     }
@@ -80,7 +80,7 @@ proptest! {
     fn a_silent_server_costs_one_timeout_and_its_files_their_sizes(setting in settings(), server in 0_u32..5, at in 0_u64..100) {
         let mut setting = Setting { changes: 0, ..setting };
         let server = server % setting.servers;
-        // A timeout is much longer than all else.
+        // A timeout is much longer than everything else.
         setting.timeout_ns *= 1000;
         setting.silent = Some((Peer::Io(server as usize), 10_000 * MS + at * setting.way_ns / 4));
         let mut world = World::new(setting);
@@ -207,7 +207,7 @@ proptest! {
     }
 }
 
-/// Round trips that a walk of so many files took, in whole ones of 1 ms.
+/// Returns the round trips of 1 ms that a walk of this many files took.
 fn round_trips(files: u32, datafiles: u32, options: WalkOptions) -> (f64, WalkCounters) {
     let mut world = World::new(Setting { options, ..Setting::plain(files, datafiles) });
     let (read, took) = world.list_all();
@@ -219,13 +219,13 @@ fn round_trips(files: u32, datafiles: u32, options: WalkOptions) -> (f64, WalkCo
 fn one_file_at_a_time_takes_two_round_trips_for_each_and_one_for_each_page() {
     let options = WalkOptions { mode: WalkMode::Synchronous, page_names: 100, ..WalkOptions::default() };
     for datafiles in [1, 8] {
-        // For longer than a server calls a datafile quiet for: each file was found to be there a moment before its sizes are asked for.
+        // Long enough for datafiles to be quiet: each file is known to exist a moment before its sizes are requested.
         let mut world = World::new(Setting { options: options.clone(), ..Setting::plain(1500, datafiles) });
         let files = world.files.iter().filter(|file| file.attributes.kind == FileKind::File).count() as u64;
         let (_, took) = world.list_all();
         let counters = world.core.counters();
         let directories = 1500 - files;
-        // Pages of names are read ahead, but the first.
+        // Pages of names are prefetched, except the first.
         assert_eq!(took / MS, 1 + 2 * files + directories, "{datafiles} datafiles");
         assert_eq!((counters.hits, counters.misses), (0, 1500));
         assert_eq!(counters.round_trips, 1 + 2 * files + directories);
@@ -238,7 +238,7 @@ fn ahead_of_the_reader_round_trips_are_those_of_windows_and_32_datafiles_cost_no
         let options = WalkOptions { mode: WalkMode::GlimpseAhead, window_start: window, window_most: window, ..WalkOptions::default() };
         let (one, _) = round_trips(4000, 1, options.clone());
         let (many, counters) = round_trips(4000, 32, options);
-        // Half a window is asked for while the other half is read: one round trip for each half, and one for its sizes in the end.
+        // Half a window is requested while the other half is read: one round trip per half, and one for its sizes at the end.
         let halves = 4000.0 / f64::from(window / 2);
         assert!(one <= 2.0 * halves + 4.0 && one >= halves, "{one} round trips with a window of {window}");
         assert!((many - one).abs() <= 2.0, "{many} round trips with 32 datafiles, {one} with one");
@@ -297,7 +297,7 @@ fn what_a_reader_has_left_for_long_is_asked_for_again_and_comes_once() {
     assert!(world.core.counters().wasted > 0);
 }
 
-/// Reads a directory of so many names, which a service makes up as it is asked for them; the most that was held.
+/// Reads a directory of `names` entries that a simulated service generates on request; returns the most memory held.
 fn read_made_up(names: u64, options: WalkOptions) -> ((usize, usize), WalkCounters) {
     let map = StoreMap {
         store: 1,
@@ -327,7 +327,7 @@ fn read_made_up(names: u64, options: WalkOptions) -> ((usize, usize), WalkCounte
             let size = |id: &DatafileId| DatafileSize { size_bytes: id.file.0, allocated_bytes: 0, quiet: true };
             Answer::Sizes(datafiles.iter().map(size).collect())
         }
-        Ask::Stat { .. } => panic!("nobody has asked for a single file"),
+        Ask::Stat { .. } => panic!("no single file was requested"),
     };
     let mut core = Core::new(&map, options, Instant::now());
     let group = core.new_group();

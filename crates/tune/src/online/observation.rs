@@ -1,4 +1,4 @@
-//! What the tuner is given, and what it returns.
+//! Input and output of the tuner's rules.
 
 use super::rules::MEMORY_BYTES;
 use serde::Serialize;
@@ -6,16 +6,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use thalweg_client::{Parameter, Stages};
 
-/// What a tuner may do.
+/// Options of a tuner.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Parameters that somebody has chosen: they are not turned.
+    /// Parameters chosen by the user, which are not changed.
     pub fixed: BTreeSet<String>,
-    /// What was found here before, by parameter: tried first.
+    /// Values remembered from earlier, by parameter; tried first.
     pub history: BTreeMap<String, u64>,
-    /// Memory that flow buffers in flight may hold, here and at the servers.
+    /// Maximum memory of flow buffers in flight, here and at the servers, in bytes.
     pub memory_bytes: u64,
-    /// For the little chance there is in when it probes.
+    /// Seed for randomising when it probes.
     pub seed: u64,
 }
 
@@ -25,56 +25,56 @@ impl Default for Options {
     }
 }
 
-/// What it is given, about ten times a second.
-pub struct Seen<'a> {
-    /// Since any fixed moment.
+/// State of the controller, about ten times a second.
+pub struct Observation<'a> {
+    /// Time since an arbitrary fixed moment.
     pub now: Duration,
-    /// Bytes that have moved so far.
+    /// Bytes moved so far.
     pub moved_bytes: u64,
-    /// Bytes that are still to be moved, if that is known.
+    /// Bytes left to move, if known.
     pub left_bytes: Option<u64>,
-    /// Where threads have spent their time so far.
+    /// Time the threads have spent per stage so far.
     pub stages: Stages,
-    /// All parameters, with their values now.
+    /// All parameters with their current values.
     pub parameters: &'a [Parameter],
-    /// Bytes of memory with this value of a parameter.
+    /// Returns the memory in bytes with this value of a parameter.
     pub memory_bytes: &'a dyn Fn(&str, u64) -> u64,
     /// Whether programs decide when bytes move.
     pub may_rest: bool,
 }
 
-/// A change to be made.
+/// A change to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The parameter.
+    /// Name of the parameter.
     pub parameter: &'static str,
-    /// Its value from now on.
+    /// New value.
     pub value: u64,
 }
 
-/// A change that was tried, and what became of it.
+/// A change that was tried, with its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Step {
-    /// When it was decided, in seconds since the first byte moved.
+    /// Time of the decision, in seconds since the first byte moved.
     pub at_s: f64,
-    /// The parameter.
+    /// Name of the parameter.
     pub parameter: &'static str,
-    /// Its value before.
+    /// Value before.
     pub from: u64,
-    /// The value that was tried.
+    /// Value tried.
     pub to: u64,
     /// Goodput with `from`; `None`: not measured.
     pub before_bytes_per_s: Option<f64>,
-    /// Goodput with `to`.
+    /// Goodput with `to`; `None`: not measured.
     pub after_bytes_per_s: Option<f64>,
-    /// Whether it stays.
+    /// Whether it was kept.
     pub kept: bool,
-    /// Why it was tried, and what it came to.
+    /// Reason for the trial, and its result.
     pub why: String,
 }
 
-impl Seen<'_> {
-    /// Bytes of a flow buffer.
+impl Observation<'_> {
+    /// Returns the size of a flow buffer.
     pub(super) fn buffer_bytes(&self) -> u64 {
         self.parameters.iter().find(|p| p.name == "buffer").and_then(|p| p.value).unwrap_or(1 << 20)
     }
