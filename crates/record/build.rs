@@ -1,4 +1,4 @@
-//! Compiles the programs of the kernel recorder and of the profile with clang, where the feature `bpf` is on.
+//! Compiles the programs of the kernel recorder and of the profile with clang, if the feature `bpf` is on.
 
 #[path = "build_preload.rs"]
 mod build_preload;
@@ -15,7 +15,8 @@ fn main() {
     }
 }
 
-/// clang makes one object for the processor at hand; the loader moves its accesses to the running kernel's structures.
+/// clang builds one object for the target architecture; the loader relocates its accesses to the running kernel's
+/// structures.
 fn compile(name: &str) {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join(format!("{name}.bpf.o"));
     let source = format!("bpf/{name}.bpf.c");

@@ -1,11 +1,11 @@
-//! Compiles the library that is preloaded into programs. Rust's own linking needs a C compiler, so there is one.
+//! Compiles the preloaded library. Rust's linker needs a C compiler, so there is one.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 const SOURCES: [&str; 9] = ["core.c", "ring.c", "calls.c", "environment.c", "confine.c", "objects.c", "io.c", "waits.c", "process.c"];
 
-/// Makes `preload.so` in the directory for what is built.
+/// Builds `preload.so` in the output directory.
 pub fn compile() {
     println!("cargo:rerun-if-changed=preload");
     println!("cargo:rerun-if-changed=build_preload.rs");
@@ -14,7 +14,7 @@ pub fn compile() {
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let status = Command::new(&compiler)
         .args(["-shared", "-fPIC", "-O2", "-std=gnu11", "-fvisibility=hidden", "-fno-builtin", "-Wall", "-Wextra", "-Werror"])
-        // The checked variants of functions are ours to stand in front of, not to be called by mistake.
+        // Our library wraps the checked variants of functions, and must not call them by mistake.
         .args(["-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=0", "-Wno-attribute-alias", "-Wno-nonnull-compare", "-Wl,-z,now"])
         .args(SOURCES.map(|source| format!("preload/{source}")))
         .arg("-o")

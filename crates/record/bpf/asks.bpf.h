@@ -1,5 +1,5 @@
-/* What is asked for in clear: the beginning of HTTP requests, from the memory they are sent from. What is wanted of them (method, target, range) the
- * reader picks; the rest is not kept. Of answers the first line's beginning, with the status. */
+/* Plaintext HTTP requests: their beginnings, from the memory they are sent from. The reader extracts what it needs
+ * (method, target, range) and drops the rest. Of responses, the beginning of the first line, with the status. */
 
 /* "HTTP/1.1 503" and a space. */
 #define STATUS_BYTES 13
@@ -11,20 +11,21 @@ struct {
 	__type(value, struct record_ask);
 } ask_scratch SEC(".maps");
 
-/* Four letters as they stand in memory. */
+/* Four letters in memory order. */
 #define LETTERS(a, b, c, d) ((a) | (b) << 8 | (c) << 16 | (__u32)(d) << 24)
 
-/* What a connection was seen to carry. */
+/* The protocol seen on a connection. */
 enum { CARRIES_UNKNOWN, CARRIES_HTTP, CARRIES_OTHER };
 
-/* A struct msghdr's vector, and the first of a struct iovec's memory. */
+/* Offset of a struct msghdr's vector, and of a struct iovec's memory. */
 #define MESSAGE_VECTOR 16
 struct vector {
 	__u64 from;
 	__u64 length;
 };
 
-/* The thread that runs has sent so many bytes over a connection: how its requests begin, where they are HTTP's. 1: they are. (Not static: see walk_path.) */
+/* Emits the beginning of an HTTP request that the current thread sent over a connection, `sent` bytes long. Returns 1
+ * if it is HTTP. (Not static: see walk_path.) */
 __noinline int note_ask(__u64 connection, __u32 sent)
 {
 	__u32 zero = 0, word = 0;
@@ -68,7 +69,7 @@ __noinline int note_ask(__u64 connection, __u32 sent)
 	return 1;
 }
 
-/* A send of a recorded thread. A connection whose first is none of HTTP's is not looked at again. */
+/* Handles a send of a recorded thread. A connection whose first send is not HTTP is not examined again. */
 static __always_inline void note_sent(struct connection *connection, int sent)
 {
 	if (sent < 16 || connection->carries == CARRIES_OTHER)

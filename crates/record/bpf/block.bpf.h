@@ -1,4 +1,4 @@
-/* Block requests, from issue to completion, on devices that watched threads have to do with. */
+/* Block requests, from issue to completion, on devices that watched threads use. */
 
 static __always_inline __u32 device_of(struct request *request)
 {
@@ -6,8 +6,8 @@ static __always_inline __u32 device_of(struct request *request)
 	return disk ? (__u32)BPF_CORE_READ(disk, major) << 20 | (__u32)BPF_CORE_READ(disk, first_minor) : 0;
 }
 
-/* Who asks a disk for a request, and is not recorded: one serial for all threads of a process, named by its first. A program that a process
- * runs later gives it its name. */
+/* Returns a serial for an unrecorded process that asks a disk for a request: one serial for all its threads, named
+ * after its first thread. A program executed later renames it. */
 static __noinline __u32 issuer_of(struct task_struct *task)
 {
 	struct issuer issuer = {};
@@ -44,7 +44,7 @@ static __noinline __u32 issuer_of(struct task_struct *task)
 	return issuer.serial;
 }
 
-/* Whether the first page of a request is the page cache's. */
+/* Whether the first page of a request belongs to the page cache. */
 static __always_inline int is_of_page_cache(struct request *request)
 {
 	struct page *page = BPF_CORE_READ(request, bio, bi_io_vec, bv_page);
@@ -54,7 +54,8 @@ static __always_inline int is_of_page_cache(struct request *request)
 	return mapping && !(mapping & PAGE_MAPPING_ANONYMOUS);
 }
 
-/* The device of a request whose requests are recorded, or are to be from now on: recorded threads have to do with it; 0: none of those. */
+/* Returns the device of a request if its requests are recorded, or are to be from now on because recorded threads use
+ * it; otherwise 0. */
 static __always_inline __u32 device_followed(struct request *request, int recorded)
 {
 	__u32 device = device_of(request), one = 1;
@@ -68,7 +69,7 @@ static __always_inline __u32 device_followed(struct request *request, int record
 	return device;
 }
 
-/* A request is made: on the thread that asks for it. It may be issued by another, long after. */
+/* A request is created, in the thread that asks for it. Another thread may issue it, long after. */
 SEC("tp_btf/block_io_start")
 int BPF_PROG(on_block_start, struct request *request)
 {
@@ -95,7 +96,7 @@ int BPF_PROG(on_block_issue, struct request *request)
 		made->issue_ns = bpf_ktime_get_ns();
 		return 0;
 	}
-	/* A flush, or one that was made before the recording: who issues it need not be who asked. */
+	/* A flush, or a request older than the recording: the issuer need not be the thread that asked. */
 	struct thread *thread = thread_of(bpf_get_current_task_btf());
 	int recorded = is_recorded(thread);
 	info.device = device_followed(request, recorded);

@@ -1,8 +1,8 @@
-/* System calls, each (tier `syscall`). Runs of one call on one descriptor that never lost the processor become one record. */
+/* Every system call (tier `syscall`). Runs of one call on one descriptor that never left the CPU become one record. */
 
 static __always_inline __u32 call_place(long number, __u32 descriptor)
 {
-	/* Fibonacci hashing: like calls on neighbouring descriptors fall apart. */
+	/* Fibonacci hashing: separates similar calls on neighbouring descriptors. */
 	return ((((__u32)number << 12) ^ descriptor) * 2654435769u >> 29) & (CALL_RUNS - 1);
 }
 
@@ -55,7 +55,7 @@ int BPF_PROG(on_call_exit, struct pt_regs *regs, long result)
 	struct call_run *run = &thread->calls[call_place(call, thread->call_descriptor)];
 	__u32 blocked = thread->call_blocked;
 	thread->call_now = 0;
-	/* A switch away in between has emitted the run. */
+	/* A context switch in between has emitted the run. */
 	int fits = thread->call_same && run->count && !blocked && (run->result < 0) == (result < 0);
 	if (!fits) {
 		struct fd_object *file = thread->call_same ? run->file : thread->call_file;

@@ -1,4 +1,4 @@
-/* What a descriptor stands for: from a thread's file table to a file's path or a connection's two ends, each emitted once. */
+/* Resolves descriptors: from a thread's file table to a file's path or a connection's two ends, each emitted once. */
 #ifndef THALWEG_DESCRIPTORS_H
 #define THALWEG_DESCRIPTORS_H
 
@@ -32,10 +32,10 @@ static __noinline int emit_connection(struct sock *sk, __u64 id, __u64 at_ns)
 	} else {
 		return 0;
 	}
-	/* One that did not come about has given its port back, but not forgotten it. */
+	/* A failed connection has released its port but still stores it. */
 	if (!record.local_port)
 		record.local_port = bpf_ntohs(BPF_CORE_READ((struct inet_sock *)sk, inet_sport));
-	/* Without both ports it is not a connection yet, or no more. */
+	/* Without both ports it is not a connection yet, or no longer. */
 	if (!record.local_port || !record.remote_port)
 		return 0;
 	record.link = link_of(sk);
@@ -46,11 +46,11 @@ static __noinline int emit_connection(struct sock *sk, __u64 id, __u64 at_ns)
 	return 0;
 }
 
-/* Functions that are not static are looked at by the verifier once in each program; static ones anew at each call, and for all
- * that the caller may know then. Those that are called in a loop or from many places are therefore not static, and take
- * what they work on as numbers or find it in a map. */
+/* The verifier checks a non-static function once per program, a static one at each call and for every state of the
+ * caller. Functions called in a loop or from many places are therefore not static, and take their arguments as
+ * numbers or from a map. */
 
-/* One step of the way from a file up to the root; 0: there is none left. */
+/* Takes one step from a file towards the root; returns 0 if none is left. */
 int walk_path(void)
 {
 	__u32 zero = 0;
@@ -63,7 +63,7 @@ int walk_path(void)
 	struct dentry *parent = BPF_CORE_READ(dentry, d_parent);
 	struct dentry *root = mount ? BPF_CORE_READ(mount, mnt.mnt_root) : 0;
 	if (dentry == root || dentry == parent) {
-		/* The top of this file system: go on where it is mounted. */
+		/* The top of this file system: continue at its mount point. */
 		struct mount *above = mount ? BPF_CORE_READ(mount, mnt_parent) : 0;
 		if (above == mount || !above)
 			return 0;
@@ -82,7 +82,7 @@ int walk_path(void)
 	return 1;
 }
 
-/* Emits the path of a file, once. The walk is bounded; what is deeper loses its first parts. */
+/* Emits the path of a file, once. The walk is bounded; a deeper path loses its first parts. */
 int emit_file(__u64 file_address, __u64 inode_address, __u32 device, __u32 mode, __u32 access)
 {
 	struct file *file = (struct file *)file_address;
@@ -114,7 +114,7 @@ int emit_file(__u64 file_address, __u64 inode_address, __u32 device, __u32 mode,
 		struct vfsmount *vfsmount = BPF_CORE_READ(file, f_path.mnt);
 		walk->mount = (struct mount *)((char *)vfsmount - bpf_core_field_offset(struct mount, mnt));
 	} else {
-		/* Only the inode is known: one of its names, within its file system. */
+		/* Only the inode is known: uses one of its names within its file system. */
 		record->access |= ACCESS_WITHIN;
 		struct hlist_node *alias = BPF_CORE_READ(inode, i_dentry.first);
 		if (!alias)
@@ -134,7 +134,8 @@ int emit_file(__u64 file_address, __u64 inode_address, __u32 device, __u32 mode,
 	return 0;
 }
 
-/* Pointers are read as numbers here: for each that is loaded as a pointer with a type the verifier searches all of the kernel's types. */
+/* Pointers are read as numbers here: for each pointer loaded with a type, the verifier searches all of the kernel's
+ * types. */
 __noinline __u64 file_in(__u64 table_address, __u64 fd)
 {
 	struct fdtable *table = (struct fdtable *)table_address;
@@ -151,7 +152,7 @@ static __always_inline struct file *file_of(struct task_struct *task, __u64 fd)
 	return (struct file *)file_in((__u64)BPF_CORE_READ(task, files, fdt), fd);
 }
 
-/* Stands for a device where only the path of a unix socket was emitted. */
+/* Pseudo-device for which only a Unix socket's path was emitted. */
 #define OF_UNIX ~0ull
 
 struct {
@@ -161,7 +162,7 @@ struct {
 	__type(value, struct record_unix);
 } unix_scratch SEC(".maps");
 
-/* The path of who was called over a socket of this machine, once: who was called has an address, who calls has none as a rule. */
+/* Emits the path of the called Unix socket, once: the called end has an address, the calling end normally none. */
 int emit_unix(__u64 sk_address, __u64 inode)
 {
 	struct unix_sock *own = (struct unix_sock *)sk_address;
@@ -175,7 +176,7 @@ int emit_unix(__u64 sk_address, __u64 inode)
 	if (!address || BPF_CORE_READ(own, addr))
 		return 0;
 	bpf_map_update_elem(&emitted_files, &key, &once, BPF_ANY);
-	/* (One without a path begins with a 0.) */
+	/* (An unnamed one begins with a 0.) */
 	void *from = (void *)address + bpf_core_field_offset(struct unix_address, name) + sizeof(__u16);
 	long length = bpf_probe_read_kernel_str(record->path, UNIX_BYTES, from);
 	if (length <= 1)
@@ -188,7 +189,7 @@ int emit_unix(__u64 sk_address, __u64 inode)
 	return 0;
 }
 
-/* What an open file stands for; `cached` and `cached_inode` save the long way when it is the same as last time. */
+/* Resolves an open file; `cached` and `cached_inode` save the slow path if it is the same as last time. */
 int describe(__u64 file_address, struct fd_object *out, __u64 *cached_inode, __u64 at_ns)
 {
 	struct file *file = (struct file *)file_address;
@@ -219,7 +220,7 @@ int describe(__u64 file_address, struct fd_object *out, __u64 *cached_inode, __u
 			__u64 cookie = BPF_CORE_READ(sk, __sk_common.skc_cookie.counter);
 			out->id = cookie ? cookie : number | 1ull << 63;
 			emit_connection(sk, out->id, at_ns);
-			/* A listening socket, or one without a cookie, is looked at again. */
+			/* A listening socket, or one without a cookie, is resolved again next time. */
 			if (!cookie || !BPF_CORE_READ(sk, __sk_common.skc_dport))
 				mark = 0;
 		} else if (family == AF_UNIX) {
@@ -235,7 +236,7 @@ int describe(__u64 file_address, struct fd_object *out, __u64 *cached_inode, __u
 	return 0;
 }
 
-/* The descriptors of the call the registers are of. */
+/* Resolves the descriptors of the call in these registers. */
 static __always_inline void describe_call(struct task_struct *task, struct thread *thread, __u32 flags, __u64 first, __u64 second,
 					  __u64 third, struct fd_object *out, __u64 at_ns)
 {
@@ -248,7 +249,7 @@ static __always_inline void describe_call(struct task_struct *task, struct threa
 			out[0] = thread->cached[0];
 		}
 	}
-	/* (Of openat the third, of open the second: of a pointer nothing is concluded.) */
+	/* (openat's third argument, open's second: nothing is inferred from a pointer.) */
 	if (is_path(flags)) {
 		__u64 how = CALL_PATH(flags) == PATH_FIRST ? second : third;
 		out[0].access = how < 1u << 24 && how & O_TRUNC ? ACCESS_TRUNCATES : 0;

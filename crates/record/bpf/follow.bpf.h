@@ -1,10 +1,11 @@
-/* Who else is recorded: the threads on this machine that a recorded one waits for, or asks.
+/* Selects other local threads to record: those that a recorded one waits for, or sends requests to.
  *
- * Each is found by a fact. In task context the one who wakes a recorded thread has ended its wait, and the one whom a recorded
- * thread wakes has got something of it. In an interrupt the thread that runs is anybody: there the two ends of a connection
- * are matched by their addresses. Who holds the other end of a pipe or a unix socket that a recorded thread blocks on is found by
- * a walk over all open files. A process that is reached is recorded as a whole: the reader takes hold of its other threads.
- * How far this leads is bounded, by depth and by number; what is past the bounds is counted. */
+ * Each is found by a fact. In task context, the thread that wakes a recorded one has ended its wait, and the thread
+ * that a recorded one wakes has received something from it. In an interrupt the current thread is unrelated: there
+ * the two ends of a connection are matched by address. The process with the other end of a pipe or Unix socket that a
+ * recorded thread blocks on is found by a walk over all open files. A process reached this way is recorded as a
+ * whole: the reader attaches to its other threads. Depth and number are bounded; processes beyond the bounds are
+ * counted. */
 #ifndef THALWEG_FOLLOW_H
 #define THALWEG_FOLLOW_H
 
@@ -16,16 +17,16 @@
 #define ACCESS_EVENTFD (1u << 17)
 #define ACCESS_INOTIFY (1u << 20)
 
-/* An end of a connection as its socket has it, IPv4 within IPv6. */
+/* An end of a connection as in its socket, IPv4 mapped into IPv6. */
 struct tuple {
 	__u32 local[4];
 	__u32 remote[4];
 	__u16 local_port;
 	__u16 remote_port;
-	__u32 namespace; /* of loopback addresses, which each has for itself */
+	__u32 namespace; /* for loopback addresses, which each namespace has of its own */
 };
 
-/* Connections of recorded threads: the depth of who uses them + 1. */
+/* Connections of recorded threads: depth of their user + 1. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 8192);
@@ -33,7 +34,7 @@ struct {
 	__type(value, __u32);
 } tuples SEC(".maps");
 
-/* Pipes and sockets whose other ends are to be found: WANT_*, and the depth of who wants to know above it. */
+/* Pipes and sockets whose other ends are to be found: WANT_*, with the requester's depth in the higher bits. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
@@ -44,8 +45,8 @@ struct {
 #define WANT_READER 1u
 #define WANT_WRITER 2u
 #define WANT_ANY 3u
-#define WANT_NOTHING 4u	/* asked already, under this socket's own number */
-#define WANT_OUTPUT 8u	/* the command's output: who reads it is recorded where it makes the command wait */
+#define WANT_NOTHING 4u	/* already requested, under this socket's own number */
+#define WANT_OUTPUT 8u	/* the command's output: its reader is recorded if it makes the command wait */
 
 struct bpf_iter__task_file {
 	struct task_struct *task;
@@ -53,7 +54,7 @@ struct bpf_iter__task_file {
 	struct file *file;
 } __attribute__((preserve_access_index));
 
-/* Takes a thread into the recording that was reached from one at `depth` - 1; 0 if it is not to be. `now`: it runs. */
+/* Records a thread reached from one at `depth` - 1; returns 0 if it must not be recorded. */
 static __noinline struct thread *follow(struct task_struct *task, __u32 role, __u32 depth)
 {
 	if (!task || !settings.follow || control.stopped || !task->pid || task->flags & PF_KTHREAD || task->tgid == 1)
@@ -77,7 +78,7 @@ static __noinline struct thread *follow(struct task_struct *task, __u32 role, __
 	return make_thread(task, role, 0, depth);
 }
 
-/* The same for the thread that runs. */
+/* Records the current thread, reached from one at `depth` - 1. */
 static __always_inline struct thread *follow_current(struct task_struct *task, __u32 role, __u32 depth)
 {
 	struct thread *thread = follow(task, role, depth);
@@ -100,7 +101,7 @@ static __always_inline void address_of(__u32 *out, struct sock *sk, int remote, 
 	}
 }
 
-/* The end that this socket is of its connection, or the other one as that would have it. */
+/* Fills in the addresses of this socket's end or, reversed, of the other end as seen from there. */
 static __noinline int tuple_of(struct sock *sk, int reversed, struct tuple *out)
 {
 	if (!sk || !out)
@@ -119,7 +120,7 @@ static __noinline int tuple_of(struct sock *sk, int reversed, struct tuple *out)
 	return 1;
 }
 
-/* A recorded thread has this connection: who is at its other end is found by that. */
+/* Notes that a recorded thread has this connection, so that the thread at its other end can be found. */
 static __always_inline void remember(struct sock *sk, struct connection *connection, __u32 depth)
 {
 	struct tuple tuple = {};
@@ -129,7 +130,7 @@ static __always_inline void remember(struct sock *sk, struct connection *connect
 		bpf_map_update_elem(&tuples, &tuple, &value, BPF_ANY);
 }
 
-/* Whether the other end of this connection is a recorded thread's: depth + 1. */
+/* Returns depth + 1 if the other end of this connection belongs to a recorded thread; otherwise 0. */
 static __noinline __u32 peer_of(struct sock *sk)
 {
 	struct tuple tuple = {};
@@ -139,7 +140,7 @@ static __noinline __u32 peer_of(struct sock *sk)
 	return found ? *found : 0;
 }
 
-/* A thread that is not recorded sends or receives: it is from now on if the connection is one to a recorded thread. */
+/* Handles a send or receive of an unrecorded thread: records it if the connection leads to a recorded thread. */
 static __always_inline struct thread *follow_user(struct task_struct *task, struct sock *sk)
 {
 	if (!settings.follow)
@@ -152,7 +153,7 @@ static __always_inline struct thread *follow_user(struct task_struct *task, stru
 	return follow_current(task, end && *end == 2 ? ROLE_SERVER : ROLE_CLIENT, connection->followed);
 }
 
-/* The connection that a process asked for last, or for which it asked again. */
+/* The connection that a process requested, or re-requested, last. */
 struct asking {
 	__u64 sk;
 	__u64 cookie;
@@ -173,8 +174,8 @@ static __always_inline void note_asking(struct sock *sk, struct connection *conn
 		bpf_map_update_elem(&asking, &pid, &asked, BPF_ANY);
 }
 
-/* The connection that a process has asked for, and nobody has answered: what it waits for where it waits for any of several. Its socket may be
- * gone, and another's in its place. */
+/* Returns the connection that a process requested and that was not answered: the object of its wait if it polls
+ * several. Its socket may be gone, and its memory reused. */
 __noinline __u64 unanswered(__u32 pid, __u64 now)
 {
 	struct asking *asked = bpf_map_lookup_elem(&asking, &pid);
@@ -190,7 +191,8 @@ __noinline __u64 unanswered(__u32 pid, __u64 now)
 	return cookie;
 }
 
-/* A connection is being made, or was: its storage is there from the first segment on, so that also one that was lost is recorded. */
+/* Handles a state change of a connection: its storage is created with the first segment, so that a lost one is
+ * recorded too. */
 static __always_inline void follow_state(struct sock *sk, int before, int after)
 {
 	struct connection *connection = 0;
@@ -213,7 +215,7 @@ static __always_inline void follow_state(struct sock *sk, int before, int after)
 		followed = peer_of(sk);
 		if (!followed || control.stopped)
 			return;
-		/* Who takes it is one step further away. */
+		/* The accepting thread is one step further away. */
 		followed += 1;
 	} else {
 		return;
@@ -232,7 +234,7 @@ static __always_inline void follow_state(struct sock *sk, int before, int after)
 	}
 }
 
-/* Who is at the other end of this pipe or unix socket is to be found. */
+/* Requests the other end of this pipe or Unix socket. */
 __noinline int want(__u64 address, __u32 depth, __u32 output)
 {
 	struct file *file = (struct file *)address;
@@ -284,8 +286,8 @@ struct sock___queue {
 	struct sk_buff_head sk_receive_queue;
 } __attribute__((preserve_access_index));
 
-/* Whether who has this end of a unix socket (or, `remote`, the other one) serves there: its end has the name that it was called by, and who calls
- * has none as a rule. Two ends of a pair have none. */
+/* Whether the holder of this end of a Unix socket (or, `remote`, of the other end) is its server: its end has the
+ * name that was called, and callers normally have none. The two ends of a socketpair have none. */
 static __noinline int serves_unix(struct file *file, int remote)
 {
 	if (!file || (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
@@ -299,7 +301,7 @@ static __noinline int serves_unix(struct file *file, int remote)
 	return sk && BPF_CORE_READ((struct unix_sock *)sk, addr) != 0;
 }
 
-/* A datagram has arrived: the port of who sent it stands in its header. */
+/* Notes an arrived datagram: its header has the sender's port. */
 static __always_inline void note_datagram(struct sock *sk)
 {
 	struct processor *processor = this_processor();
@@ -311,7 +313,7 @@ static __always_inline void note_datagram(struct sock *sk)
 	processor->udp_port = bpf_ntohs(port);
 }
 
-/* The file of the descriptor that the call of a thread is on, if it is on one. */
+/* Returns the file of the descriptor in a thread's call, if it has one. */
 static __noinline struct file *file_of_call(struct task_struct *task)
 {
 	if (!task || task->flags & PF_KTHREAD)
@@ -323,7 +325,8 @@ static __noinline struct file *file_of_call(struct task_struct *task)
 	return file_of(task, (__u32)CALL_ARGUMENT0(regs));
 }
 
-/* Whether a thread is sending from a socket with this port: then the interrupt in which its datagram is delivered is its own doing. */
+/* Whether a thread is sending from a socket with this port: the interrupt that delivers its datagram is then its own
+ * doing. */
 static __noinline int sends_datagram(struct task_struct *task, __u32 port)
 {
 	struct file *file = file_of_call(task);
@@ -334,7 +337,8 @@ static __noinline int sends_datagram(struct task_struct *task, __u32 port)
 	return BPF_CORE_READ(sk, sk_protocol) == IPPROTO_UDP && BPF_CORE_READ(sk, __sk_common.skc_num) == port;
 }
 
-/* What a recorded thread waited for that polls several descriptors: what the thread that ends it does something with. */
+/* Resolves what a recorded thread polling several descriptors waited for: the object that the waking thread is
+ * working on. */
 static __noinline int describe_ender(struct task_struct *task, struct thread *thread)
 {
 	if (!task || !thread || thread->off.file[0].mode || !thread->off.out_ns)
@@ -369,7 +373,7 @@ static __noinline int describe_ender(struct task_struct *task, struct thread *th
 	return 0;
 }
 
-/* The last peers of sockets without connections that were emitted. */
+/* Peers of unconnected sockets emitted last. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1024);
@@ -383,7 +387,7 @@ struct sockaddr_any {
 	__u32 four;
 };
 
-/* A recorded thread sends a datagram: emits to whom, if that is news. */
+/* Emits the peer of a datagram sent by a recorded thread, if it is new. */
 static __noinline int emit_peer(struct task_struct *task, struct sock *sk, __u64 now)
 {
 	struct record_peer record = {};
@@ -398,7 +402,7 @@ static __noinline int emit_peer(struct task_struct *task, struct sock *sk, __u64
 	if (record.port) {
 		address_of((__u32 *)record.address, sk, 1, record.family);
 	} else {
-		/* It stands in the call's argument: the fifth of sendto, or what the second of sendmsg and sendmmsg begins with. */
+		/* It is in the call's arguments: sendto's fifth, or the beginning of sendmsg's and sendmmsg's second. */
 		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 		struct sockaddr_any to = {};
 		int call = CALL_NUMBER(regs);
@@ -426,10 +430,10 @@ static __noinline int emit_peer(struct task_struct *task, struct sock *sk, __u64
 	return 0;
 }
 
-/* The port of this socket was given when it was bound. */
+/* The socket's port was set by bind. */
 #define SOCK_BINDPORT_LOCK 8
 
-/* A recorded thread has received a datagram: emitted if its socket, which is nobody's in particular, has sent nothing so far. */
+/* Emits that a recorded thread has received a datagram, if its socket is unconnected and has sent nothing so far. */
 static __noinline int emit_asked(struct thread *thread, struct sock *sk, __u64 now)
 {
 	struct record_peer record = {};
@@ -450,7 +454,7 @@ static __noinline int emit_asked(struct thread *thread, struct sock *sk, __u64 n
 	return 0;
 }
 
-/* Whether the call that a thread is in writes to what the command was given as its output. */
+/* Whether a thread's current call writes to the command's given output. */
 static __noinline int writes_output(struct task_struct *task)
 {
 	struct file *file = file_of_call(task);
@@ -462,8 +466,8 @@ static __noinline int writes_output(struct task_struct *task)
 	return known && *known & WANT_OUTPUT;
 }
 
-/* Whether a thread that a recorded one wakes has got something of it. One that waits for a lock of the kernel's has not (it
- * sleeps uninterruptibly), nor has a parent that is notified of an end, nor who reads the command's output. */
+/* Whether a thread woken by a recorded one has received something from it. A thread waiting for a kernel lock has not
+ * (it sleeps uninterruptibly), nor has a parent notified of an exit, nor the reader of the command's output. */
 static __always_inline int has_got_something(struct task_struct *task, struct task_struct *woken)
 {
 	if (!(woken->__state & TASK_INTERRUPTIBLE))

@@ -1,10 +1,10 @@
-/* Waits in futex(2): which of them are for a mutex. */
+/* Classifies waits in futex(2): which of them are for a mutex. */
 
-/* glibc's and most languages' mutexes wait by FUTEX_WAIT or FUTEX_LOCK_PI; conditions, semaphores and joins by FUTEX_WAIT_BITSET, and so do
- * glibc's mutexes with a time limit and all that Rust's library has. Those are known from what they expect to find: 2 is a mutex that others
- * wait for; conditions have a counter there, semaphores 0, joins the number of a thread. (glibc's conditions, whose counter may be 2
- * as well, name a clock also where they have no time limit.) Runtimes that park their threads (Go's) wait by FUTEX_WAIT as well, and
- * expect another number than 2. */
+/* glibc's and most languages' mutexes wait with FUTEX_WAIT or FUTEX_LOCK_PI; conditions, semaphores and joins use
+ * FUTEX_WAIT_BITSET, as do glibc's mutexes with a timeout and everything in Rust's library. The latter are
+ * distinguished by the expected value: 2 is a contended mutex; conditions have a counter there, semaphores 0, joins a
+ * thread id. (glibc's conditions, whose counter may also be 2, specify a clock even without a timeout.) Runtimes that
+ * park threads (Go's) also use FUTEX_WAIT, and expect a value other than 2. */
 #define FUTEX_WAIT 0
 #define FUTEX_LOCK_PI 6
 #define FUTEX_WAIT_BITSET 9
@@ -14,7 +14,7 @@
 #define FUTEX_PRIVATE 128
 #define FUTEX_CONTENDED 2
 
-/* What a thread in futex(2) waits for: OFF_CONDITION where it does not wait as for a mutex, OFF_MUTEX where it waits for one for certain. */
+/* Returns what a thread in futex(2) waits for: OFF_CONDITION if it is not for a mutex, OFF_MUTEX if it certainly is. */
 static __always_inline __u32 waits_in_futex(struct pt_regs *regs)
 {
 	__u64 operation = CALL_ARGUMENT1(regs), command = operation & FUTEX_COMMAND;

@@ -1,5 +1,5 @@
-/* The fields of the kernel's structures that the programs read, and no more. The loader moves each access to where the
- * running kernel has the field (CO-RE), so the order here means nothing. */
+/* The fields of kernel structures that the programs read, and no others. The loader relocates each access to the
+ * running kernel's offset (CO-RE), so their order here is irrelevant. */
 #ifndef THALWEG_KERNEL_H
 #define THALWEG_KERNEL_H
 
@@ -24,7 +24,7 @@ struct unix_address {
 };
 
 struct unix_sock {
-	struct unix_address *addr;	/* 0: it was bound to nothing */
+	struct unix_address *addr;	/* 0: unbound */
 	struct sock *peer;
 };
 
@@ -300,7 +300,7 @@ struct pt_regs {
 	unsigned long r14, bp, bx, r10, r8, ax, cx, dx, si, di, orig_ax, ip, sp;
 	unsigned short cs;
 } __attribute__((preserve_access_index));
-/* The interrupted code's own layout, as perf hands it over: not relocated. */
+/* The interrupted code's registers, as perf passes them: not relocated. */
 struct sampled_regs {
 	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
 };
@@ -398,10 +398,10 @@ struct bpf_perf_event_data {
 #define S_IFIFO 0x1000u
 #define PIPEFS_MAGIC 0x50495045ul
 
-/* Of `request.cmd_flags`. */
+/* Bits of `request.cmd_flags`. */
 #define REQUEST_OPERATION 0xffu
 #define OPERATION_WRITE 1u
-/* Of `page.mapping`. */
+/* Bits of `page.mapping`. */
 #define PAGE_MAPPING_ANONYMOUS 1ul
 #define O_TRUNC 0x200u
 #define O_DSYNC 0x1000u

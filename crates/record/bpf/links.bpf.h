@@ -1,8 +1,8 @@
-/* Links (network devices) that recorded connections go over, and what processes that are not recorded move over them. */
+/* Links (network devices) used by recorded connections, and what unrecorded processes move over them. */
 
 #define IFF_LOOPBACK 8
 
-/* How much a process has moved is emitted so often, and the first time. */
+/* Interval at which a process's bytes are emitted, after the first time. */
 #define NEIGHBOUR_NS 50000000
 
 /* Links of recorded connections. */
@@ -31,7 +31,8 @@ struct {
 	__type(value, struct neighbour);
 } neighbours SEC(".maps");
 
-/* The device by which a socket's packets leave; 0: not known, or within the machine. What comes back comes by the same as a rule. */
+/* Returns the device that a socket's packets leave by; 0: unknown, or local. Replies normally arrive by the same
+ * device. */
 static __always_inline __u64 link_of(struct sock *sk)
 {
 	struct dst_entry *way = 0;
@@ -43,7 +44,7 @@ static __always_inline __u64 link_of(struct sock *sk)
 	return link && !(BPF_CORE_READ(link, flags) & IFF_LOOPBACK) ? (__u64)link : 0;
 }
 
-/* A recorded connection goes over this link: what others move over it is counted from now on. */
+/* Notes that a recorded connection uses this link, so that other processes' traffic on it is counted from now on. */
 static __always_inline void note_link(__u64 link, __u8 *name)
 {
 	struct net_device *device = (struct net_device *)link;
@@ -54,7 +55,7 @@ static __always_inline void note_link(__u64 link, __u8 *name)
 	control.links = 1;
 }
 
-/* A process that is not recorded has sent or received. */
+/* Counts bytes that an unrecorded process sent or received. */
 static __noinline int note_neighbour(struct task_struct *task, struct sock *sk, int bytes, __u32 direction)
 {
 	if (!task || !sk || bytes <= 0 || !control.links || control.stopped)

@@ -1,7 +1,9 @@
-/* What a program looks for between its sleeps: calls that find nothing. A retry loop sleeps by choice, and only these say for what.
+/* Polling calls: calls between a program's sleeps that find nothing. A retry loop sleeps by choice, and only these
+ * calls show what for.
  *
- * To be called at each system call's end costs everybody on the machine, so the reader attaches this program only while a recorded thread pauses, and
- * for no more calls than it has a budget for (looks.rs). Arguments are read when the call returns: they are as they were. */
+ * A hook at every system call's end slows all programs on the machine, so the reader attaches this program only while
+ * a recorded thread pauses, and for no more calls than its budget allows (looks.rs). Arguments are read when the call
+ * returns: they are unchanged. */
 #ifndef THALWEG_LOOKS_H
 #define THALWEG_LOOKS_H
 
@@ -9,11 +11,11 @@
 #define WNOHANG 1
 #define F_SETLK 6
 #define F_OFD_SETLK 37
-/* What a struct flock begins with. */
+/* First bytes of a struct flock. */
 #define F_UNLCK 2
 #define LOCK_UN 8
 
-/* A thread's looks that are emitted in ten milliseconds. */
+/* Polling calls of a thread that are emitted per ten milliseconds. */
 #define LOOKS_PERIOD_NS 10000000
 #define MOST_LOOKS 256
 
@@ -24,7 +26,7 @@ struct {
 	__type(value, struct record_look);
 } look_scratch SEC(".maps");
 
-/* What was looked for in vain, by a mark of it: the first time that it is there is emitted too. */
+/* Hashes of objects polled in vain: the first success is emitted too. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1024);
@@ -32,7 +34,7 @@ struct {
 	__type(value, __u32);
 } looked_for SEC(".maps");
 
-/* How many calls of anybody have ended while it was attached. */
+/* Number of system calls, of all programs, that ended while attached. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -46,16 +48,16 @@ static __always_inline struct record_look *this_look(void)
 	return bpf_map_lookup_elem(&look_scratch, &zero);
 }
 
-/* The functions below are of the thread that runs and not static: see walk_path. */
+/* The functions below work on the current thread and are not static: see walk_path. */
 
-/* The directory from which a path leads: emitted by its path, noted by its number. */
+/* Emits the path of the directory where a path starts, and notes its number. */
 __noinline int note_directory(__s32 descriptor)
 {
 	struct record_look *record = this_look();
 	struct task_struct *task = bpf_get_current_task_btf();
 	if (!record)
 		return 0;
-	/* The working directory as if it was an open file: of that only the path is read. */
+	/* Treats the working directory as an open file, of which only the path is read. */
 	__u64 at = descriptor != AT_FDCWD ?
 			   (__u64)file_of(task, (__u32)descriptor) :
 			   (__u64)BPF_CORE_READ(task, fs) + bpf_core_field_offset(struct fs_struct, pwd) - bpf_core_field_offset(struct file, f_path);
@@ -68,7 +70,7 @@ __noinline int note_directory(__s32 descriptor)
 	return 0;
 }
 
-/* The path in the call's arguments; 0: there is none. */
+/* Copies the path in the call's arguments; returns 0 if there is none. */
 __noinline int note_path(__u32 where)
 {
 	struct record_look *record = this_look();
@@ -96,7 +98,7 @@ __noinline int note_path(__u32 where)
 		path += sizeof(family);
 	}
 	long length = bpf_probe_read_user_str(record->path, LOOK_BYTES, (void *)path);
-	/* An empty one: the descriptor itself. */
+	/* An empty path means the descriptor itself. */
 	if (length <= 1 || length > LOOK_BYTES)
 		return 0;
 	record->used = length - 1;
@@ -105,7 +107,7 @@ __noinline int note_path(__u32 where)
 	return 1;
 }
 
-/* A mark of what is looked for: of a path the last 64 bytes, and how long it is. */
+/* Returns a hash of what is polled for: of a path, its last 64 bytes and its length. */
 __noinline __u64 mark_of_look(void)
 {
 	struct record_look *record = this_look();
@@ -122,7 +124,7 @@ __noinline __u64 mark_of_look(void)
 	return mark;
 }
 
-/* What the thread that runs has looked for is news: it failed, or it is there after it was looked for in vain. */
+/* Whether the current thread's polling call is news: it failed, or it succeeded after failures. */
 __noinline int is_news(__u64 mark, int result)
 {
 	__u32 zero = 0;
@@ -155,7 +157,7 @@ __noinline int emit_look(__u32 flags, int result, __u32 waits)
 			return 0;
 	} else if (flags & CALL_FD0) {
 		__u64 cached = 0;
-		/* (Where one is read and the other written, what is written fails.) */
+		/* (If one is read and the other written, the write fails.) */
 		__u64 descriptor = waits == LOOK_FAILED && flags & CALL_FD2 ? CALL_ARGUMENT2(regs) : record->argument;
 		describe((__u64)file_of(task, (__u32)descriptor), &record->file, &cached, now);
 		if (waits != LOOK_FAILED && flags & CALL_READS && (record->file.mode & S_IFMT) != S_IFREG)
@@ -179,11 +181,11 @@ __noinline int emit_look(__u32 flags, int result, __u32 waits)
 	return 0;
 }
 
-/* Whether a call has looked for something, by its result. */
+/* Whether a call polled for something, judging by its result. */
 static __always_inline int has_looked(struct pt_regs *regs, int call, __u32 flags, long result)
 {
 	__s16 type = F_UNLCK;
-	/* (Shells ask for any child each time that one has ended.) */
+	/* (Shells ask for any child each time one has ended.) */
 	if (call == SYS_wait4)
 		return !result && CALL_ARGUMENT2(regs) & WNOHANG && (__s32)CALL_ARGUMENT0(regs) > 0;
 	if (call == SYS_kill)
@@ -194,7 +196,7 @@ static __always_inline int has_looked(struct pt_regs *regs, int call, __u32 flag
 		return 0;
 	if (call == SYS_fcntl && (CALL_ARGUMENT1(regs) != F_SETLK && CALL_ARGUMENT1(regs) != F_OFD_SETLK))
 		return 0;
-	/* (Who gives a lock back has not looked for it.) */
+	/* (A release of a lock is not an attempt to get it.) */
 	if (call == SYS_fcntl && (bpf_probe_read_user(&type, sizeof(type), (void *)CALL_ARGUMENT2(regs)) || type == F_UNLCK))
 		return 0;
 	if (call == SYS_flock && CALL_ARGUMENT1(regs) & LOCK_UN)

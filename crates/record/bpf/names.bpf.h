@@ -1,14 +1,15 @@
-/* How many files and names a thread dealt with: the lean tier traces no system call, so the kernel's own functions count them, where all ways
- * to open, stat, unlink, rename and list come together. All programs are optional. Where programs may not be attached to functions, the
- * tracepoints at the end count what they can instead; never both (load.rs).
+/* Counts the files and names a thread handles. The lean tier traces no system calls, so the counts come from kernel
+ * functions where all ways to open, stat, unlink, rename and list converge. All programs are optional. Where programs
+ * may not be attached to functions, the tracepoints at the end count what they can instead; never both (load.rs).
  *
- * A file system that lies over another (overlayfs) passes what it is asked on to the one below through the same functions. Its inner
- * files are marked and its inner mounts are nobody's; a removal has neither, so these are counted by who was asked. */
+ * An overlay file system (overlayfs) forwards requests to the one below through the same functions. Its inner files
+ * are marked, and its inner mounts have no namespace; removals have neither mark, so they are counted by the file
+ * system that was asked. */
 #ifndef THALWEG_NAMES_H
 #define THALWEG_NAMES_H
 
 #define FMODE_CREATED 0x100000u
-#define FMODE_NOACCOUNT 0x20000000u	/* a file below the one that was opened */
+#define FMODE_NOACCOUNT 0x20000000u	/* a file below the opened one */
 #define OVERLAYFS_SUPER_MAGIC 0x794c7630ul
 
 static __always_inline struct thread *counted_thread(void)
@@ -45,14 +46,14 @@ int BPF_PROG(on_getattr, struct path *path)
 	if (!thread)
 		return 0;
 	struct mount *mount = (struct mount *)((char *)BPF_CORE_READ(path, mnt) - bpf_core_field_offset(struct mount, mnt));
-	/* Mounts of the kernel's own (those below overlays, pipes, sockets) have no namespace, or an error in its place. */
+	/* The kernel's own mounts (those below overlays, pipes, sockets) have no namespace, or an error in its place. */
 	__s64 namespace = (__s64)BPF_CORE_READ(mount, mnt_ns);
 	if (namespace && (namespace < -4095 || namespace > 0))
 		count_name(thread, NAMES_STATED);
 	return 0;
 }
 
-/* Of what was passed on, both are counted: the reader takes the larger. */
+/* Forwarded operations are counted at both levels: the reader takes the larger count. */
 static __always_inline void count_in(struct inode *directory, __u32 what)
 {
 	struct thread *thread = counted_thread();
@@ -74,7 +75,7 @@ int BPF_PROG(on_rename, struct inode *directory)
 	return 0;
 }
 
-/* One name of a listing. What a full buffer has no room for is handed in again as the first of the next. */
+/* One name of a listing. A name that did not fit into a full buffer is passed again as the first of the next. */
 SEC("fentry/filldir64")
 int BPF_PROG(on_listed, void *context, const char *name, int length, long long position, __u64 inode)
 {
@@ -116,7 +117,7 @@ int BPF_PROG(on_ext4_unlink)
 	return 0;
 }
 
-/* How often anybody has read the page cache. */
+/* Number of page cache reads by all programs. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -124,8 +125,8 @@ struct {
 	__type(value, __u64);
 } page_reads SEC(".maps");
 
-/* Pages of the page cache are read: one or more times for each call that reads. Files are counted where they are read from their beginning and
- * are none of the last few: a database reads its first page again for each transaction. */
+/* Page cache reads: one or more for each reading call. A file is counted when it is read from the start and is not
+ * one of the last few: a database rereads its first page for each transaction. */
 SEC("tp_btf/mm_filemap_get_pages")
 int BPF_PROG(on_read_pages, struct address_space *mapping, unsigned long index)
 {
@@ -139,7 +140,7 @@ int BPF_PROG(on_read_pages, struct address_space *mapping, unsigned long index)
 	if (!thread)
 		return 0;
 	struct inode *inode = BPF_CORE_READ(mapping, host);
-	/* Files that come one after the other can have one address, and one number. */
+	/* Consecutive files may have the same address and number. */
 	__u64 mark = (__u64)inode ^ (__u64)BPF_CORE_READ(inode, i_generation) << 32;
 	for (__u32 n = 0; n < READ_LAST; n++)
 		if (thread->names.read_last[n] == mark)

@@ -1,4 +1,4 @@
-/* Connections: what threads send and receive, what TCP says, what was sent again. */
+/* Connections: threads' sends and receives, TCP's state, retransmissions. */
 
 static __always_inline void emit_net_run(struct thread *thread, struct net_run *run, __u32 direction)
 {
@@ -27,7 +27,7 @@ static __always_inline void emit_net_runs(struct thread *thread)
 	emit_net_run(thread, &thread->runs[RUN_SENT], 0);
 }
 
-/* From which length on both ends of a pause on the wire are emitted. */
+/* Minimum pause on the wire whose two ends are emitted. */
 #define PAUSE_NS 100000
 
 static __always_inline void emit_mark(struct connection *connection, __u32 what, __u32 value, __u64 at_ns)
@@ -73,7 +73,7 @@ static __noinline int emit_tcp(struct tcp_sock *tcp, struct sock *sk, struct con
 		record.rwnd_limited_jiffies += since;
 	else if (type == 3)
 		record.sndbuf_limited_jiffies += since;
-	/* Busy is all of it, limited or not. */
+	/* Busy time includes limited time. */
 	record.busy_jiffies += record.rwnd_limited_jiffies + record.sndbuf_limited_jiffies;
 	record.state = BPF_CORE_READ_BITFIELD(tcp, inet_conn.icsk_ca_state);
 	connection->emitted_ns = now;
@@ -81,7 +81,7 @@ static __noinline int emit_tcp(struct tcp_sock *tcp, struct sock *sk, struct con
 	connection->emitted_window = record.peer_window_bytes;
 	connection->emitted_in_flight = record.in_flight_bytes;
 	emit(&record.head, sizeof(record));
-	/* Before the peer has answered it has said nothing of its window. */
+	/* Before the peer has answered, its window is unknown. */
 	__u32 closed = record.peer_window_bytes == 0 && sk->__sk_common.skc_state != TCP_SYN_SENT;
 	if (closed && !connection->zero_window)
 		emit_mark(connection, TCP_MARK_ZERO_WINDOW, 0, now);
@@ -94,7 +94,7 @@ static __always_inline int differs(__u32 one, __u32 other)
 	return one > other * 2 || other > one * 2;
 }
 
-/* TCP's state is emitted when its window closes or opens, each millisecond while it changes, and each five while it does not. */
+/* Emits TCP's state when its window closes or opens, every millisecond while it changes, and every five otherwise. */
 static __always_inline void emit_tcp_in_turn(struct tcp_sock *tcp, struct sock *sk, struct connection *connection, __u64 now)
 {
 	__u64 since = now - connection->emitted_ns;
@@ -127,7 +127,7 @@ static __always_inline void emit_progress(struct connection *connection, __u32 d
 	emit(&record.head, sizeof(record));
 }
 
-/* One direction has come further. Both ends of a pause are emitted exactly; what comes without pauses is emitted each millisecond. */
+/* Notes progress of one direction. Both ends of a pause are emitted exactly; continuous progress, every millisecond. */
 static __always_inline void note_progress(struct connection *connection, __u32 direction, __u64 before, __u64 after, __u64 left_ns, __u64 now)
 {
 	struct progress *progress = &connection->progress[direction & 1];
@@ -142,7 +142,7 @@ static __always_inline void note_progress(struct connection *connection, __u32 d
 		emit_progress(connection, direction, from_bytes, from_ns, left_ns, now);
 }
 
-/* What came last before a connection is closed. */
+/* Emits the remaining progress before a connection is closed. */
 static __always_inline void emit_rest(struct sock *sk)
 {
 	struct connection *connection;
@@ -163,12 +163,12 @@ struct tcp_head {
 	__u16 target;
 	__u32 sequence;
 	__u32 acknowledged;
-	__u8 words; /* in the upper half: how long it is */
+	__u8 words; /* in the upper half: its length */
 	__u8 flags;
 	__u16 window;
 };
 
-/* Something was acknowledged, which is not processed yet. */
+/* Handles an acknowledgement that is not processed yet. */
 static __always_inline void note_acknowledged(struct tcp_sock *tcp, struct connection *connection, __u32 acknowledged, __u64 now)
 {
 	__u32 una = tcp->snd_una, next = tcp->snd_nxt, unsent = tcp->write_seq - next;
@@ -193,8 +193,7 @@ static __always_inline void note_acknowledged(struct tcp_sock *tcp, struct conne
 
 #define LOOK(field) (*(volatile typeof(field) *)&(field))
 
-/* Positions in the stream. They are made of two counters that another processor may be moving on together: looked at
- * until both stand still. */
+/* Positions in the stream. They consist of two counters that another CPU may be updating: read until both are stable. */
 static __always_inline __u64 received_position(struct tcp_sock *tcp)
 {
 	__u64 bytes = 0;
@@ -221,7 +220,7 @@ static __always_inline __u64 sent_position(struct tcp_sock *tcp)
 	return bytes + (__u32)(LOOK(tcp->write_seq) - acknowledged);
 }
 
-/* Bytes that go through calls which the I/O accounting counts will be counted there too. */
+/* Notes bytes that will also be counted by the I/O accounting. */
 static __always_inline void note_accounted(struct task_struct *task, struct thread *thread, int bytes, __u32 direction)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
@@ -232,7 +231,7 @@ static __always_inline void note_accounted(struct task_struct *task, struct thre
 	}
 }
 
-/* Of a socket without connections. */
+/* Handles a call on an unconnected socket. */
 static __always_inline void note_message(struct task_struct *task, struct thread *thread, struct sock *sk, int result, __u32 direction)
 {
 	if (!direction)
@@ -283,10 +282,10 @@ static __always_inline int note_net(struct sock *sk, int result, __u32 direction
 	}
 	if (result < 0 && which != RUN_FRUITLESS)
 		return 0;
-	/* The end of a stream is counted as a byte too, and taken together with the last bytes. */
+	/* The end of a stream counts as a byte too, and is taken together with the last bytes. */
 	if (direction && result > 0 && sk->sk_shutdown & RCV_SHUTDOWN && LOOK(tcp->rcv_nxt) == LOOK(tcp->copied_seq))
 		end -= 1;
-	/* What was taken so far, with this call's result, is surer than a count that differs by so little. */
+	/* The bytes taken so far plus this call's result are more reliable than a count that differs by this little. */
 	__u64 next = connection->next_bytes[direction & 1] + (result > 0 ? result : 0);
 	if (connection->next_bytes[direction & 1] && end - next + 2 <= 4)
 		end = next;
@@ -321,13 +320,13 @@ int BPF_PROG(on_send, struct sock *sk, int result, int flags)
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(on_receive, struct sock *sk, int result, int flags)
 {
-	/* A look at what is there takes nothing. */
+	/* A peek takes nothing. */
 	if (flags & MSG_PEEK)
 		return 0;
 	return note_net(sk, result, 1);
 }
 
-/* The connection that this processor is busy with: if a thread is woken now, it is for that. */
+/* Notes the connection that this CPU is handling: a thread woken now is woken for it. */
 static __always_inline struct connection *note_handled(struct sock *sk, struct connection *connection)
 {
 	struct processor *processor = this_processor();
@@ -340,7 +339,7 @@ static __always_inline struct connection *note_handled(struct sock *sk, struct c
 	return connection;
 }
 
-/* For each segment that arrives on an established connection, before it is processed. */
+/* Runs for each segment that arrives on an established connection, before it is processed. */
 SEC("tp_btf/tcp_probe")
 int BPF_PROG(on_tcp_probe, struct sock *sk, struct sk_buff *skb)
 {
@@ -360,7 +359,8 @@ int BPF_PROG(on_tcp_probe, struct sock *sk, struct sk_buff *skb)
 	return 0;
 }
 
-/* A connection has come to who listens. What that dropped before, because its queue was full, is emitted with it. */
+/* Handles a new connection at its listener, and emits how many requests the listener dropped before because its queue
+ * was full. */
 static __always_inline void note_listener(struct sock *sk)
 {
 	struct connection *listener = bpf_sk_storage_get(&connections, sk, 0, 0);
@@ -370,7 +370,7 @@ static __always_inline void note_listener(struct sock *sk)
 		listener = bpf_sk_storage_get(&connections, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 		if (!listener)
 			return;
-		/* What it dropped before it was met says something only if it still has no room. */
+		/* Drops older than the first sight of the listener count only if its queue is still full. */
 		listener->drops = BPF_CORE_READ(sk, sk_ack_backlog) >= BPF_CORE_READ(sk, sk_max_ack_backlog) ? 0 : drops;
 	}
 	before = listener->drops;
@@ -386,20 +386,20 @@ static __always_inline void note_listener(struct sock *sk)
 	emit(&mark.head, sizeof(mark));
 }
 
-/* Before a reader is woken, also in the states that tcp_probe leaves out. */
+/* Runs before a reader is woken, even in the states that tcp_probe does not cover. */
 SEC("tp_btf/sk_data_ready")
 int BPF_PROG(on_data_ready, struct sock *sk)
 {
 	__u8 state = sk->__sk_common.skc_state;
 	if (sk->sk_protocol == IPPROTO_UDP)
 		note_datagram(sk);
-	/* That is tcp_probe's. */
+	/* Covered by tcp_probe. */
 	if (state == TCP_ESTABLISHED)
 		return 0;
 	__u16 family = sk->__sk_common.skc_family;
 	if (sk->sk_protocol != IPPROTO_TCP || (family != AF_INET && family != AF_INET6))
 		return 0;
-	/* Who listens is woken for the connection that was made just now. */
+	/* The listener is woken for the connection just made. */
 	if (state == TCP_LISTEN) {
 		note_listener(sk);
 		return 0;
@@ -423,7 +423,7 @@ int BPF_PROG(on_retransmit, struct sock *sk, struct sk_buff *skb)
 	__u64 now = bpf_ktime_get_ns();
 	__u32 in_loss = BPF_CORE_READ_BITFIELD(tcp, inet_conn.icsk_ca_state) == TCP_CA_Loss;
 	struct processor *processor = this_processor();
-	/* One whose first segment was lost has not been emitted. */
+	/* A connection whose first segment was lost has not been emitted. */
 	emit_connection(sk, connection->cookie, now);
 	if (sk->__sk_common.skc_state == TCP_SYN_SENT) {
 		note_asking(sk, connection);
@@ -431,7 +431,7 @@ int BPF_PROG(on_retransmit, struct sock *sk, struct sk_buff *skb)
 		return 0;
 	}
 	if (!tcp->snd_wnd) {
-		/* A probe of a window that is closed. */
+		/* A zero-window probe. */
 		emit_mark(connection, TCP_MARK_ZERO_WINDOW, 0, now);
 		return 0;
 	}
@@ -444,7 +444,7 @@ int BPF_PROG(on_retransmit, struct sock *sk, struct sk_buff *skb)
 	return 0;
 }
 
-/* No connection came about: it was refused, nobody answered, or who asked for it has given up. */
+/* Handles a failed connection: refused, unanswered, or given up by the caller. */
 static __always_inline void note_failed(struct sock *sk)
 {
 	struct connection *connection = connection_of(sk);

@@ -1,6 +1,7 @@
-/* What poll(2) and select(2) wait for, from their arguments. */
+/* Reads the arguments of poll(2) and select(2) for what they wait for. */
 
-/* The descriptor that a thread polls, where it is one: the number stands in its memory. No descriptor has this number else. */
+/* Returns the descriptor that a thread polls, if it is a single one, from its memory. Otherwise a number that no
+ * descriptor has. */
 __noinline __u32 polled(__u64 descriptors)
 {
 	__u32 descriptor = ~0u;
@@ -9,7 +10,7 @@ __noinline __u32 polled(__u64 descriptors)
 	return descriptor;
 }
 
-/* The same of select(2): its first two sets, where they are of one word. */
+/* Returns select(2)'s single descriptor, from its first two sets, if they fit into one word. */
 __noinline __u32 selected(__u32 most, __u64 reads, __u64 writes)
 {
 	__u64 first = 0, second = 0;
@@ -22,7 +23,7 @@ __noinline __u32 selected(__u32 most, __u64 reads, __u64 writes)
 	return (first | second) == 1ull << (most - 1) ? most - 1 : ~0u;
 }
 
-/* The one descriptor that poll(2) or select(2) waits for becomes the call's first. OFF_POLLS_NOTHING where it waits for none. */
+/* Makes the single descriptor of a poll(2) or select(2) the call's first. OFF_POLLS_NOTHING if there is none. */
 static __always_inline __u32 one_polled(struct task_struct *task, struct pt_regs *regs, __u32 *flags, __u64 *first)
 {
 	__u64 second = CALL_ARGUMENT1(regs), third = CALL_ARGUMENT2(regs);

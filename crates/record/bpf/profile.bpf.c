@@ -1,13 +1,14 @@
-/* The programs of a profile, an object of their own: a clock on each processor that takes the stack of whatever runs there, and
- * the tracepoints at which a processor begins something else. The lean recorder has none of this.
+/* The programs of a profile, in an object of their own: a clock on each CPU that takes the stack of whatever runs
+ * there, and the tracepoints at which a CPU changes what it is in. The lean recorder has none of this.
  *
- * A processor is at each instant in one of: a hard interrupt, the idle task, anything else. At each change the time since the change before
- * is charged to what it was in, so the sums are the processor's time without a gap. Nesting is counted: a timer's handler within the timer's
- * interrupt is one hard interrupt. What the sampler itself takes is kept apart.
+ * At each instant a CPU is in one of: a hard interrupt, the idle task, anything else. At each change the time since
+ * the previous change is charged to what it was in, so the sums equal the CPU's time without gaps. Nesting is
+ * counted: a timer's handler within the timer's interrupt is one hard interrupt. The sampler's own time is kept
+ * separately.
  *
- * Reading the clock is most of what this costs, so it is read where it must be. A software interrupt over a task is the samples' to see:
- * only over the idle task does it end idle time. A busy network has a hundred thousand a second. Interrupts that only ask for the
- * scheduler do nothing in their handler, and are not measured. */
+ * Reading the clock is most of the cost, so it is read only where necessary. A software interrupt over a task is left
+ * to the samples: only over the idle task does it end idle time. A busy network has a hundred thousand a second.
+ * Interrupts that only request scheduling do nothing in their handler, and are not measured. */
 #include <linux/types.h>
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -19,15 +20,14 @@
 #include "thread.bpf.h"
 #include "profile.h"
 
-/* Set by the loader: the power of two that is a quarter of the ring; how much of a program's stack is copied, 0: its frame pointers
- * are followed here. */
+/* Set by the loader: log2 of a quarter of the ring; bytes copied of a user stack, 0 to follow frame pointers here. */
 const volatile __u32 wake_shift = 20;
 const volatile __u32 stack_bytes = 0;
-/* How many events each processor counts, and how many processors the array of their counters has room for. */
+/* Number of events each CPU counts, and the number of CPUs in the array of their counters. */
 const volatile __u32 event_count = 0;
 const volatile __u32 event_cpus = 1;
 
-/* Nothing is counted or taken before this is set, and nothing after it is cleared. */
+/* Nothing is counted or taken before this is set, or after it is cleared. */
 __u32 running = 0;
 
 struct {
@@ -49,7 +49,7 @@ struct {
 	__type(value, struct profile_sample);
 } scratch SEC(".maps");
 
-/* One for each processor, where stacks are copied. */
+/* One per CPU, if stacks are copied. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -57,7 +57,7 @@ struct {
 	__type(value, struct profile_copy);
 } copies SEC(".maps");
 
-/* The counters of one event on all processors, then those of the next. */
+/* The counters of one event on all CPUs, followed by those of the next. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
 	__uint(max_entries, 1);
@@ -81,7 +81,7 @@ static __always_inline struct processor_times *this_processor(void)
 	return bpf_map_lookup_elem(&processors, &zero);
 }
 
-/* An interrupt may come in between: the one that moves the clock on charges the time, so that none is charged twice. */
+/* An interrupt may come in between: whichever advances the clock charges the time, so that none is charged twice. */
 static __always_inline void charge(struct processor_times *times, __u64 now)
 {
 	__u64 last = times->last_ns;
@@ -110,7 +110,7 @@ static __always_inline int enter_hard(void)
 static __always_inline int leave_hard(void)
 {
 	struct processor_times *times = this_processor();
-	/* The beginning of the first may not have been seen. */
+	/* The start of the first one may not have been seen. */
 	if (!running || !times || !times->hard)
 		return 0;
 	if (times->hard == 1)
@@ -154,7 +154,7 @@ int BPF_PROG(on_softirq_exit, unsigned int vector)
 	return 0;
 }
 
-/* A hard interrupt: those of devices everywhere, and on x86 the vectors that no device has. */
+/* A hard interrupt: devices' everywhere, and on x86 also the vectors without a device. */
 #define HARD(name, entry, exit)                  \
 	SEC("tp_btf/" #entry)                    \
 	int BPF_PROG(on_##name##_entry)          \
@@ -173,7 +173,7 @@ HARD(call_function, call_function_entry, call_function_exit)
 HARD(call_function_single, call_function_single_entry, call_function_single_exit)
 HARD(irq_work, irq_work_entry, irq_work_exit)
 
-/* Run by the reader on each processor: what it has been in until now is charged, also where nothing has happened for long. */
+/* Run by the reader on each CPU: charges the time up to now, even if nothing has happened for long. */
 SEC("raw_tp")
 int settle(void *ctx)
 {
@@ -183,7 +183,7 @@ int settle(void *ctx)
 	return 0;
 }
 
-/* The reader sleeps by the clock; it is woken each time another quarter of the ring was filled. */
+/* The reader sleeps by the clock; it is woken each time another quarter of the ring has filled. */
 static __always_inline int emit(void *sample, __u32 size)
 {
 	__u64 begin = bpf_ringbuf_query(&ring, BPF_RB_PROD_POS);
@@ -192,7 +192,7 @@ static __always_inline int emit(void *sample, __u32 size)
 	return bpf_ringbuf_output(&ring, sample, size, begin >> shift == end >> shift ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP);
 }
 
-/* Puts this processor's counters where a sample has them, and says how many bytes they take; one that cannot be read is 0 throughout. */
+/* Copies this CPU's counters into a sample, and returns their size; a counter that cannot be read is always 0. */
 static __always_inline __u32 count_events(struct profile_sample *sample)
 {
 	__u32 event;
@@ -204,8 +204,8 @@ static __always_inline __u32 count_events(struct profile_sample *sample)
 	return event * sizeof(struct bpf_perf_event_value);
 }
 
-/* Copies the stack from its top on, as far as it is in memory; how much that was. A process' first thread has its arguments behind its
- * stack, which are of no use. */
+/* Copies the stack from its top, as far as it is in memory; returns the size. The arguments above a process's first
+ * stack are useless and left out. */
 static __always_inline __u32 copy_stack(char *to, struct task_struct *task, __u64 top)
 {
 	__u64 first = task->mm->start_stack;
@@ -224,13 +224,13 @@ static __always_inline __u32 copy_stack(char *to, struct task_struct *task, __u6
 	return copied;
 }
 
-/* Puts the registers and the top of the stack behind the kernel's frames, in place of the program's; how much that was. */
+/* Adds the registers and the top of the stack after the kernel's frames, in place of user frames; returns the size. */
 static __always_inline __u32 add_stack(struct bpf_perf_event_data *ctx, struct task_struct *task, char *end, __u32 in_user)
 {
 	struct profile_registers registers;
 	if (in_user) {
 		READ_REGISTERS(&registers, &ctx->regs);
-		/* Else the compiler makes one read of both, which the verifier refuses. */
+		/* Otherwise the compiler merges both reads, which the verifier rejects. */
 		barrier();
 	} else {
 		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
@@ -245,7 +245,7 @@ static __always_inline __u32 add_stack(struct bpf_perf_event_data *ctx, struct t
 static __always_inline void take(struct bpf_perf_event_data *ctx, struct processor_times *times, __u64 now)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	/* The sampler's own interrupt is one; of a processor without a task only what interrupts it is of interest. */
+	/* The sampler's own interrupt counts as one; of an idle CPU only the interrupts are of interest. */
 	__u32 flags = (times->soft ? PROFILE_SOFTIRQ : 0) | (times->hard > 1 ? PROFILE_HARDIRQ : 0);
 	if (!task->pid && !flags)
 		return;
@@ -258,7 +258,7 @@ static __always_inline void take(struct bpf_perf_event_data *ctx, struct process
 	sample->tid = task->pid;
 	sample->cpu = cpu;
 	__builtin_memcpy(sample->name, task->comm, sizeof(sample->name));
-	/* Known when the program is loaded: without events there is none of it. */
+	/* Known at load time: without events this code is removed. */
 	__u32 counted = count_events(sample);
 	flags |= event_count << PROFILE_EVENTS_SHIFT;
 	__u64 *frames = (void *)sample->frames + counted;
@@ -279,7 +279,7 @@ static __always_inline void take(struct bpf_perf_event_data *ctx, struct process
 	__u64 size = PROFILE_HEAD + counted + kernel;
 	if (!(flags & PROFILE_KERNEL_THREAD) && task->pid) {
 		if (stack_bytes && !(flags & PROFILE_32_BIT)) {
-			/* One that ends has no memory any longer. */
+			/* An exiting task no longer has memory. */
 			if (task->mm) {
 				flags |= PROFILE_STACK;
 				size += add_stack(ctx, task, (char *)frames + kernel, flags & PROFILE_USER);

@@ -1,13 +1,14 @@
-/* Questions for names, and what came back (RFC 1035): the beginning of datagrams and of messages over TCP to and from the ports of name servers, read from
- * the memory that they are sent from or were taken into. What is wanted of them (names, kinds, outcomes) the reader picks; the rest is not kept. */
+/* Name lookups and their answers (RFC 1035): the beginning of datagrams and TCP messages to and from the ports of
+ * name servers, read from the memory they are sent from or were received into. The reader extracts what it needs
+ * (names, record types, outcomes) and drops the rest. */
 
 #define PORT_NAMES 53
-#define PORT_NAMES_LOCAL 5353 /* asked of all of a link (RFC 6762) */
+#define PORT_NAMES_LOCAL 5353 /* multicast on a link (RFC 6762) */
 
-/* Messages that are emitted of a recording. */
+/* Maximum messages emitted per recording. */
 #define MOST_QUESTIONS 20000
 
-/* A struct mmsghdr's size: a struct msghdr, and how long its message is. */
+/* Size of a struct mmsghdr: a struct msghdr, and its message's length. */
 #define MESSAGES_STEP 64
 
 struct {
@@ -29,7 +30,7 @@ static __always_inline int is_of_names(__u32 port)
 	return port == PORT_NAMES || port == PORT_NAMES_LOCAL;
 }
 
-/* One message, from the caller's memory. All but that stands in the record already. (Not static: see walk_path.) */
+/* Emits one message from the caller's memory. Everything else is in the record already. (Not static: see walk_path.) */
 __noinline int emit_question(__u64 from, __u64 length)
 {
 	__u32 zero = 0;
@@ -46,7 +47,7 @@ __noinline int emit_question(__u64 from, __u64 length)
 	return 0;
 }
 
-/* The first part of a struct msghdr that is worth reading: over TCP a message's length may have one of its own before it. */
+/* Emits the first useful part of a struct msghdr: over TCP, a part of its own may hold the message's length first. */
 __noinline int emit_vector(__u64 vector, __u64 length)
 {
 	struct vector memory = {};
@@ -65,7 +66,7 @@ __noinline int emit_message(__u64 message, __u64 length)
 	return emit_vector(vector, length);
 }
 
-/* The thread that runs has sent to a name server, or taken something from one: `record` says from where to where. */
+/* Handles a message of the current thread to or from a name server: `record` has the direction and address. */
 __noinline int note_question(__s32 result)
 {
 	__u32 zero = 0;
@@ -95,14 +96,15 @@ __noinline int note_question(__s32 result)
 		return emit_message(at, result);
 	if (call != SYS_sendmmsg)
 		return 0;
-	/* Which of several messages was sent just now is not said: the first two are emitted, and the reader leaves out what it has. */
+	/* It is not known which of several messages was sent just now: the first two are emitted, and the reader drops
+	 * repeats. */
 	emit_message(at, result);
 	if (CALL_ARGUMENT2(regs) > 1)
 		emit_message(at + MESSAGES_STEP, result);
 	return 0;
 }
 
-/* A recorded thread has sent a datagram, or taken one; over TCP, bytes. */
+/* Handles a datagram, or bytes over TCP, that a recorded thread sent or received. */
 static __always_inline void note_names(struct sock *sk, int result, __u32 direction, int over_tcp)
 {
 	__u32 zero = 0;

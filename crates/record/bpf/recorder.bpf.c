@@ -1,5 +1,6 @@
-/* The kernel recorder's programs, as one object: tracepoints with types (tp_btf), a few functions of the kernel
- * (fentry), a clock sampler, and two walks over all threads. Each program first asks whether the thread is watched, and returns at once if it is not. */
+/* The kernel recorder's programs, as one object: BTF tracepoints (tp_btf), a few kernel functions (fentry), a
+ * sampling clock, and walks over all threads. Each program first checks whether the thread is watched, and returns
+ * immediately if not. */
 #include <linux/types.h>
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>

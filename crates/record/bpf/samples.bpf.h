@@ -1,4 +1,4 @@
-/* How long a sample stands for, in nanoseconds; the reader sets it with the clocks. */
+/* Time a sample represents, in nanoseconds; the reader sets it with the clocks. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -6,7 +6,7 @@ struct {
 	__type(value, __u64);
 } pace SEC(".maps");
 
-/* Now and then on each processor: what a watched thread is doing. */
+/* Samples what a watched thread is doing, periodically on each CPU. */
 
 SEC("perf_event")
 int on_sample(struct bpf_perf_event_data *ctx)
@@ -17,7 +17,8 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
 	if (!is_recorded(thread) || !thread)
 		return 0;
-	/* What the thread had moved by now is known before what it did after: a sample ends the part of a run that the reader has. */
+	/* Bytes moved so far are emitted before later activity: a sample ends the part of a run that
+	 * the reader has. */
 	if (!thread->in_net)
 		emit_net_runs(thread);
 	struct record_sample record = {};

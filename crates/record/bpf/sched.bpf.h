@@ -1,6 +1,6 @@
-/* The scheduler: when threads did not run, what they were in, who woke them, who ran instead. */
+/* The scheduler: when threads were off the CPU, what they were in, who woke them, who ran instead. */
 
-/* It runs again, from `now` on. `seen`: on this processor, just now. */
+/* The thread runs again from `now` on. `seen`: on this CPU, just now. */
 static __noinline int come_back(struct thread *thread, int seen, __u64 now)
 {
 	if (!thread)
@@ -8,7 +8,7 @@ static __noinline int come_back(struct thread *thread, int seen, __u64 now)
 	struct record_off *off = &thread->off;
 	__u64 runnable_ns = off->out_ns;
 	if (!off->out_ns) {
-		/* Watched since it slept or was made: nothing is known of how that began. */
+		/* Watched only since it slept or was created: how that began is unknown. */
 		thread->in_ns = now;
 		return 0;
 	}
@@ -17,8 +17,8 @@ static __noinline int come_back(struct thread *thread, int seen, __u64 now)
 	off->context = 0;
 	off->wake_device = 0;
 	off->wake_connection = 0;
-	/* A wake-up can be stamped before the switch away that it ends: by a little as a rule, by more where the processor was
-	 * taken away in between. One from before that was for nothing would have been replaced by this one. */
+	/* A wake-up may be stamped earlier than the switch out that it ends: usually by little, by more if the thread was
+	 * preempted in between. An older, spurious wake-up would have been overwritten by this one. */
 	if ((off->state || off->flags & OFF_NEW) && thread->wake_ns > off->run_ns) {
 		off->wake_ns = thread->wake_ns;
 		off->waker = thread->waker;
@@ -39,14 +39,15 @@ static __noinline int come_back(struct thread *thread, int seen, __u64 now)
 	return 0;
 }
 
-/* Whether a thread is away as far as is known: its last switch was from a processor. */
+/* Whether a thread is off the CPU, as far as known: its last switch was out. */
 static __always_inline int is_away(struct thread *thread)
 {
 	return thread->off.out_ns && thread->off.out_ns >= thread->in_ns;
 }
 
-/* A virtual machine's agent has threads that leave a processor without a word: no switch from them is traced, nor whom they wake. A thread
- * that is still away as far as is known, and runs, came back unseen: so long ago as it has run since, which the kernel counts itself. */
+/* A virtual machine's agent has threads that leave a CPU untraced: no switch from them is seen, nor their wake-ups. A
+ * thread that runs although its last known switch was out came back unseen; the kernel's own count of its running
+ * since then gives the time. */
 static __noinline int make_up(struct task_struct *task, struct thread *thread, __u64 now)
 {
 	if (!task || !thread)
@@ -61,7 +62,7 @@ static __noinline int make_up(struct task_struct *task, struct thread *thread, _
 		since_ns = thread->wake_ns;
 	if (now > since_ns && ran_ns < now - since_ns)
 		since_ns = now - ran_ns;
-	/* The wake-up has another processor's stamp, which may be ahead. */
+	/* The wake-up's time is from another CPU, which may be ahead. */
 	if (since_ns > now)
 		since_ns = now;
 	come_back(thread, 0, since_ns);
@@ -88,12 +89,12 @@ static __always_inline void emit_exit(struct task_struct *task, struct thread *t
 	emit(&record.head, sizeof(record));
 }
 
-/* "[eventf" and "inotify" as numbers, in the order of the processors that are known. */
+/* "[eventf" and "inotify" as numbers, in the byte order of the supported CPUs. */
 #define EVENTFD_NAME 0x0066746e6576655bull
 #define INOTIFY_NAME 0x00796669746f6e69ull
 
-/* Who is at the other end of what a thread waits for is to be found; and what has no kind is an eventfd, an inotify queue, or is not known.
- * Verified once, not for each state of a caller: hence the plain numbers. */
+/* Requests the other end of what a thread waits for; an object without a type is an eventfd, an inotify queue, or
+ * unknown. The plain number arguments let the verifier check it once rather than for each caller's state. */
 __noinline __u32 other_end(__u64 address, __u32 mode, __u32 depth)
 {
 	struct file *file = (struct file *)address;
@@ -109,7 +110,8 @@ __noinline __u32 other_end(__u64 address, __u32 mode, __u32 depth)
 	return name == EVENTFD_NAME ? ACCESS_EVENTFD : name == INOTIFY_NAME ? ACCESS_INOTIFY : 0;
 }
 
-/* The same, once for each object: threads that hand bytes to and fro wait on the same one tens of thousands of times a second. */
+/* Requests the other end once per object: threads exchanging bytes wait on the same one tens of thousands of times a
+ * second. */
 __noinline __u32 asked_end(struct asked *asked, __u64 mark, __u64 address, __u32 mode, __u32 depth)
 {
 	if (!asked)
@@ -121,7 +123,7 @@ __noinline __u32 asked_end(struct asked *asked, __u64 mark, __u64 address, __u32
 	return asked->access;
 }
 
-/* Kernels that stop single threads say so; with others, cpu.stat says for how long a whole group was. */
+/* Kernels that throttle single threads report it; on others, cpu.stat says how long a whole group was throttled. */
 struct task_struct___quota {
 	_Bool throttled;
 } __attribute__((preserve_access_index));
@@ -211,7 +213,7 @@ int BPF_PROG(on_switch, _Bool preempted, struct task_struct *before, struct task
 	note_runner(processor, before, left, now);
 	if (left && is_recorded(left)) {
 		switch_out(before, left, preempted, now);
-		/* It opens a FIFO that has nobody at its other side, perhaps; or cuts a file off. */
+		/* It may be opening a FIFO without a process at the other side, or truncating a file. */
 		if ((left->off.state & TASK_INTERRUPTIBLE || left->off.file[0].access & ACCESS_TRUNCATES) && left->off.call >= 0 &&
 		    is_path(settings.call_flags[left->off.call & 511]))
 			emit_look(settings.call_flags[left->off.call & 511], 0, LOOK_WAITS);
@@ -221,7 +223,7 @@ int BPF_PROG(on_switch, _Bool preempted, struct task_struct *before, struct task
 	return 0;
 }
 
-/* A thread that lives already is recorded from now on: where it sleeps, what it waits in is known from its registers. */
+/* Attaches to an existing thread: if it sleeps, its registers show what it waits in. */
 static __noinline int take_hold(struct task_struct *task, struct thread *thread)
 {
 	if (!task || !thread || thread->off.out_ns || thread->in_ns)
@@ -233,7 +235,7 @@ static __noinline int take_hold(struct task_struct *task, struct thread *thread)
 	return 0;
 }
 
-/* A thread that is not recorded is woken: whether it is from now on. */
+/* Handles the wake-up of an unrecorded thread; returns it if it is recorded from now on. */
 static __always_inline struct thread *follow_woken(struct task_struct *task, struct task_struct *woken, struct processor *processor)
 {
 	__u32 depth = 0, role = ROLE_CLIENT;
@@ -265,7 +267,7 @@ static __always_inline struct thread *follow_woken(struct task_struct *task, str
 		if (!is_recorded(thread) || !thread || task->flags & PF_KTHREAD || !has_got_something(task, woken))
 			return 0;
 		depth = thread->depth + 1;
-		/* Who works for a server serves, too; and so does who was called by the name of its socket. */
+		/* A thread that works for a server is a server too; so is one that was called by its socket's name. */
 		role = thread->role == ROLE_SERVER || serves_unix(file_of_call(task), 1) ? ROLE_SERVER : ROLE_CLIENT;
 	}
 	struct thread *found = follow(woken, role, depth);
@@ -274,7 +276,8 @@ static __always_inline struct thread *follow_woken(struct task_struct *task, str
 	return found;
 }
 
-/* Who ends a wait in task context: a thread of the kernel acts for who waited, and any other is followed. */
+/* Returns the thread that ends a wait in task context: a kernel thread acts on behalf of the waiter, any other is
+ * followed. */
 static __noinline struct thread *follow_waker(struct task_struct *task, struct task_struct *woken, struct thread *thread,
 					     struct processor *processor)
 {
@@ -282,7 +285,7 @@ static __noinline struct thread *follow_waker(struct task_struct *task, struct t
 		return 0;
 	struct thread *ender = thread_of(task);
 	if (task->flags & PF_KTHREAD) {
-		/* One that ends a kernel thread's wait acts for it only where that was in the middle of work. */
+		/* A kernel thread that ends a kernel thread's wait acts on its behalf only if that thread was in the middle of work. */
 		__u32 state = woken->__state;
 		int works = thread->role != ROLE_KERNEL || (state & TASK_UNINTERRUPTIBLE && !(state & TASK_NOLOAD));
 		__u32 role = works ? ROLE_KERNEL : ROLE_NONE;
@@ -302,10 +305,10 @@ static __noinline struct thread *follow_waker(struct task_struct *task, struct t
 	return ender && ender->emitted ? ender : make_thread(task, ROLE_NONE, 0, 0);
 }
 
-/* A sleep must be so long for its place to be worth looking up. */
+/* Minimum sleep whose kernel location is looked up. */
 #define SITE_NS 1000000
 
-/* Where a thread sleeps that is about to be woken, if what it waits for cannot be known from its call. */
+/* Emits where a thread about to be woken sleeps, if its call does not show what it waits for. */
 static __noinline int emit_site(struct task_struct *woken, struct thread *thread, __u64 now)
 {
 	struct record_site record = {};
@@ -332,7 +335,7 @@ struct question {
 
 static const char address_format[] SEC(".rodata.format") = "%ps";
 
-/* The reader asks for the name of a function. */
+/* Returns the name of a function to the reader. */
 SEC("syscall")
 int name_of(struct question *question)
 {
@@ -373,7 +376,7 @@ int BPF_PROG(on_waking, struct task_struct *woken)
 		context = CONTEXT_HARDIRQ;
 		device = processor->block_task ? 0 : processor->block_device;
 	} else if (processor->udp_port && sends_datagram(task, processor->udp_port)) {
-		/* The interrupt is of its own sending. */
+		/* The interrupt comes from its own send. */
 		struct thread *ender = follow_waker(task, woken, thread, processor);
 		context = CONTEXT_TASK;
 		if (ender)
@@ -422,7 +425,7 @@ static __always_inline void inherit(struct task_struct *child, struct thread *pa
 	}
 }
 
-/* A thread that nobody has taken hold of makes another: its process may be one that was reached a moment ago. */
+/* An unrecorded thread creates another: its process may have been reached a moment ago. */
 static __noinline struct thread *follow_maker(struct task_struct *task)
 {
 	if (!task || !settings.follow || task->flags & PF_KTHREAD)
@@ -442,7 +445,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	return 0;
 }
 
-/* Threads that are made without a fork: io_uring's workers. */
+/* Threads created without a fork: io_uring's workers. */
 SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(on_wakeup_new, struct task_struct *child)
 {
@@ -465,7 +468,7 @@ int BPF_PROG(on_exec, struct task_struct *task)
 	return 0;
 }
 
-/* Whoever waits for a process can see its end before its last switch away, and the recording may end then. */
+/* A process waiting for this one can see its end before the last switch out, and the recording may end then. */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task)
 {
@@ -474,7 +477,7 @@ int BPF_PROG(on_exit, struct task_struct *task)
 		return 0;
 	emit_exit(task, thread, OFF_EXITING, bpf_ktime_get_ns());
 	if (thread->depth && task->pid == task->tgid) {
-		/* Its number may be another's soon. */
+		/* Its number may be reused soon. */
 		__u32 pid = number_here(task, 1, task->tgid);
 		bpf_map_delete_elem(&seeds, &pid);
 	}
@@ -500,7 +503,7 @@ int on_wait_writeback(__u64 *ctx)
 	return 0;
 }
 
-/* A fault on a mapped file whose page was not mapped at once. */
+/* A fault on a mapped file whose page was not mapped yet. */
 SEC("tp_btf/mm_filemap_fault")
 int BPF_PROG(on_fault, struct address_space *mapping)
 {
@@ -516,7 +519,7 @@ int BPF_PROG(on_fault, struct address_space *mapping)
 	return 0;
 }
 
-/* What the processor is in the middle of. */
+/* The interrupt the CPU is in. */
 
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(on_softirq_entry, unsigned int vector)

@@ -1,4 +1,4 @@
-/* What the programs share: their maps, how they emit, and who is watched. */
+/* Shared by the programs: their maps, how they emit, and which threads are watched. */
 #ifndef THALWEG_SHARED_H
 #define THALWEG_SHARED_H
 
@@ -7,32 +7,33 @@
 /* Set by the loader before the programs are verified. */
 struct settings {
 	__u32 trace_calls;	/* tier `syscall` */
-	__u32 tcp_gap_ns;	/* least time between two records of one connection */
-	__u32 merge_ns;		/* longest run of sends or receives in one record */
-	__u32 follow;		/* whoever has to do with a recorded thread on this machine is recorded too */
-	__u32 command_pid;	/* 0: there is none */
-	__u32 wake_shift;	/* the power of two that is a quarter of the ring */
+	__u32 tcp_gap_ns;	/* minimum interval between two records of one connection */
+	__u32 merge_ns;		/* maximum length of a run of sends or receives in one record */
+	__u32 follow;		/* local threads that interact with a recorded one are recorded too */
+	__u32 command_pid;	/* 0: none */
+	__u32 wake_shift;	/* log2 of a quarter of the ring */
 	__s32 call_sendto;
-	__u32 pad;		/* the loader wants a multiple of eight bytes */
-	__u16 call_flags[512];	/* CALL_* of each call number */
+	__u32 pad;		/* the loader requires a multiple of eight bytes */
+	__u16 call_flags[512];	/* CALL_* flags by call number */
 };
 const volatile struct settings settings = {};
 
 #define CALL_FD0 1	/* the first argument is a descriptor */
 #define CALL_FD1 2	/* the second too (sendfile) */
 #define CALL_FD2 4	/* the third too (splice, copy_file_range) */
-#define CALL_READS 8	/* counted by the I/O accounting as reading */
+#define CALL_READS 8	/* the I/O accounting counts it as reading */
 #define CALL_WRITES 16	/* ... as writing */
 #define CALL_SLEEPS 32
-#define CALL_RECORDED 128	/* of interest itself (tier `syscall`) */
-#define CALL_POSITIONED 256 /* the fourth argument is an offset in the file */
-#define CALL_POLLS_ONE 512 /* the first argument is an array of pollfd, the second how many there are */
+#define CALL_RECORDED 128	/* recorded itself (tier `syscall`) */
+#define CALL_POSITIONED 256 /* the fourth argument is a file offset */
+#define CALL_POLLS_ONE 512 /* the first argument is an array of pollfd, the second its length */
 #define CALL_POLLS 1024 /* waits for any of several descriptors */
 #define CALL_FUTEX 2048
-#define CALL_LOOKS 32768 /* where it fails it has looked for something */
-#define CALL_PATH(flags) ((flags) >> 12 & 7) /* PATH_*: which of its arguments is a path */
+#define CALL_LOOKS 32768 /* its failure means that it polled for something */
+#define CALL_PATH(flags) ((flags) >> 12 & 7) /* PATH_*: which argument is a path */
 
-/* Which argument is a path, and which the descriptor of the directory from which it leads. (Or what it is instead: an address, sets of descriptors.) */
+/* Which argument is a path, and which the descriptor of its starting directory. (Or what it is instead: an address,
+ * sets of descriptors.) */
 enum { PATH_NONE, PATH_FIRST, PATH_SECOND_AT, PATH_SECOND, PATH_FOURTH_AT, PATH_THIRD_AT, PATH_ADDRESS, PATH_SETS };
 
 static __always_inline int is_path(__u32 flags)
@@ -41,25 +42,25 @@ static __always_inline int is_path(__u32 flags)
 }
 #define CALL_OUT_FIRST 64 /* writes to the first descriptor, reads the second (sendfile) */
 
-/* How far one direction of a connection has come, on the wire. */
+/* Progress of one direction of a connection on the wire. */
 struct progress {
-	__u64 last_ns;	/* when it last came further; 0: not seen to */
+	__u64 last_ns;	/* when it last progressed; 0: not seen */
 	__u64 emitted_ns;
 	__u64 bytes;
-	__u32 pending;	/* it has come further since it was emitted */
+	__u32 pending;	/* it has progressed since it was emitted */
 	__u32 pad;
 };
 
 struct connection {
-	__u32 followed;		/* who uses it is recorded; depth + 1 */
-	__u32 emitted_cwnd;	/* as they were when TCP's state was emitted last */
+	__u32 followed;		/* its user is recorded; depth + 1 */
+	__u32 emitted_cwnd;	/* as TCP's state was last emitted */
 	__u32 emitted_window;
 	__u32 emitted_in_flight;
 	struct progress progress[2];	/* acknowledged, arrived */
-	__u64 drained_ns;	/* since when nothing is in flight and nothing unsent; 0: something is */
+	__u64 drained_ns;	/* since when nothing is in flight or unsent; 0: something is */
 	__u32 drained_cwnd;
-	__u32 drops;		/* of one that listens: what it had dropped when it was looked at last */
-	__u32 asker;		/* serial of the thread that asked for it */
+	__u32 drops;		/* for a listener: its drops, as last read */
+	__u32 asker;		/* serial of the thread that requested it */
 	__u32 asker_pid;
 	__u64 cookie;
 	__u64 emitted_ns;
@@ -70,13 +71,13 @@ struct connection {
 	__u32 pad;
 };
 
-/* Who ran on a processor, from when to when. */
+/* A task's time on a CPU. */
 struct runner {
 	__u64 from_ns;
 	__u64 to_ns;
 	__u64 start_ns;
-	__u32 serial;	/* 0: it has none */
-	__u32 machines_tid; /* 0: it was idle */
+	__u32 serial;	/* 0: none */
+	__u32 machines_tid; /* 0: the CPU was idle */
 	__u32 tid;
 	__u32 pid;
 	__u32 task_flags;
@@ -86,26 +87,26 @@ struct runner {
 
 #define RUNNERS 16
 
-/* What a processor is in the middle of. */
+/* A CPU's current interrupts and handled objects. */
 struct processor {
-	__u64 since_ns;		/* when what runs now began to */
-	__u32 last_runner;	/* where in `runners` the latest is */
+	__u64 since_ns;		/* start of what runs now */
+	__u32 last_runner;	/* index of the latest in `runners` */
 	__u32 pad;
 	struct runner runners[RUNNERS];
 	__u32 hardirq;
 	__u32 softirq;	/* vector + 1 */
 	__u32 timer;
-	__u32 block_device;	/* of the request completed last */
+	__u32 block_device;	/* of the last completed request */
 	__u64 block_ns;
 	__u64 block_task;	/* the thread in which that was, 0 in an interrupt */
-	__u64 tcp_cookie;	/* the connection handled last */
+	__u64 tcp_cookie;	/* the last handled connection */
 	void *tcp_sock;
-	__u32 tcp_followed;	/* whether who waits for that is recorded: depth + 1 */
-	__u32 udp_port;		/* of who sent the datagram handled last */
+	__u32 tcp_followed;	/* whether its user is recorded: depth + 1 */
+	__u32 udp_port;		/* of the sender of the last handled datagram */
 };
 
 struct request_info {
-	__u64 issue_ns;	/* 0: it is made, and not issued */
+	__u64 issue_ns;	/* 0: created but not issued */
 	__u32 thread;
 	__u32 device;
 	__u32 writeback;
@@ -114,7 +115,7 @@ struct request_info {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4 * 1024 * 1024); /* the loader says how much the machine needs */
+	__uint(max_entries, 4 * 1024 * 1024); /* the loader sets the size for the machine */
 } ring SEC(".maps");
 
 struct {
@@ -138,7 +139,7 @@ struct {
 	__type(value, struct processor);
 } processors SEC(".maps");
 
-/* Whom to watch: process number to role, and above its low byte the depth. */
+/* Processes to watch: process id to role and, above its low byte, the depth. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -146,7 +147,7 @@ struct {
 	__type(value, __u32);
 } seeds SEC(".maps");
 
-/* Connections that were emitted; the value is which end they are. */
+/* Emitted connections; the value says which end it is. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);
@@ -154,7 +155,7 @@ struct {
 	__type(value, __u32);
 } emitted_connections SEC(".maps");
 
-/* Which end of a connection a socket is, by its cookie: 1 it called, 2 it was called. */
+/* Which end of a connection a socket is, by its cookie: 1 the caller, 2 the called one. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);
@@ -167,7 +168,7 @@ struct holder_key {
 	__u64 machines_tid;
 };
 
-/* Serials of threads that are recorded because they held a processor. */
+/* Serials of threads that are recorded because they held a CPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
@@ -175,7 +176,7 @@ struct {
 	__type(value, __u32);
 } holders SEC(".maps");
 
-/* A process that asks disks for requests and is not recorded. */
+/* An unrecorded process that asks disks for requests. */
 struct issuer {
 	__u64 name[2];	/* its 16 bytes */
 	__u32 serial;
@@ -216,7 +217,7 @@ struct {
 	__type(value, __u32);
 } devices SEC(".maps");
 
-/* A path on its way into a record. */
+/* A path being copied into a record. */
 struct path_walk {
 	struct dentry *dentry;
 	struct mount *mount;	/* 0: the walk stays within the file system */
@@ -231,7 +232,7 @@ struct {
 	__type(value, struct path_walk);
 } path_scratch SEC(".maps");
 
-/* Records for which the ring had no room. */
+/* Records that did not fit into the ring. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -239,17 +240,17 @@ struct {
 	__type(value, __u64);
 } lost SEC(".maps");
 
-/* The only variables: the reader knows where they are. */
+/* The only global variables: the reader knows their layout. */
 struct control {
 	__u32 stopped;	/* the recording has ended: nothing is emitted any more */
-	__u32 serials;	/* given so far */
-	__u32 level;	/* of the reader's process namespace: 0 is the machine's own */
-	__u32 followed;	/* processes that were reached */
-	__u32 refused;	/* that would have been, past the bounds */
+	__u32 serials;	/* assigned so far */
+	__u32 level;	/* of the reader's PID namespace: 0 is the machine's own */
+	__u32 followed;	/* processes reached */
+	__u32 refused;	/* processes beyond the bounds */
 	__u32 wanted;	/* entries made in `wanted` */
-	__u32 older;	/* connections that recorded threads had before they were recorded */
-	__u32 read;	/* files that were begun to be read */
-	__u32 links;	/* recorded connections go over links that others may use */
+	__u32 older;	/* recorded threads' connections from before they were recorded */
+	__u32 read;	/* files begun to be read */
+	__u32 links;	/* recorded connections use links that other processes may use */
 	__u32 pad;
 };
 struct control control = {};
@@ -262,7 +263,8 @@ static __always_inline void count_lost(void)
 		*count += 1;
 }
 
-/* The reader sleeps by the clock; it is woken each time another quarter of the ring was filled, wherever it is with emptying it. */
+/* The reader sleeps by the clock; it is woken each time another quarter of the ring has filled, wherever it is with
+ * draining it. */
 static __always_inline void emit(struct head *record, __u32 size)
 {
 	__u64 begin = bpf_ringbuf_query(&ring, BPF_RB_PROD_POS);
@@ -272,12 +274,12 @@ static __always_inline void emit(struct head *record, __u32 size)
 		count_lost();
 }
 
-/* A thread's totals, where they are others than were emitted. */
+/* Emits a thread's totals if they have changed. */
 static __noinline int emit_names(struct thread *thread, __u64 now)
 {
 	if (!thread || !thread->names.fresh)
 		return 0;
-	/* All of it is set, each part once: the verifier goes through this for every way to get here. */
+	/* Every part is set exactly once: the verifier checks this for every way to get here. */
 	struct record_names record;
 	record.head.kind = RECORD_NAMES;
 	record.head.cpu = 0;
@@ -324,15 +326,16 @@ static __always_inline struct processor *this_processor(void)
 	return bpf_map_lookup_elem(&processors, &zero);
 }
 
-/* A thread's state, if it has one. */
+/* Returns a thread's state, if it has one. */
 static __always_inline struct thread *thread_of(struct task_struct *task)
 {
 	return bpf_task_storage_get(&threads, task, 0, 0);
 }
 
-/* Not 0: a thread may have a state. For where it is asked of everybody: nearly nobody has any storage, and that costs one look. Elsewhere it
- * is not worth it: each load of a pointer costs the verifier four searches through all types of the kernel, for each state that it comes
- * there with. So this is asked before anything else, and what it says kept (`barrier_var`) until it is needed. */
+/* Returns non-0 if a thread may have a state, for hooks that run for every thread: few have any storage, and this
+ * check is a single read. It pays only there: the verifier searches all types of the kernel four times for each
+ * pointer load, for each state that reaches it. So it is called first, and its result kept (`barrier_var`) until
+ * needed. */
 static __always_inline __u64 storage_of(struct task_struct *task)
 {
 	return bpf_core_field_exists(task->bpf_storage) ? (__u64)task->bpf_storage : 1;
@@ -343,7 +346,7 @@ static __always_inline struct connection *connection_of(struct sock *sk)
 	return bpf_sk_storage_get(&connections, sk, 0, 0);
 }
 
-/* The same where it is asked of every socket. */
+/* Returns a socket's state, for hooks that run for every socket. */
 static __always_inline struct connection *connection_of_any(struct sock *sk)
 {
 	if (bpf_core_field_exists(sk->sk_bpf_storage) && !sk->sk_bpf_storage)
@@ -370,14 +373,14 @@ struct task_struct___numbers {
 	struct pid___numbers *thread_pid;
 } __attribute__((preserve_access_index));
 
-/* How deep in process namespaces a thread is. */
+/* Returns a thread's depth in PID namespaces. */
 static __always_inline __u32 level_of(struct task_struct *task)
 {
 	return BPF_CORE_READ((struct task_struct___numbers *)task, thread_pid, level);
 }
 
-/* A thread's number as the reader's process namespace has it (in a container not the machine's); the machine's where it has none.
- * `leader`: its process's. */
+/* Returns a thread's number in the reader's PID namespace (in a container not the machine's); the machine's if it has
+ * none there. `leader`: its process's number. */
 static __always_inline __u32 number_here(struct task_struct *task, int leader, __u32 machines)
 {
 	__u32 level = control.level & 31;
@@ -394,14 +397,15 @@ static __always_inline __u32 number_here(struct task_struct *task, int leader, _
 	return number;
 }
 
-/* When a thread ran last, on the scheduler's clock: it came to a processor, and for how long it had it. */
+/* Returns when a thread last ran, on the scheduler's clock: when it got a CPU, plus how long it had it. */
 static __always_inline __u64 ran_last(struct task_struct *task)
 {
 	return BPF_CORE_READ(task, sched_info.last_arrival) + BPF_CORE_READ(task, se.sum_exec_runtime) -
 	       BPF_CORE_READ(task, se.prev_sum_exec_runtime);
 }
 
-/* For how long a thread that is away has not run, to within a tick: the thread that runs says what time it is on that clock. 0: not known. */
+/* Returns how long a thread has been off the CPU, to within a tick, using the current thread's time on that clock. 0:
+ * unknown. */
 static __noinline __u64 has_slept(struct task_struct *task)
 {
 	struct task_struct *current = bpf_get_current_task_btf();
@@ -437,14 +441,14 @@ static __always_inline __u32 new_serial(void)
 	return __sync_fetch_and_add(&control.serials, 1) + 1;
 }
 
-/* The thread's state, made if this is the first time it is seen; emitted where it is or becomes of interest. */
+/* Returns the thread's state, creating it on first sight; emits the thread when it is, or becomes, of interest. */
 static __always_inline struct thread *make_thread(struct task_struct *task, __u32 role, __u32 parent, __u32 depth)
 {
 	struct thread *thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread)
 		return 0;
 	if (!thread->serial) {
-		/* It may have been recorded as the holder of a processor. */
+		/* It may have been recorded as the holder of a CPU. */
 		struct holder_key key = { .start_ns = task->start_boottime, .machines_tid = task->pid };
 		__u32 *known = bpf_map_lookup_elem(&holders, &key);
 		thread->serial = known ? *known : new_serial();
@@ -460,7 +464,7 @@ static __always_inline struct thread *make_thread(struct task_struct *task, __u3
 	return thread;
 }
 
-/* Emits a thread that is not recorded, as it was at `to_ns`: it may be gone by now. */
+/* Emits an unrecorded thread as it was at `to_ns`: it may be gone by now. */
 static __always_inline void emit_runner(struct runner *runner)
 {
 	struct record_thread record = {};
@@ -475,7 +479,8 @@ static __always_inline void emit_runner(struct runner *runner)
 	emit(&record.head, sizeof(record));
 }
 
-/* Who had this processor for the longest part of the time from `from_ns` until now; 0: nobody, it was idle. Not static: see walk_path. */
+/* Returns the thread that had this CPU for most of the time from `from_ns` until now; 0: none, it was idle. Not
+ * static: see walk_path. */
 __u32 holder_of(__u64 from_ns)
 {
 	struct processor *processor = this_processor();
@@ -498,7 +503,7 @@ __u32 holder_of(__u64 from_ns)
 	struct runner *runner = &processor->runners[found & (RUNNERS - 1)];
 	if (runner->serial || !runner->machines_tid)
 		return runner->serial;
-	/* Threads that are not recorded have no state that would keep a serial: they get one when they are recorded. */
+	/* Unrecorded threads have no state to keep a serial in: they get one when they are recorded. */
 	struct holder_key key = { .start_ns = runner->start_ns, .machines_tid = runner->machines_tid };
 	__u32 *known = bpf_map_lookup_elem(&holders, &key);
 	if (known)
@@ -510,7 +515,7 @@ __u32 holder_of(__u64 from_ns)
 	return serial;
 }
 
-/* Notes who is leaving the processor. */
+/* Notes the thread leaving the CPU. */
 static __always_inline void note_runner(struct processor *processor, struct task_struct *task, struct thread *thread, __u64 now)
 {
 	__u32 at = (processor->last_runner + 1) & (RUNNERS - 1);
@@ -523,7 +528,7 @@ static __always_inline void note_runner(struct processor *processor, struct task
 	runner->tid = number_here(task, 0, task->pid);
 	runner->pid = number_here(task, 1, task->tgid);
 	runner->task_flags = task->flags;
-	/* Threads may have names of their own: who is not recorded is named by its process. */
+	/* Threads may have names of their own; an unrecorded one is named after its process. */
 	struct task_struct *named = thread ? task : task->group_leader;
 	__builtin_memcpy(runner->name, named->comm, sizeof(runner->name));
 	processor->last_runner = at;

@@ -1,8 +1,8 @@
-/* Who ends whom: signals that end a process unless it minds them, sent to recorded threads. They are few. */
+/* Signals sent to recorded threads that end a process unless it handles them. They are few. */
 
 #define SIGNAL_DELIVERED 0 /* enum: TRACE_SIGNAL_DELIVERED */
 
-/* Those that are of no interest here: they stop, continue, or notify a process. */
+/* Excluded: signals that stop, continue, or notify a process. */
 #define SIGCHLD 17
 #define SIGCONT 18
 #define SIGSTOP 19
@@ -30,7 +30,8 @@ int BPF_PROG(on_signal, int signal, struct kernel_siginfo *info, struct task_str
 	record.head.thread = thread->serial;
 	record.head.at_ns = bpf_ktime_get_ns();
 	record.signal = signal;
-	/* SEND_SIG_NOINFO is 0 and a process's, SEND_SIG_PRIV 1 and the kernel's; else it says what it is: kill(2), sigqueue(3) and tgkill(2) are somebody's. */
+	/* SEND_SIG_NOINFO is 0 and from a process, SEND_SIG_PRIV is 1 and from the kernel; otherwise si_code says: kill(2),
+	 * sigqueue(3) and tgkill(2) come from processes. */
 	int code = (__u64)info > 1 ? BPF_CORE_READ(info, si_code) : 0;
 	record.by_kernel = (__u64)info == 1 || (code != SI_USER && code != SI_QUEUE && code != SI_TKILL);
 	record.sender_pid = number_here(sender, 1, sender->tgid);

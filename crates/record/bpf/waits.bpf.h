@@ -1,13 +1,14 @@
-/* Where recorded threads wait: their stacks, taken where a wait turned out long.
+/* Where recorded threads wait: stacks of waits that turned out to be long.
  *
- * The recorder beside the profile keeps when each of its threads was switched away and in what state. Its map is this object's too, so both
- * speak of one reading of the clock, and a stack finds the span of its wait without a guess. Stacks are taken when a thread is back: nothing is
- * spent on short waits, which are most. That instant is the end of __schedule, in the thread itself, whose stack is as it was all the while.
+ * The recorder beside the profile keeps when each of its threads was switched out and in what state. This object
+ * shares its map, so both use the same clock reading, and a stack is matched with its wait's span exactly. Stacks are
+ * taken when a thread has returned: short waits, which are most, cost nothing. That instant is the end of __schedule,
+ * in the thread itself, whose stack is unchanged.
  *
- * Older kernels have no tracepoint there. With them the stack is taken at the switch away, of a part of all waits (nobody knows yet
- * which are long), kept with the thread, and handed on when it comes back from a long one. */
+ * Older kernels have no tracepoint there. On them the stack is taken at the switch out, for a part of all waits
+ * (which are long is not known yet), kept with the thread, and emitted when it returns from a long wait. */
 
-/* The recorder's; the loader puts it in. */
+/* The recorder's map; the loader sets it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -22,7 +23,7 @@ struct {
 	__type(value, struct wait_counts);
 } wait_counts SEC(".maps");
 
-/* Not the sampler's, which interrupts what is done here. */
+/* Separate from the sampler's, which interrupts this code. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -30,7 +31,7 @@ struct {
 	__type(value, struct profile_sample);
 } wait_scratch SEC(".maps");
 
-/* Stacks of threads that are away. */
+/* Stacks of threads that are off the CPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -44,7 +45,8 @@ static __always_inline struct wait_counts *this_wait_counts(void)
 	return bpf_map_lookup_elem(&wait_counts, &zero);
 }
 
-/* What the recorder keeps of a thread that it records. A kernel thread that sleeps by its own will waits for work: no stack says for whom. */
+/* Returns the recorder's state of a recorded thread. A kernel thread that sleeps voluntarily waits for work: no stack
+ * shows for whom. */
 static __always_inline struct thread *recorded(struct task_struct *task)
 {
 	if (!task->pid || (bpf_core_field_exists(task->bpf_storage) && !task->bpf_storage))
@@ -60,8 +62,8 @@ static __always_inline struct thread *recorded(struct task_struct *task)
 	return thread;
 }
 
-/* For how long a thread that has come back waited: until it was woken, as far as that was seen. 0: it is away. (A recorder that has ended says
- * of nobody any more that they came back.) */
+/* Returns how long a returned thread waited: until its wake-up, if that was seen. 0: it is off the CPU. (A recorder
+ * that has ended no longer updates returns.) */
 static __always_inline __u64 waited_ns(struct thread *thread)
 {
 	__u64 until_ns = thread->in_ns, out_ns = thread->off.out_ns;
@@ -70,7 +72,7 @@ static __always_inline __u64 waited_ns(struct thread *thread)
 	return thread->in_ns >= out_ns && until_ns > out_ns ? until_ns - out_ns : 0;
 }
 
-/* Whether a stack may be taken now, of a wait that was this long as far as is known. */
+/* Whether a stack may be taken now, of a wait this long as far as known. */
 static __always_inline int may_take(struct wait_counts *counts, __u64 now, __u64 waited)
 {
 	__s64 saved = counts->saved_ns + (now - counts->last_ns) / WAIT_STACK_PART;
@@ -82,7 +84,7 @@ static __always_inline int may_take(struct wait_counts *counts, __u64 now, __u64
 	return 0;
 }
 
-/* The stack of the thread that runs. How many bytes it is long, all in all; 0: there is none. */
+/* Takes the current thread's stack. Returns the record's size; 0: no stack. */
 static __always_inline __u64 stack_of_wait(void *ctx, struct profile_sample *sample, struct task_struct *task, __u64 out_ns)
 {
 	__u32 flags = PROFILE_WAIT;
@@ -120,7 +122,7 @@ static __always_inline void emit_wait(struct profile_sample *sample, __u64 size,
 		counts->taken += 1;
 }
 
-/* The thread that runs has come back. */
+/* The current thread has returned. */
 SEC("tp_btf/sched_exit_tp")
 int BPF_PROG(on_wait_over, _Bool is_switch)
 {
@@ -146,7 +148,8 @@ int BPF_PROG(on_wait_over, _Bool is_switch)
 	return 0;
 }
 
-/* The same with kernels that have no such tracepoint. It must be attached after the recorder's: that has said when who was switched away. */
+/* The fallback for kernels without that tracepoint. It must be attached after the recorder's program, which notes
+ * when each thread was switched out. */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_wait_switch, _Bool preempted, struct task_struct *before, struct task_struct *after)
 {
@@ -171,7 +174,7 @@ int BPF_PROG(on_wait_switch, _Bool preempted, struct task_struct *before, struct
 	struct profile_sample *kept = bpf_task_storage_get(&waiting, before, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!kept)
 		return 0;
-	/* Where there is no stack, the one of a wait before must not stand for it. */
+	/* Without a stack, that of an earlier wait must not stand for it. */
 	if (!stack_of_wait(ctx, kept, before, left->off.out_ns))
 		__builtin_memset(kept->name, 0, sizeof(kept->name));
 	counts->saved_ns -= bpf_ktime_get_ns() - now;

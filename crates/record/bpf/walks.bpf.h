@@ -1,6 +1,6 @@
-/* Walks over all threads and all open files: who is recorded from now on, and what had not ended. */
+/* Walks over all threads and all open files: which threads are recorded from now on, and which waits had not ended. */
 
-/* Walks all threads once: takes hold of those of the processes to watch. What they wait in is known from their registers. */
+/* Walks all threads once: attaches to those of the watched processes. Their registers show what they wait in. */
 SEC("iter/task")
 int seed(struct bpf_iter__task *ctx)
 {
@@ -19,7 +19,7 @@ int seed(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* Walks all open files: those of the command's, as it is started, whose other ends matter. */
+/* Walks all open files: requests the other ends of the command's inherited ones. */
 SEC("iter/task_file")
 int inherited(struct bpf_iter__task_file *ctx)
 {
@@ -27,14 +27,14 @@ int inherited(struct bpf_iter__task_file *ctx)
 	struct file *file = ctx->file;
 	if (!task || !file || number_here(task, 1, task->tgid) != settings.command_pid)
 		return 0;
-	/* A socket can be both: what stands where output does is output. */
+	/* A socket can be both input and output; on an output descriptor it is output. */
 	__u32 fd = ctx->fd;
 	__u32 output = fd == 1 || fd == 2 || (fd && !(BPF_CORE_READ(file, f_mode) & 1));
 	want((__u64)file_of(task, fd), 0, output);
 	return 0;
 }
 
-/* Walks all open files: takes hold of who has the other end of what is wanted. */
+/* Walks all open files: attaches to the holders of requested other ends. */
 SEC("iter/task_file")
 int peers(struct bpf_iter__task_file *ctx)
 {
@@ -59,7 +59,7 @@ int peers(struct bpf_iter__task_file *ctx)
 	return 0;
 }
 
-/* Walks all threads once: emits what had not ended, and lets go of them. */
+/* Walks all threads once: emits what had not ended, and detaches from them. */
 SEC("iter/task")
 int sweep(struct bpf_iter__task *ctx)
 {
@@ -84,7 +84,7 @@ int sweep(struct bpf_iter__task *ctx)
 		thread->off.head.at_ns = now;
 		emit(&thread->off.head, sizeof(thread->off));
 		emit_names(thread, now);
-		/* By the name that it has by now: threads name themselves after they were made. */
+		/* Under its current name: threads name themselves after their creation. */
 		emit_thread(task, thread, 0);
 	} else if (thread->in_ns) {
 		emit_exit(task, thread, OFF_OPEN, now);

@@ -1,6 +1,8 @@
-/* What the command says last: the ends of its writes to standard error, and calls that failed for want of something (room, a permission, a descriptor).
+/* The command's last output: the ends of its writes to standard error, and calls that failed for lack of a resource
+ * (space, a permission, a descriptor).
  *
- * To be called at each system call's end costs everybody on the machine, so the reader detaches this program for a while where there are many calls (looks.rs). */
+ * A hook at every system call's end slows all programs on the machine, so the reader detaches this program for a
+ * while when there are many calls (looks.rs). */
 
 #define STANDARD_ERROR 2
 
@@ -11,7 +13,7 @@ struct {
 	__type(value, struct record_words);
 } words_scratch SEC(".maps");
 
-/* The end of what the thread that runs has written. (Not static: see walk_path.) */
+/* Emits the end of what the current thread has written. (Not static: see walk_path.) */
 __noinline int emit_words(__u64 from, __u32 length)
 {
 	__u32 zero = 0;
@@ -36,7 +38,7 @@ __noinline int emit_words(__u64 from, __u32 length)
 	return 0;
 }
 
-/* Whether an error is one of want: a program that goes on after it does so in spite of it. */
+/* Whether an error is a lack of a resource: a program that continues after it does so in spite of it. */
 static __always_inline int is_want(long result)
 {
 	return result == -ENOSPC || result == -EDQUOT || result == -EFBIG || result == -EROFS || result == -EIO || result == -EACCES ||
@@ -52,7 +54,7 @@ int BPF_PROG(on_words, struct pt_regs *regs, long result)
 		*ended += 1;
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = storage_of(task) ? thread_of(task) : 0;
-	/* (Of the command and what it started; not of who was reached from there.) */
+	/* (Only for the command and its descendants, not for processes reached from there.) */
 	if (!is_recorded(thread) || !thread || thread->role != ROLE_CLIENT || thread->depth)
 		return 0;
 	int call = CALL_NUMBER(regs);

@@ -1,5 +1,6 @@
-//! Runs and records a command through the front door: `run [--method M] [--tier T] [--also X]... [--only] [--profile | --profile-alone] [--dwarf BYTES] [--events A,B] [--for MS] [--limit BYTES] -o PATH -- CMD`.
-//! Prints what a caller gets, and exits as the command did.
+//! Runs and records a command through the entry point: `run [--method M] [--tier T] [--also X]... [--only] [--profile
+//! | --profile-alone] [--dwarf BYTES] [--events A,B] [--for MS] [--limit BYTES] -o PATH -- CMD`. Prints the outcome,
+//! and exits as the command did.
 
 use std::time::Duration;
 use thalweg_record::{Exit, Method, Options, Profile, Tier, UserStacks, run};

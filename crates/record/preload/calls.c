@@ -1,13 +1,13 @@
-/* What is noted of a call: a short one joins a run of like calls, a long one becomes a record of its own, with how long the thread was off
- * the processor in it. */
+/* Records calls: a short call joins a run of like calls, a long one becomes a record of its own, with the thread's
+ * off-CPU time in it. */
 #include "internal.h"
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-/* A forked process is given a ring after so many calls, or after one that was long. */
+/* A forked process gets a ring after this many calls, or after a long one. */
 #define CALLS_WORTH_A_RING 32
-/* Calls that a stuck `busy` (a handler jumped out of the middle) may cost. */
+/* Maximum calls lost to a stuck `busy` (a signal handler jumped out of the middle). */
 #define BUSY_PATIENCE 1000
 
 static uint64_t ns_of(uint64_t ticks) { return (uint64_t)((unsigned __int128)ticks * tick_scale >> 32); }
@@ -24,8 +24,8 @@ static struct record bare(uint32_t type, uint32_t kind, uint64_t start_ns, uint6
     return record;
 }
 
-/* Hands over the runs: one after the other, up to `end_ns`. Returns where the first begins. A run for which there is no room
- * goes on: nothing of it is lost. */
+/* Pushes the runs, one after another, up to `end_ns`. Returns the start of the first. A run that does not fit stays
+ * open, so nothing is lost. */
 static uint64_t flush_runs(uint64_t end_ns) {
     struct slot *slot = me.slot;
     uint64_t sum = 0, begin = end_ns, window = end_ns > slot->covered_ns ? end_ns - slot->covered_ns : 0;
@@ -52,8 +52,8 @@ static uint64_t flush_runs(uint64_t end_ns) {
     return begin;
 }
 
-/* One moment on both clocks. The thread may be interrupted between them, so the counter is read last: where a call began is its end less its
- * ticks, and that must not be later than it was, or bytes would seem to have been unsent when they were on their way. */
+/* Reads both clocks. The thread may be interrupted in between, so the counter is read last: a call's start is its end
+ * less its ticks, and must not be computed too late, or bytes would seem unsent when they were already in flight. */
 static void set_anchor(uint64_t *tick_now, uint64_t *ns_now) {
     uint64_t before;
     int tries = 0;
@@ -100,7 +100,7 @@ void add_run(uint32_t kind, uint32_t object, int64_t size, uint64_t offset, uint
     room->used = 1;
 }
 
-/* Whether the thread may be recorded now; gives it a slot when it is time for one. */
+/* Whether the thread may be recorded now; gives it a slot when it qualifies for one. */
 static int ready(int worth_it) {
     if (unlikely(me.generation != *generation || *generation == 0)) notice_fork();
     if (likely(me.slot != NULL)) return 1;
@@ -132,7 +132,7 @@ static uint64_t read_runqueue(void) {
     return value;
 }
 
-/* Page faults of the calling thread that read from a disk. */
+/* Returns the calling thread's page faults that read from a disk. */
 uint64_t disk_faults(void) {
     struct rusage usage;
     return raw(SYS_getrusage, RUSAGE_THREAD, (long)&usage, 0, 0, 0, 0) == 0 ? (uint64_t)usage.ru_majflt : 0;
@@ -146,9 +146,9 @@ static void emit_ran(uint64_t from_ns, uint64_t ran) {
     push_or_lose(&record);
 }
 
-/* The thread was off the processor for `off` of the time from `from_ns` to `to_ns`, of which nothing was recorded: it was queued, as
- * the kernel says; it read mapped pages from a disk, where there were such faults; or nobody knows why (a lock of the C
- * library's own, a direct call, a stop). The rest it ran, which is recorded where it is long: so a gap is known to be work. */
+/* Records `off` ns off the CPU, between `from_ns` and `to_ns`, that no other record covers: queued, by the kernel's
+ * count; reading mapped pages from a disk, if there were such faults; otherwise of unknown reason (a C library lock,
+ * a direct system call, a stop). The rest is running, recorded if long, so that a gap is known to be work. */
 static void emit_off(uint64_t from_ns, uint64_t to_ns, uint64_t off) {
     uint64_t gap = to_ns > from_ns ? to_ns - from_ns : 0;
     if (off > gap) off = gap;
@@ -160,7 +160,7 @@ static void emit_off(uint64_t from_ns, uint64_t to_ns, uint64_t off) {
     if (runqueue != ABSENT) {
         queued = runqueue - me.runqueue_ns;
         if (queued > off) queued = off;
-        /* What is left may be the call's that comes next. */
+        /* The remainder may belong to the next call. */
         me.runqueue_ns += queued;
     }
     uint64_t faults = disk_faults(), blocked = off - queued;
@@ -181,8 +181,8 @@ static void emit_off(uint64_t from_ns, uint64_t to_ns, uint64_t off) {
     emit_ran(from_ns + off, gap - off);
 }
 
-/* Since its CPU time was last asked for the thread ran for `ran`; up to `until_ns` it was recorded as waiting for some of the time. What is
- * left of that it was off the processor, unseen. */
+/* Returns the unrecorded off-CPU time. The thread ran for `ran` since its CPU time was last read; up to `until_ns`
+ * some of the time is recorded as waiting. */
 static uint64_t off_since_asked(uint64_t ran, uint64_t until_ns) {
     uint64_t passed = until_ns > me.cpu_at_ns ? until_ns - me.cpu_at_ns : 0;
     passed = passed > me.waited_ns ? passed - me.waited_ns : 0;
@@ -195,8 +195,8 @@ static void asked(uint64_t cpu, uint64_t at_ns) {
     me.waited_ns = 0;
 }
 
-/* Hands over the runs, and what is known of the time before them. A child in its parent's memory (vfork) has another CPU time: that
- * says nothing of the parent. */
+/* Pushes the runs and a record of the time before them. A child in its parent's memory (vfork) has a CPU time of its
+ * own, which says nothing about the parent. */
 static void settle(uint64_t cpu, uint64_t end_ns) {
     if (cpu < me.cpu_ns) {
         flush_runs(end_ns);
@@ -208,8 +208,8 @@ static void settle(uint64_t cpu, uint64_t end_ns) {
     asked(cpu, end_ns);
 }
 
-/* How long the thread ran in a call from `start_ns`: by the time it had before, else by what it had when last asked, taking it to
- * have run in between where nothing else was recorded. */
+/* Returns how long the thread ran in a call from `start_ns`: from its CPU time before the call or, failing that, from
+ * the last reading, assuming that it ran in between where nothing else was recorded. */
 static uint64_t cpu_within(const struct call *call, uint64_t cpu_end, uint64_t start_ns, uint64_t duration) {
     uint64_t cpu = 0;
     if (call->cpu_ns != ABSENT) {
@@ -222,7 +222,7 @@ static uint64_t cpu_within(const struct call *call, uint64_t cpu_end, uint64_t s
     return cpu < duration ? cpu : duration;
 }
 
-/* Ends a long call that did not block: it worked all the while. */
+/* Ends a long call that did not block: the thread worked throughout. */
 static void end_worked(uint32_t kind, uint32_t object, int64_t size, uint64_t offset, uint64_t took) {
     if (kind == KIND_READ || kind == KIND_WRITE) {
         uint64_t *usual = &me.usual_ticks[kind - KIND_READ];
@@ -252,7 +252,7 @@ static void end_long(struct call *call, uint32_t kind, uint32_t object, int64_t 
     }
     uint64_t off = cpu == ABSENT ? duration : duration - cpu;
     if (off < LONG_NS && waits) {
-        /* It looked, and did not wait. */
+        /* It polled and did not wait. */
         settle(cpu_end != ABSENT ? cpu_end : cpu_time_ns(), end_ns);
         return;
     }
@@ -284,14 +284,14 @@ static void end_long(struct call *call, uint32_t kind, uint32_t object, int64_t 
     else me.waited_ns += duration;
 }
 
-/* A read or write of a file that took about as long as those that were found to have worked all the while. */
+/* Whether a file read or write took about as long as earlier ones that did not block. */
 static int is_usual(uint32_t kind, uint64_t took) {
     if (kind != KIND_READ && kind != KIND_WRITE) return 0;
     uint64_t usual = me.usual_ticks[kind - KIND_READ];
     return took < usual + usual / 2 && took < long_ticks * (ASK_BEFORE_NS / LONG_NS);
 }
 
-/* Ends a call: `size` are bytes, or -errno. errno itself is kept by the caller. */
+/* Ends a call: `size` is bytes or -errno. The caller preserves errno. */
 void end_call(struct call *call, uint32_t kind, uint32_t object, int64_t size, uint64_t offset, uint32_t waker, uint32_t context) {
     if (!call->on || unlikely(!enabled)) return;
     uint64_t now = ticks();
@@ -300,7 +300,7 @@ void end_call(struct call *call, uint32_t kind, uint32_t object, int64_t size, u
     int is_first = me.slot == NULL || me.generation != *generation;
     if (!ready(is_long) || !enter_slot()) return;
     struct slot *slot = me.slot;
-    /* A wait for which a forked process was given its ring is recorded as well. (Of any other thread nobody knows that it is so old.) */
+    /* The wait for which a forked process got its ring is recorded as well. (The age of any other thread is unknown.) */
     if (unlikely(is_first && is_long && slot->tid == slot->pid && kind >= KIND_WAIT_NETWORK)) me.cpu_at_ns = slot->covered_ns -= ns_of(took);
     atomic_store_explicit(&slot->call_kind, 0, memory_order_relaxed);
     if (unlikely(is_long && !is_usual(kind, took))) {
@@ -320,7 +320,7 @@ void end_call(struct call *call, uint32_t kind, uint32_t object, int64_t size, u
     me.busy = 0;
 }
 
-/* Hands over what the calling thread has, and gives its slot to the reader. */
+/* Pushes what the calling thread has, and gives its slot to the reader. */
 void detach(void) {
     if (!enabled || me.slot == NULL || me.generation != *generation || !enter_slot()) return;
     uint64_t tick_now, ns;
@@ -330,7 +330,7 @@ void detach(void) {
     me.busy = 0;
 }
 
-/* Hands over the calling thread's runs. */
+/* Pushes the calling thread's runs. */
 void hand_over(void) {
     if (me.slot == NULL || me.generation != *generation || !enter_slot()) return;
     uint64_t tick_now, ns;

@@ -1,15 +1,16 @@
-/* A library that is loaded into a program in front of the C library, and notes what the program's threads wait for.
+/* A library preloaded in front of the C library that records what the program's threads wait for.
  *
- * Each function here does what the one behind it does, with a clock read before and after. A call shorter than LONG_NS did not
- * block: it is added to a run of like calls, in memory, for some tens of nanoseconds. A longer one asks for the thread's CPU
- * time; if it was off the processor it becomes a record of its own in the thread's ring. The recorder drains the rings.
+ * Each function here calls the C library's, with a clock reading before and after. A call shorter than LONG_NS did
+ * not block: it is added to an in-memory run of like calls, at a cost of some tens of nanoseconds. For a longer one
+ * the thread's CPU time is read; if the thread was off the CPU, the call becomes a record of its own in the thread's
+ * ring. The recorder drains the rings.
  *
- * What must stay true: errno is what the function behind left; nothing here takes a lock, allocates, or blocks; a signal
- * handler that calls in the middle finds `me.busy` and leaves the slot alone; after a fork the child has no ring (its
- * generation is wiped by the kernel) until it has made enough calls to be worth one; a full ring, or a recorder that is gone,
- * costs a count.
+ * Invariants: errno is as the C library left it; nothing here takes a lock, allocates, or blocks; a signal handler
+ * that interrupts finds `me.busy` set and leaves the slot alone; after a fork the child has no ring (the kernel wipes
+ * its generation) until it has made enough calls to qualify for one; a full ring, or a recorder that is gone, costs one
+ * counter increment.
  *
- * Here is how recording begins and ends; ring.c has the process' file, calls.c what is noted of a call. */
+ * This file begins and ends recording; ring.c has the process's file, calls.c the recording of calls. */
 #include "internal.h"
 #include <dlfcn.h>
 #include <string.h>
@@ -32,7 +33,7 @@ extern struct real __stop_thalweg_real[] __attribute__((visibility("hidden")));
 void *resolve(struct real *real) {
     void *found = NULL;
 #if defined(__x86_64__)
-    /* Functions of which older programs have an older version: ours is for today's. */
+    /* Older programs use older versions of these functions; ours wraps today's. */
     if (strncmp(real->name, "pthread_cond_", 13) == 0) found = dlvsym(RTLD_NEXT, real->name, "GLIBC_2.3.2");
     if (strncmp(real->name, "posix_spawn", 11) == 0) found = dlvsym(RTLD_NEXT, real->name, "GLIBC_2.15");
 #endif
@@ -60,18 +61,20 @@ static void thread_ends(void *unused) {
     detach();
 }
 
-/* Before `exec`: this image's file has ended, unless the call fails. A child that has its parent's memory (vfork) leaves it alone. */
+/* Called before `exec`: ends this image's file, unless the call fails. Leaves it alone in a child in its parent's
+ * memory (vfork). */
 void became_another_program(int failed) {
     if (!acquainted() || (uint32_t)raw(SYS_getpid, 0, 0, 0, 0, 0, 0) != header->pid) return;
     if (!failed) hand_over();
     atomic_store(&header->ended, failed ? 0 : BECAME_ANOTHER);
 }
 
-/* Before the process gives up calls that we need, for good: nothing is recorded from here on. 0: nothing was anyway. */
+/* Called before the process irrevocably gives up system calls that we need; stops recording. Returns 0 if nothing was
+ * recorded anyway. */
 int stop_recording(void) {
     if (!enabled) return 0;
     int saved = errno;
-    /* A forked child that does this first of all is recorded too. */
+    /* A forked child whose first call is this one is recorded too. */
     if (!acquainted() || me.slot == NULL) attach();
     note_unseen(UNSEEN_CONFINED);
     hand_over();
@@ -79,21 +82,21 @@ int stop_recording(void) {
     int others = 0;
     for (uint32_t index = 0; acquainted() && index < SLOTS; index++)
         others += atomic_load_explicit(&header->states[index], memory_order_relaxed) == SLOT_USED;
-    /* A filter may be for all threads: let those that are in the middle of ours come out. */
+    /* A filter may apply to all threads: wait for those inside our functions to leave. */
     struct timespec moment = {.tv_nsec = 1000000};
     if (others > 1) raw(SYS_nanosleep, (long)&moment, 0, 0, 0, 0, 0);
     errno = saved;
     return 1;
 }
 
-/* It could not. */
+/* Resumes recording after a filter could not be installed. */
 void resume_recording(void) {
     enabled = 1;
     if (acquainted()) atomic_fetch_and_explicit(&header->unseen, ~UNSEEN_CONFINED, memory_order_relaxed);
 }
 
-/* Whether the clock may be read here: where the processor's counter may not, neither may the clock that the kernel maps into programs.
- * A kernel that does not say is asked for the time only. */
+/* Whether the clock may be read here: if the CPU's counter may not be read, neither may the kernel's vDSO clock. If
+ * the kernel does not say, only the time is read. */
 static int may_read_clock(uint64_t *scale) {
 #if defined(__x86_64__)
     int allowed = 0;
@@ -118,8 +121,8 @@ static void begin_recording(uint64_t scale) {
     attach();
 }
 
-/* A program that runs under a filter of system calls from its start is left alone: until that is known, only what the loader itself
- * has just done is done. */
+/* A program that starts under a system call filter is left alone: until that is ruled out, only calls are made that
+ * the loader itself just made. */
 __attribute__((constructor)) static void start(int argc, char **argv, char **environment) {
     (void)argc, (void)argv;
     int saved = errno;
@@ -134,7 +137,7 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
     errno = saved;
 }
 
-/* A forked child that worked, and made next to no calls, has no ring: it is recorded at its end. */
+/* Records a forked child that worked but made few calls, and so has no ring, at its end. */
 static void report_child(void) {
     if (!enabled || !is_ringless_child()) return;
     uint64_t ran = cpu_time_ns();
@@ -151,7 +154,7 @@ __attribute__((destructor)) static void stop(void) {
     }
 }
 
-/* Without any of what `exit` does. A child in its parent's memory (vfork) leaves that alone. */
+/* Skips everything that `exit` does. A child in its parent's memory (vfork) leaves that memory alone. */
 EXPORT void _exit(int status) {
     report_child();
     if (enabled && acquainted() && (uint32_t)raw(SYS_getpid, 0, 0, 0, 0, 0, 0) == header->pid) stop();

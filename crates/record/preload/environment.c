@@ -1,8 +1,8 @@
-/* The environment: the program sees its own, as if nobody recorded it, and what it executes has the library in it again.
+/* The environment: the program sees its own, as if unrecorded, and programs that it executes get the library again.
  *
- * The loader found us in LD_PRELOAD; when we are loaded we take ourselves out of it, and put ourselves back for each program that is
- * executed, after a look at whether that program could use us. Where it could not (another user, another root, another mount
- * namespace, a recorder that is gone) the loader would complain on its standard error; so we stay out. */
+ * The loader found us in LD_PRELOAD; on loading we remove ourselves from it, and add ourselves again for each program
+ * executed, if that program can use us. Otherwise (another user, another root, another mount namespace, a recorder
+ * that is gone) the loader would complain on the program's standard error, so we stay out. */
 #include "internal.h"
 #include <fcntl.h>
 #include <stdlib.h>
@@ -13,15 +13,16 @@
 #define MARK_BYTES 24
 #define NAME "LD_PRELOAD="
 
-/* The settings follow the mark; the recorder writes them into the library's file. Not static and not constant, so that the compiler does not
- * take them for known. */
+/* The settings follow the mark; the recorder writes them into the library's file. Not static and not constant, so
+ * that the compiler does not assume their contents. */
 char setting[1024] __attribute__((visibility("hidden"))) = "thalweg-preload-setting:";
 static char library[512];
 static char rings[256];
 
 static int begins(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
 
-/* The settings: DIRECTORY OF THE RINGS|LIBRARY|scale of the processor's counter, or 0|filters that the recorder is under. */
+/* Reads the settings: DIRECTORY OF THE RINGS|LIBRARY|scale of the CPU's counter, or 0|number of filters on the
+ * recorder. */
 int keep_setting(char *directory, size_t directory_bytes, uint64_t *scale, long *filters) {
     const char *text = setting + MARK_BYTES;
     const char *first = strchr(text, '|');
@@ -38,7 +39,7 @@ int keep_setting(char *directory, size_t directory_bytes, uint64_t *scale, long 
     return 1;
 }
 
-/* Where the library stands in a list of them; NULL: it does not. */
+/* Returns the library's place in an LD_PRELOAD list; NULL if it is missing. */
 static char *find_in(char *list) {
     size_t length = strlen(library);
     for (char *at = list; length != 0 && (at = strstr(at, library)) != NULL; at += length) {
@@ -48,7 +49,7 @@ static char *find_in(char *list) {
     return NULL;
 }
 
-/* Takes the library out of an environment, in place: its strings are the program's own and may be written. */
+/* Removes the library from an environment, in place: the strings are the program's own and writable. */
 void hide(char **environment) {
     for (char **entry = environment; environment != NULL && *entry != NULL;) {
         char *at = begins(*entry, NAME) ? find_in(*entry + sizeof NAME - 1) : NULL;
@@ -82,7 +83,7 @@ static int usable(void) {
     return can;
 }
 
-/* How many pointers and bytes of strings `with_library` needs. */
+/* Returns how many pointers and bytes of strings `with_library` needs. */
 size_t environment_room(char *const environment[], size_t *strings_bytes) {
     size_t many = 0;
     *strings_bytes = sizeof library + 64;
@@ -91,13 +92,13 @@ size_t environment_room(char *const environment[], size_t *strings_bytes) {
     return many + 3;
 }
 
-/* `LD_PRELOAD=` with the library before `others` (may be NULL). */
+/* Writes `LD_PRELOAD=` with the library before `others` (may be NULL). */
 static void name_library(char *to, const char *others) {
     char *end = append(append(to, NAME), library);
     if (others != NULL && *others) append(append(end, ":"), others);
 }
 
-/* The environment with our library in it: itself where the program could not use it. */
+/* Returns the environment with our library in it, or unchanged if the program could not use it. */
 char **with_library(char *const environment[], char **room, char *strings) {
     if (!usable()) return (char **)environment;
     size_t out = 0;
@@ -113,14 +114,14 @@ char **with_library(char *const environment[], char **room, char *strings) {
     return room;
 }
 
-/* ---- functions of the C library that execute a shell with the environment as it stands ---- */
+/* ---- functions of the C library that execute a shell with the current environment ---- */
 
 static _Atomic int lent;
 static char lent_text[2048];
 static char *replaced;
 
-/* Puts the library into `environ` for the time of a call; 0: it stays as it is. Where another thread does the same, or changes the
- * environment meanwhile, the worst is a shell that is not recorded. */
+/* Puts the library into `environ` for the duration of a call; returns 0 if it cannot. If another thread does the same
+ * or changes the environment meanwhile, the worst outcome is an unrecorded shell. */
 int lend(void) {
     int none = 0;
     if (!usable() || !atomic_compare_exchange_strong(&lent, &none, 1)) return 0;
@@ -141,7 +142,7 @@ int lend(void) {
         return 1;
     }
     if (environ != room || many + 2 > capacity) {
-        /* What was ours before may still be held by the program: it is not given back. */
+        /* The program may still hold our previous array, so it is not freed. */
         char **more = malloc((many + 64) * sizeof *more);
         if (more == NULL) {
             atomic_store(&lent, 0);

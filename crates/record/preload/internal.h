@@ -1,4 +1,4 @@
-/* What the library's files share. See core.c for the idea. */
+/* Declarations shared by the library's files. core.c explains the design. */
 #ifndef THALWEG_INTERNAL_H
 #define THALWEG_INTERNAL_H
 
@@ -15,28 +15,28 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-/* A call that lasted longer may have blocked. */
+/* A longer call may have blocked. */
 #define LONG_NS 20000u
-/* Asking for the CPU time costs up to a microsecond, for the run queue several: only where a call is long enough to bear it. */
+/* Reading the CPU time costs up to a microsecond, the run-queue time several: done only for calls at least this long. */
 #define ASK_NS 100000u
-/* Unrecorded time off the processor is looked into from this length on. */
+/* Minimum unrecorded off-CPU time that is looked into. */
 #define OFF_NS 100000u
-/* Running between calls is recorded from here on. */
+/* Minimum running time between calls that is recorded. */
 #define RAN_NS 10000000u
 #define ASK_BEFORE_NS 200000u
 #define RUNQUEUE_NS 400000u
-/* Both clocks are read again where the thread was interrupted between them for longer, a few times. */
+/* Both clocks are read again, a few times, if the thread was interrupted between them for longer than this. */
 #define ANCHOR_NS 1000u
 #define ANCHOR_TRIES 4
-/* Runs are handed over after this time at the latest. */
+/* Maximum age of a run before it is pushed. */
 #define RUN_NS 10000000u
-/* Time between two polls of TCP's figures of one connection. */
+/* Minimum time between two readings of a connection's TCP state. */
 #define TCP_NS 5000000u
 #define DESCRIPTORS 16384
 #define NAME_BYTES 4096
 #define RING_DIRECTORY_BYTES 256
 
-/* The function that we stand in front of. All are looked up when the library is loaded. */
+/* The C library function behind ours. All are resolved when the library is loaded. */
 struct real {
     void *function;
     const char *name;
@@ -48,39 +48,39 @@ void *resolve(struct real *real);
         (__typeof__(&name))(likely(real_##name.function != 0) ? real_##name.function : resolve(&real_##name));       \
     })
 
-/* One descriptor. Offsets are positions in a connection's two streams. */
+/* A descriptor. Offsets are positions in a connection's two streams. */
 struct descriptor {
     _Atomic uint32_t object;
     uint8_t class;
     uint8_t way;   /* as `context` of an object's record */
-    uint8_t sync;  /* opened so that writes are on stable storage when they return */
+    uint8_t sync;  /* opened for synchronous writes: on stable storage when they return */
     uint8_t known; /* the offsets are known */
     _Atomic uint64_t sent;
     _Atomic uint64_t received;
-    _Atomic uint64_t polled_ns; /* when TCP was last asked */
+    _Atomic uint64_t polled_ns; /* when TCP was last read */
 };
 
-/* The calling thread, as far as it is recorded. */
+/* The calling thread's recording state. */
 struct thread {
     struct slot *slot;
-    uint32_t generation; /* of the process this is true of */
+    uint32_t generation; /* generation of the process this state belongs to */
     uint32_t index;
-    uint32_t calls; /* before it has a slot */
-    uint8_t busy;   /* in the middle of the slot's data: a signal handler keeps out */
+    uint32_t calls; /* calls made before it has a slot */
+    uint8_t busy;   /* inside the slot's data: a signal handler stays out */
     uint8_t over;   /* the thread is ending */
     uint16_t skipped;
-    uint32_t expect_long; /* kinds whose last call was so long that asking before is worth it: bits */
-    uint32_t fruitless;   /* connection of the last receive that got nothing, if nothing else came between */
+    uint32_t expect_long; /* bit set of kinds whose last call was long enough to read the times beforehand */
+    uint32_t fruitless;   /* connection of the last receive that got nothing, if nothing else happened since */
     uint64_t cpu_ns;      /* CPU time at cpu_at_ns */
     uint64_t cpu_at_ns;
-    uint64_t waited_ns;   /* recorded since then as waiting */
-    uint64_t usual_ticks[2]; /* of reads and writes of files that were long and did not block */
-    uint64_t runqueue_ns; /* accumulated, when last asked */
-    uint64_t faults;      /* page faults that read from a disk, when last asked */
-    uint64_t covered_ticks; /* about when its time was last recorded */
+    uint64_t waited_ns;   /* recorded as waiting since then */
+    uint64_t usual_ticks[2]; /* of file reads and writes that were long but did not block */
+    uint64_t runqueue_ns; /* accumulated, as last read */
+    uint64_t faults;      /* page faults that read from a disk, as last read */
+    uint64_t covered_ticks; /* approximate end of its recorded time */
 };
 
-/* One call, from before to after. */
+/* State of a call between its start and its end. */
 struct call {
     uint64_t start;
     uint64_t cpu_ns;
@@ -89,13 +89,13 @@ struct call {
 
 extern __thread struct thread me __attribute__((tls_model("initial-exec"), visibility("hidden")));
 extern struct descriptor descriptors[DESCRIPTORS] __attribute__((visibility("hidden")));
-/* 0: nothing is recorded (any longer), and no system call is made that the program did not ask for. */
+/* 0: nothing is recorded (any longer), and no system calls are made beyond the program's own. */
 extern int enabled __attribute__((visibility("hidden")));
 extern uint64_t long_ticks __attribute__((visibility("hidden")));
 extern uint64_t run_ticks __attribute__((visibility("hidden")));
-/* Nanoseconds of a tick, times 2^32. */
+/* Nanoseconds per tick, times 2^32. */
 extern uint64_t tick_scale __attribute__((visibility("hidden")));
-/* Where rings are made. */
+/* Directory of the rings. */
 extern char ring_directory[RING_DIRECTORY_BYTES] __attribute__((visibility("hidden")));
 /* Wiped to 0 by the kernel in a forked child. */
 extern uint32_t *generation __attribute__((visibility("hidden")));
@@ -111,7 +111,7 @@ long raw(long number, long a, long b, long c, long d, long e, long f);
 
 /* ring.c */
 void first_generation(uint32_t *page);
-/* Whether the calling thread has met the process' ring: not so in a forked child that has not noticed yet. */
+/* Whether the calling thread knows the process's ring; false in a forked child that has not noticed the fork yet. */
 int acquainted(void);
 int is_ringless_child(void);
 void notice_fork(void);
@@ -151,12 +151,13 @@ void opened(int fd, int flags);
 void connected(int fd, int accepted);
 void listens(int fd);
 void poll_tcp(int fd, struct descriptor *d);
-/* A large file is mapped at `fd`; or some mapping is gone. Its number as an object, where only one can be meant. */
+/* A large file was mapped at `fd`, or a mapping was removed. mapped_object returns the mapped file's object if there
+ * can be only one. */
 void mapped(int fd);
 uint32_t mapped_object(void);
 void forked_objects(void);
 
-/* Copies a text and gives its end. */
+/* Copies a text and returns its end. */
 static inline char *append(char *to, const char *text) {
     while (*text) *to++ = *text++;
     *to = 0;
@@ -183,12 +184,12 @@ extern int use_counter __attribute__((visibility("hidden")));
 
 static inline uint64_t ticks(void) { return likely(use_counter) ? counter() : now_ns(); }
 
-/* Before a call on `fd` (-1: on none). */
+/* Called before a call on `fd` (-1: no descriptor). */
 static inline void begin(struct call *call, uint32_t kind, int fd) {
     call->on = enabled;
     if (unlikely(!enabled)) return;
     call->cpu_ns = ABSENT;
-    /* In a forked child the slot is its parent's and not mapped: the generation shows it. */
+    /* In a forked child the slot is the parent's and not mapped; the generation shows this. */
     if (unlikely(me.slot == NULL || me.generation != *generation)) {
         call->start = ticks();
         return;

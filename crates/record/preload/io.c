@@ -14,7 +14,7 @@
 
 #define ALIAS(name, of) extern EXPORT __typeof__(name) name __attribute__((alias(#of)))
 
-/* What a transfer on a descriptor of this class is, when it blocks. */
+/* Returns the kind of a blocking transfer on a descriptor of this class. */
 static uint32_t kind_of(const struct descriptor *d, int out) {
     switch (d == NULL ? CLASS_ANY : d->class) {
     case CLASS_FILE: return out ? (d->sync ? KIND_SYNC : KIND_WRITE) : KIND_READ;
@@ -54,7 +54,7 @@ static inline void end_transfer(struct call *call, int fd, int out, int64_t size
     if (likely(call->on && enabled)) end_transfer_slow(call, fd, out, size, at);
 }
 
-/* Bytes that a call moved besides, on another descriptor, in no time of their own. */
+/* Adds bytes that a call also moved on another descriptor, without a duration of their own. */
 static void beside(int fd, int out, int64_t size) {
     if (!enabled || size <= 0 || me.slot == NULL || me.generation != *generation) return;
     int saved = errno;
@@ -109,7 +109,7 @@ EXPORT ssize_t sendto(int fd, const void *from, size_t n, int flags, const struc
 }
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags) { TRANSFER(fd, 1, ABSENT, REAL(sendmsg)(fd, message, flags)); }
 
-/* The checked variants end the program where the buffer is too small; what is behind ours does that. */
+/* The checked variants abort the program if the buffer is too small; the C library's function does that. */
 ssize_t __read_chk(int, void *, size_t, size_t);
 ssize_t __pread_chk(int, void *, size_t, off_t, size_t);
 ssize_t __pread64_chk(int, void *, size_t, off_t, size_t);
@@ -159,7 +159,7 @@ EXPORT ssize_t copy_file_range(int in, off64_t *in_at, int out, off64_t *out_at,
     return result;
 }
 
-/* Streams of the C library read and write inside it: what can be seen is the call on the stream. */
+/* C library streams read and write internally: only the call on the stream can be seen. */
 EXPORT size_t fread(void *restrict to, size_t size, size_t n, FILE *restrict file) {
     int fd = fileno(file);
     struct call call;
@@ -189,7 +189,7 @@ EXPORT int fflush(FILE *file) {
     struct call call;
     begin(&call, expected(fd, 1), fd);
     int result = REAL(fflush)(file);
-    /* Mostly there is nothing to write: a short one says nothing. */
+    /* Usually there is nothing to write, so a short call is not recorded. */
     if (call.on && ticks() - call.start >= long_ticks) end_transfer(&call, fd, 1, result, ABSENT);
     return result;
 }

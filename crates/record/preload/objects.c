@@ -1,4 +1,4 @@
-/* What descriptors are: examined when one is first used, recorded once, forgotten when it is closed. */
+/* Identifies descriptors: examined on first use, recorded once, forgotten when closed. */
 #include "internal.h"
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -14,7 +14,7 @@
 #define SIOCINQ 0x541B
 #endif
 #define TCP_INFO_RECORDS 4
-/* Where `tcpi_bytes_received` and others are: older headers do not name them. */
+/* Offset of `tcpi_bytes_received` and following fields, which older headers lack. */
 #define AT_RECEIVED 128
 #define AT_UNSENT 144
 #define AT_SENT 200
@@ -22,21 +22,21 @@
 
 struct descriptor descriptors[DESCRIPTORS];
 static _Atomic uint32_t last_object;
-/* Descriptors above were never examined. */
+/* No descriptor above this was examined. */
 static _Atomic int highest = -1;
 
-/* How a file was opened, as `context` of an object's record. */
+/* Returns how a file was opened, as `context` of an object's record. */
 static uint8_t way_of(int flags) {
     int way = flags & O_ACCMODE;
     return (uint8_t)((way == O_RDONLY ? 1 : way == O_WRONLY ? 2 : 3) | (flags & O_DIRECT ? OPENED_DIRECT : 0));
 }
 
-/* The one large file that is mapped: its descriptor's object, or that several are or were. */
+/* Object of the mapped large file's descriptor; a special value if there are, or were, several. */
 static _Atomic uint32_t mapped_one;
 #define SEVERAL UINT32_MAX
 
 void forked_objects(void) {
-    /* The child records objects anew, with numbers of its own; positions in streams go on. */
+    /* The child records objects anew under its own numbers; stream positions continue. */
     int top = atomic_load(&highest);
     for (int fd = 0; fd <= top; fd++) atomic_store_explicit(&descriptors[fd].object, 0, memory_order_relaxed);
     atomic_store(&last_object, 0);
@@ -85,7 +85,7 @@ void connected(int fd, int accepted) {
     descriptors[fd].known = 1;
 }
 
-/* Puts `length` bytes into the records after the first. */
+/* Copies `length` bytes into the records after the first. */
 static uint32_t fill(struct record *records, const void *bytes, size_t length) {
     uint32_t many = (uint32_t)((length + sizeof(struct record) - 1) / sizeof(struct record));
     memset(&records[1], 0, many * sizeof(struct record));
@@ -104,7 +104,7 @@ static uint64_t word_at(const unsigned char *bytes, size_t at) {
     return value;
 }
 
-/* Positions in the streams of a connection that was not made before our eyes: what TCP counts, without what this call moved. */
+/* Finds the stream positions of a connection made before recording: TCP's counts, less the bytes of this call. */
 static void find_positions(int fd, struct descriptor *d, int64_t moved_out, int64_t moved_in) {
     unsigned char info[256] = {0};
     socklen_t length = sizeof info;
@@ -159,7 +159,7 @@ static void classify(int fd, struct descriptor *d) {
     used(fd);
 }
 
-/* A file by its path; a pipe or a socket by its inode too. */
+/* Names a file by its path, a pipe or socket also by its inode. */
 static void name_link(int fd, struct descriptor *d) {
     struct record records[1 + NAME_BYTES / sizeof(struct record)];
     char link[64] = "/proc/self/fd/";
@@ -199,7 +199,7 @@ static void name_connection(int fd, struct descriptor *d, int64_t moved_out, int
     if (raw(SYS_getsockname, fd, (long)&addresses.ends[0], (long)&length, 0, 0, 0) != 0) return;
     length = sizeof addresses.ends[1];
     if (raw(SYS_getpeername, fd, (long)&addresses.ends[1], (long)&length, 0, 0, 0) != 0) {
-        /* Not connected (yet, or any longer): the next to ask will see. */
+        /* Not connected (yet, or any longer): a later call looks again. */
         return;
     }
     if (!d->known) find_positions(fd, d, moved_out, moved_in);
@@ -210,8 +210,8 @@ static void name_connection(int fd, struct descriptor *d, int64_t moved_out, int
     if (push(records, many)) atomic_store_explicit(&d->object, object, memory_order_release);
 }
 
-/* What `fd` is, for a call that has just moved so many bytes out or in. NULL: out of bounds. The thread has a slot or is to get
- * one: names go into its ring. */
+/* Returns the descriptor state of `fd`, for a call that just moved this many bytes out or in; NULL if out of bounds.
+ * The thread has a slot or is about to get one: names go into its ring. */
 struct descriptor *find_descriptor(int fd, int64_t moved_out, int64_t moved_in) {
     if ((unsigned)fd >= DESCRIPTORS || !enabled) return NULL;
     struct descriptor *d = &descriptors[fd];
@@ -251,7 +251,7 @@ void listens(int fd) {
     me.busy = 0;
 }
 
-/* Records TCP's figures of a connection, not too often. */
+/* Records a connection's TCP state, rate-limited. */
 void poll_tcp(int fd, struct descriptor *d) {
     if (!enabled || me.slot == NULL || me.generation != *generation || me.busy) return;
     uint64_t now = now_ns(), before = atomic_load_explicit(&d->polled_ns, memory_order_relaxed);

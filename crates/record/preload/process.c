@@ -1,4 +1,5 @@
-/* New threads and new programs. A forked child needs nothing here: its first calls notice that the generation is gone. */
+/* New threads and new programs. A forked child needs nothing here: its first calls notice that the generation is
+ * gone. */
 #include "internal.h"
 #include <alloca.h>
 #include <spawn.h>
@@ -37,7 +38,7 @@ EXPORT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *rest
     return result;
 }
 
-/* The calling thread has been given another name. */
+/* Records the calling thread's new name. */
 void renamed(void) {
     if (enabled && me.slot != NULL && me.generation == *generation) REAL(prctl)(PR_GET_NAME, me.slot->name);
 }
@@ -48,7 +49,7 @@ EXPORT int pthread_setname_np(pthread_t thread, const char *name) {
     return result;
 }
 
-/* The environment with our library in it, on the caller's stack: this may run in a signal handler or a forked child. */
+/* Builds the environment with our library on the caller's stack: this may run in a signal handler or a forked child. */
 #define ENVIRONMENT(environment)                                                                                     \
     size_t strings_bytes = 0;                                                                                        \
     size_t room = environment_room(environment, &strings_bytes);                                                     \
@@ -130,7 +131,7 @@ EXPORT int posix_spawnp(pid_t *restrict pid, const char *restrict file, const po
     return REAL(posix_spawnp)(pid, file, actions, attributes, arguments, with);
 }
 
-/* These start their shell inside the C library, where it asks none of the above. */
+/* These start their shell inside the C library, bypassing the functions above. */
 EXPORT int system(const char *command) {
     int was_lent = command != NULL && enabled ? lend() : 0;
     int result = REAL(system)(command);

@@ -1,5 +1,5 @@
-/* The process' file: made when a process is worth one, mapped, with a slot and a ring of records for each thread. The recorder reads it;
- * shared.h has its layout. */
+/* The process's file: created once a process qualifies for one, mapped, with a slot and a ring of records per thread.
+ * The recorder reads it; shared.h has its layout. */
 #include "internal.h"
 #include <fcntl.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What is allocated of a ring at first: many threads never fill it. */
+/* Records allocated in a ring at first: many threads never fill it. */
 #define FIRST_RECORDS 192
 
 __thread struct thread me;
@@ -18,9 +18,9 @@ uint32_t *generation;
 
 static char file_path[RING_DIRECTORY_BYTES + 64];
 static uint32_t generations;
-/* A forked child that has noticed that it is one. */
+/* Process id of a forked child that has noticed the fork. */
 static uint32_t child_pid;
-static _Atomic uint32_t mapping; /* 0 no ring, 1 being made, 2 there, 3 not to be had */
+static _Atomic uint32_t mapping; /* 0 no ring, 1 being made, 2 ready, 3 unavailable */
 static uint32_t allocated[SLOTS];
 static struct {
     pthread_t who;
@@ -32,10 +32,10 @@ void first_generation(uint32_t *page) {
     *generation = generations = me.generation = 1;
 }
 
-/* Whether there is a file of the process' own. A library that records nothing has not even a generation. */
+/* Whether the process has a file of its own. A library that records nothing has no generation either. */
 int acquainted(void) { return generation != NULL && *generation != 0 && me.generation == *generation && header != NULL; }
 
-/* Whether this is a forked process without a ring yet, and not one in the memory of such a one (vfork). */
+/* Whether this is a forked process without a ring, and not a vfork child of such a process. */
 int is_ringless_child(void) {
     if (generation == NULL || acquainted()) return 0;
     return *generation == 0 || (header == NULL && child_pid == (uint32_t)raw(SYS_getpid, 0, 0, 0, 0, 0, 0));
@@ -61,15 +61,16 @@ static char *append_number(char *to, uint64_t number) {
     return to;
 }
 
-/* Whether the process may have a file so large, and a mapping of it, without meeting a limit earlier than it would have: beyond the one
- * there is a signal, and the other is the program's to use up. */
+/* Whether the process may have a file this large, and a mapping of it, without reaching a limit earlier than it
+ * otherwise would: exceeding the first sends a signal, and the second belongs to the program. */
 static int affordable(void) {
     struct rlimit file = {0, 0}, space = {0, 0};
     return raw(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, (long)&file, 0, 0) == 0 && file.rlim_cur >= FILE_BYTES &&
            raw(SYS_prlimit64, 0, RLIMIT_AS, 0, (long)&space, 0, 0) == 0 && space.rlim_cur == RLIM_INFINITY;
 }
 
-/* When the calling process was made, in clock ticks since boot: the 22nd word of its line in /proc; 0: not known. */
+/* Returns the calling process's creation time in clock ticks since boot, the 22nd word of /proc/self/stat; 0 if
+ * unknown. */
 static uint64_t born_ticks(void) {
     char text[512];
     int fd = (int)raw(SYS_openat, AT_FDCWD, (long)"/proc/self/stat", O_RDONLY | O_CLOEXEC, 0, 0, 0);
@@ -77,7 +78,7 @@ static uint64_t born_ticks(void) {
     long n = raw(SYS_read, fd, (long)text, sizeof text - 1, 0, 0, 0);
     raw(SYS_close, fd, 0, 0, 0, 0, 0);
     text[n > 0 ? n : 0] = 0;
-    /* The second word is a name in parentheses, which may hold anything. */
+    /* The second word is a name in parentheses, which may contain anything. */
     char *at = strrchr(text, ')');
     for (int word = 2; at != NULL && word < 22; word++) {
         at = strchr(at, ' ');
@@ -127,7 +128,7 @@ static int make_file(void) {
     header->created_ns = created;
     header->tick_scale = tick_scale;
     header->born_ticks = born_ticks();
-    /* Its name is the reader's sign that it is whole. */
+    /* The final name shows the reader that the file is complete. */
     return raw(SYS_rename, (long)hidden, (long)file_path, 0, 0, 0, 0) == 0;
 }
 
@@ -164,7 +165,7 @@ static uint32_t find_slot(void) {
     return SLOTS;
 }
 
-/* In a forked child, once for each thread: the ring is its parent's, and not mapped. */
+/* Runs in a forked child, once per thread: the ring is the parent's, and not mapped. */
 void notice_fork(void) {
     if (*generation == 0) {
         *generation = ++generations;
@@ -178,7 +179,7 @@ void notice_fork(void) {
     me.generation = *generation;
 }
 
-/* Gives the calling thread a slot; 0: there is none. */
+/* Gives the calling thread a slot; returns 0 if there is none. */
 int attach(void) {
     if (!enabled) return 0;
     if (me.generation != *generation || *generation == 0) notice_fork();
@@ -189,7 +190,7 @@ int attach(void) {
     if (index == SLOTS || !grow(index, FIRST_RECORDS)) {
         if (index < SLOTS) atomic_store(&header->states[index], SLOT_FREE);
         atomic_fetch_add(&header->untracked, 1);
-        me.over = 1; /* It will not be different next time. */
+        me.over = 1; /* A retry would fail too. */
         me.busy = 0;
         return 0;
     }
@@ -223,7 +224,7 @@ uint32_t tid_of(pthread_t thread) {
     return 0;
 }
 
-/* Leaves the calling thread's slot to the reader. */
+/* Gives the calling thread's slot to the reader. */
 void end_slot(void) {
     threads[me.index].tid = 0;
     atomic_store_explicit(&header->states[me.index], SLOT_ENDED, memory_order_release);
@@ -231,7 +232,7 @@ void end_slot(void) {
     me.over = 1;
 }
 
-/* Appends records, all or none. */
+/* Appends all records, or none. */
 int push(const struct record *records, uint32_t many) {
     struct slot *slot = me.slot;
     uint64_t head = atomic_load_explicit(&slot->head, memory_order_relaxed);

@@ -1,11 +1,12 @@
-/* What the library in the program and the reader in the recorder share: one file for each process, mapped by both.
+/* Shared memory between the library in the program and the reader in the recorder: one file per process, mapped by
+ * both.
  *
  *   file    | header page | slot 0 | slot 1 | ... |            a slot belongs to one thread at a time
  *   slot    | slot page   | ring of RING_RECORDS records |     one producer (the thread), one consumer (the reader)
  *
- * The file is sparse: what a slot needs is allocated before it is touched, so that a full file system is an error here and
- * never a SIGBUS in the program. Both sides check what the other wrote: a reader that is gone only fills the rings, and a
- * ring with nonsense in it only loses its own events. src/preload/shared.rs has the same layout. */
+ * The file is sparse: a slot's pages are allocated before they are touched, so that a full file system is an error
+ * here and never a SIGBUS in the program. Each side checks what the other wrote: without a reader the rings merely
+ * fill, and a corrupt ring loses only its own events. src/preload/shared.rs has the same layout. */
 #ifndef THALWEG_SHARED_H
 #define THALWEG_SHARED_H
 
@@ -21,14 +22,14 @@
 #define FILE_BYTES (PAGE + (uint64_t)SLOTS * SLOT_BYTES)
 #define ABSENT UINT64_MAX
 
-/* A slot that is being made is not read: its pages may not be there yet. */
+/* A slot being made is not read: its pages may not be allocated yet. */
 enum slot_state { SLOT_FREE = 0, SLOT_USED = 1, SLOT_ENDED = 2, SLOT_BEING_MADE = 3 };
 
 enum record_type {
     RECORD_SPAN = 1,     /* one call */
     RECORD_RUN = 2,      /* calls of one kind on one object that never blocked */
     RECORD_OBJECT = 3,   /* names an object; `count` records of text or addresses follow */
-    RECORD_TCP = 4,      /* TCP's figures of a connection; `count` records follow: struct tcp_info */
+    RECORD_TCP = 4,      /* TCP state of a connection; `count` records follow: struct tcp_info */
     RECORD_LISTEN = 5,   /* the process listens on the port in `size` */
 };
 
@@ -52,18 +53,18 @@ enum kind {
     KIND_WAIT_OTHER = 16,
     KIND_APP = 17,
     KIND_WAIT_RUNQUEUE = 18,
-    KIND_RUN = 19, /* ran, between calls */
+    KIND_RUN = 19, /* running, between calls */
 };
 
-/* A holder is a task that had what was waited for; of others it is only known that they ended the wait. */
+/* A holder is a task that had what was waited for; other tasks are only known to have ended the wait. */
 enum context { CONTEXT_NONE = 0, CONTEXT_TASK = 1, CONTEXT_TIMER = 2, CONTEXT_SOFTIRQ = 3, CONTEXT_HOLDER = 4 };
 
-/* What a descriptor is. */
+/* The class of a descriptor. */
 enum class {
     CLASS_UNKNOWN = 0,
     CLASS_FILE = 1,
     CLASS_TCP = 2,
-    CLASS_SOCKET = 3, /* a socket of the machine's own */
+    CLASS_SOCKET = 3, /* a Unix socket */
     CLASS_PIPE = 4,
     CLASS_TERMINAL = 5,
     CLASS_TIMER = 6,
@@ -71,34 +72,34 @@ enum class {
     CLASS_DATAGRAMS = 8,
 };
 
-/* Of how a file was opened: past the page cache. */
+/* Bit of how a file was opened: with O_DIRECT. */
 #define OPENED_DIRECT 4u
 
 /* Times are CLOCK_MONOTONIC in nanoseconds; ABSENT is all ones. */
 struct record {
     uint8_t type;
-    uint8_t kind;    /* of an object: its class */
-    uint8_t context; /* of an object: how it was opened (1 read, 2 write, 3 both), or which end (1 client, 2 server), 0 unknown */
+    uint8_t kind;    /* for an object: its class */
+    uint8_t context; /* for an object: how it was opened (1 read, 2 write, 3 both), or which end it is (1 client, 2 server); 0 unknown */
     uint8_t spare;
     uint32_t count;
     uint32_t object; /* number within the process; 0: none */
     uint32_t waker;  /* thread or process; 0: none */
     uint64_t start_ns;
     uint64_t duration_ns;
-    uint64_t offset;   /* of a pipe or socket: its inode */
+    uint64_t offset;   /* for a pipe or socket: its inode */
     int64_t size;      /* bytes, or -errno */
     uint64_t cpu_ns;
     uint64_t runqueue_ns;
 };
 
-/* Calls merged so far. In the slot page, so that the reader has them also of a process that was killed. */
+/* Calls merged so far. In the slot page, so that the reader can read them even if the process was killed. */
 struct run {
     uint8_t kind;
     uint8_t used;
     uint16_t spare;
     uint32_t object;
     uint32_t count;
-    int32_t error; /* errno of fruitless calls, else 0 */
+    int32_t error; /* errno of fruitless calls, otherwise 0 */
     uint64_t sum_ticks;
     uint64_t bytes;
     uint64_t offset;
@@ -112,13 +113,13 @@ struct slot {
     uint32_t pid;
     char name[16];
     uint64_t attached_ns;
-    /* A moment on both clocks, for what is in ticks. */
+    /* Simultaneous readings of both clocks, to convert ticks. */
     uint64_t anchor_ticks;
     uint64_t anchor_ns;
     /* The thread's time is recorded up to here. */
     uint64_t covered_ns;
     uint64_t last_end_ticks;
-    /* The call it is in: kind, object, since when; kind 0: none. */
+    /* The call in progress: kind, object, start; kind 0: none. */
     _Atomic uint32_t call_kind;
     uint32_t call_object;
     uint64_t call_ticks;
@@ -135,18 +136,18 @@ struct header {
     uint32_t pid;
     uint32_t parent;
     uint64_t created_ns;
-    /* One tick in nanoseconds, times 2^32. */
+    /* Nanoseconds per tick, times 2^32. */
     uint64_t tick_scale;
     _Atomic uint32_t ended; /* 1: the process called exit; BECAME_ANOTHER */
     _Atomic uint32_t untracked; /* threads that found no slot */
-    _Atomic uint32_t unseen; /* bits: what the library cannot see was used */
+    _Atomic uint32_t unseen; /* bits: features in use that the library cannot see */
     uint32_t spare;
     _Atomic uint32_t states[SLOTS];
-    /* When the process was made, in clock ticks since boot; 0: not known. */
+    /* Creation time of the process in clock ticks since boot; 0 if unknown. */
     uint64_t born_ticks;
 };
 
-/* The process became another program: the next file of this number is the same process's. */
+/* The process executed another program: the next file with its number belongs to the same process. */
 #define BECAME_ANOTHER 2
 
 #define UNSEEN_MAPPED 1u

@@ -18,14 +18,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Who last signalled what: by address, so that the waiter knows. A collision names the wrong thread. */
+/* Last signaller of each address, so that the waiter can name it. A collision names the wrong thread. */
 #define SIGNALLERS 1024
 static struct {
     _Atomic uintptr_t what;
     _Atomic uint32_t who;
 } signallers[SIGNALLERS];
 
-/* Descriptor of what an epoll set reports: by set and the program's own number. */
+/* Descriptors that an epoll set reports on, by set and the program's own number. */
 #define EVENTS 4096
 static struct {
     _Atomic uint64_t what;
@@ -59,8 +59,8 @@ static int was_long(const struct call *call) { return call->on && enabled && tic
 
 /* ---- descriptors ---- */
 
-/* Ends a wait for descriptors: `fd` was ready first (-1: none, the time was over). What was waited for until the time was over is known where it
- * was one only, which `fd` is then. */
+/* Ends a wait for descriptors: `fd` was ready first (-1: none, the wait timed out). A timed-out wait has a known
+ * object only if it had a single descriptor, which is then `fd`. */
 static void end_ready(struct call *call, int fd, int result, int endless) {
     if (!call->on) return;
     if (!was_long(call)) {
@@ -82,10 +82,10 @@ static void end_ready(struct call *call, int fd, int result, int endless) {
     errno = saved;
 }
 
-/* What a poll that was not answered waited for, where it was one descriptor. */
+/* Returns the descriptor of a poll that timed out, if there was only one. */
 static int polled_one(const struct pollfd *fds, nfds_t n) { return fds != NULL && n == 1 ? fds[0].fd : -1; }
 
-/* The first that is ready; a connection before others. */
+/* Returns the first ready descriptor, preferring connections. */
 static int ready_of(const struct pollfd *fds, nfds_t n) {
     int found = -1;
     for (nfds_t i = 0; fds != NULL && i < n; i++) {
@@ -103,7 +103,7 @@ static int ready_of(const struct pollfd *fds, nfds_t n) {
     end_ready(&call, result < 0 || !was_long(&call) ? -1 : result > 0 ? ready_of(fds, n) : polled_one(fds, n), result, endless); \
     return result
 
-/* A poll without descriptors is a sleep. */
+/* Treats a poll without descriptors as a sleep. */
 static int poll_as_sleep(struct pollfd *fds, nfds_t n, int timeout) {
     struct call call;
     begin(&call, KIND_WAIT_TIMER, -1);
@@ -248,7 +248,7 @@ EXPORT int getaddrinfo(const char *restrict node, const char *restrict service, 
 
 /* ---- time ---- */
 
-/* A sleep between fruitless receives on a connection is polling it. */
+/* A sleep between fruitless receives on a connection polls that connection. */
 #define SLEEP(type, expression)                                                                                      \
     struct call call;                                                                                                \
     begin(&call, KIND_WAIT_TIMER, -1);                                                                               \
@@ -274,7 +274,7 @@ EXPORT unsigned sleep(unsigned time) { SLEEP(unsigned, REAL(sleep)(time)); }
     end_wait(&call, KIND_WAIT_LOCK, 0, waker, context);                                                              \
     return result
 
-/* Who lets a mutex go that others wait for ended their wait: by then it may have been had by several. */
+/* Returns the thread that ended a wait by unlocking a contended mutex; it may have had several owners meanwhile. */
 static uint32_t who_let_go(const pthread_mutex_t *mutex, uint32_t owner) {
     uint32_t last = who_signalled(mutex);
     return last != 0 ? last : owner;
@@ -310,7 +310,7 @@ EXPORT int pthread_cond_broadcast(pthread_cond_t *condition) {
     signals(condition);
     return REAL(pthread_cond_broadcast)(condition);
 }
-/* Waiting for a condition lets the mutex go inside the C library. */
+/* Waiting for a condition unlocks the mutex inside the C library. */
 static void lets_go(const pthread_mutex_t *mutex) {
     if (enabled && mutex->__data.__lock > 1) signals(mutex);
 }
@@ -318,17 +318,17 @@ EXPORT int pthread_cond_wait(pthread_cond_t *restrict condition, pthread_mutex_t
     lets_go(mutex);
     LOCKED(who_signalled(condition), REAL(pthread_cond_wait)(condition, mutex));
 }
-/* A wait that its time limit ended was ended by no thread. Where what was waited for is the process' `own`, and that has no other thread, it
- * can only have been a pause. */
+/* No thread ended a wait that timed out. If the object is the process's `own`, and the process has no other thread,
+ * the wait can only have been a pause. */
 static uint32_t kind_of_limited(int own) { return own && enabled && alone() ? KIND_WAIT_TIMER : KIND_WAIT_LOCK; }
-/* Whether no other process can have it, as the C library marks it. */
+/* Whether the condition is private to the process, as the C library marks it. */
 static int is_own_condition(const pthread_cond_t *condition) { return (condition->__data.__wrefs & 1) == 0; }
 static int is_own_semaphore(const sem_t *semaphore) {
     int words[4];
     memcpy(words, semaphore, sizeof words);
     return sizeof(void *) == 8 && words[2] == 0;
 }
-/* (Whose it is is asked first: afterwards it may be gone.) */
+/* (Ownership is read first: afterwards the object may be gone.) */
 #define LIMITED(what, own, timed_out, expression)                                                                    \
     struct call call;                                                                                                \
     int is_own = enabled && own(what);                                                                               \
@@ -389,7 +389,7 @@ EXPORT int fcntl(int fd, int command, ...) {
 }
 extern EXPORT __typeof__(fcntl) fcntl64 __attribute__((alias("fcntl")));
 
-/* ---- what takes system calls or the clock away ---- */
+/* ---- calls that give up system calls or the clock ---- */
 
 static int confines(long option, long value) {
     return option == PR_SET_SECCOMP || (option == PR_SET_TSC && value != PR_TSC_ENABLE);
@@ -412,7 +412,7 @@ EXPORT int prctl(int option, ...) {
     return result;
 }
 
-/* Runtimes that wait on futexes themselves, and what has no function of its own. */
+/* Runtimes that wait on futexes directly, and calls without a wrapper function. */
 EXPORT long syscall(long number, ...) {
     long a[6];
     va_list more;
@@ -435,7 +435,7 @@ EXPORT long syscall(long number, ...) {
         if (number == SYS_execve) return execve((char *)a[0], (char **)a[1], (char **)a[2]);
         int stopped = call_confines(number, a) ? stop_recording() : 0;
         long result = REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-        /* A number above 0 is a descriptor: the filter is there. */
+        /* A positive number is a descriptor: the filter is installed. */
         if (stopped && result < 0) resume_recording();
         return result;
     }

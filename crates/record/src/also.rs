@@ -1,6 +1,6 @@
-//! Processes to watch besides the command, named by number, by command name or by the port they listen on.
+//! Resolves further processes to watch: by number, command name, listening port, or mounted store.
 
-use crate::mounted::{self, Found};
+use crate::mounted::{self, MountedStores};
 use crate::proc::listeners::Listeners;
 use crate::proc::processes::{all, names, with_descendants};
 use crate::proc::serving::serves_files;
@@ -10,15 +10,16 @@ use std::path::Path;
 use thalweg_base::proc::stat::Stat;
 use thalweg_trace::Role;
 
-/// Kernel threads that serve NFS where the kernel does.
+/// Kernel threads that serve NFS, for the in-kernel server.
 const KERNEL_SERVERS: &[(u16, &str)] = &[(2049, "nfsd")];
 
-/// Finds the processes that `names` name: a process number (`4711`, `pid:4711`), a port that is listened on (`2049`, `:2049`),
-/// the name of a command (`nginx`), or a path in a mounted store (`/mnt/store`: its mount, and who serves it here). Each comes with
-/// what it has started. Its role is `server` if it or its ancestors in its session listen or serve a file system.
+/// Finds the processes that `names` refer to: a process number (`4711`, `pid:4711`), a listening port (`2049`,
+/// `:2049`), a command name (`nginx`), or a path in a mounted store (`/mnt/store`: its mount, and its servers on this
+/// machine). Each comes with its descendants. Its role is `server` if it or an ancestor in its session listens or
+/// serves a file system.
 ///
 /// # Errors
-/// Nothing goes by that name; a number is both a process and a port; who listens cannot be seen.
+/// A name matches nothing; a number is both a process and a port; the listener cannot be seen.
 pub(crate) fn resolve(names: &[String]) -> Result<Others, RecordError> {
     let mut others = Others::default();
     let (paths, names): (Vec<_>, Vec<_>) = names.iter().partition(|name| name.starts_with('/'));
@@ -31,26 +32,26 @@ pub(crate) fn resolve(names: &[String]) -> Result<Others, RecordError> {
     Ok(others)
 }
 
-/// What is watched besides the command.
+/// Processes to watch besides the command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Others {
     /// The processes.
     pub processes: Vec<WatchedProcess>,
-    /// What some are called, by number.
+    /// Display names of some processes, by number.
     pub names: BTreeMap<u32, String>,
-    /// What the recording keeps of them.
+    /// Attributes of them for the recording.
     pub attributes: Vec<(String, String)>,
-    /// What a person should know, one sentence each.
+    /// Notes for the user, one sentence each.
     pub notes: Vec<String>,
 }
 
 impl Others {
-    /// And these mounts, with who serves them here.
-    pub(crate) fn add(&mut self, mounts: Found) {
+    /// Adds mounts, with their servers on this machine.
+    pub(crate) fn add(&mut self, mounts: MountedStores) {
         let ours = std::process::id();
         for process in mounts.processes().into_iter().filter(|process| process.pid != ours) {
             match self.processes.iter_mut().find(|known| known.pid == process.pid) {
-                // Named before: what it is is known better now.
+                // Also named explicitly; its role is known better here.
                 Some(known) => known.role = process.role,
                 None => self.processes.push(process),
             }
@@ -80,7 +81,7 @@ fn processes(names: &[&String]) -> Result<Vec<WatchedProcess>, RecordError> {
     Ok(found.into_iter().map(|(pid, role)| WatchedProcess { pid, role }).collect())
 }
 
-/// Finds the processes that listen on `ports`, and what they have started: all of them servers.
+/// Finds the processes that listen on `ports`, and their descendants: all of them servers.
 ///
 /// # Errors
 /// As [`resolve`].
@@ -102,7 +103,7 @@ impl Machine {
             return self.on_port(port);
         }
         if let Some(pid) = name.strip_prefix("pid:") {
-            let pid = pid.parse().map_err(|_| usage(format!("`{name}`: a process number was expected after `pid:`")))?;
+            let pid = pid.parse().map_err(|_| usage(format!("`{name}`: expected a process number after `pid:`")))?;
             return self.process(pid).ok_or_else(|| usage(format!("there is no process {pid}")));
         }
         match name.parse::<u32>() {
@@ -119,7 +120,7 @@ impl Machine {
         let port = u16::try_from(number).ok().filter(|port| self.listeners.is_open(*port));
         match (self.process(number), port) {
             (Some(_), Some(port)) => Err(usage(format!(
-                "{number} is a process ({}) and also a port that is listened on: write `pid:{number}` or `:{port}`",
+                "{number} is a process ({}) and also a listening port: write `pid:{number}` or `:{port}`",
                 self.table[&number].name
             ))),
             (Some(pids), None) => Ok(pids),
@@ -140,8 +141,7 @@ impl Machine {
         let threads: Vec<u32> =
             self.table.values().filter(|p| p.is_kernel() && kernel_name == Some(p.name.as_str())).map(|p| p.pid).collect();
         if threads.is_empty() {
-            let text =
-                format!("something listens on TCP port {port}, but whose process it is may not be seen: record as root, or as its user");
+            let text = format!("something listens on TCP port {port}, but its process cannot be seen: record as root, or as its user");
             return Err(RecordError::NotAllowed(text));
         }
         Ok(threads)
@@ -157,8 +157,9 @@ impl Machine {
         Ok(found.into_iter().collect())
     }
 
-    /// `Server` for one that listens or serves a file system, or was started by one that does, in its own session or under its own name: a login's shell is no server
-    /// because the login service listens, and a database's process for one client, with a session to itself, is.
+    /// Returns `Server` for a process that listens or serves a file system, or was started by one in its own session
+    /// or under its own name: a login shell is not a server because the login service listens, but a database's
+    /// process for one client, with a session to itself, is.
     fn role(&self, pid: u32) -> Role {
         let Some(mut process) = self.table.get(&pid) else { return Role::Client };
         let session = process.session;
@@ -178,7 +179,7 @@ impl Machine {
     }
 }
 
-/// Whether a process is called as who started it is.
+/// Whether a process has the same name as its parent.
 fn is_of_its_kind(process: &Stat, parent: &Stat) -> bool {
     names(process).iter().any(|name| names(parent).contains(name))
 }
@@ -228,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_servers_process_with_a_session_to_itself_is_a_server() {
-        // As PostgreSQL does it: one process listens, and makes one with a new session for each client.
+        // Like PostgreSQL: one process listens, and forks one with a new session for each client.
         let server = "import os,socket,sys\ns=socket.create_server(('127.0.0.1',0))\nr,w=os.pipe()\npid=os.fork()\n\
                       if pid==0:\n os.setsid(); s.close(); os.write(w,b'x'); sys.stdin.read(); os._exit(0)\n\
                       os.read(r,1)\nprint(pid,flush=True)\nsys.stdin.read()";

@@ -1,12 +1,13 @@
-//! Recorders: what turns an unmodified program, a process at work, or a packet capture into a trace.
+//! Recorders: turn an unmodified program, a running process, or a packet capture into a trace.
 //!
 //! **In:** a command to run, processes to watch, or packets. **Out:** events in a [`thalweg_trace::Sink`], as
-//! `SCHEMA.md` of the trace crate says; and how the command ended. **Never:** what an event means, or which cause it
-//! is charged to; nor does a recorder change what the command does, also when the recorder fails.
+//! `SCHEMA.md` of the trace crate defines them; and how the command ended. **Never:** what an event means, or which
+//! cause it is charged to; nor does a recorder change what the command does, even if the recorder fails.
 //!
-//! Four recorders fill the same tables: the kernel's tracepoints through BPF (`bpf`), a library preloaded into
-//! the program together with what /proc and socket diagnostics say (`preload`, `proc`), packets (`capture`), and the stack of whatever runs,
-//! taken by a clock (`profile`); where that is not allowed, what /proc counts of processors and processes (`counted`).
+//! Several recorders fill the same tables: the kernel's tracepoints through BPF (`bpf`); a library preloaded into the
+//! program together with /proc and socket diagnostics (`preload`, `proc`); packets (`capture`); stacks of whatever
+//! runs, sampled by a clock (`profile`); and where that is not allowed, counts of CPUs and processes from /proc
+//! (`counted`).
 
 #![warn(unreachable_pub)]
 

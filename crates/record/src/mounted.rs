@@ -1,11 +1,13 @@
-//! Mounted stores that a command works in: which, whose process each mount is, and who on this machine serves it.
+//! Finds the mounted stores that a command works in, each mount's process, and its servers on this machine.
 //!
-//! A program on a mount waits for the mount's process, that one for I/O servers, and those for their disks: a recording of the program
-//! alone ends at the first of these. What is to be recorded besides is found here, so that nobody has to name it: the mounts on which
-//! the command's words or its working directory lie (type `fuse.thalweg` of /proc/self/mountinfo), what each says of itself (its extended
-//! attribute `user.thalweg.store`: its process, its servers' addresses), and which processes of this machine listen at those addresses.
+//! A program on a mount waits for the mount's process, which waits for I/O servers, which wait for their disks: a
+//! recording of the program alone ends at the first of these. This module finds the rest, so that the user need not
+//! name it: the mounts that contain the command's words or its working directory (type `fuse.thalweg` in
+//! /proc/self/mountinfo), each one's description (its extended attribute `user.thalweg.store`: its process, its
+//! servers' addresses), and the processes of this machine that listen at those addresses.
 //!
-//! Asking a mount can take for ever when its process hangs, so all of this is done on a thread that is given up after [`PATIENCE`].
+//! A query to a mount can block for ever if its process hangs, so all of this runs on a thread that is given up after
+//! [`PATIENCE`].
 
 use crate::proc::listeners::{Listeners, namespace};
 use crate::proc::processes;
@@ -21,47 +23,47 @@ use std::time::Duration;
 use thalweg_base::proc::mounts::{self, Mount};
 use thalweg_trace::{MountDescription, MountedServer, Role};
 
-/// What /proc/self/mountinfo says of a mounted store.
+/// The file system type of a mounted store in /proc/self/mountinfo.
 const FILE_SYSTEM: &str = "fuse.thalweg";
 
-/// How long mounts are asked.
+/// Timeout for queries to mounts.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A mounted store, and where it is served.
+/// A mounted store, and its servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mounted {
-    /// Where it is mounted.
+    /// Its mount point.
     pub point: PathBuf,
-    /// `thal://HOST:PORT/dir`, as it was mounted.
+    /// `thal://HOST:PORT/dir`, as mounted.
     pub source: String,
-    /// What it says of itself, as it said it.
+    /// Its description, verbatim.
     pub description: String,
     /// The mount's process.
     pub pid: u32,
-    /// Those of its servers that run on this machine, by process: their names.
+    /// Its servers on this machine: names by process.
     pub servers: BTreeMap<u32, BTreeSet<String>>,
-    /// Those of its servers that do not: name and address.
+    /// Its other servers: name and address.
     pub elsewhere: Vec<(String, String)>,
 }
 
-/// What is to be recorded besides a command, because the command works in mounted stores.
+/// The mounted stores to be recorded along with a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// The mounts, in the order of their places.
+pub(crate) struct MountedStores {
+    /// The mounts, sorted by mount point.
     pub mounts: Vec<Mounted>,
-    /// What a person should know, one sentence each.
+    /// Notes for the user, one sentence each.
     pub notes: Vec<String>,
 }
 
-impl Found {
-    /// The processes: mounts work for clients, servers are servers.
+impl MountedStores {
+    /// Returns the processes: mounts are clients, servers are servers.
     pub(crate) fn processes(&self) -> Vec<WatchedProcess> {
         let mounts = self.mounts.iter().map(|mount| WatchedProcess { pid: mount.pid, role: Role::Client });
         let servers = self.mounts.iter().flat_map(|mount| mount.servers.keys()).collect::<BTreeSet<_>>();
         mounts.chain(servers.into_iter().map(|&pid| WatchedProcess { pid, role: Role::Server })).collect()
     }
 
-    /// What processes are called in the recording instead of by their command's name: `mount` where there is one.
+    /// Returns display names of processes, replacing their command names; `mount` for a mount.
     pub(crate) fn names(&self) -> BTreeMap<u32, String> {
         let name = |mount: &Mounted| match self.mounts.len() {
             1 => "mount".to_owned(),
@@ -70,14 +72,14 @@ impl Found {
         self.mounts.iter().map(|mount| (mount.pid, name(mount))).collect()
     }
 
-    /// What the recording keeps of them: `mount.POINT` is what the mount at this place says of itself.
+    /// Returns attributes for the recording: `mount.POINT` is the description of the mount at this point.
     pub(crate) fn attributes(&self) -> Vec<(String, String)> {
         self.mounts.iter().map(|mount| (format!("mount.{}", mount.point.display()), mount.description.clone())).collect()
     }
 }
 
-/// The mounts that `command` works in: it names something within them, or begins there. What cannot be found out is a note.
-pub(crate) fn of_command(command: &[OsString]) -> Found {
+/// Finds the mounts that `command` works in: it names something in them, or starts there. Failures become notes.
+pub(crate) fn of_command(command: &[OsString]) -> MountedStores {
     let command = command.to_vec();
     let here = std::env::current_dir().unwrap_or_default();
     patiently(move || {
@@ -87,17 +89,17 @@ pub(crate) fn of_command(command: &[OsString]) -> Found {
     })
 }
 
-/// The mount that a path lies in.
+/// Finds the mount that contains a path.
 ///
 /// # Errors
-/// It lies in none.
-pub(crate) fn of_path(path: &Path) -> Result<Found, RecordError> {
+/// The path is in no mounted store.
+pub(crate) fn of_path(path: &Path) -> Result<MountedStores, RecordError> {
     let looked = path.to_owned();
     let found = patiently(move || {
         let points = points(mounts::here().unwrap_or_default());
-        // Of mounts within mounts it is in the innermost.
+        // If mounts are nested, the innermost counts.
         let chosen = points.iter().filter(|point| looked.starts_with(&point.at)).max_by_key(|point| point.at.as_os_str().len());
-        chosen.map_or_else(Found::default, |point| look(&[point]))
+        chosen.map_or_else(MountedStores::default, |point| look(&[point]))
     });
     match (found.mounts.is_empty(), found.notes.first()) {
         (false, _) => Ok(found),
@@ -106,39 +108,39 @@ pub(crate) fn of_path(path: &Path) -> Result<Found, RecordError> {
     }
 }
 
-/// Looks on a thread of its own, which is left to itself where a mount does not answer.
-fn patiently(look: impl FnOnce() -> Found + Send + 'static) -> Found {
+/// Runs `look` on a thread of its own, which is abandoned if a mount does not answer.
+fn patiently(look: impl FnOnce() -> MountedStores + Send + 'static) -> MountedStores {
     let (sender, answer) = mpsc::channel();
     let started = std::thread::Builder::new().name("mounts".to_owned()).spawn(move || sender.send(look()));
     let problem =
-        |what: &str| Found { notes: vec![format!("Mounted stores are not recorded with the command: {what}.")], ..Found::default() };
+        |what: &str| MountedStores { notes: vec![format!("Mounted stores are not recorded: {what}.")], ..MountedStores::default() };
     match started {
         Err(error) => problem(&format!("a thread cannot be started ({error})")),
         Ok(_) => answer.recv_timeout(PATIENCE).unwrap_or_else(|_| problem("a mount does not answer")),
     }
 }
 
-/// A mounted store.
+/// The mount point and source of a mounted store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Point {
     at: PathBuf,
     source: String,
 }
 
-/// The mounted stores among these, each place once: the one that is mounted over the others.
+/// Returns the mounted stores among these, each mount point once: the topmost of stacked mounts.
 fn points(mounts: Vec<Mount>) -> Vec<Point> {
     let stores = mounts.into_iter().filter(|mount| mount.kind == FILE_SYSTEM);
     let last: BTreeMap<PathBuf, String> = stores.map(|mount| (mount.point, mount.source)).collect();
     last.into_iter().map(|(at, source)| Point { at, source }).collect()
 }
 
-/// Whether a command that begins in `here` works in the mount at `point`, as far as its words show: one of them holds a path in it
-/// (`of=/mnt/x/big`, a line of a shell), or leads there from `here`, or `here` is in it.
+/// Whether a command that starts in `here` works in the mount at `point`, judging by its words: a word contains a
+/// path in it (`of=/mnt/x/big`, a shell command line), or leads there from `here`, or `here` is in it.
 fn works_in(point: &Path, command: &[OsString], here: &Path) -> bool {
     here.starts_with(point) || command.iter().any(|word| holds(word, point) || leads_to(word, here, point))
 }
 
-/// Whether a word has the path of `point`, or one in it, somewhere.
+/// Whether a word contains the path of `point`, or a path in it.
 fn holds(word: &OsStr, point: &Path) -> bool {
     let (word, point) = (word.as_bytes(), point.as_os_str().as_bytes());
     let is_part_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-') || *byte >= 0x80;
@@ -150,7 +152,8 @@ fn holds(word: &OsStr, point: &Path) -> bool {
     })
 }
 
-/// Whether a word is a path from `here` into `point`, also one through a symbolic link; or has one, as a shell's line.
+/// Whether a word is a path from `here` into `point`, even through a symbolic link; or contains one, as a shell
+/// command line does.
 fn leads_to(word: &OsStr, here: &Path, point: &Path) -> bool {
     let bytes = word.as_bytes();
     let value = bytes.iter().position(|byte| *byte == b'=').map(|at| &bytes[at + 1..]);
@@ -162,7 +165,7 @@ fn leads_to(word: &OsStr, here: &Path, point: &Path) -> bool {
     })
 }
 
-/// A path without `.` and `..`.
+/// Resolves `.` and `..` in a path.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {
@@ -175,9 +178,9 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// Asks each mount, and finds who serves it here.
-fn look(points: &[&Point]) -> Found {
-    let mut found = Found::default();
+/// Queries each mount, and finds its servers on this machine.
+fn look(points: &[&Point]) -> MountedStores {
+    let mut found = MountedStores::default();
     if points.is_empty() {
         return found;
     }
@@ -189,7 +192,7 @@ fn look(points: &[&Point]) -> Found {
                 found.notes.push(note_of(&mounted));
                 found.mounts.push(mounted);
             }
-            Err(problem) => found.notes.push(format!("The mount at {} is not recorded with the command: {problem}.", point.at.display())),
+            Err(problem) => found.notes.push(format!("The mount at {} is not recorded: {problem}.", point.at.display())),
         }
     }
     found
@@ -198,14 +201,14 @@ fn look(points: &[&Point]) -> Found {
 fn mounted(point: &Point, listeners: &Listeners) -> Result<Mounted, String> {
     let mut text = vec![0; MountDescription::MOST_BYTES];
     let bytes = rustix::fs::getxattr(&point.at, MountDescription::ATTRIBUTE, &mut text)
-        .map_err(|error| format!("it does not say whose it is ({error})"))?;
+        .map_err(|error| format!("its description cannot be read ({error})"))?;
     text.truncate(bytes);
-    let description = String::from_utf8(text).map_err(|_| "what it says of itself is no text".to_owned())?;
-    let said =
-        MountDescription::read(description.as_bytes()).map_err(|error| format!("what it says of itself is not understood ({error})"))?;
-    let namespace = namespace(said.pid).ok_or_else(|| format!("its process ({}) is not here, or not yours to see", said.pid))?;
+    let description = String::from_utf8(text).map_err(|_| "its description is not text".to_owned())?;
+    let said = MountDescription::read(description.as_bytes()).map_err(|error| format!("its description is not understood ({error})"))?;
+    let namespace =
+        namespace(said.pid).ok_or_else(|| format!("its process ({}) is not on this machine, or not visible to you", said.pid))?;
     if !serves_a_mount(said.pid) {
-        return Err(format!("process {} serves no mount; it may be in another namespace", said.pid));
+        return Err(format!("process {} is not a mount; it may be in another namespace", said.pid));
     }
     let mut mounted = Mounted {
         point: point.at.clone(),
@@ -229,7 +232,7 @@ fn mounted(point: &Point, listeners: &Listeners) -> Result<Mounted, String> {
     Ok(mounted)
 }
 
-/// Whether a process holds the kernel's side of a file system in user space; believed where its descriptors may not be read.
+/// Whether a process serves a FUSE file system; assumed if its descriptors may not be read.
 fn serves_a_mount(pid: u32) -> bool {
     processes::numbers_in(&format!("/proc/{pid}/fd")).is_empty() || serves_files(pid)
 }
@@ -240,7 +243,7 @@ fn note_of(mounted: &Mounted) -> String {
     let point = mounted.point.display();
     let mut note = format!("The command works in {point} ({}), so its mount is recorded too (process {})", mounted.source, mounted.pid);
     if !names.is_empty() {
-        note.push_str(&format!(", and what serves it here: {names}"));
+        note.push_str(&format!(", and its servers on this machine: {names}"));
     }
     note.push_str("; --no-also leaves them out.");
     if let Some((_, address)) = mounted.elsewhere.first() {
@@ -248,7 +251,7 @@ fn note_of(mounted: &Mounted) -> String {
         let ports: String = ports.into_iter().map(|port| format!(" --port {port}")).collect();
         let all: Vec<String> = mounted.elsewhere.iter().map(|(name, address)| format!("{name} ({address})")).collect();
         note.push_str(&format!(
-            " Not on this machine, or not yours to see: {}. Their part is server.unknown unless they are recorded where they run \
+            " Not on this machine, or not visible to you: {}. Their part is server.unknown unless they are recorded where they run \
              (at {address}: `thalweg record --server{ports} --for 60s -o servers.thw`) and merged with this recording.",
             all.join(", ")
         ));
@@ -326,7 +329,7 @@ mod tests {
             servers: BTreeMap::from([(20, BTreeSet::from(["io0".to_owned(), "metadata".to_owned()]))]),
             elsewhere: vec![("io1".to_owned(), "10.0.0.2:7002".to_owned())],
         };
-        let one = Found { mounts: vec![mount("/mnt/a", 10)], notes: Vec::new() };
+        let one = MountedStores { mounts: vec![mount("/mnt/a", 10)], notes: Vec::new() };
         assert_eq!(one.names(), BTreeMap::from([(10, "mount".to_owned())]));
         let watched = [WatchedProcess { pid: 10, role: Role::Client }, WatchedProcess { pid: 20, role: Role::Server }];
         assert_eq!(one.processes(), watched);
@@ -334,7 +337,7 @@ mod tests {
         for part in ["/mnt/a", "process 10", "io0, metadata", "--no-also", "io1 (10.0.0.2:7002)", "--port 7002"] {
             assert!(note.contains(part), "{part}: {note}");
         }
-        let two = Found { mounts: vec![mount("/mnt/a", 10), mount("/mnt/b", 11)], notes: Vec::new() };
+        let two = MountedStores { mounts: vec![mount("/mnt/a", 10), mount("/mnt/b", 11)], notes: Vec::new() };
         assert_eq!(two.names(), BTreeMap::from([(10, "mount:a".to_owned()), (11, "mount:b".to_owned())]));
         assert_eq!(two.processes().len(), 3);
     }

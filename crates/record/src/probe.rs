@@ -1,7 +1,7 @@
-//! What this machine, and this user on it, allow a recorder to see: one finding for each thing that matters.
+//! Reports what this machine lets this user's recorder see: one finding for each relevant feature.
 //!
-//! A probe reads, or asks the kernel for something and gives it back at once; it changes nothing. What is less than it could
-//! be says what that costs and what would help.
+//! A probe reads, or requests something from the kernel and releases it immediately; it changes nothing. A finding
+//! that falls short says what that costs and what would help.
 
 use crate::preload::PreloadRecorder;
 use crate::proc::diagnostics::Diagnostics;
@@ -13,44 +13,44 @@ use std::fs;
 use std::path::Path;
 use thalweg_base::proc::status;
 
-/// How a thing stands.
+/// How well a feature is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// There, as good as it gets.
+    /// Fully available.
     Good,
-    /// There, with a limit worth knowing.
+    /// Available, with a limit worth knowing.
     Limited,
-    /// Not there.
+    /// Not available.
     Absent,
 }
 
-/// One thing looked at.
+/// The result of one probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was looked at.
+    /// Name of the feature.
     pub name: Cow<'static, str>,
-    /// How it stands.
+    /// Its availability.
     pub state: State,
-    /// What was found, with units.
+    /// The result, with units.
     pub found: String,
-    /// What its absence or limit costs; empty: nothing.
+    /// Cost of its absence or limit; empty if none.
     pub costs: String,
-    /// How to get it; empty: nothing is to be done.
+    /// How to get it; empty: nothing to do.
     pub get: String,
 }
 
-/// A finding of something that is as good as it gets.
+/// Creates a finding of a fully available feature.
 pub fn good(name: impl Into<Cow<'static, str>>, found: impl Into<String>) -> Finding {
     Finding { name: name.into(), state: State::Good, found: found.into(), costs: String::new(), get: String::new() }
 }
 
-/// A finding of something that is limited or absent: what that costs, and how to get it.
+/// Creates a finding of a limited or absent feature: what that costs, and how to get it.
 pub fn less(name: impl Into<Cow<'static, str>>, state: State, found: impl Into<String>, costs: &str, get: &str) -> Finding {
     Finding { name: name.into(), state, found: found.into(), costs: costs.to_owned(), get: get.to_owned() }
 }
 
-/// Looks at everything, recorders first.
+/// Runs all probes, recorders first.
 pub fn probe() -> Vec<Finding> {
     vec![
         recorder_bpf(),
@@ -68,7 +68,8 @@ pub fn probe() -> Vec<Finding> {
     ]
 }
 
-/// What the kernel recorder needs or uses in the kernel, each with whether it is there, else what is not seen without it.
+/// Returns the kernel features that the kernel recorder needs or uses: each one's detail if available, otherwise what
+/// is not seen without it.
 pub fn kernel_facts() -> Vec<(String, Result<String, String>)> {
     #[cfg(feature = "bpf")]
     return crate::bpf::probe();
@@ -87,13 +88,13 @@ fn bpf_allowed() -> Result<(), String> {
 
 #[cfg(not(feature = "bpf"))]
 fn bpf_allowed() -> Result<(), String> {
-    Err("this build has none: it was made without clang, libelf and zlib".to_owned())
+    Err("not in this build, which was made without clang, libelf and zlib".to_owned())
 }
 
 fn recorder_bpf() -> Finding {
     const NAME: &str = "recorder bpf";
     match bpf_allowed() {
-        Ok(()) => good(NAME, "allowed: any program and its servers, waits with who ended them, devices, TCP"),
+        Ok(()) => good(NAME, "allowed: any program and its servers, waits and their wakers, devices, TCP"),
         Err(why) => less(
             NAME,
             State::Absent,
@@ -107,12 +108,12 @@ fn recorder_bpf() -> Finding {
 fn recorder_preload() -> Finding {
     const NAME: &str = "recorder preload";
     match PreloadRecorder::new() {
-        Ok(_) => good(NAME, "allowed: dynamic programs of this user, from within"),
+        Ok(_) => good(NAME, "allowed: dynamically linked programs of this user"),
         Err(error) => less(
             NAME,
             State::Absent,
             error.to_string(),
-            "without privilege a program is only sampled through /proc, every few milliseconds",
+            "without privilege, programs are only sampled through /proc, every few milliseconds",
             "set TMPDIR to a directory on a file system that is not mounted noexec",
         ),
     }
@@ -122,12 +123,12 @@ fn recorder_proc() -> Finding {
     const NAME: &str = "recorder proc";
     let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
     match TaskFiles::open(std::process::id(), tid) {
-        Some(files) if files.doing().is_some() => good(NAME, "allowed: what a thread waits for, by samples, every 2 ms or more seldom"),
+        Some(files) if files.doing().is_some() => good(NAME, "allowed: what threads wait for, sampled at most every 2 ms"),
         Some(_) => less(
             NAME,
             State::Limited,
-            "a thread's times can be read, its system call cannot",
-            "waits of static and set-user-ID programs have a length and no reason",
+            "a thread's times are readable, its system call is not",
+            "waits of static and set-user-ID programs have a duration but no reason",
             "run as root, or with a kernel that has CONFIG_HAVE_ARCH_TRACEHOOK (/proc/PID/syscall)",
         ),
         None => less(
@@ -151,7 +152,7 @@ fn capabilities() -> Finding {
     };
     let (have, lack): (Vec<_>, Vec<_>) = CAPABILITIES.into_iter().partition(|(bit, _)| effective & (1 << bit) != 0);
     let names = |list: &[(u32, &str)]| list.iter().map(|(_, name)| *name).collect::<Vec<_>>().join(", ");
-    // CAP_SYS_ADMIN stands for the first three on older kernels; none of it is needed where those are there.
+    // CAP_SYS_ADMIN covers the first three on older kernels; it is not needed if those are present.
     match lack.iter().any(|(bit, _)| *bit != 21) {
         false => good(NAME, names(&have)),
         true => less(
@@ -172,7 +173,7 @@ fn type_information() -> Finding {
             NAME,
             State::Absent,
             "there is no /sys/kernel/btf/vmlinux",
-            "the kernel recorder cannot find its way in this kernel's structures",
+            "the kernel recorder cannot locate fields in this kernel's structures",
             "use a kernel with CONFIG_DEBUG_INFO_BTF (every distribution's since 2021)",
         ),
     }
@@ -186,16 +187,10 @@ fn perf_events() -> Finding {
             NAME,
             State::Limited,
             format!("perf_event_paranoid is {level}"),
-            "no samples of what a processor was doing without CAP_PERFMON",
+            "no CPU samples without CAP_PERFMON",
             "`sysctl kernel.perf_event_paranoid=1`, or run as root",
         ),
-        None => less(
-            NAME,
-            State::Absent,
-            "this kernel has none",
-            "no samples of what a processor was doing",
-            "use a kernel with CONFIG_PERF_EVENTS",
-        ),
+        None => less(NAME, State::Absent, "this kernel has none", "no CPU samples", "use a kernel with CONFIG_PERF_EVENTS"),
     }
 }
 
@@ -207,15 +202,15 @@ fn ptrace_scope() -> Finding {
         (1, _) => less(
             NAME,
             State::Limited,
-            "ptrace scope 1: only what we started ourselves",
-            "of processes named with --also the waits have a length and no reason",
+            "ptrace scope 1: only children of the recorder",
+            "waits of processes named with --also have a duration but no reason",
             "`sysctl kernel.yama.ptrace_scope=0`, or run as root",
         ),
         (level, _) => less(
             NAME,
             State::Absent,
-            format!("ptrace scope {level}: nobody's"),
-            "waits seen in /proc have a length and no reason",
+            format!("ptrace scope {level}: none"),
+            "waits seen in /proc have a duration but no reason",
             "`sysctl kernel.yama.ptrace_scope=1`, or run as root",
         ),
     }
@@ -226,12 +221,12 @@ fn tracepoints() -> Finding {
     let found = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].into_iter().find(|path| Path::new(path).join("events").is_dir());
     match found {
         Some(path) => good(NAME, path),
-        // The kernel recorder attaches through BTF and needs no tracefs.
+        // The kernel recorder attaches through BTF and does not need tracefs.
         None => less(
             NAME,
             State::Limited,
-            "not mounted, or not to be read",
-            "nothing for our recorders; other tools (perf trace, trace-cmd) need it",
+            "not mounted, or not readable",
+            "nothing for these recorders; other tools (perf trace, trace-cmd) need it",
             "`mount -t tracefs tracefs /sys/kernel/tracing` as root",
         ),
     }
@@ -242,7 +237,7 @@ fn socket_diagnostics() -> Finding {
     match Diagnostics::open().and_then(|mut diagnostics| diagnostics.sockets()) {
         Ok(sockets) => {
             let connections = sockets.iter().filter(|socket| socket.info.is_some()).count();
-            good(NAME, format!("TCP's own figures of {connections} sockets in this network namespace"))
+            good(NAME, format!("TCP statistics of {connections} sockets in this network namespace"))
         }
         Err(error) => less(
             NAME,
@@ -263,7 +258,7 @@ fn scheduler_times() -> Finding {
     less(
         NAME,
         State::Absent,
-        "/proc/PID/schedstat is not there",
+        "/proc/PID/schedstat does not exist",
         "waiting for a processor cannot be distinguished from waiting for something else",
         "use a kernel with CONFIG_SCHED_INFO, or the kernel recorder",
     )
@@ -277,7 +272,7 @@ fn control_groups() -> Finding {
         (true, _) => "version 2",
         (false, true) => "version 1",
         (false, false) => {
-            let costs = "a processor quota, and how long it stopped the program, are not seen";
+            let costs = "CPU quotas, and how long they throttled the program, are not seen";
             return less(NAME, State::Absent, "not mounted under /sys/fs/cgroup", costs, "mount them");
         }
     };
@@ -287,7 +282,7 @@ fn control_groups() -> Finding {
             NAME,
             State::Limited,
             format!("{version}, {quota:.2} processors at most"),
-            "what is run from here is stopped when it has used them",
+            "programs run from here are throttled beyond it",
             "raise cpu.max (version 1: cpu.cfs_quota_us) of this control group",
         ),
     }
@@ -302,10 +297,10 @@ fn shared_memory() -> Finding {
             NAME,
             State::Limited,
             format!("{} MiB free in /dev/shm", bytes >> 20),
-            "threads for which there is no room are not recorded from within (280 KiB each)",
+            "threads that do not fit are not recorded by the preloaded library (280 KiB each)",
             "enlarge it: `mount -o remount,size=1G /dev/shm` (containers: --shm-size)",
         ),
-        Err(error) => less(NAME, State::Absent, error.to_string(), "the rings of programs lie on a disk, in TMPDIR", "mount a tmpfs there"),
+        Err(error) => less(NAME, State::Absent, error.to_string(), "the rings of programs are on a disk, in TMPDIR", "mount a tmpfs there"),
     }
 }
 

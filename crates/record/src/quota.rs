@@ -1,21 +1,21 @@
-//! What a processor quota allows a process, and what it has taken from it: the control groups' own files, in both versions.
+//! A process's CPU quota and the time it was throttled, from the control groups' own files, in both versions.
 //!
-//! A group is bound by its own quota and by those of all groups above it, so each group on the way up is looked at: the least quota is
-//! what the process may use, and the group that stopped it longest says for how long.
+//! A group is bound by its own quota and those of all groups above it, so each ancestor is examined: the lowest quota
+//! is what the process may use, and the group that throttled it longest says for how long.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use thalweg_base::proc::cgroups::{self, Place};
 use thalweg_base::proc::mounts;
 
-/// The quotas that bind a process.
+/// The quotas that apply to a process.
 #[derive(Debug, Default)]
 pub(crate) struct Quota {
     groups: Vec<Group>,
     last: u64,
 }
 
-/// A control group that has a quota.
+/// A control group with a quota.
 #[derive(Debug)]
 struct Group {
     name: String,
@@ -24,13 +24,13 @@ struct Group {
     before_ns: u64,
 }
 
-/// Processors that a process may use because of its control groups; `None`: as many as there are.
+/// Returns the CPUs a process may use under its control groups; `None` if unlimited.
 pub(crate) fn processors(pid: u32) -> Option<f64> {
     Quota::of(pid).processors()
 }
 
 impl Quota {
-    /// Those of the groups that hold this process.
+    /// Reads the quotas of a process's groups.
     pub(crate) fn of(pid: u32) -> Quota {
         let groups = cgroups::of(pid).unwrap_or_default();
         let places = cgroups::places(&groups, &mounts::here().unwrap_or_default(), &["cpu"]);
@@ -38,48 +38,48 @@ impl Quota {
         Quota { groups, last: u64::MAX }
     }
 
-    /// Whether there is any.
+    /// Whether there is any quota.
     #[cfg(feature = "bpf")]
     pub(crate) fn is_some(&self) -> bool {
         !self.groups.is_empty()
     }
 
-    /// The least, in processors.
+    /// Returns the lowest quota, in CPUs.
     pub(crate) fn processors(&self) -> Option<f64> {
         self.groups.iter().map(|group| group.processors).reduce(f64::min)
     }
 
-    /// The group that stops the process: the one of the least quota, of its path in its hierarchy.
+    /// Returns the throttling group, the one with the lowest quota, as its path in its hierarchy.
     pub(crate) fn group(&self) -> Option<String> {
         let least = self.groups.iter().min_by(|a, b| a.processors.total_cmp(&b.processors))?;
         Some(least.name.clone())
     }
 
-    /// Whether it is about the same groups.
+    /// Whether both cover the same groups.
     #[cfg(feature = "bpf")]
     pub(crate) fn is_same(&self, other: &Quota) -> bool {
         self.groups.iter().map(|group| &group.stat).eq(other.groups.iter().map(|group| &group.stat))
     }
 
-    /// Nanoseconds stopped since the beginning.
+    /// Returns the nanoseconds throttled since the groups were created.
     pub(crate) fn stopped_ns(&self) -> u64 {
         self.groups.iter().map(|group| stopped_ns(&group.stat).saturating_sub(group.before_ns)).max().unwrap_or(0)
     }
 
-    /// The same, if that has changed; 0 the first time. `None` where there is no quota.
+    /// Returns the throttled time if it has changed; 0 the first time. `None` without a quota.
     pub(crate) fn changed(&mut self) -> Option<u64> {
         let now = Some(self.stopped_ns()).filter(|_| !self.groups.is_empty())?;
         (now != std::mem::replace(&mut self.last, now)).then_some(now)
     }
 
-    /// That of one group.
+    /// Reads the quota of one group.
     #[cfg(test)]
     pub(crate) fn at(group: &Path) -> Quota {
         Quota { groups: on_the_way_up(&Place { mount: group.to_owned(), directory: group.to_owned() }), last: u64::MAX }
     }
 }
 
-/// The groups with a quota, from this one up to where its hierarchy is mounted.
+/// Returns the groups with a quota, from this one up to its hierarchy's mount point.
 fn on_the_way_up(place: &Place) -> Vec<Group> {
     let with_quota = place.on_the_way_up().filter_map(|directory| Some((directory, processors_of(directory)?)));
     let group = |(directory, processors): (&Path, f64)| {
@@ -89,7 +89,7 @@ fn on_the_way_up(place: &Place) -> Vec<Group> {
     with_quota.map(group).collect()
 }
 
-/// Processors that one group may use, if it is limited.
+/// Returns the CPUs one group may use, if it is limited.
 fn processors_of(group: &Path) -> Option<f64> {
     let number = |name: &str| fs::read_to_string(group.join(name)).ok()?.trim().parse::<f64>().ok();
     let (quota, period) = match fs::read_to_string(group.join("cpu.max")) {
@@ -102,12 +102,12 @@ fn processors_of(group: &Path) -> Option<f64> {
     (quota > 0.0 && period > 0.0).then(|| quota / period)
 }
 
-/// What a group's `cpu.stat` says it was stopped for; 0 where it is gone.
+/// Returns the throttled time in a group's `cpu.stat`; 0 if the group is gone.
 fn stopped_ns(stat: &Path) -> u64 {
     stopped_ns_in(&fs::read_to_string(stat).unwrap_or_default())
 }
 
-/// `throttled_usec` in version 2, `throttled_time` (nanoseconds) in 1.
+/// Parses `throttled_usec` in version 2, `throttled_time` (nanoseconds) in 1.
 fn stopped_ns_in(text: &str) -> u64 {
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
     field("throttled_usec ").map(|us| us * 1_000).or_else(|| field("throttled_time ")).unwrap_or(0)

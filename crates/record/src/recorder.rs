@@ -1,8 +1,8 @@
-//! What all recorders have in common: whom they watch, into what they write, and how they end.
+//! The interface of all recorders: what they watch, where events go, and how they end.
 //!
-//! The order is always the same. The command's process exists but has not yet called `execve`: it is held by the
-//! runner. [`Recorder::begin`] takes hold of it and of the other processes to watch; the runner lets it go; it ends;
-//! [`Recorder::finish`] hands over what is left. Between the two a recorder works on threads of its own.
+//! The order is fixed. The command's process exists but has not yet called `execve`: the runner holds it.
+//! [`Recorder::begin`] attaches to it and the other processes to watch; the runner releases it; it ends;
+//! [`Recorder::finish`] flushes the rest. In between, a recorder works on threads of its own.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use thalweg_trace::{HostId, IdSpace, Role, Sink};
 
-/// How much is recorded.
+/// Level of detail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tier {
-    /// Scheduler, block, socket and TCP events; no system calls. What a run can bear always.
+    /// Scheduler, block, socket and TCP events; no system calls. Cheap enough for any run.
     #[default]
     Lean,
     /// A span per system call, or per run of like calls that never blocked.
@@ -25,46 +25,46 @@ pub enum Tier {
 /// A process to watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WatchedProcess {
-    /// Its number.
+    /// Its process id.
     pub pid: u32,
-    /// On whose behalf it works: `Client` for the command, `Server` for one that listens, else `Client`.
+    /// Its role: `Server` for a process that listens, otherwise `Client`.
     pub role: Role,
 }
 
-/// Whom to watch, and where events go.
+/// The processes to watch, and the destination of events.
 #[derive(Clone)]
 pub(crate) struct Watched {
-    /// The command, held before `execve`; `None` when only others are watched.
+    /// The command, held before `execve`; `None` if only others are watched.
     pub command: Option<WatchedProcess>,
-    /// The file that the command will execute, where that is known.
+    /// The file that the command will execute, if known.
     #[cfg_attr(not(feature = "bpf"), expect(dead_code))]
     pub executable: Option<PathBuf>,
-    /// Other processes; all their threads, and what they start from now on.
+    /// Other processes, with all their threads and future children.
     pub others: Vec<WatchedProcess>,
-    /// Processes that a recorded thread deals with on this machine are recorded too; only the kernel recorder can.
+    /// Whether local processes that recorded threads interact with are recorded too; only the kernel recorder can.
     #[cfg_attr(not(feature = "bpf"), expect(dead_code))]
     pub follow: bool,
-    /// What processes are called instead of by their command's name, by number.
+    /// Display names of processes, replacing their command names.
     pub names: BTreeMap<u32, String>,
-    /// How much; only the kernel recorder has a choice.
+    /// Level of detail; only the kernel recorder has a choice.
     #[cfg_attr(not(feature = "bpf"), expect(dead_code))]
     pub tier: Tier,
-    /// The number of this machine in the recording.
+    /// This machine's number in the recording.
     pub host: HostId,
-    /// Identifiers that the recorder may give.
+    /// Identifiers for the recorder's events.
     pub space: IdSpace,
-    /// How often events are fetched from the kernel or from the command; zero: without a pause.
+    /// Interval at which events are fetched from the kernel or the command; zero: without a pause.
     pub drain: Duration,
-    /// It is a profile, and no other recorder tells of the threads.
+    /// A profile without another recorder that records threads.
     #[cfg_attr(not(feature = "bpf"), expect(dead_code))]
     pub profile_alone: bool,
-    /// Where events go.
+    /// Destination of events.
     pub sink: Arc<dyn Sink>,
 }
 
 #[cfg(test)]
 impl Watched {
-    /// One process, which is there.
+    /// Watches one existing process.
     pub(crate) fn one(pid: u32, sink: Arc<dyn Sink>) -> Watched {
         Watched {
             command: None,
@@ -88,19 +88,20 @@ impl std::fmt::Debug for Watched {
     }
 }
 
-/// What a recorder says when it has ended.
+/// A recorder's summary.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Finished {
-    /// Events lost that no `lost` mark counts.
+    /// Events lost and not counted by any `lost` mark.
     pub dropped_events: u64,
-    /// Name and value, for `meta.json` (the recorder's own cost, what it could not see, ...).
+    /// Attributes for `meta.json` (the recorder's cost, what it could not see, ...).
     pub attributes: Vec<(String, String)>,
-    /// What a person should know, one sentence each: shown after the run, kept in the recording.
+    /// Notes for the user, one sentence each: shown after the run, kept in the recording.
     pub notes: Vec<String>,
 }
 
 impl Finished {
-    /// Adds what another recorder says: sentences are joined, times of the recorders summed, anything else is the first one's.
+    /// Adds another recorder's summary: notes are joined, recorder times summed, other attributes keep the first
+    /// value.
     pub(crate) fn add(&mut self, more: Finished) {
         self.dropped_events += more.dropped_events;
         self.notes.extend(more.notes);
@@ -118,59 +119,59 @@ impl Finished {
     }
 }
 
-/// One way to record.
+/// A recorder.
 pub(crate) trait Recorder: Send {
-    /// What stands in `meta.json`: `bpf`, `preload`, `proc`.
+    /// Returns the name stored in `meta.json`: `bpf`, `preload`, `proc`.
     fn name(&self) -> &'static str;
 
-    /// What the command's environment must have in addition.
+    /// Returns variables to add to the command's environment.
     fn environment(&self) -> Vec<(OsString, OsString)> {
         Vec::new()
     }
 
-    /// The kernel's map in which it keeps its threads, for another recorder that is to begin beside it; of one that has begun.
+    /// Returns the kernel map with its threads, for a second recorder; only after it has begun.
     fn threads(&self) -> Option<OwnedFd> {
         None
     }
 
-    /// Another recorder works already: these are its threads.
+    /// Passes on the threads of a recorder that has already begun.
     fn begins_beside(&mut self, _threads: Option<OwnedFd>) {}
 
-    /// Begins. The command is held and has not run yet.
+    /// Begins recording. The command is held and has not run yet.
     fn begin(&mut self, watched: Watched) -> Result<(), RecordError>;
 
-    /// Ends soon: [`Recorder::finish`] will be called when others have ended too. What takes long may begin now.
+    /// Announces the end: [`Recorder::finish`] will be called after others have ended. Slow clean-up may begin now.
     fn end_soon(&mut self) {}
 
-    /// Ends: everything that happened until now goes to the sink.
+    /// Ends recording: everything that has happened goes to the sink.
     fn finish(&mut self) -> Result<Finished, RecordError>;
 }
 
 /// Why something was not recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// The machine, or its owner, does not allow this recorder; what would is in the text.
+    /// The machine or its settings do not allow this recorder; the text says what would.
     #[error("{0}")]
     NotAllowed(String),
     /// The command cannot be run.
     #[error("{command}: {problem}")]
     Command {
-        /// As it was given.
+        /// Its name, as given.
         command: String,
-        /// What is wrong, and what to do.
+        /// The problem, and what to do.
         problem: String,
-        /// The exit code that shells use for it: 127 not found, 126 not executable.
+        /// The exit code that shells use: 127 not found, 126 not executable.
         exit_code: i32,
     },
-    /// A file that is read or written by a recorder.
+    /// A file that a recorder reads or writes.
     #[error("{}: {problem}", path.display())]
     File {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
-    /// What was asked for makes no sense; the text says what would.
+    /// An invalid request; the text says what is valid.
     #[error("{0}")]
     Usage(String),
     /// The recorder itself failed.

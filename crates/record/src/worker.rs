@@ -1,5 +1,5 @@
-//! A recorder's own thread, between `begin` and `finish`: it works in rounds with a pause between them, and what it says at its end
-//! is what the recorder says.
+//! A recorder's thread between `begin` and `finish`: it works in rounds with a pause in between, and its final
+//! summary is the recorder's.
 
 use crate::{Finished, RecordError};
 use parking_lot::{Condvar, Mutex};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A thread at work.
+/// A running worker thread.
 #[derive(Debug)]
 pub(crate) struct Worker {
     stop: Arc<Stop>,
@@ -16,13 +16,13 @@ pub(crate) struct Worker {
     thread: JoinHandle<Finished>,
 }
 
-/// Processor time of the calling thread.
+/// Returns the calling thread's CPU time.
 pub(crate) fn thread_cpu() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Says to a worker that it is to end.
+/// Asks a worker to end.
 #[derive(Debug, Default)]
 pub(crate) struct Stop {
     asked: AtomicBool,
@@ -31,14 +31,14 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// Asks it to end.
+    /// Asks the worker to end.
     fn ask(&self) {
         let _held = self.lock.lock();
         self.asked.store(true, Ordering::Release);
         self.changed.notify_all();
     }
 
-    /// Waits until asked, at most this long; whether it was.
+    /// Waits until asked to end, at most this long; returns whether it was asked.
     pub(crate) fn wait(&self, pause: Duration) -> bool {
         let mut held = self.lock.lock();
         if !self.asked.load(Ordering::Acquire) {
@@ -49,10 +49,10 @@ impl Stop {
 }
 
 impl Worker {
-    /// Starts a thread of this name; `work` returns soon after [`Stop::wait`] has said that it is to.
+    /// Starts a thread of this name; `work` returns soon after [`Stop::wait`] returns true.
     ///
     /// # Errors
-    /// The machine gives no thread.
+    /// The thread cannot be created.
     pub(crate) fn start(name: &'static str, work: impl FnOnce(&Stop) -> Finished + Send + 'static) -> Result<Worker, RecordError> {
         let stop = Arc::new(Stop::default());
         let theirs = Arc::clone(&stop);
@@ -61,16 +61,16 @@ impl Worker {
         Ok(Worker { stop, name, thread })
     }
 
-    /// Has it end; what it says.
+    /// Ends the worker and returns its summary.
     ///
     /// # Errors
-    /// It has panicked.
+    /// It panicked.
     pub(crate) fn finish(self) -> Result<Finished, RecordError> {
         self.stop.ask();
-        self.thread.join().map_err(|_| RecordError::Failed(format!("the recorder's thread `{}` has panicked", self.name)))
+        self.thread.join().map_err(|_| RecordError::Failed(format!("the recorder's thread `{}` panicked", self.name)))
     }
 
-    /// The same for a recorder that may not have begun, or has ended before: then there is nothing to say.
+    /// Ends a worker that may not have begun, or has ended already: the summary is then empty.
     ///
     /// # Errors
     /// As [`Worker::finish`].

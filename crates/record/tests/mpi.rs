@@ -1,4 +1,5 @@
-//! MPI jobs, recorded: both ends of every message and all ranks of every collective have one number, with both implementations.
+//! Recorded MPI jobs: both ends of every message and all ranks of every collective share a number, with both
+//! implementations.
 
 #[path = "../../../tests/bounded.rs"]
 mod bounded;
@@ -11,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use thalweg_record::{Implementation, Method, Mpi, Options, Outcome, run};
 use thalweg_trace::{Recording, RequestId, Source, Span, SpanKind};
 
-/// One implementation, as Debian has it.
+/// An implementation, as installed by Debian.
 struct Installed {
     implementation: Implementation,
     launcher: &'static str,
@@ -19,13 +20,13 @@ struct Installed {
     program: PathBuf,
 }
 
-/// A process records one thing at a time.
+/// Serialises the tests: a process records one thing at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Those that are here, with the test's program compiled for each; says which are not.
+/// Returns the implementations found here, with the test's program compiled for each; prints which are missing.
 fn installed(directory: &Path) -> Vec<Installed> {
     let mpi = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../mpi");
     let built = Command::new("make").arg("-C").arg(&mpi).output_in_time();
@@ -95,14 +96,15 @@ fn both_ends_of_a_message_and_all_ranks_of_a_collective_have_one_number() {
                 _ => drop(collectives.entry(request.number()).or_default().insert(span.track.number())),
             }
         }
-        // Six messages of each of three ranks: one by Isend, one by Sendrecv, three by a persistent request, one more by Isend.
+        // Six messages of each of three ranks: one by Isend, one by Sendrecv, three by a persistent request, one more
+        // by Isend.
         assert_eq!(ends.len(), 18, "{}", installed.launcher);
         for (senders, receivers) in ends.values() {
             assert_eq!((senders.len(), receivers.len()), (1, 1), "{}: a message without one of its ends", installed.launcher);
             assert_ne!(senders, receivers);
         }
         let sizes: Vec<usize> = collectives.values().map(BTreeSet::len).collect();
-        // Init, split, broadcast and finalize of all; the sum over each half.
+        // Init, split, broadcast and finalize of all ranks; the sum over each half.
         assert_eq!(sizes.iter().filter(|&&size| size == 3).count(), 4, "{sizes:?}");
         assert_eq!(sizes.iter().filter(|&&size| size < 3).count(), 2, "{sizes:?}");
     }

@@ -66,7 +66,7 @@ impl Random {
     }
 }
 
-/// One thread: its track, and until when its time is recorded.
+/// One thread: its track, and the end of its recorded time.
 #[derive(Clone, Copy)]
 struct Thread {
     track: TrackId,
@@ -91,7 +91,7 @@ struct Copy<'a> {
     servers: u64,
 }
 
-/// What differs between spans; the rest has a default.
+/// The fields in which spans differ; the rest have defaults.
 #[derive(Clone, Copy, Default)]
 struct About {
     object: Option<ObjectId>,
@@ -173,7 +173,7 @@ impl<'a> Copy<'a> {
         SpanId::new(self.fresh(space)).expect("not 0")
     }
 
-    /// Records a span; its times are the reference's and are put on the host's own clock.
+    /// Records a span given in the reference's time, converted to the host's own clock.
     fn span(&mut self, span: SpanId, thread: Thread, kind: SpanKind, start_ns: i64, end_ns: i64, about: About) {
         let shift = i64::from(thread.host.0) * 7_000_000_000;
         let duration_ns = (end_ns - start_ns).max(0) as u64;
@@ -200,7 +200,7 @@ impl<'a> Copy<'a> {
         }));
     }
 
-    /// Ten flow buffers, over the servers in turn.
+    /// Makes a request of ten flow buffers, over the servers round-robin.
     fn request(&mut self, number: u64, most: u64) {
         let slot = number % REQUESTS;
         let mut thread = self.request_threads[slot as usize];
@@ -236,7 +236,7 @@ impl<'a> Copy<'a> {
         self.sink.take(&mut self.batch);
     }
 
-    /// Both ends of one RPC; gives when it was done, and who did it.
+    /// Makes both ends of one RPC; returns when it ended, and the track that did it.
     fn flow_buffer(&mut self, slot: u64, server: u64, posted_ns: i64, offset: u64, parent: SpanId) -> (i64, TrackId) {
         let i = (slot * self.servers + server) as usize;
         let (mut here, mut there, at_client, at_server) = self.connections[i];

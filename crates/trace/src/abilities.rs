@@ -1,25 +1,27 @@
-//! What the recorder of a recording could see, said in one place: readers ask for an ability, and never for a recorder's name.
+//! Abilities of the recorder of a recording. Readers ask for an ability, never for a recorder's name.
 
 use crate::model::Meta;
 
-/// What a recording can hold, by what its recorder could see.
+/// Abilities of the recorder that made a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abilities {
-    /// Waits: what threads were in when they did not run. A profile, of samples or of counts, holds none.
+    /// Waits: what threads waited in while off the CPU. Profiles (samples or counts) hold no waits.
     pub waits: bool,
-    /// Who ended a wait. Where not, a waker stands only where one thread alone can have been it, and stops are recorded as spans of their own.
+    /// Who ended a wait. If false, a waker is given only where a single thread could have been it, and stops are
+    /// spans of their own.
     pub wakers: bool,
-    /// Every call by which a program looks for something between its pauses, and not only some of them.
+    /// Every polling call a program makes between its pauses, not just a part of them.
     pub all_looks: bool,
-    /// Each change of what a thread does, as it comes. Where not, threads were looked at every so often.
+    /// Every change of a thread's state, as it happens. If false, threads were polled at intervals.
     pub every_change: bool,
 }
 
-/// Recorders of profiles.
+/// Recorders that make profiles.
 const PROFILERS: [&str; 2] = ["profile", "counts"];
 
 impl Meta {
-    /// What the recorder could see. (A recording that was merged of several can hold what one of them could see.)
+    /// Returns the abilities of this recording's recorder; of a merged recording, those that any of its recorders
+    /// had.
     pub fn abilities(&self) -> Abilities {
         let says = |name: &str, wanted: &str| self.attributes.iter().any(|(known, value)| known == name && value == wanted);
         Abilities {

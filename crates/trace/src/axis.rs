@@ -1,13 +1,13 @@
 //! Puts the times of every host on the reference host's axis, with the rows of `clocks`.
 //!
-//! The map of each host is kept monotone: where one piece would begin earlier than the piece before it
-//! ended, time stands still until the new piece catches up. Order within a host therefore never changes,
-//! which lets readers stream each host's spans in the order in which they stand on disk.
+//! Each host's map is kept monotone: where a piece would begin before its predecessor ended, time stands still until
+//! the new piece catches up. The order of events within a host never changes, so readers can stream each host's spans
+//! in their order on disk.
 
 use crate::{Clock, CounterOf, HostId, Object, Track};
 use std::collections::HashMap;
 
-/// The map from each host's own clock to the reference axis.
+/// A map from each host's own clock to the reference axis.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Axis {
     pieces: HashMap<HostId, Vec<Piece>>,
@@ -20,7 +20,7 @@ struct Piece {
     from_ns: i64,
     offset_ns: i64,
     drift_ppb: i64,
-    /// Where the piece before it ended, on the reference axis.
+    /// End of the previous piece, on the reference axis.
     floor_ns: i64,
 }
 
@@ -29,7 +29,7 @@ impl Piece {
         self.in_64_bits(host_ns).unwrap_or_else(|| self.in_128_bits(host_ns))
     }
 
-    /// Nearly always enough, and ten times as fast; `None` where it is not.
+    /// Fast path in 64 bits, ten times as fast and nearly always enough; `None` if it overflows.
     fn in_64_bits(self, host_ns: i64) -> Option<i64> {
         let drift = host_ns.checked_sub(self.from_ns)?.checked_mul(self.drift_ppb)?.div_euclid(1_000_000_000);
         Some(host_ns.checked_add(self.offset_ns)?.checked_add(drift)?.max(self.floor_ns))
@@ -44,13 +44,13 @@ impl Piece {
 }
 
 impl Axis {
-    /// The axis of a recording with these rows. A host without a clock row is on the reference clock.
+    /// Returns the axis of a recording with these rows. A host without a clock row is on the reference clock.
     pub(crate) fn new(clocks: &[Clock], tracks: &[Track], objects: &[Object]) -> Axis {
         let mut pieces: HashMap<HostId, Vec<Piece>> = HashMap::new();
         let mut sorted: Vec<&Clock> = clocks.iter().collect();
         sorted.sort_by_key(|c| (c.host, c.from_ns));
         for clock in sorted {
-            // A clock that stood still or ran backward would undo the order of events.
+            // A clock that stands still or runs backward would undo the order of events.
             let drift_ppb = clock.drift_ppb.clamp(-999_999_999, 999_999_999);
             let of_host = pieces.entry(clock.host).or_default();
             let floor_ns = of_host.last().map_or(i64::MIN, |before| before.to_reference(clock.from_ns));
@@ -63,12 +63,12 @@ impl Axis {
         }
     }
 
-    /// The host of a track; the reference host for a track that has no row.
+    /// Returns a track's host; the reference host if the track has no row.
     pub(crate) fn host_of_track(&self, track: u64) -> HostId {
         self.tracks.get(&track).copied().unwrap_or(HostId(0))
     }
 
-    /// The host of what a counter counts.
+    /// Returns the host that a counter belongs to.
     pub(crate) fn host_of_counter(&self, of: CounterOf) -> HostId {
         match of {
             CounterOf::Track(track) => self.host_of_track(track.number()),
@@ -76,15 +76,15 @@ impl Axis {
         }
     }
 
-    /// A host's time, in nanoseconds, on the reference axis.
+    /// Converts a host's time, in nanoseconds, to the reference axis.
     pub(crate) fn to_reference(&self, host: HostId, host_ns: i64) -> i64 {
         let Some(pieces) = self.pieces.get(&host) else { return host_ns };
         let after = pieces.partition_point(|p| p.from_ns <= host_ns);
-        // Before the first piece its line is continued backward.
+        // Before the first piece, its line is extended backward.
         pieces[after.saturating_sub(1)].to_reference(host_ns)
     }
 
-    /// Puts many times of one host on the reference axis.
+    /// Converts many times of one host to the reference axis.
     pub(crate) fn all_to_reference(&self, host: HostId, times_ns: &mut [i64]) {
         match self.pieces.get(&host).map(Vec::as_slice) {
             None => {}
@@ -93,7 +93,7 @@ impl Axis {
         }
     }
 
-    /// Whether the host's times stand unchanged on the reference axis.
+    /// Whether the host's times are the same on the reference axis.
     pub(crate) fn is_reference(&self, host: HostId) -> bool {
         self.pieces.get(&host).is_none_or(|pieces| pieces.iter().all(|p| p.offset_ns == 0 && p.drift_ppb == 0))
     }

@@ -1,16 +1,16 @@
-//! By what a process can be called, or was: the bits of the value of a mark `process.called`.
+//! How a process can be, or could be, contacted: the bits in the value of a `process.called` mark.
 
-/// It listens on a port.
+/// The process listens on a port.
 pub const PORT: i64 = 1;
 
-/// It listens on a unix socket.
+/// The process listens on a Unix socket.
 pub const UNIX_SOCKET: i64 = 2;
 
-/// It serves a file system: the kernel's requests for it (`/dev/fuse`).
+/// The process serves a file system: requests of the kernel through `/dev/fuse`.
 pub const FILE_SYSTEM: i64 = 4;
 
-/// A socket for anybody's datagrams has received one before it had sent any.
+/// An unconnected datagram socket received a datagram before it sent any.
 pub const DATAGRAM: i64 = 8;
 
-/// The port of that socket was chosen by the program.
+/// The program chose that socket's port.
 pub const CHOSEN_PORT: i64 = 16;

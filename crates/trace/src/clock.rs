@@ -1,6 +1,6 @@
-//! Which clock the times of a host are on.
+//! Identifies the clock of a host's times.
 //!
-//! A clock is that of one boot of one machine, and of a time namespace: `monotonic:`, and then what [`machine::boot_id`] says.
+//! A clock belongs to one boot of one machine and to a time namespace: `monotonic:` followed by [`machine::boot_id`].
 
 use crate::{Host, HostId};
 use thalweg_base::machine::{self, UNKNOWN};
@@ -8,7 +8,7 @@ use thalweg_base::machine::{self, UNKNOWN};
 const PREFIX: &str = "monotonic:";
 
 impl Host {
-    /// This machine, as a row of a recording.
+    /// Returns this machine as a row of a recording.
     pub fn here(host: HostId, node: &str) -> Host {
         Host {
             host,
@@ -21,12 +21,13 @@ impl Host {
     }
 }
 
-/// The monotonic clock here, for [`Host::clock`].
+/// Returns this machine's monotonic clock, for [`Host::clock`].
 fn clock() -> String {
     format!("{PREFIX}{}", machine::boot_id())
 }
 
-/// How far `other` is ahead of `reference`, in nanoseconds, where both are clocks of one boot of one machine.
+/// Returns how far `other` is ahead of `reference`, in nanoseconds, if both are clocks of the same boot of one
+/// machine.
 pub(crate) fn between(reference: &str, other: &str) -> Option<i64> {
     let ((boot, reference_ns), (other_boot, other_ns)) = (parts(reference)?, parts(other)?);
     if boot != other_boot || boot.len() < 8 || boot == UNKNOWN {
@@ -35,7 +36,7 @@ pub(crate) fn between(reference: &str, other: &str) -> Option<i64> {
     if reference == other { Some(0) } else { other_ns?.checked_sub(reference_ns?) }
 }
 
-/// The boot, and what its time namespace adds where that is known.
+/// Splits a clock into its boot and the offset of its time namespace, if known.
 fn parts(clock: &str) -> Option<(&str, Option<i64>)> {
     let name = clock.strip_prefix(PREFIX)?;
     Some(match name.split_once('@') {

@@ -1,27 +1,27 @@
-//! Events as bytes: for servers that ship what they recorded to the client that asked for it, and for
-//! the segments of a recording. The encoding is postcard's (variable-length integers, enum numbers), so it
-//! is bound to the format's version; it holds no lengths that are not checked against what is there.
+//! Events as bytes, for servers that ship what they recorded to the client that asked, and for the segments of a
+//! recording. The encoding is postcard's (variable-length integers, enum numbers), so it is bound to the format's
+//! version; every length in it is checked against the bytes that follow.
 
 use crate::Event;
 
-/// The longest encoding that [`decode_events`] takes: what a peer can make this process hold.
+/// Maximum encoding that [`decode_events`] accepts: bounds the memory a peer can make this process hold.
 pub(crate) const MAX_ENCODED_BYTES: usize = 16 << 20;
 
-/// Bytes are no encoding of events.
+/// Bytes that are not an encoding of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// More than [`MAX_ENCODED_BYTES`].
+    /// Longer than [`MAX_ENCODED_BYTES`].
     #[error("{0} bytes of events; at most {MAX_ENCODED_BYTES} are taken at once")]
     TooLong(usize),
-    /// Cut short, or not made by [`encode_events`] of this version.
+    /// Truncated, or not written by [`encode_events`] of this version.
     #[error("not an encoding of events, or cut short")]
     Malformed,
-    /// Events, and then this many more bytes.
+    /// Events followed by this many extra bytes.
     #[error("{0} bytes after the last event")]
     Trailing(usize),
 }
 
-/// The encoding of these events.
+/// Encodes these events.
 pub fn encode_events(events: &[Event]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(16 + events.len() * 64);
     encode_events_into(events, &mut bytes);
@@ -31,11 +31,11 @@ pub fn encode_events(events: &[Event]) -> Vec<u8> {
 /// Appends the encoding of these events to `bytes`.
 pub(crate) fn encode_events_into(events: &[Event], bytes: &mut Vec<u8>) {
     let before = std::mem::take(bytes);
-    // Into memory, and every type of the model has an encoding: cannot fail.
+    // Cannot fail: it writes to memory, and every type of the model has an encoding.
     *bytes = postcard::to_extend(events, before).expect("events encode into memory");
 }
 
-/// The events in these bytes, which may come from anywhere.
+/// Decodes events from untrusted bytes.
 pub fn decode_events(bytes: &[u8]) -> Result<Vec<Event>, DecodeError> {
     if bytes.len() > MAX_ENCODED_BYTES {
         return Err(DecodeError::TooLong(bytes.len()));

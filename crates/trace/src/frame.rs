@@ -2,50 +2,54 @@
 //!
 //! ```text
 //! tcp_sendmsg+0x27 [kernel]
-//! memcpy+0x12 [/usr/lib/libc.so.6 5792…d1+0x9f120]      symbol, module, build identifier, offset in the module's file
-//! [/usr/bin/gzip 77ab…02+0x5120]                        not symbolised: that can be done later where the file is
+//! memcpy+0x12 [/usr/lib/libc.so.6 5792…d1+0x9f120]      symbol, module, build identifier, offset in the module's
+//! file
+//! [/usr/bin/gzip 77ab…02+0x5120]                        not symbolised; can be done later on a machine with the file
 //! render [jit]    __vdso_gettime+0x8 [vdso]    [unknown]
-//! [truncated]                                           not a frame: outside of it the stack could not be followed
+//! [truncated]                                           not a frame: the stack could not be followed further out
 //! ```
 //!
-//! The kernel's own notation (`symbol+offset [module]`) with what is needed to resolve a frame on another machine.
+//! This is the kernel's notation (`symbol+offset [module]`) plus what is needed to resolve a frame on another
+//! machine.
 
 use std::fmt;
 
-/// The module of frames of the kernel, its loadable modules aside (those have their own names, without a slash).
+/// Module of kernel frames. Loadable kernel modules have their own names, without a slash.
 pub const KERNEL: &str = "kernel";
-/// Of code that a program made while it ran (perf's map files name it).
+/// Module of code generated at run time (named by perf's map files).
 pub const JIT: &str = "jit";
-/// Of the code that the kernel maps into each process.
+/// Module of the code that the kernel maps into each process.
 pub const VDSO: &str = "vdso";
-/// Of an address that no mapping holds.
+/// Module of an address outside every mapping.
 pub const UNKNOWN: &str = "unknown";
-/// Of what stands at the outer end of a program's stack that could not be followed to its beginning.
+/// Placed at the outer end of a user stack that could not be followed to its beginning.
 pub const TRUNCATED: &str = "truncated";
 
-/// One frame of a stack. Parsing never fails: what is not of this form is a symbol without a module.
+/// One frame of a stack. Parsing never fails: text of another form is a symbol without a module.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Frame {
-    /// The function, where it is known.
+    /// The function, if known.
     pub symbol: Option<String>,
-    /// Bytes from the function's beginning.
+    /// Bytes from the function's start.
     pub offset: u64,
-    /// A path, [`KERNEL`], [`JIT`], [`VDSO`], [`UNKNOWN`], [`TRUNCATED`], or the name of a module of the kernel; empty in recordings that do not say.
+    /// A path, [`KERNEL`], [`JIT`], [`VDSO`], [`UNKNOWN`], [`TRUNCATED`], or the name of a kernel module; empty in
+    /// recordings that do not say.
     pub module: String,
     /// The build identifier of the module's file, in hexadecimal.
     pub build_id: Option<String>,
-    /// The offset in the module's file, where the module is one.
+    /// The offset in the module's file, if the module is a file.
     pub file_offset: Option<u64>,
 }
 
 impl Frame {
-    /// Whether it is a program's or a library's, and not the kernel's.
+    /// Whether the frame belongs to a program or library rather than the kernel.
     #[must_use]
     pub fn is_user(&self) -> bool {
         self.module.starts_with('/') || [JIT, VDSO, UNKNOWN, TRUNCATED].contains(&self.module.as_str())
     }
 
-    /// The function, or in brackets the module (a file without its directory) and the place in it, as far as they are known.
+    /// Returns the function or, in brackets, the module (a file without its directory) and the offset in it, as far
+    /// as known.
     #[must_use]
     pub fn function(&self) -> String {
         if let Some(symbol) = &self.symbol {
@@ -56,7 +60,7 @@ impl Frame {
         self.file_offset.map_or_else(|| format!("[{module}]"), |offset| format!("[{module}+{offset:#x}]"))
     }
 
-    /// Reads a frame's text.
+    /// Parses a frame's text.
     #[must_use]
     pub fn parse(text: &str) -> Frame {
         let (function, module) = match text.strip_suffix(']').and_then(|text| text.rsplit_once('[')) {
@@ -107,7 +111,7 @@ impl fmt::Display for Frame {
     }
 }
 
-/// A path may hold what ends it in the text: blanks, brackets and `%` are written `%20`, `%5b`, `%5d`, `%25`.
+/// Escapes the characters that would end a path: blanks, brackets and `%` become `%20`, `%5b`, `%5d`, `%25`.
 fn escaped(path: &str) -> String {
     let mut text = String::with_capacity(path.len());
     for c in path.chars() {

@@ -1,4 +1,4 @@
-//! The closed sets of the trace model: one list each, with the name that stands on disk.
+//! The closed sets of the trace model: one list each, with the names used on disk.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,15 +11,15 @@ macro_rules! closed_set {
         pub enum $set { $($(#[$item_doc])* $item),+ }
 
         impl $set {
-            /// Every member, in the order of its number.
+            /// Every member, in order of its number.
             pub const ALL: &'static [$set] = &[$($set::$item),+];
 
-            /// The name that stands in recordings and documents.
+            /// The name used in recordings and documents.
             pub const fn name(self) -> &'static str {
                 match self { $($set::$item => $name),+ }
             }
 
-            /// The member with this name, if there is one.
+            /// Returns the member of this name, if any.
             pub fn from_name(name: &str) -> Option<$set> {
                 match name { $($name => Some($set::$item),)+ _ => None }
             }
@@ -28,7 +28,7 @@ macro_rules! closed_set {
 }
 
 closed_set! {
-    /// What a span is.
+    /// The kind of a span.
     SpanKind {
         /// Opening or creating a file.
         FileOpen = "file.open",
@@ -48,7 +48,7 @@ closed_set! {
         FileOther = "file.other",
         /// Setting up a connection.
         NetConnect = "net.connect",
-        /// Handing bytes to a connection.
+        /// Passing bytes to a connection.
         NetSend = "net.send",
         /// Taking bytes from a connection, or waiting for them.
         NetReceive = "net.receive",
@@ -66,31 +66,31 @@ closed_set! {
         DiskFlush = "disk.flush",
         /// MPI: any other call on a file (open, close, sync, view, size, ...).
         MpiIo = "mpi.io",
-        /// MPI point to point, where no message has come or gone yet: the posting of a receive.
+        /// MPI point to point before the message has moved: posting a receive.
         MpiMessage = "mpi.message",
         /// MPI collective.
         MpiCollective = "mpi.collective",
-        /// Waiting in MPI for what was posted before.
+        /// Waiting in MPI for an operation posted earlier.
         MpiWait = "mpi.wait",
         /// Any other MPI call.
         MpiOther = "mpi.other",
         /// A thread running.
         CpuRun = "cpu.run",
-        /// A thread runnable and not running.
+        /// A thread runnable but not running.
         WaitRunqueue = "wait.runqueue",
         /// A thread blocked on a device.
         WaitDisk = "wait.disk",
         /// A thread blocked on the network.
         WaitNetwork = "wait.network",
-        /// A thread blocked on a lock, a condition or a queue of another thread's.
+        /// A thread blocked on a lock, a condition or a work queue of another thread.
         WaitLock = "wait.lock",
-        /// A thread asleep until a time.
+        /// A thread sleeping until a given time.
         WaitTimer = "wait.timer",
         /// A thread blocked on memory: reclaim, faults, dirty throttling.
         WaitMemory = "wait.memory",
         /// A thread blocked on something else.
         WaitOther = "wait.other",
-        /// One request: what an application asks in one piece. Parent of what it consists of.
+        /// One request: what an application asks for in one piece. Parent of the spans it consists of.
         AppRequest = "app.request",
         /// Computing a checksum.
         AppChecksum = "app.checksum",
@@ -104,11 +104,11 @@ closed_set! {
         MpiRead = "mpi.read",
         /// MPI: writing to a file.
         MpiWrite = "mpi.write",
-        /// Cutting a file off, or making it longer without writing; opening it with O_TRUNC.
+        /// Changing a file's length without writing: truncating, extending, or opening with O_TRUNC.
         FileTruncate = "file.truncate",
         /// Removing a file or directory.
         FileRemove = "file.remove",
-        /// Renaming one.
+        /// Renaming a file or directory.
         FileRename = "file.rename",
         /// Making a directory, a link or a special file.
         FileCreate = "file.create",
@@ -116,51 +116,56 @@ closed_set! {
 }
 
 closed_set! {
-    /// What an instant marks.
+    /// The kind of a mark.
     MarkKind {
-        /// TCP sent a segment again. `value`: bytes.
+        /// TCP retransmitted a segment. `value`: bytes.
         TcpRetransmit = "tcp.retransmit",
         /// TCP's retransmission timer expired.
         TcpTimeout = "tcp.timeout",
         /// The peer's receive window closed.
         TcpZeroWindow = "tcp.zero_window",
-        /// An RPC was sent again.
+        /// An RPC was retransmitted.
         RpcRetransmit = "rpc.retransmit",
         /// An RPC's timer expired.
         RpcTimeout = "rpc.timeout",
-        /// Events were lost on this track up to this instant. `value`: how many; the interval began
-        /// at the track's previous event.
+        /// Events were lost on this track before this instant. `value`: their number; the interval began at the
+        /// track's previous event.
         Lost = "lost",
-        /// The thread of this track was made. `value`: the track of the thread that made it.
+        /// The thread of this track was created. `value`: the track of the thread that created it.
         ThreadStart = "thread.start",
-        /// The thread of this track ended. `value`, of a process's first thread: the status it ended with, 128 and the signal's number where one
-        /// ended it.
+        /// The thread of this track ended. `value`, for a process's first thread: its exit status, or 128 plus the
+        /// number of the signal that killed it.
         ThreadExit = "thread.exit",
-        /// The thread of this track is recorded from here on, and was there before.
+        /// Recording of this track's thread begins here; the thread is older.
         ThreadSeen = "thread.seen",
-        /// The process of this track's thread can be called, or was. `value`: the sum of [`called`](crate::called) by what.
+        /// The process of this track's thread can be, or could be, contacted. `value`: the sum of the
+        /// [`called`](crate::called) bits.
         ProcessCalled = "process.called",
-        /// The request for a connection was sent again: it, or its answer, was lost, or the listener dropped it.
-        /// `value`: how long after the first, in nanoseconds.
+        /// A connection request was retransmitted: it or its answer was lost, or the listener dropped it. `value`:
+        /// time since the first request, in nanoseconds.
         TcpSynRetransmit = "tcp.syn_retransmit",
-        /// Nagle's algorithm had held a small segment back, until what was in flight was acknowledged now. `value`: for how long, in nanoseconds.
+        /// Nagle's algorithm delayed a small segment until data in flight was acknowledged, which happened now.
+        /// `value`: the delay, in nanoseconds.
         TcpNagle = "tcp.nagle",
-        /// TCP sends again after a pause, with a smaller congestion window. `value`: segments.
+        /// TCP sends again after an idle period, with a reduced congestion window. `value`: segments.
         TcpIdleRestart = "tcp.idle_restart",
-        /// The connection was accepted after its listener's queue had been full. `value`: requests dropped since the one before.
+        /// The connection was accepted after its listener's queue had been full. `value`: requests dropped since the
+        /// previous accept.
         TcpAcceptQueue = "tcp.accept_queue",
-        /// Nobody had accepted the connection a while after it was asked for. On a thread of the process that listens there. `value`: how long
-        /// after, in nanoseconds.
+        /// A connection request had waited a while without being accepted. On a thread of the listening process.
+        /// `value`: the wait, in nanoseconds.
         TcpNotAccepted = "tcp.not_accepted",
-        /// A tuner has tried a value of a parameter, and decided. The object is the parameter, with `from`, `to`, `before_bytes_per_s`,
-        /// `after_bytes_per_s`, `kept` and `why` as attributes. `value`: the parameter's from here on.
+        /// A tuner has tried a value of a parameter and decided. The object is the parameter, with the attributes
+        /// `from`, `to`, `before_bytes_per_s`, `after_bytes_per_s`, `kept` and `why`. `value`: the parameter's value
+        /// from here on.
         TuneStep = "tune.step",
-        /// The thread of this track has asked for a name. The object is the name, with the attribute `server`. `value`: what it asked for, as RFC 1035 numbers
-        /// it (1 an IPv4 address, 28 an IPv6 address, 12 the name of an address).
+        /// The thread of this track looked up a name. The object is the name, with the attribute `server`. `value`:
+        /// the record type of RFC 1035 (1 an IPv4 address, 28 an IPv6 address, 12 the name of an address).
         NameAsked = "name.asked",
-        /// The same thread has its answer. `value`: [`lookup`](crate::lookup).
+        /// The thread received the answer to its lookup. `value`: [`lookup`](crate::lookup).
         NameAnswered = "name.answered",
-        /// The thread of this track was sent a signal. `value`: its number; the object is the process that sent it, none where the kernel did.
+        /// The thread of this track was sent a signal. `value`: its number. The object is the sending process; none
+        /// if the kernel sent it.
         Signal = "signal",
         /// A task of a runtime that moves its tasks between threads (a goroutine of Go) waits for a mutex, on this thread so far. The object is the mutex, the
         /// `value` the task's number.
@@ -173,7 +178,7 @@ closed_set! {
 }
 
 closed_set! {
-    /// What a counter counts. Units are in the names.
+    /// The quantity a counter counts. Units are in the names.
     CounterName {
         /// TCP's congestion window, in bytes.
         TcpCwndBytes = "tcp.cwnd",
@@ -183,116 +188,117 @@ closed_set! {
         TcpSrttUs = "tcp.srtt_us",
         /// Bytes sent and not acknowledged.
         TcpInFlightBytes = "tcp.in_flight_bytes",
-        /// The window the peer offers.
+        /// The receive window offered by the peer.
         TcpReceiveWindowBytes = "tcp.receive_window_bytes",
-        /// The size of the send buffer, as `getsockopt` reports it.
+        /// The send buffer's size, as `getsockopt` reports it.
         TcpSendBufferBytes = "tcp.send_buffer_bytes",
-        /// Bytes the program has sent and TCP has not.
+        /// Bytes the program has written and TCP has not sent.
         TcpUnsentBytes = "tcp.unsent_bytes",
-        /// Bytes that arrived and that the program has not read.
+        /// Bytes that have arrived and the program has not read.
         TcpUnreadBytes = "tcp.unread_bytes",
-        /// The least round-trip time TCP has seen.
+        /// The minimum round-trip time TCP has measured.
         TcpMinRttUs = "tcp.min_rtt_us",
         /// TCP's accumulated time with data outstanding.
         TcpBusyUs = "tcp.busy_us",
-        /// ... of it stopped by the peer's receive window.
+        /// ... limited by the peer's receive window.
         TcpReceiveWindowLimitedUs = "tcp.rwnd_limited_us",
-        /// ... of it stopped by the send buffer.
+        /// ... limited by the send buffer.
         TcpSendBufferLimitedUs = "tcp.sndbuf_limited_us",
         /// RPCs sent and unanswered.
         RpcPending = "rpc.pending",
-        /// How many RPCs a client lets itself have pending.
+        /// Maximum RPCs a client keeps pending.
         RpcWindow = "rpc.window",
         /// A thread's accumulated time running.
         CpuRunNs = "cpu.run_ns",
-        /// A thread's accumulated time runnable and not running.
+        /// A thread's accumulated time runnable but not running.
         CpuRunqueueNs = "cpu.runqueue_ns",
-        /// A thread's or control group's accumulated time stopped by a processor quota.
+        /// Accumulated time a thread or control group was throttled by a CPU quota.
         CpuThrottledNs = "cpu.throttled_ns",
-        /// A processor's accumulated time in software interrupts.
+        /// A CPU's accumulated time in software interrupts.
         CpuSoftirqNs = "cpu.softirq_ns",
-        /// A thread's accumulated bytes read, as its I/O accounting says (files, pipes and sockets).
+        /// A thread's accumulated bytes read, from its I/O accounting (files, pipes and sockets).
         IoReadBytes = "io.read_bytes",
         /// A thread's accumulated bytes written.
         IoWriteBytes = "io.write_bytes",
-        /// A thread's accumulated calls that read.
+        /// A thread's accumulated read calls.
         IoReadCalls = "io.read_calls",
-        /// A thread's accumulated calls that write.
+        /// A thread's accumulated write calls.
         IoWriteCalls = "io.write_calls",
         /// Dirty pages of the page cache.
         MemoryDirtyBytes = "memory.dirty_bytes",
-        /// Bytes of a file that were asked for and had been fetched ahead, accumulated.
+        /// Requested bytes of a file that had been read ahead, accumulated.
         AheadHitBytes = "ahead.hit_bytes",
-        /// ... that were asked for and had not.
+        /// ... that had not been read ahead.
         AheadMissBytes = "ahead.miss_bytes",
-        /// ... that were fetched ahead and not asked for.
+        /// ... that were read ahead and never requested.
         AheadWastedBytes = "ahead.wasted_bytes",
-        /// Bytes of the stream that the peer has acknowledged, accumulated: they have crossed the wire.
+        /// Stream bytes acknowledged by the peer, accumulated: they have crossed the wire.
         TcpAckedBytes = "tcp.acked_bytes",
-        /// Bytes of the stream that have arrived, accumulated.
+        /// Stream bytes that have arrived, accumulated.
         TcpReceivedBytes = "tcp.received_bytes",
-        /// A processor's accumulated time with nothing to run, as the scheduler's switches say.
+        /// A CPU's accumulated idle time, from the scheduler's context switches.
         CpuIdleNs = "cpu.idle_ns",
-        /// A processor's accumulated time in hard interrupts, which no sample sees.
+        /// A CPU's accumulated time in hard interrupts, which samples do not see.
         CpuHardirqNs = "cpu.hardirq_ns",
-        /// A processor's accumulated time that the hypervisor gave to others.
+        /// A CPU's accumulated time that the hypervisor gave to other guests.
         CpuStealNs = "cpu.steal_ns",
-        /// Regular files that a thread has opened, accumulated.
+        /// Regular files opened by a thread, accumulated.
         FileOpens = "file.opens",
-        /// ... of them created by that.
+        /// ... of which the open created.
         FileCreates = "file.creates",
-        /// Times that a thread has asked for a file's attributes (stat, fstat, statx), accumulated.
+        /// A thread's calls for file attributes (stat, fstat, statx), accumulated.
         FileStats = "file.stats",
-        /// Names that a thread has removed, directories' aside, accumulated.
+        /// Names removed by a thread, except directories, accumulated.
         FileRemoves = "file.removes",
-        /// Names that a thread has changed, accumulated.
+        /// Names changed by a thread, accumulated.
         FileRenames = "file.renames",
-        /// Names that listings have given a thread, `.` and `..` aside, accumulated.
+        /// Names that directory listings returned to a thread, except `.` and `..`, accumulated.
         FileListed = "file.listed",
-        /// Regular files that a thread has begun to read from their beginning, through the page cache, accumulated: where opens are not counted.
+        /// Regular files that a thread began to read from the start, through the page cache, accumulated; used where
+        /// opens are not counted.
         FileReads = "file.reads",
-        /// A processor's or a process' accumulated time in programs' own code, as the kernel's clock ticks say.
+        /// Accumulated user time of a CPU or process, from the kernel's clock ticks.
         CpuUserNs = "cpu.user_ns",
-        /// ... in the kernel on their behalf.
+        /// ... and system time.
         CpuSystemNs = "cpu.system_ns",
-        /// What a processor's counter of events counted up to the sample at this instant; `event.0` of the recording's attributes says which events.
+        /// A CPU's event counter at the instant of a sample; the recording's attribute `event.0` names the event.
         Event0 = "event.0",
-        /// The same of `event.1`.
+        /// ... for `event.1`.
         Event1 = "event.1",
-        /// ... `event.2`.
+        /// ... for `event.2`.
         Event2 = "event.2",
-        /// ... `event.3`.
+        /// ... for `event.3`.
         Event3 = "event.3",
-        /// ... `event.4`.
+        /// ... for `event.4`.
         Event4 = "event.4",
-        /// ... `event.5`.
+        /// ... for `event.5`.
         Event5 = "event.5",
-        /// Processors that a thread may use, where they are fewer than there are.
+        /// CPUs that a thread may use, if fewer than the machine has.
         CpuAllowed = "cpu.allowed",
-        /// What a program that is not recorded has sent over a link that recorded connections go over, accumulated.
+        /// Bytes that an unrecorded program sent over a link shared with recorded connections, accumulated.
         LinkSentBytes = "link.sent_bytes",
-        /// ... that it has received.
+        /// ... and received.
         LinkReceivedBytes = "link.received_bytes",
     }
 }
 
 closed_set! {
-    /// The context in which a wait was ended. Only in `Task` is the waker's track the cause; in
-    /// interrupt context the interrupted thread is not the waker.
+    /// The context in which a wait was ended. The waker's track is the cause only in `Task`; in interrupt context the
+    /// interrupted thread is not the waker.
     WakerContext {
-        /// A thread ended the wait.
+        /// A thread.
         Task = "task",
-        /// A software interrupt did (the network).
+        /// A software interrupt (the network).
         Softirq = "softirq",
-        /// A hardware interrupt did (a device).
+        /// A hardware interrupt (a device).
         Hardirq = "hardirq",
-        /// A timer did.
+        /// A timer.
         Timer = "timer",
     }
 }
 
 closed_set! {
-    /// What a track is.
+    /// The kind of a track.
     TrackKind {
         /// A thread of a process.
         Thread = "thread",
@@ -300,7 +306,7 @@ closed_set! {
         Connection = "connection",
         /// A device.
         Device = "device",
-        /// A processor.
+        /// A CPU.
         Cpu = "cpu",
         /// A network link.
         Link = "link",
@@ -308,23 +314,23 @@ closed_set! {
 }
 
 closed_set! {
-    /// On whose behalf a track works.
+    /// The side on whose behalf a track works.
     Role {
-        /// The side that asks.
+        /// The requesting side.
         Client = "client",
-        /// The side that serves.
+        /// The serving side.
         Server = "server",
-        /// The kernel's own threads.
+        /// The kernel, in threads of its own.
         Kernel = "kernel",
         /// The recorder.
         Recorder = "recorder",
-        /// Nobody's of the above.
+        /// None of these.
         None = "none",
     }
 }
 
 closed_set! {
-    /// What an object is.
+    /// The kind of an object.
     ObjectKind {
         /// A file.
         File = "file",
@@ -336,23 +342,23 @@ closed_set! {
         Server = "server",
         /// A mount.
         Mount = "mount",
-        /// What ranks of an MPI job do together: a collective on a communicator, or messages from one to another.
+        /// A collective on a communicator of an MPI job, or the messages from one rank to another.
         Communicator = "communicator",
         /// A pipe or FIFO: what one side writes the other reads.
         Pipe = "pipe",
-        /// A socket that is no TCP connection: of the machine (unix), or one for datagrams.
+        /// A socket that is not a TCP connection: a Unix socket or a datagram socket.
         Socket = "socket",
-        /// A terminal: somebody types, or does not.
+        /// A terminal: input depends on a person.
         Terminal = "terminal",
-        /// A lock, condition or queue of work (futex, file lock, semaphore, eventfd).
+        /// A lock, condition or work queue (futex, file lock, semaphore, eventfd).
         Lock = "lock",
-        /// A process that is waited for as a whole.
+        /// A process that others wait for as a whole.
         Process = "process",
-        /// A control group that has a processor quota.
+        /// A control group with a CPU quota.
         Cgroup = "cgroup",
-        /// A parameter that a tuner has turned.
+        /// A parameter changed by a tuner.
         Parameter = "parameter",
-        /// A name that was asked for, of one server.
+        /// A name looked up at a server.
         Name = "name",
     }
 }

@@ -1,11 +1,12 @@
-//! Knobs: parameters of the recorded program, recorded by whatever knows them: name, value, and how to set another.
+//! Knobs: parameters of the recorded program, recorded by the component that knows them: name, value, and how to set
+//! another.
 //!
-//! A recording has them as attributes: `knob.NAME` is the value, `knob.NAME.flags` the flags that set it, and `knob.NAME.how` the whole command
-//! with them; in both, [`PLACE`] stands for the value.
+//! They are attributes of a recording: `knob.NAME` is the value, `knob.NAME.flags` the flags that set it, and
+//! `knob.NAME.how` the whole command with these flags; in the latter two, [`PLACE`] is the placeholder of the value.
 
 use crate::model::Meta;
 
-/// Stands for the value.
+/// The placeholder of the value.
 pub const PLACE: &str = "{}";
 
 /// A parameter of the recorded program.
@@ -15,17 +16,17 @@ pub struct Knob {
     pub name: String,
     /// Its value in the recorded run.
     pub value: String,
-    /// Flags that set it, words between spaces.
+    /// Flags that set it, separated by spaces.
     flags: String,
     /// The recorded command with these flags.
     how: String,
 }
 
-/// Flags of ours that say what is recorded, and not what is done; and whether a value follows.
+/// Our flags that control recording rather than the work, and whether a value follows.
 const NOT_WHAT_IS_DONE: &[(&str, bool)] = &[("--record", true), ("--explain", false)];
 
 impl Knob {
-    /// A knob that flags of the recorded command set; they stand after the command's verb, of which `verbs` are known.
+    /// Creates a knob set by flags of the recorded command; the flags follow the command's verb, one of `verbs`.
     pub fn of_flags(name: &str, value: impl ToString, flags: &[(&str, &str)], command: &[String], verbs: &[&str]) -> Knob {
         let mut words = command.to_vec();
         flags.iter().rev().for_each(|(flag, value)| set_flag(verbs, &mut words, flag, value));
@@ -37,13 +38,13 @@ impl Knob {
         Knob { name: name.to_owned(), value: value.to_string(), flags: flags.join(" "), how: words.join(" ") }
     }
 
-    /// As attributes of a recording.
+    /// Returns the knob as attributes of a recording.
     pub fn attributes(&self) -> [(String, String); 3] {
         let name = format!("knob.{}", self.name);
         [(format!("{name}.flags"), self.flags.clone()), (format!("{name}.how"), self.how.clone()), (name, self.value.clone())]
     }
 
-    /// The knob of this name, where the recording has it.
+    /// Reads the knob of this name, if the recording has it.
     pub fn of(meta: &Meta, name: &str) -> Option<Knob> {
         let attribute = |what: &str| {
             let wanted = format!("knob.{name}{what}");
@@ -52,12 +53,12 @@ impl Knob {
         Some(Knob { name: name.to_owned(), value: attribute("")?, flags: attribute(".flags")?, how: attribute(".how")? })
     }
 
-    /// The command that sets another value.
+    /// Returns the command that sets another value.
     pub fn how(&self, value: &str) -> String {
         self.how.replacen(PLACE, value, 1)
     }
 
-    /// The recorded command with this value set, word by word, and without what says where it is recorded.
+    /// Returns the recorded command, word by word, with this value set and without the flags that control recording.
     pub fn command(&self, value: &str, recorded: &[String]) -> Vec<String> {
         let flags = self.flags(value);
         // The verb is the word before the first flag.
@@ -68,7 +69,7 @@ impl Knob {
         words
     }
 
-    /// The flags alone, with their values.
+    /// Returns only the flags, with their values.
     pub fn flags(&self, value: &str) -> Vec<(String, String)> {
         let set = self.flags.replacen(PLACE, value, 1);
         let words: Vec<&str> = set.split(' ').collect();

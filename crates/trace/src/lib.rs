@@ -1,10 +1,10 @@
-//! The trace: what was recorded, on one time axis, and the recording that keeps it on disk.
+//! The trace model, recordings on disk, and their exports.
 //!
-//! **In:** events ([`Event`]) from any recorder, through a [`Sink`]. **Out:** a recording directory
-//! `NAME.thw/` that survives a kill of its recorder, the reader ([`Source`]) through which everything
-//! else sees it, and exports. **Never:** what an event *means*: causes, transfers and gaps are `explain`'s.
+//! **In:** events ([`Event`]) from any recorder, through a [`Sink`]. **Out:** a recording directory `NAME.thw/` that
+//! survives a kill of its recorder, the reader ([`Source`]) that all other crates use, and exports. **Never:** what
+//! an event *means*: causes, transfers and gaps belong to `explain`.
 //!
-//! The tables and their columns are in `SCHEMA.md` beside this crate.
+//! `SCHEMA.md` beside this crate describes the tables and their columns.
 
 #![warn(unreachable_pub)]
 

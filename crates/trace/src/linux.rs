@@ -1,6 +1,6 @@
-//! Numbers of Linux that stand in recordings, whatever machine reads them: signals, and errors.
+//! Linux's numbers of signals and errors as recordings store them, whatever machine reads them.
 
-/// A process that a signal ended has this and the signal's number as its status, as shells have it.
+/// Added to a signal's number, the status of a process killed by that signal, as in shells.
 pub const SIGNAL_STATUS: i64 = 128;
 
 pub const SIGKILL: i64 = 9;
@@ -29,7 +29,7 @@ const SIGNALS: [(i64, &str); 16] = [
     (SIGXFSZ, "SIGXFSZ"),
 ];
 
-/// What a signal is called.
+/// Returns a signal's name.
 pub fn signal_name(number: i64) -> Option<&'static str> {
     SIGNALS.iter().find(|(known, _)| *known == number).map(|(_, name)| *name)
 }

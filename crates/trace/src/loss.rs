@@ -1,16 +1,16 @@
-//! What was lost: counted per track, so that it can be drawn where it happened. Loss is an event.
+//! Lost events, counted per track so that a loss can be drawn where it happened.
 
 use crate::{CounterOf, Event, Mark, MarkKind, Time, TrackId};
 use std::collections::BTreeMap;
 
-/// Tracks whose losses are counted apart; of more, only how many there were in all.
+/// Maximum tracks whose losses are counted separately; beyond it only a total is kept.
 const TRACKS: usize = 1 << 12;
 
-/// Events that could not be kept.
+/// Counts of events that could not be kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loss {
     tracks: BTreeMap<TrackId, (u64, Time)>,
-    /// Lost events that belong to no track: of objects, hosts, processors.
+    /// Lost events that belong to no track: objects, hosts, CPUs.
     pub elsewhere: u64,
 }
 
@@ -31,7 +31,7 @@ impl Loss {
             Event::Waited(waited) => (waited.track, waited.until),
             Event::Host(_) | Event::Clock(_) | Event::Track(_) | Event::Object(_) | Event::Stack(_) => return self.elsewhere += 1,
         };
-        // A lost mark of loss stands for the events it counted.
+        // A lost `lost` mark stands for the events it counted.
         let more = match event {
             Event::Mark(Mark { kind: MarkKind::Lost, value, .. }) => value.and_then(|v| u64::try_from(v).ok()).unwrap_or(0),
             _ => 1,
@@ -45,12 +45,12 @@ impl Loss {
         lost.1 = lost.1.max(at);
     }
 
-    /// How many in all.
+    /// Returns the total number of lost events.
     pub fn total(&self) -> u64 {
         self.tracks.values().fold(self.elsewhere, |total, lost| total.saturating_add(lost.0))
     }
 
-    /// Takes out what was lost on tracks, as `lost` marks, each at the last lost event's time.
+    /// Takes the losses on tracks as `lost` marks, each at the time of the last lost event.
     pub fn take_marks(&mut self) -> Vec<Event> {
         let mark = |(track, (count, at))| {
             let value = Some(i64::try_from(count).unwrap_or(i64::MAX));

@@ -1,13 +1,13 @@
-//! A recording in memory: for tests, for small recordings that were never finished, and for explaining
-//! a copy that was not asked to keep its recording.
+//! A recording in memory: for tests, for small unfinished recordings, and for explaining a copy without keeping its
+//! recording.
 
 use crate::{Axis, Clock, Counter, CounterName, CounterOf, Event, Host, Mark, Meta, Object, Sample, Source, SourceError, Span, SpanBatch};
 use crate::{Stack, Time, Track, WaitStacks};
 
-/// How many spans a batch holds at most.
+/// Maximum spans in a batch.
 pub(crate) const BATCH_ROWS: usize = 16_384;
 
-/// Events as a [`Source`]: everything on the reference axis, in the order that [`Source`] promises.
+/// Events as a [`Source`]: on the reference axis, in the order that [`Source`] promises.
 #[derive(Clone, Debug)]
 pub struct MemorySource {
     meta: Meta,
@@ -23,7 +23,7 @@ pub struct MemorySource {
 }
 
 impl MemorySource {
-    /// A source of these events, in any order, with times on their hosts' own clocks.
+    /// Creates a source of these events, which may be in any order, with times on their hosts' own clocks.
     pub fn from_events(meta: Meta, events: impl IntoIterator<Item = Event>) -> MemorySource {
         let mut source = MemorySource {
             meta,
@@ -52,7 +52,7 @@ impl MemorySource {
                 Event::Waited(row) => waits.add(&row),
             }
         }
-        spans.iter_mut().for_each(|span| *span = waits.given(*span));
+        spans.iter_mut().for_each(|span| *span = waits.with_stack(*span));
         last_of_each(&mut source.hosts, |h| h.host);
         last_of_each(&mut source.clocks, |c| (c.host, c.from_ns));
         last_of_each(&mut source.tracks, |t| t.track);
@@ -62,7 +62,7 @@ impl MemorySource {
         source
     }
 
-    /// Puts all times on the reference axis, and everything in the order of time.
+    /// Converts all times to the reference axis and sorts everything by time.
     fn align(&mut self, spans: &[Span]) {
         let axis = Axis::new(&self.clocks, &self.tracks, &self.objects);
         let mut order: Vec<(i64, u64, usize)> = spans.iter().enumerate().map(|(i, s)| (end_ns(&axis, s), s.span.number(), i)).collect();
@@ -75,7 +75,7 @@ impl MemorySource {
             }
             self.batches.push(batch);
         }
-        // What is of the same moment is in the order that tables have it in.
+        // Rows of the same instant are in the order that tables have.
         self.marks.sort_by_key(|m| (axis.host_of_track(m.track.number()), m.at, m.track));
         self.counters.sort_by_key(|c| (axis.host_of_counter(c.of), c.at, number_of(c.of)));
         self.samples.sort_by_key(|s| (s.host, s.at, s.cpu));
@@ -94,10 +94,10 @@ impl MemorySource {
     }
 }
 
-/// Rows by what they describe; one that was said again replaces the earlier one.
+/// Keeps the last row of each key; a repeated row replaces the earlier one.
 fn last_of_each<R, K: Ord>(rows: &mut Vec<R>, key: impl Fn(&R) -> K) {
     rows.sort_by_key(&key);
-    // (Of equal ones the later comes first from behind.)
+    // (A stable sort of the reversed rows puts the later of equal ones first.)
     rows.reverse();
     rows.dedup_by(|earlier, later| key(earlier) == key(later));
     rows.reverse();
@@ -114,7 +114,7 @@ fn end_ns(axis: &Axis, span: &Span) -> i64 {
     axis.to_reference(axis.host_of_track(span.track.number()), span.end().ns())
 }
 
-/// A host's instant as an instant of the reference host.
+/// Converts a host's instant to the reference host's.
 pub(crate) fn moved(axis: &Axis, host: crate::HostId, at: Time) -> Time {
     Time::from_monotonic_ns(axis.to_reference(host, at.ns()))
 }

@@ -1,10 +1,10 @@
-//! The rows of the tables. What could not be had is `None`, never 0.
+//! Rows of the tables. Unknown values are `None`, never 0.
 
 use crate::{CounterName, MarkKind, ObjectKind, Role, SpanKind, Time, TrackKind, WakerContext};
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU64;
 
-/// Declares an identifier: a newtype over a non-zero number, unique within a recording.
+/// Declares an identifier: a non-zero number in a newtype, unique within a recording.
 macro_rules! identifier {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -12,11 +12,11 @@ macro_rules! identifier {
         pub struct $name(NonZeroU64);
 
         impl $name {
-            /// The identifier with this number; `None` for 0, which means *absent*.
+            /// Creates an identifier; `None` for 0, which means *absent*.
             pub const fn new(number: u64) -> Option<$name> {
                 match NonZeroU64::new(number) { Some(n) => Some($name(n)), None => None }
             }
-            /// Its number, as it stands on disk.
+            /// Returns the number stored on disk.
             pub const fn number(self) -> u64 {
                 self.0.get()
             }
@@ -37,32 +37,33 @@ identifier! {
     SpanId
 }
 identifier! {
-    /// One RPC, or what ranks of an MPI job do together: equal on all of its ends, unique in a recording.
+    /// One RPC, or one operation shared by ranks of an MPI job: equal on all of its ends, unique in a recording.
     RequestId
 }
 
 impl RequestId {
-    /// From this number on they mean the same in all recordings: they are made of what all ends know, and merging keeps them.
+    /// Requests from this number on have the same meaning in all recordings: they are derived from data that all ends
+    /// know, and merging keeps them.
     pub const COMMON: u64 = 1 << 63;
 
-    /// The one that all ends arrive at who make it of the same number.
+    /// Returns the request that all ends derive from the same number.
     pub const fn common(made_of: u64) -> RequestId {
         RequestId(NonZeroU64::MIN.saturating_add((RequestId::COMMON | made_of) - 1))
     }
 
-    /// Whether it means the same in all recordings.
+    /// Whether the request means the same in all recordings.
     pub const fn is_common(self) -> bool {
         self.number() >= RequestId::COMMON
     }
 }
 
-/// A machine, or a namespace of one that is labelled as a node. Number 0 is the reference host, on
-/// whose time axis the recording is read.
+/// A machine, or a namespace of a machine labelled as a node. Number 0 is the reference host, whose time axis the
+/// recording uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct HostId(pub u16);
 
-/// The identifiers one writer may use: `space << 40 | n`, n from 1. Writers of one recording (the
-/// client, each server) have different spaces, so they need not ask each other.
+/// The identifiers one writer may use: `space << 40 | n`, n from 1. The writers of a recording (the client, each
+/// server) use different spaces, so they need no coordination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdSpace(pub u16);
 
@@ -73,30 +74,29 @@ pub struct Host {
     pub host: HostId,
     /// Its host name.
     pub name: String,
-    /// The label of the machine for placement (`--node`, `THALWEG_NODE`, or the host name).
+    /// The machine's placement label (`--node`, `THALWEG_NODE`, or the host name).
     pub node: String,
-    /// Which clock its times are on, with what identifies it: `monotonic:BOOT_ID`. Equal clocks
-    /// need no alignment.
+    /// The clock of its times, with its identity: `monotonic:BOOT_ID`. Equal clocks need no alignment.
     pub clock: String,
     /// Kernel release.
     pub kernel: String,
-    /// Online processors.
+    /// Online CPUs.
     pub cpus: u32,
 }
 
-/// Row of `clocks`: from `from_ns` on (the host's own time), reference time =
-/// host time + offset_ns + drift_ppb × (host time − from_ns) / 10⁹, within ± error_ns.
+/// Row of `clocks`: from `from_ns` on (the host's own time), reference time = host time + offset_ns + drift_ppb ×
+/// (host time − from_ns) / 10⁹, within ± error_ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clock {
     /// The host.
     pub host: HostId,
     /// Start of the piece, on the host's own clock.
     pub from_ns: i64,
-    /// What to add.
+    /// Offset to add at `from_ns`.
     pub offset_ns: i64,
-    /// How fast that changes, parts per 10⁹.
+    /// Rate of change of the offset, in parts per 10⁹.
     pub drift_ppb: i64,
-    /// Half the width of what is not known.
+    /// Half the width of the uncertainty.
     pub error_ns: u64,
 }
 
@@ -105,17 +105,17 @@ pub struct Clock {
 pub struct Track {
     /// Its number.
     pub track: TrackId,
-    /// The host it is on.
+    /// Its host.
     pub host: HostId,
-    /// What it is.
+    /// Its kind.
     pub kind: TrackKind,
-    /// On whose behalf it works.
+    /// The side on whose behalf it works.
     pub role: Role,
-    /// Process, where there is one.
+    /// Process id, if it has one.
     pub pid: Option<u32>,
-    /// Thread, where there is one.
+    /// Thread id, if it has one.
     pub tid: Option<u32>,
-    /// A name a person recognises: `io0 connection 127.0.0.1:51234`.
+    /// A recognisable name: `io0 connection 127.0.0.1:51234`.
     pub name: String,
 }
 
@@ -124,13 +124,13 @@ pub struct Track {
 pub struct Object {
     /// Its number.
     pub object: ObjectId,
-    /// The host it is on.
+    /// Its host.
     pub host: HostId,
-    /// What it is.
+    /// Its kind.
     pub kind: ObjectKind,
     /// A path, `host:port > host:port`, a device's or server's name.
     pub name: String,
-    /// More about it, name and value (`device` = `vda`, `distribution` = `simple_stripe`, ...).
+    /// Further attributes, name and value (`device` = `vda`, `distribution` = `simple_stripe`, ...).
     pub attributes: Vec<(String, String)>,
 }
 
@@ -139,42 +139,42 @@ pub struct Object {
 pub struct Span {
     /// Its number.
     pub span: SpanId,
-    /// Where it happened.
+    /// The track it happened on.
     pub track: TrackId,
-    /// What it is.
+    /// Its kind.
     pub kind: SpanKind,
-    /// When it was posted, on its host's clock.
+    /// Time of its post, on its host's clock.
     pub start: Time,
-    /// How long until it completed.
+    /// Time from post to completion.
     pub duration_ns: u64,
-    /// How many calls of one kind on one object that never blocked were merged into it (≥ 1).
+    /// Number of calls of one kind on one object that never blocked and were merged into it (≥ 1).
     pub count: u32,
-    /// What it worked on.
+    /// The object it worked on.
     pub object: Option<ObjectId>,
-    /// Where in the object it began.
+    /// Start offset in the object.
     pub offset_bytes: Option<u64>,
-    /// How many bytes it moved or asked for.
+    /// Bytes moved or requested.
     pub size_bytes: Option<u64>,
-    /// What it returned: bytes or 0, or −errno.
+    /// Result: bytes or 0, or −errno.
     pub result: Option<i64>,
-    /// The span it is a part of.
+    /// The span that contains it.
     pub parent: Option<SpanId>,
     /// The RPC it belongs to.
     pub request: Option<RequestId>,
-    /// Who ended the wait, if it is one.
+    /// The track that ended the wait, for waits.
     pub waker_track: Option<TrackId>,
-    /// In which context.
+    /// The context in which the wait was ended.
     pub waker_context: Option<WakerContext>,
-    /// How long its thread ran within it.
+    /// CPU time of its thread within it.
     pub cpu_ns: Option<u64>,
-    /// How long its thread was runnable and not running within it.
+    /// Time its thread was runnable but not running within it.
     pub runqueue_ns: Option<u64>,
-    /// Row of `stacks`: where its thread waited, if it is a wait and that was taken.
+    /// Row of `stacks`: where its thread waited, for a wait whose stack was taken.
     pub stack: Option<u32>,
 }
 
 impl Span {
-    /// A span with nothing but its place in time.
+    /// Creates a span with only its track, kind and interval.
     pub fn bare(span: SpanId, track: TrackId, kind: SpanKind, start: Time, duration_ns: u64) -> Span {
         Span {
             span,
@@ -198,7 +198,8 @@ impl Span {
     }
 }
 
-/// A span as events have it: as spans were before they had stacks, so that segments of then are read. The stack follows as [`Waited`].
+/// A span as events encode it: without the later field `stack`, so that older segments can be read. The stack follows
+/// as [`Waited`].
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Span")]
 struct SpanWithoutStack {
@@ -223,7 +224,7 @@ struct SpanWithoutStack {
 }
 
 impl Span {
-    /// When it completed.
+    /// Returns the time of completion.
     pub fn end(&self) -> Time {
         self.start.plus_ns(i64::try_from(self.duration_ns).unwrap_or(i64::MAX))
     }
@@ -232,19 +233,19 @@ impl Span {
 /// Row of `marks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
-    /// Where.
+    /// The track it is on.
     pub track: TrackId,
-    /// What.
+    /// Its kind.
     pub kind: MarkKind,
-    /// When.
+    /// Its time.
     pub at: Time,
-    /// On what.
+    /// The object concerned.
     pub object: Option<ObjectId>,
-    /// How much; the unit is the kind's.
+    /// The value; its unit depends on the kind.
     pub value: Option<i64>,
 }
 
-/// What a counter belongs to.
+/// The owner of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum CounterOf {
@@ -255,40 +256,41 @@ pub enum CounterOf {
 /// Row of `counters`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counter {
-    /// Whose.
+    /// Its owner.
     pub of: CounterOf,
-    /// Which.
+    /// The quantity counted.
     pub name: CounterName,
-    /// When.
+    /// Time of the value.
     pub at: Time,
-    /// Its value then.
+    /// The value.
     pub value: i64,
 }
 
-/// Row of `samples`: what a processor was doing at one instant.
+/// Row of `samples`: what a CPU was doing at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
-    /// When.
+    /// Its time.
     pub at: Time,
-    /// On which host.
+    /// Its host.
     pub host: HostId,
-    /// On which processor.
+    /// The CPU.
     pub cpu: u32,
-    /// Which thread ran there, if it is known.
+    /// The thread that ran there, if known.
     pub track: Option<TrackId>,
     /// Class of code (a small number; named in `meta.json`).
     pub class: u16,
-    /// Row of `stacks`, if a stack was taken; of samples that are none of a profile, the innermost frame alone.
+    /// Row of `stacks`, if a stack was taken; for samples not of a profile, the innermost frame only.
     pub stack: Option<u32>,
-    /// How much time the sample stands for.
+    /// Time that the sample represents.
     pub weight_ns: u64,
 }
 
 impl Sample {
-    /// Classes from here on are a profile's; other recorders number theirs from 0.
+    /// First class number of profiles; other recorders number their classes from 0.
     pub const FIRST_PROFILE_CLASS: u16 = 32;
 
-    /// The stack of what ran on a processor, whosoever it was; `None` of another recorder's sample, which has a leaf at most.
+    /// Returns the stack of whatever ran on a CPU; `None` for another recorder's sample, which has at most the
+    /// innermost frame.
     pub fn profiled(&self) -> Option<u32> {
         self.stack.filter(|_| self.class >= Sample::FIRST_PROFILE_CLASS)
     }
@@ -303,21 +305,21 @@ pub struct Stack {
     pub frames: Vec<String>,
 }
 
-/// The stack of a thread that waited: no row of its own, it becomes the `stack` of the span of that wait. Who takes stacks and who records
-/// waits need not be one.
+/// The stack of a waiting thread. Has no row of its own: it becomes the `stack` of the wait's span. Stacks and waits
+/// may come from different recorders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waited {
     /// The thread.
     pub track: TrackId,
-    /// When it was switched away, as the wait's span has it.
+    /// When the thread was switched out, equal to the start of the wait's span.
     pub from: Time,
-    /// When it ran again, or later.
+    /// When the thread ran again, or later.
     pub until: Time,
     /// Row of `stacks`.
     pub stack: u32,
 }
 
-/// Anything a recorder hands to a [`crate::Sink`].
+/// Any event that a recorder passes to a [`crate::Sink`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum Event {
@@ -333,26 +335,26 @@ pub enum Event {
     Waited(Waited),
 }
 
-/// What is said once about a recording: `meta.json`.
+/// Metadata of a recording: `meta.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meta {
-    /// Version of the format ([`FORMAT_VERSION`]).
+    /// Format version ([`FORMAT_VERSION`]).
     pub format: u32,
-    /// The command recorded, as it was given.
+    /// The recorded command, as given.
     pub command: Vec<String>,
-    /// Which recorder made it: `store`, `bpf`, `preload`, `capture`.
+    /// The recorder that made it: `store`, `bpf`, `preload`, `capture`.
     pub recorder: String,
     /// Start of the interval to explain, on the reference host's clock.
     pub start: Time,
-    /// End of it; `None` while it is being recorded, or when the recorder was killed.
+    /// End of the interval; `None` while recording, or if the recorder was killed.
     pub end: Option<Time>,
-    /// Exit code of the command, if it ended.
+    /// Exit code of the command, if it exited.
     pub exit_code: Option<i32>,
-    /// How many events were lost in all.
+    /// Total number of lost events.
     pub dropped_events: u64,
-    /// Anything the recorder wants to say of how it ran (parameters of the copy, versions, ...).
+    /// Further facts from the recorder (parameters of the copy, versions, ...).
     pub attributes: Vec<(String, String)>,
 }
 
-/// The version of the format that this crate writes. Each change of it is a line in SCHEMA.md.
+/// The format version this crate writes. Each change of it is a line in SCHEMA.md.
 pub const FORMAT_VERSION: u32 = 2;

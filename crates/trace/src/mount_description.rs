@@ -1,14 +1,15 @@
-//! What a mounted store says of itself: the value of the extended attribute [`MountDescription::ATTRIBUTE`], a JSON object.
+//! How a mounted store describes itself: the value of the extended attribute [`MountDescription::ATTRIBUTE`], a JSON
+//! object.
 //!
-//! The mount writes it. The recorder, `explain` and `thalweg layout plan` read it here, the library for MPI programs reads it in
-//! `mpi/mount_description.c`, and recordings keep it as it was written. So members are added, never renamed: a reader passes over what
-//! it does not know, and takes what is not there as empty. Only `store` must be there. Both readers are held to
-//! `tests/mount_descriptions.json`.
+//! The mount writes it. The recorder, `explain` and `thalweg layout plan` read it here, the library for MPI programs
+//! in `mpi/mount_description.c`; recordings store it unchanged. Members are therefore added, never renamed: a reader
+//! ignores unknown members and takes missing ones as empty. Only `store` is required. `tests/mount_descriptions.json`
+//! tests both readers.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A mounted store, as the mount describes it.
+/// A mounted store as described by its mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountDescription {
     /// The store's identifier.
@@ -22,13 +23,13 @@ pub struct MountDescription {
     /// The targets of all servers.
     #[serde(default)]
     pub targets: Vec<MountedTarget>,
-    /// The label of the machine that mounted it.
+    /// The node label of the machine that mounted it.
     #[serde(default)]
     pub node: String,
-    /// The mount's process.
+    /// The mount's process id.
     #[serde(default)]
     pub pid: u32,
-    /// Nothing is read ahead, written behind or kept.
+    /// Whether nothing is read ahead, written behind or cached.
     #[serde(default)]
     pub strict: bool,
 }
@@ -39,7 +40,7 @@ pub struct MountDescription {
 pub struct MountedServer {
     /// Its name.
     pub name: String,
-    /// The label of its machine.
+    /// Its node label.
     pub node: String,
     /// `HOST:PORT`.
     pub address: String,
@@ -59,21 +60,21 @@ pub struct MountedTarget {
 }
 
 impl MountDescription {
-    /// The extended attribute that holds it, on everything in the mount.
+    /// Name of the extended attribute, present on everything in the mount.
     pub const ATTRIBUTE: &str = "user.thalweg.store";
 
-    /// The most bytes it has: Linux allows no longer attribute.
+    /// Maximum size in bytes: Linux's limit for attributes.
     pub const MOST_BYTES: usize = 64 << 10;
 
-    /// Reads what a mount said.
+    /// Parses a mount's description.
     ///
     /// # Errors
-    /// It is no description.
+    /// The text is not a description.
     pub fn read(text: &[u8]) -> Result<MountDescription, serde_json::Error> {
         serde_json::from_slice(text)
     }
 
-    /// The targets on each node, in their order.
+    /// Returns the targets on each node, in order.
     pub fn targets_of_nodes(&self) -> BTreeMap<&str, Vec<u32>> {
         let mut targets: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
         for target in &self.targets {
@@ -94,7 +95,7 @@ mod tests {
     struct Case {
         name: String,
         said: String,
-        /// Absent: it is refused.
+        /// Absent if it must be rejected.
         means: Option<MountDescription>,
         #[serde(default)]
         targets_of_nodes: BTreeMap<String, Vec<u32>>,
@@ -114,7 +115,7 @@ mod tests {
         }
     }
 
-    /// The names are what mounts of other versions, recordings and the library for MPI programs know.
+    /// Mounts of other versions, recordings and the library for MPI programs rely on these names.
     #[test]
     fn a_description_is_written_with_the_names_that_others_read() {
         let server = MountedServer { name: "io0".into(), node: "n".into(), address: "h:2".into() };

@@ -1,19 +1,19 @@
-//! How everything else reads a recording, wherever it is kept.
+//! The interface for reading a recording, wherever it is stored.
 
 use crate::{Clock, Counter, CounterName, Host, Mark, Meta, Object, ObjectId, RequestId, Sample, SourceError, Span, SpanId, SpanKind};
 use crate::{Stack, Time, Track, TrackId, WakerContext};
 
-/// Absent, in a column of a [`SpanBatch`].
+/// Marks an absent value in a column of a [`SpanBatch`].
 pub const ABSENT: u64 = u64::MAX;
 
-/// Absent, in the column `result` of a [`SpanBatch`].
+/// Marks an absent value in the column `result` of a [`SpanBatch`].
 pub const ABSENT_RESULT: i64 = i64::MIN;
 
-/// Absent, in the column `waker_context` of a [`SpanBatch`].
+/// Marks an absent value in the column `waker_context` of a [`SpanBatch`].
 pub const ABSENT_CONTEXT: u8 = u8::MAX;
 
-/// Spans, column by column, on the **reference host's** time axis. Absent identifiers are 0; absent
-/// numbers are [`ABSENT`].
+/// Spans, column by column, on the **reference host's** time axis. Absent identifiers are 0; absent numbers are
+/// [`ABSENT`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct SpanBatch {
@@ -40,16 +40,16 @@ pub struct SpanBatch {
 }
 
 impl SpanBatch {
-    /// How many spans it holds.
+    /// Returns the number of spans.
     pub fn len(&self) -> usize {
         self.span.len()
     }
-    /// Whether it holds none.
+    /// Whether it holds no spans.
     pub fn is_empty(&self) -> bool {
         self.span.is_empty()
     }
 
-    /// Adds a span whose start and end on the reference axis are these.
+    /// Adds a span with this start and end on the reference axis.
     pub fn push(&mut self, span: &Span, start_ns: i64, end_ns: i64) {
         self.span.push(span.span.number());
         self.track.push(span.track.number());
@@ -70,7 +70,7 @@ impl SpanBatch {
         self.stack.push(span.stack.unwrap_or(0));
     }
 
-    /// The span in row `row`, its times on the reference axis; `None` where its identifiers are 0.
+    /// Returns the span in row `row`, with times on the reference axis; `None` if its identifiers are 0.
     pub fn row(&self, row: usize) -> Option<Span> {
         let known = |number: u64| (number != ABSENT).then_some(number);
         let start = Time::from_monotonic_ns(self.start_ns[row]);
@@ -96,29 +96,29 @@ impl SpanBatch {
     }
 }
 
-/// A recording, for reading. The small tables are in memory; spans come in batches, backward in time,
-/// so that a recording larger than memory can be walked. Times of spans, marks, counters and samples are
-/// on the reference host's axis.
+/// A recording for reading. The small tables are in memory; spans come in batches, backward in time, so that a
+/// recording larger than memory can be walked. Times of spans, marks, counters and samples are on the reference
+/// host's axis.
 pub trait Source {
-    /// What is said once.
+    /// Returns the metadata.
     fn meta(&self) -> &Meta;
-    /// Hosts, by number.
+    /// Returns the hosts, by number.
     fn hosts(&self) -> &[Host];
-    /// Clock pieces.
+    /// Returns the clock pieces.
     fn clocks(&self) -> &[Clock];
-    /// Tracks.
+    /// Returns the tracks.
     fn tracks(&self) -> &[Track];
-    /// Objects.
+    /// Returns the objects.
     fn objects(&self) -> &[Object];
-    /// Spans of all hosts in order of **descending end** on the reference axis (ties: descending
-    /// span number), in batches of bounded size.
+    /// Yields spans of all hosts in order of **descending end** on the reference axis (ties: descending span number),
+    /// in batches of bounded size.
     fn spans_backward<'a>(&'a self) -> Box<dyn Iterator<Item = Result<SpanBatch, SourceError>> + 'a>;
-    /// Marks in order of time.
+    /// Returns the marks in order of time.
     fn marks(&self) -> Result<Vec<Mark>, SourceError>;
-    /// Values of one counter, in order of time.
+    /// Returns the values of one counter, in order of time.
     fn counters(&self, name: CounterName) -> Result<Vec<Counter>, SourceError>;
-    /// Samples in order of time.
+    /// Returns the samples in order of time.
     fn samples(&self) -> Result<Vec<Sample>, SourceError>;
-    /// Stacks, by number.
+    /// Returns the stacks, by number.
     fn stacks(&self) -> Result<Vec<Stack>, SourceError>;
 }

@@ -1,9 +1,10 @@
-//! What the kernel says of a TCP connection: `struct tcp_info`, which a program reads from a socket of its own (`getsockopt(TCP_INFO)`) and
-//! from netlink of all others. Each kernel's is as long as it knows fields; newer ones stand at the end.
+//! The kernel's state of a TCP connection, `struct tcp_info`: a program reads it from its own socket
+//! (`getsockopt(TCP_INFO)`), and from netlink for all others. Its length depends on the kernel; newer fields are at
+//! the end.
 
 use crate::{Counter, CounterName, CounterOf, Event, ObjectId, Time};
 
-/// What TCP keeps of a connection; fields that this kernel does not have are `None`.
+/// TCP's state of a connection; fields that this kernel lacks are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct TcpInfo {
@@ -17,30 +18,30 @@ pub struct TcpInfo {
     pub ssthresh_segments: u32,
     pub cwnd_segments: u32,
     pub total_retransmits: u32,
-    /// Bytes that the other end has acknowledged; its own SYN counts as one at the end that connected.
+    /// Bytes acknowledged by the other end; the connecting end's own SYN counts as one.
     pub acked_bytes: Option<u64>,
-    /// Bytes that arrived in order.
+    /// Bytes received in order.
     pub received_bytes: Option<u64>,
     pub unsent_bytes: Option<u32>,
     pub min_rtt_us: Option<u32>,
     pub busy_us: Option<u64>,
     pub receive_window_limited_us: Option<u64>,
     pub send_buffer_limited_us: Option<u64>,
-    /// Bytes sent, those sent again included.
+    /// Bytes sent, including retransmissions.
     pub sent_bytes: Option<u64>,
     pub retransmitted_bytes: Option<u64>,
     pub peer_window_bytes: Option<u32>,
-    /// How often the retransmission timer expired.
+    /// Number of expirations of the retransmission timer.
     pub total_timeouts: Option<u16>,
 }
 
-/// So many bytes at an offset, if the structure is long enough.
+/// Returns the `BYTES` bytes at an offset, if the structure is long enough.
 fn field<const BYTES: usize>(bytes: &[u8], at: usize) -> Option<[u8; BYTES]> {
     bytes.get(at..at + BYTES)?.try_into().ok()
 }
 
 impl TcpInfo {
-    /// Parses the kernel's `struct tcp_info`, as long as this kernel's is.
+    /// Parses the kernel's `struct tcp_info` of any length.
     pub fn parse(bytes: &[u8]) -> Option<TcpInfo> {
         let word = |at: usize| field(bytes, at).map(u32::from_ne_bytes);
         let wide = |at: usize| field(bytes, at).map(u64::from_ne_bytes);
@@ -69,19 +70,19 @@ impl TcpInfo {
         })
     }
 
-    /// Bytes sent and not acknowledged.
+    /// Returns the bytes sent but not acknowledged.
     pub fn in_flight_bytes(&self) -> u64 {
         let out = u64::from(self.unacked_segments) + u64::from(self.retransmitted_segments);
         let settled = u64::from(self.sacked_segments) + u64::from(self.lost_segments);
         out.saturating_sub(settled) * u64::from(self.segment_bytes)
     }
 
-    /// How the connection stands, as counters; those that are not known have no value. (How far its streams have come is
-    /// `acked_bytes` and `received_bytes`.)
+    /// Returns the connection's state as counters; unknown ones have no value. (`acked_bytes` and `received_bytes`
+    /// have the position in its streams.)
     pub fn values(&self, send_buffer_bytes: Option<u32>, unread_bytes: Option<u32>) -> [(CounterName, Option<i64>); 12] {
         let segments = |many: u32| i64::from(many) * i64::from(self.segment_bytes);
         let wide = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-        // An initial threshold is "infinite": no value to draw.
+        // The initial threshold is "infinite", which cannot be drawn.
         let ssthresh = (self.ssthresh_segments < 0x7fff_ffff).then(|| segments(self.ssthresh_segments));
         [
             (CounterName::TcpCwndBytes, Some(segments(self.cwnd_segments))),
@@ -99,7 +100,7 @@ impl TcpInfo {
         ]
     }
 
-    /// Adds a row for each of them that is known.
+    /// Adds a row for each known counter.
     pub fn counters(&self, object: ObjectId, at: Time, send_buffer_bytes: Option<u32>, unread_bytes: Option<u32>, out: &mut Vec<Event>) {
         let of = CounterOf::Object(object);
         let counter = |(name, value): (CounterName, Option<i64>)| Some(Event::Counter(Counter { of, name, at, value: value? }));

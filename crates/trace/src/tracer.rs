@@ -1,15 +1,14 @@
-//! What a thread that traces itself holds: makes spans, with the CPU time and run-queue time inside
-//! each, at the cost of two clock reads, and hands them on in batches.
+//! Self-tracing for a thread: makes spans with the CPU time and run-queue time of each, at the cost of two clock
+//! reads, and passes them on in batches.
 //!
-//! The thread's CPU time comes from its `CLOCK_THREAD_CPUTIME_ID`, a system call: it is read where 20 µs or more have passed since
-//! it was known; a thread is taken to have run through less. Its run-queue time comes from
-//! `/proc/thread-self/schedstat`, which costs a microsecond; it is read only at the end of a span in
-//! which the thread was off the processor for more than [`OFF_CPU_WORTH_ASKING_NS`]: where it was not,
-//! there is nothing to divide.
+//! The thread's CPU time comes from its `CLOCK_THREAD_CPUTIME_ID`, a system call: it is read if 20 µs or more have
+//! passed since the last reading; a thread is assumed to have run through shorter intervals. Its run-queue time comes
+//! from `/proc/thread-self/schedstat`, which costs a microsecond; it is read only at the end of a span in which the
+//! thread was off the CPU for more than [`OFF_CPU_WORTH_ASKING_NS`]: otherwise there is nothing to divide.
 //!
-//! What lies between two spans is taken as running, and is a microsecond of it as a rule; but a thread can lose
-//! its processor there too. So an interval between spans longer than [`UNCOVERED_NS`] becomes a span of its own
-//! (`app.other`), divided like any other.
+//! The interval between two spans is taken as running, and is normally a microsecond; but a thread can be preempted
+//! there too. So an interval between spans longer than [`UNCOVERED_NS`] becomes a span of its own (`app.other`),
+//! divided like any other.
 
 use crate::{
     Event, Mark, MarkKind, ObjectId, RequestId, Role, Sink, Span, SpanId, SpanKind, Time, Track, TrackId, TrackKind, WakerContext,
@@ -19,16 +18,16 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Below this much off-CPU time in a span the run queue is not asked.
+/// Off-CPU time in a span below which the run-queue time is not read.
 pub(crate) const OFF_CPU_WORTH_ASKING_NS: u64 = 20_000;
 
-/// A longer interval between a thread's spans becomes a span.
+/// Interval between a thread's spans above which it becomes a span.
 pub(crate) const UNCOVERED_NS: u64 = 20_000;
 
-/// Events kept before they are handed to the sink.
+/// Events buffered before they are passed to the sink.
 const BATCH: usize = 256;
 
-/// One recording's writer on one host: where events go, and which identifiers they may use.
+/// One recording's writer on one host: the events' destination, and the identifiers available to it.
 #[derive(Clone)]
 pub struct TraceHandle {
     inner: Option<Arc<Inner>>,
@@ -49,12 +48,12 @@ impl std::fmt::Debug for TraceHandle {
 }
 
 impl TraceHandle {
-    /// Nothing is recorded.
+    /// Creates a handle that records nothing.
     pub const fn off() -> TraceHandle {
         TraceHandle { inner: None }
     }
 
-    /// Events go to `sink`, from tracks on `host`, with identifiers of `space`.
+    /// Creates a handle that sends events to `sink`, from tracks on `host`, with identifiers of `space`.
     pub fn on(sink: Arc<dyn Sink>, host: HostId, role: Role, space: IdSpace) -> TraceHandle {
         TraceHandle { inner: Some(Arc::new(Inner { sink, host, role, space, next: AtomicU64::new(1) })) }
     }
@@ -64,7 +63,7 @@ impl TraceHandle {
         self.inner.is_some()
     }
 
-    /// A fresh identifier of this writer's; 0 when off.
+    /// Returns a fresh identifier of this writer's; 0 when off.
     pub fn fresh(&self) -> u64 {
         self.fresh_block(1)
     }
@@ -73,14 +72,14 @@ impl TraceHandle {
         self.inner.as_ref().map_or(0, |i| (u64::from(i.space.0) << 40) | i.next.fetch_add(many, Ordering::Relaxed))
     }
 
-    /// Hands one event on at once (hosts, clocks, counters, marks).
+    /// Passes on one event immediately (hosts, clocks, counters, marks).
     pub fn event(&self, event: Event) {
         if let Some(inner) = &self.inner {
             inner.sink.take(&mut vec![event]);
         }
     }
 
-    /// Hands a batch on; `batch` is empty afterwards.
+    /// Passes on a batch; `batch` is empty afterwards.
     pub fn events(&self, batch: &mut Vec<Event>) {
         match &self.inner {
             Some(inner) if !batch.is_empty() => inner.sink.take(batch),
@@ -88,7 +87,7 @@ impl TraceHandle {
         }
     }
 
-    /// Names an object; `None` when off.
+    /// Adds a named object; `None` when off.
     pub fn object(&self, kind: crate::ObjectKind, name: &str, attributes: &[(&str, String)]) -> Option<ObjectId> {
         let inner = self.inner.as_ref()?;
         let object = ObjectId::new(self.fresh())?;
@@ -97,7 +96,7 @@ impl TraceHandle {
         Some(object)
     }
 
-    /// Names a device: its track, and the object of the same name; `None` when off.
+    /// Adds a named device: its track, and the object of the same name; `None` when off.
     pub fn device(&self, role: Role, name: &str, attributes: &[(&str, String)]) -> Option<(TrackId, ObjectId)> {
         let host = self.inner.as_ref()?.host;
         let track = TrackId::new(self.fresh())?;
@@ -105,7 +104,7 @@ impl TraceHandle {
         Some((track, self.object(crate::ObjectKind::Device, name, attributes)?))
     }
 
-    /// A tracer for the calling thread. Stays on that thread.
+    /// Creates a tracer for the calling thread. The tracer must stay on that thread.
     pub fn thread(&self, name: &str) -> Tracer {
         let Some(inner) = &self.inner else { return Tracer { on: None } };
         let track = TrackId::new(self.fresh()).expect("fresh identifiers start at 1");
@@ -122,7 +121,7 @@ impl TraceHandle {
         Tracer { on: Some(Box::new(On::new(self.clone(), track))) }
     }
 
-    /// The same for a thread that another one has made ([`Tracer::maker`]): nothing before that is charged to it.
+    /// Creates a tracer for a thread that another one has made ([`Tracer::maker`]): no earlier time is charged to it.
     pub fn thread_made_by(&self, name: &str, maker: Option<Maker>) -> Tracer {
         let tracer = self.thread(name);
         if let (Some(track), Some(Maker { track: by, at })) = (tracer.track(), maker) {
@@ -140,7 +139,7 @@ pub struct Maker {
     at: Time,
 }
 
-/// Makes the spans of one thread. Not `Sync`, and of use only on the thread that asked for it.
+/// Makes the spans of one thread. Not `Sync`, and valid only on the thread that created it.
 pub struct Tracer {
     on: Option<Box<On>>,
 }
@@ -153,7 +152,7 @@ struct On {
     last_span: u64,
     schedstat: Option<OwnedFd>,
     runqueue_seen_ns: u64,
-    /// When the last span of this thread began or ended, and its CPU time then.
+    /// When this thread's last span began or ended, and its CPU time then.
     covered_until: Time,
     covered_cpu_ns: u64,
 }
@@ -169,17 +168,17 @@ pub struct OpenSpan {
 }
 
 impl OpenSpan {
-    /// The span's number, for its children's `parent`; `None` when recording is off.
+    /// Returns the span's number, for its children's `parent`; `None` when recording is off.
     pub fn id(&self) -> Option<SpanId> {
         self.id
     }
-    /// When it began.
+    /// Returns the start of the span.
     pub fn start(&self) -> Time {
         self.start
     }
 }
 
-/// What is known of a span at its end besides its times.
+/// The facts of a span known at its end, besides its times.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)]
 pub struct SpanFields {
@@ -227,7 +226,7 @@ impl On {
         std::str::from_utf8(&text[..n]).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
     }
 
-    /// Brings the run-queue time up to date, if the thread was off the CPU long enough for it to matter.
+    /// Updates the run-queue time if the thread was off the CPU long enough for it to matter.
     fn ask_runqueue(&mut self, off_cpu_ns: u64) {
         if off_cpu_ns > OFF_CPU_WORTH_ASKING_NS
             && let Some(total) = self.runqueue_total_ns()
@@ -236,19 +235,19 @@ impl On {
         }
     }
 
-    /// Run-queue time since it was `start_ns`, as far as asked; `None` where the kernel does not say.
+    /// Returns the run-queue time since it was `start_ns`, as last read; `None` if the kernel does not provide it.
     fn runqueue_since(&self, start_ns: u64, off_cpu_ns: u64) -> Option<u64> {
         self.schedstat.as_ref().map(|_| self.runqueue_seen_ns.saturating_sub(start_ns).min(off_cpu_ns))
     }
 
-    /// The thread's CPU time now. Since the last time it was looked at it is taken to have run all the while, unless that is long
-    /// ago: asking the kernel costs a system call, which most spans are too short to be worth.
+    /// Returns the thread's CPU time now. The thread is assumed to have run since the last reading unless that is
+    /// long ago: a reading costs a system call, too much for most spans.
     fn cpu_at(&self, now: Time) -> u64 {
         let since_ns = now.since(self.covered_until);
         if since_ns > UNCOVERED_NS { thread_cpu_ns() } else { self.covered_cpu_ns + since_ns }
     }
 
-    /// Covers what passed since the last span began or ended, if it is long.
+    /// Makes a span of the time since the last span began or ended, if it is long.
     fn cover(&mut self, now: Time, cpu_now_ns: u64) {
         let duration_ns = now.since(self.covered_until);
         if duration_ns > UNCOVERED_NS {
@@ -263,14 +262,14 @@ impl On {
     }
 }
 
-/// The calling thread's accumulated CPU time.
+/// Reads the calling thread's accumulated CPU time.
 fn thread_cpu_ns() -> u64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
 impl Tracer {
-    /// Records nothing.
+    /// Creates a tracer that records nothing.
     pub const fn off() -> Tracer {
         Tracer { on: None }
     }
@@ -280,12 +279,12 @@ impl Tracer {
         self.on.is_some()
     }
 
-    /// The thread's track.
+    /// Returns the thread's track.
     pub fn track(&self) -> Option<TrackId> {
         self.on.as_ref().map(|on| on.track)
     }
 
-    /// For a thread that this one is about to make; `None` when off.
+    /// Returns what a thread about to be made needs; `None` when off.
     pub fn maker(&self) -> Option<Maker> {
         self.track().map(|track| Maker { track, at: Time::now() })
     }
@@ -320,7 +319,7 @@ impl Tracer {
         self.flush_if_full();
     }
 
-    /// Records a span that this thread only observed (an RPC from post to completion): no CPU time.
+    /// Records a span that this thread only observed (an RPC from post to completion): without CPU time.
     pub fn observed(&mut self, open: OpenSpan, kind: SpanKind, fields: SpanFields) {
         let (Some(on), Some(span)) = (&mut self.on, open.id) else { return };
         let duration_ns = Time::now().since(open.start);
@@ -336,7 +335,7 @@ impl Tracer {
         }
     }
 
-    /// Hands on what is kept. Also done on drop.
+    /// Passes on the buffered events. Also done on drop.
     pub fn flush(&mut self) {
         if let Some(on) = &mut self.on
             && let Some(inner) = &on.handle.inner
@@ -403,7 +402,7 @@ mod tests {
         while thread_cpu_ns() < start + cpu_ns {}
     }
 
-    /// The spans that `work` records on a thread of its own.
+    /// Returns the spans that `work` records on a thread of its own.
     fn spans_of(work: impl FnOnce(&mut Tracer) + Send) -> Vec<Span> {
         let sink = Arc::new(Memory::new(1000));
         let handle = TraceHandle::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
@@ -460,7 +459,7 @@ mod tests {
                 tracer.end(span, SpanKind::FileRead, SpanFields::default());
             }
         });
-        // A thread can lose its processor anywhere: what must not be is one for each.
+        // A thread can be preempted anywhere; a span for each interval would be a bug.
         assert!(spans.len() < 10, "{}", spans.len());
     }
 }

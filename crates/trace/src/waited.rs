@@ -1,32 +1,32 @@
-//! Stacks of waits find the spans of those waits.
+//! Matches stacks of waits with the spans of those waits.
 //!
-//! Who takes the stack of a thread that waits and who records the wait are two recorders with a ring each, and neither waits for the other. Both
-//! say when the thread was switched away, of one reading of the clock: by that and by the thread, a stack belongs to a span for certain, or is
-//! left out. (Rejected: the nearest wait within a tolerance, which is wrong where a thread waits often; and numbers of spans, which the
-//! second recorder cannot know.)
+//! Two recorders, each with its own ring and neither waiting for the other, take the stack of a waiting thread and
+//! record the wait. Both give the time the thread was switched out, from a single clock reading: by thread and time,
+//! a stack either belongs to a span for certain or is left out. (Rejected: the nearest wait within a tolerance, which
+//! is wrong where a thread waits often; and span numbers, which the second recorder cannot know.)
 
 use crate::{Event, Span, SpanKind, Waited};
 use std::collections::HashMap;
 
-/// Stacks that have not found their spans yet: until when and which, by thread and beginning.
+/// Stacks not yet matched: end and stack number, by thread and start.
 #[derive(Debug, Default)]
 pub(crate) struct WaitStacks {
     waiting: HashMap<(u64, i64), (i64, u32)>,
 }
 
-/// Whether a span may be a wait of which a stack was taken: nothing ran in it, and nothing was runnable all through it.
+/// Whether a stack could have been taken in this span: the thread neither ran in it nor was runnable throughout.
 fn is_wait(span: &Span) -> bool {
     span.duration_ns > 0 && span.cpu_ns == Some(0) && span.kind != SpanKind::WaitRunqueue
 }
 
 impl WaitStacks {
-    /// A stack was taken.
+    /// Adds a stack.
     pub(crate) fn add(&mut self, waited: &Waited) {
         self.waiting.insert((waited.track.number(), waited.from.ns()), (waited.until.ns(), waited.stack));
     }
 
-    /// A span with its stack, if one was taken.
-    pub(crate) fn given(&mut self, mut span: Span) -> Span {
+    /// Returns a span with its stack, if one was taken.
+    pub(crate) fn with_stack(&mut self, mut span: Span) -> Span {
         if self.waiting.is_empty() || span.stack.is_some() || !is_wait(&span) {
             return span;
         }
@@ -37,8 +37,8 @@ impl WaitStacks {
         span
     }
 
-    /// The stack of a span as an event of its own.
-    pub(crate) fn apart(event: &Event) -> Option<Event> {
+    /// Returns a span's stack as a separate event.
+    pub(crate) fn stack_event(event: &Event) -> Option<Event> {
         let Event::Span(span) = event else { return None };
         let stack = span.stack.filter(|_| is_wait(span))?;
         Some(Event::Waited(Waited { track: span.track, from: span.start, until: span.end(), stack }))
@@ -69,19 +69,19 @@ mod tests {
             span(1, SpanKind::FileRead, 100, 150, Some(150)),
             span(1, SpanKind::WaitRunqueue, 100, 150, Some(0)),
         ] {
-            assert_eq!(stacks.given(other).stack, None, "{other:?}");
+            assert_eq!(stacks.with_stack(other).stack, None, "{other:?}");
         }
         let wait = span(1, timer, 100, 200, Some(0));
-        assert_eq!(stacks.given(wait).stack, Some(7));
-        assert_eq!(stacks.given(wait).stack, None, "given once");
+        assert_eq!(stacks.with_stack(wait).stack, Some(7));
+        assert_eq!(stacks.with_stack(wait).stack, None, "given once");
     }
 
     #[test]
     fn a_span_s_stack_goes_apart_and_comes_back() {
         let wait = Span { stack: Some(7), ..span(1, SpanKind::FileSync, 100, 200, Some(0)) };
-        let Some(Event::Waited(apart)) = WaitStacks::apart(&Event::Span(wait)) else { panic!("nothing apart") };
+        let Some(Event::Waited(apart)) = WaitStacks::stack_event(&Event::Span(wait)) else { panic!("nothing apart") };
         let mut stacks = WaitStacks::default();
         stacks.add(&apart);
-        assert_eq!(stacks.given(Span { stack: None, ..wait }), wait);
+        assert_eq!(stacks.with_stack(Span { stack: None, ..wait }), wait);
     }
 }

@@ -191,7 +191,7 @@ fn what_is_no_capture_is_told() {
     let here = scratch();
     let not = here.path().join("not.pcap");
     std::fs::write(&not, "neither pcap nor pcapng").unwrap();
-    run(["rpcstat", text(&not)]).failed(1, &["not.pcap", "is no capture"]);
+    run(["rpcstat", text(&not)]).failed(1, &["not.pcap", "is not a capture"]);
     std::fs::write(&not, "").unwrap();
     run(["rpcstat", text(&not)]).failed(1, &["is empty"]);
     run(["rpcstat", "/nowhere/at/all.pcap"]).failed(1, &["/nowhere/at/all.pcap", "cannot be opened"]);

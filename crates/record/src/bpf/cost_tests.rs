@@ -1,6 +1,7 @@
-//! What loading and reading the programs may cost, in counts and not in times. Each test needs BPF; without it, it is skipped and says so.
+//! Limits on the cost of loading and reading the programs, as counts rather than times. Each test needs BPF; skipped,
+//! with a message, without it.
 
-use super::drain::{Work, settings};
+use super::drain::{BpfConsumer, settings};
 use super::load::Programs;
 use super::raw::Settings;
 use super::{probe, raw};
@@ -14,16 +15,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use thalweg_trace::Memory;
 
-/// The most instructions that the verifier may look at for one program, and for all of the tier `lean`.
+/// Maximum instructions the verifier may process for one program, and for all of the tier `lean`.
 const MOST_VERIFIED: u32 = 28_000;
 const MOST_VERIFIED_IN_ALL: u32 = 82_000;
 
-/// As a recording of a command that follows every process its path reaches: everything is switched on.
+/// Settings as for recording a command with every process its path reaches: everything is switched on.
 fn all_on(calls: bool, ring_bytes: u32) -> Settings {
     Settings { follow: 1, command_pid: std::process::id(), ..settings(calls, ring_bytes) }
 }
 
-/// One at a time: what one does would wake the other's reader.
+/// Serialises the tests: activity of one would wake the other's reader.
 fn alone() -> Option<(MutexGuard<'static, ()>, Tracepoints)> {
     static ONE: Mutex<()> = Mutex::new(());
     match probe::allowed() {
@@ -74,7 +75,7 @@ fn the_reader_is_woken_when_the_ring_fills_and_not_before() {
     let ending = Ending::new().expect("an eventfd");
     let ring = Ring::open(programs.map("ring"), &ending, "the test", |_| ()).expect("opened");
     let busy = Sleeper(Command::new("sh").args(["-c", "while sleep 0.001; do :; done"]).spawn().expect("sh"));
-    // The ring's first edge is that it is looked at.
+    // The first edge is the ring being added.
     let _ = ring.wait(Duration::ZERO);
     assert_eq!(ring.wait(Duration::from_millis(100)), Woken::Time, "nobody is recorded");
     programs.watch(busy.0.id(), raw::ROLE_CLIENT).expect("watched");
@@ -88,7 +89,7 @@ fn the_reader_is_woken_when_the_ring_fills_and_not_before() {
     assert_eq!(ring.wait(Duration::from_secs(60)), Woken::Ending);
 }
 
-/// How often the reader's thread, of this process, has gone to sleep.
+/// Returns how often this process's reader thread has gone to sleep.
 fn sleeps_of_reader() -> u64 {
     let tasks = std::fs::read_dir("/proc/self/task").expect("tasks").filter_map(Result::ok).map(|task| task.path());
     let reader =
@@ -103,8 +104,8 @@ fn the_reader_of_an_idle_recording_sleeps() {
     let Some((_alone, tracepoints)) = alone() else { return };
     let sleeper = Sleeper::start();
     let mut reader = Reader::default();
-    reader.start::<Work>((Watched::one(sleeper.0.id(), Arc::new(Memory::new(1 << 20))), tracepoints)).expect("started");
-    // Its pauses grow while nobody is new.
+    reader.start::<BpfConsumer>((Watched::one(sleeper.0.id(), Arc::new(Memory::new(1 << 20))), tracepoints)).expect("started");
+    // Its pauses grow while no new process appears.
     std::thread::sleep(Duration::from_millis(500));
     let before = sleeps_of_reader();
     std::thread::sleep(Duration::from_secs(2));

@@ -1,4 +1,5 @@
-//! What the kernel recorder does in the reader's thread: takes hold of whom to watch, translates records, asks /proc, and hands events on.
+//! The kernel recorder's part of the reader thread: attaches to the processes to watch, translates records, reads
+//! /proc, and passes events on.
 
 use super::groups::{Groups, killed_of_machine};
 use super::load::{Programs, WHO};
@@ -24,28 +25,28 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 use thalweg_trace::{CounterOf, MarkKind, Role, TrackId, TrackKind};
 
-/// Between two records of TCP's state of one connection.
+/// Minimum interval between two records of a connection's TCP state.
 const TCP_GAP_NS: u32 = 1_000_000;
 
-/// The longest run of sends or receives in one record.
+/// Maximum length of a run of sends or receives in one record.
 const MERGE_NS: u32 = 1_000_000;
 
-/// How often files that are open are polled; quotas where there are any.
+/// Polling interval for open files, and for quotas if there are any.
 const LOOK: Duration = Duration::from_millis(100);
 const LOOK_AT_QUOTAS: Duration = Duration::from_millis(50);
 
-/// How often what is listened on is asked anew, where it is asked at all.
+/// Refresh interval for listening ports, where they are queried at all.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// Events are handed on when there are so many, or when the oldest is as old as [`LOOK`].
+/// Events are passed on when there are this many, or when the oldest is [`LOOK`] old.
 const BATCH: usize = 1_024;
 
-/// The pause between two rounds doubles up to so many times the least while no process is new: new ones are looked at when the ring is
-/// emptied, and nothing else is urgent.
+/// Maximum polling back-off, as a multiple of the shortest pause. The pause doubles while no process is new: new ones
+/// are examined when the ring is drained, and nothing else is urgent.
 const SELDOM: u32 = 10;
 
-/// What the kernel recorder does in the reader's thread.
-pub(crate) struct Work {
+/// The kernel recorder's part of the reader thread.
+pub(crate) struct BpfConsumer {
     watched: Watched,
     programs: Programs,
     translator: Translator,
@@ -56,20 +57,20 @@ pub(crate) struct Work {
     words: Looks,
     task_locks: TaskLocks,
     groups: Groups,
-    /// How many processes the machine had killed for want of memory before.
+    /// Processes killed by the machine's OOM killer before the recording.
     killed_before: u64,
-    /// Of each process watched: the group of processes that a quota holds together is one of them.
+    /// Quotas of watched processes, one process per group of processes under the same quota.
     quotas: Vec<(u32, Quota)>,
     /// The reader's own track, where losses are marked.
     track: TrackId,
     lost: u64,
-    /// For how long the reader sleeps next, if nothing wakes it.
+    /// The reader's next pause, unless it is woken.
     pause: Duration,
     polled: Instant,
     refreshed: Instant,
 }
 
-/// The kernel's tick: the coarse clock's resolution.
+/// Returns the kernel's tick, the resolution of its coarse clock.
 fn tick_us() -> u64 {
     let resolution = rustix::time::clock_getres(rustix::time::ClockId::MonotonicCoarse);
     u64::try_from(resolution.tv_nsec / 1_000).unwrap_or(4_000).max(1)
@@ -79,7 +80,7 @@ fn role_number(role: Role) -> u32 {
     if role == Role::Server { raw::ROLE_SERVER } else { raw::ROLE_CLIENT }
 }
 
-/// The programs' settings, before they are verified; nobody is followed.
+/// Returns the programs' settings, which must be set before verification; no process is followed.
 pub(super) fn settings(calls: bool, ring_bytes: u32) -> Settings {
     Settings {
         trace_calls: calls.into(),
@@ -93,13 +94,13 @@ pub(super) fn settings(calls: bool, ring_bytes: u32) -> Settings {
     }
 }
 
-/// How often there is something to be polled.
+/// Returns the polling interval.
 fn poll_every(quotas: &[(u32, Quota)]) -> Duration {
     if quotas.is_empty() { LOOK } else { LOOK_AT_QUOTAS }
 }
 
-impl Work {
-    /// What was lost is marked, and what was made goes to the sink.
+impl BpfConsumer {
+    /// Marks losses, and passes events to the sink.
     fn hand_on(&mut self) {
         let output = &mut self.translator.output;
         let lost = self.programs.lost();
@@ -114,9 +115,9 @@ impl Work {
         }
     }
 
-    /// What is only known from /proc: files that are open, processor time that a quota took.
+    /// Polls what only /proc shows: open files, throttled time.
     fn poll(&mut self) {
-        let Work { translator, system, .. } = self;
+        let BpfConsumer { translator, system, .. } = self;
         self.snapshots.poll(translator, system).into_iter().for_each(|pid| self.groups.watch(pid));
         for (pid, quota) in &mut self.quotas {
             let Some(throttled_ns) = quota.changed() else { continue };
@@ -128,18 +129,18 @@ impl Work {
     }
 }
 
-impl reader::Work for Work {
-    type Asked = (Watched, Tracepoints);
+impl reader::RingConsumer for BpfConsumer {
+    type Arguments = (Watched, Tracepoints);
     /// The map in which the programs keep threads.
     type Ready = Option<OwnedFd>;
 
     const WHO: &'static str = WHO;
     const THREAD: &'static str = "thalweg-reader";
 
-    fn begin((watched, tracepoints): (Watched, Tracepoints)) -> Result<Work, RecordError> {
+    fn begin((watched, tracepoints): (Watched, Tracepoints)) -> Result<BpfConsumer, RecordError> {
         let calls = watched.tier != Tier::Lean;
         let own_pid = std::process::id();
-        // A reader that never pauses would leave a program on its processor next to nothing.
+        // A reader that never pauses would leave programs on its CPU hardly any time.
         let prompt = !watched.drain.is_zero() && be_prompt();
         let ring_bytes = ring::size_bytes(std::thread::available_parallelism().map_or(1, usize::from), calls, prompt);
         let (follow, command_pid) = (u32::from(watched.follow), watched.command.as_ref().map_or(0, |command| command.pid));
@@ -173,7 +174,7 @@ impl reader::Work for Work {
         if watched.follow && command_pid != 0 {
             peers.begin(&programs)?;
         }
-        Ok(Work {
+        Ok(BpfConsumer {
             pause: watched.drain,
             watched,
             programs,
@@ -215,7 +216,7 @@ impl reader::Work for Work {
     }
 
     fn taken(&mut self) -> Result<(), RecordError> {
-        let Work { translator, system, .. } = self;
+        let BpfConsumer { translator, system, .. } = self;
         let longest = self.watched.drain.saturating_mul(SELDOM).min(poll_every(&self.quotas)).max(self.watched.drain);
         self.pause = self.pause.saturating_mul(2).min(longest);
         for pid in std::mem::take(&mut translator.threads.fresh) {
@@ -268,7 +269,7 @@ impl reader::Work for Work {
         self.hand_on();
         let cost = self.programs.cost();
         let Spent { reader_ns, programs_ns } = counting.end(cost);
-        let Work { translator, system, .. } = self;
+        let BpfConsumer { translator, system, .. } = self;
         let (leaves, symbols) = (std::mem::take(&mut system.leaves), &mut system.symbols);
         leaves.finish(&mut |address| symbols.name(address).to_owned(), |batch| self.watched.sink.take(batch));
         let mut finished = Finished { dropped_events: translator.refused, ..Finished::default() };
@@ -301,10 +302,7 @@ impl reader::Work for Work {
         let mut not_seen = Vec::new();
         if self.programs.gave_up_reads {
             say("file.reads", "in part".to_owned());
-            not_seen.push(
-                "How many files were read was not counted to the end: much was read of each, and to count would have slowed it down."
-                    .to_owned(),
-            );
+            not_seen.push("File reads were counted for part of the run only: counting would have slowed it down.".to_owned());
         }
         if self.task_locks.in_part {
             not_seen.push("Waits for mutexes of Go were recorded for part of the run only: there were too many.".to_owned());
@@ -314,16 +312,16 @@ impl reader::Work for Work {
             not_seen.push(format!("This kernel does not report {}.", self.programs.missing.join(", ")));
         }
         if translator.used_uring {
-            not_seen.push("What io_uring reads and writes is known by its waits and its devices only.".to_owned());
+            not_seen.push("Reads and writes of io_uring show only as waits and device requests.".to_owned());
         }
         if translator.spliced_in {
-            not_seen.push("What is spliced from a connection is known by its waits and its other end only.".to_owned());
+            not_seen.push("Data spliced from a connection shows only as waits and at its other end.".to_owned());
         }
         if !not_seen.is_empty() {
             say("not_seen", not_seen.join(" "));
         }
         if self.lost > 0 {
-            finished.notes.push(format!("{} events were lost: the ring was full.", self.lost));
+            finished.notes.push(format!("{} events were lost because the ring was full.", self.lost));
         }
         Ok(finished)
     }

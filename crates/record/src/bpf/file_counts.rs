@@ -1,8 +1,9 @@
-//! Which programs count the files and names that a command deals with: on the kernel's functions, or on tracepoints where those may not have any.
+//! Selects the programs that count a command's files and names: on kernel functions or, if those cannot be attached
+//! to, on tracepoints.
 
 use crate::kernel::tracepoints::Tracepoints;
 
-/// What counts files and names: program, and the kernel's function that it is attached to (fentry).
+/// Counting programs, and the kernel functions they are attached to (fentry).
 pub(crate) const COUNTED: [(&str, &str); 5] = [
     ("on_open", "security_file_open"),
     ("on_getattr", "security_inode_getattr"),
@@ -11,31 +12,33 @@ pub(crate) const COUNTED: [(&str, &str); 5] = [
     ("on_listed", "filldir64"),
 ];
 
-/// What counts where no program may be attached to functions: program, tracepoint, and which program on a function counts the same or more.
+/// Substitutes where no program may be attached to functions: program, tracepoint, and the function program that
+/// counts at least the same.
 pub(crate) const STAND_INS: &[(&str, &str, &str)] = &[
     ("on_ext4_create", "ext4_allocate_inode", "on_open"),
     ("on_ext4_unlink", "ext4_unlink_enter", "on_unlink"),
     ("on_read_pages", "mm_filemap_get_pages", "on_open"),
 ];
 
-/// What is not known where nothing counts.
+/// Unknown facts if nothing is counted.
 pub(crate) const COUNTS: &str = "how many files were opened, created, removed or renamed, and how many names listed";
 
-/// The same where tracepoints count.
+/// Unknown facts if tracepoints count.
 const COUNTS_BY_TRACEPOINTS: &str = "how many files were opened and not read, renamed, or asked for attributes, how many names listed, and what was created or removed elsewhere than on ext4";
 
-/// The same where they do not count what is read.
+/// Unknown facts if tracepoints count, but not reads.
 const COUNTS_WITHOUT_READS: &str = "how many files were opened, renamed, or asked for attributes, how many names listed, and what was created or removed elsewhere than on ext4";
 
 impl Tracepoints {
-    /// Whether this program counts files here; `functions`: programs may be attached to functions. `None`: it counts none anywhere.
+    /// Whether this program counts files here; `functions`: programs may be attached to functions. `None` if it never
+    /// counts files.
     pub(crate) fn counts(&self, program: &str, functions: bool) -> Option<bool> {
         let on_function = |program| COUNTED.iter().find(|(name, _)| *name == program).map(|(_, f)| functions && self.has_function(f));
         let stand_in = STAND_INS.iter().find(|(name, _, _)| *name == program);
         on_function(program).or(stand_in.map(|(_, tracepoint, instead_of)| self.has(tracepoint) && on_function(instead_of) == Some(false)))
     }
 
-    /// What of the files a command deals with cannot be counted here; `None`: all can.
+    /// Returns what cannot be counted here; `None` if everything can.
     pub(crate) fn not_counted(&self, functions: bool) -> Option<&'static str> {
         let counts = |program: &str| self.counts(program, functions) == Some(true);
         if COUNTED.iter().all(|(program, _)| counts(program)) {

@@ -1,8 +1,9 @@
-//! What control groups allow recorded processes of disks and memory, and how far that was used up while they were recorded: a limit that somebody
-//! set looks like a slow disk otherwise.
+//! Disk and memory limits of recorded processes' control groups, and how far they were used up during the recording:
+//! otherwise a configured limit looks like a slow disk.
 //!
-//! A process can join a group after it began, and be gone before the recording ends; so each process is looked at when it is new, and all
-//! now and then. A group is looked at for itself: those above it bind as well, and each has its own lines.
+//! A process can join a group after it began, and be gone before the recording ends; so each process is examined when
+//! it is new, and all of them periodically. Each group is examined by itself: those above it apply too, and have
+//! lines of their own.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -10,30 +11,30 @@ use std::path::{Path, PathBuf};
 use thalweg_base::proc::cgroups;
 use thalweg_base::proc::mounts::{self, Mount};
 
-/// Groups that are looked at, and different memberships.
+/// Maximum groups examined, and distinct memberships.
 const MOST_GROUPS: usize = 64;
 const MOST_MEMBERSHIPS: usize = 1_024;
 
-/// More bytes than any machine has: what version 1 says where there is no limit.
+/// More than any machine's memory: what version 1 reports for no limit.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// A group, by its path in its hierarchy, with what it had used up when it was met.
+/// A group, with what it had used up when it was first seen.
 #[derive(Debug)]
 struct Group {
     directory: PathBuf,
-    /// What it allows of memory. (A group may be gone with its last process.)
+    /// Its memory limit. (A group may vanish with its last process.)
     memory: Option<u64>,
     before: Used,
 }
 
-/// What of its limits a group has used up since it was made.
+/// Usage of a group against its limits, since it was created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Used {
-    /// How often the limit of memory was reached.
+    /// Times the memory limit was reached.
     reached: u64,
-    /// How often a process was killed since there was no memory.
+    /// Processes killed for lack of memory.
     killed: u64,
-    /// Pages of files that were read again after they had to go.
+    /// Evicted file pages that were read again.
     refaults: u64,
     /// Microseconds in which all of its threads waited for disks; for memory.
     stalled_us: [Option<u64>; 2],
@@ -49,7 +50,7 @@ pub(crate) struct Groups {
     mounts: Vec<Mount>,
 }
 
-/// How version 1 calls the four limits of a device, and how version 2 does; and what they are called in the recording.
+/// Names of a device's four limits in version 1 and in version 2, and in the recording.
 const THROTTLES: [(&str, &str, &str); 4] = [
     ("blkio.throttle.read_bps_device", "rbps", "read_bytes"),
     ("blkio.throttle.write_bps_device", "wbps", "write_bytes"),
@@ -61,17 +62,17 @@ fn text(directory: &Path, name: &str) -> String {
     fs::read_to_string(directory.join(name)).unwrap_or_default()
 }
 
-/// A number by its name, of lines `NAME NUMBER`.
+/// Parses a number from lines `NAME NUMBER`.
 fn field(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
-/// A number of a file that holds nothing else.
+/// Reads a file that holds a single number.
 fn number(directory: &Path, name: &str) -> Option<u64> {
     text(directory, name).trim().parse().ok().filter(|number| *number < NO_LIMIT)
 }
 
-/// Limits of devices, by their numbers: bytes and requests a second, read and written.
+/// Reads devices' limits, by device number: bytes and requests per second, read and written.
 fn throttles(directory: &Path) -> BTreeMap<String, [Option<u64>; 4]> {
     let mut found: BTreeMap<String, [Option<u64>; 4]> = BTreeMap::new();
     for line in text(directory, "io.max").lines() {
@@ -90,7 +91,7 @@ fn throttles(directory: &Path) -> BTreeMap<String, [Option<u64>; 4]> {
     found
 }
 
-/// What devices did for a group.
+/// Reads what devices did for a group.
 fn served(directory: &Path) -> BTreeMap<String, [u64; 4]> {
     let mut found: BTreeMap<String, [u64; 4]> = BTreeMap::new();
     for line in text(directory, "io.stat").lines() {
@@ -122,7 +123,7 @@ fn used(directory: &Path) -> Used {
 }
 
 impl Groups {
-    /// A recorded process: the groups that it is in, and those above them up to the root (which version 1 lets limit disks).
+    /// Watches a recorded process's groups, and those above them up to the root (which in version 1 can limit disks).
     pub(crate) fn watch(&mut self, pid: u32) {
         let Some(membership) = cgroups::of(pid) else { return };
         if self.memberships.len() >= MOST_MEMBERSHIPS || self.memberships.contains(&membership) {
@@ -134,7 +135,7 @@ impl Groups {
         for place in cgroups::places(&membership, &self.mounts, &["memory", "blkio"]) {
             for directory in place.on_the_way_up() {
                 let name = place.name(directory);
-                // (Version 1 has a hierarchy for each kind; one that limits nothing here is not of interest.)
+                // (Version 1 has a hierarchy per controller; one that limits nothing here is irrelevant.)
                 let is_new = self.known.len() < MOST_GROUPS && !self.known.values().any(|group| group.directory == directory);
                 if is_new && is_limited(directory) {
                     let key = if self.known.contains_key(&name) { format!("{name} ({})", place.mount.display()) } else { name };
@@ -146,7 +147,7 @@ impl Groups {
         self.memberships.insert(membership);
     }
 
-    /// What stands in the recording of them.
+    /// Returns the recording's attributes for these groups.
     pub(crate) fn attributes(&self, mut disk_name: impl FnMut(&str) -> Option<String>) -> Vec<(String, String)> {
         let mut said = Vec::new();
         let mut say = |name: String, value: String| said.push((name, value));
@@ -188,12 +189,12 @@ impl Groups {
     }
 }
 
-/// What a group allows of memory.
+/// Returns a group's memory limit.
 fn memory(directory: &Path) -> Option<u64> {
     number(directory, "memory.max").or_else(|| number(directory, "memory.limit_in_bytes"))
 }
 
-/// How many processes were killed on this machine since there was no memory.
+/// Returns how many processes this machine's OOM killer has killed.
 pub(crate) fn killed_of_machine() -> u64 {
     field(&fs::read_to_string("/proc/vmstat").unwrap_or_default(), "oom_kill").unwrap_or(0)
 }

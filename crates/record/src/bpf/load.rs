@@ -1,4 +1,4 @@
-//! Loading the programs, attaching them, and asking the kernel what they cost.
+//! Loads and attaches the programs, and reads their cost from the kernel.
 
 use super::file_counts::{COUNTED, COUNTS, STAND_INS};
 use super::raw::{Control, Settings};
@@ -16,42 +16,42 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// The object that clang made of `bpf/recorder.bpf.c`.
+/// The object compiled from `bpf/recorder.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/recorder.bpf.o"));
 
-/// What it is called in messages.
+/// Name in messages.
 pub(crate) const WHO: &str = "the kernel recorder";
 
-/// The tracepoints that the recorder cannot do without.
+/// Required tracepoints.
 pub(crate) const NEEDED: &[&str] = &["sched_switch", "sched_waking", "sched_process_fork"];
 
-/// Those it can: program, tracepoint, and what is not seen without it.
+/// Optional tracepoints: program, tracepoint, and what is not seen without it.
 pub(crate) const OPTIONAL: &[(&str, &str, &str)] = &[
     ("on_wakeup_new", "sched_wakeup_new", "the threads of io_uring"),
-    ("on_exec", "sched_process_exec", "the names of programs that are started"),
-    ("on_exit", "sched_process_exit", "what a thread did last"),
-    ("on_send", "sock_send_length", "what is sent on connections"),
-    ("on_receive", "sock_recv_length", "what is received on connections"),
+    ("on_exec", "sched_process_exec", "the names of executed programs"),
+    ("on_exit", "sched_process_exit", "the last activity of threads"),
+    ("on_send", "sock_send_length", "data sent on connections"),
+    ("on_receive", "sock_recv_length", "data received on connections"),
     ("on_tcp_probe", "tcp_probe", "the state of TCP, and which connection ends a wait"),
     ("on_data_ready", "sk_data_ready", "which connection ends a wait, while it is being closed"),
-    ("on_retransmit", "tcp_retransmit_skb", "what TCP sends again"),
-    ("on_tcp_state", "inet_sock_set_state", "which end called"),
-    ("on_block_start", "block_io_start", "who asks disks for requests"),
-    ("on_block_issue", "block_rq_issue", "requests of disks"),
-    ("on_block_complete", "block_rq_complete", "requests of disks"),
+    ("on_retransmit", "tcp_retransmit_skb", "TCP retransmissions"),
+    ("on_tcp_state", "inet_sock_set_state", "which end of a connection is the client"),
+    ("on_block_start", "block_io_start", "which thread asks for a disk request"),
+    ("on_block_issue", "block_rq_issue", "disk requests"),
+    ("on_block_complete", "block_rq_complete", "disk requests"),
     ("on_balance_dirty_pages", "balance_dirty_pages", "throttling of writers"),
     ("on_wait_writeback", "folio_wait_writeback", "waits for pages being written"),
     ("on_fault", "mm_filemap_fault", "which mapped file a fault reads"),
-    ("on_softirq_entry", "softirq_entry", "waits that the network ended"),
-    ("on_softirq_exit", "softirq_exit", "waits that the network ended"),
-    ("on_irq_entry", "irq_handler_entry", "waits that a device ended"),
-    ("on_irq_exit", "irq_handler_exit", "waits that a device ended"),
-    ("on_timer_entry", "hrtimer_expire_entry", "waits that a timer ended"),
-    ("on_timer_exit", "hrtimer_expire_exit", "waits that a timer ended"),
-    ("on_signal", "signal_generate", "who sends signals"),
+    ("on_softirq_entry", "softirq_entry", "waits ended by the network"),
+    ("on_softirq_exit", "softirq_exit", "waits ended by the network"),
+    ("on_irq_entry", "irq_handler_entry", "waits ended by a device"),
+    ("on_irq_exit", "irq_handler_exit", "waits ended by a device"),
+    ("on_timer_entry", "hrtimer_expire_entry", "waits ended by a timer"),
+    ("on_timer_exit", "hrtimer_expire_exit", "waits ended by a timer"),
+    ("on_signal", "signal_generate", "senders of signals"),
 ];
 
-/// Whether the recorder can do without a program: what is not seen then.
+/// Returns what is not seen without an optional program; `None` if it is required.
 fn lost_without(program: &str) -> Option<&'static str> {
     let counts = COUNTED.iter().map(|(name, _)| name).chain(STAND_INS.iter().map(|(name, _, _)| name)).any(|name| *name == program);
     let counts = counts.then_some(COUNTS);
@@ -61,41 +61,42 @@ fn lost_without(program: &str) -> Option<&'static str> {
 /// Programs of the tier `syscall`, with their tracepoints.
 const CALL_PROGRAMS: &[(&str, &str)] = &[("on_call_entry", "sys_enter"), ("on_call_exit", "sys_exit")];
 
-/// The program that runs for each piece that anybody reads of the page cache.
+/// The program that runs at each page cache read on the machine.
 const READS: &str = "on_read_pages";
 
-/// The program that runs at each system call's end of everybody: it is attached while a recorded thread pauses.
+/// The program that runs at each system call's end on the machine: attached while a recorded thread pauses.
 const LOOKS: &str = "on_look";
 
-/// The program that runs at each system call's end of everybody for what the command says last: it is attached while there are few calls.
+/// The program that runs at each system call's end on the machine, for the command's last output: attached while
+/// there are few calls.
 const WORDS: &str = "on_words";
 
-/// It is weighed so often, and given up where it ran more often than this since it was weighed last, which takes about a hundredth of a processor,
-/// and so many times for each file.
+/// Interval at which the counting of reads is reviewed. It is given up if it ran more often than this since the last
+/// review, which takes about a hundredth of a CPU, and this many times per file.
 const WEIGH: Duration = Duration::from_millis(200);
 const MOST_READS: u64 = 10_000;
 const READS_A_FILE: u64 = 8;
 
-/// Whether so many reads of so many files within so long are much for each file.
+/// Whether this many reads of this many files in this time are many per file.
 fn is_about_bytes(within: Duration, runs: u64, files: u32) -> bool {
     u128::from(runs) * WEIGH.as_nanos() > u128::from(MOST_READS) * within.as_nanos() && runs > READS_A_FILE * u64::from(files)
 }
 
-/// The programs at work.
+/// The loaded programs.
 pub(crate) struct Programs {
     loaded: Loaded,
-    /// Attached for so long as these are open.
+    /// Links, attached while open.
     links: Vec<OwnedFd>,
-    /// The program that has calls that fail recorded, once it was needed.
+    /// The program that records polling calls, once it was needed.
     looking: OnceCell<Option<Program>>,
     sampling: Sampling,
-    /// Of the program that counts what is read, while it is worth its cost.
+    /// Link of the program that counts reads, while it is worth its cost.
     reads: Option<OwnedFd>,
-    /// How often that had run and what it had counted, when it was weighed last.
+    /// Time, runs and counted files at its last review.
     reads_before: (Instant, u64, u32),
-    /// What is read was counted for a part of the time only.
+    /// Reads were counted for part of the time only.
     pub gave_up_reads: bool,
-    /// What is not seen because the kernel lacks it.
+    /// Facts not seen because the kernel lacks a feature.
     pub missing: Vec<String>,
 }
 
@@ -106,9 +107,9 @@ impl std::fmt::Debug for Programs {
 }
 
 impl Programs {
-    /// Loads and attaches everything the kernel has. Nobody is watched yet.
+    /// Loads and attaches everything the kernel supports. No process is watched yet.
     pub(crate) fn load(settings: &Settings, tracepoints: &Tracepoints, ring_bytes: u32) -> Result<Programs, RecordError> {
-        // A kernel may name a function and not let programs be attached to it (inlined, renamed, without trampolines).
+        // A kernel may list a function to which programs cannot be attached (inlined, renamed, without trampolines).
         let without = || Programs::loaded(settings, tracepoints, ring_bytes, false);
         let mut programs = match function_programs() {
             Ok(()) => Programs::loaded(settings, tracepoints, ring_bytes, true).or_else(|_| without())?,
@@ -118,7 +119,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Loads everything the kernel has, and attaches it to its tracepoints; on its functions only if `counting`.
+    /// Loads everything the kernel supports, and attaches it to its tracepoints; to its functions only if `counting`.
     fn loaded(settings: &Settings, tracepoints: &Tracepoints, ring_bytes: u32, counting: bool) -> Result<Programs, RecordError> {
         let mut opened = Opened::new(OBJECT, tracepoints, WHO)?;
         let open = &mut opened.open;
@@ -136,7 +137,7 @@ impl Programs {
                 }
                 program.set_autoload(false);
             }
-            // (Where each call is traced, one that fails is recorded as it is.)
+            // (If every call is traced, failing ones are recorded anyway.)
             if (name == LOOKS || name == WORDS) && (settings.trace_calls != 0 || !tracepoints.has("sys_exit")) {
                 program.set_autoload(false);
             }
@@ -153,7 +154,7 @@ impl Programs {
                 map.set_max_entries(ring_bytes).map_err(failed(WHO, "cannot set up its ring"))?;
             }
         }
-        // (What fails is looked at while somebody pauses, which is seldom.)
+        // (The polling program is attached during pauses, which are rare.)
         let when = |name: &str, section: &str| match name {
             LOOKS => When::Later,
             _ if section == "uprobe" => When::Later,
@@ -173,7 +174,7 @@ impl Programs {
         })
     }
 
-    /// Looks at what could be attached, and begins to sample.
+    /// Collects what could not be attached, and starts sampling.
     fn attach(&mut self) -> Result<(), RecordError> {
         for program in &mut self.loaded.programs {
             match (program.link.take(), lost_without(&program.name)) {
@@ -190,13 +191,13 @@ impl Programs {
             }
         }
         if let Err(problem) = self.sample() {
-            self.missing.push(format!("what threads do while they run ({problem})"));
+            self.missing.push(format!("the activity of running threads ({problem})"));
         }
         Ok(())
     }
 
-    /// Called now and then: what counts files by what is read of them is given up if much is read of each. Such a run is about bytes, and
-    /// each read would take longer.
+    /// Reviews the counting of reads, periodically; gives it up if much is read of each file. Such a run is about
+    /// bytes, and each read would take longer.
     pub(crate) fn weigh_reads(&mut self, now: Instant) {
         let (before, runs_before, files_before) = self.reads_before;
         if self.reads.is_none() || now - before < WEIGH {
@@ -210,25 +211,25 @@ impl Programs {
         }
     }
 
-    /// Called now and then with the number of samples so far: how often there are more.
+    /// Adjusts the sampling rate, given the number of samples so far; call it periodically.
     pub(crate) fn pace_samples(&mut self, now: Instant, samples: u64) {
         if let Some(period_ns) = self.sampling.tick(now, samples) {
             let _ = self.set_pace(period_ns);
         }
     }
 
-    /// From now on a sample stands for so long.
+    /// Sets the time that a sample represents.
     fn set_pace(&self, period_ns: u64) -> Result<(), String> {
         let map = self.map("pace").ok_or("no map of how long a sample stands for")?;
         map.update(&0_u32.to_ne_bytes(), &period_ns.to_ne_bytes(), MapFlags::ANY).map_err(|e| format!("{e:#}"))
     }
 
-    /// Has calls that fail recorded until the link is closed; `None` where that cannot be.
+    /// Records polling calls until the link is closed; `None` if that is not possible.
     pub(crate) fn record_looks(&self) -> Option<OwnedFd> {
         attach(self.looking()?.fd.as_fd(), "tp_btf/").ok()
     }
 
-    /// Has what the command says last recorded until the link is closed; `None` where that cannot be.
+    /// Records the command's last output until the link is closed; `None` if that is not possible.
     pub(crate) fn record_words(&self) -> Option<OwnedFd> {
         attach(self.loaded.program(WORDS)?.fd.as_fd(), "tp_btf/").ok()
     }
@@ -242,7 +243,7 @@ impl Programs {
         self.loaded.later.iter().find(|later| later.name() == name)?.load().ok()
     }
 
-    /// A clock on each processor that samples what runs.
+    /// Starts a sampling clock on each CPU.
     fn sample(&mut self) -> Result<(), String> {
         self.set_pace(SAMPLE_NS)?;
         for cpu in online_processors() {
@@ -253,30 +254,32 @@ impl Programs {
         Ok(())
     }
 
-    /// A map by its name.
+    /// Returns a map by name.
     pub(crate) fn map(&self, name: &str) -> Option<Map<'_>> {
         self.loaded.map(name)
     }
 
-    /// The programs' variables.
+    /// Returns the programs' global variables.
     pub(crate) fn control(&self) -> Control {
         self.loaded.variables().and_then(|bytes| Control::parse(&bytes)).unwrap_or_default()
     }
 
-    /// A process is to be watched: `role` as in `raw::ROLE_*`, and above its low byte over how many threads it was reached. Takes effect with [`Programs::walk`] of `seed`.
+    /// Watches a process: `role` as in `raw::ROLE_*`, with its depth above the low byte. Takes effect with
+    /// [`Programs::walk`] of `seed`.
     pub(crate) fn watch(&self, pid: u32, role: u32) -> Result<(), RecordError> {
-        let map = self.map("seeds").ok_or_else(|| RecordError::Failed("the kernel recorder has no map of whom to watch".to_owned()))?;
-        map.update(&pid.to_ne_bytes(), &role.to_ne_bytes(), MapFlags::ANY).map_err(failed(WHO, "cannot say whom to watch"))
+        let map =
+            self.map("seeds").ok_or_else(|| RecordError::Failed("the kernel recorder has no map of processes to watch".to_owned()))?;
+        map.update(&pid.to_ne_bytes(), &role.to_ne_bytes(), MapFlags::ANY).map_err(failed(WHO, "cannot add a process to watch"))
     }
 
-    /// Requests of this disk are recorded from now on.
+    /// Records requests of this disk from now on.
     pub(crate) fn watch_disk(&self, number: u32) {
         if let Some(map) = self.map("devices") {
             let _ = map.update(&number.to_ne_bytes(), &1_u32.to_ne_bytes(), MapFlags::ANY);
         }
     }
 
-    /// A program by its name, to be run by the reader.
+    /// Returns a program by name, to be run by the reader.
     pub(crate) fn program(&self, name: &str) -> Option<OwnedFd> {
         self.loaded.program(name)?.fd.try_clone().ok()
     }
@@ -291,33 +294,34 @@ impl Programs {
         std::io::copy(&mut std::fs::File::from(walk), &mut std::io::sink()).map(drop).map_err(cannot)
     }
 
-    /// Nothing is recorded from now on.
+    /// Stops recording.
     pub(crate) fn stop(&self) {
         self.loaded.set_first_variable(1);
     }
 
-    /// Records for which the ring had no room, so far.
+    /// Returns the records that did not fit into the ring so far.
     pub(crate) fn lost(&self) -> u64 {
         self.sum("lost")
     }
 
-    /// System calls of anybody that have ended while looks were recorded.
+    /// Returns the system calls, of all programs, that ended while polling calls were recorded.
     pub(crate) fn calls_ended(&self) -> u64 {
         self.sum("calls_ended")
     }
 
-    /// The sum of a number that each processor has.
+    /// Sums a per-CPU number.
     fn sum(&self, map: &str) -> u64 {
         let each = self.loaded.of_processors(map);
         each.iter().filter_map(|bytes| Some(u64::from_ne_bytes(bytes.get(..8)?.try_into().ok()?))).sum()
     }
 
-    /// What the programs cost while it was counted.
+    /// Returns the programs' cost while counting was on.
     pub(crate) fn cost(&self) -> Cost {
         Cost::of(self.programs())
     }
 
-    /// How many instructions the verifier looked at for each program: what loading it costs. 0 where the kernel does not say (before 5.16).
+    /// Returns how many instructions the verifier processed for each program, the cost of loading it. 0 if the kernel
+    /// does not say (before 5.16).
     #[cfg(test)]
     pub(crate) fn verified(&self) -> Vec<(String, u32)> {
         let _ = self.looking();
@@ -329,8 +333,9 @@ impl Programs {
     }
 }
 
-/// Whether programs may be attached to the kernel's functions at all: some systems allow those on tracepoints and not these. One with no
-/// function is asked for, so that nothing is loaded: it costs a system call, where a refusal of all programs together costs loading them twice.
+/// Whether programs may be attached to kernel functions at all: some systems allow tracepoints only. Requests one
+/// without a function, so that nothing is loaded: this costs a system call, while a rejection of all programs
+/// together would cost loading them twice.
 pub(crate) fn function_programs() -> std::io::Result<()> {
     // r0 = 0; exit.
     let code = [0xb7_u64, 0x95].map(u64::to_le_bytes).concat();

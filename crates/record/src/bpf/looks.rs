@@ -1,61 +1,61 @@
-//! When calls that fail are recorded: while recorded threads pause, and for no more calls than it may cost.
+//! Decides when polling calls are recorded: while recorded threads pause, and within a cost budget.
 //!
-//! Each system call of anybody takes about 0.2 µs longer while one program is attached to the end of all. So that is done only while there is
-//! something to be learnt, the calls are counted, and where there are many of them it is soon given up, for so long that the cost stays
-//! a small part of the time.
+//! Every system call on the machine takes about 0.2 µs longer while a program is attached to the end of all calls. So
+//! it is attached only while it can show something, the calls are counted, and if there are many it is soon detached,
+//! for long enough that the cost stays a small part of the time.
 
 use super::load::Programs;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// What a call costs, about (measured in docs/results/MEASURED.md).
+/// Approximate cost of a call (measured in docs/RECORDING.md).
 const CALL_NS: u64 = 220;
 
-/// The part of all processors' time that it may cost while somebody pauses, a thirtieth; and for what the command says last, whatever it does, a
-/// hundredth.
+/// Maximum share of all CPUs' time while a recorded thread pauses: a thirtieth; for the command's last output, at any
+/// time: a hundredth.
 const LOOKS_PART: u64 = 30;
 const WORDS_PART: u64 = 100;
 
-/// Calls are counted over at least so long.
+/// Minimum interval over which calls are counted.
 const WINDOW: Duration = Duration::from_millis(20);
 
 /// Attaches a program.
 type Attach = fn(&Programs) -> Option<OwnedFd>;
 
-/// Whether calls that fail are recorded, or what the command says last.
+/// Records polling calls, or the command's last output.
 #[derive(Debug)]
 pub(crate) struct Looks {
     attach: Attach,
     part: u64,
     link: Option<Attached>,
     not_before: Option<Instant>,
-    /// For how long they were.
+    /// Total time recorded.
     recorded: Duration,
-    /// It was given up at times.
+    /// It was suspended at times.
     pub in_part: bool,
 }
 
 #[derive(Debug)]
 struct Attached {
-    /// Closed, it ends.
+    /// Detaches when closed.
     _link: OwnedFd,
     since: Instant,
     window: Instant,
     window_calls: u64,
 }
 
-/// In how long so many calls may end on so many processors.
+/// Returns the minimum time in which this many calls may end on this many CPUs.
 fn time_of(calls: u64, processors: u64, part: u64) -> Duration {
     Duration::from_nanos(calls.saturating_mul(CALL_NS).saturating_mul(part) / processors.max(1))
 }
 
 impl Looks {
-    /// Of what is looked for while somebody pauses.
+    /// Records polling calls during pauses.
     pub(crate) fn of_pauses() -> Looks {
         Looks::new(Programs::record_looks, LOOKS_PART)
     }
 
-    /// Of what the command says last.
+    /// Records the command's last output.
     pub(crate) fn of_words() -> Looks {
         Looks::new(Programs::record_words, WORDS_PART)
     }
@@ -64,7 +64,7 @@ impl Looks {
         Looks { attach, part, link: None, not_before: None, recorded: Duration::ZERO, in_part: false }
     }
 
-    /// Once in each of the reader's rounds: `pausing` says whether a recorded thread sleeps by choice again and again.
+    /// Runs once per round of the reader; `pausing` says whether a recorded thread repeatedly sleeps by choice.
     pub(crate) fn round(&mut self, programs: &Programs, pausing: bool) {
         let now = Instant::now();
         let Some(attached) = &mut self.link else {
@@ -93,7 +93,7 @@ impl Looks {
         }
     }
 
-    /// For how long calls that fail were recorded.
+    /// Returns how long calls were recorded.
     pub(crate) fn recorded(&self) -> Duration {
         self.recorded + self.link.as_ref().map_or(Duration::ZERO, |attached| attached.since.elapsed())
     }

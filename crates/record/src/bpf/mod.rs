@@ -1,19 +1,19 @@
-//! The kernel recorder: tracepoints with types, read through BPF.
+//! The kernel recorder: BTF tracepoints, through BPF.
 //!
-//! The default tier traces no system call. At each switch away the programs take the blocked call from the thread's
-//! registers, what its descriptor stands for from its file table, and the bytes it has read and written from its I/O
-//! accounting; at the wake-up, who ended the wait, in which context, for which connection or device. When the thread runs
-//! again all of it becomes one record. A clock samples what runs a thousand times a second. That is enough to give every
-//! interval off the processor a reason, at a cost that nobody notices; see `bpf/` for the programs.
+//! The default tier traces no system calls. At each switch out, the programs take the blocked call from the thread's
+//! registers, what its descriptor refers to from its file table, and the bytes it has read and written from its I/O
+//! accounting; at the wake-up, the waker, its context, and the connection or device concerned. When the thread runs
+//! again all of it becomes one record. A clock samples what runs a thousand times a second. That is enough to give
+//! every off-CPU interval a reason, at negligible cost; see `bpf/` for the programs.
 //!
 //! - [`raw`]: the records as the kernel writes them;
-//! - [`translate`]: records in, events out, without a kernel;
-//! - [`load`]: the programs (how they get into the kernel, what it has, and who empties the ring that they fill: [`crate::kernel`]);
+//! - [`translate`]: records in, events out, independent of a kernel;
+//! - [`load`]: loads the programs ([`crate::kernel`] has the means, and the ring's reader);
 //! - [`file_counts`]: which of them count files;
-//! - [`drain`]: what is done with what was in the ring;
-//! - [`peers`], [`unanswered`]: who else is recorded; [`looks`]: when calls that fail are; [`task_locks`]: where mutexes of Go are;
-//! - [`symbols`]: names of the kernel's functions;
-//! - [`system`], [`snapshot`], [`groups`]: what /proc and /sys say.
+//! - [`drain`]: handles the ring's records;
+//! - [`peers`], [`unanswered`]: other processes to record; [`looks`]: when polling calls are recorded; [`task_locks`]: attaches to Go programs;
+//! - [`symbols`]: names of kernel functions;
+//! - [`system`], [`snapshot`], [`groups`]: information from /proc and /sys.
 
 mod drain;
 mod file_counts;
@@ -49,7 +49,7 @@ pub(crate) struct BpfRecorder {
 }
 
 impl BpfRecorder {
-    /// A recorder, if this machine and this user allow one.
+    /// Creates a recorder, if this machine and user allow one.
     ///
     /// # Errors
     /// [`RecordError::NotAllowed`] with the reason and what would help.
@@ -68,7 +68,7 @@ impl Recorder for BpfRecorder {
     }
 
     fn begin(&mut self, watched: Watched) -> Result<(), RecordError> {
-        self.reader.start::<drain::Work>((watched, self.tracepoints.clone()))
+        self.reader.start::<drain::BpfConsumer>((watched, self.tracepoints.clone()))
     }
 
     fn finish(&mut self) -> Result<Finished, RecordError> {

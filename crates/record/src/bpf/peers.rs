@@ -1,9 +1,9 @@
-//! Processes that the path reaches on this machine: the reader's part of what `bpf/follow.bpf.h` does.
+//! Local processes that the path reaches: the reader's part of `bpf/follow.bpf.h`.
 //!
-//! The programs take hold of single threads, where they have to do with a recorded one. Here the rest of such a process is taken hold of,
-//! what it is (a server, if it listens, serves a file system, or was made by one) is looked up, and the other ends of the pipes and
-//! unix sockets that a recorded thread blocks on are found by a walk over all open files, once for each. Who was to accept a call that nobody
-//! answers is found by its listening socket.
+//! The programs attach to single threads that interact with a recorded one. Here the rest of such a process is
+//! attached to, its kind is looked up (a server, if it listens, serves a file system, or was started by a server),
+//! and the other ends of the pipes and Unix sockets that a recorded thread blocks on are found by a walk over all
+//! open files, once each. The process that should accept an unanswered call is found by its listening socket.
 
 use super::load::Programs;
 use super::raw::{self, Control};
@@ -17,31 +17,31 @@ use std::collections::btree_map::Entry;
 use std::time::{Duration, Instant};
 use thalweg_base::proc::stat::Stat;
 
-/// Between two walks over all open files lies so many times as long as the last one took.
+/// Minimum interval between two walks over all open files, as a multiple of the last one's duration.
 const WALK_PART: u32 = 50;
 
-/// The processes that were reached.
+/// The processes reached.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     /// Their roles.
     known: BTreeMap<u32, u32>,
-    /// Calls that nobody answers.
+    /// Unanswered calls.
     unaccepted: Unaccepted,
-    /// There was no room for some.
+    /// Some did not fit.
     left_out: bool,
-    /// What was wanted when all open files were last walked over.
+    /// Number of requests at the last walk over all open files.
     wanted: u32,
     next_walk: Option<Instant>,
 }
 
 impl Peers {
-    /// The command is held, with what it was given as input and output: whoever has the other ends of its input is recorded.
+    /// Records the processes with the other ends of the held command's input and output.
     pub(crate) fn begin(&mut self, programs: &Programs) -> Result<(), RecordError> {
         programs.walk("inherited")?;
         self.walk(programs)
     }
 
-    /// Once in each of the reader's rounds, for the processes that are new.
+    /// Handles new processes, once per round of the reader.
     pub(crate) fn round(&mut self, programs: &Programs, translator: &mut Translator) -> Result<(), RecordError> {
         let reached = std::mem::take(&mut translator.threads.reached);
         let mut take_hold = false;
@@ -59,7 +59,7 @@ impl Peers {
                 translator.threads.serves(process.pid, &mut translator.output);
             }
             take_hold |= self.watch(programs, process.pid, role, process.depth);
-            // What one of a server's processes waits for, another may have: a lock of their own, shared memory.
+            // What one of a server's processes waits for, another may have: a private lock, shared memory.
             for kin in made.then_some(process.parent).or(listens.then_some(process.pid)).map(kin).unwrap_or_default() {
                 if let Entry::Vacant(new) = self.known.entry(kin) {
                     new.insert(raw::ROLE_SERVER);
@@ -68,7 +68,7 @@ impl Peers {
             }
         }
         for pid in self.unaccepted.round(translator) {
-            // (What it is besides is looked up when it has been met.)
+            // (The rest about it is looked up when it has been met.)
             take_hold |= self.watch(programs, pid, raw::ROLE_SERVER, 1);
         }
         if take_hold {
@@ -77,18 +77,17 @@ impl Peers {
         self.walk(programs)
     }
 
-    /// Has a process watched; `false`: there is no room for it, and the recording goes on without.
+    /// Watches a process; `false` if it does not fit, and the recording continues without it.
     fn watch(&mut self, programs: &Programs, pid: u32, role: u32, depth: u32) -> bool {
         let watched = programs.watch(pid, role | depth << 8).is_ok();
         self.left_out |= !watched;
         watched
     }
 
-    /// What stands in the recording of those that were not followed any further.
+    /// Returns the note on processes that were not followed.
     pub(crate) fn not_followed(&self, control: &Control) -> Option<String> {
-        (control.refused > 0 || self.left_out || self.unaccepted.left_out).then(|| {
-            "More processes have to do with the command than are followed: what those did that are further away is not recorded.".to_owned()
-        })
+        (control.refused > 0 || self.left_out || self.unaccepted.left_out)
+            .then(|| "The command interacts with more processes than are followed; more distant ones are not recorded.".to_owned())
     }
 
     /// Whether the next round should come soon.
@@ -96,7 +95,7 @@ impl Peers {
         self.unaccepted.is_busy() || translator.connections.has_unanswered()
     }
 
-    /// Looks for the holders of what is wanted, if that is news.
+    /// Searches for the holders of requested ends, if there are new requests.
     fn walk(&mut self, programs: &Programs) -> Result<(), RecordError> {
         let wanted = programs.control().wanted;
         let begun = Instant::now();
@@ -110,18 +109,18 @@ impl Peers {
     }
 }
 
-/// Whether a process listens, on TCP or a unix socket, or serves a file system.
+/// Whether a process listens on TCP or a Unix socket, or serves a file system.
 fn serves(pid: u32) -> bool {
     called_by(pid) != 0
 }
 
-/// Whether a process was forked by one that listens, and is the same program: the listener's sockets are closed in it.
+/// Whether a process was forked by one that listens and runs the same program: it has closed the listener's sockets.
 fn is_made_by_a_server(process: &Reached) -> bool {
     let name = |pid: u32| Stat::of(pid).map(|process| process.name);
     process.parent > 1 && name(process.pid).is_some_and(|own| name(process.parent) == Some(own)) && serves(process.parent)
 }
 
-/// A server's processes: the one that listens, and those of the same program that it made.
+/// Returns a server's processes: the listener, and its children running the same program.
 fn kin(listener: u32) -> Vec<u32> {
     const MOST: usize = 64;
     let name = |pid: u32| Stat::of(pid).map(|process| process.name);

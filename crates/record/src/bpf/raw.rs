@@ -1,11 +1,11 @@
-//! The records that the programs put into the ring, as `bpf/events.h` describes them: plain data of fixed size.
+//! The programs' records in the ring, as `bpf/events.h` describes them: plain data of fixed size.
 //!
-//! [`Record::parse`] is the only way in: it refuses what is too short or of an unknown kind, so that nothing behind it
-//! meets half a record. Times are nanoseconds of CLOCK_MONOTONIC; a thread is its serial; 0 is absent.
+//! [`Record::parse`] is the only way in: it rejects records that are too short or of unknown kind, so that no other
+//! code sees a partial record. Times are nanoseconds of CLOCK_MONOTONIC; a thread is its serial; 0 is absent.
 
 #![allow(missing_docs)]
 
-/// Declares a structure as C lays it out, made of integers only (so that any bytes are a valid value).
+/// Declares a structure in C layout, made of integers only (so that any bytes are a valid value).
 macro_rules! plain {
     ($($(#[$doc:meta])* $name:ident { $($field:ident : $type:ty),+ $(,)? })+) => {
         $($(#[$doc])* #[repr(C)] #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,21 +21,21 @@ macro_rules! plain {
     };
 }
 
-/// Data for which every pattern of bytes is a value.
+/// Data for which every bit pattern is a value.
 ///
 /// # Safety
 /// Implemented only for `repr(C)` structures of integers.
 pub(crate) unsafe trait Plain: Copy {}
 
-/// Functions of a place in the kernel.
+/// Maximum kernel functions of a site.
 pub(crate) const SITE_FUNCTIONS: usize = 12;
 
-/// How many things [`Names`] counts.
+/// Number of counts in [`Names`].
 pub(crate) const NAME_COUNTS: usize = 9;
 
 plain! {
     Head { kind: u16, cpu: u16, thread: u32, at_ns: u64 }
-    /// What a descriptor stands for.
+    /// The object that a descriptor refers to.
     FdObject { id: u64, device: u32, mode: u32, fd: i32, access: u32 }
     /// A thread's totals since it began.
     Totals {
@@ -56,7 +56,7 @@ plain! {
         head: Head, connection: u64, inode: u64, namespace: u32, family: u16, end: u16, local_port: u16, remote_port: u16,
         state: u32, local: [u8; 16], remote: [u8; 16], link: u64, link_name: [u8; 16],
     }
-    /// How much a process that is not recorded has moved over a link.
+    /// Bytes that an unrecorded process has moved over a link.
     Link { head: Head, link: u64, bytes: u64, direction: u32, pid: u32, link_name: [u8; 16], name: [u8; 16] }
     Tcp {
         head: Head, connection: u64, cwnd: u32, ssthresh: u32, mss: u32, srtt_us: u32,
@@ -70,10 +70,11 @@ plain! {
     Exit { head: Head, run_ns: u64, flags: u32, allowed: u32, code: u32, pad: u32, io: Totals, name: [u8; 16] }
     FileHead { head: Head, inode: u64, size_bytes: u64, device: u32, mode: u32, access: u32, used: u32 }
     Site { head: Head, function: [u64; SITE_FUNCTIONS] }
-    /// How many files and names a thread dealt with so far: opened, created, attributes, listed; removed and renamed, each also within overlays; read.
+    /// A thread's file and name counts so far: opened, created, attributes, listed; removed and renamed, each also
+    /// within overlays; read.
     Names { head: Head, count: [u64; NAME_COUNTS] }
     AskHead { head: Head, connection: u64, used: u32, pad: u32 }
-    /// A question for a name, or what came back, before its beginning.
+    /// A name lookup's question or answer, followed by its beginning.
     QuestionHead { head: Head, inode: u64, address: [u8; 16], port: u16, direction: u16, result: i32, used: u32, pad: u32 }
     WordsHead { head: Head, used: u32, pad: u32 }
     /// A task of a runtime waits for a mutex, or hands it on.
@@ -91,7 +92,7 @@ plain! {
     }
 }
 
-/// The loader's settings: the only read-only data of the object.
+/// The loader's settings: the object's only read-only data.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Settings {
@@ -106,7 +107,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// As the object wants it.
+    /// Encodes the settings for the object.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(32 + 1024);
         let call_sendto = self.call_sendto.cast_unsigned();
@@ -120,12 +121,12 @@ impl Settings {
 }
 
 plain! {
-    /// The programs' variables.
+    /// The programs' global variables.
     Control { stopped: u32, serials: u32, level: u32, followed: u32, refused: u32, wanted: u32, older: u32, read: u32, links: u32, pad: u32 }
 }
 
 impl Control {
-    /// As the kernel has them.
+    /// Decodes the kernel's form.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Control> {
         read(bytes)
     }
@@ -137,11 +138,11 @@ pub(crate) const ROLE_SERVER: u32 = 2;
 pub(crate) const ROLE_KERNEL: u32 = 3;
 pub(crate) const ROLE_RECORDER: u32 = 4;
 
-/// Of [`Block`]'s `operation`: what was done; and whether the page cache wrote back, which nobody waited for.
+/// Parts of [`Block`]'s `operation`: the operation; and whether the page cache wrote back, which no thread waits for.
 pub(crate) const BLOCK_OPERATION: u32 = 0xff;
 pub(crate) const BLOCK_WRITEBACK: u32 = 1 << 8;
 
-/// Of [`Thread`]'s `task_flags`: one of the kernel's.
+/// Bit of [`Thread`]'s `task_flags`: a kernel thread.
 pub(crate) const FLAG_OF_KERNEL: u32 = 0x0020_0000;
 
 pub(crate) const CONTEXT_TASK: u32 = 1;
@@ -165,11 +166,11 @@ pub(crate) const OFF_MUTEX: u32 = 32_768;
 pub(crate) const SAMPLE_USER: u32 = 256;
 pub(crate) const SAMPLE_SOFTIRQ: u32 = 512;
 
-/// Of [`Peer`]'s `flags`: its socket has received before it sent anything; and its program chose the port.
+/// Bits of [`Peer`]'s `flags`: the socket received before it sent anything; its program chose the port.
 pub(crate) const PEER_ASKED: u32 = 1;
 pub(crate) const PEER_CHOSEN: u32 = 2;
 
-/// Scheduler states that mean a wait cannot be interrupted, or that the thread was stopped.
+/// Scheduler states: uninterruptible waits, and stopped threads.
 pub(crate) const STATE_UNINTERRUPTIBLE: u32 = 2;
 pub(crate) const STATE_STOPPED: u32 = 4 | 8;
 pub(crate) const STATE_IDLE: u32 = 0x400;
@@ -184,25 +185,25 @@ pub(crate) const MODE_BLOCK: u32 = 0x6000;
 pub(crate) const MODE_DIRECTORY: u32 = 0x4000;
 pub(crate) const MODE_CHARACTER: u32 = 0x2000;
 
-/// The path begins at the top of the file system, wherever that is mounted.
+/// The path begins at the top of the file system, wherever it is mounted.
 pub(crate) const ACCESS_WITHIN: u32 = 1 << 31;
 
 /// The call has not returned.
 pub(crate) const LOOK_WAITS: u32 = 1;
 
-/// It failed for want of something, whether it looked for anything or not.
+/// It failed for lack of a resource, whether or not it is a lookup.
 pub(crate) const LOOK_FAILED: u32 = 2;
 
 pub(crate) const ACCESS_WRITE: u32 = 2;
 pub(crate) const ACCESS_SYNCED: u32 = 1 << 16;
-/// In `FdObject::access` of a call that opens: it cuts the file off (O_TRUNC).
+/// In `FdObject::access` of a call that opens: O_TRUNC.
 pub(crate) const ACCESS_TRUNCATES: u32 = 1 << 18;
 pub(crate) const ACCESS_EVENTFD: u32 = 1 << 17;
 pub(crate) const ACCESS_INOTIFY: u32 = 1 << 20;
-/// Opened past the page cache (O_DIRECT).
+/// Opened with O_DIRECT.
 pub(crate) const ACCESS_DIRECT: u32 = 1 << 19;
 
-/// What a socket is, in [`FdObject::device`].
+/// Whether a socket is TCP, by [`FdObject::device`].
 pub(crate) fn socket_is_tcp(object: &FdObject) -> bool {
     object.mode & MODE_KIND == MODE_SOCKET && (object.device >> 8) & 0xff == 6 && matches!(object.device & 0xff, 2 | 10)
 }
@@ -229,14 +230,14 @@ pub(crate) enum Record<'a> {
     Names(Names),
     /// With its path.
     Look(LookHead, &'a [u8]),
-    /// With the request's beginning.
+    /// With the beginning of the request.
     Ask(AskHead, &'a [u8]),
-    /// With the message's beginning.
+    /// With the beginning of the message.
     Question(QuestionHead, &'a [u8]),
     Signal(Signal),
-    /// With the end of what was written.
+    /// With the end of the output.
     Words(WordsHead, &'a [u8]),
-    /// With the path that was called.
+    /// With the called path.
     Unix(UnixHead, &'a [u8]),
     TaskLock(TaskLock),
 }
@@ -247,7 +248,7 @@ fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
 }
 
 impl Record<'_> {
-    /// The record in these bytes; `None` when it is cut off or of no known kind.
+    /// Parses a record; `None` if it is truncated or of unknown kind.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Record<'_>> {
         let head: Head = read(bytes)?;
         Some(match head.kind {
@@ -303,7 +304,7 @@ impl Record<'_> {
     }
 }
 
-/// The path whose parts stand last first.
+/// Joins a path from parts stored last first.
 pub(crate) fn path_of_parts(parts: &[u8]) -> String {
     let mut path = String::new();
     let parts = parts.strip_suffix(&[0]).unwrap_or(parts);
@@ -353,7 +354,7 @@ mod tests {
         assert_eq!(size_in_c(header, "record_unix") - 128, size_of::<UnixHead>());
     }
 
-    /// The size of a structure of the header, from its declarations: all its fields are laid out without gaps.
+    /// Returns a structure's size from its declaration in the header; all fields are laid out without gaps.
     fn size_in_c(header: &str, name: &str) -> usize {
         let start = header.find(&format!("struct {name} {{")).unwrap_or_else(|| panic!("no {name}"));
         let body = &header[start..start + header[start..].find("};").expect("its end")];

@@ -1,22 +1,23 @@
-//! How often what runs is sampled.
+//! Controls the sampling rate.
 //!
-//! A sample of a virtual machine's processor costs 15 to 30 µs, nearly all of it for the clock's interrupt: a thousand a second are two per cent of
-//! everybody's time. What a program does is known to a few per cent after some hundred samples. So they are many when recorded threads begin to
-//! work, and fewer when they go on; each says how long it stands for.
+//! A sample of a virtual machine's CPU costs 15 to 30 µs, nearly all of it for the clock's interrupt: a thousand a
+//! second are two per cent of all CPU time. Some hundred samples show what a program does to within a few per cent.
+//! So samples are frequent when recorded threads begin to work, and rarer as they continue; each carries the time it
+//! represents.
 
 use crate::kernel::perf::SAMPLE_NS;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// What one stands for of threads that have worked for a while.
+/// Sampling period for threads that have worked for a while.
 pub(crate) const SELDOM_NS: u64 = 3_607_009;
 
-/// For how long samples are many.
+/// How long samples stay frequent.
 const OFTEN: Duration = Duration::from_millis(500);
-/// Threads that were not sampled for so long begin to work when they are.
+/// Threads not sampled for this long begin to work when they are sampled again.
 const REST: Duration = Duration::from_secs(1);
 
-/// The clocks of all processors, and their pace.
+/// The clocks of all CPUs, and their pace.
 #[derive(Debug, Default)]
 pub(crate) struct Sampling {
     clocks: Vec<OwnedFd>,
@@ -24,12 +25,12 @@ pub(crate) struct Sampling {
 }
 
 impl Sampling {
-    /// A clock that samples, at [`SAMPLE_NS`].
+    /// Adds a sampling clock, set to [`SAMPLE_NS`].
     pub(crate) fn add(&mut self, clock: OwnedFd) {
         self.clocks.push(clock);
     }
 
-    /// Called now and then with the number of samples so far: how long one stands for from now on, where that is another.
+    /// Takes the number of samples so far; returns the new period if it changes. Call it periodically.
     pub(crate) fn tick(&mut self, now: Instant, samples: u64) -> Option<u64> {
         let period_ns = self.pace.tick(now, samples)?;
         let all = self.clocks.iter().all(|clock| set_period(clock, period_ns));
@@ -37,25 +38,25 @@ impl Sampling {
     }
 }
 
-/// When samples are to be many.
+/// Decides when samples are frequent.
 #[derive(Debug)]
 struct Pace {
     /// Since when they are.
     often: Option<Instant>,
-    /// When threads were seen to work last.
+    /// When threads were last seen working.
     worked: Option<Instant>,
     samples: u64,
 }
 
 impl Default for Pace {
-    /// A recording begins with many.
+    /// A recording begins with frequent samples.
     fn default() -> Pace {
         Pace { often: Some(Instant::now()), worked: None, samples: 0 }
     }
 }
 
 impl Pace {
-    /// The period that samples have from now on, if it is another.
+    /// Returns the new sampling period, if it changes.
     fn tick(&mut self, now: Instant, samples: u64) -> Option<u64> {
         let before = self.often;
         if samples != self.samples {
@@ -69,7 +70,7 @@ impl Pace {
     }
 }
 
-/// Whether the clock has this period now.
+/// Sets a clock's period; returns whether that succeeded.
 fn set_period(clock: &OwnedFd, period_ns: u64) -> bool {
     /// PERF_EVENT_IOC_PERIOD: `_IOW('$', 4, __u64)`.
     const PERIOD: libc::c_ulong = 0x4008_2404;

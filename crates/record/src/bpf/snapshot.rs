@@ -1,9 +1,9 @@
-//! Files that watched processes have open, looked at now and then.
+//! Polls the open files of watched processes.
 //!
-//! The programs see a file when a thread waits in a call on it, or is sampled in one. A file that is only ever found in the
-//! page cache, by a program that is quick, may be missed: /proc/PID/fd has it. So it has what a process can be called by: sockets that listen, and
-//! the file system that it serves. Polling is bounded, and gets rarer for a
-//! process that shows nothing new.
+//! The programs see a file when a thread waits in a call on it, or is sampled in one. A file that a fast program
+//! finds only in the page cache may be missed, but /proc/PID/fd shows it. It also shows how a process can be
+//! contacted: sockets that listen, and the file system it serves. Polling is bounded, and gets rarer for a process
+//! that shows nothing new.
 
 use super::raw::{FdObject, MODE_CHARACTER, MODE_FILE, MODE_KIND, MODE_SOCKET};
 use super::translate::facts::Facts;
@@ -15,46 +15,46 @@ use std::os::fd::BorrowedFd;
 use std::time::Instant;
 use thalweg_trace::called;
 
-/// Processes that are looked at in one round.
+/// Maximum processes polled per round.
 const MOST_PROCESSES: usize = 32;
 
-/// Processes that are looked at when they are new, in one round: in a storm of short ones the rest are not.
+/// Maximum new processes polled per round: in a storm of short ones the rest are skipped.
 const MOST_FRESH: usize = 4;
 
-/// Descriptors of a process that are looked at.
+/// Maximum descriptors examined per process.
 const MOST_DESCRIPTORS: usize = 128;
 
-/// A process that shows nothing new is left out for at most so many rounds.
+/// Maximum rounds that a process without news is skipped.
 const MOST_ROUNDS: u32 = 10;
 
-/// Between two looks at what the machine listens on lies so many times as long as the last one took.
+/// Minimum interval between reads of the machine's listening sockets, as a multiple of the last one's duration.
 const LISTENING_PART: u32 = 50;
 
 #[derive(Debug, Default)]
 struct Process {
-    /// Files, by device and inode, with how they were opened.
+    /// Access modes of files seen, by device and inode.
     seen: HashMap<(u32, u64), u32>,
     /// How many sockets it had.
     sockets: usize,
-    /// By what it can be called, as far as that was found.
+    /// How it can be contacted, as far as found.
     called: i64,
     pause: u32,
     left: u32,
 }
 
-/// The processes that are looked at.
+/// The processes polled.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
     processes: HashMap<u32, Process>,
     fresh: Vec<u32>,
-    /// When what is listened on may be looked at again.
+    /// When the listening sockets may be read again.
     next_listening: Option<Instant>,
 }
 
-/// What a process has open.
+/// Results of examining a process's descriptors.
 #[derive(Debug, Default)]
-struct Found {
-    /// Regular files that were not seen before, opened so.
+struct OpenDescriptors {
+    /// Regular files not seen before in this access mode.
     files: Vec<OpenFile>,
     /// All its sockets, by inode.
     sockets: BTreeSet<u64>,
@@ -62,18 +62,20 @@ struct Found {
     serves_files: bool,
 }
 
-/// What a name in /proc/PID/fd says: of the file behind it, or of the link itself. Nobody is asked who would have to ask a server.
+/// Returns the status of a name in /proc/PID/fd: of the file behind it, or of the link itself. Does not trigger
+/// requests to file servers.
 fn about(directory: BorrowedFd<'_>, name: &std::ffi::CStr, of: AtFlags) -> Option<Statx> {
     rustix::fs::statx(directory, name, of | AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE | StatxFlags::MODE | StatxFlags::INO).ok()
 }
 
-/// How the link's descriptor was opened: /proc gives the link the rights that the descriptor has.
+/// Returns how a descriptor was opened: /proc gives its link the same permissions.
 fn access_of(link_mode: u16) -> u32 {
     u32::from(link_mode & 0o400 != 0) | u32::from(link_mode & 0o200 != 0) << 1
 }
 
-/// What a process has open; `None` when it is gone. A file that was `seen` before costs two system calls, what is no file one.
-fn new_files(pid: u32, seen: &mut HashMap<(u32, u64), u32>) -> Option<Found> {
+/// Examines a process's descriptors; `None` if it is gone. A file in `seen` costs two system calls, other descriptors
+/// one.
+fn new_files(pid: u32, seen: &mut HashMap<(u32, u64), u32>) -> Option<OpenDescriptors> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut entries = Dir::new(rustix::fs::open(format!("/proc/{pid}/fd"), flags, Mode::empty()).ok()?).ok()?;
     let mut names = Vec::new();
@@ -86,7 +88,7 @@ fn new_files(pid: u32, seen: &mut HashMap<(u32, u64), u32>) -> Option<Found> {
         }
     }
     let directory = entries.fd().ok()?;
-    let mut found = Found::default();
+    let mut found = OpenDescriptors::default();
     for name in names {
         let Some(file) = about(directory, &name, AtFlags::empty()) else { continue };
         match u32::from(file.stx_mode) & MODE_KIND {
@@ -117,20 +119,20 @@ fn new_files(pid: u32, seen: &mut HashMap<(u32, u64), u32>) -> Option<Found> {
 }
 
 impl Snapshots {
-    /// A process is watched from now on.
+    /// Watches a process from now on.
     pub(crate) fn watch(&mut self, pid: u32) {
         self.processes.entry(pid).or_default();
         self.fresh.push(pid);
     }
 
-    /// Polls the processes that are new.
+    /// Polls the new processes.
     pub(crate) fn fresh(&mut self, translator: &mut Translator, facts: &mut dyn Facts) {
         for pid in std::mem::take(&mut self.fresh).into_iter().rev().take(MOST_FRESH) {
             self.one(pid, translator, facts);
         }
     }
 
-    /// Polls those whose turn it is, and says who they were.
+    /// Polls the processes that are due, and returns them.
     pub(crate) fn poll(&mut self, translator: &mut Translator, facts: &mut dyn Facts) -> Vec<u32> {
         let mut turn = Vec::new();
         for (pid, process) in &mut self.processes {
@@ -148,7 +150,7 @@ impl Snapshots {
         if process.seen.len() > 4 * MOST_DESCRIPTORS {
             process.seen.clear();
         }
-        let Some(Found { files, sockets, serves_files }) = new_files(pid, &mut process.seen) else {
+        let Some(OpenDescriptors { files, sockets, serves_files }) = new_files(pid, &mut process.seen) else {
             self.processes.remove(&pid);
             return;
         };

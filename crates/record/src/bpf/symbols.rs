@@ -1,4 +1,4 @@
-//! Names of the kernel's functions, asked of the kernel itself: a program of ours prints an address. Each is asked for once.
+//! Names of kernel functions, from the kernel itself: one of our programs formats an address. Each is queried once.
 
 use super::load::Programs;
 use crate::kernel::ring::text;
@@ -6,7 +6,7 @@ use libbpf_rs::libbpf_sys;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 
-/// As the program `name_of` has it.
+/// The layout that the program `name_of` uses.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Question {
@@ -14,7 +14,7 @@ struct Question {
     name: [u8; 64],
 }
 
-/// Asks, and remembers.
+/// Queries names, and caches them.
 #[derive(Debug, Default)]
 pub(crate) struct Symbols {
     program: Option<OwnedFd>,
@@ -22,12 +22,12 @@ pub(crate) struct Symbols {
 }
 
 impl Symbols {
-    /// With the program that knows.
+    /// Creates a cache that uses the loaded program.
     pub(crate) fn of(programs: &Programs) -> Symbols {
         Symbols { program: programs.program("name_of"), known: HashMap::new() }
     }
 
-    /// The name of the function at this address; empty where the kernel does not say.
+    /// Returns the name of the function at this address; empty if the kernel does not say.
     pub(crate) fn name(&mut self, address: u64) -> &str {
         let program = self.program.as_ref();
         self.known.entry(address).or_insert_with(|| program.and_then(|fd| ask(fd, address)).unwrap_or_default())
@@ -37,7 +37,7 @@ impl Symbols {
 fn ask(program: &OwnedFd, address: u64) -> Option<String> {
     use std::os::fd::AsRawFd;
     let mut question = Question { address, name: [0; 64] };
-    // The answer comes back where the question stood.
+    // The answer replaces the question.
     let mut options = libbpf_sys::bpf_test_run_opts {
         sz: size_of::<libbpf_sys::bpf_test_run_opts>() as u64,
         ctx_in: (&raw mut question).cast(),
@@ -49,9 +49,9 @@ fn ask(program: &OwnedFd, address: u64) -> Option<String> {
     if result != 0 {
         return None;
     }
-    // `folio_wait_bit_common+0x13a`, and a module's in brackets after it.
+    // `folio_wait_bit_common+0x13a`, with a module's name after it in brackets.
     let whole = text(&question.name);
     let name = whole.split(['+', ' ']).next().unwrap_or_default();
-    // The compiler's copies of a function have a suffix.
+    // The compiler's clones of a function have a suffix.
     Some(name.split('.').next().unwrap_or_default().to_owned())
 }

@@ -1,5 +1,5 @@
-//! What only the running system can say: names of devices and file systems, and which ports are listened on. The translator asks
-//! through [`Facts`], so that it can be tested without a system.
+//! Information only the running system has: names of devices and file systems, and listening ports. The translator
+//! accesses it through [`Facts`], so that it can be tested without a system.
 
 use super::symbols::Symbols;
 use super::translate::facts::{Facts, FileSystem, Leaf};
@@ -14,20 +14,20 @@ use std::path::Path;
 use thalweg_base::proc::maps::{self, Maps};
 use thalweg_base::proc::mounts::{self, Mount};
 
-/// The answers of this machine.
+/// This machine's information.
 #[derive(Debug, Default)]
 pub(crate) struct System {
     disks: HashMap<u32, Option<String>>,
     file_systems: HashMap<u32, FileSystem>,
-    /// One process of each network namespace.
+    /// One process in each network namespace.
     namespaces: HashMap<u32, u32>,
     listening: HashMap<u32, HashSet<u16>>,
     quota_groups: HashMap<u32, Option<String>>,
-    /// Files by process and page.
+    /// Mapped files, by process and page.
     mapped: HashMap<(u32, u64), Option<String>>,
-    /// Names of the kernel's functions.
+    /// Names of kernel functions.
     pub symbols: Symbols,
-    /// Where samples found threads.
+    /// Innermost addresses of samples.
     pub leaves: Leaves,
 }
 
@@ -35,7 +35,7 @@ fn major_minor(number: u32) -> (u32, u32) {
     (number >> 20, number & 0xf_ffff)
 }
 
-/// The first mount of the file system with this number.
+/// Returns the first mount of the file system with this number.
 fn mounted(number: u32, mounts: &[Mount]) -> Option<&Mount> {
     mounts.iter().find(|mount| mount.device == major_minor(number))
 }
@@ -44,16 +44,16 @@ fn packed((major, minor): (u32, u32)) -> u32 {
     major << 20 | minor
 }
 
-/// Addresses that are remembered.
+/// Maximum addresses cached.
 const MOST_MAPPED: usize = 4_096;
 
 /// Where the C library keeps semaphores.
 const SEMAPHORES: &str = "/dev/shm/sem.";
 
-/// Files in memory that are looked through for one with some inode.
+/// Maximum shared-memory files searched for an inode.
 const MOST_SHARED: usize = 1_024;
 
-/// The semaphore with this inode.
+/// Returns the semaphore with this inode.
 fn named_by(inode: u64) -> Option<String> {
     let files = fs::read_dir("/dev/shm").ok()?.take(MOST_SHARED).filter_map(Result::ok);
     let found = files
@@ -62,19 +62,19 @@ fn named_by(inode: u64) -> Option<String> {
     found.map(|path| path.to_string_lossy().into_owned())
 }
 
-/// The file at an address.
+/// Returns the file mapped at an address.
 fn mapped_file(maps: &Maps, address: u64) -> Option<String> {
     let mapping = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&address))?;
     let path = mapping.path.to_string_lossy().into_owned();
-    // The maker of a semaphore maps it under a name that it gives up for the real one.
+    // A semaphore's creator maps it under a temporary name.
     if mapping.is_deleted && path.starts_with(SEMAPHORES) {
         return Some(named_by(mapping.inode).unwrap_or(path));
     }
-    // (What has no file shows as one of /dev/zero or SYSV.)
+    // (Anonymous shared memory shows as /dev/zero or SYSV.)
     (path.starts_with('/') && !path.starts_with("/dev/zero") && !path.starts_with("/SYSV")).then_some(path)
 }
 
-/// The key of a semaphore set or message queue, from the text of its file in /proc/sysvipc.
+/// Returns the key of a semaphore set or message queue, from its file in /proc/sysvipc.
 fn key_of(table: &str, identifier: u32) -> Option<i64> {
     let mut rows = table.lines().skip(1).map(|line| line.split_ascii_whitespace());
     let mut row = rows.find(|row| row.clone().nth(1).and_then(|id| id.parse().ok()) == Some(identifier))?;
@@ -82,13 +82,13 @@ fn key_of(table: &str, identifier: u32) -> Option<i64> {
 }
 
 impl System {
-    /// The name of a disk whose number is written `MAJOR:MINOR`.
+    /// Returns the name of a disk whose number is written `MAJOR:MINOR`.
     pub(crate) fn disk_of(&mut self, number: &str) -> Option<String> {
         let (major, minor) = number.split_once(':')?;
         self.disk_name(packed((major.parse().ok()?, minor.parse().ok()?)))
     }
 
-    /// Forgets which ports are listened on: they change.
+    /// Forgets the listening ports, which change.
     pub(crate) fn refresh(&mut self) {
         self.listening.clear();
         self.quota_groups.clear();

@@ -1,5 +1,5 @@
-//! Calls that nobody answers: the process that listens there sleeps, computes, or waits for something else, and does not accept. It has nothing
-//! to do with the caller that the kernel's events would show, so that nobody would follow it: who it is, is looked up.
+//! Unanswered calls: the listening process sleeps, computes, or waits for something else, and does not accept. The
+//! kernel's events show no interaction with the caller, so it would not be followed: it is looked up.
 
 use super::translate::{Translator, Unanswered};
 use crate::kernel::clock::now_ns;
@@ -9,54 +9,54 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A call that was not answered for so long is looked into.
+/// Time after which an unanswered call is investigated.
 const PATIENCE_NS: u64 = 20_000_000;
 
-/// Between two polls lies so many times as long as the last one took.
+/// Minimum interval between two polls, as a multiple of the last one's duration.
 const POLL_PART: u32 = 50;
 
-/// Calls that are looked into together; addresses of other machines that are remembered.
+/// Maximum calls investigated together, and addresses of other machines remembered.
 const MOST_CALLS: usize = 256;
 const MOST_ELSEWHERE: usize = 4_096;
 
-/// Processes that are reached this way at most.
+/// Maximum processes reached this way.
 const MOST_REACHED: usize = 512;
 
-/// Who was found has to be met within this time: it may have ended before.
+/// Time within which a process found here must be met: it may have ended before.
 const MEETING_NS: u64 = 1_000_000_000;
 
-/// A process that was to accept a call.
+/// A process that should accept a call.
 #[derive(Debug)]
-struct Found {
+struct Acceptor {
     call: Unanswered,
     pid: u32,
-    /// When nobody had accepted it.
+    /// When the call was seen unaccepted.
     polled_ns: u64,
-    /// Until when it has to be met.
+    /// Until when the process must be met.
     until_ns: u64,
 }
 
-/// Calls to be looked into, and what was found.
+/// Calls under investigation, and results.
 #[derive(Debug, Default)]
 pub(crate) struct Unaccepted {
     pending: Vec<Unanswered>,
-    /// Processes that were to accept calls, which have to be met before that can be recorded.
-    found: Vec<Found>,
+    /// Processes that should accept calls, and must be met before that can be recorded.
+    found: Vec<Acceptor>,
     reached: BTreeSet<u32>,
-    /// There were more to be reached than may be.
+    /// More were found than may be reached.
     pub left_out: bool,
-    /// Who is called on other machines, from which network namespace.
+    /// Called addresses on other machines, by the caller's network namespace.
     elsewhere: HashSet<(u32, SocketAddr)>,
     next_poll: Option<Instant>,
 }
 
 impl Unaccepted {
-    /// Whether there is something to be done soon.
+    /// Whether another round is due soon.
     pub(crate) fn is_busy(&self) -> bool {
         !self.found.is_empty()
     }
 
-    /// Once in each of the reader's rounds: processes that are to be recorded from now on.
+    /// Runs once per round of the reader; returns processes to record from now on.
     pub(crate) fn round(&mut self, translator: &mut Translator) -> BTreeSet<u32> {
         self.emit(translator);
         let fresh = translator.connections.take_unanswered(now_ns().saturating_sub(PATIENCE_NS));
@@ -77,7 +77,12 @@ impl Unaccepted {
                 Callee::Waiting(mut by) => {
                     by.retain(|pid| may_be_reached(*pid));
                     let until_ns = now_ns() + MEETING_NS;
-                    self.found.extend(by.iter().take(MOST_CALLS).map(|pid| Found { call: call.clone(), pid: *pid, polled_ns, until_ns }));
+                    self.found.extend(by.iter().take(MOST_CALLS).map(|pid| Acceptor {
+                        call: call.clone(),
+                        pid: *pid,
+                        polled_ns,
+                        until_ns,
+                    }));
                     processes.extend(by);
                 }
             }
@@ -89,7 +94,7 @@ impl Unaccepted {
         self.within_bounds(processes)
     }
 
-    /// As many of them as may still be taken into the recording.
+    /// Returns those that may still be taken into the recording.
     fn within_bounds(&mut self, mut processes: BTreeSet<u32>) -> BTreeSet<u32> {
         processes.retain(|pid| {
             let may = self.reached.contains(pid) || self.reached.len() < MOST_REACHED && self.reached.insert(*pid);
@@ -99,7 +104,7 @@ impl Unaccepted {
         processes
     }
 
-    /// Records each process that was met by now, and gives up who was not met for long.
+    /// Records each process met by now, and drops those not met in time.
     fn emit(&mut self, translator: &mut Translator) {
         if self.found.is_empty() {
             return;
@@ -116,10 +121,10 @@ impl Unaccepted {
     }
 }
 
-/// Whether a process may be taken into the recording that nobody has met: not the recorder itself, and not the machine's first, which listens
-/// for others (as `follow` in `bpf/follow.bpf.h`).
+/// Whether an unmet process may be taken into the recording: not the recorder itself, and not the machine's init,
+/// which listens on others' behalf (as `follow` in `bpf/follow.bpf.h`).
 fn may_be_reached(pid: u32) -> bool {
-    /// The first namespace of processes.
+    /// The initial PID namespace.
     const FIRST: &str = "pid:[4026531836]";
     let is_first = || std::fs::read_link("/proc/self/ns/pid").map_or(true, |name| name == Path::new(FIRST));
     pid != std::process::id() && (pid != 1 || !is_first())
@@ -130,9 +135,9 @@ mod tests {
     use super::*;
     use thalweg_trace::{HostId, IdSpace};
 
-    fn found(pid: u32, until_ns: u64) -> Found {
+    fn found(pid: u32, until_ns: u64) -> Acceptor {
         let address = || "127.0.0.1:7000".parse().expect("an address");
-        Found { call: Unanswered { id: 1, namespace: 1, local: address(), remote: address(), asked_ns: 0 }, pid, polled_ns: 0, until_ns }
+        Acceptor { call: Unanswered { id: 1, namespace: 1, local: address(), remote: address(), asked_ns: 0 }, pid, polled_ns: 0, until_ns }
     }
 
     #[test]

@@ -1,17 +1,17 @@
-//! One call, from its last byte on.
+//! An RPC from the last byte of its call on.
 
 use super::counts::Counts;
 use super::emit::{About, Out};
 use super::rpc::Procedure;
 use thalweg_trace::{ObjectId, RequestId, SpanKind, TrackId};
 
-/// `result` of a call that was never answered: −ETIMEDOUT.
+/// `result` of an unanswered call: −ETIMEDOUT.
 const UNANSWERED: i64 = -110;
 
-/// `result` of a call of which the capture lacks the head or the reply, so that its length is not known: −ENODATA.
+/// `result` of a call whose head or reply is missing from the capture, so that its duration is unknown: −ENODATA.
 pub(super) const NOT_CAPTURED: i64 = -61;
 
-/// A call that is waiting for its answer.
+/// A call awaiting its reply.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
     pub request: RequestId,
@@ -22,17 +22,18 @@ pub(super) struct Call {
     pub posted_ns: i64,
     pub sent_ns: i64,
     pub bytes: u64,
-    /// When the capture lacked replies of its connection, its own perhaps among them.
+    /// When the capture missed replies of its connection, possibly its own.
     pub doubted_ns: Option<i64>,
-    /// Calls posted after that which were answered before it.
+    /// Number of later calls answered before it.
     pub overtaken: u32,
-    /// Until when it can be waited for at the longest: of a datagram for a while after it was last sent; on a connection until that is closed, or
-    /// nothing is heard of it.
+    /// Latest end of the wait: for a datagram, some time after it was last sent; on a connection, when that is closed
+    /// or has been silent for long.
     pub until_ns: i64,
 }
 
 impl Call {
-    /// The span of a call whose answer was not seen before `end_ns`: because it was not captured, where that may be, else because there was none.
+    /// Emits the span of a call whose reply was not seen before `end_ns`: it may have been missed, otherwise there
+    /// was none.
     pub(super) fn without_answer(&self, counts: &mut Counts, out: &mut Out, end_ns: i64) {
         let (count, result, end_ns) = match self.doubted_ns {
             Some(doubted_ns) => (&mut counts.replies_not_captured, NOT_CAPTURED, doubted_ns),
@@ -43,7 +44,7 @@ impl Call {
         self.span(out, self.posted_ns, end_ns.max(self.posted_ns), 0, Some(result));
     }
 
-    /// Its span.
+    /// Emits the call's span.
     pub(super) fn span(&self, out: &mut Out, from_ns: i64, to_ns: i64, more_bytes: u64, result: Option<i64>) {
         let about = About {
             object: Some(self.object),

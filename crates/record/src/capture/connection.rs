@@ -1,7 +1,7 @@
-//! A connection: two streams, the messages in them, and what TCP did, as rows of the trace.
+//! A connection as rows of the trace: two streams, the messages in them, and TCP's behaviour.
 
 use super::call::Call;
-use super::calls::{Calls, Place, matched};
+use super::calls::{Calls, MessageContext, matched};
 use super::emit::About;
 use super::frame::{ACK, End, FIN, RST, SYN, Segment, Tcp};
 use super::rpc::{Heading, Message, Records};
@@ -10,36 +10,36 @@ use super::sniff::protocol;
 use super::stream::{Piece, Stream, Verdict};
 use thalweg_trace::{CounterName, MarkKind, ObjectId, ObjectKind, SpanKind, TrackId};
 
-/// TCP's counters are recorded at most so often for each direction.
+/// Minimum interval between TCP counters of a direction.
 const COUNTERS_NS: i64 = 1_000_000;
 
-/// A burst of bytes that are no RPC ends where nothing follows for so long.
+/// Silence that ends a burst of non-RPC bytes.
 const BURST_NS: i64 = 1_000_000;
 
-/// The same packet, captured again within so long, is one packet.
+/// A packet captured again within this time is a duplicate.
 const TWICE_NS: i64 = 10_000_000;
 
-/// An open connection of which nothing is heard for so long has nobody who waits on it: NFS clients ask with a keepalive after 60 s.
+/// Silence after which an open connection has no waiting client: NFS clients send a keepalive after 60 s.
 const UNHEARD_NS: i64 = 120_000_000_000;
 
-/// `result` of a connection that was refused: −ECONNREFUSED.
+/// `result` of a refused connection: −ECONNREFUSED.
 const REFUSED: i64 = -111;
 
-/// ... that nobody answered: −ETIMEDOUT.
+/// `result` of an unanswered connection request: −ETIMEDOUT.
 const UNANSWERED: i64 = -110;
 
-/// Ports that are a server's, whichever end spoke first.
+/// Ports that belong to a server, whichever end spoke first.
 const WELL_KNOWN: [u16; 4] = [2049, 111, 20048, 4045];
 
-/// How a connection is known in the trace.
+/// A connection's identifiers in the trace.
 #[derive(Clone, Copy)]
 struct Ids {
     track: TrackId,
-    /// The connection as each end sees it, by end.
+    /// The connection's object at each end.
     objects: [ObjectId; 2],
 }
 
-/// Bytes that follow each other, of a connection that carries something else than RPC.
+/// A burst of bytes on a connection without RPCs.
 #[derive(Clone, Copy, Default)]
 struct Burst {
     first_ns: i64,
@@ -47,12 +47,12 @@ struct Burst {
     offset: u64,
     bytes: u64,
     segments: u32,
-    /// What was in flight after its last segment, and the window for it.
+    /// Bytes in flight after its last segment, and the window for them.
     in_flight: u64,
     window: Option<u64>,
 }
 
-/// When its ends shook hands.
+/// Times of the TCP handshake.
 #[derive(Clone, Copy, Debug, Default)]
 struct Handshake {
     asked_ns: Option<i64>,
@@ -62,7 +62,7 @@ struct Handshake {
     refused_ns: Option<i64>,
 }
 
-/// What counters were last last.
+/// Last values of the counters.
 #[derive(Clone, Copy)]
 struct Counters {
     at_ns: i64,
@@ -73,13 +73,13 @@ struct Counters {
 
 impl Default for Counters {
     fn default() -> Counters {
-        // Far enough back that the first value is recorded, near enough to subtract.
+        // Long enough ago that the first value is recorded, recent enough to subtract.
         Counters { at_ns: i64::MIN / 4, in_flight: u64::MAX, window: None, srtt_us: -1 }
     }
 }
 
 impl Handshake {
-    /// A segment, of the client where that is known.
+    /// Notes a segment; `of_client` if known.
     fn see(&mut self, at_ns: i64, of_client: Option<bool>, flags: u8) {
         match (of_client, flags & (SYN | ACK | RST)) {
             (Some(true), SYN) => {
@@ -102,27 +102,27 @@ impl Handshake {
 /// A connection. Direction 0 is what `ends[0]` sends.
 pub(super) struct Connection {
     ends: [End; 2],
-    /// Which end is the client, as soon as it is known.
+    /// The client's end, once known.
     client: Option<usize>,
     udp: bool,
     streams: [Stream; 2],
     records: [Records; 2],
     calls: [Calls; 2],
-    /// How often messages were missed, and until when bytes of such messages passed, as far as was seen to.
+    /// Number of missed messages handled so far, and until when their bytes passed.
     missed: [(u64, Option<i64>); 2],
-    /// Whether a call was seen. What looks like a reply may be anything.
+    /// Whether a call was seen. Before that, what looks like a reply may be anything.
     called: bool,
-    /// Its packets.
+    /// Number of its packets.
     segments: u64,
     bursts: [Burst; 2],
     last_counters: [Counters; 2],
     last_segment: [(u64, u32, u64, i64); 2],
     handshake: Handshake,
-    /// What its first bytes are, where they say.
+    /// Protocol recognised from its first bytes.
     application: Option<&'static str>,
     ids: Option<Ids>,
     messages: Vec<(usize, Message)>,
-    /// When a packet of it was first seen, and last.
+    /// Times of its first and last packet.
     first_ns: i64,
     pub last_ns: i64,
 }
@@ -161,15 +161,15 @@ impl Connection {
         usize::from(from != self.ends[0])
     }
 
-    /// Whether this segment begins another connection between the same two ports.
+    /// Whether this segment begins another connection on the same ports.
     pub(super) fn is_reused_by(&self, segment: &Segment<'_>, tcp: &Tcp) -> bool {
         let stream = &self.streams[self.direction(segment.from)];
         let first = tcp.flags & (SYN | ACK) == SYN;
         first && (self.streams.iter().any(|s| s.finished) || (stream.highest > 0 && tcp.sequence != self.first_sequence(segment.from)))
     }
 
-    /// Whether this segment, after a long time without one, goes on where the connection was: its numbers are near those that came last. Another
-    /// connection between the same ports, or another capture of them, begins anywhere.
+    /// Whether this segment, after a long silence, continues the connection: its sequence numbers are near the last
+    /// ones. Another connection on the same ports, or another capture, begins anywhere.
     pub(super) fn is_continued_by(&self, segment: &Segment<'_>, tcp: &Tcp) -> bool {
         let direction = self.direction(segment.from);
         let (own, other) = (&self.streams[direction], &self.streams[1 - direction]);
@@ -182,7 +182,7 @@ impl Connection {
         self.streams[self.direction(from)].first_sequence()
     }
 
-    /// A segment of this connection.
+    /// Handles a segment of this connection.
     pub(super) fn tcp(&mut self, at_ns: i64, segment: &Segment<'_>, tcp: &Tcp, shared: &mut Shared) {
         let direction = self.direction(segment.from);
         self.first_ns = self.first_ns.min(at_ns);
@@ -222,8 +222,8 @@ impl Connection {
         }
     }
 
-    /// Where heads were missed in what one end sends, replies to calls of the other may have been among them: when the place is lost, and
-    /// again when it is found, of the calls made meanwhile.
+    /// Marks calls as doubted when heads sent by their server's end were missed, since replies may have been among
+    /// them: when synchronisation is lost, and again when it is regained, for the calls made meanwhile.
     fn doubt(&mut self, at_ns: i64) {
         for sender in 0..2 {
             let records = &self.records[sender];
@@ -237,7 +237,7 @@ impl Connection {
         }
     }
 
-    /// Bytes of messages whose heads the capture lacks, as messages that belong to no call.
+    /// Emits bytes of messages with missing heads, as messages without a call.
     fn loose_bytes(&mut self, all: bool, shared: &mut Shared) {
         if !self.called {
             return;
@@ -262,10 +262,10 @@ impl Connection {
     }
 
     fn is_captured_twice(&mut self, at_ns: i64, direction: usize, segment: &Segment<'_>, tcp: &Tcp) -> bool {
-        let place = u64::from(tcp.flags) << 48 | u64::from(tcp.window) << 32 | u64::from(tcp.acknowledgement);
-        let now = (tcp.fingerprint ^ place.rotate_left(17), tcp.sequence, segment.payload_bytes, at_ns);
+        let state = u64::from(tcp.flags) << 48 | u64::from(tcp.window) << 32 | u64::from(tcp.acknowledgement);
+        let now = (tcp.fingerprint ^ state.rotate_left(17), tcp.sequence, segment.payload_bytes, at_ns);
         let before = std::mem::replace(&mut self.last_segment[direction], now);
-        // Without an identification and without time stamps two packets cannot be distinguished from one.
+        // Without an IP identification and TCP timestamps, two packets cannot be distinguished from a duplicate.
         let is_marked = tcp.fingerprint >> 48 != 0 || tcp.fingerprint as u32 != 0;
         is_marked && before.0 == now.0 && before.1 == now.1 && before.2 == now.2 && (0..TWICE_NS).contains(&(at_ns - before.3))
     }
@@ -286,7 +286,7 @@ impl Connection {
             streams[other].acknowledge(at_ns, tcp.acknowledgement, &mut deliver);
         }
         if tcp.flags & SYN == 0 {
-            // Windows are scaled when both ends have said by how much, in their SYNs.
+            // Windows are scaled only if both ends announced their scale in their SYNs.
             let both_seen = self.streams.iter().all(|s| s.from_start);
             if both_seen && self.streams.iter().any(|s| s.scale.is_none()) {
                 self.streams.iter_mut().for_each(|s| s.scale = Some(0));
@@ -294,7 +294,7 @@ impl Connection {
             if self.streams[direction].offer(tcp.window, both_seen, tcp.flags & RST != 0) {
                 shared.counts.zero_windows += 1;
                 let ids = self.ids(shared);
-                // The mark is the sender's: it is who must wait.
+                // The mark belongs to the sender, which must wait.
                 shared.out.mark(ids.track, MarkKind::TcpZeroWindow, at_ns, ids.objects[1 - direction], None);
             }
         }
@@ -333,7 +333,7 @@ impl Connection {
         if bytes == 0 {
             return;
         }
-        // The other end spoke: what it had said before is said.
+        // The other end spoke, so its own burst is over.
         self.end_burst(1 - direction, shared);
         let burst = self.bursts[direction];
         if burst.bytes > 0 && at_ns - burst.last_ns > BURST_NS {
@@ -373,7 +373,8 @@ impl Connection {
         }
     }
 
-    /// How the connection came about, or that it did not: of one without RPCs, which has nothing else to show the path's round trip.
+    /// Emits how the connection was established, or that it failed; only for connections without RPCs, which show the
+    /// path's round trip no other way.
     fn end_handshake(&mut self, shared: &mut Shared) {
         let Handshake { asked_ns, answered_ns, done_ns, refused_ns } = self.handshake;
         let Some(asked_ns) = asked_ns else { return };
@@ -386,7 +387,7 @@ impl Connection {
         };
         let about = About { object: Some(ids.objects[client]), result, ..About::default() };
         shared.out.span(ids.track, SpanKind::NetConnect, asked_ns, end_ns.max(asked_ns), about);
-        // The path beyond the capture, on its server's and on its client's side.
+        // The path beyond the capture point, on the server's and on the client's side.
         let halves = [(client, Some(asked_ns), answered_ns), (1 - client, answered_ns, done_ns)];
         for (end, from_ns, to_ns) in halves {
             if let (Some(from_ns), Some(to_ns)) = (from_ns, to_ns) {
@@ -395,7 +396,7 @@ impl Connection {
         }
     }
 
-    /// A datagram.
+    /// Handles a datagram.
     pub(super) fn udp(&mut self, at_ns: i64, segment: &Segment<'_>, heading: Heading, shared: &mut Shared) {
         self.last_ns = at_ns;
         let message = Message { first_ns: at_ns, last_ns: at_ns, parts: Vec::new(), offset: 0, bytes: segment.payload_bytes, heading };
@@ -417,7 +418,7 @@ impl Connection {
             let calls = matches!(message.heading, Heading::Call { .. });
             self.called |= calls;
             let caller = if calls { direction } else { 1 - direction };
-            let place = Place {
+            let context = MessageContext {
                 track: ids.track,
                 connection: ids.objects[client],
                 client_ip: self.ends[caller].ip,
@@ -428,11 +429,12 @@ impl Connection {
                 calls_missed_ns: self.calls_missed_ns(caller, &message),
                 offset: if self.udp { None } else { self.streams[direction].position(message.offset) },
             };
-            matched(&mut self.calls, direction, &message, place, shared);
+            matched(&mut self.calls, direction, &message, context, shared);
         }
     }
 
-    /// Until when calls of this end passed whose heads the capture lacks, as a reply to one of them shows; `None`: there were none.
+    /// Returns until when calls of this end with missing heads passed, as a reply to one of them shows; `None` if
+    /// there were none.
     fn calls_missed_ns(&self, caller: usize, reply: &Message) -> Option<i64> {
         let before = |ns: i64| ns.min(reply.first_ns);
         if !self.called {
@@ -440,12 +442,12 @@ impl Connection {
         }
         match self.records[caller].loose_ns {
             Some(ns) => Some(before(ns)),
-            // Calls from before the capture: what is answered in it was pending when it began.
+            // Calls older than the capture: one answered in it was pending when it began.
             None => (!self.udp && !self.streams[caller].from_start).then(|| before(self.first_ns)),
         }
     }
 
-    /// TCP's counters of what one end sends.
+    /// Emits TCP's counters for one end's bytes.
     fn counters(&mut self, at_ns: i64, direction: usize, shared: &mut Shared) {
         let stream = &self.streams[direction];
         let last = self.last_counters[direction];
@@ -482,7 +484,7 @@ impl Connection {
         })
     }
 
-    /// The connection's rows, written when they are first needed.
+    /// Returns the connection's identifiers, writing its rows on first use.
     fn ids(&mut self, shared: &mut Shared) -> Ids {
         if let Some(ids) = self.ids {
             return ids;
@@ -509,9 +511,9 @@ impl Connection {
         ids
     }
 
-    /// Calls without an answer on a connection that has ended: they may be sent again on another.
+    /// Moves unanswered calls of an ended connection aside: they may be sent again on another.
     fn orphan_calls(&mut self, shared: &mut Shared) {
-        // Nobody answers on a connection that is closed; on one that is open somebody might have.
+        // A closed connection gets no more replies; on an open one, a reply may have come.
         let closed = self.streams.iter().any(|s| s.finished);
         let until_ns = if closed { self.last_ns } else { self.last_ns.saturating_add(UNHEARD_NS) };
         for (caller, calls) in self.calls.iter_mut().enumerate() {
@@ -522,7 +524,7 @@ impl Connection {
         }
     }
 
-    /// What is held beyond holes, and messages that have begun, are all there will be.
+    /// Flushes data held beyond gaps, and incomplete messages, at the end of the streams.
     fn end_streams(&mut self, shared: &mut Shared) {
         let at_ns = self.last_ns;
         let Connection { streams, records, calls, messages, .. } = self;
@@ -537,7 +539,7 @@ impl Connection {
         self.loose_bytes(true, shared);
     }
 
-    /// The capture, or this connection, is over.
+    /// Ends the connection, or the capture.
     pub(super) fn finish(&mut self, shared: &mut Shared) {
         self.end_streams(shared);
         for direction in 0..2 {
@@ -551,7 +553,8 @@ impl Connection {
         for stream in &self.streams {
             shared.counts.missing_bytes += stream.missing_bytes;
             let (Some(ids), Some(least_ns)) = (self.ids, stream.least_rtt_ns) else { continue };
-            // Of the connection as the client sees it; the smaller direction is the part of the path beyond the capture.
+            // The connection as the client sees it; the direction with the smaller value is the path beyond the
+            // capture point.
             let object = ids.objects[self.client.unwrap_or(0)];
             shared.out.counter(object, CounterName::TcpMinRttUs, self.last_ns, least_ns / 1000);
         }
@@ -562,7 +565,7 @@ impl Connection {
     }
 }
 
-/// Takes pieces of a stream to its records.
+/// Returns a closure that passes pieces of a stream to its records.
 fn deliverer<'a>(
     records: &'a mut Records,
     calls: &'a Calls,

@@ -1,29 +1,29 @@
-//! What a capture was found to hold, in numbers.
+//! Counts of what a capture contains.
 
 use super::frame::Unused;
 
-/// What was seen, in numbers.
+/// Counts over a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Counts {
     pub packets: u64,
     pub captured_bytes: u64,
     pub wire_bytes: u64,
-    /// Packets of which not all was captured.
+    /// Packets captured only in part.
     pub cut_packets: u64,
-    /// The most bytes that were captured of such a packet.
+    /// Maximum bytes captured of such a packet.
     pub longest_cut_bytes: u64,
     pub tcp_segments: u64,
     pub udp_datagrams: u64,
-    /// Packets that are neither TCP over IP nor RPC over UDP.
+    /// Packets other than TCP over IP or RPC over UDP.
     pub other_packets: u64,
-    /// Packets from and to other ports than those asked for.
+    /// Packets of ports other than the requested ones.
     pub other_ports: u64,
-    /// Segments of connections that carry something else than RPC.
+    /// Segments of connections without RPCs.
     pub other_segments: u64,
     pub fragments: u64,
     pub broken_packets: u64,
-    /// Packets of a link type that is not known, and the first such type.
+    /// Packets of an unknown link type, and the first such type.
     pub unknown_link: u64,
     pub link_type: Option<u32>,
     pub captured_twice: u64,
@@ -32,9 +32,9 @@ pub struct Counts {
     pub reordered: u64,
     pub keepalives: u64,
     pub zero_windows: u64,
-    /// Bytes that the ends exchanged and the capture lacks.
+    /// Bytes exchanged by the ends but missing from the capture.
     pub missing_bytes: u64,
-    /// How often the place in a stream of RPCs was lost and found again.
+    /// Times synchronisation with a stream of RPCs was lost and regained.
     pub resynchronised: u64,
     /// Messages whose head was not captured.
     pub headless: u64,
@@ -42,23 +42,23 @@ pub struct Counts {
     pub replies: u64,
     pub rpc_retransmissions: u64,
     pub unanswered: u64,
-    /// Bytes of messages whose heads are not known.
+    /// Bytes of messages with unknown heads.
     pub loose_bytes: u64,
-    /// Calls whose heads the capture lacks, known from their replies.
+    /// Calls with missing heads, inferred from their replies.
     pub calls_not_captured: u64,
-    /// Replies to calls that ought to have been captured and were not.
+    /// Replies to calls that should have been captured but were not.
     pub unmatched_replies: u64,
     pub duplicate_replies: u64,
-    /// Calls whose replies were among what the capture lacks.
+    /// Calls whose replies the capture missed.
     pub replies_not_captured: u64,
     pub connections: u64,
-    /// Connections whose beginning was not captured.
+    /// Connections older than the capture.
     pub half_seen: u64,
-    /// Connections given up because there were too many.
+    /// Connections dropped because there were too many.
     pub forgotten_connections: u64,
     pub(super) first_ns: Option<i64>,
     pub(super) last_ns: i64,
-    /// From the first RPC's first byte to the last one's last.
+    /// From the first byte of the first RPC to the last byte of the last.
     pub(super) rpc_ns: Option<(i64, i64)>,
 }
 
@@ -75,7 +75,7 @@ impl Counts {
         self.last_ns = self.last_ns.max(at_ns);
     }
 
-    /// Bytes of RPCs passed, or a call was pending, between these instants.
+    /// Extends the interval in which RPC bytes passed or a call was pending.
     pub(super) fn rpc(&mut self, from_ns: i64, to_ns: i64) {
         let (first, last) = self.rpc_ns.unwrap_or((from_ns, to_ns));
         self.rpc_ns = Some((first.min(from_ns), last.max(to_ns)));
@@ -93,7 +93,7 @@ impl Counts {
         }
     }
 
-    /// Name and value, for the recording's attributes; what did not occur is left out.
+    /// Returns names and values for the recording's attributes, without zeros.
     pub(super) fn attributes(&self) -> Vec<(String, String)> {
         let all = [
             ("packets", self.packets),

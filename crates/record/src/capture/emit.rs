@@ -1,4 +1,4 @@
-//! What a capture hands on: rows of the trace, in batches.
+//! Output of a capture: rows of the trace, in batches.
 
 use std::sync::Arc;
 use thalweg_trace::{
@@ -6,10 +6,10 @@ use thalweg_trace::{
     Span, SpanId, SpanKind, Time, Track, TrackId, TrackKind,
 };
 
-/// Events kept before they are handed to the sink.
+/// Events buffered before they are passed to the sink.
 const BATCH: usize = 1024;
 
-/// The sink, and the identifiers that are left.
+/// The sink, and the remaining identifiers.
 pub(super) struct Out {
     sink: Arc<dyn Sink>,
     batch: Vec<Event>,
@@ -18,12 +18,12 @@ pub(super) struct Out {
     next: u64,
 }
 
-/// A capture's instants are on the clock of the capture; in the trace that is the clock of its host.
+/// Converts an instant of the capture's clock, which in the trace is its host's.
 fn time(ns: i64) -> Time {
     Time::from_monotonic_ns(ns)
 }
 
-/// What is known of a span besides its times.
+/// A span's fields other than its times.
 #[derive(Clone, Copy, Default)]
 pub(super) struct About {
     pub object: Option<ObjectId>,
@@ -51,7 +51,7 @@ impl Out {
         }
     }
 
-    /// Hands on what is there.
+    /// Passes on the buffered events.
     pub(super) fn flush(&mut self) {
         if !self.batch.is_empty() {
             self.sink.take(&mut self.batch);

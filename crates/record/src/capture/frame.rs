@@ -1,11 +1,11 @@
-//! From a frame to a TCP segment or a UDP datagram: link layer, IP, ports. Payload is borrowed, never copied.
+//! Parses a frame into a TCP segment or UDP datagram: link layer, IP, ports. The payload is borrowed, never copied.
 //!
-//! Lengths are the headers' own, not the frame's: Ethernet pads, segmentation offload writes 0, and a snapped packet
-//! has fewer bytes than it had on the wire.
+//! Lengths come from the headers rather than the frame: Ethernet pads, segmentation offload writes 0, and a snapped
+//! packet has fewer bytes than on the wire.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// An end of a connection. IPv4 addresses are kept as mapped ones, so that both spellings of one end are one end.
+/// An end of a connection. IPv4 addresses are stored as mapped IPv6, so that both spellings of an end are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct End {
     pub ip: u128,
@@ -21,16 +21,16 @@ impl std::fmt::Display for End {
     }
 }
 
-/// The part of a TCP header that is of use.
+/// The relevant fields of a TCP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tcp {
     pub sequence: u32,
     pub acknowledgement: u32,
     pub flags: u8,
     pub window: u16,
-    /// The window's scale; only a SYN says it.
+    /// The window scale; only in a SYN.
     pub scale: Option<u8>,
-    /// What distinguishes a packet captured twice from one sent twice: IP's identification, and checksum and time stamps of TCP.
+    /// Distinguishes a packet captured twice from one sent twice: IP's identification, and TCP's checksum and timestamps.
     pub fingerprint: u64,
 }
 
@@ -52,26 +52,26 @@ pub(super) struct Segment<'a> {
     pub from: End,
     pub to: End,
     pub transport: Transport,
-    /// As far as it was captured.
+    /// The captured payload.
     pub payload: &'a [u8],
-    /// As it was on the wire, at least `payload.len()`.
+    /// Payload length on the wire, at least `payload.len()`.
     pub payload_bytes: u64,
 }
 
-/// Why a frame is of no use here.
+/// Why a frame is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unused {
     /// Neither TCP nor UDP over IP.
     Other,
-    /// A fragment of a datagram without its ports.
+    /// A fragment of a datagram without the ports.
     Fragment,
-    /// Cut so short that its headers are not there, or not what they say they are.
+    /// Too short for its headers, or with invalid headers.
     Broken,
-    /// A link type that is not known.
+    /// An unknown link type.
     Link,
 }
 
-/// Link types that are known, by the numbers of capture files.
+/// Known link types, numbered as in capture files.
 pub(super) mod link {
     pub(crate) const NULL: u32 = 0;
     pub(crate) const ETHERNET: u32 = 1;
@@ -91,7 +91,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
 }
 
-/// What is in a frame that had `wire_bytes` bytes.
+/// Parses a frame that had `wire_bytes` bytes on the wire.
 pub(super) fn parse(link_type: u32, data: &[u8], wire_bytes: u32) -> Result<Segment<'_>, Unused> {
     let start = match link_type {
         link::ETHERNET => ethernet(data, 12)?,
@@ -110,7 +110,7 @@ pub(super) fn parse(link_type: u32, data: &[u8], wire_bytes: u32) -> Result<Segm
     }
 }
 
-/// Where IP begins, after the type of protocol at `at` and any tags of virtual networks.
+/// Returns the offset of the IP header, after the EtherType at `at` and any VLAN tags.
 fn ethernet(data: &[u8], mut at: usize) -> Result<usize, Unused> {
     loop {
         match u16_at(data, at).ok_or(Unused::Broken)? {
@@ -136,7 +136,7 @@ fn ipv4(packet: &[u8], wire: u64) -> Result<Segment<'_>, Unused> {
         return Err(Unused::Broken);
     }
     let total = u64::from(u16_at(head, 2).ok_or(Unused::Broken)?);
-    // Segmentation offload may leave the length open.
+    // Segmentation offload may leave the length 0.
     let total = if total == 0 { wire } else { total.min(wire) };
     let fragment = u16_at(head, 6).ok_or(Unused::Broken)?;
     if fragment & 0x1fff != 0 {
@@ -156,7 +156,7 @@ fn ipv6(packet: &[u8], wire: u64) -> Result<Segment<'_>, Unused> {
     let mut left = if length == 0 { wire.saturating_sub(40) } else { length.min(wire.saturating_sub(40)) };
     let address = |at: usize| u128::from_be_bytes(head[at..at + 16].try_into().expect("16 bytes"));
     let (mut next, mut at) = (head[6], 40);
-    // Each turn moves on by 8 bytes or more, so that this ends with the packet.
+    // Each iteration advances by at least 8 bytes, so the loop ends with the packet.
     loop {
         let bytes = match next {
             0 | 43 | 60 | 135 => (usize::from(*packet.get(at + 1).ok_or(Unused::Broken)?) + 1) * 8,

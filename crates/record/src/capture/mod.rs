@@ -1,12 +1,12 @@
-//! Packets: from a capture file, or from an interface, to a trace of connections and of the RPCs on them.
+//! Captured packets, from a file or an interface, as a trace of connections and the RPCs on them.
 //!
-//! A capture sees what was on the wire and nothing of the programs: each connection is a track, with one span for each RPC
-//! from its call's last byte to its reply's last byte, one for each message's way over the wire, TCP's counters as packets
-//! show them, and marks for what was sent again. Connections that carry something else than ONC RPC have bursts of bytes.
+//! A capture sees the wire and nothing of the programs: each connection is a track, with one span for each RPC from
+//! its call's last byte to its reply's last byte, one for each message's transfer, TCP's counters as packets show
+//! them, and marks for retransmissions. Connections that carry something other than ONC RPC have bursts of bytes.
 //!
-//! Packets go one way, each looked at once: [`mod@file`] or [`live`] → [`frame`] (headers) → [`table`] → [`connection`] →
-//! [`stream`] (bytes in order, once) → [`rpc`] (messages) → [`calls`] (pairs) → [`emit`]. Payload is passed over
-//! where it stands, and every table is bounded, so that a capture of any length is read in the same memory.
+//! Packets flow one way, each parsed once: [`mod@file`] or [`live`] → [`frame`] (headers) → [`table`] →
+//! [`connection`] → [`stream`] (bytes in order, once) → [`rpc`] (messages) → [`calls`] (pairs) → [`emit`]. Payload is
+//! skipped in place, and every table is bounded, so that a capture of any length is read in constant memory.
 
 mod call;
 mod calls;
@@ -37,24 +37,24 @@ use table::Table;
 use thalweg_base::numbers::{count, duration, size};
 use thalweg_trace::{Host, Sink, Time};
 
-/// What a capture says when it has been read.
+/// Summary of a capture that has been read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// The first packet's instant.
+    /// Time of the first packet.
     pub start: Time,
-    /// The last packet's.
+    /// Time of the last packet.
     pub end: Time,
-    /// What was seen.
+    /// Counts of its contents.
     pub counts: Counts,
-    /// Packets that the capturing program, or the kernel, says it lost.
+    /// Packets reported lost by the capturing program or the kernel.
     pub dropped_packets: u64,
-    /// Name and value, for `meta.json`.
+    /// Attributes for `meta.json`.
     pub attributes: Vec<(String, String)>,
-    /// What a person should know, one sentence each.
+    /// Notes for the user, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// A capture file, opened.
+/// An open capture file.
 pub struct Capture {
     path: PathBuf,
     packets: Packets,
@@ -68,7 +68,7 @@ impl std::fmt::Debug for Capture {
 }
 
 impl Capture {
-    /// Opens a capture file, and reads up to its first packet. `-`: standard input.
+    /// Opens a capture file and reads up to its first packet. `-` is standard input.
     pub fn open(path: &Path) -> Result<Capture, RecordError> {
         if path == Path::new("-") {
             return Capture::from_reader(path, Box::new(std::io::stdin()));
@@ -81,7 +81,7 @@ impl Capture {
         Capture::from_reader(path, Box::new(file))
     }
 
-    /// The same from any stream of bytes; `path` is what messages call it.
+    /// Opens a capture from any byte stream; `path` is its name in messages.
     pub fn from_reader(path: &Path, from: Box<dyn Read + Send>) -> Result<Capture, RecordError> {
         let problem = |problem: String| RecordError::File { path: path.to_owned(), problem };
         let mut packets = Packets::open(from).map_err(|e| match e {
@@ -94,12 +94,12 @@ impl Capture {
         }
     }
 
-    /// The first packet's instant, on the capture's own clock (nanoseconds since 1970).
+    /// Returns the time of the first packet on the capture's own clock (nanoseconds since 1970).
     pub fn start(&self) -> Time {
         self.start
     }
 
-    /// Reads it to its end; what is found in it goes to `sink`.
+    /// Reads the capture to its end and sends its events to `sink`.
     pub fn read(mut self, options: &Options, sink: &Arc<dyn Sink>) -> Result<Summary, RecordError> {
         let mut out = emit::Out::new(Arc::clone(sink), options.host, options.space);
         let name = self.path.file_name().map_or_else(|| self.path.display().to_string(), |n| n.to_string_lossy().into_owned());
@@ -141,21 +141,24 @@ fn summary(counts: Counts, silences: &[(i64, i64)], dropped_packets: u64, start:
 fn notes_on(counts: &Counts, dropped_packets: u64) -> Vec<String> {
     let mut notes = Vec::new();
     if dropped_packets > 0 {
-        notes.push(format!("The capture lost {dropped_packets} packets: what is missing from it was perhaps there."));
+        notes.push(format!("The capture lost {dropped_packets} packets: missing calls or bytes may have been among them."));
     }
     if let Some(link) = counts.link_type {
-        let known = "Ethernet, Linux cooked, raw IP and loopback are known";
-        notes.push(format!("{} packets are of link type {link}, which is not known here ({known}).", counts.unknown_link));
+        let known = "supported: Ethernet, Linux cooked, raw IP, loopback";
+        notes.push(format!("{} packets are of link type {link}, which is not supported ({known}).", counts.unknown_link));
     }
     notes.extend(incomplete(counts));
     notes.extend(strays(counts));
     if counts.forgotten_connections > 0 {
-        notes.push(format!("{} connections were not followed to their end: there were too many at once.", counts.forgotten_connections));
+        notes.push(format!(
+            "{} connections were dropped before their end: too many were open simultaneously.",
+            counts.forgotten_connections
+        ));
     }
     notes
 }
 
-/// Packets of something else, and time in which there were only these.
+/// Returns a note on packets without RPCs, and time that had only these.
 fn strays(counts: &Counts) -> Option<String> {
     let others = counts.other_packets + counts.other_ports + counts.other_segments;
     let ((first_ns, last_ns), begin_ns) = (counts.rpc_ns?, counts.first_ns?);
@@ -165,7 +168,7 @@ fn strays(counts: &Counts) -> Option<String> {
         return None;
     }
     Some(format!(
-        "{} of {} packets are of no RPC. The capture lasts {}; its RPCs, and the time axis, begin {} after its first packet.",
+        "{} of {} packets do not belong to an RPC. The capture lasts {}; its RPCs, and the time axis, begin {} after its first packet.",
         count(others),
         count(counts.packets),
         of_a_second(whole_ns),
@@ -173,7 +176,7 @@ fn strays(counts: &Counts) -> Option<String> {
     ))
 }
 
-/// What a capture of parts of packets, or of a part of them, says and does not say.
+/// Returns notes on what an incomplete capture still shows and what it does not.
 fn incomplete(counts: &Counts) -> Vec<String> {
     let mut notes = Vec::new();
     if counts.cut_packets > 0 {
@@ -181,14 +184,12 @@ fn incomplete(counts: &Counts) -> Vec<String> {
         let longest = size(counts.longest_cut_bytes);
         notes.push(match (counts.rpc_ns.is_some(), counts.resynchronised + counts.headless) {
             (false, _) => format!(
-                "{cut}, {longest} of each at most: no head of an RPC is in what was, so whether there were RPCs is not known. TCP's headers are \
-                 there: bytes, round trips and what was sent again are known. Capture whole packets (tcpdump -s 0)."
+                "{cut}, {longest} of each at most: no RPC head was captured, so whether there were RPCs is unknown. TCP's headers are \
+                 there: bytes, round trips and retransmissions are known. Capture whole packets (tcpdump -s 0)."
             ),
-            (true, 0) => format!("{cut}: bytes are complete all the same, and so are the calls of which a head or a reply was captured."),
+            (true, 0) => format!("{cut}: bytes are still complete, and so are calls with a captured head or reply."),
             (true, _) => {
-                format!(
-                    "{cut}: bytes are complete (TCP's headers count them), heads of RPCs are not. Capture whole packets (tcpdump -s 0)."
-                )
+                format!("{cut}: bytes are complete (TCP's headers count them), RPC heads are not. Capture whole packets (tcpdump -s 0).")
             }
         });
     }
@@ -200,10 +201,10 @@ fn incomplete(counts: &Counts) -> Vec<String> {
         ));
     }
     if counts.loose_bytes > 0 {
-        let both = if counts.resynchronised + counts.headless > 0 { "; calls that lack both are not counted" } else { "" };
+        let both = if counts.resynchronised + counts.headless > 0 { "; calls without either are not counted" } else { "" };
         notes.push(format!(
-            "{} are of messages whose heads were not captured: of {} calls the head is missing (their replies show that they were made; what they were is not \
-             known), of {} the reply. How long these took is not known{both}.",
+            "{} belong to messages whose heads were not captured: of {} calls the head is missing (their replies show that they were \
+             made, but not what they were), of {} the reply. Their duration is unknown{both}.",
             size(counts.loose_bytes),
             count(counts.calls_not_captured),
             count(counts.replies_not_captured)

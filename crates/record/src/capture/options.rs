@@ -1,15 +1,15 @@
-//! What of a capture is taken.
+//! Options of a capture.
 
 use thalweg_trace::{HostId, IdSpace};
 
-/// What of a capture is taken, and how it is numbered.
+/// Selects packets of a capture and the identifiers for its events.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Only packets from or to these ports, which are the servers'; all, where there are none.
+    /// Ports of servers whose packets are kept; empty keeps all.
     pub ports: Vec<u16>,
-    /// The number of the capturing machine in the recording.
+    /// The capturing machine's number in the recording.
     pub host: HostId,
-    /// Identifiers that may be given.
+    /// The space of identifiers to use.
     pub space: IdSpace,
 }
 

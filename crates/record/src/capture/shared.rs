@@ -1,5 +1,5 @@
-//! What the connections of a capture share: where rows go, what is counted, the servers' procedures, and calls that outlived their
-//! connection.
+//! State shared by the connections of a capture: output, counts, the servers' procedures, and calls that outlived
+//! their connection.
 
 use super::call::Call;
 use super::counts::Counts;
@@ -9,22 +9,22 @@ use super::rpc::Procedure;
 use std::collections::HashMap;
 use thalweg_trace::{ObjectId, ObjectKind};
 
-/// Calls of ended connections that are remembered.
+/// Maximum calls kept of ended connections.
 const MOST_ORPHANS: usize = 1 << 16;
 
-/// A call that was sent longer ago is no other's: clients whose connection broke connect again every 5 min at the latest.
+/// Maximum age of a call matched on another connection: clients reconnect at least every 5 min.
 const ORPHAN_NS: i64 = 900_000_000_000;
 
-/// Bytes beyond holes that all connections together keep.
+/// Maximum bytes held beyond gaps, over all connections, ...
 const MOST_HELD_BYTES: usize = 128 << 20;
 
-/// ... and one of them.
+/// ... and by one of them.
 const HELD_BYTES: usize = 1 << 20;
 
-/// What a call is called whose head was not captured.
+/// Name of a call whose head was not captured.
 const NOT_KNOWN: &str = "head not captured";
 
-/// What connections share.
+/// State shared by connections.
 pub(super) struct Shared {
     pub out: Out,
     pub counts: Counts,
@@ -38,19 +38,20 @@ impl Shared {
         Shared { out, counts: Counts::default(), held_bytes: 0, procedures: HashMap::new(), orphans: HashMap::new() }
     }
 
-    /// How much a connection that holds `its` bytes may hold.
+    /// Returns how much a connection that holds `its` bytes may hold.
     pub(super) fn room(&self, its: usize) -> usize {
         if self.held_bytes >= MOST_HELD_BYTES { its.min(HELD_BYTES / 16) } else { HELD_BYTES }
     }
 
-    /// The row of a server's procedure; of one that is not known, where there is none. `callback`: the server calls, its client answers.
+    /// Returns the object of a server's procedure, or of an unknown one for `None`. `callback`: the server calls, its
+    /// client answers.
     pub(super) fn procedure(&mut self, server: End, procedure: Option<Procedure>, callback: bool) -> ObjectId {
         let key = (server, procedure, callback);
         if let Some(&object) = self.procedures.get(&key) {
             return object;
         }
         if self.procedures.len() >= MOST_ORPHANS {
-            // Nobody has so many; fuzzed input does.
+            // Only fuzzed input reaches this many.
             self.procedures.clear();
         }
         let mut attributes = match procedure {
@@ -65,7 +66,7 @@ impl Shared {
         object
     }
 
-    /// A call that another connection between the same two was not answered.
+    /// Takes a call that was not answered on another connection between the same hosts.
     pub(super) fn orphan(&mut self, client_ip: u128, server: End, (xid, procedure): (u32, Procedure), at_ns: i64) -> Option<Call> {
         let key = (client_ip, server, xid);
         self.orphans.get(&key).filter(|call| call.procedure == procedure && at_ns.saturating_sub(call.sent_ns) <= ORPHAN_NS)?;
@@ -84,7 +85,7 @@ impl Shared {
         }
     }
 
-    /// The end of the capture: nobody answers them any more.
+    /// Ends all orphans as unanswered at the end of the capture.
     pub(super) fn end_orphans(&mut self) {
         let mut calls: Vec<Call> = self.orphans.drain().map(|(_, call)| call).collect();
         calls.sort_by_key(|call| (call.posted_ns, call.request));

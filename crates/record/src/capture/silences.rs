@@ -1,15 +1,15 @@
-//! Times without a packet that no connection outlived: where a capture may be several, joined or left running between them.
+//! Silences that no connection survived: the capture may be several joined ones, or was left running between runs.
 //!
-//! Packets need not come in order of time: files that were joined end to end, and clocks that are set back, have them otherwise. So intervals
-//! with packets are gathered, not the last packet's instant. What a silence means is said elsewhere.
+//! Packets may be out of order in time, in concatenated files or after a clock step. So intervals with packets are
+//! collected rather than the last packet's time. Other modules interpret a silence.
 
-/// Shorter silences are not noted.
+/// Minimum silence that is noted.
 pub(super) const SILENCE_NS: i64 = 60_000_000_000;
 
-/// Intervals that are kept; where there are more, the two that are nearest to each other are one.
+/// Maximum intervals; beyond it the two nearest are merged.
 const MOST_INTERVALS: usize = 256;
 
-/// Intervals in order of time, each further than `near_ns` from the next.
+/// Intervals in order of time, each more than `near_ns` from the next.
 #[derive(Debug)]
 struct Intervals {
     near_ns: i64,
@@ -50,17 +50,17 @@ impl Default for Silences {
 }
 
 impl Silences {
-    /// A packet.
+    /// Notes a packet.
     pub(super) fn packet(&mut self, at_ns: i64) {
         self.active.add(at_ns, at_ns);
     }
 
-    /// A connection had packets at both of these instants, and was the same one.
+    /// Notes that one connection had packets at both of these instants.
     pub(super) fn outlived(&mut self, a_ns: i64, b_ns: i64) {
         self.outlived.add(a_ns.min(b_ns), a_ns.max(b_ns));
     }
 
-    /// From the last packet before it to the first one after it, in order of time.
+    /// Returns the silences, from last packet to next packet, in order of time.
     pub(super) fn all(&self) -> Vec<(i64, i64)> {
         let between = self.active.all.windows(2).map(|pair| (pair[0].1, pair[1].0));
         between.filter(|gap| !self.outlived.all.iter().any(|one| one.0 <= gap.0 && gap.1 <= one.1)).collect()

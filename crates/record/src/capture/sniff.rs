@@ -1,6 +1,7 @@
-//! What a connection carries, as the first bytes of either end say it. What does not say so itself is left open: its port may.
+//! Recognises a connection's protocol from the first bytes of either end. Protocols that cannot be recognised are
+//! left open; the port may show it.
 
-/// The protocol that a connection begins with in these bytes.
+/// Returns the protocol that begins with these bytes.
 pub(super) fn protocol(bytes: &[u8]) -> Option<&'static str> {
     const METHODS: [&[u8]; 9] = [b"GET ", b"PUT ", b"POST ", b"HEAD ", b"DELETE ", b"OPTIONS ", b"PATCH ", b"CONNECT ", b"PROPFIND "];
     match bytes {
@@ -8,13 +9,13 @@ pub(super) fn protocol(bytes: &[u8]) -> Option<&'static str> {
         [b'H', b'T', b'T', b'P', b'/', ..] | [b'P', b'R', b'I', b' ', b'*', b' ', b'H', b'T', b'T', b'P', ..] => Some("HTTP"),
         [b'S', b'S', b'H', b'-', ..] => Some("SSH"),
         [b'c', b'e', b'p', b'h', b' ', b'v', ..] => Some("Ceph"),
-        // A handshake record of TLS 1.0 to 1.3 that holds a hello.
+        // A TLS 1.0 to 1.3 handshake record with a hello.
         [0x16, 3, 0..=4, _, _, 1 | 2, ..] => Some("TLS"),
-        // Behind NetBIOS's length.
+        // After NetBIOS's length.
         [0, _, _, _, 0xfe | 0xff, b'S', b'M', b'B', ..] => Some("SMB"),
-        // A login request: immediate, version 0, and a multiple of 4 bytes of text behind a head of 48.
+        // A login request: immediate, version 0, and a multiple of 4 bytes of text after a head of 48.
         [0x43, 0x00..=0x87, 0, 0, 0, ..] if bytes.len() >= 48 && bytes[48..].starts_with(b"InitiatorName=") => Some("iSCSI"),
-        // A connection request of NVMe over TCP: a head of 128 bytes, and no more.
+        // An NVMe/TCP connection request: a head of exactly 128 bytes.
         [0, 0, 128, 0, 128, 0, 0, 0, ..] => Some("NVMe/TCP"),
         [b'r', b's', b'y', b'n', b'c', b'd', b':', ..] | [b'@', b'R', b'S', b'Y', b'N', b'C', b'D', ..] => Some("rsync"),
         _ => None,

@@ -1,52 +1,54 @@
-//! One direction of a TCP connection, as packets show it: bytes in their order, once each, and what TCP did about them.
+//! Reassembles one direction of a TCP connection from packets: bytes in order, once each, and what TCP did about
+//! them.
 //!
-//! Segments may be sent again, come out of order, be captured twice, or be missing from the capture. Bytes are handed on
-//! in the order of the stream as soon as that is certain. A hole is waited for while it can still be filled; when the
-//! other end has acknowledged what lies beyond it, it was the capture that lost it, and it is handed on as missing.
+//! Segments may be retransmitted, reordered, captured twice, or missing from the capture. Bytes are passed on in
+//! stream order as soon as that order is certain. A gap is held open while it can still be filled; once the other end
+//! has acknowledged data beyond it, the capture itself lost the bytes, and they are passed on as missing.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// Bytes of segments beyond a hole that one direction keeps.
+/// Maximum bytes of segments held beyond a gap, per direction.
 const HELD_BYTES: usize = 1 << 20;
 
-/// Segments beyond a hole that one direction keeps.
+/// Maximum segments held beyond a gap, per direction.
 const HELD_SEGMENTS: usize = 512;
 
-/// What goes on where a stream was is so near to it: about a window. Of numbers that have nothing to do with it one in 2,000 is.
+/// Maximum distance from the stream of a continuation: about a window. One in 2,000 unrelated sequence numbers is as
+/// near.
 const NEAR_BYTES: u64 = 1 << 20;
 
-/// A hole that is filled later than this was filled by sending again, not by coming late.
+/// A gap filled after this time was filled by a retransmission, not by reordering.
 const REORDERED_NS: i64 = 3_000_000;
 
-/// A hole that nobody fills for so long is given up.
+/// Time after which an unfilled gap is given up.
 const HOLE_NS: i64 = 3_000_000_000;
 
-/// A sender that sends again after doing nothing for so long did so because its timer expired: timers are at least 200 ms.
+/// A sender that retransmits after being idle for this long did so on its timer: timers are at least 200 ms.
 const TIMER_NS: i64 = 150_000_000;
 
-/// Segments sent and unacknowledged that are remembered, for round-trip times.
+/// Unacknowledged segments remembered, for round-trip times.
 const OUTSTANDING: usize = 1024;
 
-/// What a segment was.
+/// Classification of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// New bytes, or none.
     New,
-    /// Sent again. `timer`: because the sender's timer expired.
+    /// A retransmission; `timer` if the sender's timer expired.
     Retransmission { timer: bool },
-    /// It came after later ones.
+    /// Arrived after later segments.
     Reordered,
-    /// A question whether the other end is still there.
+    /// A keepalive probe.
     Keepalive,
 }
 
-/// A piece of the stream in its order.
+/// A piece of the stream, in order.
 pub(super) struct Piece<'a> {
     pub at_ns: i64,
     pub data: &'a [u8],
-    /// Bytes after `data` that were sent and not captured.
+    /// Bytes after `data` that were sent but not captured.
     pub missing: u64,
-    /// Whether a segment begins here: programs begin messages there.
+    /// Whether a segment begins here: programs tend to begin messages there.
     pub at_start: bool,
 }
 
@@ -55,19 +57,19 @@ struct Held {
     bytes: u64,
 }
 
-/// A direction.
+/// One direction.
 #[derive(Default)]
 pub(super) struct Stream {
-    /// Whether anything was seen of it, and where in it `sequence` is: bytes handed on so far.
+    /// Whether any of it was seen, and the position of `sequence` in it: bytes passed on so far.
     started: bool,
     first_sequence: u32,
     sequence: u32,
     next: u64,
     /// Whether it was seen from its first byte.
     pub from_start: bool,
-    /// The end of what was sent.
+    /// The end of the bytes sent.
     pub highest: u64,
-    /// What the other end has acknowledged.
+    /// Bytes acknowledged by the other end.
     pub acknowledged: u64,
     held: BTreeMap<u64, Held>,
     pub held_bytes: usize,
@@ -75,17 +77,17 @@ pub(super) struct Stream {
     last_sent_ns: i64,
     outstanding: VecDeque<(u64, i64)>,
     pub scale: Option<u8>,
-    /// The window that this end offers, where its scale is known.
+    /// The window offered by this end, if its scale is known.
     pub window_bytes: Option<u64>,
     pub srtt_ns: Option<i64>,
     pub least_rtt_ns: Option<i64>,
     pub finished: bool,
-    /// Bytes that the capture lost.
+    /// Bytes lost by the capture.
     pub missing_bytes: u64,
 }
 
 impl Stream {
-    /// The connection's SYN, or SYN and acknowledgement.
+    /// Handles the connection's SYN, or SYN and acknowledgement.
     pub(super) fn synchronise(&mut self, sequence: u32, scale: Option<u8>) {
         if !self.started {
             (self.started, self.from_start, self.sequence, self.scale) = (true, true, sequence.wrapping_add(1), scale);
@@ -93,17 +95,17 @@ impl Stream {
         }
     }
 
-    /// The sequence number of its SYN; of no use where that was not seen.
+    /// Returns the sequence number of its SYN; meaningless if that was not seen.
     pub(super) fn first_sequence(&self) -> u32 {
         self.first_sequence
     }
 
-    /// Whether a sequence number is about where the stream is; `None` where nothing of it was seen.
+    /// Whether a sequence number is near the stream's position; `None` if nothing of the stream was seen.
     pub(super) fn is_near(&self, sequence: u32) -> Option<bool> {
         self.started.then(|| self.offset(sequence).abs_diff(self.highest as i64) <= NEAR_BYTES)
     }
 
-    /// Where in the stream a sequence number is; negative: before anything that was seen.
+    /// Converts a sequence number to a stream position; negative before the first byte seen.
     fn offset(&self, sequence: u32) -> i64 {
         self.next as i64 + i64::from(sequence.wrapping_sub(self.sequence) as i32)
     }
@@ -114,7 +116,8 @@ impl Stream {
         self.highest = self.highest.max(to);
     }
 
-    /// A segment with `bytes` bytes, of which `data` were captured. `room`: how much may be kept beyond holes.
+    /// Handles a segment with `bytes` bytes, of which `data` were captured. `room`: bytes that may be held beyond
+    /// gaps.
     pub(super) fn segment(
         &mut self,
         at_ns: i64,
@@ -129,7 +132,7 @@ impl Stream {
         }
         let mut offset = self.offset(sequence);
         if offset.abs_diff(self.next as i64) > 1 << 30 {
-            // Another stream under the same name: begin again here.
+            // Another stream under the same name: start over.
             self.held.clear();
             self.held_bytes = 0;
             self.outstanding.clear();
@@ -150,7 +153,7 @@ impl Stream {
         if end <= self.next as i64 {
             return verdict;
         }
-        // What was handed on already is left out.
+        // Skips what was passed on already.
         let known = (self.next as i64 - offset).max(0) as u64;
         let data = &data[(known as usize).min(data.len())..];
         let (offset, bytes) = ((offset.max(0) as u64).max(self.next), bytes - known);
@@ -178,7 +181,7 @@ impl Stream {
         let timer = at_ns - self.last_sent_ns >= TIMER_NS;
         let sent_before = end <= self.next as i64 || offset < self.next as i64 || self.held.contains_key(&(offset as u64));
         if sent_before {
-            // An acknowledgement may be for either of the two: it gives no round-trip time.
+            // The acknowledgement may be for either transmission, so it gives no round-trip time.
             self.outstanding.clear();
             return Verdict::Retransmission { timer };
         }
@@ -201,7 +204,7 @@ impl Stream {
         }
     }
 
-    /// Hands on what has become contiguous.
+    /// Passes on what has become contiguous.
     fn deliver_held(&mut self, at_ns: i64, deliver: &mut impl FnMut(Piece<'_>)) {
         while let Some(entry) = self.held.first_entry() {
             let offset = *entry.key();
@@ -221,7 +224,7 @@ impl Stream {
         self.hole_since_ns = at_ns;
     }
 
-    /// The hole before the first held segment will not be filled.
+    /// Gives up the gap before the first held segment.
     fn give_up_hole(&mut self, at_ns: i64, deliver: &mut impl FnMut(Piece<'_>)) {
         if let Some((&offset, _)) = self.held.first_key_value() {
             let missing = offset.saturating_sub(self.next);
@@ -232,26 +235,26 @@ impl Stream {
         }
     }
 
-    /// Nothing comes any more: what was held is handed on.
+    /// Ends the stream: passes on what was held.
     pub(super) fn end(&mut self, at_ns: i64, deliver: &mut impl FnMut(Piece<'_>)) {
         while !self.held.is_empty() {
             self.give_up_hole(at_ns, deliver);
         }
     }
 
-    /// The other end acknowledges this direction up to `sequence`. Gives a round-trip time where one shows.
+    /// Handles the other end's acknowledgement up to `sequence`. Returns a round-trip time if it reveals one.
     pub(super) fn acknowledge(&mut self, at_ns: i64, sequence: u32, deliver: &mut impl FnMut(Piece<'_>)) -> Option<i64> {
         if !self.started {
             return None;
         }
         let offset = u64::try_from(self.offset(sequence)).ok()?;
-        // An acknowledgement of a FIN counts one more than was sent; of far more, it belongs to something else.
+        // A FIN's acknowledgement counts one byte more than was sent; one far beyond belongs to another stream.
         if offset > self.highest + 1 + (1 << 30) {
             return None;
         }
         self.acknowledged = self.acknowledged.max(offset.min(self.highest));
         if !self.held.is_empty() && offset > self.next {
-            // The other end has what this capture lacks.
+            // The other end has the bytes that this capture lacks.
             self.give_up_hole(at_ns, deliver);
         }
         let mut sent_ns = None;
@@ -268,12 +271,12 @@ impl Stream {
         Some(rtt_ns)
     }
 
-    /// The window that this end offers; `true` when it has just closed.
+    /// Handles the window offered by this end; `true` if it has just closed.
     pub(super) fn offer(&mut self, window: u16, scale_known: bool, reset: bool) -> bool {
         let shift = if scale_known { self.scale.unwrap_or(0) } else { 0 };
         let bytes = u64::from(window) << shift;
         let closed = window == 0 && !reset && self.window_bytes != Some(0);
-        // A closed window is closed at any scale.
+        // A zero window is zero at any scale.
         if scale_known || window == 0 {
             self.window_bytes = Some(bytes);
         } else {
@@ -282,12 +285,12 @@ impl Stream {
         closed
     }
 
-    /// Bytes sent and not acknowledged.
+    /// Returns the bytes sent but not acknowledged.
     pub(super) fn in_flight_bytes(&self) -> u64 {
         self.highest.saturating_sub(self.acknowledged)
     }
 
-    /// Whether a stream position is one that the other end would count the same.
+    /// Returns a stream position if the other end would count it the same.
     pub(super) fn position(&self, offset: u64) -> Option<u64> {
         self.from_start.then_some(offset)
     }
@@ -300,7 +303,7 @@ mod tests {
 
     const ROOM: usize = 1 << 20;
 
-    /// What a stream hands on: bytes, with `None` for each missing one.
+    /// Collects a stream's output: bytes, with `None` for each missing one.
     fn collect(out: &mut Vec<Option<u8>>) -> impl FnMut(Piece<'_>) {
         |piece| {
             out.extend(piece.data.iter().map(|b| Some(*b)));
@@ -325,7 +328,7 @@ mod tests {
                 segments.push((at, at + cut));
                 at += cut;
             }
-            // Shuffled by swaps, some of them sent again, some overlapping their neighbours.
+            // Shuffled by swaps, some retransmitted, some overlapping their neighbours.
             let mut sent = segments.clone();
             for (i, &pick) in order.iter().enumerate() {
                 let (a, b) = (i % sent.len(), pick % sent.len());

@@ -10,14 +10,14 @@ use super::silences::{SILENCE_NS, Silences};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Connections that are followed at once. Where there are more, those unheard of for longest are ended.
+/// Maximum open connections. Beyond it those silent for longest are ended.
 const MOST_CONNECTIONS: usize = 16_384;
 
-/// What a connection is found by: its ends in order, and whether it is UDP.
+/// Key of a connection: its ends in order, and whether it is UDP.
 type Key = (End, End, bool);
 
-/// A hash that costs little: addresses are not chosen to make it slow more than they can be to make any trace long, and the
-/// number of connections is bounded.
+/// A cheap hash: addresses crafted to make it slow could make any trace long as well, and the number of connections
+/// is bounded.
 #[derive(Default)]
 struct Fold(u64);
 
@@ -56,7 +56,7 @@ impl Table {
         Table { connections: HashMap::default(), ports: options.ports.clone(), shared: Shared::new(out), silences: Silences::default() }
     }
 
-    /// A captured packet.
+    /// Handles a captured packet.
     pub(super) fn packet(&mut self, at_ns: i64, link: u32, data: &[u8], wire_bytes: u32) {
         let counts = &mut self.shared.counts;
         counts.packet(at_ns, data.len() as u64, u64::from(wire_bytes));
@@ -108,7 +108,7 @@ impl Table {
         connection.udp(at_ns, segment, heading, &mut self.shared);
     }
 
-    /// Ends the quarter of connections that was unheard of for longest, where there is no room for another.
+    /// Ends the quarter of the connections silent for longest, if the table is full.
     fn make_room(&mut self, key: &Key) {
         if self.connections.len() < MOST_CONNECTIONS || self.connections.contains_key(key) {
             return;
@@ -126,7 +126,7 @@ impl Table {
         }
     }
 
-    /// The end of the capture: hands on everything.
+    /// Ends the capture and flushes everything.
     pub(super) fn finish(&mut self) {
         let mut left: Vec<(Key, Box<Connection>)> = self.connections.drain().collect();
         left.sort_by_key(|(key, _)| *key);

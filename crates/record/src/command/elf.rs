@@ -1,45 +1,46 @@
-//! What kind of file a command is: whether a library can be preloaded into it.
+//! Determines what kind of file a command is, and so whether a library can be preloaded into it.
 
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// How an executable file comes by its libraries.
+/// How an executable file is linked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Linkage {
-    /// The C library's loader, which honours `LD_PRELOAD`.
+    /// By the C library's loader, which honours `LD_PRELOAD`.
     Dynamic,
-    /// None: `LD_PRELOAD` is ignored.
+    /// Statically: `LD_PRELOAD` is ignored.
     Static,
-    /// A loader our library was not made for (another C library, another word size or processor).
+    /// By a loader our library was not built for (another C library, word size or architecture).
     Foreign(String),
-    /// Not ELF, not a script.
+    /// Neither ELF nor a script.
     Unknown,
 }
 
-/// What the kernel would run.
+/// The file that the kernel would run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Executable {
-    /// The program itself; of a script, its interpreter.
+    /// The program itself or, for a script, its interpreter.
     pub path: PathBuf,
     /// How it is linked.
     pub linkage: Linkage,
-    /// It takes another user's or group's rights, or capabilities: the loader ignores `LD_PRELOAD`, and /proc hides it.
+    /// Whether it gains another user's or group's rights, or capabilities: the loader ignores `LD_PRELOAD`, and /proc
+    /// hides it.
     pub raises_rights: bool,
 }
 
-/// Scripts may name scripts as interpreters, this deep.
+/// Maximum depth of scripts naming scripts as interpreters.
 const INTERPRETERS: usize = 4;
 
-/// The loader of the C library that our library is linked with, by processor.
+/// Whether this is the loader of the C library that our library is linked with, on this architecture.
 fn is_our_loader(interpreter: &str) -> bool {
     let name = interpreter.rsplit('/').next().unwrap_or_default();
     name.starts_with("ld-linux") || name.starts_with("ld64.so") || name.starts_with("ld.so")
 }
 
 impl Executable {
-    /// Looks at a file, and through `#!` at its interpreter.
+    /// Examines a file and, through `#!`, its interpreter.
     pub(crate) fn look(path: &Path) -> Executable {
         let mut path = path.to_owned();
         for _ in 0..INTERPRETERS {
@@ -58,14 +59,14 @@ fn script_interpreter(path: &Path) -> Option<PathBuf> {
     let mut words = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
     let interpreter = words.next()?;
     if interpreter.ends_with("/env") {
-        // `env -S name`, `env name`: what is found in PATH is what runs.
+        // `env -S name`, `env name`: runs what is found in PATH.
         let name = words.find(|word| !word.starts_with('-') && !word.contains('='))?;
         return super::find(name.as_ref()).ok().map(|found| found.path);
     }
     Some(PathBuf::from(interpreter))
 }
 
-/// Set-user-ID, set-group-ID or file capabilities, where they give more than the caller has.
+/// Whether a file has set-user-ID, set-group-ID or capabilities that give more than the caller has.
 fn raises_rights(path: &Path) -> bool {
     let Ok(metadata) = std::fs::metadata(path) else { return false };
     let user = rustix::process::geteuid().as_raw();
@@ -76,7 +77,7 @@ fn raises_rights(path: &Path) -> bool {
     set_user || set_group || (capabilities && user != 0)
 }
 
-/// Reads the ELF header and the program headers; `None` where the file is something else.
+/// Reads the ELF header and program headers; `None` if the file is not ELF.
 fn linkage(path: &Path) -> Option<Linkage> {
     let file = File::open(path).ok()?;
     let mut header = [0_u8; 64];
@@ -87,7 +88,7 @@ fn linkage(path: &Path) -> Option<Linkage> {
     let ours = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
     let machine = u16::from_le_bytes([header[18], header[19]]);
     if header[4] != 2 || header[5] != 1 || machine != ours {
-        return Some(Linkage::Foreign("it is made for another processor or word size".to_owned()));
+        return Some(Linkage::Foreign("it was built for another architecture or word size".to_owned()));
     }
     let word = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().unwrap_or_default());
     let (table, entry_bytes) = (word(32), u64::from(u16::from_le_bytes([header[54], header[55]])));

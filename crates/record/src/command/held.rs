@@ -1,10 +1,10 @@
-//! A process that exists and waits for leave to become the command.
+//! A process held before it becomes the command.
 //!
-//! Between `fork` and `execve` the child calls nothing but system calls on memory prepared before: this process may have
-//! other threads, whose locks nobody in the child would ever release.
+//! Between `fork` and `execve` the child makes only system calls, on memory prepared before: this process may have
+//! other threads, whose locks would never be released in the child.
 
 use super::resolve::{NOT_EXECUTABLE, NOT_FOUND, problem};
-use super::{Found, find};
+use super::{CommandFile, find};
 use crate::RecordError;
 use std::ffi::{CString, OsString, c_char, c_int};
 use std::io::Read;
@@ -14,14 +14,14 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// By itself, with this code.
+    /// It exited with this code.
     Code(i32),
-    /// By this signal.
+    /// This signal killed it.
     Signal(i32),
 }
 
 impl Exit {
-    /// As a shell shows it: the code, or 128 + the signal.
+    /// Returns the code as shells report it: the exit code, or 128 + the signal.
     pub fn shell_code(self) -> i32 {
         match self {
             Exit::Code(code) => code,
@@ -30,29 +30,29 @@ impl Exit {
     }
 }
 
-/// Room for what recorders add to the environment.
+/// Room for recorders' additions to the environment.
 const ENVIRONMENT_ROOM_BYTES: usize = 64 << 10;
 
-/// Exit code of a child whose parent died before it let it go. Nobody sees it.
+/// Exit code of a child whose parent died before releasing it. No process sees it.
 const ABANDONED: c_int = 125;
 
-/// A command's process before `execve`. Dropped without being let go, it ends and is reaped.
+/// A command's process before `execve`. If dropped unreleased, it exits and is reaped.
 #[derive(Debug)]
 pub(crate) struct Held {
     command: OsString,
     pid: u32,
     pidfd: OwnedFd,
-    /// One byte lets it go; closed without, it exits.
+    /// One byte releases it; if closed without, it exits.
     hold: Option<OwnedFd>,
-    /// Says why `execve` failed; closed by it where it did not.
+    /// Reports why `execve` failed; closed by a successful `execve`.
     status: OwnedFd,
     environment: SharedEnvironment,
     reaped: bool,
 }
 
-/// What the child needs, made before the fork.
+/// The child's data, prepared before the fork.
 struct Prepared {
-    /// Path, then `/bin/sh` for a file without `#!`.
+    /// The path, then `/bin/sh` for a file without `#!`.
     path: CString,
     arguments: Vec<CString>,
     shell_arguments: Vec<CString>,
@@ -67,14 +67,14 @@ fn failed(what: &str) -> impl Fn(rustix::io::Errno) -> RecordError + '_ {
 }
 
 impl Held {
-    /// Finds the command and makes its process. `handlers` are the signals this process catches for itself: the child has the
-    /// dispositions given, not ours.
+    /// Finds the command and creates its process. `dispositions` are those of the signals that this process handles
+    /// itself: the child gets the given ones, not ours.
     ///
     /// # Errors
     /// As [`find`]; or the machine allows no more processes.
     pub(crate) fn spawn(words: &[OsString], dispositions: &[(c_int, libc::sigaction)]) -> Result<Held, RecordError> {
-        let first = words.first().ok_or_else(|| RecordError::Usage("no command was given".to_owned()))?;
-        let Found { path } = find(first)?;
+        let first = words.first().ok_or_else(|| RecordError::Usage("no command given".to_owned()))?;
+        let CommandFile { path } = find(first)?;
         let word = |w: &OsString| CString::new(w.as_bytes()).map_err(|_| problem(w, "a word has a zero byte in it", NOT_FOUND));
         let path = word(&path.into_os_string())?;
         let arguments = words.iter().map(word).collect::<Result<Vec<_>, _>>()?;
@@ -92,29 +92,30 @@ impl Held {
         Ok(Held { command, pid: pid as u32, pidfd, hold: Some(hold), status, environment, reaped: false })
     }
 
-    /// Its number.
+    /// Returns its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Readable when it has ended.
+    /// Returns its pidfd, readable once it has ended.
     pub(crate) fn pidfd(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()
     }
 
-    /// Adds these to the environment it will have, and lets it become the command.
+    /// Adds `more` to its environment and lets it become the command.
     ///
     /// # Errors
-    /// `execve` failed: exit code 127 where the file or its interpreter is missing, else 126.
+    /// `execve` failed: exit code 127 if the file or its interpreter is missing, otherwise 126.
     pub(crate) fn release(&mut self, more: &[(OsString, OsString)]) -> Result<(), RecordError> {
         self.environment.write(more)?;
-        let hold = self.hold.take().ok_or_else(|| RecordError::Usage("the command has been let go already".to_owned()))?;
+        let hold = self.hold.take().ok_or_else(|| RecordError::Usage("the command was already released".to_owned()))?;
         rustix::io::write(&hold, b"g").map_err(failed("the command's process is gone"))?;
         drop(hold);
         let mut errno = [0_u8; 4];
         let mut status = std::fs::File::from(self.status.try_clone().map_err(|e| RecordError::Failed(e.to_string()))?);
         match status.read_exact(&mut errno) {
-            // Closed by a successful execve, or by a signal that ended the process first: which of the two is known from waiting for it.
+            // Closed by a successful execve, or by a signal that killed the process first: waiting for it shows
+            // which.
             Err(_) => Ok(()),
             Ok(()) => {
                 self.reap_now();
@@ -125,15 +126,15 @@ impl Held {
 
     fn exec_problem(&self, errno: i32) -> RecordError {
         let (text, code) = match errno {
-            libc::ENOENT => ("its interpreter (the first line, or its loader) is not there".to_owned(), NOT_FOUND),
+            libc::ENOENT => ("its interpreter (named in its first line, or its loader) does not exist".to_owned(), NOT_FOUND),
             libc::ETXTBSY => ("is being written by another process".to_owned(), NOT_EXECUTABLE),
-            libc::E2BIG => ("its arguments and environment are longer than the kernel takes".to_owned(), NOT_EXECUTABLE),
+            libc::E2BIG => ("its arguments and environment exceed the kernel's limit".to_owned(), NOT_EXECUTABLE),
             other => (std::io::Error::from_raw_os_error(other).to_string(), NOT_EXECUTABLE),
         };
         problem(&self.command, text, code)
     }
 
-    /// Sends it a signal; to nobody else, also when it has ended and its number was given again.
+    /// Sends it a signal; to no other process, even if it has ended and its number was reused.
     pub(crate) fn signal(&self, signal: c_int) {
         // SAFETY: a system call on a descriptor we own, without pointers that are read.
         unsafe { libc::syscall(libc::SYS_pidfd_send_signal, self.pidfd.as_raw_fd(), signal, std::ptr::null::<u8>(), 0) };
@@ -142,7 +143,7 @@ impl Held {
     /// Waits until it has ended.
     ///
     /// # Errors
-    /// It was reaped by somebody else (SIGCHLD is ignored).
+    /// Another part of this process reaped it (SIGCHLD is ignored).
     pub(crate) fn wait(&mut self) -> Result<Exit, RecordError> {
         // SAFETY: an all-zero siginfo_t is a value of it.
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
@@ -180,7 +181,7 @@ impl Drop for Held {
 }
 
 fn reap(pid: c_int) {
-    // SAFETY: the child is ours and not reaped yet; it ends by itself, since nobody holds the other end of its pipe.
+    // SAFETY: the child is ours and not reaped yet; it exits by itself, since the other end of its pipe is closed.
     while unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) } < 0 {
         if std::io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
             break;
@@ -188,15 +189,15 @@ fn reap(pid: c_int) {
     }
 }
 
-/// The highest descriptor that is open here, or that may be.
+/// Returns the highest descriptor that is, or may be, open here.
 fn most_open() -> c_int {
     let listed =
         std::fs::read_dir("/proc/self/fd").ok().map(|entries| entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).max());
     listed.flatten().unwrap_or(1024)
 }
 
-/// Closes what is ours and would be closed by `execve`: until then a recorder that looks at the held child would take our files for the
-/// command's. Calls async-signal-safe functions only.
+/// Closes our descriptors that `execve` would close: until then a recorder that examines the held child would take
+/// them for the command's. Calls async-signal-safe functions only.
 fn close_ours(most: c_int, but: [c_int; 2]) {
     for fd in (3..=most).filter(|fd| !but.contains(fd)) {
         // SAFETY: plain system calls, in the child, on descriptors that nothing in it uses any more.
@@ -209,7 +210,7 @@ fn close_ours(most: c_int, but: [c_int; 2]) {
     }
 }
 
-/// Forks the child, with all signals blocked on the way, so that none finds our handlers in it.
+/// Forks the child with all signals blocked, so that none runs our handlers in it.
 fn fork(
     prepared: &Prepared,
     environment: &SharedEnvironment,
@@ -229,7 +230,7 @@ fn fork(
             for (signal, action) in dispositions {
                 libc::sigaction(*signal, action, std::ptr::null_mut());
             }
-            // Rust's start-up ignores it; the command did not ask for that.
+            // Rust's start-up ignores it; the command must not inherit that.
             libc::signal(libc::SIGPIPE, libc::SIG_DFL);
             libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
             libc::close(hold[1]);
@@ -254,11 +255,11 @@ fn fork(
         }
         let error = std::io::Error::last_os_error();
         libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
-        if pid < 0 { Err(RecordError::Failed(format!("the command's process cannot be made: {error}"))) } else { Ok(pid) }
+        if pid < 0 { Err(RecordError::Failed(format!("the command's process cannot be created: {error}"))) } else { Ok(pid) }
     }
 }
 
-/// An environment in memory shared with the child: pointers first, then the strings they point to.
+/// An environment in memory shared with the child: pointers first, then their strings.
 #[derive(Debug)]
 struct SharedEnvironment {
     start: *mut u8,
@@ -289,7 +290,7 @@ impl SharedEnvironment {
         self.start.cast()
     }
 
-    /// Writes our own environment with `more` put in, or put in place of what has its name.
+    /// Writes our own environment with `more` added, replacing variables of the same name.
     fn write(&mut self, more: &[(OsString, OsString)]) -> Result<(), RecordError> {
         let kept = std::env::vars_os().filter(|(name, _)| !more.iter().any(|(replaced, _)| replaced == name));
         let mut strings = Vec::new();
@@ -302,7 +303,7 @@ impl SharedEnvironment {
         }
         let table = (strings.len() + 1) * size_of::<usize>();
         if table + strings.iter().map(Vec::len).sum::<usize>() > self.length {
-            return Err(RecordError::Failed("what the recorder adds to the environment is too long".to_owned()));
+            return Err(RecordError::Failed("the recorder's additions to the environment are too long".to_owned()));
         }
         let mut at = table;
         for (index, text) in strings.iter().enumerate() {

@@ -1,9 +1,9 @@
-//! The command: found as a shell would find it, held before `execve`, let go, waited for.
+//! The command: found as a shell would find it, held before `execve`, released, waited for.
 //!
-//! The process must exist before it runs, so that a recorder can take hold of it; and it must run exactly as it would without
-//! us: the same descriptors, signal dispositions, process group and terminal. So it is forked here (not through
-//! `std::process`), waits on a pipe, and calls `execve` with what was prepared before the fork. Its environment lies in memory
-//! that both share, since what a recorder adds to it may be known only after the fork.
+//! The process must exist before it runs, so that a recorder can attach to it; and it must run exactly as it would
+//! without us: the same descriptors, signal dispositions, process group and terminal. So it is forked here (not
+//! through `std::process`), waits on a pipe, and calls `execve` with arguments prepared before the fork. Its
+//! environment is in memory shared by both, since a recorder's additions may be known only after the fork.
 
 mod elf;
 mod held;
@@ -12,4 +12,4 @@ mod resolve;
 pub(crate) use elf::{Executable, Linkage};
 pub use held::Exit;
 pub(crate) use held::Held;
-pub(crate) use resolve::{Found, find};
+pub(crate) use resolve::{CommandFile, find};

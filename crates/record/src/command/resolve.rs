@@ -1,4 +1,4 @@
-//! Finding a command as `execvp` does, and saying what is wrong as shells do.
+//! Finds a command as `execvp` does, with errors like a shell's.
 
 use crate::RecordError;
 use std::ffi::OsStr;
@@ -6,27 +6,27 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// A command that was found.
+/// The file of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// The file.
+pub(crate) struct CommandFile {
+    /// Its path.
     pub path: PathBuf,
 }
 
-/// Exit code where there is no such command.
+/// Exit code if the command does not exist.
 pub(super) const NOT_FOUND: i32 = 127;
-/// Exit code where there is one that cannot be run.
+/// Exit code if it exists but cannot be run.
 pub(super) const NOT_EXECUTABLE: i32 = 126;
 
 pub(super) fn problem(command: &OsStr, problem: impl Into<String>, exit_code: i32) -> RecordError {
     RecordError::Command { command: command.to_string_lossy().into_owned(), problem: problem.into(), exit_code }
 }
 
-/// Finds `command`: a path if it has a slash, else in `PATH`.
+/// Finds `command`: a path if it has a slash, otherwise searched in `PATH`.
 ///
 /// # Errors
-/// Not found (exit code 127), or found and not executable (126).
-pub(crate) fn find(command: &OsStr) -> Result<Found, RecordError> {
+/// Not found (exit code 127), or found but not executable (126).
+pub(crate) fn find(command: &OsStr) -> Result<CommandFile, RecordError> {
     if command.is_empty() {
         return Err(problem(command, "the command is an empty word", NOT_FOUND));
     }
@@ -49,9 +49,9 @@ pub(crate) fn find(command: &OsStr) -> Result<Found, RecordError> {
     }
 }
 
-fn runnable(path: &Path) -> Result<Found, (String, i32)> {
+fn runnable(path: &Path) -> Result<CommandFile, (String, i32)> {
     let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::PermissionDenied => ("a directory on the way to it may not be entered".to_owned(), NOT_EXECUTABLE),
+        std::io::ErrorKind::PermissionDenied => ("a directory in its path may not be entered".to_owned(), NOT_EXECUTABLE),
         std::io::ErrorKind::NotFound => ("there is no such file".to_owned(), NOT_FOUND),
         _ => (error.to_string(), NOT_EXECUTABLE),
     })?;
@@ -60,9 +60,9 @@ fn runnable(path: &Path) -> Result<Found, (String, i32)> {
     }
     let executable = rustix::fs::accessat(rustix::fs::CWD, path, rustix::fs::Access::EXEC_OK, rustix::fs::AtFlags::EACCESS);
     if executable.is_err() || metadata.permissions().mode() & 0o111 == 0 {
-        return Err(("may not be executed; `chmod +x` it, or run it with its interpreter".to_owned(), NOT_EXECUTABLE));
+        return Err(("is not executable; `chmod +x` it, or run it with its interpreter".to_owned(), NOT_EXECUTABLE));
     }
-    Ok(Found { path: path.to_owned() })
+    Ok(CommandFile { path: path.to_owned() })
 }
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
-//! What each processor was in, as /proc/stat counts it: at each tick of the clock a processor is charged to what it was in just then; idle
-//! time is measured.
+//! CPU times from /proc/stat: each clock tick is charged to whatever the CPU was in at that moment; idle time is
+//! measured.
 
 use std::collections::HashMap;
 use thalweg_base::proc::processors::{self, Processor};
 use thalweg_base::proc::stat::tick_ns;
 use thalweg_trace::{Counter, CounterName, CounterOf, Event, HostId, Role, Time, Track, TrackId, TrackKind};
 
-/// Of one processor since it was started, in ticks.
+/// A CPU's times since boot, in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Ticks([u64; 6]);
 
-/// The same, in the order of [`Ticks`].
+/// Their counters, in the order of [`Ticks`].
 const NAMES: [CounterName; 6] = [
     CounterName::CpuIdleNs,
     CounterName::CpuUserNs,
@@ -21,20 +21,20 @@ const NAMES: [CounterName; 6] = [
 ];
 
 impl Ticks {
-    /// A processor without work is idle, also where somebody waits for a disk.
+    /// A CPU without work is idle, even if a process waits for a disk.
     fn of(cpu: &Processor) -> Ticks {
         Ticks([cpu.idle + cpu.waiting, cpu.user + cpu.nice, cpu.system, cpu.hard_interrupts, cpu.soft_interrupts, cpu.stolen])
     }
 }
 
-/// All processors, as they were at first.
+/// All CPUs, with their first readings.
 #[derive(Debug, Default)]
 pub(super) struct Processors {
     known: HashMap<u32, (TrackId, Ticks)>,
 }
 
 impl Processors {
-    /// Reads how they stand.
+    /// Reads the current times.
     pub(super) fn look(&mut self, at: Time, host: HostId, new: impl FnMut() -> TrackId, into: &mut Vec<Event>) {
         self.enter(processors::here(), at, host, new, into);
     }

@@ -1,11 +1,12 @@
-//! What /proc counts, where nobody may take samples: of each processor how long it was idle, in programs' code, in the kernel for them, in
-//! interrupts, or taken away by a hypervisor; of each process how long it ran, in its own code and in the kernel.
+//! Counts from /proc, for users who may not take samples: for each CPU, how long it was idle, in user code, in system
+//! calls, in interrupts, or taken by the hypervisor; for each process, its user and system time.
 //!
-//! Nothing here is guessed. Processes are looked at now and then: one that was made and ended between two looks is known only by what its
-//! parent was charged when it waited for it, and where nobody waited, not at all: that is what is left of the processors' sum. Both counts are
-//! in clock ticks, and are made by different means, so they agree within a few ticks and not exactly.
+//! Nothing here is estimated. Processes are polled: one that begins and ends between two polls is known only by the
+//! time its parent was charged when it waited for it, and if it was not waited for, not at all; it remains as the
+//! difference from the CPUs' sum. Both counts are in clock ticks but made by different means, so they agree within a
+//! few ticks, not exactly.
 //!
-//! - [`machine`]: the processors; [`processes`]: who ran;
+//! - [`machine`]: the CPUs; [`processes`]: the processes;
 //! - [`why`]: which right or setting is missing for samples.
 
 mod machine;
@@ -21,24 +22,25 @@ use std::time::{Duration, Instant};
 use thalweg_base::proc::stat::tick_ns;
 use thalweg_trace::{Event, IdSpace, Time};
 
-/// How often the processes are looked at, at best.
+/// Shortest interval between polls of the processes.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// A look may take such a part of the time until the next one: with ten thousand processes there are fewer looks.
+/// A poll may take up to one in this many parts of the interval: with ten thousand processes, polls are rarer.
 const LOOK_PART: u32 = 50;
 
-/// Counts, alone, without any right.
+/// Records counts alone; needs no privilege.
 #[derive(Debug)]
 pub(crate) struct CountedRecorder {
     /// Why it is not a profile with samples.
     why: String,
-    /// What the command is called.
+    /// The command's name.
     command: String,
     worker: Option<Worker>,
 }
 
 impl CountedRecorder {
-    /// A recorder; `why` there are no samples is kept in the recording. `program`: the command's file, if there is one.
+    /// Creates a recorder; `why` there are no samples is stored in the recording. `program` is the command's file, if
+    /// any.
     pub(crate) fn new(why: String, program: Option<&Path>) -> CountedRecorder {
         let command = program.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         CountedRecorder { why, command, worker: None }
@@ -54,8 +56,8 @@ impl Recorder for CountedRecorder {
         if self.worker.is_some() {
             return Err(RecordError::Usage("this recorder is recording already".to_owned()));
         }
-        // The command is held: what it does from here on is counted.
-        let work = Work::begin(watched, self.why.clone(), &self.command);
+        // The command is held: counts begin here.
+        let work = CountPoller::begin(watched, self.why.clone(), &self.command);
         self.worker = Some(Worker::start("thalweg-counts", move |stop| work.run(stop))?);
         Ok(())
     }
@@ -65,7 +67,7 @@ impl Recorder for CountedRecorder {
     }
 }
 
-struct Work {
+struct CountPoller {
     watched: Watched,
     why: String,
     processors: Processors,
@@ -76,7 +78,7 @@ struct Work {
     looks: u32,
 }
 
-/// Identifiers of tracks.
+/// Identifiers for tracks.
 #[derive(Debug)]
 struct Ids {
     space: IdSpace,
@@ -95,19 +97,19 @@ impl Ids {
     }
 }
 
-impl Work {
-    fn begin(watched: Watched, why: String, name: &str) -> Work {
+impl CountPoller {
+    fn begin(watched: Watched, why: String, name: &str) -> CountPoller {
         let roles = watched.command.iter().chain(&watched.others).map(|process| (process.pid, process.role));
         let processes = Processes::new(roles, watched.command.as_ref().map(|command| (command.pid, name.to_owned())));
         let ids = Ids { space: watched.space, next: 0 };
         let started = Time::now();
         let (processors, ledger) = (Processors::default(), Ledger::default());
-        let mut work = Work { watched, why, processors, processes, ledger, ids, started, looks: 0 };
+        let mut work = CountPoller { watched, why, processors, processes, ledger, ids, started, looks: 0 };
         work.look();
         work
     }
 
-    /// Reads all counters once, and hands on what has changed.
+    /// Reads all counters once, and emits those that changed.
     fn look(&mut self) {
         let mut events: Vec<Event> = Vec::new();
         let (host, ids) = (self.watched.host, &mut self.ids);
@@ -125,7 +127,7 @@ impl Work {
             self.look();
             pause = LOOK.max(begun.elapsed() * LOOK_PART);
         }
-        // The command has been waited for: its last ticks are known.
+        // The command has been waited for, so its last ticks are known.
         self.look();
         let ended = Time::now();
         let wall_ns = ended.since(self.started);

@@ -1,35 +1,36 @@
-//! Who ran, by what /proc/PID/stat counts: a process' own time, and that of its children that ended and that it waited for.
+//! CPU time per process from /proc/PID/stat: a process's own time, and that of its ended children that it waited for.
 //!
-//! A process that is there at two looks is charged the difference. One that has ended is known by its parent: that is charged all of the
-//! child's time when it waits for it. What of that was not seen at a look before is the time of children that ended between two looks, theirs
-//! together: `children of PARENT`. Of the command itself the parent is this program, so its last ticks are its own.
+//! A process present in two polls is charged the difference. One that ended is accounted for by its parent, which is
+//! charged all of the child's time when it waits for it. Any part of that which no poll saw is the time of children
+//! that ended between two polls, summed as `children of PARENT`. The command's parent is this program, so its last
+//! ticks are its own.
 
 use crate::proc::processes::numbers_in;
 use std::collections::{BTreeMap, HashMap};
 use thalweg_base::proc::stat::{Stat, Ticks, tick_ns};
 use thalweg_trace::{Counter, CounterName, CounterOf, Event, HostId, Role, Time, Track, TrackId, TrackKind};
 
-/// All processes that may be seen.
+/// Reads all visible processes.
 pub(super) fn read() -> BTreeMap<u32, Stat> {
     numbers_in("/proc").into_iter().filter_map(|pid| Some((pid, Stat::of(pid)?))).collect()
 }
 
-/// Who is charged.
+/// The account charged.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Account {
-    /// A process, or the parent of those that ended.
+    /// A process, or the parent of ended ones.
     pub pid: u32,
     pub started: u64,
     pub name: String,
     pub role: Role,
 }
 
-/// The processes as they were at the last look.
+/// The processes at the last poll.
 #[derive(Debug)]
 pub(super) struct Processes {
     last: Option<BTreeMap<u32, Stat>>,
     roles: HashMap<u32, Role>,
-    /// The command's process, and what it is called if it was never seen under its own name.
+    /// The command's process, and its name in case it was never seen under it.
     command: Option<(u32, String)>,
     own: u32,
 }
@@ -41,7 +42,7 @@ impl Processes {
         Processes { last: None, roles, command, own }
     }
 
-    /// Compares with the look before: who ran for how long since. The first has nothing to compare with.
+    /// Returns the time each process ran since the last poll; empty for the first.
     pub(super) fn look(&mut self, now: BTreeMap<u32, Stat>) -> Vec<(Account, Ticks)> {
         let Some(last) = self.last.take() else {
             self.inherit(&now);
@@ -57,7 +58,7 @@ impl Processes {
             charges.push((self.account(*pid, stat, &stat.name), stat.used.less(own)));
             waited.insert(*pid, stat.children_used.less(children));
         }
-        // What was seen of those that have ended is a part of what their parents were charged for them.
+        // What was seen of ended processes is part of what their parents were charged for them.
         let is_gone = |pid: &u32, stat: &Stat| now.get(pid).is_none_or(|now| now.started_ticks != stat.started_ticks);
         for (pid, stat) in last.iter().filter(|(pid, stat)| is_gone(pid, stat)) {
             if let Some(waited) = nearest(*pid, &last, &is_gone).and_then(|ancestor| waited.get_mut(&ancestor)) {
@@ -69,7 +70,7 @@ impl Processes {
             let command =
                 self.command.as_ref().filter(|_| pid == self.own).and_then(|(command, name)| Some((*command, name, last.get(command)?)));
             charges.push(match command.filter(|(command, _, stat)| is_gone(command, stat)) {
-                // Until it begins its program it goes by this one's name.
+                // Before exec it has this program's name.
                 Some((command, name, seen)) if seen.name == stat.name => (self.account(command, seen, name), rest),
                 Some((command, _, seen)) => (self.account(command, seen, &seen.name), rest),
                 None => (self.account(pid, stat, &format!("children of {}", stat.name)), rest),
@@ -82,7 +83,7 @@ impl Processes {
         charges
     }
 
-    /// A child works on whose behalf its parent does.
+    /// Gives children the role of their parents.
     fn inherit(&mut self, now: &BTreeMap<u32, Stat>) {
         let mut new: Vec<(&u32, &Stat)> = now.iter().filter(|(pid, _)| !self.roles.contains_key(pid)).collect();
         new.sort_by_key(|(pid, stat)| (stat.started_ticks, **pid));
@@ -98,7 +99,7 @@ impl Processes {
     }
 }
 
-/// The nearest ancestor that is still there.
+/// Returns the nearest living ancestor.
 fn nearest(pid: u32, last: &BTreeMap<u32, Stat>, is_gone: &impl Fn(&u32, &Stat) -> bool) -> Option<u32> {
     let mut at = last.get(&pid)?.parent;
     for _ in 0..last.len() {
@@ -111,7 +112,7 @@ fn nearest(pid: u32, last: &BTreeMap<u32, Stat>, is_gone: &impl Fn(&u32, &Stat) 
     None
 }
 
-/// What everybody was charged so far, as counters of tracks.
+/// Time charged to each account so far, as counters of tracks.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     all: HashMap<Account, (TrackId, Ticks)>,
@@ -119,7 +120,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Enters what was charged since the look before.
+    /// Adds the charges since the last poll.
     pub(super) fn enter(
         &mut self,
         charges: Vec<(Account, Ticks)>,
@@ -159,7 +160,7 @@ mod tests {
         Stat { parent, started_ticks: 1, name: name.to_owned(), used: ticks(own), children_used: ticks(children), ..Stat::default() }
     }
 
-    /// The recorder, the command (100) and somebody else (7), with these besides.
+    /// The recorder, the command (100) and an unrelated process (7), plus these.
     fn table(own: (u64, u64), waited: (u64, u64), more: &[(u32, Stat)]) -> BTreeMap<u32, Stat> {
         let all = [(std::process::id(), stat(7, "thalweg", own, waited))];
         all.into_iter().chain(more.iter().cloned()).collect()
@@ -188,10 +189,10 @@ mod tests {
         let own = std::process::id();
         let mut processes = Processes::new([(100, Role::Client)].into_iter(), Some((100, "spin".to_owned())));
         processes.look(table((0, 0), (0, 0), &[(100, stat(own, "sh", (0, 0), (0, 0)))]));
-        // One child is seen at 30 ticks, and a child of its at 8.
+        // One child is seen at 30 ticks, and its own child at 8.
         let (child, grandchild) = (stat(100, "make", (30, 0), (2, 0)), stat(101, "cc", (8, 0), (0, 0)));
         processes.look(table((0, 0), (0, 0), &[(100, stat(own, "sh", (0, 0), (0, 0))), (101, child), (102, grandchild)]));
-        // Both have ended, at 33 and 9; and so has one that nobody saw, of 5. The shell waited for all: 33 + 2 + 9 + 5.
+        // Both have ended, at 33 and 9, and so has an unseen one, of 5. The shell waited for all: 33 + 2 + 9 + 5.
         let charges = processes.look(table((0, 0), (0, 0), &[(100, stat(own, "sh", (1, 0), (49, 0)))]));
         assert_eq!(charged(&charges, "children of sh"), Some((9, 0, Role::Client)));
         assert_eq!(charged(&charges, "sh"), Some((1, 0, Role::Client)));

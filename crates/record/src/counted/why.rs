@@ -1,23 +1,23 @@
-//! Why there are no samples: which right or setting of this machine is in the way, and what would help.
+//! Explains why samples are not possible: which right or setting of this machine prevents them, and what would help.
 
 use std::fs;
 use thalweg_base::proc::stat::Stat;
 use thalweg_base::proc::status;
 
-/// Numbers of capabilities.
+/// Capability numbers.
 const SYS_ADMIN: u32 = 21;
 const PERFMON: u32 = 38;
 const BPF: u32 = 39;
 
-/// The number of the machine's own space of processes.
+/// The initial PID namespace.
 const FIRST_PID_SPACE: &str = "pid:[4026531836]";
 
-/// What the machine says of itself.
+/// The machine's relevant settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Settings {
-    /// The rights of this process, a bit each.
+    /// This process's capabilities, a bit each.
     rights: u64,
-    /// It is in a space of users of its own: rights there are none on the machine.
+    /// Whether it is in a user namespace of its own, where rights do not apply to the machine.
     in_own_users: bool,
     paranoid: Option<i64>,
     bpf_disabled: Option<i64>,
@@ -40,7 +40,7 @@ impl Settings {
         }
     }
 
-    /// What is in the way, as far as the machine says; `None` where it says nothing.
+    /// Returns what prevents samples; `None` if the machine does not say.
     fn missing(&self) -> Option<String> {
         let has = |right: u32| self.rights >> right & 1 == 1 || self.rights >> SYS_ADMIN & 1 == 1;
         let lacks: Vec<&str> =
@@ -52,7 +52,7 @@ impl Settings {
             return Some(format!("no {}{given}: run as root, or setcap cap_bpf,cap_perfmon+ep the command", lacks.join(", no ")));
         }
         if self.in_own_users {
-            return Some("rights in a user namespace are none on the machine: run outside of it".to_owned());
+            return Some("capabilities in a user namespace do not apply to the machine: run outside it".to_owned());
         }
         if self.confidential {
             return Some("the kernel is locked down (/sys/kernel/security/lockdown: confidentiality)".to_owned());
@@ -61,19 +61,19 @@ impl Settings {
     }
 }
 
-/// Why, in a sentence's part; `error`: what the recorder of samples said.
+/// Returns the reason as part of a sentence; `error` is the sampling recorder's.
 pub(crate) fn missing(error: &str) -> String {
     Settings::read().missing().unwrap_or_else(|| error.to_owned())
 }
 
-/// What of the other processes cannot be seen, a sentence each.
+/// Returns notes on other processes that cannot be seen, a sentence each.
 pub(super) fn hidden_processes() -> Vec<String> {
     let mut notes = Vec::new();
     let in_container = fs::read_link("/proc/self/ns/pid").is_ok_and(|space| space.to_string_lossy() != FIRST_PID_SPACE);
     if in_container {
-        notes.push("Processes outside of this container cannot be seen: their time is in no program's row.".to_owned());
+        notes.push("Processes outside this container cannot be seen: their time appears in no program's row.".to_owned());
     } else if Stat::of(1).is_none() {
-        notes.push("/proc shows only your own processes (hidepid): the time of others is in no program's row.".to_owned());
+        notes.push("/proc shows only your own processes (hidepid): the time of others appears in no program's row.".to_owned());
     }
     notes
 }

@@ -1,5 +1,5 @@
-//! What the kernel's programs of a recorder cost, as the kernel counts it. Counting itself costs two clock reads per run of a program, so it
-//! is switched on for a part of the time only.
+//! Cost of a recorder's kernel programs, as the kernel counts it. The counting itself costs two clock reads per
+//! program run, so it is on only part of the time.
 
 use super::object::{Program, descriptor};
 use crate::worker::thread_cpu;
@@ -7,11 +7,11 @@ use libbpf_rs::libbpf_sys;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Of each such period the programs' cost is counted for [`COUNTED`], from its start on.
+/// Costs are counted for the first [`COUNTED`] of each such period.
 const COUNT_PERIOD: Duration = Duration::from_secs(2);
 const COUNTED: Duration = Duration::from_millis(200);
 
-/// Nanoseconds that programs ran while it was counted, and how often.
+/// Nanoseconds that programs ran while counting was on, and their number of runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
     pub ns: u64,
@@ -19,13 +19,13 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// Of all these programs so far.
+    /// Returns the cost of all these programs so far.
     pub(crate) fn of<'a>(programs: impl Iterator<Item = &'a Program>) -> Cost {
         programs.filter_map(facts).fold(Cost::default(), |sum, more| Cost { ns: sum.ns + more.run_time_ns, runs: sum.runs + more.run_cnt })
     }
 }
 
-/// What the kernel says of a program.
+/// Returns the kernel's information on a program.
 pub(crate) fn facts(program: &Program) -> Option<libbpf_sys::bpf_prog_info> {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut size = u32::try_from(size_of_val(&info)).unwrap_or(0);
@@ -34,16 +34,16 @@ pub(crate) fn facts(program: &Program) -> Option<libbpf_sys::bpf_prog_info> {
     (result == 0).then_some(info)
 }
 
-/// What a recorder has spent so far.
+/// CPU time a recorder has used so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spent {
-    /// Its thread.
+    /// Used by its thread.
     pub reader_ns: u64,
-    /// Its programs, extrapolated from what was counted; `None` where the kernel has not counted.
+    /// Used by its programs, extrapolated from the counted periods; `None` if the kernel did not count.
     pub programs_ns: Option<u64>,
 }
 
-/// Switches the kernel's counting of programs on and off, and counts what the thread takes that began it.
+/// Switches the kernel's counting on and off, and measures the CPU time of the calling thread.
 #[derive(Debug)]
 pub(crate) struct Counting {
     statistics: Option<OwnedFd>,
@@ -55,13 +55,13 @@ pub(crate) struct Counting {
 }
 
 impl Counting {
-    /// Begins, counting.
+    /// Begins, with counting on.
     pub(crate) fn begin() -> Counting {
         let now = Instant::now();
         Counting { statistics: statistics().ok(), since: now, period: now, began: now, counted: Duration::ZERO, cpu_before: thread_cpu() }
     }
 
-    /// Called now and then: it counts for a part of each period.
+    /// Switches counting on or off as due; call it periodically.
     pub(crate) fn tick(&mut self, now: Instant) {
         if self.statistics.is_some() && now - self.since >= COUNTED {
             self.stop(now);
@@ -76,7 +76,7 @@ impl Counting {
         }
     }
 
-    /// Ends, where the programs have cost so much while it was counted.
+    /// Ends the measurement; `counted` is what the programs cost while counting was on.
     pub(crate) fn end(mut self, counted: Cost) -> Spent {
         self.stop(Instant::now());
         let extrapolated = || u128::from(counted.ns) * self.began.elapsed().as_nanos() / self.counted.as_nanos();
@@ -88,7 +88,7 @@ impl Counting {
     }
 }
 
-/// Has the kernel count what programs cost, for as long as this is open.
+/// Makes the kernel count program run times until the descriptor is closed.
 pub(crate) fn statistics() -> std::io::Result<OwnedFd> {
     // SAFETY: a system call without pointers; 0 is BPF_STATS_RUN_TIME.
     descriptor(unsafe { libbpf_sys::bpf_enable_stats(0) })

@@ -1,7 +1,9 @@
-//! What the recorders in the kernel (`bpf`, `profile`) have in common. It knows neither of them.
+//! Shared by the recorders in the kernel (`bpf`, `profile`), and independent of both.
 //!
-//! - [`probe`], [`types`], [`tracepoints`]: what the kernel allows and has; [`object`]: programs, and how they get into it; [`cost`]: what they cost;
-//! - [`ring`]: the ring that they fill; [`reader`]: the thread that empties it; [`clock`]: the clock of what is in it; [`perf`]: events of perf, and the clock that samples.
+//! - [`probe`], [`types`], [`tracepoints`]: what the kernel allows and provides; [`object`]: loading programs;
+//!   [`cost`]: their cost;
+//! - [`ring`]: the ring that they fill; [`reader`]: the thread that drains it; [`clock`]: the clock of its records;
+//!   [`perf`]: perf events and the sampling clock.
 
 pub(crate) mod clock;
 pub(crate) mod cost;

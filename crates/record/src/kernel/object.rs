@@ -1,11 +1,12 @@
-//! Programs in the kernel: loading them, several at once, and reaching them and their maps.
+//! Loads programs into the kernel, several in parallel, and gives access to them and their maps.
 //!
-//! Most of what a recording needs before its command may run is the kernel's verifier: it looks at each path through each program, one program
-//! after another where libbpf loads them. So libbpf makes the maps and fits the programs to the kernel's structures, and they are loaded
-//! and attached here, by as many threads as there are processors, those that take longest first.
+//! Most of the time before a recorded command can run goes to the kernel's verifier, which explores each path through
+//! each program; libbpf loads programs one after another. So libbpf creates the maps and relocates the programs for
+//! the kernel's structures, and they are loaded and attached here, by as many threads as there are CPUs, the slowest
+//! first.
 
 use super::tracepoints::Tracepoints;
-use super::types::{Kept, Types, of_object};
+use super::types::{BtfFile, Types, of_object};
 use crate::RecordError;
 use libbpf_rs::{
     AsRawLibbpf, Map, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenMapMut, OpenObject, ProgramType, libbpf_sys,
@@ -17,16 +18,16 @@ use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// As the programs' section `license` says.
+/// The licence in the programs' section `license`.
 const LICENSE: &CStr = c"Dual MIT/GPL";
 
-/// The verifier is given so much memory for what it says of a program that it refuses, where that is asked for.
+/// Size of the verifier's log for a rejected program, where one is requested.
 const LOG_BYTES: usize = 16 << 20;
 
-/// The key of what has but one entry.
+/// The key of a map with a single entry.
 const FIRST: [u8; 4] = [0; 4];
 
-/// More threads than programs that take long are of no use.
+/// More threads than slow programs are useless.
 const MOST_THREADS: usize = 8;
 
 /// A program in the kernel.
@@ -34,23 +35,23 @@ const MOST_THREADS: usize = 8;
 pub(crate) struct Program {
     pub(crate) name: String,
     pub(crate) fd: OwnedFd,
-    /// It is attached for so long as this is open; the error if it could not be. `None`: it is attached later, or run.
+    /// Attached while this is open; the error if attaching failed. `None`: attached later, or run directly.
     pub(crate) link: Option<std::io::Result<OwnedFd>>,
 }
 
-/// Programs that are ready to be loaded, and their maps.
+/// Programs ready to be loaded, and their maps.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     object: Object,
     who: &'static str,
 }
 
-/// What was loaded.
+/// Loaded programs.
 pub(crate) struct Loaded {
-    /// The maps.
+    /// Owns the maps.
     object: Object,
     pub(crate) programs: Vec<Program>,
-    /// What is loaded when it is needed; never longer than the object lives.
+    /// Programs loaded on demand; they must not outlive the object.
     pub(crate) later: Vec<Later>,
 }
 
@@ -62,37 +63,37 @@ pub(crate) enum When {
     Later,
 }
 
-/// A program that is loaded when it is needed.
+/// A program loaded on demand.
 pub(crate) struct Later {
     job: Job,
     types: i32,
 }
 
 impl Later {
-    /// Its name.
+    /// The program's name.
     pub(crate) fn name(&self) -> &str {
         self.job.name.to_str().unwrap_or_default()
     }
 
-    /// Loads it; not after its object has gone.
+    /// Loads it; must not be called after its object is gone.
     pub(crate) fn load(&self) -> Result<Program, RecordError> {
         self.job.run(self.types)
     }
 }
 
-/// What the programs' object file asks for, before anything is made of it.
+/// The parsed object file, before anything is created.
 #[derive(Debug)]
 pub(crate) struct Opened<'a> {
     pub(crate) open: OpenObject,
     types: Option<Fitting<'a>>,
-    /// Whose programs they are, in messages.
+    /// Owner of the programs, in messages.
     who: &'static str,
 }
 
-/// What the programs are fitted to: the kernel's types, of which `file` is to have those that they can mean by their own.
+/// Types for relocation: `file` gets those of the kernel's types that the programs' own declarations can refer to.
 #[derive(Debug)]
 struct Fitting<'a> {
-    kernel: &'a Types<Kept>,
+    kernel: &'a Types<BtfFile>,
     own: Types<&'a [u8]>,
     file: File,
 }
@@ -118,15 +119,15 @@ fn sort(section: &str) -> Option<Sort> {
     })
 }
 
-/// What went wrong for whom, of an error of libbpf's.
+/// Converts a libbpf error into an error of `who`.
 pub(crate) fn failed<'a>(who: &'a str, what: &'a str) -> impl Fn(libbpf_rs::Error) -> RecordError + 'a {
     move |error| RecordError::Failed(format!("{who} {what}: {error:#}"))
 }
 
-/// Maps of these kinds get all their memory when they are made.
+/// Map types whose memory is allocated on creation.
 const LARGE: [MapType; 2] = [MapType::LruHash, MapType::RingBuf];
 
-/// Makes the large maps, each in a thread of its own, while something else is done.
+/// Creates the large maps, each in a thread of its own, while `meanwhile` runs.
 fn make_large_maps(open: &mut OpenObject, who: &str, meanwhile: impl FnOnce() -> std::io::Result<()>) -> Result<(), RecordError> {
     let mut maps: Vec<_> = open.maps_mut().filter(|map| LARGE.contains(&map.map_type())).collect();
     let make = |(kind, name, [key, value, entries]): (MapType, OsString, [u32; 3])| {
@@ -144,13 +145,13 @@ fn make_large_maps(open: &mut OpenObject, who: &str, meanwhile: impl FnOnce() ->
     });
     done.map_err(|error| RecordError::Failed(format!("{who} cannot write the types of its programs: {error}")))?;
     for (map, made) in maps.iter_mut().zip(made) {
-        let made = made.map_err(failed(who, "was refused a map by the kernel"))?;
+        let made = made.map_err(failed(who, "cannot create a map"))?;
         map.reuse_fd(made.as_fd()).map_err(failed(who, "cannot use its maps"))?;
     }
     Ok(())
 }
 
-/// libbpf says on standard error what it thinks of; the recorder says what matters itself.
+/// Silences libbpf's messages on standard error; the recorder reports what matters itself.
 fn quiet() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -163,14 +164,14 @@ fn quiet() {
 }
 
 impl<'a> Opened<'a> {
-    /// Reads an object file of programs of `who`.
+    /// Reads an object file with the programs of `who`.
     pub(crate) fn new(object: &'a [u8], tracepoints: &'a Tracepoints, who: &'static str) -> Result<Opened<'a>, RecordError> {
         quiet();
         let file = || rustix::fs::memfd_create(c"thalweg-types", MemfdFlags::CLOEXEC).ok().map(File::from);
         let types = tracepoints.types().and_then(|kernel| Some(Fitting { kernel, own: of_object(object)?, file: file()? }));
         let mut builder = ObjectBuilder::default();
         if let Some(Fitting { file, .. }) = &types {
-            // (It is read when the programs are prepared.)
+            // (Read when the programs are prepared.)
             let path = format!("/proc/self/fd/{}", file.as_raw_fd());
             builder.btf_custom_path(path).map_err(failed(who, "cannot name its types"))?;
         }
@@ -178,10 +179,10 @@ impl<'a> Opened<'a> {
         Ok(Opened { open, types, who })
     }
 
-    /// Makes the maps, and fits the programs to the kernel's structures.
+    /// Creates the maps, and relocates the programs for the kernel's structures.
     pub(crate) fn prepare(mut self) -> Result<Prepared, RecordError> {
         for mut program in self.open.progs_mut() {
-            // libbpf would read all of the kernel's types for a program that is attached by them, to find what is known here.
+            // For a BTF-attached program libbpf would read all of the kernel's types, to find what is known here.
             program.set_prog_type(ProgramType::SocketFilter);
         }
         let who = self.who;
@@ -196,14 +197,14 @@ impl<'a> Opened<'a> {
         let result = unsafe { libbpf_sys::bpf_object__prepare(self.open.as_libbpf_object().as_ptr()) };
         if result != 0 {
             let error = std::io::Error::from_raw_os_error(-result);
-            return Err(RecordError::Failed(format!("{who} was refused by the kernel: {error}")));
+            return Err(RecordError::Failed(format!("{who} was rejected by the kernel: {error}")));
         }
-        // SAFETY: its maps are made, which is all that is asked of it as of a loaded one; its programs are loaded here.
+        // SAFETY: its maps are created, which is all that a loaded object needs here; its programs are loaded below.
         Ok(Prepared { object: unsafe { Object::from_ptr(self.open.take_ptr()) }, who })
     }
 }
 
-/// A program that is to be loaded.
+/// A program to be loaded.
 struct Job {
     name: CString,
     sort: Sort,
@@ -219,28 +220,28 @@ unsafe impl Send for Job {}
 // SAFETY: as above.
 unsafe impl Sync for Job {}
 
-/// A descriptor from a call of libbpf's that returns one or an error's negative number.
+/// Wraps the descriptor returned by a libbpf call, or its negative error number.
 pub(crate) fn descriptor(result: i32) -> std::io::Result<OwnedFd> {
     if result < 0 {
         return Err(std::io::Error::from_raw_os_error(-result));
     }
-    // SAFETY: the call made this descriptor, and nobody else has it.
+    // SAFETY: the call made this descriptor, and it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(result) })
 }
 
-/// Attaches a program to what it was made for; it stays so for as long as the descriptor is open.
+/// Attaches a program to the target of its section, until the descriptor is closed.
 pub(crate) fn attach(program: BorrowedFd<'_>, section: &str) -> std::io::Result<OwnedFd> {
     let sort = sort(section).ok_or(std::io::ErrorKind::InvalidInput)?;
     link(program, 0, sort.attach)
 }
 
-/// Attaches a program to a descriptor, where there is one.
+/// Attaches a program to a descriptor, if there is one.
 fn link(program: BorrowedFd<'_>, to: i32, how: libbpf_sys::bpf_attach_type) -> std::io::Result<OwnedFd> {
     // SAFETY: numbers and no options.
     descriptor(unsafe { libbpf_sys::bpf_link_create(program.as_raw_fd(), to, how, std::ptr::null()) })
 }
 
-/// An event of perf runs this program for as long as the link is open.
+/// Attaches this program to an event of perf until the link is closed.
 pub(crate) fn run_by(program: &Program, event: &OwnedFd) -> std::io::Result<OwnedFd> {
     link(program.fd.as_fd(), event.as_raw_fd(), libbpf_sys::BPF_PERF_EVENT)
 }
@@ -253,7 +254,7 @@ impl Job {
             let count = libbpf_sys::bpf_program__func_info_cnt(self.program);
             (libbpf_sys::bpf_program__insns(self.program), functions, count)
         };
-        // (Which lines its instructions come from is of use in the verifier's log alone, and takes it time.)
+        // (Line information is useful only in the verifier's log, and costs time.)
         let mut options = libbpf_sys::bpf_prog_load_opts {
             sz: size_of::<libbpf_sys::bpf_prog_load_opts>() as libbpf_sys::size_t,
             expected_attach_type: self.sort.attach,
@@ -286,7 +287,7 @@ impl Job {
                 let _ = self.load(types, Some(&mut log));
                 eprintln!("{name}: {}", String::from_utf8_lossy(log.split(|byte| *byte == 0).next().unwrap_or_default()));
             }
-            RecordError::Failed(format!("{} was refused by the kernel: {name}: {error}", self.who))
+            RecordError::Failed(format!("{} was rejected by the kernel: {name}: {error}", self.who))
         })?;
         let link = self.attached.then(|| link(fd.as_fd(), 0, self.sort.attach));
         Ok(Program { name, fd, link })
@@ -294,14 +295,14 @@ impl Job {
 }
 
 impl Prepared {
-    /// Loads the programs that are wanted; `when` says of each by name and section when.
+    /// Loads the wanted programs; `when` decides for each, by name and section.
     pub(crate) fn load(self, tracepoints: &Tracepoints, when: impl Fn(&str, &str) -> When) -> Result<Loaded, RecordError> {
         // SAFETY: the object is open.
         let types = unsafe { libbpf_sys::bpf_object__btf_fd(self.object.as_libbpf_object().as_ptr()) };
         let (mut jobs, mut later, who) = (Vec::new(), Vec::new(), self.who);
         for program in self.object.progs_mut().filter(|program| program.autoload()) {
             let (name, section) = (program.name().to_string_lossy().into_owned(), program.section().to_string_lossy().into_owned());
-            let unknown = || RecordError::Failed(format!("{who} knows no way to load {name} ({section})"));
+            let unknown = || RecordError::Failed(format!("{who} cannot load {name}: unknown section {section}"));
             let when = when(&name, &section);
             let job = Job {
                 sort: sort(&section).ok_or_else(unknown)?,
@@ -321,22 +322,22 @@ impl Prepared {
 }
 
 impl Loaded {
-    /// A program by its name.
+    /// Returns a program by name.
     pub(crate) fn program(&self, name: &str) -> Option<&Program> {
         self.programs.iter().find(|program| program.name == name)
     }
 
-    /// A map by its name.
+    /// Returns a map by name.
     pub(crate) fn map(&self, name: &str) -> Option<Map<'_>> {
         self.object.maps().find(|map| map.name() == OsStr::new(name))
     }
 
-    /// The programs' variables.
+    /// Returns the bytes of the programs' global variables.
     pub(crate) fn variables(&self) -> Option<Vec<u8>> {
         self.variable_map()?.lookup(&FIRST, MapFlags::ANY).ok().flatten()
     }
 
-    /// Sets the first of the programs' variables.
+    /// Sets the first global variable.
     pub(crate) fn set_first_variable(&self, to: u32) {
         if let (Some(map), Some(mut value)) = (self.variable_map(), self.variables())
             && let Some(first) = value.get_mut(..4)
@@ -350,19 +351,19 @@ impl Loaded {
         self.object.maps().find(|map| map.name().to_string_lossy().ends_with(".bss"))
     }
 
-    /// What each processor has in this map of one entry.
+    /// Returns each CPU's value in a per-CPU map of one entry.
     pub(crate) fn of_processors(&self, map: &str) -> Vec<Vec<u8>> {
         self.map(map).and_then(|map| map.lookup_percpu(&FIRST, MapFlags::ANY).ok().flatten()).unwrap_or_default()
     }
 
-    /// An event of perf runs this program for as long as the link is open.
+    /// Attaches this program to an event of perf until the link is closed.
     pub(crate) fn run_by(&self, program: &str, event: &OwnedFd) -> std::io::Result<OwnedFd> {
-        let program = self.program(program).ok_or_else(|| std::io::Error::other(format!("there is no program {program}")))?;
+        let program = self.program(program).ok_or_else(|| std::io::Error::other(format!("no such program: {program}")))?;
         run_by(program, event)
     }
 }
 
-/// Does all jobs in about this order, as many at once as there are processors; the first error ends it.
+/// Runs all jobs in roughly this order, as many in parallel as there are CPUs; stops at the first error.
 fn at_once<J: Sync, R: Send, E: Send>(jobs: &[J], run: impl Fn(&J) -> Result<R, E> + Sync) -> Result<Vec<R>, E> {
     let next = AtomicUsize::new(0);
     let work = || {

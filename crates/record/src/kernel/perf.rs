@@ -1,15 +1,15 @@
-//! Events of perf: what any recorder in the kernel opens of them, and the clock that samples what runs.
+//! perf events as opened by the kernel recorders, and the sampling clock.
 
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// What one sample stands for: how long a thread runs from one to the next. A millisecond, but out of step with ticks of 1, 4 and 10 ms: in
-/// step, every fourth sample has the same distance from the tick, and sees what the tick brings ten times too often, or never.
+/// Sampling period: a millisecond, but out of step with ticks of 1, 4 and 10 ms. In step, every fourth sample would
+/// have the same distance from the tick, and see the tick's effects ten times too often, or never.
 pub(crate) const SAMPLE_NS: u64 = 1_003_009;
 
-/// Numbers of the processors that are online.
+/// Returns the numbers of the online CPUs.
 pub(crate) fn online_processors() -> Vec<u32> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let mut all = Vec::new();
@@ -22,7 +22,7 @@ pub(crate) fn online_processors() -> Vec<u32> {
     all
 }
 
-/// What of `struct perf_event_attr` the recorder sets; the rest is zero.
+/// The fields of `struct perf_event_attr` that the recorder sets; the rest is zero.
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct PerfEvent {
@@ -42,7 +42,7 @@ pub(crate) struct PerfEvent {
     rest: [u64; 4],
 }
 
-/// perf's kind of events that the kernel makes itself.
+/// perf's type of software events.
 const SOFTWARE: u32 = 1;
 
 impl PerfEvent {
@@ -51,12 +51,12 @@ impl PerfEvent {
         PerfEvent { kind: SOFTWARE, size: u32::try_from(size_of::<PerfEvent>()).unwrap_or(0), config, ..PerfEvent::default() }
     }
 
-    /// Opens it for whatever runs on one processor; closed when a program is started.
+    /// Opens the event for whatever runs on one CPU; closed on exec.
     pub(crate) fn open(&self, cpu: u32) -> std::io::Result<OwnedFd> {
         self.open_in(cpu, None)
     }
 
-    /// The same, counted when the first of its group is.
+    /// Opens the event as part of a group, counted together with the group's first.
     pub(crate) fn open_in(&self, cpu: u32, group: Option<BorrowedFd<'_>>) -> std::io::Result<OwnedFd> {
         self.open_of(-1, libc::c_int::try_from(cpu).unwrap_or(0), group)
     }
@@ -69,12 +69,12 @@ impl PerfEvent {
         if fd < 0 {
             return Err(std::io::Error::last_os_error());
         }
-        // SAFETY: the call made this descriptor, and nobody else has it.
+        // SAFETY: the call made this descriptor, and it has no other owner.
         Ok(unsafe { OwnedFd::from_raw_fd(libc::c_int::try_from(fd).unwrap_or(-1)) })
     }
 }
 
-/// A software clock that expires a thousand times a second on one processor.
+/// Opens a software clock that expires a thousand times a second on one CPU.
 pub(crate) fn clock_event(cpu: u32) -> std::io::Result<OwnedFd> {
     const CLOCK: u64 = 0;
     PerfEvent { period: SAMPLE_NS, ..PerfEvent::software(CLOCK) }.open(cpu)

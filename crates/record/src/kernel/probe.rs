@@ -1,4 +1,4 @@
-//! Whether this machine allows programs in the kernel.
+//! Checks whether this machine allows programs in the kernel.
 
 use super::object::descriptor;
 use super::tracepoints::Tracepoints;
@@ -6,7 +6,8 @@ use super::types::BTF;
 use crate::RecordError;
 use libbpf_rs::libbpf_sys;
 
-/// What the kernel has, if `who` may load programs: all these tracepoints, and as many of these functions as are there.
+/// Returns the kernel's tracepoints, and those of `functions` that exist, if `who` may load programs and all of
+/// `needed` exist.
 ///
 /// # Errors
 /// [`RecordError::NotAllowed`] with the reason and what would help.
@@ -28,7 +29,7 @@ pub(crate) fn allowed(who: &str, needed: &[&str], functions: &[&'static str]) ->
     }
 }
 
-/// Makes a small ring, as a recorder will make a larger one.
+/// Creates a small ring, to test whether a recorder may create one.
 pub(crate) fn ring_buffer() -> std::io::Result<()> {
     // SAFETY: no pointers but the name, which is a C string.
     let made =

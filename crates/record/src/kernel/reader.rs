@@ -1,7 +1,7 @@
-//! The thread that empties a ring: for whichever recorder has filled it.
+//! The thread that drains a ring, for any kernel recorder.
 //!
-//! It is one thread because the ring has one reader. Everything of libbpf lives and dies in it. What a recorder does in it is its [`Work`]; when
-//! it is done, and in which order, is decided here.
+//! A ring has a single reader, hence one thread. All libbpf objects are created and dropped in it. A recorder's part
+//! is its [`RingConsumer`]; the calls to it and their order are here.
 
 use super::cost::Counting;
 use super::ring::{Ending, Ring, Woken};
@@ -12,60 +12,61 @@ use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-/// The reader takes little time, but it must have it at once where many threads want the processors: the ring fills meanwhile.
+/// Priority of the reader: it uses little CPU time, but must get it immediately when many threads compete, or the
+/// ring overflows.
 const NICE: i32 = -19;
 
-/// This thread gets a processor at once from now on; whether it may.
+/// Gives this thread a high priority; returns whether that is allowed.
 pub(crate) fn be_prompt() -> bool {
-    // By its number a thread alone is meant, not its process.
+    // A thread id selects this thread alone, not its process.
     rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE).is_ok()
 }
 
-/// What a recorder does in the reader's thread.
-pub(crate) trait Work: Sized + 'static {
-    /// What it begins with.
-    type Asked: Send + 'static;
-    /// What is handed to who started it, once it records.
+/// A recorder's part of the reader thread.
+pub(crate) trait RingConsumer: Sized + 'static {
+    /// The arguments of its start.
+    type Arguments: Send + 'static;
+    /// The value for its starter once it records.
     type Ready: Send + 'static;
 
-    /// What it is called in messages.
+    /// Its name in messages.
     const WHO: &'static str;
     /// The thread's name.
     const THREAD: &'static str;
 
     /// Loads the programs.
-    fn begin(asked: Self::Asked) -> Result<Self, RecordError>;
+    fn begin(arguments: Self::Arguments) -> Result<Self, RecordError>;
 
-    /// The ring that they fill, which is opened next.
+    /// Returns the ring that the programs fill, to be opened next.
     fn ring(&self) -> Option<Map<'_>>;
 
-    /// The last thing before it is waited for no longer.
+    /// Runs last before the starter is released.
     fn ready(&mut self) -> Self::Ready;
 
-    /// The first thing after that.
+    /// Runs first after that.
     fn begun(&mut self) {}
 
-    /// A record of the ring.
+    /// Handles a record of the ring.
     fn record(&mut self, bytes: &[u8]);
 
-    /// The records of a round have been taken.
+    /// Runs when a round's records have been handled.
     fn taken(&mut self) -> Result<(), RecordError>;
 
-    /// Whatever is due at this instant, after each round; how long the thread may sleep then.
+    /// Does what is due at this instant, after each round; returns how long the thread may sleep.
     fn turn(&mut self, now: Instant) -> Duration;
 
-    /// Nothing more is to be recorded.
+    /// Stops recording.
     fn stop(&mut self) -> Result<(), RecordError>;
 
-    /// All that was recorded has been taken.
+    /// Runs when all records have been handled.
     fn finish(&mut self, counting: Counting) -> Result<Finished, RecordError>;
 }
 
-/// A recorder's reader, at work from its start until it has finished. It ends with its recorder, which the programs must not outlive.
+/// A running reader. It ends with its recorder, which the programs must not outlive.
 #[derive(Debug)]
 pub(crate) struct Reader<R>(Option<Thread<R>>);
 
-/// The thread, as who started it has it.
+/// The starter's handle on the thread.
 #[derive(Debug)]
 struct Thread<R> {
     ending: Arc<Ending>,
@@ -82,12 +83,12 @@ impl<R> Default for Reader<R> {
 
 impl<R> Reader<R> {
     /// Starts the thread, and waits until it records.
-    pub(crate) fn start<W: Work<Ready = R>>(&mut self, asked: W::Asked) -> Result<(), RecordError>
+    pub(crate) fn start<W: RingConsumer<Ready = R>>(&mut self, arguments: W::Arguments) -> Result<(), RecordError>
     where
         R: Send + 'static,
     {
         if self.0.is_some() {
-            return Err(RecordError::Usage("this recorder is recording already".to_owned()));
+            return Err(RecordError::Usage("this recorder is already recording".to_owned()));
         }
         let ending = Arc::new(Ending::new()?);
         let (ready, begun) = mpsc::channel();
@@ -95,39 +96,40 @@ impl<R> Reader<R> {
         let theirs = Arc::clone(&ending);
         std::thread::Builder::new()
             .name(W::THREAD.to_owned())
-            .spawn(move || match begin::<W>(asked, &theirs) {
+            .spawn(move || match begin::<W>(arguments, &theirs) {
                 Err(error) => drop(done.send(Err(error))),
                 Ok((ring, work)) => {
                     let _ = done.send(run(&ring, &work, &ready));
-                    // Nothing is recorded any longer. To take the programs out of the kernel takes long, and nobody has to wait for it.
+                    // Nothing is recorded any longer. Removing the programs from the kernel takes long, and the
+                    // caller need not wait for it.
                     drop((ring, work));
                 }
             })
             .map_err(|e| RecordError::Failed(format!("the thread of {} cannot be started: {e}", W::WHO)))?;
         let ready = begun.recv().map_err(|_| match finished.recv() {
-            // It ended before it was ready: its result says why.
+            // It ended before it was ready; its result says why.
             Ok(Err(error)) => error,
-            _ => RecordError::Failed(format!("the thread of {} ended before it had begun", W::WHO)),
+            _ => RecordError::Failed(format!("the thread of {} ended before it began", W::WHO)),
         })?;
         self.0 = Some(Thread { ending, ready, who: W::WHO, finished });
         Ok(())
     }
 
-    /// What its work has handed out.
+    /// Returns what the consumer handed to the starter.
     pub(crate) fn ready(&self) -> Option<&R> {
         self.0.as_ref().map(|thread| &thread.ready)
     }
 
-    /// Has the thread end; it is not waited for.
+    /// Asks the thread to end, without waiting.
     pub(crate) fn ask(&self) {
         self.0.iter().for_each(|thread| thread.ending.ask());
     }
 
-    /// Has the thread record what is left, and waits for it.
+    /// Makes the thread record what is left, and waits for it.
     pub(crate) fn finish(&mut self) -> Result<Finished, RecordError> {
         self.ask();
         let Some(Thread { finished, who, .. }) = self.0.take() else {
-            return Err(RecordError::Usage("this recorder has not begun".to_owned()));
+            return Err(RecordError::Usage("this recorder has not been started".to_owned()));
         };
         finished.recv().unwrap_or_else(|_| Err(RecordError::Failed(format!("the thread of {who} failed"))))
     }
@@ -139,15 +141,15 @@ impl<R> Drop for Reader<R> {
     }
 }
 
-/// The ring, with its records going to the work.
-fn begin<W: Work>(asked: W::Asked, ending: &Ending) -> Result<(Ring, Rc<RefCell<W>>), RecordError> {
-    let work = Rc::new(RefCell::new(W::begin(asked)?));
+/// Opens the ring, with its records passed to the consumer.
+fn begin<W: RingConsumer>(arguments: W::Arguments, ending: &Ending) -> Result<(Ring, Rc<RefCell<W>>), RecordError> {
+    let work = Rc::new(RefCell::new(W::begin(arguments)?));
     let into = Rc::clone(&work);
     let ring = Ring::open(work.borrow().ring(), ending, W::WHO, move |bytes| into.borrow_mut().record(bytes))?;
     Ok((ring, work))
 }
 
-fn run<W: Work>(ring: &Ring, work: &RefCell<W>, ready: &mpsc::Sender<W::Ready>) -> Result<Finished, RecordError> {
+fn run<W: RingConsumer>(ring: &Ring, work: &RefCell<W>, ready: &mpsc::Sender<W::Ready>) -> Result<Finished, RecordError> {
     let mut counting = Counting::begin();
     let _ = ready.send(work.borrow_mut().ready());
     work.borrow_mut().begun();

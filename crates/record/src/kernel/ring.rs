@@ -1,9 +1,9 @@
-//! The ring between the programs and the reader: how large it is, and when the reader wakes.
+//! The ring between the programs and the reader: its size, and when the reader wakes.
 //!
-//! A ring is memory of the kernel that is mapped twice into the reader, so it is small. What keeps it from running over is not its size
-//! but that the programs wake the reader each time another quarter of it has filled, and that the reader gets a processor at once.
-//! Otherwise it sleeps for as long as it likes, and a quiet recording costs next to nothing. The wake-up comes through an epoll
-//! that is edge-triggered: there is nearly always something in the ring, and a level-triggered one would never sleep.
+//! A ring is kernel memory mapped twice into the reader, so it is small. Overflow is prevented not by its size but by
+//! waking the reader each time another quarter fills, and by the reader's high priority. Otherwise the reader sleeps
+//! for as long as it likes, and a quiet recording costs next to nothing. The wake-up uses an edge-triggered epoll:
+//! the ring is rarely empty, and a level-triggered one would never sleep.
 
 use crate::RecordError;
 use libbpf_rs::{Map, RingBuffer, RingBufferBuilder};
@@ -11,33 +11,34 @@ use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// What a ring has on a machine with [`FEW_PROCESSORS`] or fewer; it doubles with them. Eight threads of which each system call is recorded
-/// fill 120 MB/s, and thirty pairs that wake each other 100; half of it has held, the rest is for a reader that waits for a disk.
+/// Ring size on a machine with up to [`FEW_PROCESSORS`] CPUs; it doubles with them. Eight threads with every system
+/// call recorded fill 120 MB/s, thirty pairs waking each other 100 MB/s; half this size sufficed, the rest is for a
+/// reader waiting for a disk.
 const LEAN_BYTES: u64 = 8 << 20;
 const CALLS_BYTES: u64 = 16 << 20;
 const FEW_PROCESSORS: u64 = 4;
 const MOST_BYTES: u64 = 64 << 20;
 
-/// So many times more where the reader has to wait for a processor like everybody.
+/// Factor for a reader without the high priority.
 const PATIENT: u64 = 4;
 
-/// So many records are taken from the ring before the reader looks at anything else.
+/// Maximum records taken from the ring before the reader does anything else.
 const ROUND: usize = 65_536;
 
-/// How large the ring is on a machine with so many processors: with each system call recorded or not, for a reader that is prompt or not. A power of
-/// two, as the kernel wants it.
+/// Returns the ring size for this many CPUs, with or without every system call recorded, and for a reader with or
+/// without the high priority. A power of two, as the kernel requires.
 pub(crate) fn size_bytes(processors: usize, calls: bool, prompt: bool) -> u32 {
     let least = if calls { CALLS_BYTES } else { LEAN_BYTES } * if prompt { 1 } else { PATIENT };
     let wanted = least * (processors as u64).div_ceil(FEW_PROCESSORS).next_power_of_two();
     u32::try_from(wanted.min(MOST_BYTES)).unwrap_or(u32::MAX)
 }
 
-/// The power of two that is a quarter of a ring of this size.
+/// Returns log2 of a quarter of a ring of this size.
 pub(crate) fn wake_shift(size_bytes: u32) -> u32 {
     size_bytes.ilog2() - 2
 }
 
-/// Ends the reader's sleep for good.
+/// Ends the reader's sleep permanently.
 #[derive(Debug)]
 pub(crate) struct Ending(OwnedFd);
 
@@ -47,14 +48,14 @@ impl Ending {
         eventfd(0, flags).map(Ending).map_err(|error| RecordError::Failed(format!("the kernel gives no eventfd: {error}")))
     }
 
-    /// From now on [`Ring::wait`] says so.
+    /// Makes [`Ring::wait`] report the end from now on.
     pub(crate) fn ask(&self) {
         // It cannot fail: the count is far from full.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 }
 
-/// Why the reader sleeps no longer.
+/// Why the reader woke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Woken {
     Filled,
@@ -69,12 +70,12 @@ pub(crate) struct Ring {
     who: &'static str,
 }
 
-/// Which descriptor an event is of.
+/// Epoll tags of the descriptors.
 const OF_RING: u64 = 1;
 const OF_ENDING: u64 = 2;
 
 impl Ring {
-    /// Opens the ring of `who` that this map is; `each` gets every record.
+    /// Opens the ring of `who` in this map; `each` receives every record.
     pub(crate) fn open(
         map: Option<Map<'_>>,
         ending: &Ending,
@@ -97,19 +98,19 @@ impl Ring {
         Ok(Ring { records, events, who })
     }
 
-    /// Sleeps until another quarter of the ring has filled, the end is asked for, or the time is over.
+    /// Sleeps until another quarter of the ring has filled, the end is requested, or the time is over.
     pub(crate) fn wait(&self, most: Duration) -> Woken {
         let timeout = Timespec { tv_sec: i64::try_from(most.as_secs()).unwrap_or(i64::MAX), tv_nsec: most.subsec_nanos().into() };
         let mut happened = [const { std::mem::MaybeUninit::<epoll::Event>::uninit() }; 2];
         match epoll::wait(&self.events, &mut happened, Some(&timeout)) {
             Ok((happened, _)) if happened.iter().any(|event| event.data.u64() == OF_ENDING) => Woken::Ending,
             Ok((happened, _)) if !happened.is_empty() => Woken::Filled,
-            // An error is the handler of a signal that ran: nothing has happened either.
+            // Interrupted by a signal handler: nothing has happened either.
             _ => Woken::Time,
         }
     }
 
-    /// Hands on what is in the ring, at most one round of it; whether there may be more.
+    /// Handles at most one round of records; returns whether there may be more.
     pub(crate) fn take(&self) -> Result<bool, RecordError> {
         let taken = self.records.consume_raw_n(ROUND);
         match usize::try_from(taken) {
@@ -122,7 +123,7 @@ impl Ring {
     }
 }
 
-/// The name in a fixed field: up to the first 0.
+/// Returns the text of a fixed-size field: up to the first 0.
 pub(crate) fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()

@@ -1,26 +1,26 @@
-//! Which tracepoints with types the running kernel has, and which of the functions that are asked for.
+//! Finds the running kernel's BTF tracepoints, and which of the wanted functions exist.
 //!
-//! The kernel names tracepoints in its own types (BTF), as `btf_trace_NAME`, and functions by their own names.
+//! The kernel's BTF names tracepoints `btf_trace_NAME`, and functions by their own names.
 
-use super::types::{Kept, Types, kind};
+use super::types::{BtfFile, Types, kind};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 const PREFIX: &str = "btf_trace_";
 
-/// The functions that stand for the walks that programs can do.
+/// The functions behind the iterators that programs use.
 const WALKS: [&str; 2] = ["bpf_iter_task", "bpf_iter_task_file"];
 
-/// All of them, and the functions that are asked for, as far as they are there: each with the number of its type.
+/// The kernel's tracepoints, and the wanted functions that exist, each with its BTF type id.
 #[derive(Clone, Debug)]
 pub(crate) struct Tracepoints {
     names: HashMap<Vec<u8>, u32>,
     functions: HashMap<&'static str, u32>,
-    types: Option<Arc<Types<Kept>>>,
+    types: Option<Arc<Types<BtfFile>>>,
 }
 
 impl Tracepoints {
-    /// Those of the running kernel, and as many of these functions as it has.
+    /// Reads those of the running kernel; `functions` are the wanted ones.
     pub(crate) fn of_kernel(functions: &[&'static str]) -> std::io::Result<Tracepoints> {
         let types = Arc::new(Types::of_kernel()?);
         let mut found = Tracepoints { names: HashMap::new(), functions: HashMap::new(), types: Some(Arc::clone(&types)) };
@@ -41,7 +41,7 @@ impl Tracepoints {
         Ok(found)
     }
 
-    /// These, of types 1 and 2.
+    /// Makes a set with types 1 and 2, for tests.
     #[cfg(test)]
     pub(crate) fn named(tracepoints: &[&str], functions: &[&'static str]) -> Tracepoints {
         Tracepoints {
@@ -51,12 +51,12 @@ impl Tracepoints {
         }
     }
 
-    /// The kernel's types, of which they are some.
-    pub(crate) fn types(&self) -> Option<&Types<Kept>> {
+    /// Returns the kernel's types that they are from.
+    pub(crate) fn types(&self) -> Option<&Types<BtfFile>> {
         self.types.as_deref()
     }
 
-    /// What a program of this section is attached to, by the number of its type.
+    /// Returns the type id that a program of this section is attached to.
     pub(crate) fn target(&self, section: &str) -> Option<u32> {
         match section.split_once('/')? {
             ("tp_btf", tracepoint) => self.names.get(tracepoint.as_bytes()).copied(),
@@ -66,7 +66,7 @@ impl Tracepoints {
         }
     }
 
-    /// Whether this one is there.
+    /// Whether the kernel has this tracepoint.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.names.contains_key(name.as_bytes())
     }

@@ -1,8 +1,8 @@
-//! The kernel's types (BTF), as far as loading programs asks of them: what they are called and what they are made of.
+//! The kernel's types (BTF), as far as loading programs needs them: names and members.
 //!
-//! libbpf looks through all of them once for each structure that the programs read, and once for each place that they are attached to: 50 ms,
-//! which a short command notices. Here they are gone through once, and libbpf gets only those that the programs can mean
-//! ([`Types::reduced_to`]). Rejected: keeping relocated programs from run to run, which would have to be trusted.
+//! libbpf searches all types once for each structure that the programs read, and once for each attach point: 50 ms,
+//! noticeable for a short command. Here they are parsed once, and libbpf gets only those that the programs can refer
+//! to ([`Types::reduced_to`]). Rejected: keeping relocated programs from run to run, which would have to be trusted.
 
 use std::collections::HashSet;
 use std::ffi::CStr;
@@ -10,18 +10,18 @@ use std::fs::File;
 use std::io::{Error, ErrorKind, Read};
 use std::ops::{Deref, Range};
 
-/// Where the kernel keeps its types.
+/// Path of the kernel's types.
 pub(crate) const BTF: &str = "/sys/kernel/btf/vmlinux";
 
-/// More than any kernel's types take.
+/// Upper limit on the size of any kernel's types.
 const MOST_BYTES: u64 = 256 << 20;
 
 const HEADER: usize = 24;
 const MAGIC: u16 = 0xeb9f;
-/// What every type begins with: its name, its kind with a count, its size or what it refers to.
+/// Size of the common part of a type: name, kind with a count, and size or referenced type.
 const TYPE: usize = 12;
 
-/// Kinds of types, as the kernel numbers them.
+/// Kinds of types, numbered as in BTF.
 pub(crate) mod kind {
     pub(crate) const INT: u32 = 1;
     pub(crate) const POINTER: u32 = 2;
@@ -42,11 +42,11 @@ pub(crate) mod kind {
     pub(crate) const ENUM64: u32 = 19;
 }
 
-/// Types, by their numbers from 1 on; 0 is `void`.
+/// Types, numbered from 1; 0 is `void`.
 pub(crate) struct Types<B> {
     bytes: B,
     strings: Range<usize>,
-    /// Where each type begins.
+    /// Start of each type.
     places: Vec<u32>,
 }
 
@@ -56,59 +56,59 @@ impl<B> std::fmt::Debug for Types<B> {
     }
 }
 
-/// One of them.
+/// One type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Type<'a> {
     pub(crate) kind: u32,
     name: u32,
-    /// The whole of it.
+    /// All of its bytes.
     bytes: &'a [u8],
 }
 
-/// A file that the kernel keeps in memory: mapped where it can be (since Linux 6.16), else read in pages.
+/// A file that the kernel keeps in memory: mapped if possible (since Linux 6.16), otherwise read.
 #[derive(Debug)]
-pub(crate) enum Kept {
+pub(crate) enum BtfFile {
     Mapped { at: *const u8, length: usize },
     Read(Vec<u8>),
 }
 
-// SAFETY: the mapping is read-only and private, and nobody else unmaps it.
-unsafe impl Send for Kept {}
+// SAFETY: the mapping is read-only and private, and only this value unmaps it.
+unsafe impl Send for BtfFile {}
 // SAFETY: as above; nothing changes it.
-unsafe impl Sync for Kept {}
+unsafe impl Sync for BtfFile {}
 
-impl Kept {
-    fn open(path: &str) -> std::io::Result<Kept> {
+impl BtfFile {
+    fn open(path: &str) -> std::io::Result<BtfFile> {
         use rustix::mm::{MapFlags, ProtFlags, mmap};
         let file = File::open(path)?;
         let length = file.metadata()?.len();
         let size = usize::try_from(length).ok().filter(|_| length <= MOST_BYTES && length > 0);
-        let size = size.ok_or_else(|| Error::new(ErrorKind::InvalidData, "these are no types of a kernel"))?;
-        // SAFETY: a new private mapping, of which nothing is known elsewhere.
+        let size = size.ok_or_else(|| Error::new(ErrorKind::InvalidData, "not the types of a kernel"))?;
+        // SAFETY: a new private mapping, not yet referenced elsewhere.
         if let Ok(at) = unsafe { mmap(std::ptr::null_mut(), size, ProtFlags::READ, MapFlags::PRIVATE, &file, 0) } {
-            return Ok(Kept::Mapped { at: at.cast_const().cast(), length: size });
+            return Ok(BtfFile::Mapped { at: at.cast_const().cast(), length: size });
         }
         let mut bytes = Vec::with_capacity(size);
         file.take(MOST_BYTES).read_to_end(&mut bytes)?;
-        Ok(Kept::Read(bytes))
+        Ok(BtfFile::Read(bytes))
     }
 }
 
-impl Deref for Kept {
+impl Deref for BtfFile {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
         match self {
             // SAFETY: it is mapped for so long as this lives; what the kernel keeps there neither changes nor shrinks.
-            Kept::Mapped { at, length } => unsafe { std::slice::from_raw_parts(*at, *length) },
-            Kept::Read(bytes) => bytes,
+            BtfFile::Mapped { at, length } => unsafe { std::slice::from_raw_parts(*at, *length) },
+            BtfFile::Read(bytes) => bytes,
         }
     }
 }
 
-impl Drop for Kept {
+impl Drop for BtfFile {
     fn drop(&mut self) {
-        if let Kept::Mapped { at, length } = self {
+        if let BtfFile::Mapped { at, length } = self {
             // SAFETY: this is the mapping that was made, and no slice of it outlives it.
             let _ = unsafe { rustix::mm::munmap(at.cast_mut().cast(), *length) };
         }
@@ -125,7 +125,7 @@ fn put(bytes: &mut [u8], at: usize, value: u32) {
     }
 }
 
-/// How long each of a type's parts is; `None`: it has no parts.
+/// Returns the size of one member of a type of this kind; `None` if it has no members.
 fn part(kind: u32) -> Option<usize> {
     match kind {
         kind::STRUCT | kind::UNION | kind::SECTION | kind::ENUM64 => Some(12),
@@ -134,7 +134,7 @@ fn part(kind: u32) -> Option<usize> {
     }
 }
 
-/// How long a type is, of a kind that is known.
+/// Returns a type's size, if the kind is known.
 fn length(kind: u32, count: usize) -> Option<usize> {
     let rest = match kind {
         kind::INT | kind::VARIABLE | kind::DECLARATION_TAG => 4,
@@ -145,21 +145,21 @@ fn length(kind: u32, count: usize) -> Option<usize> {
     Some(TYPE + rest)
 }
 
-/// A name without the part that tells flavours of a structure apart: `page___old` means `page`.
+/// Returns a name without its flavour suffix: `page___old` means `page`.
 fn essential(name: &[u8]) -> &[u8] {
     let is_separator = |at: &usize| name[*at] != b'_' && &name[at + 1..at + 4] == b"___" && name[at + 4] != b'_';
     (0..name.len().saturating_sub(4)).rev().find(is_separator).map_or(name, |at| &name[..=at])
 }
 
-impl Types<Kept> {
-    /// Those of the running kernel.
-    pub(crate) fn of_kernel() -> std::io::Result<Types<Kept>> {
-        Types::parse(Kept::open(BTF)?).ok_or_else(|| Error::new(ErrorKind::InvalidData, "these are no types of a kernel"))
+impl Types<BtfFile> {
+    /// Reads the running kernel's types.
+    pub(crate) fn of_kernel() -> std::io::Result<Types<BtfFile>> {
+        Types::parse(BtfFile::open(BTF)?).ok_or_else(|| Error::new(ErrorKind::InvalidData, "not the types of a kernel"))
     }
 }
 
 impl<B: Deref<Target = [u8]>> Types<B> {
-    /// `None`: these are no types, or some of a kind that is not known.
+    /// Parses types; `None` if they are invalid or of an unknown kind.
     pub(crate) fn parse(bytes: B) -> Option<Types<B>> {
         if bytes.get(..2)? != MAGIC.to_ne_bytes() {
             return None;
@@ -182,12 +182,12 @@ impl<B: Deref<Target = [u8]>> Types<B> {
         (at == end).then_some(Types { bytes, strings, places })
     }
 
-    /// As they are written.
+    /// Returns the encoded bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// All, with their numbers.
+    /// Iterates over all types, with their numbers.
     pub(crate) fn all(&self) -> impl Iterator<Item = (u32, Type<'_>)> {
         (1..).zip(&self.places).filter_map(|(number, _)| Some((number, self.get(number)?)))
     }
@@ -200,7 +200,7 @@ impl<B: Deref<Target = [u8]>> Types<B> {
         Some(Type { kind, name: word(bytes, 0)?, bytes })
     }
 
-    /// What a type is called; empty where it has no name.
+    /// Returns a type's name; empty if it has none.
     pub(crate) fn name(&self, of: Type<'_>) -> &[u8] {
         self.text(of.name)
     }
@@ -210,19 +210,19 @@ impl<B: Deref<Target = [u8]>> Types<B> {
         strings.get(at as usize..).and_then(|text| CStr::from_bytes_until_nul(text).ok()).map_or(&[], CStr::to_bytes)
     }
 
-    /// Whether a type is called so.
+    /// Whether a type has this name.
     pub(crate) fn is_named(&self, of: Type<'_>, name: &str) -> bool {
         let text = self.bytes[self.strings.clone()].get(of.name as usize..);
         text.and_then(|text| text.strip_prefix(name.as_bytes())).is_some_and(|rest| rest.first() == Some(&0))
     }
 
-    /// What structures and the like are called: what programs with these types can mean of another's.
+    /// Returns the names of structures and the like, by which programs refer to types of another set.
     pub(crate) fn names(&self) -> HashSet<&[u8]> {
         self.all().filter(|(_, of)| of.can_be_meant()).map(|(_, of)| essential(self.name(of))).filter(|name| !name.is_empty()).collect()
     }
 
-    /// The same types without all that programs which mean those of these names cannot reach: a pointer is as long whatever it points to,
-    /// so what it points to is left out. `None`: a structure has within it what cannot be there.
+    /// Returns the types reachable by programs that refer to these names. A pointer's size does not depend on its
+    /// target, so targets are left out. `None` if a structure contains a kind that cannot be embedded.
     pub(crate) fn reduced_to(&self, names: &HashSet<&[u8]>) -> Option<Vec<u8>> {
         let mut reduced = Reduced { order: Vec::new(), numbers: vec![0; self.places.len() + 1] };
         let meant = |of: &Type<'_>| of.can_be_meant() && names.contains(essential(self.name(*of)));
@@ -251,7 +251,7 @@ impl<B: Deref<Target = [u8]>> Types<B> {
     }
 }
 
-/// Which types are kept, in their new order, and their new numbers by the old ones.
+/// The kept types in their new order, and the new numbers by old ones.
 struct Reduced {
     order: Vec<u32>,
     numbers: Vec<u32>,
@@ -267,12 +267,12 @@ impl Reduced {
 }
 
 impl Type<'_> {
-    /// Whether a program's own declaration can mean it.
+    /// Whether a program's own declaration can refer to it.
     fn can_be_meant(&self) -> bool {
         matches!(self.kind, kind::STRUCT | kind::UNION | kind::ENUM | kind::ENUM64 | kind::TYPEDEF)
     }
 
-    /// Where in it other types' numbers are.
+    /// Returns the offsets of other types' numbers in it.
     fn numbers(&self) -> Vec<usize> {
         match self.kind {
             kind::STRUCT | kind::UNION => (TYPE..self.bytes.len()).step_by(12).map(|member| member + 4).collect(),
@@ -282,13 +282,13 @@ impl Type<'_> {
         }
     }
 
-    /// The types that it is made of; `None`: it is of a kind that no structure is made of.
+    /// Returns the types embedded in it; `None` for a kind that a structure cannot contain.
     fn holds(&self) -> Option<Vec<u32>> {
         let is_data = !matches!(self.kind, kind::FUNCTION | kind::PROTOTYPE | kind::VARIABLE | kind::SECTION | kind::DECLARATION_TAG);
         is_data.then(|| self.numbers().into_iter().filter_map(|at| word(self.bytes, at)).collect())
     }
 
-    /// Writes it with new numbers and new places of names.
+    /// Writes it with new type numbers and name offsets.
     fn write(&self, to: &mut Vec<u8>, new: &[u32], mut name: impl FnMut(u32) -> u32) {
         let from = to.len();
         to.extend_from_slice(self.bytes);
@@ -312,7 +312,7 @@ impl Type<'_> {
     }
 }
 
-/// The types that a program's object file has of its own.
+/// Reads the types in a program's object file.
 pub(crate) fn of_object(object: &[u8]) -> Option<Types<&[u8]>> {
     let number = |at: usize, length: usize| {
         let bytes = object.get(at..at.checked_add(length)?)?;
@@ -350,10 +350,10 @@ mod tests {
         assert!(Types::parse(&header[..]).is_none(), "bounded");
     }
 
-    /// A structure's size, and its members' names with their places.
+    /// A structure's size, and its members' names and offsets.
     type Shape = (u32, Vec<(Vec<u8>, u32)>);
 
-    /// Of all structures that are called so.
+    /// Returns the shapes of all structures of this name.
     fn shapes<B: Deref<Target = [u8]>>(types: &Types<B>, name: &str) -> Vec<Shape> {
         let structures = types.all().filter(|(_, of)| of.kind == kind::STRUCT && types.is_named(*of, name));
         let member = |of: Type<'_>, at: usize| (types.text(word(of.bytes, at).unwrap()).to_vec(), word(of.bytes, at + 8).unwrap());

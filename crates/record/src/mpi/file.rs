@@ -1,21 +1,22 @@
-//! Reading a rank's file: `mpi/record/record.h` says what is in it. Everything is checked: a killed rank leaves half of it.
+//! Reads a rank's file; `mpi/record/record.h` describes the format. Everything is checked: a killed rank leaves a
+//! partial file.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// Where names of calls begin.
+/// Offset of the names of calls.
 const NAMES_AT: usize = 512;
-/// More than this is no header.
+/// Maximum plausible header.
 const MOST_HEADER: usize = 1 << 20;
-/// What is known of a record.
+/// Size of the known part of a record.
 const RECORD_BYTES: usize = 80;
-/// The longest text that is read.
+/// Maximum text that is read.
 const MOST_TEXT: usize = 1 << 20;
-/// Absent, in the file.
+/// An absent value in the file.
 const UNKNOWN: u64 = u64::MAX;
 
-/// What a rank says once.
+/// The header of a rank's file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub(crate) struct Header {
@@ -33,11 +34,11 @@ pub(crate) struct Header {
     pub library: String,
     pub job: String,
     pub directory: String,
-    /// By number.
+    /// Names of calls, by number.
     pub calls: Vec<String>,
 }
 
-/// A record; flags as in `mpi/record/record.h`.
+/// A record; `mpi/record/record.h` defines the flags.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub(crate) struct Record {
@@ -55,7 +56,7 @@ pub(crate) struct Record {
     pub call: usize,
     pub flags: u8,
     pub sequence: u64,
-    /// Of what describes something.
+    /// The text of a description record.
     pub text: String,
 }
 
@@ -64,7 +65,7 @@ pub(super) const FRUITLESS: u8 = 2;
 pub(super) const COLLECTIVE: u8 = 4;
 pub(super) const SEND: u8 = 8;
 pub(super) const RECEIVE: u8 = 16;
-/// A peer that any rank could be.
+/// Peer number of MPI_ANY_SOURCE.
 pub(super) const ANY: i32 = -2;
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -81,24 +82,24 @@ fn text_of(bytes: &[u8]) -> String {
 }
 
 impl Header {
-    /// Reads it, and checks that the rest can be.
+    /// Reads the header, and checks that the rest can be read.
     pub(crate) fn read(path: &Path) -> Result<Header, String> {
         let mut file = File::open(path).map_err(|error| error.to_string())?;
         let mut fixed = [0; NAMES_AT];
-        file.read_exact(&mut fixed).map_err(|_| "has no whole header".to_owned())?;
+        file.read_exact(&mut fixed).map_err(|_| "has no complete header".to_owned())?;
         if &fixed[..8] != b"thalmpi\n" {
-            return Err("is no file of a rank".to_owned());
+            return Err("is not a rank's file".to_owned());
         }
         let version = u32_at(&fixed, 8);
         if version != 1 {
-            return Err(format!("has version {version}, and this program reads 1: build the library in mpi/ anew"));
+            return Err(format!("has version {version}, but this program reads version 1: rebuild the library in mpi/"));
         }
         let (header_bytes, record_bytes) = (u32_at(&fixed, 12) as usize, u32_at(&fixed, 16) as usize);
         if !(NAMES_AT..=MOST_HEADER).contains(&header_bytes) || !(RECORD_BYTES..=4096).contains(&record_bytes) {
-            return Err("has a header that makes no sense".to_owned());
+            return Err("has an invalid header".to_owned());
         }
         let mut names = vec![0; header_bytes - NAMES_AT];
-        file.read_exact(&mut names).map_err(|_| "has no whole header".to_owned())?;
+        file.read_exact(&mut names).map_err(|_| "has no complete header".to_owned())?;
         let length = file.metadata().map_err(|error| error.to_string())?.len();
         let have = length.saturating_sub(header_bytes as u64) / record_bytes as u64;
         let end = names.iter().position(|&byte| byte == 0).unwrap_or(names.len());
@@ -123,7 +124,7 @@ impl Header {
     }
 }
 
-/// The records of a rank, in the order in which they were written.
+/// The records of a rank, in file order.
 pub(crate) struct Records {
     reader: BufReader<File>,
     record_bytes: usize,
@@ -132,7 +133,7 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// From the first on.
+    /// Opens the file at its first record.
     pub(crate) fn open(path: &Path, header: &Header) -> std::io::Result<Records> {
         let mut file = File::open(path)?;
         file.seek(SeekFrom::Start(header.header_bytes as u64))?;
@@ -140,7 +141,7 @@ impl Records {
         Ok(Records { reader, record_bytes: header.record_bytes, left: header.used_records, slot: vec![0; header.record_bytes] })
     }
 
-    /// The next one that is whole; `None`: there is none.
+    /// Reads the next complete record; `None` at the end.
     pub(crate) fn next(&mut self) -> std::io::Result<Option<Record>> {
         while self.left > 0 {
             self.left -= 1;

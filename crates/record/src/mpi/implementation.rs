@@ -1,4 +1,4 @@
-//! Which MPI a command uses, and where our library for it is.
+//! Determines which MPI a command uses, and where our library for it is.
 
 use crate::RecordError;
 use crate::command::find;
@@ -6,17 +6,17 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// An implementation of MPI that there is a library for.
+/// An MPI implementation with a library of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Implementation {
-    /// MPICH, and what is binary compatible with it.
+    /// MPICH and binary-compatible implementations.
     Mpich,
     /// Open MPI.
     OpenMpi,
 }
 
 impl Implementation {
-    /// What stands in the library's name.
+    /// Returns its name in the library's file name.
     pub fn name(self) -> &'static str {
         match self {
             Implementation::Mpich => "mpich",
@@ -32,11 +32,12 @@ impl std::str::FromStr for Implementation {
         [Implementation::Mpich, Implementation::OpenMpi]
             .into_iter()
             .find(|implementation| implementation.name() == text)
-            .ok_or_else(|| format!("`{text}` is no MPI implementation that is known: expected mpich or openmpi"))
+            .ok_or_else(|| format!("`{text}` is not a known MPI implementation: expected mpich or openmpi"))
     }
 }
 
-/// What a command's words say: a launcher is asked for its version, a rank is known by its environment, a program by its libraries.
+/// Determines the implementation from a command: a launcher is asked for its version, a rank is recognised by its
+/// environment, a program by its libraries.
 pub(super) fn of_command(command: &[OsString]) -> Result<Implementation, RecordError> {
     if let Some(implementation) = of_environment(|name| std::env::var_os(name).is_some()) {
         return Ok(implementation);
@@ -44,12 +45,12 @@ pub(super) fn of_command(command: &[OsString]) -> Result<Implementation, RecordE
     let words = command.iter().filter_map(|word| find(word).ok());
     let known = words.take(64).find_map(|found| if is_launcher(&found.path) { of_launcher(&found.path) } else { of_program(&found.path) });
     known.ok_or_else(|| {
-        let what = "it is not known which MPI the command uses: say --mpi=mpich or --mpi=openmpi";
+        let what = "the MPI that the command uses is unknown: pass --mpi=mpich or --mpi=openmpi";
         RecordError::Usage(what.to_owned())
     })
 }
 
-/// What launchers give their ranks.
+/// Recognises the environment that launchers give their ranks.
 fn of_environment(is_set: impl Fn(&str) -> bool) -> Option<Implementation> {
     match () {
         () if is_set("OMPI_COMM_WORLD_RANK") => Some(Implementation::OpenMpi),
@@ -58,7 +59,7 @@ fn of_environment(is_set: impl Fn(&str) -> bool) -> Option<Implementation> {
     }
 }
 
-/// The rank that this process was started as, where a launcher says so.
+/// Returns the rank that a launcher started this process as, if any.
 pub fn rank_here() -> Option<u32> {
     let rank = |name: &str| std::env::var(name).ok()?.parse().ok();
     rank("OMPI_COMM_WORLD_RANK").or_else(|| rank("PMI_RANK")).or_else(|| rank("PMIX_RANK"))
@@ -87,7 +88,7 @@ fn of_version(text: &str) -> Option<Implementation> {
     }
 }
 
-/// The names of the libraries that a program asks for stand in it as text.
+/// Recognises a program by the names of its libraries, which its file contains as text.
 fn of_program(path: &Path) -> Option<Implementation> {
     let bytes = std::fs::read(path).ok().filter(|bytes| bytes.starts_with(b"\x7fELF"))?;
     let has = |name: &[u8]| bytes.windows(name.len()).any(|window| window == name);
@@ -98,7 +99,8 @@ fn of_program(path: &Path) -> Option<Implementation> {
     }
 }
 
-/// Our library: where `THALWEG_MPI_LIBRARY` says (itself, or its directory), beside the command, or where `make -C mpi` puts it.
+/// Returns the path of our library: `THALWEG_MPI_LIBRARY` (the file or its directory), beside the command, or where
+/// `make -C mpi` puts it.
 pub(crate) fn library(implementation: Implementation) -> Result<PathBuf, RecordError> {
     let name = format!("libthalweg-{}.so", implementation.name());
     let mut places = Vec::new();

@@ -1,16 +1,16 @@
-//! Numbers that all ranks of a message or collective arrive at, each by itself.
+//! Request numbers that all ranks of a message or collective derive independently.
 //!
-//! MPI does not let messages overtake each other: the nth message of one rank to another, with one tag in one communicator, is taken by
-//! the nth receive, in the order of posting, that took such a one. So a message's number is made of the job, the communicator
-//! (whose name is the same on all its ranks), both ranks, the tag, and n. What a receive took of what it would have taken is known
-//! when it ends, so a rank's file is read twice: once to see that. A collective's number is made of the communicator's, or file's,
-//! name and how many it had before.
+//! MPI does not let messages overtake each other: the nth message from one rank to another, with one tag in one
+//! communicator, is taken by the nth matching receive in posting order. So a message's number is derived from the
+//! job, the communicator (whose name is the same on all its ranks), both ranks, the tag, and n. Which message a
+//! wildcard receive took is known only when it ends, so a rank's file is read twice: the first time to learn that. A
+//! collective's number is derived from the name of its communicator or file and the number of collectives before it.
 
 use super::file::{ANY, COLLECTIVE, POSTED, RECEIVE, Record, SEND};
 use std::collections::HashMap;
 use thalweg_trace::RequestId;
 
-/// A number made of two, well mixed.
+/// Mixes two numbers into one.
 pub(super) fn mixed(one: u64, other: u64) -> u64 {
     let mut x = one.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ other.wrapping_add(0x2545_F491_4F6C_DD1D);
     for _ in 0..2 {
@@ -20,31 +20,31 @@ pub(super) fn mixed(one: u64, other: u64) -> u64 {
     x ^ x >> 32
 }
 
-/// A number made of a text.
+/// Hashes a text.
 pub(super) fn of_text(text: &str) -> u64 {
     text.bytes().fold(text.len() as u64, |sum, byte| mixed(sum, byte.into()))
 }
 
-/// From whom (or to whom), in which communicator, with which tag.
+/// The peer, the communicator and the tag of messages.
 type Lane = (u64, i32, i32);
 
-/// What one rank's records say of messages.
+/// Messages in one rank's records.
 #[derive(Debug)]
 pub(super) struct Messages {
     job: u64,
     rank: i32,
-    /// What communicators and files are called on all ranks, by their number in this one.
+    /// Names of communicators and files common to all ranks, by their number in this one.
     names: HashMap<u32, u64>,
-    /// Of receives posted: whose message it was that came, by serial.
+    /// The message received by each posted receive, by serial.
     came: HashMap<u64, Lane>,
-    /// Requests, by serial: of everything that was posted and has a number.
+    /// Requests of everything that was posted and has a number, by serial.
     numbers: HashMap<u64, RequestId>,
     sent: HashMap<Lane, u64>,
     received: HashMap<Lane, u64>,
 }
 
 impl Messages {
-    /// Nothing yet, of a rank in a job.
+    /// Creates an empty state for a rank of a job.
     pub(crate) fn new(job: u64, rank: i32) -> Messages {
         Messages {
             job,
@@ -57,14 +57,14 @@ impl Messages {
         }
     }
 
-    /// First reading: what a communicator or file is called.
+    /// First reading: notes the name of a communicator or file.
     pub(crate) fn named(&mut self, record: &Record) {
         if record.serial != 0 {
             self.names.insert(record.object, record.serial);
         }
     }
 
-    /// First reading: the end of something that was posted.
+    /// First reading: notes the end of a posted operation.
     pub(crate) fn completed(&mut self, record: &Record) {
         if record.flags & RECEIVE != 0
             && let Some(lane) = self.lane(record)
@@ -84,7 +84,8 @@ impl Messages {
         RequestId::common(mixed(what, nth))
     }
 
-    /// Second reading, in the order of the records: the number of what a record began (or did), `None` where it has none.
+    /// Second reading, in record order: returns the request that a record began (or performed), `None` if it has
+    /// none.
     pub(crate) fn number(&mut self, record: &Record) -> Option<RequestId> {
         let number = if record.flags & COLLECTIVE != 0 {
             let name = *self.names.get(&record.object)?;
@@ -109,7 +110,7 @@ impl Messages {
         number
     }
 
-    /// The number of what a serial stands for.
+    /// Returns the request of a serial.
     pub(crate) fn number_of(&self, serial: u64) -> Option<RequestId> {
         self.numbers.get(&serial).copied()
     }
@@ -148,7 +149,7 @@ mod tests {
     #[test]
     fn receives_that_would_take_any_message_are_numbered_as_they_were_posted() {
         let (mut a, mut b) = (rank(0), rank(1));
-        // Two receives of anything are posted; the second message ends first in the program's eyes.
+        // Two wildcard receives are posted; the program sees the second message complete first.
         b.completed(&record(RECEIVE, 0, 5, 12));
         b.completed(&record(RECEIVE, 0, 5, 11));
         let first = b.number(&record(RECEIVE | POSTED, ANY, ANY, 11));

@@ -1,12 +1,13 @@
-//! MPI jobs: what each rank called, beside whatever else is recorded of its threads.
+//! Records the MPI calls of each rank, besides whatever else is recorded of its threads.
 //!
-//! A library that stands in front of MPI's functions (`mpi/`, built for each implementation) is loaded into the ranks; each writes what it
-//! calls into a file of its own in the recording's directory (`mpi/rank-N.mpi`; the format is described in `mpi/record/record.h`). When the command
-//! has ended the files become `mpi.*` spans on the tracks that the other recorders gave those threads ([`Threads`] remembers them),
-//! and ranks give their tracks their names. Messages and collectives are matched here, rank by rank: a number that all ranks arrive
-//! at by themselves ([`matching`]), so that it does not matter which recording a rank is in.
+//! A library that wraps MPI's functions (`mpi/`, built for each implementation) is loaded into the ranks; each writes
+//! its calls into a file of its own in the recording's directory (`mpi/rank-N.mpi`; `mpi/record/record.h` describes
+//! the format). When the command has ended, the files become `mpi.*` spans on the tracks that other recorders gave
+//! those threads ([`Threads`] remembers them), and the tracks are named after the ranks. Messages and collectives are
+//! matched here, rank by rank, with numbers that all ranks derive independently ([`matching`]), so that the ranks may
+//! be in different recordings.
 //!
-//! Memory is bounded by one rank's file; the files are read one after the other.
+//! Memory is bounded by one rank's file; the files are read one after another.
 
 mod file;
 mod implementation;
@@ -28,16 +29,17 @@ use std::sync::Arc;
 use thalweg_trace::{Event, HostId, IdSpace, Role, Sink, Track, TrackId, TrackKind};
 use threads::Threads;
 
-/// Of MPI, in this run.
+/// Whether, and for which implementation, MPI calls are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mpi {
-    /// The implementation is found out: of a launcher, of the environment it gives its ranks, or of the program's libraries.
+    /// The implementation is detected: from a launcher, from the environment it gives its ranks, or from the
+    /// program's libraries.
     Auto,
-    /// This one.
+    /// This implementation.
     Of(Implementation),
 }
 
-/// The most that one rank's file may take.
+/// Maximum size of one rank's file.
 const LIMIT_BYTES: u64 = 256 << 20;
 
 /// Recording of MPI calls in one run.
@@ -50,10 +52,10 @@ pub(crate) struct MpiRecording {
 }
 
 impl MpiRecording {
-    /// Makes the ranks' directory within the recording at `output`, and finds the library.
+    /// Creates the ranks' directory within the recording at `output`, and finds the library.
     ///
     /// # Errors
-    /// It is not known which implementation the command uses, its library has not been built, or the directory cannot be made.
+    /// The command's implementation is unknown, its library has not been built, or the directory cannot be created.
     pub(crate) fn prepare(
         mpi: Mpi,
         command: &[OsString],
@@ -73,12 +75,12 @@ impl MpiRecording {
         Ok(MpiRecording { directory, library, limit_bytes: LIMIT_BYTES.min(limit_bytes / 4), threads })
     }
 
-    /// Where all events of the other recorders must go from now on.
+    /// Returns the sink that all other recorders' events must pass through from now on.
     pub(crate) fn sink(&self) -> Arc<dyn Sink> {
         Arc::clone(&self.threads) as Arc<dyn Sink>
     }
 
-    /// Adds to the command's environment: our library stands before any other that is preloaded.
+    /// Adds to the command's environment: our library precedes other preloaded ones.
     pub(crate) fn environment(&self, mut others: Vec<(OsString, OsString)>) -> Vec<(OsString, OsString)> {
         let mut preload = OsString::from(&self.library);
         let before = others.iter().position(|(name, _)| name == "LD_PRELOAD").map(|at| others.swap_remove(at).1);
@@ -92,13 +94,14 @@ impl MpiRecording {
         others
     }
 
-    /// Turns the ranks' files into spans, after all other recorders have ended, and removes them. What cannot be read is said in a note.
+    /// Converts the ranks' files to spans, after all other recorders have ended, and removes them. What cannot be
+    /// read becomes a note.
     pub(crate) fn finish(&self, host: HostId, space: IdSpace) -> Finished {
         let mut finished = Finished::default();
         let ranks = match self.ranks(&mut finished.notes) {
             Ok(ranks) => ranks,
             Err(error) => {
-                finished.notes.push(format!("What the ranks recorded cannot be read: {}: {error}.", self.directory.display()));
+                finished.notes.push(format!("The ranks' recordings cannot be read: {}: {error}.", self.directory.display()));
                 return finished;
             }
         };
@@ -115,13 +118,13 @@ impl MpiRecording {
                 Ok(lost) if lost > 0 => {
                     finished.dropped_events += lost;
                     finished.notes.push(format!(
-                        "Rank {} made more calls than fit into {} MiB: the last {lost} were not recorded.",
+                        "Rank {} made more calls than fit into {} MiB; the last {lost} were not recorded.",
                         rank.header.rank,
                         self.limit_bytes >> 20
                     ));
                 }
                 Ok(_) => {}
-                Err(error) => finished.notes.push(format!("Of rank {} not everything could be read: {error}.", rank.header.rank)),
+                Err(error) => finished.notes.push(format!("Rank {} could be read only in part: {error}.", rank.header.rank)),
             }
         }
         translator.end();
@@ -134,7 +137,7 @@ impl MpiRecording {
         finished
     }
 
-    /// The ranks' files of this machine, by job and rank.
+    /// Returns the ranks' files of this machine, by job and rank.
     fn ranks(&self, notes: &mut Vec<String>) -> std::io::Result<Vec<Rank>> {
         let here = thalweg_base::machine::host_name();
         let mut ranks = Vec::new();
@@ -152,15 +155,15 @@ impl MpiRecording {
         }
         for (host, count) in elsewhere {
             notes.push(format!(
-                "{count} ranks ran on {host}, whose clock is another: record there too (`mpirun ... thalweg record --mpi -o job.thw -- PROGRAM`, and \
-                 `thalweg merge`)."
+                "{count} ranks ran on {host}, which has another clock: record there too (`mpirun ... thalweg record --mpi -o job.thw -- \
+                 PROGRAM`, and `thalweg merge`)."
             ));
         }
         number_jobs(&mut ranks);
         Ok(ranks)
     }
 
-    /// Each rank's main thread is called for it; which track that is.
+    /// Names each rank's main thread after it; returns the tracks.
     fn name_ranks(&self, ranks: &[Rank], translator: &mut translate::Translator) -> HashMap<(u32, i32), (TrackId, String)> {
         let several = ranks.iter().any(|rank| rank.job > 0);
         let mut tracks = HashMap::new();
@@ -183,16 +186,16 @@ impl MpiRecording {
         tracks
     }
 
-    /// A job of which not all ranks were recorded says so.
+    /// Adds a note for each job of which not all ranks were recorded.
     fn say_who_is_missing(&self, ranks: &[Rank], notes: &mut Vec<String>) {
         let jobs = ranks.last().map_or(0, |rank| rank.job + 1);
         for job in 0..jobs {
             let of_job: Vec<&Rank> = ranks.iter().filter(|rank| rank.job == job).collect();
             let world = of_job.first().map_or(0, |rank| rank.header.world_size);
             let have = of_job.len() as i64;
-            // Started as a rank, each is in a recording of its own.
+            // Ranks recorded one by one are each in a recording of their own.
             if have < i64::from(world) && rank_here().is_none() {
-                notes.push(format!("{have} of the job's {world} ranks were recorded: what the others did is not known."));
+                notes.push(format!("{have} of the job's {world} ranks were recorded; the others are missing."));
             }
             let killed = of_job.iter().filter(|rank| !rank.header.ended).count();
             if killed > 0 {
@@ -208,7 +211,7 @@ impl Drop for MpiRecording {
     }
 }
 
-/// Which job each rank is of. Launchers distinguish their jobs by name; where they do not, a rank's nth file is of the nth job.
+/// Assigns ranks to jobs. Launchers give their jobs names; without names, a rank's nth file belongs to the nth job.
 fn number_jobs(ranks: &mut [Rank]) {
     ranks.sort_by_key(|a| (a.header.start_ns, a.header.rank));
     let mut seen: HashMap<(String, i32, i32), u32> = HashMap::new();

@@ -8,6 +8,6 @@ use std::path::PathBuf;
 pub(crate) struct Rank {
     pub path: PathBuf,
     pub header: Header,
-    /// Which of the recording's jobs it belongs to, from 0 on.
+    /// Number of its job in the recording, from 0 on.
     pub job: u32,
 }

@@ -1,11 +1,11 @@
-//! Which track each recorded thread has.
+//! Remembers the track of each recorded thread.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use thalweg_trace::{Event, Sink, Track, TrackKind};
 
-/// The tracks of threads, as they go by on their way to the recording.
+/// Tracks of threads, noted on their way to the recording.
 pub(crate) struct Threads {
     inner: Arc<dyn Sink>,
     known: Mutex<HashMap<(u32, u32), Track>>,

@@ -1,4 +1,4 @@
-//! A rank's records as rows of the trace.
+//! Converts a rank's records to rows of the trace.
 
 use super::file::{FRUITLESS, POSTED, RECEIVE, Record, Records, SEND};
 use super::matching::{Messages, of_text};
@@ -10,17 +10,17 @@ use thalweg_trace::{
     Event, HostId, IdSpace, Object, ObjectId, ObjectKind, RequestId, Role, Sink, Span, SpanId, SpanKind, Time, Track, TrackId, TrackKind,
 };
 
-/// Events that are handed on together.
+/// Events passed on together.
 const BATCH: usize = 4096;
-/// What files in a mounted store say of themselves.
+/// Attributes of files in a mounted store.
 const ATTRIBUTES: [&str; 4] = ["store", "layout", "map", "local"];
-/// "Try again", as the result of what found nothing.
+/// EAGAIN, the result of a test that found nothing.
 const EAGAIN: i64 = 11;
 
 /// Ranks' main threads, by job and rank: track and name.
 type Ranks = HashMap<(u32, i32), (TrackId, String)>;
 
-/// What distinguishes objects: kind, name and attributes.
+/// Key of an object: kind, name and attributes.
 type ObjectKey = (ObjectKind, String, Vec<(String, String)>);
 
 /// Makes rows.
@@ -40,27 +40,27 @@ struct Group {
     path: String,
     view: Option<String>,
     size: u32,
-    /// What a file in a mounted store said of itself.
+    /// Attributes of a file in a mounted store.
     said: Vec<(String, String)>,
-    /// What it is called in objects: `world`, `self`, or a number.
+    /// Its name in objects: `world`, `self`, or a number.
     called: String,
 }
 
-/// Reading one rank's file.
+/// State while reading one rank's file.
 struct Reading<'a> {
     rank: &'a Rank,
     ranks: &'a Ranks,
     threads: &'a Threads,
     messages: Messages,
     groups: HashMap<u32, Group>,
-    /// By a file's number: attributes that it had when it was closed.
+    /// By a file's number: its attributes when it was closed.
     said: HashMap<u32, Vec<(String, String)>>,
     tracks: HashMap<u32, TrackId>,
-    /// Of each thread: what ended in the wait whose record comes next.
+    /// Per thread: operations completed in the wait whose record comes next.
     ended: HashMap<u32, Vec<Record>>,
-    /// What was posted, by serial: the number of its call.
+    /// Posted operations by serial: the number of their call.
     posted: HashMap<u64, usize>,
-    /// For each call, which kind its spans are; by the call's number.
+    /// The kind of each call's spans, by the call's number.
     kinds: Vec<Option<SpanKind>>,
 }
 
@@ -89,7 +89,7 @@ impl Translator {
         }
     }
 
-    /// Hands on what is left.
+    /// Passes on the remaining events.
     pub(crate) fn end(&mut self) {
         self.sink.take(&mut self.batch);
     }
@@ -106,7 +106,7 @@ impl Translator {
         object
     }
 
-    /// Translates a rank's file; how many calls of it were lost.
+    /// Translates a rank's file; returns how many of its calls were lost.
     pub(crate) fn rank(&mut self, rank: &Rank, ranks: &Ranks, threads: &Threads) -> std::io::Result<u64> {
         let header = &rank.header;
         let job = super::matching::mixed(of_text(&header.job), u64::from(if header.job.is_empty() { rank.job } else { 0 }));
@@ -157,7 +157,7 @@ impl Translator {
         let kind = match record.flags {
             flags if receive_posted && flags & SEND == 0 => SpanKind::MpiMessage,
             flags if flags & (SEND | POSTED) == (SEND | POSTED) => SpanKind::MpiSend,
-            // The parts of one call that does both.
+            // The parts of a call that both sends and receives.
             flags if flags & SEND != 0 => SpanKind::MpiSend,
             flags if flags & RECEIVE != 0 => SpanKind::MpiReceive,
             _ => kind,
@@ -173,7 +173,7 @@ impl Translator {
         }
     }
 
-    /// What a wait was for: a part of it.
+    /// Adds an operation completed by a wait as part of it.
     fn ended(&mut self, reading: &mut Reading<'_>, track: TrackId, wait: SpanId, part: &Record) {
         let Some(call) = reading.posted.remove(&part.serial) else { return };
         let name = reading.rank.header.calls.get(call).cloned().unwrap_or_default();
@@ -236,7 +236,7 @@ impl Reading<'_> {
         self.groups.insert(record.object, Group { path, view: None, size: record.count, said, called });
     }
 
-    /// A file's path: as the rank's working directory and the implementation's prefixes have it.
+    /// Returns a file's path, resolving the rank's working directory and implementation prefixes.
     fn path(&self, given: &str) -> String {
         let plain = match given.split_once(':') {
             Some((prefix, rest)) if !prefix.contains('/') && !prefix.is_empty() => rest,
@@ -269,7 +269,7 @@ impl Reading<'_> {
         track
     }
 
-    /// What ranks are called that are not recorded here.
+    /// Returns the name of a rank, even one not recorded here.
     fn name_of(&self, rank: i32) -> String {
         let known = self.ranks.get(&(self.rank.job, rank)).map(|(_, name)| name.clone());
         known.unwrap_or_else(|| format!("rank {rank}"))
@@ -305,7 +305,7 @@ impl Reading<'_> {
     }
 }
 
-/// The kind of a call's spans; `None`: it has none.
+/// Returns the kind of a call's spans; `None` if it has none.
 fn kind_of(name: &str) -> Option<SpanKind> {
     let rest = name.strip_prefix("MPI_")?;
     if let Some(file) = rest.strip_prefix("File_") {

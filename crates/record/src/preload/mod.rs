@@ -1,13 +1,15 @@
-//! A library in the program's own processes, for users who may not ask the kernel.
+//! Records from a library in the program's own processes, for users without access to kernel tracing.
 //!
-//! The library (`preload/*.c`) stands in front of the C library's calls and writes what blocked, and what was merged, into
-//! rings: one file for each process, in a private directory ([`place`]). Here they are drained, and turned into
-//! tracks, objects and spans. Nothing in the program waits for us; when we are gone its rings fill, and it goes on.
+//! The library (`preload/*.c`) wraps the C library's calls and writes blocking and merged calls into rings: one file
+//! per process, in a private directory ([`directory`]). Here the rings are drained and turned into tracks, objects
+//! and spans. The program never waits for the recorder; if the recorder is gone, the rings fill and the program
+//! continues.
 //!
-//! The program does not see that it is recorded: the library's settings are written into its file, it takes itself out of the environment,
-//! and puts itself back for what the program executes, where that can use it. A process under a filter of system calls is left alone.
+//! The program does not see that it is recorded: the settings are written into the library's file, and the library
+//! removes itself from the environment, and adds itself again for programs that the program executes, if they can use
+//! it. A process under a system call filter is left alone.
 
-mod place;
+mod directory;
 mod process;
 mod shared;
 mod sharing;
@@ -19,7 +21,7 @@ use crate::proc::strangers::{Strangers, Tracks};
 use crate::proc::system::System;
 use crate::worker::{Stop, Worker, thread_cpu};
 use crate::{Finished, RecordError, Recorder, Watched};
-use place::Place;
+use directory::RecorderDirectory;
 use process::Process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
@@ -32,29 +34,29 @@ use thalweg_base::proc::status;
 use thalweg_trace::{Event, IdSpace, Role, Sink, Time, TraceHandle, Track, TrackId, TrackKind};
 use translate::Translator;
 
-/// The library, as it was built.
+/// The built library.
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
 
-/// How often the machine is polled.
+/// Polling interval for the machine's counters.
 const SYSTEM_PART: Duration = Duration::from_millis(50);
 
-/// How long the processor's counter is compared with the clock.
+/// How long the CPU's counter is compared with the clock.
 const CALIBRATION: Duration = Duration::from_millis(10);
 
 const NOT_SEEN: &str = "The program was watched from within: page faults and memory-mapped files, writeback by the kernel, who in the \
     kernel woke a thread, direct system calls, io_uring, processes under a filter of system calls \
     (seccomp) or in a file system of their own (chroot, container) and other users' processes were not seen.";
 
-/// How far the identifiers of strangers are from ours; those in between are another recorder's, beside us.
+/// Distance of the strangers' identifier space from ours; the one in between belongs to another recorder.
 const STRANGERS_SPACE: u16 = 2;
 
-/// Bit of what a process used: it gave up system calls or the clock.
+/// Bit of the used features: gave up system calls or the clock.
 const CONFINED: u32 = 8;
 
 /// The recorder `preload`.
 #[derive(Debug)]
 pub(crate) struct PreloadRecorder {
-    place: Place,
+    directory: RecorderDirectory,
     /// For static programs and those of other users.
     strangers: Option<ProcRecorder>,
     running: Option<Worker>,
@@ -64,46 +66,51 @@ impl PreloadRecorder {
     /// Puts the library where programs can load it.
     ///
     /// # Errors
-    /// There is no directory that may be written and from which code may be run.
+    /// There is no directory that is writable and not mounted noexec.
     pub(crate) fn new() -> Result<PreloadRecorder, RecordError> {
         let mut problems = Vec::new();
         for base in [PathBuf::from("/dev/shm"), std::env::temp_dir(), PathBuf::from("/tmp"), PathBuf::from("/var/tmp")] {
-            place::remove_abandoned(&base);
+            directory::remove_abandoned(&base);
             match with_library(&base) {
-                Ok(place) => return Ok(PreloadRecorder { place, strangers: None, running: None }),
+                Ok(directory) => return Ok(PreloadRecorder { directory, strangers: None, running: None }),
                 Err(problem) => problems.push(format!("{}: {problem}", base.display())),
             }
         }
-        Err(RecordError::NotAllowed(format!("no directory to load a library from ({})", problems.join("; "))))
+        Err(RecordError::NotAllowed(format!("found no directory from which the library can be loaded ({})", problems.join("; "))))
     }
 }
 
-/// Makes a directory in `base` with the library in it, if code may be run from there.
-fn with_library(base: &Path) -> Result<Place, String> {
+/// Creates a directory in `base` with the library in it, if code may be executed from there.
+fn with_library(base: &Path) -> Result<RecorderDirectory, String> {
     let text = |error: std::io::Error| error.to_string();
     let plain = base.to_str().is_some_and(|path| !path.contains([':', ' ', '|']));
     if !plain {
-        return Err("its name has a character that LD_PRELOAD cannot have".to_owned());
+        return Err("its name has a character that LD_PRELOAD does not allow".to_owned());
     }
-    let place = Place::make(base).map_err(text)?;
-    place.place_library(&library_with_settings(&place)?).map_err(text)?;
-    if shared::may_run(&place.library()) { Ok(place) } else { Err("code may not be run from there (noexec)".to_owned()) }
+    let directory = RecorderDirectory::make(base).map_err(text)?;
+    directory.write_library(&library_with_settings(&directory)?).map_err(text)?;
+    if shared::may_run(&directory.library()) { Ok(directory) } else { Err("its file system is mounted noexec".to_owned()) }
 }
 
-/// What stands in the library's file before its settings.
+/// Mark before the settings in the library's file.
 const SETTING_MARK: &[u8] = b"thalweg-preload-setting:";
-/// Room for the settings after it.
+/// Room for the settings after the mark.
 const SETTING_BYTES: usize = 1024 - SETTING_MARK.len();
 
-/// The library as it goes into the program: with where its rings are, where it is itself, the scale of the processor's counter, and how
-/// many filters of system calls we are under.
-fn library_with_settings(place: &Place) -> Result<Vec<u8>, String> {
-    let setting =
-        format!("{}|{}|{}|{}", place.rings().display(), place.library().display(), tick_scale().unwrap_or(0), filters_here().unwrap_or(0));
+/// Returns the library's bytes with its settings: the directory of its rings, its own path, the scale of the CPU's
+/// counter, and this process's number of system call filters.
+fn library_with_settings(directory: &RecorderDirectory) -> Result<Vec<u8>, String> {
+    let setting = format!(
+        "{}|{}|{}|{}",
+        directory.rings().display(),
+        directory.library().display(),
+        tick_scale().unwrap_or(0),
+        filters_here().unwrap_or(0)
+    );
     let mut library = LIBRARY.to_vec();
     let mark = library.windows(SETTING_MARK.len()).position(|window| window == SETTING_MARK);
     let at = mark.ok_or("the library has no room for its settings")? + SETTING_MARK.len();
-    // The last byte stays the end of the text.
+    // The last byte must remain the terminating 0.
     if setting.len() >= SETTING_BYTES {
         return Err("its name is too long".to_owned());
     }
@@ -111,7 +118,7 @@ fn library_with_settings(place: &Place) -> Result<Vec<u8>, String> {
     Ok(library)
 }
 
-/// How many filters of system calls (seccomp) this process is under; `None`: the kernel does not say.
+/// Returns the number of system call filters (seccomp) on this process; `None` if the kernel does not say.
 fn filters_here() -> Option<u32> {
     status::here().number("Seccomp_filters")
 }
@@ -125,7 +132,7 @@ fn environment(library: &Path) -> Vec<(OsString, OsString)> {
     vec![("LD_PRELOAD".into(), preload)]
 }
 
-/// Nanoseconds of a tick of the processor's counter, times 2³²; `None` where the kernel does not trust the counter, so that
+/// Returns nanoseconds per tick of the CPU's counter, times 2³²; `None` if the kernel does not trust the counter, so
 /// neither may we.
 fn tick_scale() -> Option<u64> {
     let source = fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource").ok()?;
@@ -139,7 +146,7 @@ fn tick_scale() -> Option<u64> {
     u64::try_from((u128::from(to.since(from)) << 32) / u128::from(ticks)).ok().filter(|scale| *scale > 0)
 }
 
-/// One moment on both clocks: the closest of a few tries.
+/// Reads both clocks as simultaneously as possible, in a few tries.
 fn moment() -> (u64, Time) {
     let tries = (0..8).map(|_| {
         let before = shared::counter();
@@ -156,16 +163,16 @@ impl Recorder for PreloadRecorder {
     }
 
     fn environment(&self) -> Vec<(OsString, OsString)> {
-        environment(&self.place.library())
+        environment(&self.directory.library())
     }
 
     fn begin(&mut self, watched: Watched) -> Result<(), RecordError> {
         let tracks = Tracks::default();
-        let mut strangers = ProcRecorder::of_strangers(Strangers::without(self.place.library(), Tracks::clone(&tracks)));
+        let mut strangers = ProcRecorder::of_strangers(Strangers::without(self.directory.library(), Tracks::clone(&tracks)));
         let space = IdSpace(watched.space.0 + STRANGERS_SPACE);
         strangers.begin(Watched { others: Vec::new(), space, ..watched.clone() })?;
         self.strangers = Some(strangers);
-        let mut drain = Drain::new(&watched, self.place.rings(), tracks);
+        let mut drain = Drain::new(&watched, self.directory.rings(), tracks);
         let pause = watched.drain;
         self.running = Some(Worker::start("drain", move |stop| drain.work(stop, pause))?);
         Ok(())
@@ -189,14 +196,14 @@ impl Drop for PreloadRecorder {
 
 /// Drains the rings of all processes.
 struct Drain {
-    /// Of the rings.
+    /// Directory of the rings.
     directory: PathBuf,
-    mode: TraceHandle,
+    trace: TraceHandle,
     sink: Arc<dyn Sink>,
     translator: Translator,
     system: System,
     system_at: Instant,
-    /// By file name: number of the process and when its ring was made.
+    /// Processes by file name: process id and creation time of the ring.
     processes: BTreeMap<(u32, u64), Process>,
     seen: u64,
     broken: u64,
@@ -207,15 +214,15 @@ struct Drain {
 
 impl Drain {
     fn new(watched: &Watched, directory: PathBuf, strangers: Tracks) -> Drain {
-        let mode = TraceHandle::on(Arc::clone(&watched.sink), watched.host, Role::Client, watched.space);
-        let mut translator = Translator::new(mode.clone(), watched.host, strangers);
+        let trace = TraceHandle::on(Arc::clone(&watched.sink), watched.host, Role::Client, watched.space);
+        let mut translator = Translator::new(trace.clone(), watched.host, strangers);
         if let Ok(sockets) = Diagnostics::open().and_then(|mut diagnostics| diagnostics.sockets()) {
             let listening = sockets.iter().filter(|socket| socket.state == LISTEN).map(|socket| socket.local.port());
             translator.objects.listening.extend(listening);
         }
         Drain {
             directory,
-            system: System::new(mode.clone(), watched.host),
+            system: System::new(trace.clone(), watched.host),
             system_at: Instant::now(),
             sink: Arc::clone(&watched.sink),
             translator,
@@ -225,7 +232,7 @@ impl Drain {
             unseen: 0,
             untracked: 0,
             batch: Vec::new(),
-            mode,
+            trace,
         }
     }
 
@@ -241,7 +248,7 @@ impl Drain {
     }
 
     fn recorder_track(&mut self) {
-        let Some(track) = TrackId::new(self.mode.fresh()) else { return };
+        let Some(track) = TrackId::new(self.trace.fresh()) else { return };
         let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         let (pid, tid, name) = (Some(std::process::id()), Some(tid), "thalweg/drain".to_owned());
         self.batch.push(Event::Track(Track {
@@ -255,8 +262,8 @@ impl Drain {
         }));
     }
 
-    /// Takes everything that is there. How far each ring was filled is noted before new processes and objects are looked for, so
-    /// that whatever a record speaks of (a child, an object that another thread named) is known when it is translated.
+    /// Drains all rings. Each ring's fill level is read before looking for new processes and objects, so that
+    /// whatever a record refers to (a child, an object named by another thread) is known when it is translated.
     fn drain(&mut self, last: bool) {
         self.find_processes();
         let ended = self.ended();
@@ -282,7 +289,7 @@ impl Drain {
             if let Some(process) = self.processes.remove(key) {
                 self.account(&process);
                 if !self.processes.keys().any(|other| other.0 == key.0) {
-                    // Its number may be given to a stranger.
+                    // A stranger may get its number.
                     self.translator.became_another.remove(&key.0);
                     self.translator.sharing.ended(key.0);
                 }
@@ -292,7 +299,7 @@ impl Drain {
         self.sink.take(&mut self.batch);
     }
 
-    /// Devices and quotas, before what threads did meanwhile is recorded.
+    /// Records devices and quotas, before what threads did meanwhile.
     fn poll_machine(&mut self) {
         self.system_at = Instant::now();
         self.system.poll(&mut self.batch);
@@ -329,7 +336,7 @@ impl Drain {
         }
     }
 
-    /// Those whose process is gone, or has become another program.
+    /// Returns the processes that are gone or have executed another program.
     fn ended(&self) -> Vec<(u32, u64)> {
         let alive: Vec<_> = self.processes.iter().filter_map(|(key, process)| Some((key, process.pidfd()?))).collect();
         let mut fds: Vec<PollFd<'_>> = alive.iter().map(|(_, fd)| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
@@ -359,7 +366,7 @@ impl Drain {
         let unseen = [(1, "memory-mapped files"), (2, "io_uring"), (4, "asynchronous I/O of the kernel")];
         for (bit, what) in unseen {
             if self.unseen & bit != 0 {
-                notes.push(format!("The program uses {what}, whose waits this recorder cannot see; record as root to see them."));
+                notes.push(format!("The program uses {what}; this recorder cannot see their waits. Record as root to see them."));
             }
         }
         if self.unseen & CONFINED != 0 {
@@ -376,7 +383,7 @@ impl Drain {
             ));
         }
         if self.broken > 0 {
-            notes.push(format!("{} of the program's own records made no sense and were left out.", self.broken));
+            notes.push(format!("{} invalid records of the preloaded library were dropped.", self.broken));
         }
         let attributes = vec![
             ("not_seen".to_owned(), NOT_SEEN.to_owned()),

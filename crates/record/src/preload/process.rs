@@ -1,17 +1,17 @@
-//! One process' rings.
+//! The rings of one process.
 
 use super::shared::{OBJECT, Record, SLOTS, Shared, State};
-use super::translate::{Place, Translator};
+use super::translate::{ThreadContext, Translator};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use thalweg_trace::{Event, MarkKind, ObjectId, Time, TrackId};
 
-/// A shorter call that was never finished is left out.
+/// An unfinished call shorter than this is dropped.
 const WORTH_RECORDING_NS: u64 = 20_000;
 
-/// A thread in a slot.
+/// A thread with a slot.
 #[derive(Debug)]
 struct Thread {
     slot: usize,
@@ -23,24 +23,24 @@ struct Thread {
     ended: bool,
 }
 
-/// A process, from the library's start in it to its end.
+/// A process, from the library's start to its end.
 #[derive(Debug)]
 pub(super) struct Process {
     shared: Shared,
     pid: u32,
     pidfd: Option<OwnedFd>,
-    /// The name of its main thread, or of the first that was seen.
+    /// The name of its main thread, or of the first one seen.
     name: Option<String>,
     /// The track of its main thread.
     main: Option<TrackId>,
     threads: Vec<Thread>,
     objects: HashMap<u32, ObjectId>,
-    /// Records that made no sense.
+    /// Number of invalid records.
     pub broken: u64,
 }
 
 impl Process {
-    /// Maps its file.
+    /// Maps the process's file.
     pub(crate) fn open(path: &Path, pid: u32) -> io::Result<Process> {
         let shared = Shared::open(path)?;
         let raw = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
@@ -48,22 +48,22 @@ impl Process {
         Ok(Process { shared, pid, pidfd, name: None, main: None, threads: Vec::new(), objects: HashMap::new(), broken: 0 })
     }
 
-    /// Readable when the process has ended; `None`: it had when it was found.
+    /// Readable when the process has ended; `None` if it had ended already.
     pub(crate) fn pidfd(&self) -> Option<BorrowedFd<'_>> {
         self.pidfd.as_ref().map(AsFd::as_fd)
     }
 
-    /// What it used that cannot be seen.
+    /// Returns the bits of features in use that the library cannot see.
     pub(crate) fn unseen(&self) -> u32 {
         self.shared.unseen()
     }
 
-    /// Threads that are not recorded.
+    /// Returns the number of threads that are not recorded.
     pub(crate) fn untracked(&self) -> u32 {
         self.shared.untracked()
     }
 
-    /// Notes how far each ring is filled: what is taken in this round.
+    /// Notes the fill level of each ring: what this round takes.
     pub(crate) fn note_heads(&mut self) {
         for thread in &mut self.threads {
             thread.ended = self.shared.state(thread.slot) == State::Ended;
@@ -71,7 +71,7 @@ impl Process {
         }
     }
 
-    /// Finds threads that are new.
+    /// Finds new threads.
     pub(crate) fn find_threads(&mut self, translator: &mut Translator, out: &mut Vec<Event>) {
         for slot in 0..SLOTS {
             if self.shared.state(slot) == State::Free {
@@ -106,7 +106,7 @@ impl Process {
                 continue;
             }
             if tid != self.pid {
-                // A process is given its ring later than it is made.
+                // A process gets its ring some time after its start.
                 translator.life(MarkKind::ThreadStart, track, attached_ns, out);
             }
             let head = self.shared.head(slot);
@@ -117,19 +117,19 @@ impl Process {
         }
     }
 
-    /// Finds which control group's quota it is under.
+    /// Finds the control group whose quota applies to it.
     pub(crate) fn poll_quota(&self, translator: &mut Translator) {
         if let Some(track) = self.main.or_else(|| self.threads.first().map(|thread| thread.track)) {
             translator.quotas.poll(self.pid, track, &mut translator.objects);
         }
     }
 
-    /// A slot's losses are counted through its threads: what the ones before lost was reported.
+    /// Returns the losses already reported for a slot's earlier threads; the slot's count includes them.
     fn lost_before(&self, slot: usize) -> u64 {
         self.threads.iter().filter(|thread| thread.slot == slot).map(|thread| thread.lost).max().unwrap_or(0)
     }
 
-    /// Learns the objects that are named in any of its rings, also past what is taken in this round.
+    /// Learns the objects named in any of its rings, even beyond this round's records.
     pub(crate) fn find_objects(&mut self, translator: &mut Translator) {
         for thread in &self.threads {
             let head = self.shared.head(thread.slot);
@@ -148,7 +148,7 @@ impl Process {
         }
     }
 
-    /// Translates what is in the rings, up to what was noted.
+    /// Translates the records up to the noted fill levels.
     pub(crate) fn drain(&mut self, translator: &mut Translator, now: Time, out: &mut Vec<Event>) {
         let mut ended = Vec::new();
         for (index, thread) in self.threads.iter_mut().enumerate() {
@@ -161,7 +161,7 @@ impl Process {
                     break;
                 }
                 let more: Vec<Record> = (1..=record.follows()).map(|n| self.shared.record(thread.slot, at + n)).collect();
-                if !translator.record(Place { pid: self.pid, track: thread.track, objects: &self.objects }, &record, &more, out) {
+                if !translator.record(ThreadContext { pid: self.pid, track: thread.track, objects: &self.objects }, &record, &more, out) {
                     self.broken += 1;
                 }
                 at = next;
@@ -183,14 +183,14 @@ impl Process {
         }
     }
 
-    /// What threads had not handed over when they were ended: merged calls, and the call each is in.
+    /// Records what threads had not passed on when they were killed: merged calls, and the call each is in.
     pub(crate) fn end(&mut self, translator: &mut Translator, now: Time, out: &mut Vec<Event>) {
         let now_ns = u64::try_from(now.ns()).unwrap_or(0);
         for thread in &self.threads {
             if thread.ended || self.shared.state(thread.slot) != State::Used {
                 continue;
             }
-            let place = Place { pid: self.pid, track: thread.track, objects: &self.objects };
+            let context = ThreadContext { pid: self.pid, track: thread.track, objects: &self.objects };
             let covered_ns = self.shared.covered_ns(thread.slot).min(now_ns);
             let call = self.shared.call(thread.slot);
             let call = call.filter(|(_, _, since)| *since <= now_ns && now_ns - *since >= WORTH_RECORDING_NS);
@@ -199,10 +199,10 @@ impl Process {
             for run in self.shared.runs(thread.slot) {
                 let took_ns = run.took_ns.min(end_ns.saturating_sub(covered_ns));
                 end_ns -= took_ns;
-                translator.open_run(place, &run, end_ns, took_ns, out);
+                translator.open_run(context, &run, end_ns, took_ns, out);
             }
             if let Some((kind, object, _)) = call {
-                translator.unfinished(place, kind, object, call_start_ns, now_ns - call_start_ns, out);
+                translator.unfinished(context, kind, object, call_start_ns, now_ns - call_start_ns, out);
             }
         }
     }

@@ -1,7 +1,7 @@
-//! The layout of `preload/shared.h`, and the file of one process, mapped.
+//! The layout of `preload/shared.h`, and the mapped file of one process.
 //!
-//! What is read was written by a program that may be broken: every number is checked before it is used, and the places read
-//! are all within the mapping. The file's length cannot shrink under us but by the same user's will.
+//! The data was written by a program that may be broken: every number is checked before use, and all offsets read are
+//! within the mapping. Only the same user can shrink the file while it is mapped.
 
 use std::fs::File;
 use std::io;
@@ -21,12 +21,12 @@ const RUNS: usize = 6;
 const RUN_BYTES: usize = 40;
 const ABSENT: u64 = u64::MAX;
 
-/// `ABSENT` as nothing.
+/// Converts `ABSENT` to `None`.
 pub(super) fn known(value: u64) -> Option<u64> {
     (value != ABSENT).then_some(value)
 }
 
-/// Places in the header.
+/// Offsets in the header.
 const TICK_SCALE: usize = 24;
 const ENDED: usize = 32;
 const UNTRACKED: usize = 36;
@@ -35,7 +35,7 @@ const STATES: usize = 48;
 const PARENT: usize = 12;
 const BORN: usize = STATES + 4 * SLOTS;
 
-/// Places in a slot.
+/// Offsets in a slot.
 const HEAD: usize = 0;
 const LOST: usize = 8;
 const TID: usize = 16;
@@ -51,7 +51,7 @@ const CALL_TICKS: usize = 88;
 const FIRST_RUN: usize = 96;
 const TAIL: usize = 1024;
 
-/// State of a slot.
+/// A slot's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Free,
@@ -106,7 +106,7 @@ impl Record {
     pub(crate) fn runqueue_ns(&self) -> u64 {
         self.u64(56)
     }
-    /// How many records after it belong to it.
+    /// Returns how many following records belong to it.
     pub(crate) fn follows(&self) -> u64 {
         match self.kind_of_record() {
             OBJECT | TCP => u64::from(self.count()),
@@ -121,7 +121,7 @@ pub(super) const OBJECT: u8 = 3;
 pub(super) const TCP: u8 = 4;
 pub(super) const LISTEN: u8 = 5;
 
-/// Calls merged and not handed over.
+/// Merged calls not yet passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OpenRun {
     pub kind: u8,
@@ -133,7 +133,7 @@ pub(super) struct OpenRun {
     pub offset: u64,
 }
 
-/// The file of one process.
+/// The mapped file of one process.
 #[derive(Debug)]
 pub(super) struct Shared {
     start: *mut u8,
@@ -143,14 +143,14 @@ pub(super) struct Shared {
 unsafe impl Send for Shared {}
 
 impl Shared {
-    /// Maps it.
+    /// Maps the file.
     pub(crate) fn open(path: &Path) -> io::Result<Shared> {
         let file = File::options().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
         let mut head = [0; PAGE];
         file.read_exact_at(&mut head, 0)?;
         let magic = u64::from_ne_bytes(head[..8].try_into().unwrap_or_default());
         if magic != MAGIC || file.metadata()?.len() != FILE_BYTES as u64 {
-            return Err(io::Error::other("is not a ring of ours"));
+            return Err(io::Error::other("is not a ring file"));
         }
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
         // SAFETY: a new mapping, where the kernel likes, of a file as long as it.
@@ -159,13 +159,13 @@ impl Shared {
     }
 
     fn atomic_u32(&self, at: usize) -> &AtomicU32 {
-        assert!(at + 4 <= FILE_BYTES && at.is_multiple_of(4), "a place in the file");
+        assert!(at + 4 <= FILE_BYTES && at.is_multiple_of(4), "an offset in the file");
         // SAFETY: within the mapping and aligned; the other side accesses it as an atomic, or rarely enough for a stale value.
         unsafe { &*self.start.add(at).cast::<AtomicU32>() }
     }
 
     fn atomic_u64(&self, at: usize) -> &AtomicU64 {
-        assert!(at + 8 <= FILE_BYTES && at.is_multiple_of(8), "a place in the file");
+        assert!(at + 8 <= FILE_BYTES && at.is_multiple_of(8), "an offset in the file");
         // SAFETY: as above.
         unsafe { &*self.start.add(at).cast::<AtomicU64>() }
     }
@@ -174,37 +174,37 @@ impl Shared {
         self.atomic_u64(at).load(Ordering::Relaxed)
     }
 
-    /// Copies bytes out.
+    /// Copies bytes from the mapping.
     fn copy<const N: usize>(&self, at: usize) -> [u8; N] {
-        assert!(at + N <= FILE_BYTES, "a place in the file");
+        assert!(at + N <= FILE_BYTES, "an offset in the file");
         let mut bytes = [0; N];
         // SAFETY: within the mapping; what another thread changes meanwhile is bytes all the same.
         unsafe { std::ptr::copy_nonoverlapping(self.start.add(at), bytes.as_mut_ptr(), N) };
         bytes
     }
 
-    /// Whether the process has become another program.
+    /// Whether the process has executed another program.
     pub(crate) fn became_another(&self) -> bool {
         self.atomic_u32(ENDED).load(Ordering::Relaxed) == 2
     }
 
-    /// Threads that found no slot.
+    /// Returns the number of threads without a slot.
     pub(crate) fn untracked(&self) -> u32 {
         self.atomic_u32(UNTRACKED).load(Ordering::Relaxed)
     }
 
-    /// What was used that the library cannot see: bits.
+    /// Returns the bits of features in use that the library cannot see.
     pub(crate) fn unseen(&self) -> u32 {
         self.atomic_u32(UNSEEN).load(Ordering::Relaxed)
     }
 
-    /// When the process was made, in clock ticks since boot, and who made it; `None`: not known.
+    /// Returns the process's creation time in clock ticks since boot, and its parent; `None` if unknown.
     pub(crate) fn born(&self) -> Option<(u64, u32)> {
         let ticks = self.u64(BORN);
         (ticks != 0).then(|| (ticks, self.atomic_u32(PARENT).load(Ordering::Relaxed)))
     }
 
-    /// State of a slot; only of one that is not free the rest may be read.
+    /// Returns a slot's state; nothing else of a free slot may be read.
     pub(crate) fn state(&self, slot: usize) -> State {
         match self.atomic_u32(STATES + 4 * slot).load(Ordering::Acquire) {
             1 => State::Used,
@@ -213,52 +213,52 @@ impl Shared {
         }
     }
 
-    /// Gives a slot whose thread has ended back.
+    /// Frees a slot whose thread has ended.
     pub(crate) fn free(&self, slot: usize) {
         self.atomic_u32(STATES + 4 * slot).store(0, Ordering::Release);
     }
 
-    fn place(slot: usize, at: usize) -> usize {
+    fn slot_offset(slot: usize, at: usize) -> usize {
         PAGE + slot * SLOT_BYTES + at
     }
 
-    /// The thread in a slot, since when, and its name.
+    /// Returns a slot's thread, its start and its name.
     pub(crate) fn thread(&self, slot: usize) -> (u32, u64, String) {
-        let name: [u8; NAME_BYTES] = self.copy(Shared::place(slot, NAME));
+        let name: [u8; NAME_BYTES] = self.copy(Shared::slot_offset(slot, NAME));
         let end = name.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
         let name = String::from_utf8_lossy(&name[..end]).into_owned();
-        (self.atomic_u32(Shared::place(slot, TID)).load(Ordering::Relaxed), self.u64(Shared::place(slot, ATTACHED)), name)
+        (self.atomic_u32(Shared::slot_offset(slot, TID)).load(Ordering::Relaxed), self.u64(Shared::slot_offset(slot, ATTACHED)), name)
     }
 
-    /// How many records were written in all.
+    /// Returns the total number of records written.
     pub(crate) fn head(&self, slot: usize) -> u64 {
-        self.atomic_u64(Shared::place(slot, HEAD)).load(Ordering::Acquire)
+        self.atomic_u64(Shared::slot_offset(slot, HEAD)).load(Ordering::Acquire)
     }
 
-    /// How many of them were taken. A ring that cannot be (more than it holds) counts as taken.
+    /// Returns the number of records taken. An impossible value (a fill beyond the ring's size) counts as all taken.
     pub(crate) fn tail(&self, slot: usize, head: u64) -> u64 {
-        let tail = self.u64(Shared::place(slot, TAIL));
+        let tail = self.u64(Shared::slot_offset(slot, TAIL));
         if head.wrapping_sub(tail) > RING_RECORDS { head } else { tail }
     }
 
-    /// Says that records up to here were taken.
+    /// Stores the number of records taken.
     pub(crate) fn set_tail(&self, slot: usize, tail: u64) {
-        self.atomic_u64(Shared::place(slot, TAIL)).store(tail, Ordering::Release);
+        self.atomic_u64(Shared::slot_offset(slot, TAIL)).store(tail, Ordering::Release);
     }
 
-    /// One record.
+    /// Copies one record.
     pub(crate) fn record(&self, slot: usize, index: u64) -> Record {
-        Record(self.copy(Shared::place(slot, PAGE + (index % RING_RECORDS) as usize * RECORD_BYTES)))
+        Record(self.copy(Shared::slot_offset(slot, PAGE + (index % RING_RECORDS) as usize * RECORD_BYTES)))
     }
 
-    /// Records that found no room, since the thread has the slot.
+    /// Returns the records that did not fit since the thread got the slot.
     pub(crate) fn lost(&self, slot: usize) -> u64 {
-        self.u64(Shared::place(slot, LOST))
+        self.u64(Shared::slot_offset(slot, LOST))
     }
 
-    /// Up to when the thread's time is recorded.
+    /// Returns the end of the thread's recorded time.
     pub(crate) fn covered_ns(&self, slot: usize) -> u64 {
-        self.u64(Shared::place(slot, COVERED))
+        self.u64(Shared::slot_offset(slot, COVERED))
     }
 
     fn ns_of(&self, ticks: u64) -> u64 {
@@ -266,19 +266,19 @@ impl Shared {
         ((u128::from(ticks) * u128::from(scale)) >> 32) as u64
     }
 
-    /// The call that the thread is in: kind, object, since when.
+    /// Returns the thread's current call: kind, object, start.
     pub(crate) fn call(&self, slot: usize) -> Option<(u8, u32, u64)> {
-        let kind = self.atomic_u32(Shared::place(slot, CALL_KIND)).load(Ordering::Acquire);
-        let object = self.atomic_u32(Shared::place(slot, CALL_OBJECT)).load(Ordering::Relaxed);
-        let ticks = self.u64(Shared::place(slot, CALL_TICKS)).checked_sub(self.u64(Shared::place(slot, ANCHOR_TICKS)))?;
-        let since = self.u64(Shared::place(slot, ANCHOR_NS)).checked_add(self.ns_of(ticks))?;
+        let kind = self.atomic_u32(Shared::slot_offset(slot, CALL_KIND)).load(Ordering::Acquire);
+        let object = self.atomic_u32(Shared::slot_offset(slot, CALL_OBJECT)).load(Ordering::Relaxed);
+        let ticks = self.u64(Shared::slot_offset(slot, CALL_TICKS)).checked_sub(self.u64(Shared::slot_offset(slot, ANCHOR_TICKS)))?;
+        let since = self.u64(Shared::slot_offset(slot, ANCHOR_NS)).checked_add(self.ns_of(ticks))?;
         Some((u8::try_from(kind).ok().filter(|kind| *kind != 0)?, object, since))
     }
 
-    /// Calls that were merged and not handed over.
+    /// Returns merged calls not yet passed on.
     pub(crate) fn runs(&self, slot: usize) -> Vec<OpenRun> {
         let run = |index: usize| {
-            let bytes: [u8; RUN_BYTES] = self.copy(Shared::place(slot, FIRST_RUN + index * RUN_BYTES));
+            let bytes: [u8; RUN_BYTES] = self.copy(Shared::slot_offset(slot, FIRST_RUN + index * RUN_BYTES));
             let u32_at = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap_or_default());
             let u64_at = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
             (bytes[1] == 1).then(|| OpenRun {
@@ -302,7 +302,7 @@ impl Drop for Shared {
     }
 }
 
-/// Whether code may be run from a file: `noexec` mounts forbid to map it so.
+/// Whether code may be executed from a file: `noexec` mounts forbid mapping it so.
 pub(super) fn may_run(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return false };
     // SAFETY: a new private mapping of one page, unmapped at once and never run.
@@ -312,14 +312,14 @@ pub(super) fn may_run(path: &Path) -> bool {
     }
 }
 
-/// The processor's counter, which the library reads.
+/// Reads the CPU's counter, as the library does.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn counter() -> u64 {
     // SAFETY: the kernel uses it as its clock, so it is there; programs may read it.
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
-/// The processor's counter, which the library reads.
+/// Reads the CPU's counter, as the library does.
 #[cfg(target_arch = "aarch64")]
 pub(super) fn counter() -> u64 {
     let value: u64;
@@ -328,7 +328,7 @@ pub(super) fn counter() -> u64 {
     value
 }
 
-/// No counter is known for this processor.
+/// Returns 0: no counter is known for this architecture.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(super) fn counter() -> u64 {
     0

@@ -1,12 +1,12 @@
-//! Who has which side of pipes and of the machine's own sockets, by what the library's records name: a wait for one is ended by the process with the other
-//! side, where that is one process only.
+//! Tracks which process has which end of pipes and Unix sockets, from the library's records: a wait for one is ended
+//! by the process with the other end, if there is only one.
 
 use crate::proc::diagnostics::Diagnostics;
 use crate::proc::files::Opened;
 use std::collections::HashMap;
 use thalweg_trace::{ObjectId, TrackId};
 
-/// One that uses a side.
+/// A user of one end.
 #[derive(Clone, Copy, Debug)]
 struct User {
     pid: u32,
@@ -15,20 +15,20 @@ struct User {
     ended: bool,
 }
 
-/// What two sides share.
+/// A pipe or socket with two ends.
 #[derive(Clone, Copy, Debug)]
 struct Shared {
     inode: u64,
-    /// The other side's inode; a pipe's is the same. Absent while the socket is not connected.
+    /// The other end's inode; equal for a pipe. Absent while the socket is not connected.
     other: Option<u64>,
-    /// How often the kernel was asked for it.
+    /// How often the kernel was queried for it.
     asked: u32,
 }
 
-/// A socket that has no other side when it was asked for so often has none on this machine.
+/// Queries after which a socket without a known other end is taken to have none on this machine.
 const MOST_ASKED: u32 = 8;
 
-/// Who has what.
+/// Users of pipes and sockets.
 #[derive(Debug, Default)]
 pub(super) struct Sharing {
     diagnostics: Option<Diagnostics>,
@@ -38,25 +38,25 @@ pub(super) struct Sharing {
 }
 
 impl Sharing {
-    /// A thread's process.
+    /// Notes a thread's process.
     pub(crate) fn thread(&mut self, track: TrackId, pid: u32) {
         self.pids.insert(track, pid);
     }
 
-    /// This thread uses a pipe.
+    /// Notes that this thread uses a pipe.
     pub(crate) fn pipe(&mut self, track: TrackId, object: ObjectId, inode: u64, opened: Opened) {
         self.shared.insert(object, Shared { inode, other: Some(inode), asked: 0 });
         self.uses(track, inode, opened);
     }
 
-    /// This thread uses a socket that may be connected to another of this machine.
+    /// Notes that this thread uses a socket that may be connected to another on this machine.
     pub(crate) fn socket(&mut self, track: TrackId, object: ObjectId, inode: u64) {
         self.shared.insert(object, Shared { inode, other: None, asked: 0 });
         self.find_other(object);
         self.uses(track, inode, Opened::Both);
     }
 
-    /// Asks the kernel for the other side of a socket, where it is not known yet.
+    /// Queries the kernel for the other end of a socket, if it is not known yet.
     fn find_other(&mut self, object: ObjectId) -> Option<Shared> {
         let shared = self.shared.get_mut(&object)?;
         if shared.other.is_none() && shared.asked < MOST_ASKED {
@@ -77,13 +77,13 @@ impl Sharing {
         users.push(User { pid, track, opened, ended: false });
     }
 
-    /// A process has ended: what it still has, it has no longer.
+    /// Marks a process as ended: its ends are closed.
     pub(crate) fn ended(&mut self, pid: u32) {
         self.users.values_mut().flatten().filter(|user| user.pid == pid).for_each(|user| user.ended = true);
     }
 
-    /// The thread that has the other side of what `track` waits for, where only one process can be meant: one that is still there, or else
-    /// the only one that ever had it.
+    /// Returns the thread with the other end of what `track` waits for, if only one process can be meant: a living
+    /// one, or else the only one that ever had it.
     pub(crate) fn other_side(&mut self, object: ObjectId, track: TrackId) -> Option<TrackId> {
         let shared = self.find_other(object)?;
         let other = shared.other?;

@@ -1,4 +1,4 @@
-//! The library's records as rows of the trace.
+//! Converts the library's records to rows of the trace.
 
 use super::shared::{LISTEN, OBJECT, OpenRun, RUN, Record, SPAN, TCP, known};
 use super::sharing::Sharing;
@@ -17,7 +17,7 @@ use thalweg_trace::{
     TrackKind,
 };
 
-/// The context of a wait for what another thread had.
+/// The context of a wait for something another thread held.
 const HOLDER: u8 = 4;
 const CLASS_FILE: u8 = 1;
 const CLASS_TCP: u8 = 2;
@@ -25,15 +25,15 @@ const CLASS_SOCKET: u8 = 3;
 const CLASS_PIPE: u8 = 4;
 const CLASS_TERMINAL: u8 = 5;
 const CLASS_DATAGRAMS: u8 = 8;
-/// Of how a file was opened: which way, and a bit for past the page cache.
+/// How a file was opened: the access mode, and a bit for O_DIRECT.
 const WAY: u8 = 3;
 const DIRECT: u8 = 4;
 /// Length of the kernel's `struct sockaddr_storage`.
 const ADDRESS_BYTES: usize = 128;
 
-/// Whose record it is.
+/// The thread that a record belongs to.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct ThreadContext<'a> {
     pub pid: u32,
     pub track: TrackId,
     pub objects: &'a HashMap<u32, ObjectId>,
@@ -42,23 +42,23 @@ pub(super) struct Place<'a> {
 /// Makes rows.
 #[derive(Debug)]
 pub(super) struct Translator {
-    mode: TraceHandle,
+    trace: TraceHandle,
     pub host: HostId,
     pub objects: Objects,
     pub quotas: Quotas,
-    /// Threads by number; a number that is given again is the younger one's.
+    /// Threads by number; a reused number refers to the newer thread.
     threads: HashMap<u32, TrackId>,
-    /// Main threads of processes that became another program, until its file is found: it is the same thread.
+    /// Main threads of processes that executed another program, until its file is found: the thread is the same.
     pub became_another: HashMap<u32, TrackId>,
-    /// Who has pipes and sockets of the machine's own.
+    /// Users of pipes and Unix sockets.
     pub sharing: Sharing,
     /// Threads that only /proc shows.
     strangers: Tracks,
-    /// Retransmissions and timeouts of each connection, when last recorded.
+    /// Retransmissions and timeouts of each connection, as last recorded.
     troubles: HashMap<ObjectId, (u32, u16)>,
 }
 
-/// The kind that a number of the library's stands for.
+/// Converts the library's number of a kind.
 fn span_kind(kind: u8) -> Option<SpanKind> {
     const KINDS: [SpanKind; 19] = [
         SpanKind::FileOpen,
@@ -93,13 +93,13 @@ fn time(ns: u64) -> Option<Time> {
 }
 
 impl Translator {
-    pub(crate) fn new(mode: TraceHandle, host: HostId, strangers: Tracks) -> Translator {
+    pub(crate) fn new(trace: TraceHandle, host: HostId, strangers: Tracks) -> Translator {
         Translator {
             sharing: Sharing::default(),
             strangers,
-            objects: Objects::new(mode.clone(), host),
+            objects: Objects::new(trace.clone(), host),
             quotas: Quotas::default(),
-            mode,
+            trace,
             host,
             threads: HashMap::new(),
             became_another: HashMap::new(),
@@ -107,9 +107,9 @@ impl Translator {
         }
     }
 
-    /// The row of a thread; `known`: once more, with another name.
+    /// Emits the row of a thread; `known`: again, with another name.
     pub(crate) fn track(&mut self, known: Option<TrackId>, pid: u32, tid: u32, name: &str, out: &mut Vec<Event>) -> Option<TrackId> {
-        let track = known.or_else(|| TrackId::new(self.mode.fresh()))?;
+        let track = known.or_else(|| TrackId::new(self.trace.fresh()))?;
         self.threads.insert(tid, track);
         self.sharing.thread(track, pid);
         let (pid, tid, name) = (Some(pid), Some(tid), name.to_owned());
@@ -117,7 +117,7 @@ impl Translator {
         Some(track)
     }
 
-    /// The object that a record of this thread's names.
+    /// Returns the object named by a record of this thread.
     pub(crate) fn object(&mut self, track: TrackId, record: &Record, more: &[Record]) -> Option<ObjectId> {
         let bytes: Vec<u8> = more.iter().flat_map(|record| record.0).collect();
         let text = || -> Option<String> {
@@ -161,47 +161,47 @@ impl Translator {
     }
 
     fn fresh(&self, track: TrackId, kind: SpanKind, start: Time, duration_ns: u64) -> Option<Span> {
-        Some(Span::bare(SpanId::new(self.mode.fresh())?, track, kind, start, duration_ns))
+        Some(Span::bare(SpanId::new(self.trace.fresh())?, track, kind, start, duration_ns))
     }
 
-    /// Translates one record; `false`: it makes no sense.
-    pub(crate) fn record(&mut self, place: Place<'_>, record: &Record, more: &[Record], out: &mut Vec<Event>) -> bool {
+    /// Translates one record; `false` if it is invalid.
+    pub(crate) fn record(&mut self, thread: ThreadContext<'_>, record: &Record, more: &[Record], out: &mut Vec<Event>) -> bool {
         match record.kind_of_record() {
-            SPAN | RUN => self.span(place, record).map(|span| self.emit(place, span, out)).is_some(),
+            SPAN | RUN => self.span(thread, record).map(|span| self.emit(thread, span, out)).is_some(),
             OBJECT => true,
-            TCP => self.tcp(place, record, more, out).is_some(),
+            TCP => self.tcp(thread, record, more, out).is_some(),
             LISTEN => u16::try_from(record.size()).map(|port| self.objects.listening.insert(port)).is_ok(),
             _ => false,
         }
     }
 
-    /// Hands a span over. What a quota took of the time that the thread was runnable in it is a wait of its own: at its end, after whatever it
-    /// was blocked for.
-    fn emit(&mut self, place: Place<'_>, span: Span, out: &mut Vec<Event>) {
+    /// Emits a span. The throttled part of its runnable time becomes a separate wait at its end, after whatever it
+    /// was blocked on.
+    fn emit(&mut self, thread: ThreadContext<'_>, span: Span, out: &mut Vec<Event>) {
         let queued_ns = span.runqueue_ns.unwrap_or(0).min(span.duration_ns);
-        let quota = self.quotas.took(place.pid, place.track, span.start, queued_ns);
-        let Some(((group, took_ns), id)) = quota.zip(SpanId::new(self.mode.fresh())) else { return out.push(Event::Span(span)) };
+        let quota = self.quotas.took(thread.pid, thread.track, span.start, queued_ns);
+        let Some(((group, took_ns), id)) = quota.zip(SpanId::new(self.trace.fresh())) else { return out.push(Event::Span(span)) };
         let duration_ns = span.duration_ns - took_ns;
-        let stopped = Span::bare(id, place.track, SpanKind::WaitRunqueue, span.start.plus_ns(duration_ns as i64), took_ns);
+        let stopped = Span::bare(id, thread.track, SpanKind::WaitRunqueue, span.start.plus_ns(duration_ns as i64), took_ns);
         if duration_ns > 0 || span.kind != SpanKind::WaitRunqueue {
             out.push(Event::Span(Span { duration_ns, runqueue_ns: Some(queued_ns - took_ns), ..span }));
         }
         out.push(Event::Span(Span { object: Some(group), cpu_ns: Some(0), runqueue_ns: Some(took_ns), ..stopped }));
     }
 
-    fn span(&mut self, place: Place<'_>, record: &Record) -> Option<Span> {
+    fn span(&mut self, thread: ThreadContext<'_>, record: &Record) -> Option<Span> {
         let kind = span_kind(record.kind())?;
         let start = time(record.start_ns())?;
         i64::try_from(record.duration_ns()).ok()?;
         let merged = record.kind_of_record() == RUN;
-        let object = place.objects.get(&record.object()).copied();
-        // Of a file only its locks are waited for so.
+        let object = thread.objects.get(&record.object()).copied();
+        // A lock wait on a file is for a lock on that file.
         let lock = object.filter(|_| kind == SpanKind::WaitLock).and_then(|object| self.objects.lock_on(object));
         let mutex = if record.context() == HOLDER { self.objects.other(ObjectKind::Lock, "mutex") } else { None };
         let object = mutex.or(lock).or(object);
         let waker = match record.waker() {
-            0 => object.filter(|_| !merged && kind == SpanKind::WaitLock).and_then(|object| self.sharing.other_side(object, place.track)),
-            tid => self.threads.get(&tid).copied().or_else(|| self.stranger(tid)).filter(|waker| *waker != place.track),
+            0 => object.filter(|_| !merged && kind == SpanKind::WaitLock).and_then(|object| self.sharing.other_side(object, thread.track)),
+            tid => self.threads.get(&tid).copied().or_else(|| self.stranger(tid)).filter(|waker| *waker != thread.track),
         };
         let context = match record.context() {
             0 | 1 | HOLDER if waker.is_some() => Some(WakerContext::Task),
@@ -220,27 +220,28 @@ impl Translator {
             waker_context: context,
             cpu_ns: known(record.cpu_ns()),
             runqueue_ns: known(record.runqueue_ns()),
-            ..self.fresh(place.track, kind, start, record.duration_ns())?
+            ..self.fresh(thread.track, kind, start, record.duration_ns())?
         })
     }
 
-    /// A thread that only /proc shows: of a child that was waited for.
+    /// Returns the track of a thread that only /proc shows: a child that was waited for.
     fn stranger(&self, tid: u32) -> Option<TrackId> {
         self.strangers.lock().unwrap_or_else(PoisonError::into_inner).get(&tid).copied()
     }
 
-    fn tcp(&mut self, place: Place<'_>, record: &Record, more: &[Record], out: &mut Vec<Event>) -> Option<()> {
+    fn tcp(&mut self, thread: ThreadContext<'_>, record: &Record, more: &[Record], out: &mut Vec<Event>) -> Option<()> {
         let bytes: Vec<u8> = more.iter().flat_map(|record| record.0).collect();
         let length = usize::try_from(record.duration_ns()).ok()?;
         let info = TcpInfo::parse(bytes.get(..length)?)?;
-        // Its name may have found no room in the ring.
-        let Some(object) = place.objects.get(&record.object()).copied() else { return Some(()) };
+        // Its name may not have fitted into the ring.
+        let Some(object) = thread.objects.get(&record.object()).copied() else { return Some(()) };
         let at = time(record.start_ns())?;
         info.counters(object, at, u32::try_from(record.offset()).ok(), u32::try_from(record.size()).ok(), out);
         let timeouts = info.total_timeouts.unwrap_or(0);
         let (retransmits_before, timeouts_before) = self.troubles.insert(object, (info.total_retransmits, timeouts)).unwrap_or_default();
         let again = i64::from(info.total_retransmits.saturating_sub(retransmits_before)) * i64::from(info.segment_bytes);
-        let mut mark = |kind, value| out.push(Event::Mark(Mark { track: place.track, kind, at, object: Some(object), value: Some(value) }));
+        let mut mark =
+            |kind, value| out.push(Event::Mark(Mark { track: thread.track, kind, at, object: Some(object), value: Some(value) }));
         if again > 0 {
             mark(MarkKind::TcpRetransmit, again);
         }
@@ -250,31 +251,31 @@ impl Translator {
         Some(())
     }
 
-    /// A thread's beginning or end.
+    /// Emits a thread's start or end.
     pub(crate) fn life(&self, kind: MarkKind, track: TrackId, at_ns: u64, out: &mut Vec<Event>) {
         out.extend(time(at_ns).map(|at| Event::Mark(Mark { track, kind, at, object: None, value: None })));
     }
 
-    /// A process' beginning, by its number of clock ticks since boot and who made it.
+    /// Emits a process's start, in clock ticks since boot, and its parent.
     pub(crate) fn born(&self, track: TrackId, ticks: u64, parent: u32, out: &mut Vec<Event>) {
         let value = self.threads.get(&parent).and_then(|by| i64::try_from(by.number()).ok());
         let at = started_at(ticks);
         out.push(Event::Mark(Mark { track, kind: MarkKind::ThreadStart, at, object: None, value }));
     }
 
-    /// Records that found no room.
+    /// Emits the loss of records that did not fit.
     pub(crate) fn lost(&self, track: TrackId, many: u64, at: Time, out: &mut Vec<Event>) {
         let value = Some(i64::try_from(many).unwrap_or(i64::MAX));
         out.push(Event::Mark(Mark { track, kind: MarkKind::Lost, at, object: None, value }));
     }
 
-    /// Merged calls that the thread had not handed over.
-    pub(crate) fn open_run(&self, place: Place<'_>, run: &OpenRun, start_ns: u64, duration_ns: u64, out: &mut Vec<Event>) {
+    /// Emits merged calls that the thread had not passed on.
+    pub(crate) fn open_run(&self, thread: ThreadContext<'_>, run: &OpenRun, start_ns: u64, duration_ns: u64, out: &mut Vec<Event>) {
         let (Some(kind), Some(start)) = (span_kind(run.kind), time(start_ns)) else { return };
-        let Some(span) = self.fresh(place.track, kind, start, duration_ns) else { return };
+        let Some(span) = self.fresh(thread.track, kind, start, duration_ns) else { return };
         out.push(Event::Span(Span {
             count: run.count.max(1),
-            object: place.objects.get(&run.object).copied(),
+            object: thread.objects.get(&run.object).copied(),
             offset_bytes: known(run.offset),
             size_bytes: (moves_bytes(kind) && run.error == 0).then_some(run.bytes).filter(|bytes| i64::try_from(*bytes).is_ok()),
             result: (run.error != 0).then(|| -i64::from(run.error)),
@@ -283,15 +284,23 @@ impl Translator {
         }));
     }
 
-    /// A call that a thread never came back from.
-    pub(crate) fn unfinished(&self, place: Place<'_>, kind: u8, object: u32, start_ns: u64, duration_ns: u64, out: &mut Vec<Event>) {
+    /// Emits a call that never returned.
+    pub(crate) fn unfinished(
+        &self,
+        thread: ThreadContext<'_>,
+        kind: u8,
+        object: u32,
+        start_ns: u64,
+        duration_ns: u64,
+        out: &mut Vec<Event>,
+    ) {
         let (Some(kind), Some(start)) = (span_kind(kind), time(start_ns)) else { return };
-        let object = place.objects.get(&object).copied();
-        out.extend(self.fresh(place.track, kind, start, duration_ns).map(|span| Event::Span(Span { object, ..span })));
+        let object = thread.objects.get(&object).copied();
+        out.extend(self.fresh(thread.track, kind, start, duration_ns).map(|span| Event::Span(Span { object, ..span })));
     }
 }
 
-/// An address as the kernel has it.
+/// Parses the kernel's form of an address.
 fn address(bytes: &[u8]) -> Option<SocketAddr> {
     let family = u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?);
     let port = u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?);
@@ -315,7 +324,7 @@ mod tests {
         Translator::new(TraceHandle::on(sink, HostId(0), Role::Client, IdSpace(1)), HostId(0), Tracks::default())
     }
 
-    /// A record as the library writes it.
+    /// Makes a record as the library writes it.
     fn record(heads: [u8; 4], words: [u32; 3], longs: [u64; 6]) -> Record {
         let mut bytes = [0; 64];
         bytes[..4].copy_from_slice(&heads);
@@ -333,7 +342,7 @@ mod tests {
         let absent = u64::MAX;
         let wait = record([SPAN, 13, 1, 0], [1, 0, 11], [5_000, 70_000, absent, 0, 0, 900]);
         out.clear();
-        assert!(translator.record(Place { pid: 10, track, objects: &objects }, &wait, &[], &mut out));
+        assert!(translator.record(ThreadContext { pid: 10, track, objects: &objects }, &wait, &[], &mut out));
         let [Event::Span(span)] = out.as_slice() else { panic!("{out:?}") };
         assert_eq!((span.kind, span.waker_track, span.waker_context), (SpanKind::WaitLock, Some(holder), Some(WakerContext::Task)));
         assert_eq!((span.start.ns(), span.duration_ns, span.cpu_ns, span.runqueue_ns), (5_000, 70_000, Some(0), Some(900)));
@@ -347,7 +356,7 @@ mod tests {
         let objects = HashMap::new();
         let run = record([RUN, 11, 0, 0], [7, 0, 0], [5_000, 800, u64::MAX, (-11_i64) as u64, 800, u64::MAX]);
         out.clear();
-        assert!(translator.record(Place { pid: 10, track, objects: &objects }, &run, &[], &mut out));
+        assert!(translator.record(ThreadContext { pid: 10, track, objects: &objects }, &run, &[], &mut out));
         let [Event::Span(span)] = out.as_slice() else { panic!("{out:?}") };
         assert_eq!((span.kind, span.count, span.result, span.size_bytes), (SpanKind::NetReceive, 7, Some(-11), None));
     }
@@ -364,12 +373,12 @@ mod tests {
                 whole[32..].copy_from_slice(&halves[1]);
                 Record(whole)
             }).collect();
-            // Types and kinds that are known, so that more than the first check is met.
+            // Known types and kinds, so that more than the first check is reached.
             records[0].0[0] = small[0] % 7;
             records[0].0[1] = small[1] % 20;
             let (first, more) = records.split_at(1);
             translator.object(track, &first[0], more);
-            translator.record(Place { pid: 10, track, objects: &objects }, &first[0], more, &mut out);
+            translator.record(ThreadContext { pid: 10, track, objects: &objects }, &first[0], more, &mut out);
             for event in out {
                 if let Event::Span(span) = event {
                     prop_assert!(span.count > 0);

@@ -1,5 +1,6 @@
-//! What the kernel says of TCP sockets, to anyone: `sock_diag` over netlink. One request gives all connections of this network
-//! namespace with the same structure that `getsockopt(TCP_INFO)` gives a program of its own.
+//! The kernel's information on TCP sockets, available to any user: `sock_diag` over netlink. One request returns all
+//! connections of this network namespace, each with the structure that `getsockopt(TCP_INFO)` gives a program of its
+//! own socket.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -15,7 +16,7 @@ const CLOSE_WAIT: u8 = 8;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const INET_DIAG_INFO: u16 = 2;
 const INET_DIAG_SKMEMINFO: u16 = 7;
-/// Fixed part of an answer.
+/// Size of an answer's fixed part.
 const ANSWER_BYTES: usize = 72;
 const HEADER_BYTES: usize = 16;
 const REQUEST_BYTES: usize = HEADER_BYTES + 56;
@@ -35,44 +36,45 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 /// One TCP socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Socket {
-    /// What `/proc/PID/fd` calls it.
+    /// Its inode, as in `/proc/PID/fd`.
     pub inode: u64,
-    /// The kernel's number of its state; [`LISTEN`] is one.
+    /// The kernel's number of its state, e.g. [`LISTEN`].
     pub state: u8,
-    /// Our end.
+    /// The local end.
     pub local: SocketAddr,
-    /// The other.
+    /// The remote end.
     pub peer: SocketAddr,
-    /// Bytes that arrived and were not read.
+    /// Bytes received and not read.
     pub unread_bytes: u32,
     /// Bytes written and not acknowledged.
     pub queued_bytes: u32,
-    /// Its send buffer.
+    /// Its send buffer's size.
     pub send_buffer_bytes: Option<u32>,
-    /// TCP's own figures.
+    /// TCP's own state.
     pub info: Option<TcpInfo>,
 }
 
 impl Socket {
-    /// Bytes written to it since the connection began. (Acknowledged bytes would not do: the end that connected counts its SYN.)
+    /// Returns the bytes written since the connection began. (Acknowledged bytes would not do: the connecting end
+    /// counts its SYN.)
     pub(crate) fn written_bytes(&self) -> Option<u64> {
         let info = self.info?;
-        // An end that was closed counts its FIN among what is not sent yet.
+        // A closed end counts its FIN as unsent.
         let open = matches!(self.state, ESTABLISHED | CLOSE_WAIT);
         let unsent = u64::from(info.unsent_bytes?);
         let unsent = if open { unsent } else { unsent.saturating_sub(1) };
         (info.sent_bytes? + unsent).checked_sub(info.retransmitted_bytes?)
     }
 
-    /// Whether this end accepted the connection; `None` where TCP's figures do not show it. The end that connected has had its SYN acknowledged,
-    /// and counts that as a byte; the other end's SYN is acknowledged before its socket is made.
+    /// Whether this end accepted the connection; `None` if TCP's state does not show it. The connecting end's SYN
+    /// counts as one acknowledged byte; the accepting end's SYN is acknowledged before its socket exists.
     pub(crate) fn accepted(&self) -> Option<bool> {
         if self.state == SYN_SENT {
             return Some(false);
         }
-        // A FIN counts as well: only an end that has sent none proves anything.
+        // A FIN counts too: only an end that has sent none is conclusive.
         let info = self.info.filter(|_| matches!(self.state, ESTABLISHED | CLOSE_WAIT))?;
-        // (What is queued is read a moment later than TCP's own figures: where nothing is under way they are enough by themselves.)
+        // (The queue length is read a moment later than TCP's state: if nothing is in flight, that state suffices.)
         let acknowledged = match info.unacked_segments {
             0 => info.sent_bytes?.checked_sub(info.retransmitted_bytes?)?,
             _ => self.written_bytes()?.checked_sub(u64::from(self.queued_bytes))?,
@@ -84,18 +86,18 @@ impl Socket {
         }
     }
 
-    /// Bytes read from it since the connection began.
+    /// Returns the bytes read since the connection began.
     pub(crate) fn read_bytes(&self) -> Option<u64> {
         self.info?.received_bytes?.checked_sub(u64::from(self.unread_bytes))
     }
 }
 
-/// An address as it stands in names of connections: IPv4 where an IPv6 socket speaks it.
+/// Returns an address as used in connection names: IPv4 if an IPv6 socket uses it.
 pub(crate) fn plain(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// Asks the kernel.
+/// A netlink socket for queries.
 #[derive(Debug)]
 pub(crate) struct Diagnostics {
     socket: OwnedFd,
@@ -117,7 +119,8 @@ impl Diagnostics {
             OwnedFd::from_raw_fd(fd)
         };
         let timeout = libc::timeval { tv_sec: 1, tv_usec: 0 };
-        // SAFETY: the option's value is read from `timeout`, which is as long as said. An answer that never comes ends in an error.
+        // SAFETY: the option's value is read from `timeout`, which has the stated size. A missing answer becomes an
+        // error.
         unsafe {
             let length = size_of_val(&timeout) as libc::socklen_t;
             libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVTIMEO, (&raw const timeout).cast(), length);
@@ -125,7 +128,7 @@ impl Diagnostics {
         Ok(Diagnostics { socket, buffer: vec![0; 64 << 10] })
     }
 
-    /// All TCP sockets of this network namespace.
+    /// Returns all TCP sockets of this network namespace.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -138,7 +141,7 @@ impl Diagnostics {
         Ok(sockets)
     }
 
-    /// Which unix socket each is connected to: inode to inode, both ways.
+    /// Returns the peer of each connected Unix socket, by inode, in both directions.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -153,14 +156,14 @@ impl Diagnostics {
         Ok(peers)
     }
 
-    /// Sends a request, whose header this fills.
+    /// Sends a request after filling in its header.
     fn send(&self, request: &mut [u8]) -> std::io::Result<()> {
         let length = request.len() as u32;
         request[..4].copy_from_slice(&length.to_ne_bytes());
         request[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
         let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
         request[6..8].copy_from_slice(&flags.to_ne_bytes());
-        // SAFETY: the buffer is as long as said.
+        // SAFETY: the buffer has the stated length.
         let sent = unsafe { libc::send(self.socket.as_raw_fd(), request.as_ptr().cast(), request.len(), 0) };
         if sent < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
     }
@@ -170,15 +173,15 @@ impl Diagnostics {
         request[16] = family;
         request[17] = libc::IPPROTO_TCP as u8;
         request[18] = (1 << (INET_DIAG_INFO - 1)) | (1 << (INET_DIAG_SKMEMINFO - 1));
-        // Connections that carry bytes, and listeners.
+        // States of connections that carry bytes, and of listeners.
         let states: u32 = (1 << 1) | (1 << 2) | (1 << 4) | (1 << 5) | (1 << 8) | (1 << 9) | (1 << LISTEN);
         request[20..24].copy_from_slice(&states.to_ne_bytes());
         self.send(&mut request)
     }
 
-    /// Takes one datagram of answers; `false`: it was the last.
+    /// Receives one datagram of answers; `false` if it was the last.
     fn receive(&mut self, mut each: impl FnMut(&[u8])) -> std::io::Result<bool> {
-        // SAFETY: the buffer is as long as said.
+        // SAFETY: the buffer has the stated length.
         let n = unsafe { libc::recv(self.socket.as_raw_fd(), self.buffer.as_mut_ptr().cast(), self.buffer.len(), 0) };
         if n < 0 {
             return Err(std::io::Error::last_os_error());
@@ -201,7 +204,7 @@ impl Diagnostics {
     }
 }
 
-/// Parses one answer (`struct unix_diag_msg` and its attributes): the socket's inode and its peer's.
+/// Parses one answer (`struct unix_diag_msg` and its attributes): the inodes of the socket and its peer.
 fn parse_unix(message: &[u8]) -> Option<(u64, u64)> {
     let inode = u64::from(u32_at(message, 4)?);
     let mut left = message.get(UNIX_ANSWER_BYTES..)?;
@@ -252,7 +255,7 @@ mod tests {
     use super::*;
     use std::io::{Read, Write};
 
-    /// Both ends of a connection, as the kernel reports them after `bytes` went one way and 5 the other.
+    /// Returns both ends of a connection, as the kernel reports them after `bytes` went one way and 5 the other.
     fn both_ends(bytes: usize) -> (Socket, Socket) {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
         let address = listener.local_addr().expect("an address");

@@ -1,17 +1,17 @@
-//! Disks, as /sys names them.
+//! Disks, named as in /sys.
 
 use std::fs;
 
 /// A whole disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Disk {
-    /// As in /sys/block.
+    /// Its name in /sys/block.
     pub name: String,
     /// Its device number.
     pub number: (u32, u32),
 }
 
-/// The disk with this device number, or the one that the partition with it is a part of.
+/// Returns the disk with this device number, or the disk of the partition with it.
 pub(crate) fn whole_disk((major, minor): (u32, u32)) -> Option<Disk> {
     let link = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
     let disk = if link.join("partition").exists() { link.parent()?.to_owned() } else { link };

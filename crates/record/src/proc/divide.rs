@@ -1,71 +1,73 @@
-//! What a thread did between two samples, as far as that follows from them.
+//! Divides a thread's time between two samples, as far as the samples allow.
 //!
-//! Known exactly are sums: how long it ran and how long it was runnable (what is left it was blocked), and how often it went to
-//! sleep. Known at single instants is what it was blocked in. So a thread's time is divided from one sample at which it was blocked
-//! to the next such sample: then its sums are up to date (the kernel brings those of a running thread up to date at its ticks only),
-//! and the samples in between, at which it ran, bound how long the first wait went on and when the last one began.
+//! Sums are exact: how long the thread ran, how long it was runnable (the rest it was blocked), and how often it went
+//! to sleep. What it was blocked in is known only at single instants. So a thread's time is divided between
+//! consecutive samples that found it blocked: its sums are then current (the kernel updates a running thread's only
+//! at its ticks), and samples in between that found it running bound the end of the first wait and the start of the
+//! last.
 //!
-//! What must stay true: no piece is longer than the sums allow; a wait that nobody saw is of unknown reason; a thread
-//! that did not go to sleep did not wait.
+//! Invariants: no piece is longer than the sums allow; an unseen wait has an unknown reason; a thread that did not go
+//! to sleep did not wait.
 
 use super::waits::Reason;
 use thalweg_trace::Time;
 
-/// How far behind the sums of a thread that runs may be: the kernel brings them up to date with its own tick, of which the slowest is this long
-/// (`CONFIG_HZ` 100; the tick of /proc is another).
+/// Maximum lag of a running thread's sums: the kernel updates them at its own tick, the slowest of which is this long
+/// (`CONFIG_HZ` 100; /proc's tick is another).
 const SLOWEST_UPDATE_NS: u64 = 10_000_000;
 
-/// A shorter piece is left out.
+/// Minimum piece that is recorded.
 const WORTH_RECORDING_NS: u64 = 20_000;
 
-/// A thread, at one sample.
+/// One sample of a thread.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Seen {
+pub(super) struct ThreadSample {
     pub at: Time,
     pub run_ns: u64,
     pub runqueue_ns: u64,
-    /// How often it went to sleep; not always known.
+    /// How often it has gone to sleep, if known.
     pub sleeps: Option<u64>,
-    /// What it is blocked in; `None`: it runs, or could.
+    /// Reason of its current wait; `None` if it is running or runnable.
     pub reason: Option<Reason>,
 }
 
-/// From a sample on; the thread was seen running from the first to the second instant, if at all.
+/// An interval from one sample on. `running`: the first and last instant at which the thread was seen running, if
+/// any.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
-    pub from: Seen,
+    pub from: ThreadSample,
     pub running: Option<(Time, Time)>,
 }
 
-/// What became of a window.
+/// The result of dividing a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Division {
-    /// The wait that the thread was in at its beginning goes on for so long.
+    /// Remaining duration of the wait that the thread was in at the start.
     pub first_ns: u64,
-    /// Whether it ended in it.
+    /// Whether that wait ended within the window.
     pub ended: bool,
-    /// After that: waits that nobody saw.
+    /// Next: waits that no sample saw.
     pub unseen_ns: u64,
-    /// Then it was runnable, and then it ran: all the rest.
+    /// Next: the time it was runnable. Then it ran, for the rest.
     pub runqueue_ns: u64,
-    /// And at last it was blocked in what it was seen in at the end.
+    /// Last: the time it was blocked in what the final sample saw.
     pub last_ns: u64,
 }
 
 impl Window {
-    /// One that begins with this sample.
-    pub(super) fn new(from: Seen) -> Window {
+    /// Starts a window at this sample.
+    pub(super) fn new(from: ThreadSample) -> Window {
         Window { from, running: None }
     }
 
-    /// Notes a sample at which the thread ran.
+    /// Notes a sample that found the thread running.
     pub(super) fn saw_running(&mut self, at: Time) {
         let first = self.running.map_or(at, |(first, _)| first);
         self.running = Some((first, at));
     }
 
     /// Divides the time up to `to`.
-    pub(super) fn divide(&self, to: &Seen) -> Division {
+    pub(super) fn divide(&self, to: &ThreadSample) -> Division {
         let from = &self.from;
         let length_ns = to.at.since(from.at);
         let cpu_ns = to.run_ns.saturating_sub(from.run_ns).min(length_ns);
@@ -77,7 +79,7 @@ impl Window {
             None => (length_ns, length_ns),
         };
         let worth = |ns: u64| if ns >= WORTH_RECORDING_NS { ns } else { 0 };
-        // A running thread's sums are behind; what they lack it ran.
+        // A running thread's sums lag; what is missing is running time.
         let unseen = |ns: u64| worth(if to.reason.is_none() { ns.saturating_sub(SLOWEST_UPDATE_NS) } else { ns });
         let runqueue_ns = worth(runqueue_ns);
         match (from.reason.is_some(), to.reason.is_some()) {
@@ -104,12 +106,13 @@ impl Window {
         }
     }
 
-    /// The window after this one, which was recorded as `division`: what its sums lack yet has been recorded as running.
-    pub(super) fn next(&self, to: Seen, division: &Division) -> Window {
+    /// Returns the window after this one, which was recorded as `division`: time still missing from its sums is
+    /// already recorded as running.
+    pub(super) fn next(&self, to: ThreadSample, division: &Division) -> Window {
         let waited_ns = division.first_ns + division.unseen_ns + division.runqueue_ns + division.last_ns;
         let emitted_ns = to.at.since(self.from.at).saturating_sub(waited_ns);
         let run_ns = if to.reason.is_none() { to.run_ns.max(self.from.run_ns + emitted_ns) } else { to.run_ns };
-        Window::new(Seen { run_ns, ..to })
+        Window::new(ThreadSample { run_ns, ..to })
     }
 }
 
@@ -126,14 +129,14 @@ mod tests {
         Some(Reason { kind, object: None, context: None, result: None, ender: Ender::Unknown })
     }
 
-    fn seen(at_ms: u64, run_ms: u64, runqueue_ms: u64, sleeps: u64, reason: Option<Reason>) -> Seen {
+    fn seen(at_ms: u64, run_ms: u64, runqueue_ms: u64, sleeps: u64, reason: Option<Reason>) -> ThreadSample {
         let at = Time::from_monotonic_ns((at_ms * MS) as i64);
-        Seen { at, run_ns: run_ms * MS, runqueue_ns: runqueue_ms * MS, sleeps: Some(sleeps), reason }
+        ThreadSample { at, run_ns: run_ms * MS, runqueue_ns: runqueue_ms * MS, sleeps: Some(sleeps), reason }
     }
 
     #[test]
     fn a_thread_that_did_not_go_to_sleep_did_not_wait() {
-        // Its running time is behind by 8 ms.
+        // Its running time lags by 8 ms.
         let window = Window::new(seen(0, 0, 0, 5, None));
         assert_eq!(window.divide(&seen(100, 92, 0, 5, None)), Division::default());
     }
@@ -143,7 +146,7 @@ mod tests {
         let window = Window::new(seen(0, 0, 0, 5, None));
         let to = seen(100, 92, 0, 5, None);
         let next = window.next(to, &window.divide(&to));
-        // It went on for 2 ms and then slept: its sums now have the 8 ms too.
+        // It ran for another 2 ms and then slept: its sums now include the 8 ms.
         let end = next.divide(&seen(150, 102, 0, 6, reason(SpanKind::WaitTimer)));
         assert_eq!((end.last_ns, end.unseen_ns, end.ended), (48 * MS, 0, false));
     }

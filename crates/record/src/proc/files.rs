@@ -1,4 +1,5 @@
-//! What descriptors are: files, connections, pipes. Named once for a recording, however many have them open.
+//! Identifies descriptors: files, connections, pipes. Each object is recorded once, however many processes have it
+//! open.
 
 use super::diagnostics::Socket;
 use super::disks::whole_disk;
@@ -9,16 +10,16 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use thalweg_base::proc::mounts;
 use thalweg_trace::{Event, HostId, Object, ObjectId, ObjectKind, TraceHandle};
 
-/// What a descriptor leads to.
+/// The object that a descriptor refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// A file, or a block or character device that is read and written like one.
+    /// A file, or a block or character device read and written like one.
     File(ObjectId),
     /// A TCP connection.
     Connection(ObjectId),
-    /// A directory: its position is a number of the file system's own, and counts no bytes.
+    /// A directory: its position is a number of the file system's, not a byte count.
     Directory,
-    /// A socket for datagrams.
+    /// A datagram socket.
     Datagrams(ObjectId),
     /// Any other socket, with its inode.
     Socket(u64),
@@ -28,11 +29,11 @@ pub(crate) enum Target {
     Terminal(ObjectId),
     /// A timer descriptor.
     Timer,
-    /// An eventfd, an epoll set, ...
+    /// An eventfd, an epoll set, etc.
     Other,
 }
 
-/// Which way a file was opened.
+/// The access mode a file was opened with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Opened {
     /// Not known.
@@ -47,7 +48,7 @@ pub(crate) enum Opened {
 }
 
 impl Opened {
-    /// From the flags of `open`.
+    /// Converts the flags of `open`.
     fn from_flags(flags: i32) -> Opened {
         match flags & libc::O_ACCMODE {
             libc::O_RDONLY => Opened::Read,
@@ -56,7 +57,7 @@ impl Opened {
         }
     }
 
-    /// From the number that the preloaded library has for it.
+    /// Converts the preloaded library's number.
     pub(crate) fn from_way(way: u8) -> Opened {
         match way {
             1 => Opened::Read,
@@ -77,38 +78,38 @@ impl Opened {
     }
 }
 
-/// The flags with which a descriptor's file was opened.
+/// The flags a descriptor's file was opened with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Flags(i32);
 
 impl Flags {
-    /// Which way.
+    /// Returns the access mode.
     pub(crate) fn opened(self) -> Opened {
         Opened::from_flags(self.0)
     }
 
-    /// Whether what is written is on stable storage when the call returns.
+    /// Whether writes are on stable storage when the call returns.
     pub(crate) fn sync(self) -> bool {
-        // (The larger one has the smaller one's bit.)
+        // (O_SYNC includes O_DSYNC's bit.)
         self.0 & libc::O_DSYNC != 0
     }
 
-    /// Whether reading and writing go past the page cache.
+    /// Whether reads and writes bypass the page cache.
     pub(crate) fn direct(self) -> bool {
         self.0 & libc::O_DIRECT != 0
     }
 }
 
-/// Where mounts are: device number of a file to the device's name and the kind of file system.
+/// Mounts: the device's name and the file system type, by device number.
 #[derive(Debug, Default)]
 pub(crate) struct Mounts {
     by_device: HashMap<u64, (String, String)>,
-    /// Devices that nothing is mounted from.
+    /// Device numbers without a mount.
     unknown: BTreeSet<u64>,
 }
 
 impl Mounts {
-    /// Those of this process' namespace.
+    /// Reads the mounts of this process's namespace.
     pub(crate) fn read() -> Mounts {
         let named = mounts::here().unwrap_or_default().into_iter().map(|mount| {
             let device = whole_disk(mount.device).map(|disk| disk.name);
@@ -118,7 +119,8 @@ impl Mounts {
         Mounts { by_device: named.collect(), unknown: BTreeSet::new() }
     }
 
-    /// Device (as in /sys/block, if it is one) and kind of file system. What is not known may have been mounted since.
+    /// Returns the device (as in /sys/block, if it is one) and file system type. An unknown one may have been mounted
+    /// since.
     pub(crate) fn of(&mut self, device: u64) -> Option<&(String, String)> {
         if !self.by_device.contains_key(&device) && self.unknown.insert(device) {
             self.by_device = Mounts::read().by_device;
@@ -127,27 +129,27 @@ impl Mounts {
     }
 }
 
-/// Objects that were named, each once.
+/// Recorded objects, each once.
 #[derive(Debug)]
 pub(crate) struct Objects {
-    mode: TraceHandle,
+    trace: TraceHandle,
     host: HostId,
     mounts: Mounts,
     files: HashMap<String, (ObjectId, Opened, bool)>,
     connections: HashMap<(SocketAddr, SocketAddr), (ObjectId, bool)>,
     others: HashMap<String, ObjectId>,
-    /// What was asked for the lock on it, and that; `None`: it is no file.
+    /// The lock object of each object asked for; `None` if it is not a file.
     locks: HashMap<ObjectId, Option<ObjectId>>,
-    /// Local ports that were seen to listen.
+    /// Local ports seen listening.
     pub listening: BTreeSet<u16>,
 }
 
 impl Objects {
-    /// None yet.
-    pub(crate) fn new(mode: TraceHandle, host: HostId) -> Objects {
+    /// Creates an empty set.
+    pub(crate) fn new(trace: TraceHandle, host: HostId) -> Objects {
         let listening = BTreeSet::new();
         Objects {
-            mode,
+            trace,
             host,
             mounts: Mounts::read(),
             files: HashMap::new(),
@@ -158,8 +160,8 @@ impl Objects {
         }
     }
 
-    /// The object of a file. One that is opened another way than before is described once more, with both ways. `direct`: past the page cache,
-    /// which is recorded where it was never opened otherwise.
+    /// Returns the object of a file. If it is opened in another mode than before, it is recorded again with both
+    /// modes. `direct`: bypassing the page cache, recorded only if every open does.
     pub(crate) fn file(&mut self, path: &str, device: Option<u64>, opened: Opened, direct: bool) -> Option<ObjectId> {
         if let Some((object, known, was_direct)) = self.files.get(path)
             && (*known == opened || *known == Opened::Both || opened == Opened::Unknown)
@@ -180,17 +182,18 @@ impl Objects {
         attributes.extend(opened.name().map(|name| ("opened", name)));
         attributes.extend(direct.then(|| ("direct", "yes".to_owned())));
         let object = match self.files.get(path) {
-            // The same row once more: the last one counts.
+            // Emits the same row again: the last one counts.
             Some((object, ..)) => *object,
-            None => ObjectId::new(self.mode.fresh())?,
+            None => ObjectId::new(self.trace.fresh())?,
         };
         self.describe(object, ObjectKind::File, path, &attributes);
         self.files.insert(path.to_owned(), (object, opened, direct));
         Some(object)
     }
 
-    /// The object of one end of a connection. `accepted`: whether this end is the server's; not known: the end whose port is
-    /// listened on, else, of two ends on this machine, the one with the smaller port. (An accepting process has listened here.)
+    /// Returns the object of one end of a connection. `accepted`: whether this end is the server's; if unknown, it is
+    /// the end with a listening port or, of two ends on this machine, the one with the smaller port. (An accepting
+    /// process has listened here.)
     pub(crate) fn connection(&mut self, local: SocketAddr, peer: SocketAddr, accepted: Option<bool>) -> Option<ObjectId> {
         if let Some((object, known)) = self.connections.get(&(local, peer))
             && accepted.is_none_or(|accepted| accepted == *known)
@@ -207,33 +210,33 @@ impl Objects {
             true => (format!("{peer} > {local}"), "server"),
             false => (format!("{local} > {peer}"), "client"),
         };
-        let object = ObjectId::new(self.mode.fresh())?;
+        let object = ObjectId::new(self.trace.fresh())?;
         self.describe(object, ObjectKind::Connection, &name, &[("end", end.to_owned())]);
         self.connections.insert((local, peer), (object, accepted));
         Some(object)
     }
 
-    /// The object of a connection that the kernel reported. It keeps its first name.
+    /// Returns the object of a connection that the kernel reported, under its first name.
     pub(crate) fn socket(&mut self, socket: &Socket) -> Option<ObjectId> {
         let (local, peer) = (socket.local, socket.peer);
         let accepted = if self.connections.contains_key(&(local, peer)) { None } else { socket.accepted() };
         self.connection(local, peer, accepted)
     }
 
-    /// The object of something that is neither a file nor a connection, by its name.
+    /// Returns the object of this kind and name, other than files and connections.
     pub(crate) fn other(&mut self, kind: ObjectKind, name: &str) -> Option<ObjectId> {
         if let Some(object) = self.others.get(name) {
             return Some(*object);
         }
-        let object = ObjectId::new(self.mode.fresh())?;
+        let object = ObjectId::new(self.trace.fresh())?;
         self.describe(object, kind, name, &[]);
         self.others.insert(name.to_owned(), object);
         Some(object)
     }
 
-    /// The lock on a file, as an object of its own; `None`: the object is no file.
+    /// Returns the lock on a file as an object of its own; `None` if the object is not a file.
     pub(crate) fn lock_on(&mut self, file: ObjectId) -> Option<ObjectId> {
-        // (Each wait on a pipe or a socket asks this too: all files are gone through once for each.)
+        // (Waits on pipes and sockets come here too: the files are searched once for each.)
         if let Some(known) = self.locks.get(&file) {
             return *known;
         }
@@ -245,10 +248,10 @@ impl Objects {
 
     fn describe(&self, object: ObjectId, kind: ObjectKind, name: &str, attributes: &[(&str, String)]) {
         let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-        self.mode.event(Event::Object(Object { object, host: self.host, kind, name: name.to_owned(), attributes }));
+        self.trace.event(Event::Object(Object { object, host: self.host, kind, name: name.to_owned(), attributes }));
     }
 
-    /// What descriptor `fd` of a process is; `None` where it may not be read.
+    /// Returns what descriptor `fd` of a process refers to; `None` if it may not be read.
     pub(crate) fn target(&mut self, pid: u32, fd: u32, sockets: &BTreeMap<u64, Socket>) -> Option<Target> {
         let link = fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
         let text = link.to_str()?;
@@ -280,12 +283,12 @@ impl Objects {
     }
 }
 
-/// The inode number in `pipe:[12345]`.
+/// Parses the inode number in `pipe:[12345]`.
 pub(crate) fn pipe_inode(target: &str) -> Option<u64> {
     target.strip_prefix("pipe:[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// The inode of a pipe or a socket that a descriptor of a process is: two processes that have it open share it.
+/// Returns the inode of the pipe or socket behind a process's descriptor, shared by all processes that have it open.
 pub(crate) fn shared_inode(pid: u32, fd: u32) -> Option<u64> {
     let path = format!("/proc/{pid}/fd/{fd}");
     let link = fs::read_link(&path).ok()?;
@@ -294,19 +297,19 @@ pub(crate) fn shared_inode(pid: u32, fd: u32) -> Option<u64> {
     pipe_inode(target).or_else(|| super::listeners::socket_inode(target)).or_else(|| target.starts_with('/').then(named).flatten())
 }
 
-/// What /proc says of one descriptor, kept open: a reading is then one system call.
+/// The /proc information on one descriptor, kept open so that a reading is a single system call.
 #[derive(Debug)]
 pub(crate) struct FdInfo {
     file: fs::File,
 }
 
 impl FdInfo {
-    /// Opens it; `None` where the descriptor is closed or may not be read.
+    /// Opens it; `None` if the descriptor is closed or may not be read.
     pub(crate) fn open(pid: u32, fd: u32) -> Option<FdInfo> {
         Some(FdInfo { file: fs::File::open(format!("/proc/{pid}/fdinfo/{fd}")).ok()? })
     }
 
-    /// Its position, and how it was opened; `None` once it is closed.
+    /// Returns its position and open flags; `None` once it is closed.
     pub(crate) fn read(&self) -> Option<(u64, Flags)> {
         let mut buffer = [0; 256];
         let n = self.file.read_at(&mut buffer, 0).ok()?;
@@ -326,8 +329,8 @@ mod tests {
 
     fn objects() -> (Objects, Arc<Memory>) {
         let sink = Arc::new(Memory::new(100));
-        let mode = TraceHandle::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
-        (Objects::new(mode, HostId(0)), sink)
+        let trace = TraceHandle::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
+        (Objects::new(trace, HostId(0)), sink)
     }
 
     fn names(sink: &Memory) -> Vec<(String, Vec<(String, String)>)> {

@@ -1,26 +1,26 @@
-//! What a thread works on in the kernel, as far as it shows from outside: of its time there, what neither bytes nor page faults nor
-//! turns account for was for calls on names and attributes, most likely. It is recorded as that, and marked as inferred.
+//! Estimates a thread's system time spent on names and attributes: the part that neither bytes, page faults nor
+//! context switches account for. It is recorded as that, and marked as inferred.
 
 use thalweg_base::proc::stat::tick_ns;
 
-/// So many ticks are enough to judge by.
+/// Minimum ticks for an estimate.
 const ENOUGH_TICKS: u64 = 4;
 
-/// More than a byte, a call that moves some, a fault or a turn takes.
+/// Upper limits on the cost of a byte, a call that moves bytes, a fault, and a context switch.
 const BYTE_NS: f64 = 1.0;
 const CALL_NS: f64 = 1_500.0;
 const FAULT_NS: f64 = 8_000.0;
 const TURN_NS: f64 = 5_000.0;
 
-/// A thread's processor time in ticks, and its page faults.
+/// A thread's CPU time in ticks, and its page faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Work {
+pub(super) struct CpuUsage {
     pub user_ticks: u64,
     pub system_ticks: u64,
     pub faults: u64,
 }
 
-/// Bytes that a process moved by calls, and how many calls those were.
+/// Bytes that a process moved by system calls, and the number of these calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Calls {
     pub bytes: u64,
@@ -30,15 +30,15 @@ pub(super) struct Calls {
 /// A thread's work in the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct InKernel {
-    /// Which part of its running, lately, was on names and attributes.
+    /// The recent share of its running time spent on names and attributes.
     pub on_names: f64,
-    before: Option<(Work, Calls, u64)>,
+    before: Option<(CpuUsage, Calls, u64)>,
 }
 
 impl InKernel {
-    /// Notes how things stand: its own work and its process' calls, how often it went to sleep, and whether its process has sockets (what
-    /// goes through those is counted nowhere).
-    pub(super) fn note(&mut self, now: Option<(Work, Calls)>, sleeps: u64, has_sockets: bool) {
+    /// Updates the estimate: the thread's own usage and its process's calls, how often it went to sleep, and whether
+    /// its process has sockets (whose traffic is not counted).
+    pub(super) fn note(&mut self, now: Option<(CpuUsage, Calls)>, sleeps: u64, has_sockets: bool) {
         let Some((work, calls)) = now.filter(|_| !has_sockets) else {
             (self.on_names, self.before) = (0.0, None);
             return;
@@ -67,11 +67,11 @@ impl InKernel {
 mod tests {
     use super::*;
 
-    /// Of 30 ticks in the kernel and 10 in the program.
+    /// Returns the estimate for 30 ticks of system and 10 of user time.
     fn on_names(calls: Calls, faults: u64, sleeps: u64, has_sockets: bool) -> f64 {
         let mut kernel = InKernel::default();
         kernel.note(Some(Default::default()), 0, has_sockets);
-        kernel.note(Some((Work { user_ticks: 10, system_ticks: 30, faults }, calls)), sleeps, has_sockets);
+        kernel.note(Some((CpuUsage { user_ticks: 10, system_ticks: 30, faults }, calls)), sleeps, has_sockets);
         kernel.on_names
     }
 
@@ -90,7 +90,7 @@ mod tests {
     fn a_few_ticks_prove_nothing() {
         let mut kernel = InKernel::default();
         kernel.note(Some(Default::default()), 0, false);
-        kernel.note(Some((Work { user_ticks: 0, system_ticks: 3, faults: 0 }, Calls::default())), 0, false);
+        kernel.note(Some((CpuUsage { user_ticks: 0, system_ticks: 3, faults: 0 }, Calls::default())), 0, false);
         assert_eq!(kernel.on_names, 0.0);
     }
 }

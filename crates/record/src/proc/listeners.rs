@@ -1,4 +1,4 @@
-//! Who listens on which port, in each network namespace.
+//! Finds listening processes by port, in each network namespace.
 
 use super::processes::{self, numbers_in};
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,47 +7,47 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use thalweg_base::proc::stat::Stat;
 
-/// A TCP socket that listens.
+/// A listening TCP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Listener {
-    /// Where.
+    /// Its address.
     pub address: SocketAddr,
-    /// What `/proc/PID/fd` calls it.
+    /// Its inode, as in `/proc/PID/fd`.
     pub inode: u64,
 }
 
-/// The sockets that listen in the network namespace of a process.
+/// Returns the listening sockets in a process's network namespace.
 pub(crate) fn listening(pid: u32) -> Vec<Listener> {
     let text = |file: &str| fs::read_to_string(format!("/proc/{pid}/net/{file}")).unwrap_or_default();
     ["tcp", "tcp6"].into_iter().flat_map(|file| text(file).lines().skip(1).filter_map(listener).collect::<Vec<_>>()).collect()
 }
 
-/// The network namespace of a process, as /proc names it: `net:[4026531840]`.
+/// Returns a process's network namespace, as /proc names it: `net:[4026531840]`.
 pub(crate) fn namespace(pid: u32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/ns/net")).ok()
 }
 
-/// The inode number in `socket:[12345]`.
+/// Parses the inode number in `socket:[12345]`.
 pub(crate) fn socket_inode(target: &str) -> Option<u64> {
     target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// The inodes of the sockets that a process has open.
+/// Returns the inodes of a process's open sockets.
 fn sockets_of(pid: u32) -> impl Iterator<Item = u64> {
     let directory = format!("/proc/{pid}/fd");
     let links = numbers_in(&directory).into_iter().filter_map(move |fd| fs::read_link(format!("{directory}/{fd}")).ok());
     links.filter_map(|target| socket_inode(target.to_str()?))
 }
 
-/// Sockets that listen, in every network namespace that may be read, and whose they are.
+/// Listening sockets in every readable network namespace, and their owners.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
     spaces: Vec<Space>,
-    /// Processes by the inode of their socket; only of processes whose descriptors may be read.
+    /// Processes by the inode of their socket; only processes whose descriptors are readable.
     owners: BTreeMap<u64, BTreeSet<u32>>,
 }
 
-/// Every network namespace that may be read.
+/// Reads every readable network namespace.
 fn spaces(table: &BTreeMap<u32, Stat>) -> Vec<Space> {
     let mut spaces: Vec<Space> = Vec::new();
     for pid in [std::process::id()].into_iter().chain(table.keys().copied()) {
@@ -59,7 +59,7 @@ fn spaces(table: &BTreeMap<u32, Stat>) -> Vec<Space> {
     spaces
 }
 
-/// The processes that have each of these sockets open, of those whose descriptors may be read.
+/// Returns the processes that have each of these sockets open, among those with readable descriptors.
 fn owners(table: &BTreeMap<u32, Stat>, inodes: &BTreeSet<u64>) -> BTreeMap<u64, BTreeSet<u32>> {
     let mut owners: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
     for process in table.values().filter(|process| !process.is_kernel()) {
@@ -70,7 +70,7 @@ fn owners(table: &BTreeMap<u32, Stat>, inodes: &BTreeSet<u64>) -> BTreeMap<u64, 
     owners
 }
 
-/// A call: from which end to which, and the number of the caller's network namespace.
+/// A connection request: both ends, and the number of the caller's network namespace.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub(crate) struct Call {
@@ -79,22 +79,22 @@ pub(crate) struct Call {
     pub namespace: u32,
 }
 
-/// Who is to answer a call.
+/// Who must answer a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Callee {
-    /// Nobody on this machine listens there.
+    /// No process on this machine listens there.
     Elsewhere,
-    /// Somebody who listens here has accepted it, or it is over.
+    /// The listening process here has accepted it, or it is over.
     Accepted,
     /// These processes listen, and none has accepted it.
     Waiting(BTreeSet<u32>),
 }
 
-/// Who is to answer each of these calls. Who has which socket open is looked up only where one of them waits.
+/// Returns who must answer each of these calls. Socket owners are looked up only if one of the calls waits.
 pub(crate) fn callees(calls: &[Call]) -> Vec<Callee> {
     let table = processes::all();
     let spaces = spaces(&table);
-    // Each namespace's tables are read once, however many the calls are.
+    // Each namespace's tables are read once, however many calls there are.
     let mut unaccepted: BTreeMap<u32, BTreeSet<(SocketAddr, SocketAddr)>> = BTreeMap::new();
     let mut found = Vec::new();
     let mut wanted = BTreeSet::new();
@@ -131,7 +131,8 @@ struct Space {
     /// Its own addresses.
     own: BTreeSet<IpAddr>,
     listening: Vec<Listener>,
-    /// The inodes of sockets without a TCP port that are there to be called: unix sockets that listen, and datagrams' below the ports that callers get.
+    /// Inodes of contactable sockets without a TCP port: listening Unix sockets, and datagram sockets on ports below
+    /// the ephemeral range.
     called: BTreeSet<u64>,
 }
 
@@ -154,27 +155,27 @@ impl Listeners {
             .map(|listener| listener.inode)
     }
 
-    /// Processes that listen on `port`.
+    /// Returns the processes that listen on `port`.
     pub(crate) fn processes(&self, port: u16) -> BTreeSet<u32> {
         self.on_port(port).filter_map(|inode| self.owners.get(&inode)).flatten().copied().collect()
     }
 
-    /// Whether anybody listens on `port`, also one whose owner may not be seen.
+    /// Whether any socket listens on `port`, even one with an invisible owner.
     pub(crate) fn is_open(&self, port: u16) -> bool {
         self.on_port(port).next().is_some()
     }
 
-    /// Whether a process listens: on a port, for datagrams, or on a unix socket.
+    /// Whether a process listens: on a port, for datagrams, or on a Unix socket.
     pub(crate) fn has(&self, pid: u32) -> bool {
         self.owners.values().any(|owners| owners.contains(&pid))
     }
 
-    /// The processes that listen at an address, as a process in `namespace` would reach them: none where that is another machine's.
+    /// Returns the processes listening at an address, as seen from `namespace`; empty if it is another machine's.
     pub(crate) fn at(&self, address: &str, namespace: &Path) -> BTreeSet<u32> {
         let addresses: Vec<SocketAddr> = address.to_socket_addrs().map(Iterator::collect).unwrap_or_default();
         let mut found = BTreeSet::new();
         for address in addresses {
-            // Loopback is each namespace's own.
+            // Each namespace has its own loopback.
             let reached = |space: &&Space| space.name == namespace || !address.ip().is_loopback();
             for listener in self.spaces.iter().filter(reached).flat_map(|space| space.answering(address)) {
                 found.extend(self.owners.get(&listener.inode).into_iter().flatten());
@@ -205,18 +206,19 @@ impl Space {
         Space { name, pid, own, listening: listening(pid), called }
     }
 
-    /// Whether a call can lead here: loopback is each namespace's own.
+    /// Whether a call can lead here: each namespace has its own loopback.
     fn is_reached(&self, call: &Call) -> bool {
         !call.to.ip().is_loopback() || self.name == Path::new(&format!("net:[{}]", call.namespace))
     }
 
-    /// The calls, from where to where, that wait in a listener's queue, or were not even let into it. What was not accepted belongs to no file.
+    /// Returns the calls that wait in a listener's queue or were not even admitted to it. An unaccepted connection
+    /// belongs to no file.
     fn unaccepted(&self) -> BTreeSet<(SocketAddr, SocketAddr)> {
         let text = |file: &str| fs::read_to_string(format!("/proc/{}/net/{file}", self.pid)).unwrap_or_default();
         ["tcp", "tcp6"].into_iter().flat_map(|file| text(file).lines().skip(1).filter_map(not_accepted).collect::<Vec<_>>()).collect()
     }
 
-    /// What would take a connection to this address.
+    /// Returns the listeners that would take a connection to this address.
     fn answering(&self, to: SocketAddr) -> impl Iterator<Item = &Listener> {
         let is_own = to.ip().is_loopback() || self.own.contains(&to.ip());
         let takes = move |at: &SocketAddr| at.port() == to.port() && (at.ip().to_canonical() == to.ip() || at.ip().is_unspecified());
@@ -224,17 +226,17 @@ impl Space {
     }
 }
 
-/// The addresses of a namespace's own that /proc/net/fib_trie has: each stands above its line `/32 host LOCAL`.
+/// Returns a namespace's own addresses from /proc/net/fib_trie: each precedes its line `/32 host LOCAL`.
 fn own_addresses(trie: &str) -> BTreeSet<IpAddr> {
     let lines: Vec<&str> = trie.lines().map(str::trim).collect();
     let local = lines.windows(2).filter(|pair| pair[1] == "/32 host LOCAL");
     local.filter_map(|pair| pair[0].trim_start_matches(['|', '-', ' ']).parse::<IpAddr>().ok()).collect()
 }
 
-/// The kernel's number of the state LISTEN, as it is written.
+/// The kernel's number of the state LISTEN, in hexadecimal.
 const LISTEN: &str = "0A";
 
-/// A line of /proc/net/tcp or tcp6, if its socket listens.
+/// Parses a line of /proc/net/tcp or tcp6 with a listening socket.
 fn listener(line: &str) -> Option<Listener> {
     let fields: Vec<&str> = line.split_ascii_whitespace().collect();
     if *fields.get(3)? != LISTEN {
@@ -243,10 +245,10 @@ fn listener(line: &str) -> Option<Listener> {
     Some(Listener { address: address(fields.get(1)?)?, inode: fields.get(9)?.parse().ok()? })
 }
 
-/// The first port that callers get where a machine does not say another.
+/// Default start of the ephemeral port range.
 const FIRST_CALLERS_PORT: u16 = 32_768;
 
-/// The inode of the socket in a line of /proc/net/unix, if it listens.
+/// Returns the inode of a listening socket in a line of /proc/net/unix.
 pub(crate) fn unix_listener(line: &str) -> Option<u64> {
     const LISTENS: u32 = 1 << 16;
     let fields: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -254,15 +256,15 @@ pub(crate) fn unix_listener(line: &str) -> Option<u64> {
     (flags & LISTENS != 0).then(|| fields.get(6)?.parse().ok()).flatten()
 }
 
-/// The inode of the socket in a line of /proc/net/udp or udp6, if it takes anybody's datagrams on a port below `first`.
+/// Returns the inode of an unconnected datagram socket on a port below `first`, from a line of /proc/net/udp or udp6.
 fn datagrams_listener(line: &str, first: u16) -> Option<u64> {
     let fields: Vec<&str> = line.split_ascii_whitespace().collect();
     let (own, peer) = (address(fields.get(1)?)?, address(fields.get(2)?)?);
     (peer.port() == 0 && own.port() < first).then(|| fields.get(9)?.parse().ok()).flatten()
 }
 
-/// The call, from where to where, of which a line of /proc/net/tcp or tcp6 says that nobody has accepted it: the called end is there (also half
-/// made, or given up by the caller) and belongs to no file, or the caller still asks.
+/// Returns the unaccepted call in a line of /proc/net/tcp or tcp6: the called end exists (even half open, or given up
+/// by the caller) and belongs to no file, or the caller is still connecting.
 fn not_accepted(line: &str) -> Option<(SocketAddr, SocketAddr)> {
     const ASKING: &str = "02";
     const COME_ABOUT: [&str; 3] = ["01", "03", "08"];
@@ -275,7 +277,7 @@ fn not_accepted(line: &str) -> Option<(SocketAddr, SocketAddr)> {
     }
 }
 
-/// Whom the socket in a line of /proc/net/udp or udp6 speaks to, if it is this one: what it is bound to where it speaks to anybody.
+/// Returns the peer of this socket in a line of /proc/net/udp or udp6; its bound address if it is unconnected.
 fn peer_of(line: &str, inode: u64) -> Option<SocketAddr> {
     let fields: Vec<&str> = line.split_ascii_whitespace().collect();
     if fields.get(9)?.parse::<u64>().ok()? != inode {
@@ -285,13 +287,13 @@ fn peer_of(line: &str, inode: u64) -> Option<SocketAddr> {
     if peer.port() == 0 { address(fields.get(1)?) } else { Some(peer) }
 }
 
-/// Whom a socket for datagrams speaks to, in the network namespace of `pid`; `None`: it is no such socket.
+/// Returns a datagram socket's peer, in the network namespace of `pid`; `None` if the socket is of another kind.
 pub(crate) fn datagrams_to(pid: u32, inode: u64) -> Option<SocketAddr> {
     let text = |file: &str| fs::read_to_string(format!("/proc/{pid}/net/{file}")).unwrap_or_default();
     ["udp", "udp6"].into_iter().find_map(|file| text(file).lines().skip(1).find_map(|line| peer_of(line, inode)))
 }
 
-/// An address as the kernel writes it: words of four bytes, each as the processor has it in memory.
+/// Parses an address as the kernel prints it: four-byte words in the CPU's byte order.
 fn address(text: &str) -> Option<SocketAddr> {
     let (address, port) = text.split_once(':')?;
     let words: Option<Vec<u32>> = (0..address.len() / 8).map(|at| u32::from_str_radix(address.get(at * 8..at * 8 + 8)?, 16).ok()).collect();
@@ -314,11 +316,11 @@ mod tests {
         let port = listener.local_addr().expect("an address").port();
         let listeners = Listeners::read(&processes::all());
         let ours = namespace(std::process::id()).expect("a namespace");
-        // (As has a child that another test is about to start, for a moment.)
+        // (So does, briefly, a child that another test is about to start.)
         assert!(listeners.at(&format!("127.0.0.1:{port}"), &ours).contains(&std::process::id()));
         assert!(listeners.is_open(port) && listeners.has(std::process::id()));
         assert!(listeners.processes(port).contains(&std::process::id()));
-        // Another machine's, another loopback address, another namespace's loopback.
+        // Another machine's address, another loopback address, another namespace's loopback.
         assert!(listeners.at(&format!("192.0.2.7:{port}"), &ours).is_empty());
         assert!(listeners.at(&format!("127.0.0.2:{port}"), &ours).is_empty());
         assert!(listeners.at(&format!("127.0.0.1:{port}"), Path::new("net:[1]")).is_empty());
@@ -334,7 +336,7 @@ mod tests {
         let number = name.trim_start_matches("net:[").trim_end_matches(']').parse().expect("a number");
         let call = Call { from: caller.local_addr().expect("an address"), to, namespace: number };
         let neighbour = Call { namespace: 1, ..call };
-        // (A child that another test is about to start has all that is open here, for a moment.)
+        // (A child that another test is about to start briefly has everything open that is open here.)
         let found = callees(&[call, neighbour]);
         assert!(matches!(&found[0], Callee::Waiting(by) if by.contains(&std::process::id())), "{found:?}");
         assert_eq!(found[1], Callee::Elsewhere);
@@ -368,7 +370,7 @@ mod tests {
         assert_eq!(unix_listener(&unix.replace("00010000", "00000000")), None);
         let resolver = "  12: 3500007F:0035 00000000:0000 07 00000000:00000000 00:00000000 00000000 101 0 4712 2 0000000000000000 0";
         assert_eq!(datagrams_listener(resolver, 32_768), Some(4712));
-        // One that asks: it has a port of callers', or a peer.
+        // A client: it has an ephemeral port, or a peer.
         assert_eq!(datagrams_listener(&resolver.replace(":0035", ":C350"), 32_768), None);
         assert_eq!(datagrams_listener(&resolver.replace("00000000:0000 07", "3500007F:0035 01"), 32_768), None);
         let directory = tempfile::tempdir().expect("a directory");

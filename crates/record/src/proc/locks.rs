@@ -1,15 +1,16 @@
-//! Who has a lock on a file: /proc/locks, which anybody may read.
+//! Finds the holder of a file lock in /proc/locks, which any user may read.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// The process that has the lock which a call on descriptor `fd` of `pid` waits for; `None` where that is not one, or not known.
+/// Returns the process holding the lock that a call on descriptor `fd` of `pid` waits for; `None` if there is no
+/// single one, or it is unknown.
 pub(super) fn holder(pid: u32, fd: u32) -> Option<u32> {
     let file = fs::metadata(format!("/proc/{pid}/fd/{fd}")).ok()?;
     holder_in(&fs::read_to_string("/proc/locks").ok()?, pid, (libc::major(file.dev()), libc::minor(file.dev()), file.ino()))
 }
 
-/// Lines of waiters have `->` after the lock's number.
+/// Waiters' lines have `->` after the lock's number.
 fn holder_in(text: &str, waiter: u32, (major, minor, inode): (u32, u32, u64)) -> Option<u32> {
     let file = format!("{major:02x}:{minor:02x}:{inode}");
     let holds = |line: &str| -> Option<u32> {

@@ -1,4 +1,4 @@
-//! What calls point to in the memory of a process that may be read: the descriptors of a poll, the owner of a mutex.
+//! Reads call arguments from the memory of a readable process: the descriptors of a poll, the owner of a mutex.
 
 use super::files::{Objects, Opened};
 use std::fs::{self, File};
@@ -7,7 +7,7 @@ use std::path::Path;
 use thalweg_base::proc::maps::{self, Mapping};
 use thalweg_trace::{ObjectId, Time};
 
-/// Most of what a poll is given.
+/// Maximum entries read of a poll.
 const MOST: usize = 1024;
 
 fn read<const N: usize>(pid: u32, address: u64) -> Option<[u8; N]> {
@@ -16,15 +16,15 @@ fn read<const N: usize>(pid: u32, address: u64) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-/// The thread that has the mutex at an address, as the C library notes it; whether that is one, the caller finds out.
+/// Returns the owner of the mutex at an address, as the C library stores it; the caller checks that it is a mutex.
 pub(super) fn mutex_owner(pid: u32, address: u64) -> Option<u32> {
     let mutex: [u8; 12] = read(pid, address)?;
     let word = |at: usize| u32::from_ne_bytes([mutex[at], mutex[at + 1], mutex[at + 2], mutex[at + 3]]);
-    // Locked, with somebody waiting.
+    // Locked, with a waiter.
     (word(0) == 2).then(|| word(8)).filter(|owner| *owner != 0)
 }
 
-/// How long a sleep goes on yet, or lasts in all: no more than it lasts in all.
+/// Returns a sleep's remaining or total duration, whichever the arguments give; never more than its total.
 pub(super) fn sleeps_for(pid: u32, number: i64, arguments: &[u64; 6]) -> Option<u64> {
     let (clock, until, address) = match number {
         libc::SYS_clock_nanosleep => (arguments[0] as i32, arguments[1] & libc::TIMER_ABSTIME as u64 != 0, arguments[2]),
@@ -41,7 +41,7 @@ pub(super) fn sleeps_for(pid: u32, number: i64, arguments: &[u64; 6]) -> Option<
     }
 }
 
-/// The descriptors that a poll, a select or an epoll set waits for; `None` where that may not be read.
+/// Returns the descriptors of a poll, select or epoll set; `None` if they may not be read.
 pub(super) fn waited_for(pid: u32, number: i64, arguments: &[u64; 6]) -> Option<Vec<u32>> {
     match number {
         libc::SYS_ppoll => polled(pid, arguments),
@@ -92,13 +92,14 @@ fn selected(pid: u32, arguments: &[u64; 6]) -> Option<Vec<u32>> {
     Some(fds)
 }
 
-/// The descriptors in an epoll set.
+/// Returns the descriptors in an epoll set.
 fn in_set(pid: u32, set: u64) -> Option<Vec<u32>> {
     let text = fs::read_to_string(format!("/proc/{pid}/fdinfo/{set}")).ok()?;
     Some(text.lines().filter_map(|line| line.strip_prefix("tfd:")?.split_ascii_whitespace().next()?.parse().ok()).collect())
 }
 
-/// The file whose pages a process reads by touching them, where only one can be meant: mapped, no code, and a megabyte or more.
+/// Returns the file whose pages a process reads by touching them, if there is only one candidate: mapped, not code,
+/// and at least a megabyte.
 pub(super) fn mapped_file(pid: u32, objects: &mut Objects) -> Option<ObjectId> {
     const LEAST_BYTES: u64 = 1 << 20;
     let maps = maps::of(pid).ok()?;

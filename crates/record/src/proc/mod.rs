@@ -1,10 +1,11 @@
-//! What /proc and the kernel's socket diagnostics say of processes, without touching them.
+//! Information on processes from /proc and the kernel's socket diagnostics, without touching them.
 //!
-//! [`processes`] reads the table of processes, [`listeners`] who listens where, [`serving`] by what one can be called. [`recorder`] watches threads by looking at them every few
-//! milliseconds: for static and set-user-ID programs, and for processes that were there before. [`system`] counts what
-//! belongs to the machine (devices), [`quotas`] what control groups took, for every recorder without privilege.
+//! [`processes`] reads the process table, [`listeners`] finds who listens where, [`serving`] how a process can be
+//! contacted. [`recorder`] samples threads every few milliseconds: for static and set-user-ID programs, and for
+//! processes older than the recording. [`system`] counts the machine's devices, and [`quotas`] throttling by control
+//! groups, for every recorder without privilege.
 
-mod around;
+mod blocking;
 pub(crate) mod diagnostics;
 pub(crate) mod disks;
 mod divide;

@@ -1,10 +1,10 @@
-//! Bytes that processes moved, by what moved on between two samples: the positions of descriptors (files), and what TCP counts
-//! (connections). They are spans without length at the end of the interval: when in it they were moved is not known.
+//! Bytes that processes moved between two samples, from the positions of descriptors (files) and TCP's counts
+//! (connections). They become zero-length spans at the end of the interval: when exactly they moved is unknown.
 //!
-//! A position counts bytes only where it follows reading and writing. Seeking moves it too, so no more is recorded than
-//! the process read or wrote in all, where the kernel says how much that was.
+//! A position counts bytes only while it follows reading and writing. Seeking moves it too, so no more is recorded
+//! than the process read or wrote in total, if the kernel says how much.
 
-use super::around::Around;
+use super::blocking::WaitTargets;
 use super::diagnostics::Socket;
 use super::files::{FdInfo, Opened, Target};
 use super::kernel::Calls;
@@ -17,10 +17,10 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use thalweg_trace::{Event, Mark, MarkKind, ObjectId, Span, SpanId, SpanKind, Time, TraceHandle, TrackId};
 
-/// Descriptors of one process that are sampled.
+/// Maximum descriptors sampled per process.
 const MOST_DESCRIPTORS: usize = 1024;
 
-/// A descriptor that is a file, at the last sample.
+/// A file descriptor at the last sample.
 #[derive(Debug)]
 struct Position {
     info: FdInfo,
@@ -28,11 +28,11 @@ struct Position {
     object: ObjectId,
     opened: Opened,
     path: PathBuf,
-    /// Whether it has moved on.
+    /// Whether its position has changed.
     moves: bool,
 }
 
-/// A file that was being read or written when its process was last looked at.
+/// A file being read or written when its process was last sampled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unfinished {
     pub track: TrackId,
@@ -43,35 +43,35 @@ pub(super) struct Unfinished {
     at: Time,
 }
 
-/// What a process has open, and how much it has moved.
+/// A process's open files, and how much it has moved.
 #[derive(Debug, Default)]
 pub(super) struct Files {
     positions: BTreeMap<u32, Position>,
-    /// /proc/PID/io, where it may be read.
+    /// /proc/PID/io, if readable.
     io: Option<File>,
-    /// Bytes read and written, and not recorded yet.
+    /// Bytes read and written, not recorded yet.
     left: Option<(u64, u64)>,
     counted: (u64, u64),
 }
 
 /// Bytes written and read on a connection, at the last sample.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Moved {
+pub(super) struct MovedBytes {
     written: u64,
     read: u64,
     retransmits: u32,
 }
 
-impl Moved {
-    /// How a connection stands.
-    pub(super) fn of(socket: &Socket) -> Option<Moved> {
+impl MovedBytes {
+    /// Returns a connection's current counts.
+    pub(super) fn of(socket: &Socket) -> Option<MovedBytes> {
         let retransmits = socket.info.map_or(0, |info| info.total_retransmits);
-        Some(Moved { written: socket.written_bytes()?, read: socket.read_bytes()?, retransmits })
+        Some(MovedBytes { written: socket.written_bytes()?, read: socket.read_bytes()?, retransmits })
     }
 }
 
 impl Files {
-    /// Of a process that is there. `ours`: it has begun while the recording lasts, so all it ever read counts.
+    /// Starts for an existing process. `ours`: it began during the recording, so everything it ever read counts.
     pub(super) fn of(pid: u32, ours: bool) -> Files {
         let io = File::open(format!("/proc/{pid}/io")).ok();
         let counted = io.as_ref().and_then(counted);
@@ -79,7 +79,7 @@ impl Files {
         Files { positions: BTreeMap::new(), left: counted.map(|_| (0, 0)), io, counted: counted.unwrap_or_default() }
     }
 
-    /// Bytes that the process' calls moved so far, and how many calls.
+    /// Returns the bytes moved by the process's calls so far, and the number of calls.
     pub(super) fn calls(&self) -> Option<Calls> {
         let io = self.io.as_ref()?;
         let (read, written) = counted(io)?;
@@ -88,7 +88,7 @@ impl Files {
     }
 
     /// Finds what the process has open now.
-    pub(super) fn sample(&mut self, pid: u32, around: &mut Around, ours: bool) -> Ends {
+    pub(super) fn sample(&mut self, pid: u32, targets: &mut WaitTargets, ours: bool) -> Ends {
         let mut fds = processes::numbers_in(&format!("/proc/{pid}/fd"));
         fds.truncate(MOST_DESCRIPTORS);
         let mut ends = Ends::default();
@@ -100,7 +100,7 @@ impl Files {
             if let Some(inode) = socket_inode(&text) {
                 ends.sockets.insert(inode);
             } else if !text.starts_with("/dev/") && !text.starts_with("anon_inode:") {
-                match around.target(pid, fd) {
+                match targets.target(pid, fd) {
                     Some(Target::Pipe(inode)) => {
                         let opened =
                             FdInfo::open(pid, fd).and_then(|info| info.read()).map_or(Opened::Unknown, |(_, flags)| flags.opened());
@@ -115,7 +115,7 @@ impl Files {
         ends
     }
 
-    /// How much the process had moved at the last sample, and what it was moving.
+    /// Returns how much the process had moved at the last sample, and the files it was moving.
     pub(super) fn unfinished(&self, track: TrackId, at: Time) -> ((u64, u64), Vec<Unfinished>) {
         let of = |position: &Position| {
             let kind = match position.opened {
@@ -136,13 +136,13 @@ impl Files {
         let Some(info) = FdInfo::open(pid, fd) else { return };
         let Some((position, flags)) = info.read() else { return };
         let opened = flags.opened();
-        // What was read before it was seen was read since it was opened, if the process is ours.
+        // If the process is ours, what it read before it was seen was read since the open.
         let bytes = if ours && opened != Opened::Both { 0 } else { position };
         self.positions.insert(fd, Position { info, bytes, object, opened, path: path.to_owned(), moves: false });
     }
 
     /// Records what was moved since the last sample.
-    pub(super) fn emit(&mut self, mode: &TraceHandle, track: TrackId, now: Time, out: &mut Vec<Event>) {
+    pub(super) fn emit(&mut self, trace: &TraceHandle, track: TrackId, now: Time, out: &mut Vec<Event>) {
         if let (Some((reads, writes)), Some(current)) = (&mut self.left, self.io.as_ref().and_then(counted)) {
             *reads += current.0.saturating_sub(self.counted.0);
             *writes += current.1.saturating_sub(self.counted.1);
@@ -165,7 +165,7 @@ impl Files {
                 *left -= bytes;
             }
             position.moves = true;
-            let Some(span) = SpanId::new(mode.fresh()) else { continue };
+            let Some(span) = SpanId::new(trace.fresh()) else { continue };
             let (object, size_bytes) = (Some(position.object), Some(bytes));
             let span = Span::bare(span, track, kind, now, 0);
             out.push(Event::Span(Span { object, offset_bytes: Some(before), size_bytes, cpu_ns: Some(0), ..span }));
@@ -173,12 +173,12 @@ impl Files {
     }
 }
 
-/// Bytes read and written by the calls of a process; files, pipes and sockets alike.
+/// Returns the bytes read and written by a process's calls, for files, pipes and sockets alike.
 fn counted(io: &File) -> Option<(u64, u64)> {
     fields(io, "rchar:", "wchar:")
 }
 
-/// Two of its numbers.
+/// Returns two of its numbers.
 fn fields(io: &File, one: &str, other: &str) -> Option<(u64, u64)> {
     let mut buffer = [0; 256];
     let n = io.read_at(&mut buffer, 0).ok()?;
@@ -187,8 +187,8 @@ fn fields(io: &File, one: &str, other: &str) -> Option<(u64, u64)> {
     Some((field(one)?, field(other)?))
 }
 
-/// Bytes that ended threads of ours, and processes that we waited for, have read and written: what the process as a whole has, and its
-/// living threads do not. What the command did after the last sample of it is known from that alone.
+/// Returns the bytes read and written by ended threads of this process and by processes it waited for: the process's
+/// total minus its living threads'. This is the only source for what the command moved after its last sample.
 pub(super) fn inherited() -> Option<(u64, u64)> {
     let of = |path: String| counted(&File::open(path).ok()?);
     let tasks = processes::numbers_in("/proc/self/task");
@@ -198,33 +198,34 @@ pub(super) fn inherited() -> Option<(u64, u64)> {
     Some((whole.0.saturating_sub(sum(|t| t.0)), whole.1.saturating_sub(sum(|t| t.1))))
 }
 
-/// Records what was moved after the last sample: where one file only can be meant, and not more than it holds.
-pub(super) fn emit_rest(mode: &TraceHandle, (read, written): (u64, u64), files: &[Unfinished], out: &mut Vec<Event>) {
+/// Records what was moved after the last sample: only if a single file can be meant, and no more than it holds.
+pub(super) fn emit_rest(trace: &TraceHandle, (read, written): (u64, u64), files: &[Unfinished], out: &mut Vec<Event>) {
     for (kind, rest) in [(SpanKind::FileRead, read), (SpanKind::FileWrite, written)] {
         let mut candidates = files.iter().filter(|file| file.kind == kind);
         let (Some(file), None) = (candidates.next(), candidates.next()) else { continue };
         let holds = fs::metadata(&file.path).map_or(0, |metadata| metadata.len());
         let bytes = rest.min(holds.saturating_sub(file.position));
-        let Some(span) = SpanId::new(mode.fresh()).filter(|_| bytes > 0) else { continue };
+        let Some(span) = SpanId::new(trace.fresh()).filter(|_| bytes > 0) else { continue };
         let (object, size_bytes) = (Some(file.object), Some(bytes));
         let span = Span::bare(span, file.track, kind, file.at, 0);
         out.push(Event::Span(Span { object, offset_bytes: Some(file.position), size_bytes, cpu_ns: Some(0), ..span }));
     }
 }
 
-/// Records what moved on a connection since `before`, and how it stands now.
+/// Records what moved on a connection since `before`, and its current state.
 ///
-/// Bytes sent had not been sent at `since`, and bytes received had been at `now`: so a message never comes before it was sent.
+/// Bytes sent were unsent at `since`, and bytes received were received by `now`: so a message never precedes its
+/// sending.
 pub(super) fn emit_connection(
-    (mode, track, since, now): (&TraceHandle, TrackId, Time, Time),
+    (trace, track, since, now): (&TraceHandle, TrackId, Time, Time),
     (object, socket): (ObjectId, &Socket),
-    before: Moved,
+    before: MovedBytes,
     out: &mut Vec<Event>,
-) -> Moved {
-    let Some(current) = Moved::of(socket) else { return before };
+) -> MovedBytes {
+    let Some(current) = MovedBytes::of(socket) else { return before };
     let ways = [(SpanKind::NetSend, since, before.written, current.written), (SpanKind::NetReceive, now, before.read, current.read)];
     for (kind, at, from, to) in ways {
-        if let Some(span) = SpanId::new(mode.fresh()).filter(|_| to > from) {
+        if let Some(span) = SpanId::new(trace.fresh()).filter(|_| to > from) {
             let part = Span {
                 object: Some(object),
                 offset_bytes: Some(from),
@@ -251,7 +252,7 @@ mod tests {
     #[test]
     fn what_was_moved_after_the_last_look_is_never_more_than_the_file_holds() {
         let sink = Arc::new(Memory::new(10)) as Arc<dyn Sink>;
-        let mode = TraceHandle::on(sink, HostId(0), Role::Client, IdSpace(1));
+        let trace = TraceHandle::on(sink, HostId(0), Role::Client, IdSpace(1));
         let file = tempfile::NamedTempFile::new().expect("a file");
         file.as_file().set_len(1000).expect("it grows");
         let (track, object) = (TrackId::new(1).expect("not zero"), ObjectId::new(2).expect("not zero"));
@@ -259,7 +260,7 @@ mod tests {
         let one = Unfinished { track, object, kind: SpanKind::FileRead, path, position: 900, at };
         let recorded = |rest, files: &[Unfinished]| -> Vec<(Option<u64>, Option<u64>)> {
             let mut out = Vec::new();
-            emit_rest(&mode, rest, files, &mut out);
+            emit_rest(&trace, rest, files, &mut out);
             out.iter().filter_map(|e| if let Event::Span(s) = e { Some((s.offset_bytes, s.size_bytes)) } else { None }).collect()
         };
         assert_eq!(recorded((40, 7), std::slice::from_ref(&one)), [(Some(900), Some(40))]);

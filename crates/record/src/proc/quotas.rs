@@ -1,8 +1,9 @@
-//! Time that processor quotas took: what a thread was runnable and may not have run.
+//! Time lost to CPU quotas: when a thread was runnable but not allowed to run.
 //!
-//! The kernel counts how long a thread was runnable and did not run, whatever kept it from that, and for each control group how long its quota
-//! stopped it. So of a thread's queueing in an interval as much is the quota's as the group was stopped meanwhile, and no time twice. Groups
-//! are polled now and then, and whenever a thread of theirs has queued: what was read last before an interval is where it begins.
+//! The kernel counts how long a thread was runnable and did not run, for whatever reason, and for each control group
+//! how long its quota throttled it. So of a thread's queueing in an interval, up to the group's throttled time is
+//! attributed to the quota, and no time twice. Groups are polled periodically, and whenever one of their threads has
+//! queued: an interval begins at the last reading before it.
 
 use super::files::Objects;
 use crate::quota::Quota;
@@ -10,10 +11,10 @@ use std::collections::{BTreeMap, VecDeque};
 use thalweg_base::proc::cgroups;
 use thalweg_trace::{Counter, CounterName, CounterOf, Event, ObjectId, ObjectKind, Time, TrackId};
 
-/// Readings of one group that are kept.
+/// Maximum readings kept of one group.
 const READINGS: usize = 256;
 
-/// A shorter time in the queue is not worth asking who it was.
+/// Minimum time in the run queue that is investigated.
 const WORTH_ASKING_NS: u64 = 200_000;
 
 /// A control group with a quota.
@@ -21,9 +22,9 @@ const WORTH_ASKING_NS: u64 = 200_000;
 struct Group {
     quota: Quota,
     object: ObjectId,
-    /// Of the first process found in it.
+    /// Track of the first process found in it.
     track: TrackId,
-    /// How long it had been stopped, and when that was read; later ones last.
+    /// Throttled time and when it was read; later readings last.
     readings: VecDeque<(Time, u64)>,
 }
 
@@ -37,27 +38,27 @@ impl Group {
         stopped_ns
     }
 
-    /// How long it had been stopped at an instant, at least.
+    /// Returns a lower bound of the throttled time at an instant.
     fn stopped_ns_at(&self, at: Time) -> u64 {
         let before = self.readings.iter().rev().find(|(when, _)| *when <= at);
         before.or(self.readings.front()).map_or(0, |(_, stopped_ns)| *stopped_ns)
     }
 }
 
-/// The quotas of the processes that are watched.
+/// The quotas of watched processes.
 #[derive(Debug, Default)]
 pub(crate) struct Quotas {
     groups: Vec<Group>,
-    /// By what /proc says of a process' groups: the one that stops it.
+    /// The throttling group, by a process's line in /proc/PID/cgroup.
     known: BTreeMap<String, Option<usize>>,
-    /// By process.
+    /// The group of each process.
     of: BTreeMap<u32, usize>,
-    /// Up to which of its group's stopped time a thread's queueing is recorded.
+    /// Throttled time of its group up to which a thread's queueing is recorded.
     recorded: BTreeMap<TrackId, u64>,
 }
 
 impl Quotas {
-    /// Finds which group a process is in: it may have joined another.
+    /// Finds the group of a process, which may have changed.
     pub(crate) fn poll(&mut self, pid: u32, track: TrackId, objects: &mut Objects) {
         let Some(text) = cgroups::of(pid) else { return };
         let group = match self.known.get(&text) {
@@ -83,7 +84,7 @@ impl Quotas {
         Some(self.groups.len() - 1)
     }
 
-    /// Reads how long each group has been stopped.
+    /// Reads how long each group has been throttled.
     pub(crate) fn read(&mut self, out: &mut Vec<Event>) {
         for group in &mut self.groups {
             let now = Time::now();
@@ -94,7 +95,8 @@ impl Quotas {
         }
     }
 
-    /// Of the time that a thread of a process was runnable and did not run since an instant: how much its quota took, and which group's that is.
+    /// Returns the group that throttled a thread, and the quota's part of the time that the thread was runnable but did
+    /// not run since an instant.
     pub(crate) fn took(&mut self, pid: u32, track: TrackId, since: Time, queued_ns: u64) -> Option<(ObjectId, u64)> {
         let group = self.of.get(&pid).filter(|_| queued_ns >= WORTH_ASKING_NS).and_then(|group| self.groups.get_mut(*group))?;
         let stopped_ns = group.read(Time::now());
@@ -121,8 +123,8 @@ mod tests {
         let stopped = |ms: u64| fs::write(directory.path().join("cpu.stat"), format!("throttled_usec {}\n", ms * 1_000)).expect("written");
         fs::write(directory.path().join("cpu.max"), "10000 20000\n").expect("written");
         stopped(0);
-        let mode = TraceHandle::on(Arc::new(Memory::new(10)), HostId(0), Role::Client, IdSpace(1));
-        let mut objects = Objects::new(mode, HostId(0));
+        let trace = TraceHandle::on(Arc::new(Memory::new(10)), HostId(0), Role::Client, IdSpace(1));
+        let mut objects = Objects::new(trace, HostId(0));
         let object = objects.other(ObjectKind::Cgroup, "/job").expect("on");
         let track = |number: u64| TrackId::new(number).expect("not zero");
         let begin = Time::now();

@@ -1,4 +1,4 @@
-//! By what a process can be called: the sockets that it listens on, the file system that it serves.
+//! How a process can be contacted: sockets that it listens on, a file system that it serves.
 
 use super::listeners::{socket_inode, unix_listener};
 use super::processes::numbers_in;
@@ -7,15 +7,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use thalweg_trace::called;
 
-/// The device through which the kernel hands out requests for a file system: major and minor number.
+/// The device for FUSE requests: major and minor number.
 const FUSE: (u32, u32) = (10, 229);
 
-/// Whether a character device of this number hands out requests for a file system.
+/// Whether a character device of this number is the FUSE device.
 pub(crate) fn is_fuse(major: u32, minor: u32) -> bool {
     (major, minor) == FUSE
 }
 
-/// By what a process that has these sockets open can be called, of [`called::PORT`] and [`called::UNIX_SOCKET`].
+/// Returns how a process with these open sockets can be contacted: [`called::PORT`] and [`called::UNIX_SOCKET`] bits.
 pub(crate) fn listens_on(pid: u32, sockets: &BTreeSet<u64>) -> i64 {
     if sockets.is_empty() {
         return 0;
@@ -26,12 +26,12 @@ pub(crate) fn listens_on(pid: u32, sockets: &BTreeSet<u64>) -> i64 {
     (i64::from(ports) * called::PORT) | (i64::from(unix) * called::UNIX_SOCKET)
 }
 
-/// Whether a process serves a file system, as far as its descriptors may be read.
+/// Whether a process serves a file system, as far as its descriptors are readable.
 pub(crate) fn serves_files(pid: u32) -> bool {
     descriptors(pid).any(|link| is_fuse_device(&link))
 }
 
-/// By what a process can be called; 0: by nothing, or it may not be seen.
+/// Returns how a process can be contacted; 0 if it cannot, or is not visible.
 pub(crate) fn called_by(pid: u32) -> i64 {
     let mut sockets = BTreeSet::new();
     let mut files = 0;
@@ -45,7 +45,7 @@ pub(crate) fn called_by(pid: u32) -> i64 {
     files | listens_on(pid, &sockets)
 }
 
-/// What a process's descriptors are of.
+/// Returns what a process's descriptors refer to.
 fn descriptors(pid: u32) -> impl Iterator<Item = PathBuf> {
     let directory = format!("/proc/{pid}/fd");
     numbers_in(&directory).into_iter().filter_map(move |fd| fs::read_link(format!("{directory}/{fd}")).ok())

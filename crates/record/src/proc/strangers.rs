@@ -1,4 +1,5 @@
-//! Of the processes of a command that another recorder sees from within, those that it cannot: static programs, other users'.
+//! Identifies the processes of a command that the preload recorder cannot see: static programs, other users'
+//! processes.
 
 use std::collections::HashMap;
 use std::fs;
@@ -7,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use thalweg_base::proc::maps;
 use thalweg_trace::TrackId;
 
-/// The tracks of strangers' threads, by number: the other recorder names them as wakers.
+/// Tracks of strangers' threads, by number, which the other recorder names as wakers.
 pub(crate) type Tracks = Arc<Mutex<HashMap<u32, TrackId>>>;
 
-/// Who is one.
+/// Recognises strangers.
 #[derive(Clone, Debug)]
 pub(crate) struct Strangers {
     library: PathBuf,
@@ -18,14 +19,14 @@ pub(crate) struct Strangers {
 }
 
 impl Strangers {
-    /// Those who have not loaded this library.
+    /// Strangers are the processes that have not loaded this library.
     pub(crate) fn without(library: PathBuf, tracks: Tracks) -> Strangers {
         Strangers { library, tracks }
     }
 
-    /// Whether the process has no library of ours. One that may not be read is another user's by now, and has none.
+    /// Whether the process lacks our library. An unreadable one has become another user's, and lacks it.
     pub(super) fn is_one(&self, pid: u32) -> bool {
-        // A command that has not begun yet is a copy of us.
+        // A command not yet executed is a copy of this process.
         let program = |pid: &str| fs::read_link(format!("/proc/{pid}/exe")).ok();
         if program("self").is_some_and(|ours| program(&pid.to_string()) == Some(ours)) {
             return false;
@@ -33,7 +34,7 @@ impl Strangers {
         maps::of(pid).map_or(true, |maps| !maps.is_empty() && !maps.iter().any(|mapping| mapping.path == self.library))
     }
 
-    /// Makes a thread's track known to the other recorder.
+    /// Gives the other recorder a thread's track.
     pub(super) fn name(&self, tid: u32, track: TrackId) {
         self.tracks.lock().unwrap_or_else(PoisonError::into_inner).insert(tid, track);
     }

@@ -1,5 +1,5 @@
-//! What belongs to the machine and not to a thread: devices, software interrupts. Counted for every recorder without
-//! privilege, from files that anyone may read.
+//! Devices and software interrupts, which belong to the machine rather than a thread, for every recorder without
+//! privilege, from files that any user may read.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,10 +11,10 @@ use thalweg_trace::{
 };
 use thalweg_trace::{Track, TrackId, TrackKind};
 
-/// The kernel's sector, whatever the device's is.
+/// The kernel's sector size, whatever the device's is.
 const SECTOR_BYTES: u64 = 512;
 
-/// One line of `/proc/diskstats`: accumulated since boot.
+/// One line of `/proc/diskstats`, accumulated since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Disk {
     reads: u64,
@@ -50,28 +50,28 @@ fn disk(line: &str) -> Option<(&str, Disk)> {
 struct Device {
     last: Disk,
     at: Time,
-    /// Once it has done something.
+    /// Its rows, once it has done something.
     row: Option<(TrackId, ObjectId)>,
 }
 
-/// Polls the machine from time to time.
+/// Polls the machine's counters.
 #[derive(Debug)]
 pub(crate) struct System {
-    mode: TraceHandle,
+    trace: TraceHandle,
     host: HostId,
     devices: BTreeMap<String, Device>,
     cpus: Vec<TrackId>,
 }
 
 impl System {
-    /// Remembers how things stand now.
-    pub(crate) fn new(mode: TraceHandle, host: HostId) -> System {
-        let mut system = System { mode, host, devices: BTreeMap::new(), cpus: Vec::new() };
+    /// Reads the counters' initial values.
+    pub(crate) fn new(trace: TraceHandle, host: HostId) -> System {
+        let mut system = System { trace, host, devices: BTreeMap::new(), cpus: Vec::new() };
         system.poll_disks(Time::now(), &mut Vec::new());
         system
     }
 
-    /// Adds what has happened since the last sample.
+    /// Adds what has happened since the last poll.
     pub(crate) fn poll(&mut self, out: &mut Vec<Event>) {
         let now = Time::now();
         self.poll_disks(now, out);
@@ -79,7 +79,7 @@ impl System {
     }
 
     fn track(&self, kind: TrackKind, name: &str, out: &mut Vec<Event>) -> Option<TrackId> {
-        let track = TrackId::new(self.mode.fresh())?;
+        let track = TrackId::new(self.trace.fresh())?;
         let name = name.to_owned();
         out.push(Event::Track(Track { track, host: self.host, kind, role: Role::Kernel, pid: None, tid: None, name }));
         Some(track)
@@ -89,7 +89,7 @@ impl System {
         let text = fs::read_to_string("/proc/diskstats").unwrap_or_default();
         for (name, disk) in text.lines().filter_map(disk) {
             let Some(device) = self.devices.get_mut(name) else {
-                // A partition's requests are its device's.
+                // A partition's requests are counted for its device.
                 if Path::new("/sys/block").join(name).exists() {
                     self.devices.insert(name.to_owned(), Device { last: disk, at: now, row: None });
                 }
@@ -101,7 +101,7 @@ impl System {
             }
             let row = device.row;
             let row = row.or_else(|| {
-                let object = self.mode.object(ObjectKind::Device, name, &[])?;
+                let object = self.trace.object(ObjectKind::Device, name, &[])?;
                 Some((self.track(TrackKind::Device, name, out)?, object))
             });
             let Some((track, object)) = row else { continue };
@@ -112,8 +112,9 @@ impl System {
         }
     }
 
-    /// One span for the reads, writes and flushes of an interval. The kernel says how long the device was busy, and how the
-    /// time of requests divides, to the millisecond: spans lie one after the other at the interval's end.
+    /// Emits one span each for the reads, writes and flushes of an interval. The kernel reports, to the millisecond,
+    /// how long the device was busy and how that time divides among requests: the spans follow one another at the
+    /// interval's end.
     fn requests(&self, track: TrackId, object: ObjectId, (since, now): (Time, Time), (last, disk): (Disk, Disk), out: &mut Vec<Event>) {
         let parts = [
             (
@@ -139,7 +140,7 @@ impl System {
                 continue;
             }
             let duration_ns = (u128::from(busy_ns) * u128::from(ms)).checked_div(u128::from(request_ms)).unwrap_or(0) as u64;
-            let Some(span) = SpanId::new(self.mode.fresh()) else { continue };
+            let Some(span) = SpanId::new(self.trace.fresh()) else { continue };
             let start = end.plus_ns(-(duration_ns as i64));
             out.push(Event::Span(Span {
                 count: count as u32,
@@ -173,8 +174,8 @@ mod tests {
     #[test]
     fn an_interval_of_a_device_is_divided_by_what_its_requests_took() {
         let sink = Arc::new(Memory::new(100));
-        let mode = TraceHandle::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
-        let system = System { mode, host: HostId(0), devices: BTreeMap::new(), cpus: Vec::new() };
+        let trace = TraceHandle::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
+        let system = System { trace, host: HostId(0), devices: BTreeMap::new(), cpus: Vec::new() };
         let (_, last) = disk("254 0 vda 10 0 80 5 20 0 160 7 0 9 12 0 0 0 0 1 1").expect("a line");
         let (_, now) = disk("254 0 vda 12 0 4176 11 23 0 184 9 0 17 20 0 0 0 0 1 1").expect("a line");
         let (mut out, id) = (Vec::new(), TrackId::new(1).expect("not zero"));

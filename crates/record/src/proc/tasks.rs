@@ -1,18 +1,18 @@
-//! One thread, as /proc shows it.
+//! One thread in /proc.
 
-use super::kernel::Work;
+use super::kernel::CpuUsage;
 use thalweg_base::proc::stat::ThreadStat;
 use thalweg_base::proc::status::ThreadStatus;
 use thalweg_base::proc::task_file::TaskFile;
 
-/// Accumulated since the thread began.
+/// Scheduler times, accumulated since the thread began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Scheduling {
     /// Time running.
     pub run_ns: u64,
-    /// Time runnable and not running.
+    /// Time runnable but not running.
     pub runqueue_ns: u64,
-    /// How often it was given a processor.
+    /// Number of times it was given a CPU.
     pub turns: u64,
 }
 
@@ -25,14 +25,14 @@ impl Scheduling {
     }
 }
 
-/// What a thread does at the moment it is sampled.
+/// A thread's activity at the moment of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
-    /// It runs, or could.
+    /// Running or runnable.
     Running,
     /// Blocked in a system call: its number and arguments.
     Call(i64, [u64; 6]),
-    /// Blocked outside any (a page fault, stopped, ...), or it may not be read.
+    /// Blocked outside any call (a page fault, stopped, etc.), or not readable.
     Other,
 }
 
@@ -56,7 +56,7 @@ impl Doing {
     }
 }
 
-/// What a thread is, at a sample.
+/// A thread's state at a sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     /// Its state's letter.
@@ -67,20 +67,20 @@ pub(crate) struct State {
     pub disk_faults: u64,
 }
 
-/// The files of one thread in /proc, kept open: a reading is then one system call.
+/// The /proc files of one thread, kept open so that a reading is a single system call.
 #[derive(Debug)]
 pub(crate) struct TaskFiles {
     schedstat: TaskFile,
     stat: ThreadStat,
     status: ThreadStatus,
-    /// Absent where only the thread's owner, or nobody, may read it.
+    /// Absent if only the thread's owner, or no user, may read it.
     syscall: Option<TaskFile>,
-    /// Absent where the kernel has no names of its functions.
+    /// Absent if the kernel lacks function names.
     wchan: Option<TaskFile>,
 }
 
 impl TaskFiles {
-    /// Opens them; `None` where the thread is gone.
+    /// Opens the files; `None` if the thread is gone.
     pub(crate) fn open(pid: u32, tid: u32) -> Option<TaskFiles> {
         let open = |name: &str| TaskFile::open(pid, tid, name);
         Some(TaskFiles {
@@ -92,41 +92,41 @@ impl TaskFiles {
         })
     }
 
-    /// Its times; `None` where the thread is gone.
+    /// Reads its times; `None` if the thread is gone.
     pub(crate) fn scheduling(&self) -> Option<Scheduling> {
         Scheduling::parse(self.schedstat.text(&mut [0; 128])?)
     }
 
-    /// Its state; `None` where it is gone.
+    /// Reads its state; `None` if the thread is gone.
     pub(crate) fn state(&self) -> Option<State> {
         let stat = self.stat.read()?;
         Some(State { letter: stat.state, name: stat.name, disk_faults: stat.major_faults })
     }
 
-    /// The kernel's function that it sleeps in; `None` where that is not known.
+    /// Returns the kernel function it sleeps in; `None` if unknown.
     pub(crate) fn sleeps_in(&self) -> Option<String> {
         let mut buffer = [0; 128];
         let name = self.wchan.as_ref()?.text(&mut buffer)?;
         (!matches!(name, "" | "0")).then(|| name.to_owned())
     }
 
-    /// When it began, in clock ticks since boot.
+    /// Returns its start time, in clock ticks since boot.
     pub(crate) fn started_ticks(&self) -> Option<u64> {
         Some(self.stat.read()?.started_ticks)
     }
 
-    /// What it has worked: in the program, in the kernel, and page faults.
-    pub(super) fn work(&self) -> Option<Work> {
+    /// Returns its CPU usage: user time, system time, and page faults.
+    pub(super) fn work(&self) -> Option<CpuUsage> {
         let stat = self.stat.read()?;
-        Some(Work { faults: stat.minor_faults, user_ticks: stat.used.user, system_ticks: stat.used.system })
+        Some(CpuUsage { faults: stat.minor_faults, user_ticks: stat.used.user, system_ticks: stat.used.system })
     }
 
-    /// How often it went to sleep.
+    /// Returns how often it went to sleep.
     pub(crate) fn sleeps(&self) -> Option<u64> {
         self.status.sleeps()
     }
 
-    /// What it does; `None` where it is gone or may not be asked.
+    /// Returns its activity; `None` if it is gone or not readable.
     pub(crate) fn doing(&self) -> Option<Doing> {
         Doing::parse(self.syscall.as_ref()?.text(&mut [0; 256])?)
     }
@@ -150,7 +150,7 @@ mod tests {
     fn our_own_thread_can_be_read() {
         let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         let files = TaskFiles::open(std::process::id(), tid).expect("it is there");
-        // A running thread's time is brought up to date at the kernel's next tick.
+        // The kernel updates a running thread's time at its next tick.
         while files.scheduling().expect("read").run_ns == 0 {}
         assert_eq!(files.state().expect("read").letter, 'R');
     }

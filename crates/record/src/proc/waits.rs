@@ -1,74 +1,74 @@
-//! What a blocked system call waits for, from its number and what its descriptor is; and who can end that.
+//! Determines what a blocked system call waits for, from its number and its descriptor, and who can end the wait.
 
 use super::files::Target;
 use thalweg_trace::{ObjectId, SpanKind, WakerContext};
 
-/// What a thread waits for.
+/// The reason of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reason {
     pub kind: SpanKind,
     pub object: Option<ObjectId>,
     pub context: Option<WakerContext>,
-    /// −(signal) of a thread that was stopped.
+    /// −(signal) for a stopped thread.
     pub result: Option<i64>,
     pub ender: Ender,
 }
 
 impl Reason {
-    /// One of this kind, of which nothing more is known.
+    /// Creates a reason of this kind without details.
     pub(super) fn of(kind: SpanKind) -> Reason {
         Reason { kind, object: None, context: None, result: None, ender: Ender::Unknown }
     }
 }
 
-/// Pipes and sockets of one wait whose other sides are looked for.
+/// Maximum pipes and sockets of one wait whose other ends are searched for.
 pub(super) const MOST_SIDES: usize = 4;
 
 /// Who can end a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ender {
-    /// A device, a timer, another machine, or nobody that is known.
+    /// A device, a timer, another machine, or an unknown party.
     Unknown,
-    /// A child, by its end; 0: any.
+    /// A child, by exiting; 0: any child.
     Child(u32),
-    /// This thread, by its end.
+    /// This thread, by exiting.
     Thread(u32),
     /// Another thread of the same process.
     Sibling,
-    /// This thread of the same process, if it has the lock when the wait ends; else another of them.
+    /// This thread of the same process, if it has the lock when the wait ends; otherwise another of its threads.
     Holder(u32),
-    /// The processes at a pipe's other side.
+    /// The processes at a pipe's other end.
     Pipe { inode: u64, writes: bool },
     /// The processes with this socket.
     Socket(u64),
-    /// The processes that write to one of these pipes, or have one of these sockets; 0: no more.
+    /// The processes that write to one of these pipes, or have one of these sockets; 0: unused entry.
     Any([u64; MOST_SIDES]),
-    /// This process (it has the lock).
+    /// This process, the lock's holder.
     Process(u32),
 }
 
-/// What a call works on, before its descriptor is read.
+/// A call's class, before its descriptor is examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
-    /// Takes bytes from the descriptor that is its first argument.
+    /// Reads from the descriptor in its first argument.
     Read,
-    /// Gives bytes to it.
+    /// Writes to it.
     Write,
-    /// Looks which of several descriptors are ready.
+    /// Waits for readiness of several descriptors.
     Ready,
     /// Waits for a futex.
     Futex,
     /// Waits for a child.
     Child,
-    /// Waits for a lock on the file that is its first argument.
+    /// Waits for a lock on the file in its first argument.
     FileLock,
-    /// One of a fixed kind; with a descriptor as its first argument or not.
+    /// Has a fixed kind, and a descriptor as its first argument.
     On(SpanKind),
-    /// Needs none.
+    /// Has a fixed kind, and no descriptor.
     Plain(SpanKind),
 }
 
-/// What a call's number says.
+/// Classifies a call by number.
 pub(super) fn call(number: i64) -> Call {
     use SpanKind::{FileClose, FileList, FileOpen, FileOther, FileStat, FileSync, NetConnect, WaitDisk, WaitLock, WaitNetwork, WaitTimer};
     match number {
@@ -94,7 +94,7 @@ pub(super) fn call(number: i64) -> Call {
         libc::SYS_flock | libc::SYS_fcntl => Call::FileLock,
         libc::SYS_nanosleep | libc::SYS_clock_nanosleep => Call::Plain(WaitTimer),
         libc::SYS_semop | libc::SYS_semtimedop | libc::SYS_msgrcv | libc::SYS_msgsnd => Call::Plain(WaitLock),
-        // A shell waits so for its children.
+        // Shells wait for their children this way.
         libc::SYS_rt_sigsuspend => Call::Child,
         libc::SYS_rt_sigtimedwait => Call::Plain(WaitLock),
         libc::SYS_io_getevents | libc::SYS_io_uring_enter => Call::Plain(WaitDisk),
@@ -102,7 +102,7 @@ pub(super) fn call(number: i64) -> Call {
     }
 }
 
-/// Calls that newer processors' kernels have no number for.
+/// Classifies calls that exist only on older architectures.
 #[cfg(target_arch = "x86_64")]
 fn old_call(number: i64) -> Call {
     use SpanKind::{FileOpen, FileOther, FileStat, WaitLock, WaitOther};
@@ -121,7 +121,7 @@ fn old_call(_number: i64) -> Call {
     Call::Plain(SpanKind::WaitOther)
 }
 
-/// The kind of a wait in a call on `target`.
+/// Returns the kind of a wait in a call on `target`.
 pub(super) fn kind(call: Call, target: Option<&Target>) -> SpanKind {
     match (call, target) {
         (Call::On(SpanKind::FileClose), Some(Target::Socket(_))) => SpanKind::WaitNetwork,

@@ -1,20 +1,20 @@
-//! Who ended a wait, as far as only one thread can have.
+//! Determines who ended a wait, if only one thread can have.
 //!
-//! A thread that ended a wait ran between the two samples within which it ended, or was gone at the second. So of those who could have
-//! ended it (the writers of the pipe, the other threads of the process, the child), the ones that did not run are none; where one
-//! thread is left, it is the one. Where several are, nobody is named.
+//! The thread that ended a wait ran between the two samples around its end, or was gone at the second. So among those
+//! that could have ended it (the writers of the pipe, the other threads of the process, the child), those that did
+//! not run are excluded; if one thread remains, it is the waker. If several do, none is named.
 
 use super::waits::Ender;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use thalweg_trace::TrackId;
 
-/// What a process has of things that two share.
+/// A process's ends of pipes and sockets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ends {
-    /// Who started it.
+    /// Its parent process.
     pub parent: u32,
-    /// Pipes, by inode; whether it is the writing side.
+    /// Pipes by inode, and whether it is the write end.
     pub pipes: BTreeSet<(u64, bool)>,
     /// Sockets, by inode.
     pub sockets: BTreeSet<u64>,
@@ -22,7 +22,7 @@ pub(super) struct Ends {
 
 /// A thread that ran since the last sample, or is gone.
 #[derive(Clone, Debug)]
-pub(super) struct Acted {
+pub(super) struct ActiveThread {
     pub pid: u32,
     pub tid: u32,
     pub track: TrackId,
@@ -32,17 +32,18 @@ pub(super) struct Acted {
     pub ends: Rc<Ends>,
 }
 
-/// Who ended the wait of a thread of `pid`.
-pub(super) fn ended_by(ender: Ender, pid: u32, tid: u32, acted: &[Acted]) -> Option<TrackId> {
+/// Returns who ended the wait of a thread of `pid`.
+pub(super) fn ended_by(ender: Ender, pid: u32, tid: u32, acted: &[ActiveThread]) -> Option<TrackId> {
     let others = acted.iter().filter(|other| other.tid != tid);
     match ender {
         Ender::Unknown => None,
         Ender::Thread(thread) => only(others.filter(|other| other.gone && other.tid == thread)),
-        // Of several that ended between two samples any is it, to within that time: the last one started is at the end of their pipe.
+        // If several ended between two samples, any of them did to within that time: the last one started is at the
+        // end of their pipeline.
         Ender::Child(0) => others.filter(|other| is_gone(other) && other.ends.parent == pid).max_by_key(|other| other.pid).map(|o| o.track),
         Ender::Child(child) => only(others.filter(|other| is_gone(other) && other.pid == child)),
         Ender::Holder(holder) => {
-            let siblings: Vec<&Acted> = others.filter(|other| other.pid == pid).collect();
+            let siblings: Vec<&ActiveThread> = others.filter(|other| other.pid == pid).collect();
             let owner = siblings.iter().find(|other| other.tid == holder).map(|other| other.track);
             owner.or_else(|| only(siblings.into_iter().filter(|other| !other.waited_for_sibling)))
         }
@@ -59,19 +60,19 @@ pub(super) fn ended_by(ender: Ender, pid: u32, tid: u32, acted: &[Acted]) -> Opt
     }
 }
 
-/// A process that has ended: its main thread is there to the last.
-fn is_gone(thread: &Acted) -> bool {
+/// Whether a process has ended: its main thread is the last to go.
+fn is_gone(thread: &ActiveThread) -> bool {
     thread.gone && thread.tid == thread.pid
 }
 
-/// The only candidate. A child that is gone does not count beside its parent, which went on when it ended.
-fn last_to_act<'a>(candidates: impl Iterator<Item = &'a Acted>) -> Option<TrackId> {
-    let all: Vec<&Acted> = candidates.collect();
-    let handed_on = |one: &Acted| one.gone && all.iter().any(|other| other.pid == one.ends.parent);
+/// Returns the only candidate. A child that is gone does not count beside its parent, which continued when it ended.
+fn last_to_act<'a>(candidates: impl Iterator<Item = &'a ActiveThread>) -> Option<TrackId> {
+    let all: Vec<&ActiveThread> = candidates.collect();
+    let handed_on = |one: &ActiveThread| one.gone && all.iter().any(|other| other.pid == one.ends.parent);
     only(all.iter().copied().filter(|one| !handed_on(one)))
 }
 
-fn only<'a>(mut candidates: impl Iterator<Item = &'a Acted>) -> Option<TrackId> {
+fn only<'a>(mut candidates: impl Iterator<Item = &'a ActiveThread>) -> Option<TrackId> {
     let first = candidates.next()?.track;
     candidates.all(|other| other.track == first).then_some(first)
 }
@@ -84,8 +85,8 @@ mod tests {
         TrackId::new(u64::from(number)).expect("not zero")
     }
 
-    fn acted(pid: u32, tid: u32, ends: &Ends) -> Acted {
-        Acted { pid, tid, track: track(tid), gone: false, waited_for_sibling: false, ends: Rc::new(ends.clone()) }
+    fn acted(pid: u32, tid: u32, ends: &Ends) -> ActiveThread {
+        ActiveThread { pid, tid, track: track(tid), gone: false, waited_for_sibling: false, ends: Rc::new(ends.clone()) }
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! Counters of events beside the samples: cycles, instructions, cache misses, or whatever perf has a name for.
+//! Event counters beside the samples: cycles, instructions, cache misses, or any event perf has a name for.
 //!
-//! Each processor counts by itself. A sample carries the counters as they stand; the difference from the sample before is what happened
-//! since, and belongs to what the sample found. A counter that shared its place with others (more are asked for than a processor has) is
-//! scaled up by the time that it was there, as perf does.
+//! Each CPU counts separately. A sample carries the counters' current values; the difference from the previous sample
+//! is what happened since, and is attributed to what the sample found. A counter that was multiplexed (more are
+//! requested than a CPU has) is scaled up by its share of the time, as perf does.
 //!
-//! An event that this machine does not have is left out and named; without any, nothing is counted, and never 0.
+//! An event that this machine lacks is left out and named; if no event is available, nothing is counted, rather than
+//! 0.
 
 use super::processors::Processors;
 use super::raw::{EventValue, Sample};
@@ -14,19 +15,19 @@ use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use thalweg_trace::{Counter, CounterName, CounterOf, Event, Time, TrackId};
 
-/// So many have room in a sample.
+/// Maximum counters in a sample.
 pub(crate) const MOST: usize = 6;
 
-/// What is counted where nothing else is asked for: the 2004 study's, and what they are put in relation to.
+/// Default events: the 2004 study's, and those they are related to.
 const USUAL: [&str; 4] = ["cycles", "instructions", "dTLB-load-misses", "cache-misses"];
 
-/// perf's kinds of events.
+/// perf's event types.
 const HARDWARE: u32 = 0;
 const SOFTWARE: u32 = 1;
 const CACHE: u32 = 3;
 const RAW: u32 = 4;
 
-/// Names of the first two kinds; an event may have two.
+/// Names of the first two types; an event may have two.
 const NAMES: &[(&str, u32, u64)] = &[
     ("cycles", HARDWARE, 0),
     ("cpu-cycles", HARDWARE, 0),
@@ -53,25 +54,25 @@ const NAMES: &[(&str, u32, u64)] = &[
     ("emulation-faults", SOFTWARE, 8),
 ];
 
-/// Names of caches, and of what is done to them: `dTLB-load-misses`, `L1-dcache-loads`.
+/// Names of caches and of operations on them: `dTLB-load-misses`, `L1-dcache-loads`.
 const CACHES: [&str; 7] = ["L1-dcache", "L1-icache", "LLC", "dTLB", "iTLB", "branch", "node"];
 const OPERATIONS: [&str; 3] = ["load", "store", "prefetch"];
 
-/// Counters of this name in the recording, by the event's number.
+/// The counters' names in the recording, by the event's number.
 const COUNTERS: [CounterName; MOST] =
     [CounterName::Event0, CounterName::Event1, CounterName::Event2, CounterName::Event3, CounterName::Event4, CounterName::Event5];
 
-/// An event as the kernel knows it.
+/// An event in the kernel's terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct EventSpec {
     pub name: String,
     kind: u32,
     config: u64,
 }
 
-impl Wanted {
-    fn parse(name: &str) -> Option<Wanted> {
-        let wanted = |(kind, config)| Wanted { name: name.to_owned(), kind, config };
+impl EventSpec {
+    fn parse(name: &str) -> Option<EventSpec> {
+        let wanted = |(kind, config)| EventSpec { name: name.to_owned(), kind, config };
         if let Some((_, kind, config)) = NAMES.iter().find(|(known, ..)| *known == name) {
             return Some(wanted((*kind, *config)));
         }
@@ -88,43 +89,43 @@ impl Wanted {
         Some(wanted((CACHE, (cache | operation << 8) as u64 | result << 16)))
     }
 
-    /// Opens it on one processor, with others in a group where there is one: those are counted at the same time.
+    /// Opens the event on one CPU, in a group if there is one: the group's events are counted together.
     fn open(&self, cpu: u32, group: Option<BorrowedFd<'_>>) -> std::io::Result<OwnedFd> {
-        // The value, and for how long it was meant to be counted and was.
+        // Read format: the value, and the times enabled and running.
         const WITH_TIMES: u64 = 3;
         let mut event = PerfEvent::software(self.config);
         (event.kind, event.read_format) = (self.kind, WITH_TIMES);
         match (event.open_in(cpu, group), group) {
-            // More than the processor has counters for: they take turns.
+            // More than the CPU has counters for: they are multiplexed.
             (Err(error), Some(_)) if error.raw_os_error() == Some(libc::EINVAL) => event.open_in(cpu, None),
             (opened, _) => opened,
         }
     }
 }
 
-/// The events to count.
+/// The requested events.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Asked {
-    wanted: Vec<Wanted>,
-    /// A person has asked for them.
+pub(crate) struct RequestedEvents {
+    wanted: Vec<EventSpec>,
+    /// Whether the user named them.
     by_name: bool,
 }
 
-impl Asked {
-    /// Those of these names; of none: the usual ones.
+impl RequestedEvents {
+    /// Parses these names; with none, returns the default events.
     ///
     /// # Errors
-    /// Nothing has that name, or there are too many.
-    pub(crate) fn of(names: &[String]) -> Result<Asked, RecordError> {
+    /// A name is unknown, or there are too many.
+    pub(crate) fn of(names: &[String]) -> Result<RequestedEvents, RecordError> {
         if names.is_empty() {
-            return Ok(Asked { wanted: USUAL.iter().filter_map(|name| Wanted::parse(name)).collect(), by_name: false });
+            return Ok(RequestedEvents { wanted: USUAL.iter().filter_map(|name| EventSpec::parse(name)).collect(), by_name: false });
         }
         if names.len() > MOST {
-            return Err(RecordError::Usage(format!("{} events; at most {MOST} are counted at once", names.len())));
+            return Err(RecordError::Usage(format!("{} events; at most {MOST} can be counted together", names.len())));
         }
         let parse = |name: &String| {
             let known = NAMES.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ");
-            Wanted::parse(name).ok_or_else(|| {
+            EventSpec::parse(name).ok_or_else(|| {
                 RecordError::Usage(format!(
                     "no event is named {name:?}; expected {known}, CACHE-loads or CACHE-load-misses (also -store-) of {}, or rNNN for a \
                      processor's own (hexadecimal)",
@@ -132,23 +133,23 @@ impl Asked {
                 ))
             })
         };
-        Ok(Asked { wanted: names.iter().map(parse).collect::<Result<_, _>>()?, by_name: true })
+        Ok(RequestedEvents { wanted: names.iter().map(parse).collect::<Result<_, _>>()?, by_name: true })
     }
 }
 
-/// The events that could be opened, on all processors.
+/// The events that could be opened, on all CPUs.
 #[derive(Debug, Default)]
 pub(crate) struct Opened {
     pub names: Vec<String>,
-    /// By event, and then by processor.
+    /// By event, then by CPU.
     pub counters: Vec<Vec<(u32, OwnedFd)>>,
-    /// What a person must know of those that could not.
+    /// A note for the user on those that could not be opened.
     pub note: Option<String>,
 }
 
 impl Opened {
-    /// Opens what the machine has.
-    pub(crate) fn open(asked: &Asked, processors: &[u32]) -> Opened {
+    /// Opens the events that the machine has.
+    pub(crate) fn open(asked: &RequestedEvents, processors: &[u32]) -> Opened {
         let mut opened = Opened::default();
         let mut missing: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for event in &asked.wanted {
@@ -187,7 +188,7 @@ fn reason(error: &std::io::Error) -> String {
     }
 }
 
-/// What the counters have counted, as counters of the processors' tracks.
+/// Values counted, as counters of the CPUs' tracks.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     names: Vec<String>,
@@ -198,12 +199,12 @@ pub(crate) struct Counts {
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
     value: EventValue,
-    /// What was counted since the beginning, scaled.
+    /// Counted since the start, scaled.
     sum: f64,
 }
 
 impl Last {
-    /// The counter stands like this now.
+    /// Adds the difference from the last value.
     fn count(&mut self, now: EventValue) {
         let counted = now.counted.wrapping_sub(self.value.counted) as f64;
         let (enabled, running) =
@@ -216,7 +217,7 @@ impl Last {
 }
 
 impl Counts {
-    /// Reads where the counters stand now.
+    /// Reads the counters' initial values.
     pub(crate) fn begin(opened: &Opened) -> Counts {
         let mut last = HashMap::new();
         for (number, counters) in opened.counters.iter().enumerate() {
@@ -230,14 +231,14 @@ impl Counts {
         Counts { names: opened.names.clone(), last }
     }
 
-    /// Each processor's counters begin at 0 here.
+    /// Emits the value 0 for each CPU's counters.
     pub(crate) fn emit_begin(&self, at: Time, processors: &Processors, into: &mut Vec<Event>) {
         let mut all: Vec<&(u32, usize)> = self.last.keys().collect();
         all.sort_unstable();
         into.extend(all.into_iter().filter_map(|(cpu, number)| Some(counter(processors.track(*cpu)?, *number, at, 0.0))));
     }
 
-    /// What the counters have counted up to a sample.
+    /// Emits the values counted up to a sample.
     pub(crate) fn emit(&mut self, sample: &Sample<'_>, at: Time, processors: &Processors, into: &mut Vec<Event>) {
         let cpu = u32::from(sample.cpu);
         let Some(track) = processors.track(cpu).filter(|_| !self.names.is_empty()) else { return };
@@ -249,7 +250,7 @@ impl Counts {
         }
     }
 
-    /// Which counter counts what.
+    /// Returns the event of each counter, as attributes.
     pub(crate) fn attributes(&self) -> impl Iterator<Item = (String, String)> + '_ {
         self.names.iter().enumerate().map(|(number, name)| (format!("event.{number}"), name.clone()))
     }
@@ -259,7 +260,7 @@ fn counter(track: TrackId, number: usize, at: Time, value: f64) -> Event {
     Event::Counter(Counter { of: CounterOf::Track(track), name: COUNTERS[number.min(MOST - 1)], at, value: value.round() as i64 })
 }
 
-/// The number of a descriptor, as the array of counters takes it.
+/// Encodes a descriptor for the array of counters.
 pub(crate) fn value_of(fd: &OwnedFd) -> [u8; 4] {
     fd.as_raw_fd().to_ne_bytes()
 }
@@ -269,7 +270,7 @@ mod tests {
     use super::*;
 
     fn parsed(name: &str) -> Option<(u32, u64)> {
-        Wanted::parse(name).map(|wanted| (wanted.kind, wanted.config))
+        EventSpec::parse(name).map(|wanted| (wanted.kind, wanted.config))
     }
 
     #[test]
@@ -280,10 +281,10 @@ mod tests {
         assert_eq!(parsed("LLC-store-misses"), Some((3, 2 | 1 << 8 | 1 << 16)));
         assert_eq!(parsed("r01c2"), Some((4, 0x1c2)));
         assert_eq!([parsed("cycle"), parsed("dTLB-load-miss"), parsed("dTLB-"), parsed("")], [None; 4]);
-        assert_eq!(Asked::of(&[]).expect("the usual").wanted.len(), USUAL.len());
-        let error = Asked::of(&["cycels".to_owned()]).expect_err("no such event").to_string();
+        assert_eq!(RequestedEvents::of(&[]).expect("the usual").wanted.len(), USUAL.len());
+        let error = RequestedEvents::of(&["cycels".to_owned()]).expect_err("no such event").to_string();
         assert!(error.contains("\"cycels\"") && error.contains("cycles"), "{error}");
-        assert!(Asked::of(&vec!["cycles".to_owned(); MOST + 1]).is_err());
+        assert!(RequestedEvents::of(&vec!["cycles".to_owned(); MOST + 1]).is_err());
     }
 
     #[test]
@@ -304,13 +305,13 @@ mod tests {
     #[test]
     fn what_the_machine_has_is_opened_and_the_rest_named() {
         let processors = crate::kernel::perf::online_processors();
-        let named = |names: &[&str]| Asked::of(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).expect("names");
+        let named = |names: &[&str]| RequestedEvents::of(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).expect("names");
         let opened = Opened::open(&named(&["page-faults", "context-switches"]), &processors);
         if opened.names.is_empty() {
             return println!("SKIPPED: no events may be opened here: {:?}", opened.note);
         }
         assert_eq!((opened.names.len(), opened.counters[0].len(), &opened.note), (2, processors.len(), &None));
-        // No processor has such an event.
+        // No CPU has such an event.
         let opened = Opened::open(&named(&["page-faults", "rffffffffffffffff"]), &processors);
         assert_eq!(opened.names, ["page-faults"]);
         assert!(opened.note.is_some_and(|note| note.contains("rffffffffffffffff")));

@@ -1,13 +1,13 @@
-//! The reader's thread of a profile: empties the ring, makes stacks of addresses, and records how the processors stand.
+//! The reader thread of a profile: drains the ring, builds stacks of addresses, and records CPU times.
 //!
-//! Samples and what happens to processes come from two sources. Each round takes the samples first and then what has happened, so
-//! that whatever a sample may need is there, and goes through both in the order of time.
+//! Samples and process events come from two sources. Each round takes the samples first and then the events, so that
+//! everything a sample may need is known, and merges both in order of time.
 
 use super::counts::{Counts, Opened};
 use super::events::{Events, Happened, What};
 use super::load::{Choices, Programs, WHO};
 use super::modules::Modules;
-use super::name::{self, Made};
+use super::name::{self, JitCode};
 use super::processors::Processors;
 use super::raw::{self, Sample};
 use super::spaces::Spaces;
@@ -26,35 +26,35 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_trace::{Event, Role, Track, TrackId, TrackKind, Waited};
 
-/// How often the processors are asked how they stand.
+/// How often CPU times are read.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Events are handed on when there are so many.
+/// Events buffered before they are passed on.
 const BATCH: usize = 1_024;
 
-/// Threads whose names are remembered at most.
+/// Maximum threads whose names are remembered.
 const MOST_THREADS: usize = 65_536;
 
-/// Stacks of waits in a recording at most, which has them in memory when it is finished: 64 MB.
+/// Maximum stacks of waits in a recording, which are in memory when it is finished: 64 MB.
 const MOST_WAITS: u64 = 1 << 20;
 
-/// `class` of a sample, in the order of their numbers, beginning at [`FIRST_CLASS`].
+/// `class` of a sample, numbered from [`FIRST_CLASS`].
 const CLASSES: [&str; 4] = ["profile.user", "profile.kernel", "profile.softirq", "profile.hardirq"];
 
 const FIRST_CLASS: u16 = thalweg_trace::Sample::FIRST_PROFILE_CLASS;
 
-/// Identifiers of the profile's tracks are of this space.
+/// Number of identifier bits below the profile's space.
 const SPACE_SHIFT: u32 = 40;
 
-/// Records of one round, one after the other, each with where it ends.
+/// Records of one round, concatenated, with the end of each.
 #[derive(Debug, Default)]
 struct Taken {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
-/// What the profile does in the reader's thread.
-pub(crate) struct Work {
+/// The profile's part of the reader thread.
+pub(crate) struct ProfileConsumer {
     watched: Watched,
     programs: Programs,
     taken: Taken,
@@ -63,28 +63,28 @@ pub(crate) struct Work {
     state: State,
     start_ns: u64,
     looked: Instant,
-    /// How each processor has spent its time, when nothing more was to be recorded.
+    /// Each CPU's times at the end of recording.
     times: Vec<(u32, raw::Times)>,
     notes: Vec<String>,
 }
 
-/// What samples become events with.
+/// State for converting samples to events.
 struct State {
     spaces: Spaces,
     modules: Modules,
     stacks: Stacks,
-    made: Made,
+    made: JitCode,
     processors: Processors,
     counts: Counts,
     tracks: Arc<SharedTracks>,
-    /// By process and thread number: the name that was last recorded.
+    /// Last recorded name, by process and thread number.
     names: HashMap<(u32, u32), String>,
     frames: Vec<Frame>,
-    /// Of copied stacks.
+    /// Present if stacks are copied.
     unwinder: Option<Unwinder>,
     output: Vec<Event>,
     own_pid: u32,
-    /// Threads have the roles of their processes: nobody else records them.
+    /// No other recorder records threads, so they get their processes' roles.
     alone: bool,
     /// Stacks of waits so far.
     waits: u64,
@@ -94,7 +94,7 @@ struct State {
     refused: u64,
 }
 
-impl Work {
+impl ProfileConsumer {
     fn hand_on(&mut self) {
         if !self.state.output.is_empty() {
             self.watched.sink.take(&mut self.state.output);
@@ -102,28 +102,28 @@ impl Work {
     }
 }
 
-impl reader::Work for Work {
-    type Asked = (Watched, Tracepoints, Arc<SharedTracks>, Choices);
+impl reader::RingConsumer for ProfileConsumer {
+    type Arguments = (Watched, Tracepoints, Arc<SharedTracks>, Choices);
     type Ready = ();
 
     const WHO: &'static str = WHO;
     const THREAD: &'static str = "thalweg-profile";
 
-    fn begin((watched, tracepoints, tracks, mut choices): Self::Asked) -> Result<Work, RecordError> {
+    fn begin((watched, tracepoints, tracks, mut choices): Self::Arguments) -> Result<ProfileConsumer, RecordError> {
         be_prompt();
         let mut opened = Opened::open(&choices.events, &online_processors());
         let mut notes: Vec<String> = opened.note.take().into_iter().collect();
         let programs = load(&tracepoints, &mut choices, &opened, &mut notes)?;
         let events = Events::open().unwrap_or_else(|error| {
             notes.push(format!(
-                "The kernel does not report mappings to the profile ({error}): stacks of short processes stay without names."
+                "The kernel does not report mappings to the profile ({error}): stacks of short-lived processes have no names."
             ));
             Events::default()
         });
         let mut state = State::new(&watched, tracks, choices.stack_bytes);
         state.spaces.begin(&mut state.modules);
         state.counts = Counts::begin(&opened);
-        Ok(Work {
+        Ok(ProfileConsumer {
             watched,
             programs,
             taken: Taken::default(),
@@ -142,7 +142,7 @@ impl reader::Work for Work {
     }
 
     fn ready(&mut self) {
-        // In this order no sample is from before the beginning.
+        // In this order, no sample precedes the start.
         let times = self.programs.settle();
         self.programs.run(true);
         self.start_ns = times.iter().map(|(_, times)| times.last_ns).min().unwrap_or(0);
@@ -178,7 +178,7 @@ impl reader::Work for Work {
                 self.watched.sink.take(&mut self.state.output);
             }
         }
-        // Without a sample to come before them, they are in order too.
+        // With no samples left, the events alone are in order.
         happened.for_each(|event| self.state.happened(event));
         taken.bytes.clear();
         taken.ends.clear();
@@ -197,7 +197,7 @@ impl reader::Work for Work {
     }
 
     fn stop(&mut self) -> Result<(), RecordError> {
-        // In this order no sample is taken that is not counted: settling waits for what runs on each processor.
+        // In this order, every sample is counted: settling waits for what runs on each CPU.
         self.programs.run(false);
         self.times = self.programs.settle();
         Ok(())
@@ -215,11 +215,11 @@ impl reader::Work for Work {
         let lost: u64 = times.iter().map(|(_, times)| times.lost).sum();
         let taken: u64 = times.iter().map(|(_, times)| times.taken).sum();
         let waits = self.programs.waits();
-        // The programs are there until their own names have been looked up.
+        // The programs are loaded until their own names have been looked up.
         let State { stacks, modules, made, counts, unwinder, waits: kept_waits, .. } = &mut self.state;
         let (stacks, modules, made) = (std::mem::take(stacks), std::mem::take(modules), std::mem::take(made));
         let cut = stacks.cut;
-        let unwound = unwinder.take().map(|unwinder| unwinder.said(&modules));
+        let unwound = unwinder.take().map(|unwinder| unwinder.summary(&modules));
         let is_hidden = name::emit(&stacks.into_sorted(), modules, made, |batch| self.watched.sink.take(batch));
         let on_clock = |ns| time(ns).ns().to_string();
         let mut attributes = vec![
@@ -253,22 +253,22 @@ impl reader::Work for Work {
             );
         }
         if lost > 0 {
-            notes.push(format!("{lost} samples of the profile were lost: the ring was full."));
+            notes.push(format!("{lost} samples of the profile were lost because the ring was full."));
         }
         if cut > 0 {
-            notes.push(format!("The profile has more different stacks than are kept: of {cut} samples only where they were is known."));
+            notes.push(format!("The profile has more distinct stacks than can be kept: {cut} samples have only their innermost frames."));
         }
         Ok(Finished { dropped_events: self.state.refused, attributes, notes })
     }
 }
 
-/// The programs; where the kernel refuses those that copy stacks, the others, with a note.
+/// Loads the programs; if the kernel rejects those that copy stacks, loads the others and adds a note.
 fn load(tracepoints: &Tracepoints, choices: &mut Choices, opened: &Opened, notes: &mut Vec<String>) -> Result<Programs, RecordError> {
     match Programs::load(tracepoints, choices, opened) {
         Err(RecordError::Failed(error)) if choices.stack_bytes > 0 => {
             choices.stack_bytes = 0;
             let programs = Programs::load(tracepoints, choices, opened)?;
-            notes.push(format!("The kernel lets no stack be copied ({error}): programs' frame pointers were followed instead."));
+            notes.push(format!("The kernel does not allow copying stacks ({error}); frame pointers were followed instead."));
             Ok(programs)
         }
         loaded => loaded,
@@ -287,7 +287,7 @@ impl State {
             spaces,
             modules: Modules::default(),
             stacks: Stacks::default(),
-            made: Made::default(),
+            made: JitCode::default(),
             processors: Processors::default(),
             counts: Counts::default(),
             tracks,
@@ -321,7 +321,8 @@ impl State {
         self.spaces.happened(event, &mut self.modules);
     }
 
-    /// Where a thread waited that the other recorder records. Nobody else has a track of it: that recorder says when it waited.
+    /// Records the stack of a wait. Only the other recorder's threads have such stacks; it records when the thread
+    /// waited.
     fn waited(&mut self, sample: &Sample<'_>, from_ns: u64) {
         if self.waits >= MOST_WAITS {
             return;
@@ -355,7 +356,7 @@ impl State {
         }));
     }
 
-    /// The number of a stack.
+    /// Returns the number of a sample's stack.
     fn stack(&mut self, sample: &Sample<'_>) -> u32 {
         self.frames.clear();
         self.frames.extend(sample.kernel().map(Frame::Kernel));
@@ -372,12 +373,12 @@ impl State {
         self.stacks.number(&self.frames)
     }
 
-    /// What an address of a process is.
+    /// Resolves an address of a process to a frame.
     fn frame(&mut self, pid: u32, address: u64) -> Frame {
         self.spaces.frame(pid, address, &mut self.modules, &mut self.made)
     }
 
-    /// Follows a stack that was copied, from the frame where the program was.
+    /// Unwinds a copied stack, starting at the program's innermost frame.
     fn unwind(&mut self, pid: u32, mut walk: Walk<'_>, ip: u64) {
         let mut frame = self.frame(pid, ip);
         self.frames.push(frame);
@@ -389,7 +390,7 @@ impl State {
             };
             frame = self.frame(pid, caller);
             if frame == Frame::Unknown {
-                // Nobody can have called from there.
+                // No caller can be there.
                 break End::Broken;
             }
             self.frames.push(frame);
@@ -402,10 +403,10 @@ impl State {
         }
     }
 
-    /// The track of the thread that ran; recorded where nobody else does.
+    /// Returns the track of the thread that ran; emits it if no other recorder does.
     fn track(&mut self, sample: &Sample<'_>) -> TrackId {
         let (space, next) = (self.space, &mut self.next);
-        // The idle task of each processor is a thread without a number.
+        // Each CPU's idle task is a thread without a number.
         let key = if sample.tid == 0 { (0, u32::from(sample.cpu)) } else { (sample.pid, sample.tid) };
         let (track, is_ours) = self.tracks.of(key.0, key.1, || track_id(space, next));
         if !is_ours {
@@ -435,7 +436,7 @@ impl State {
     }
 }
 
-/// The name of a process.
+/// Returns a process's name.
 fn command(pid: u32) -> Option<String> {
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     Some(name.trim_end().to_owned()).filter(|name| !name.is_empty())

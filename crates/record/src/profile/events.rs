@@ -1,5 +1,5 @@
-//! perf's own records of what is mapped executable, of forks, of programs that begin, and of processes that end: without a gap, also
-//! of processes that live for a millisecond. Each processor has a ring of them; the kernel writes, we read.
+//! perf's records of executable mappings, forks, execs and exits: complete even for processes that live for a
+//! millisecond. Each CPU has a ring, written by the kernel and read here.
 
 use crate::kernel::perf::{PerfEvent, online_processors};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -7,29 +7,29 @@ use std::fmt::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What has happened.
+/// The kind of a process event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// Something executable was mapped.
+    /// An executable mapping was made.
     Mapped { start: u64, end: u64, file_offset: u64, path: String, build_id: Option<String> },
-    /// A process was made by another.
+    /// A process was forked by another.
     Forked { parent: u32 },
-    /// A program has begun: whatever was mapped before is gone.
+    /// A program was executed: earlier mappings are gone.
     Began,
-    /// A thread has ended.
+    /// A thread ended.
     Ended { tid: u32 },
 }
 
-/// Something that has happened to a process.
+/// A process event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Happened {
-    /// On the clock that samples have.
+    /// Time on the samples' clock.
     pub at_ns: u64,
     pub pid: u32,
     pub what: What,
 }
 
-/// Pages of a processor's ring, a power of two: some three thousand mappings.
+/// Pages of a CPU's ring, a power of two: room for some three thousand mappings.
 const RING_PAGES: usize = 64;
 
 /// perf's constants.
@@ -51,15 +51,15 @@ const RECORD_MMAP2: u32 = 10;
 const MISC_BUILD_ID: u16 = 1 << 14;
 const MISC_COMM_EXEC: u16 = 1 << 13;
 
-/// Where the positions stand in a ring's first page.
+/// Offsets of the positions in a ring's first page.
 const HEAD_AT: usize = 1024;
 const TAIL_AT: usize = 1032;
 
-/// The rings of all processors.
+/// The rings of all CPUs.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     rings: Vec<PerfRing>,
-    /// Records that the kernel had no room for.
+    /// Records lost because a ring was full.
     pub lost: u64,
 }
 
@@ -82,21 +82,21 @@ fn open(cpu: u32, build_id: u64) -> std::io::Result<OwnedFd> {
 }
 
 impl Events {
-    /// Opens a ring for each processor. Where that is not allowed there are none, and mappings are known from /proc alone.
+    /// Opens a ring for each CPU. Without them, mappings are known only from /proc.
     ///
     /// # Errors
-    /// Why the kernel gives none.
+    /// The kernel's reason.
     pub(crate) fn open() -> std::io::Result<Events> {
         let mut rings = Vec::new();
         for cpu in online_processors() {
-            // Build identifiers are reported by kernels since 5.12.
+            // Kernels since 5.12 report build identifiers.
             let event = open(cpu, BUILD_ID).or_else(|_| open(cpu, 0))?;
             rings.push(PerfRing::map(event)?);
         }
         Ok(Events { rings, lost: 0 })
     }
 
-    /// Takes what has happened since the last time, in the order of time.
+    /// Takes the events since the last call, in order of time.
     pub(crate) fn take(&mut self, into: &mut Vec<Happened>) {
         for ring in &self.rings {
             self.lost += ring.take(into);
@@ -115,11 +115,11 @@ impl PerfRing {
     }
 
     fn position(&self, at: usize) -> &AtomicU64 {
-        // SAFETY: within the mapping's first page, aligned, and written by the kernel as one number.
+        // SAFETY: within the mapping's first page, aligned, and written by the kernel as a single number.
         unsafe { &*self.base.add(at).cast::<AtomicU64>() }
     }
 
-    /// Copies out of the ring, which ends where it begins.
+    /// Copies from the ring, wrapping at its end.
     fn copy(&self, position: u64, into: &mut [u8]) {
         let size = self.page * RING_PAGES;
         let at = usize::try_from(position).unwrap_or(0) & (size - 1);
@@ -149,7 +149,7 @@ impl PerfRing {
             into.extend(parse(&record));
             tail += size as u64;
         }
-        // What could not be read is left out: it must not stay for ever.
+        // Skips what could not be read, so that it does not block the ring.
         self.position(TAIL_AT).store(head, Ordering::Release);
         lost
     }
@@ -175,7 +175,7 @@ fn lost_of(record: &[u8]) -> u64 {
     if is_lost { u64_at(record, 16).unwrap_or(0) } else { 0 }
 }
 
-/// Bytes as hexadecimal digits.
+/// Formats bytes as hexadecimal digits.
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
@@ -183,11 +183,11 @@ pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     })
 }
 
-/// One record; `None`: of no interest.
+/// Parses a record; `None` if it is irrelevant.
 fn parse(record: &[u8]) -> Option<Happened> {
     let (kind, misc) = (u32_at(record, 0)?, u16::from_ne_bytes(record.get(4..6)?.try_into().ok()?));
     let (pid, second) = (u32_at(record, 8)?, u32_at(record, 12)?);
-    // Each ends in its time.
+    // Each record ends with its time.
     let at_ns = u64_at(record, record.len().checked_sub(8)?)?;
     let what = match kind {
         RECORD_FORK if pid != second => What::Forked { parent: second },

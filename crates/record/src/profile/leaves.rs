@@ -1,35 +1,36 @@
-//! Where another recorder's samples found threads: an address each, no stack, so that an ordinary recording says which function a program
-//! computed in.
+//! The innermost addresses of another recorder's samples, without stacks, so that an ordinary recording shows which
+//! function a program computed in.
 //!
-//! An address becomes a file and an offset in it as it is read, while the process is there; the file's name is all that is written down until
-//! the recording ends. Then the hottest are named, and no others: to read the symbols of a file takes milliseconds, and a recording of nothing
-//! much is to end at once.
+//! An address is converted to a file and offset when it is read, while the process exists; only the file's name is
+//! stored until the recording ends. Then only the hottest addresses get names: reading a file's symbols takes
+//! milliseconds, and a short recording must end quickly.
 
 use super::modules::{ModuleId, Modules};
-use super::name::{Made, Names};
+use super::name::{JitCode, Names};
 use super::spaces::Spaces;
 use super::stacks::{Frame, Stacks};
 use crate::symbols::KernelSymbols;
 use std::collections::HashMap;
 use thalweg_trace::Event;
 
-/// Numbers of their rows in `stacks`, apart from those of a profile that is taken beside. (Merging adds them up: they are not to be large.)
+/// First row number in `stacks`, above those of a simultaneous profile. (Merging adds row numbers, so they must be
+/// small.)
 const FIRST: u32 = 1 << 20;
 
-/// Addresses that are distinguished; where later samples are is not known.
+/// Maximum distinct addresses; later samples have none.
 const MOST: usize = 1 << 16;
 
-/// Sampled for less in all, nothing is named: no part of it could be distinguished from another.
+/// Minimum total sampled time for naming anything: below it, parts could not be distinguished.
 const ENOUGH_NS: u64 = 30_000_000;
 
-/// Files that are named at most, each with this part of what was sampled at least.
+/// Maximum files to read symbols of, each with at least this share of the samples.
 const MOST_FILES: usize = 6;
 const FILE_PART: u64 = 20;
 
-/// Addresses of the kernel that are named at most, those sampled longest: it is asked for each.
+/// Maximum kernel addresses to name, the longest sampled: each costs a query.
 const MOST_OF_KERNEL: usize = 256;
 
-/// A stack, which is an address, with its number.
+/// A stack of a single address, with its number.
 type Numbered = (u32, Box<[Frame]>);
 
 /// The addresses so far.
@@ -37,16 +38,16 @@ type Numbered = (u32, Box<[Frame]>);
 pub(crate) struct Leaves {
     spaces: Spaces,
     modules: Modules,
-    made: Made,
+    made: JitCode,
     stacks: Stacks,
-    /// By the number of the stack, less one.
+    /// Sampled time by stack number, less one.
     weights_ns: Vec<u64>,
-    /// What each process runs.
+    /// The program each process runs.
     commands: HashMap<u32, String>,
 }
 
 impl Leaves {
-    /// The number of an address: one of a process that runs a command, or of the kernel's.
+    /// Returns the number of an address, which belongs to a process's program or to the kernel.
     pub(crate) fn number(&mut self, program: Option<(u32, &str)>, address: u64, weight_ns: u64) -> Option<u32> {
         let frame = match program {
             None => Frame::Kernel(address),
@@ -68,7 +69,7 @@ impl Leaves {
         Some(FIRST + number)
     }
 
-    /// Hands them on, the hottest with their names. `kernel` names an address of the kernel's.
+    /// Passes on all addresses, the hottest with names. `kernel` names a kernel address.
     pub(crate) fn finish(mut self, kernel: &mut dyn FnMut(u64) -> String, hand_on: impl FnMut(&mut Vec<Event>)) {
         let all = std::mem::take(&mut self.stacks).into_sorted();
         let (asked, of_kernel) = self.hottest(&all);
@@ -76,13 +77,13 @@ impl Leaves {
             of_kernel.into_iter().map(|address| (address, kernel(address))).filter(|(_, n)| !n.is_empty()).collect();
         let symbols = KernelSymbols::known(kernel.iter().map(|(address, name)| (*address, name.as_str())));
         let made = std::mem::take(&mut self.made);
-        let made = if asked.is_empty() { Made::default() } else { made };
+        let made = if asked.is_empty() { JitCode::default() } else { made };
         let names = Names::of(&asked, &self.modules, made, symbols);
         let all: Vec<_> = all.into_iter().map(|(number, frames)| (FIRST + number, frames)).collect();
         names.emit(&all, &self.modules, hand_on);
     }
 
-    /// What is worth a name: of the program's addresses, and of the kernel's.
+    /// Returns the program's and the kernel's addresses worth naming.
     fn hottest(&self, all: &[Numbered]) -> (Vec<Numbered>, Vec<u64>) {
         let total: u64 = self.weights_ns.iter().sum();
         if total < ENOUGH_NS {

@@ -1,6 +1,6 @@
-//! Loading the programs of a profile, and asking the kernel what they cost.
+//! Loads the programs of a profile, and reads their cost from the kernel.
 
-use super::counts::{Asked, Opened, value_of};
+use super::counts::{Opened, RequestedEvents, value_of};
 use super::raw::{Times, WaitCounts};
 use crate::kernel::cost::Cost;
 use crate::kernel::object::{self, Loaded, When, failed};
@@ -10,42 +10,42 @@ use crate::{RecordError, kernel};
 use libbpf_rs::{Map, MapCore, MapFlags, OpenMapMut, OpenObject, libbpf_sys};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-/// The object that clang made of `bpf/profile.bpf.c`.
+/// The object compiled from `bpf/profile.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/profile.bpf.o"));
 
-/// What it is called in messages.
+/// Name in messages.
 pub(crate) const WHO: &str = "the profile";
 
-/// Without these, nothing can be said of idle and of software interrupts.
+/// Required tracepoints: without them, idle time and software interrupts are unknown.
 const NEEDED: &[&str] = &["sched_switch", "softirq_entry", "softirq_exit"];
 
-/// Take the stacks of waits: the best that the kernel has, with the tracepoint it is for, and the rest. The last needs nothing more than others do.
+/// Programs that take stacks of waits, and their tracepoints, best first. The last works on every supported kernel.
 pub(super) const WAITS: [(&str, &str); 2] = [("on_wait_over", "sched_exit_tp"), ("on_wait_switch", "sched_switch")];
 
-/// The ring: three seconds of two busy processors at a thousand samples each with 40 frames; it doubles with them.
+/// Ring size: three seconds of two busy CPUs at a thousand samples per second with 40 frames; it doubles with them.
 const RING_BYTES: u32 = 2 << 20;
 const MOST_RING_BYTES: u32 = 64 << 20;
 const FEW_PROCESSORS: usize = 2;
 
-/// With copies of stacks it has a second of two busy processors.
+/// Stack copies in the ring: a second of two busy CPUs.
 const COPIES_IN_RING: u32 = 2_048;
 const MOST_RING_BYTES_OF_COPIES: u32 = 256 << 20;
 
-/// What is taken besides samples, and how.
+/// Options beyond plain samples.
 #[derive(Debug, Default)]
 pub(crate) struct Choices {
-    /// The map of a recorder that works beside: of its threads the stacks of waits are taken too.
+    /// The thread map of a simultaneous recorder, whose threads' wait stacks are then taken too.
     pub threads: Option<OwnedFd>,
-    /// So much of the programs' stacks is copied; 0: their frame pointers are followed.
+    /// Bytes copied of each user stack; 0: frame pointers are followed instead.
     pub stack_bytes: u32,
-    /// Events that are counted besides.
-    pub events: Asked,
+    /// Events to count.
+    pub events: RequestedEvents,
 }
 
-/// The programs at work.
+/// The loaded programs.
 pub(crate) struct Programs {
     loaded: Loaded,
-    /// Attached for so long as these are open.
+    /// Links, attached while open.
     links: Vec<OwnedFd>,
     processors: Vec<u32>,
     takes_waits: bool,
@@ -57,10 +57,10 @@ impl std::fmt::Debug for Programs {
     }
 }
 
-/// What the kernel has, if programs may be loaded and a clock may look at all processors.
+/// Returns the kernel's tracepoints, if programs may be loaded and a clock may sample all CPUs.
 ///
 /// # Errors
-/// Which setting or right is missing.
+/// The missing setting or right.
 pub(crate) fn allowed() -> Result<Tracepoints, RecordError> {
     let tracepoints = kernel::probe::allowed(WHO, NEEDED, &[])?;
     clock_event(online_processors().first().copied().unwrap_or(0)).map_err(|error| refused(&error))?;
@@ -70,13 +70,13 @@ pub(crate) fn allowed() -> Result<Tracepoints, RecordError> {
 fn refused(error: &std::io::Error) -> RecordError {
     let setting = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
     RecordError::NotAllowed(format!(
-        "the kernel allows no clock that looks at all processors (perf_event_open: {error}; kernel.perf_event_paranoid is {}): run as root, \
-         or give the command CAP_PERFMON and CAP_BPF (setcap cap_perfmon,cap_bpf+ep)",
-        if setting.trim().is_empty() { "not there" } else { setting.trim() }
+        "the kernel does not allow a clock that samples all CPUs (perf_event_open: {error}; kernel.perf_event_paranoid is {}): run as \
+         root, or give the command CAP_PERFMON and CAP_BPF (setcap cap_perfmon,cap_bpf+ep)",
+        if setting.trim().is_empty() { "missing" } else { setting.trim() }
     ))
 }
 
-/// A power of two, as the kernel wants it.
+/// Returns the ring's size: a power of two, as the kernel requires.
 fn ring_bytes(processors: usize, stack_bytes: u32) -> u32 {
     let times = u32::try_from(processors.div_ceil(FEW_PROCESSORS).next_power_of_two()).unwrap_or(u32::MAX);
     let (bytes, most) = match stack_bytes {
@@ -86,7 +86,7 @@ fn ring_bytes(processors: usize, stack_bytes: u32) -> u32 {
     bytes.saturating_mul(times).min(most).next_power_of_two()
 }
 
-/// Settings and sizes of maps: of so many processors, with numbers below so much.
+/// Sets the programs' settings, and sizes the maps for `online` CPUs with ids below `cpus`.
 fn set_up(open: &mut OpenObject, choices: &Choices, events: &Opened, (online, cpus): (usize, u32)) -> Result<(), RecordError> {
     let Choices { threads, stack_bytes, .. } = choices;
     let bytes = ring_bytes(online, *stack_bytes);
@@ -105,7 +105,7 @@ fn set_up(open: &mut OpenObject, choices: &Choices, events: &Opened, (online, cp
             "events" => room((event_count * cpus).max(1), &mut map)?,
             "threads" => {
                 if let Some(threads) = threads {
-                    map.reuse_fd(threads.as_fd()).map_err(failed(WHO, "cannot look into the recorder's threads"))?;
+                    map.reuse_fd(threads.as_fd()).map_err(failed(WHO, "cannot use the recorder's thread map"))?;
                 }
             }
             _ => {}
@@ -115,13 +115,13 @@ fn set_up(open: &mut OpenObject, choices: &Choices, events: &Opened, (online, cp
 }
 
 impl Programs {
-    /// Loads and attaches everything the kernel has, and begins.
+    /// Loads and attaches everything the kernel supports, and begins.
     pub(crate) fn load(tracepoints: &Tracepoints, choices: &Choices, events: &Opened) -> Result<Programs, RecordError> {
         let waits = WAITS.into_iter().find(|(_, tracepoint)| choices.threads.is_some() && tracepoints.has(tracepoint));
         Programs::load_with(tracepoints, choices, events, waits.map(|(name, _)| name))
     }
 
-    /// The same with this program for the stacks of waits.
+    /// Loads with this program for the stacks of waits.
     pub(super) fn load_with(
         tracepoints: &Tracepoints,
         choices: &Choices,
@@ -129,7 +129,7 @@ impl Programs {
         of_waits: Option<&str>,
     ) -> Result<Programs, RecordError> {
         let processors = online_processors();
-        // Processors have numbers with gaps where some are offline.
+        // CPU ids have gaps if some CPUs are offline.
         let cpus = processors.iter().max().map_or(1, |last| last + 1);
         let mut opened = object::Opened::new(OBJECT, tracepoints, WHO)?;
         for mut program in opened.open.progs_mut() {
@@ -148,7 +148,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Gives the sampler the counters of events.
+    /// Passes the event counters to the sampler.
     fn count(&self, events: &Opened, cpus: u32) -> Result<(), RecordError> {
         let Some(map) = self.loaded.map("events") else { return Ok(()) };
         for (number, counters) in (0_u32..).zip(&events.counters) {
@@ -167,23 +167,23 @@ impl Programs {
         }
         for cpu in &self.processors {
             let clock = clock_event(*cpu).map_err(|error| refused(&error))?;
-            // (The link keeps the clock.)
+            // (The link keeps the clock open.)
             self.links.push(self.loaded.run_by("on_sample", &clock).map_err(|error| cannot("clock", error))?);
         }
         Ok(())
     }
 
-    /// The ring of samples.
+    /// Returns the ring of samples.
     pub(crate) fn ring(&self) -> Option<Map<'_>> {
         self.loaded.map("ring")
     }
 
-    /// From now on samples are taken and time is counted, or no more.
+    /// Starts or stops sampling and counting.
     pub(crate) fn run(&self, on: bool) {
         self.loaded.set_first_variable(on.into());
     }
 
-    /// Charges on each processor what it has been in until now, and says how each has spent its time.
+    /// Charges each CPU's time up to now, and returns how each has spent its time.
     pub(crate) fn settle(&self) -> Vec<(u32, Times)> {
         if let Some(settle) = self.loaded.program("settle") {
             for cpu in &self.processors {
@@ -193,7 +193,7 @@ impl Programs {
                     cpu: *cpu,
                     ..Default::default()
                 };
-                // SAFETY: the descriptor is the program's, and the structure is as large as it says.
+                // SAFETY: the descriptor is the program's, and the structure has the stated size.
                 let _ = unsafe { libbpf_sys::bpf_prog_test_run_opts(settle.fd.as_raw_fd(), &raw mut options) };
             }
         }
@@ -207,7 +207,7 @@ impl Programs {
         self.takes_waits
     }
 
-    /// The stacks of waits so far, of all processors.
+    /// Returns the counts of wait stacks so far, over all CPUs.
     pub(crate) fn waits(&self) -> WaitCounts {
         let all = self.loaded.of_processors("wait_counts");
         all.iter().filter_map(|bytes| WaitCounts::parse(bytes)).fold(WaitCounts::default(), |sum, more| WaitCounts {
@@ -217,12 +217,12 @@ impl Programs {
         })
     }
 
-    /// What the programs cost while it was counted.
+    /// Returns the programs' cost while counting was on.
     pub(crate) fn cost(&self) -> Cost {
         Cost::of(self.loaded.programs.iter())
     }
 
-    /// The same of one of them.
+    /// Returns the cost of one program.
     #[cfg(test)]
     pub(super) fn cost_of(&self, wanted: &str) -> Cost {
         Cost::of(self.loaded.program(wanted).into_iter())

@@ -1,26 +1,28 @@
-//! A profile of the whole machine: at a fixed period, the stack of what runs on each processor, recorded or not; and how long
-//! each processor was idle, in hard and in software interrupts.
+//! A profile of the whole machine: at a fixed period, the stack of whatever runs on each CPU, recorded or not; and
+//! how long each CPU was idle, in hard and in software interrupts.
 //!
-//! Samples do not see idle (the clock may stand still with the tick) nor hard interrupts (the clock is one): those come from the
-//! scheduler's and the interrupts' tracepoints, charged without a gap (`bpf/profile.bpf.c`). A stack is addresses; what they stand
-//! for is decided twice. While recording, an address of a program becomes a file and an offset in it, because the process
-//! may be gone later: mappings are followed by perf's own records of them (short-lived processes are never asked anything), and by
-//! `/proc/PID/maps` for who was there before. Names are looked up at the end ([`crate::symbols`]), never while recording.
+//! Samples see neither idle time (the clock may stop with the tick) nor hard interrupts (the clock is one): these
+//! come from tracepoints of the scheduler and interrupts, charged without gaps (`bpf/profile.bpf.c`). A stack
+//! consists of addresses, which are resolved in two steps. While recording, a program's address becomes a file and
+//! offset, because the process may be gone later: mappings come from perf's own records (short-lived processes are
+//! never queried), and from `/proc/PID/maps` for older processes. Names are looked up at the end
+//! ([`crate::symbols`]), never while recording.
 //!
-//! Beside another recorder the stacks of its threads' long waits are taken too (`bpf/waits.bpf.h`). That recorder makes the spans; they find their
-//! stacks in the recording ([`thalweg_trace::Waited`]).
+//! Beside another recorder, stacks of its threads' long waits are taken too (`bpf/waits.bpf.h`). That recorder makes
+//! the spans, which are matched with their stacks in the recording ([`thalweg_trace::Waited`]).
 //!
-//! Rejected: `bpf_get_stackid` (it mixes up stacks whose hashes collide, and loses them); build identifiers taken with each stack
-//! (4.5 µs each, and no path); a table of raw addresses resolved at the end (two thousand short processes would each keep theirs).
+//! Rejected: `bpf_get_stackid` (it confuses stacks whose hashes collide, and loses them); build identifiers taken
+//! with each stack (4.5 µs each, and no path); a table of raw addresses resolved at the end (two thousand short
+//! processes would each keep theirs).
 //!
 //! - [`raw`], [`load`]: the records, and the programs;
-//! - [`events`]: perf's records of mappings, forks and ends of processes;
-//! - [`spaces`], [`modules`]: what is mapped where, and the files;
-//! - [`stacks`]: each stack once; [`tracks`]: one track for a thread, also where another recorder has it;
-//! - [`unwind`], [`tables`]: the programs' frames, where stacks were copied;
-//! - [`processors`]: idle, interrupts, steal; [`drain`]: what is done with what was in the ring;
-//! - [`counts`]: processors' counters of events beside the samples;
-//! - [`name`]: frames become text; [`leaves`]: where another recorder's samples found threads.
+//! - [`events`]: perf's records of mappings, forks and exits;
+//! - [`spaces`], [`modules`]: address spaces, and mapped files;
+//! - [`stacks`]: each stack once; [`tracks`]: one track per thread, even if another recorder has it;
+//! - [`unwind`], [`tables`]: user frames from copied stacks;
+//! - [`processors`]: idle, interrupts, steal; [`drain`]: the reader thread;
+//! - [`counts`]: CPU event counters beside the samples;
+//! - [`name`]: frames as text; [`leaves`]: addresses of another recorder's samples.
 
 mod counts;
 mod drain;
@@ -57,21 +59,22 @@ use std::sync::Arc;
 pub(crate) struct ProfileRecorder {
     tracepoints: Tracepoints,
     tracks: Arc<SharedTracks>,
-    /// The map of threads of the recorder beside.
+    /// The thread map of the other recorder.
     threads: Option<OwnedFd>,
     user_stacks: UserStacks,
-    events: counts::Asked,
+    events: counts::RequestedEvents,
     reader: Reader<()>,
 }
 
 impl ProfileRecorder {
-    /// A recorder, if this machine and this user allow one. Where another recorder works beside it, that one's events must go
-    /// through [`SharedTracks`].
+    /// Creates a recorder, if this machine and user allow one. If another recorder works beside it, that one's events
+    /// must pass through [`SharedTracks`].
     ///
     /// # Errors
-    /// [`RecordError::NotAllowed`] with the reason and what would help; [`RecordError::Usage`]: no event has that name.
+    /// [`RecordError::NotAllowed`] with the reason and what would help; [`RecordError::Usage`] for an unknown event
+    /// name.
     pub(crate) fn new(tracks: Arc<SharedTracks>, options: &Options) -> Result<ProfileRecorder, RecordError> {
-        let events = counts::Asked::of(&options.events)?;
+        let events = counts::RequestedEvents::of(&options.events)?;
         let tracepoints = load::allowed()?;
         Ok(ProfileRecorder { tracepoints, tracks, threads: None, user_stacks: options.user_stacks, events, reader: Reader::default() })
     }
@@ -92,7 +95,7 @@ impl Recorder for ProfileRecorder {
             UserStacks::Dwarf { stack_bytes } => stack_bytes.clamp(1, raw::MOST_STACK_BYTES),
         };
         let choices = load::Choices { threads: self.threads.take(), stack_bytes, events: self.events.clone() };
-        self.reader.start::<drain::Work>((watched, self.tracepoints.clone(), Arc::clone(&self.tracks), choices))
+        self.reader.start::<drain::ProfileConsumer>((watched, self.tracepoints.clone(), Arc::clone(&self.tracks), choices))
     }
 
     fn end_soon(&mut self) {

@@ -1,5 +1,6 @@
-//! Files that are mapped executable: each once, with its build identifier, and kept open from when it is first met in a stack, because
-//! it may be deleted, or its process and with it the way to another root may be gone, when it is looked into.
+//! Files mapped executable: each once, with its build identifier, kept open from its first appearance in a stack,
+//! because by the time it is examined it may be deleted, or its process, and with it the path through its root, may
+//! be gone.
 
 use crate::symbols::{build_id_of, open_file};
 use std::collections::HashMap;
@@ -8,29 +9,29 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-/// Files that are kept open at most; of the rest the path must do.
+/// Maximum files kept open; for the rest the path must do.
 const MOST_OPEN: usize = 256;
 
-/// Files that are distinguished at most.
+/// Maximum distinct files.
 const MOST_MODULES: usize = 65_536;
 
-/// A file by its number.
+/// Number of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ModuleId(pub u32);
 
 /// A file with code.
 #[derive(Debug, Default)]
 pub(crate) struct Module {
-    /// As the process that mapped it has it.
+    /// Its path as seen by the process that mapped it.
     pub path: String,
     pub build_id: Option<String>,
     file: Option<File>,
     met: bool,
-    /// What can be read under its name is another file.
+    /// The file now readable under its name is another one.
     is_other: bool,
 }
 
-/// All of them.
+/// All files.
 #[derive(Debug, Default)]
 pub(crate) struct Modules {
     all: Vec<Module>,
@@ -41,7 +42,8 @@ pub(crate) struct Modules {
 const DELETED: &str = " (deleted)";
 
 impl Modules {
-    /// The number of the file with this path (as /proc or perf write it) and build identifier; `None` where there are too many.
+    /// Returns the number of the file with this path (as /proc or perf write it) and build identifier; `None` if
+    /// there are too many.
     pub(crate) fn number(&mut self, path: &str, build_id: Option<String>) -> Option<ModuleId> {
         let key = (path.strip_suffix(DELETED).unwrap_or(path).to_owned(), build_id);
         if let Some(known) = self.numbers.get(&key) {
@@ -53,7 +55,7 @@ impl Modules {
         Some(id)
     }
 
-    /// It is in a stack of this process, mapped to these addresses: opened while the process is there.
+    /// Opens a file found in a stack of this process, mapped at these addresses, while the process exists.
     pub(crate) fn meet(&mut self, id: ModuleId, pid: u32, mapped: Range<u64>) {
         let Some(module) = self.all.get_mut(id.0 as usize).filter(|module| !module.met) else { return };
         module.met = true;
@@ -66,8 +68,8 @@ impl Modules {
         self.open += usize::from(module.file.is_some());
     }
 
-    /// Looks for the identifiers that are not known yet: not while recording. A file that has another than was recorded is another file,
-    /// which has the name by now.
+    /// Reads missing build identifiers; not to be called while recording. A file with a different identifier from the
+    /// recorded one is another file that has taken over the name.
     pub(crate) fn identify(&mut self) {
         for module in self.all.iter_mut().filter(|module| module.met) {
             let path = module.readable();
@@ -93,14 +95,14 @@ impl Module {
         self.file.as_ref().map_or_else(|| PathBuf::from(&self.path), opened)
     }
 
-    /// The file itself, while recording; `None` where another one has the name by now.
+    /// Opens the file while recording; `None` if another file now has its name.
     pub(crate) fn opened(&self) -> Option<File> {
         let path = self.readable();
         let is_this = self.build_id.is_none() || self.build_id == build_id_of(&path);
         is_this.then(|| open_file(&path)).flatten()
     }
 
-    /// Where it can be read, if it can.
+    /// Returns where it can be read, if it can.
     pub(crate) fn found(&self) -> Option<PathBuf> {
         (!self.is_other).then(|| self.readable())
     }

@@ -1,8 +1,8 @@
-//! Frames become text, at the end: each is looked up once, file by file.
+//! Converts frames to text at the end, looking up each once, file by file.
 
 use super::modules::{ModuleId, Modules};
 use super::stacks::Frame;
-use crate::symbols::{Files, KernelSymbols, MadeCode, Named};
+use crate::symbols::{Files, JitMap, KernelSymbols, Named};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -12,30 +12,30 @@ use thalweg_base::proc::maps;
 use thalweg_trace::frame::{JIT, KERNEL, TRUNCATED, UNKNOWN, VDSO};
 use thalweg_trace::{Event, Frame as Text, Stack};
 
-/// Stacks that are handed on at once.
+/// Stacks passed on together.
 const BATCH: usize = 512;
 
-/// More than any vDSO.
+/// Larger than any vDSO.
 const MOST_VDSO_BYTES: usize = 1 << 20;
 
-/// What programs made while they ran: met in stacks, and named when they end, or at the end.
+/// Run-time generated code: noted when met in stacks, named when its process ends, or at the end.
 #[derive(Debug, Default)]
-pub(crate) struct Made {
-    /// By process: its map, and the addresses that have no name yet.
-    waiting: HashMap<u32, (MadeCode, HashSet<u64>)>,
+pub(crate) struct JitCode {
+    /// By process: its map, and the addresses without a name.
+    waiting: HashMap<u32, (JitMap, HashSet<u64>)>,
     known: HashMap<(u32, u64), Named>,
 }
 
-impl Made {
-    /// An address is in a stack.
+impl JitCode {
+    /// Notes an address found in a stack.
     pub(crate) fn meet(&mut self, pid: u32, address: u64) {
-        self.waiting.entry(pid).or_insert_with(|| (MadeCode::of(pid), HashSet::new())).1.insert(address);
+        self.waiting.entry(pid).or_insert_with(|| (JitMap::of(pid), HashSet::new())).1.insert(address);
     }
 
-    /// The process has ended: nothing more is written to its map.
+    /// Looks up a process's addresses when it has ended and its map is complete.
     pub(crate) fn ended(&mut self, pid: u32) {
         if let Some((mut code, addresses)) = self.waiting.remove(&pid) {
-            // The call of a return address is before it.
+            // A return address is one past its call.
             let wanted: Vec<u64> = addresses.into_iter().flat_map(|address| [address, address - 1]).collect();
             self.known.extend(code.names(&wanted).into_iter().map(|(address, named)| ((pid, address), named)));
         }
@@ -46,7 +46,7 @@ impl Made {
     }
 }
 
-/// The vDSO as a file, of which it has the form: our own, which is everybody's of this word size.
+/// Returns our own vDSO, which is an ELF file and the same for every process of this word size.
 pub(super) fn vdso() -> Option<(File, PathBuf)> {
     let maps = maps::of(std::process::id()).ok()?;
     let vdso = maps.iter().find(|mapping| mapping.path == Path::new("[vdso]"))?;
@@ -61,34 +61,35 @@ pub(super) fn vdso() -> Option<(File, PathBuf)> {
     Some((file, path))
 }
 
-/// Where to look up an offset: a return address is one after the call.
+/// Returns the offset to look up: a return address is one past its call.
 fn looked_up(offset: u64, is_leaf: bool) -> u64 {
     offset.saturating_sub(u64::from(!is_leaf))
 }
 
-/// The frames of a stack, with whether each is where something was, and no return address: the innermost of the kernel and of the program.
+/// Pairs the frames of a stack with whether each is a current position rather than a return address: the innermost of
+/// the kernel and of the program.
 fn with_leaves(frames: &[Frame]) -> impl Iterator<Item = (Frame, bool)> + '_ {
     let first_of_program = frames.iter().position(|frame| !frame.is_kernel());
     frames.iter().enumerate().map(move |(at, frame)| (*frame, at == 0 || Some(at) == first_of_program))
 }
 
-/// Names for what is in the stacks.
+/// Names of the frames in stacks.
 pub(super) struct Names {
     kernel: KernelSymbols,
     files: HashMap<ModuleId, HashMap<u64, Named>>,
     vdso: HashMap<u64, Named>,
-    made: Made,
+    made: JitCode,
 }
 
 impl Names {
-    pub(super) fn of(stacks: &[(u32, Box<[Frame]>)], modules: &Modules, mut made: Made, kernel: KernelSymbols) -> Names {
+    pub(super) fn of(stacks: &[(u32, Box<[Frame]>)], modules: &Modules, mut made: JitCode, kernel: KernelSymbols) -> Names {
         let mut offsets: BTreeMap<ModuleId, Vec<u64>> = BTreeMap::new();
         let mut in_vdso = Vec::new();
         for (frame, is_leaf) in stacks.iter().flat_map(|(_, frames)| with_leaves(frames)) {
             match frame {
                 Frame::File(module, offset) => offsets.entry(module).or_default().push(looked_up(offset, is_leaf)),
                 Frame::Vdso(offset) => in_vdso.push(looked_up(offset, is_leaf)),
-                Frame::Kernel(_) | Frame::Made { .. } | Frame::Unknown | Frame::Truncated => {}
+                Frame::Kernel(_) | Frame::Jit { .. } | Frame::Unknown | Frame::Truncated => {}
             }
         }
         made.end();
@@ -129,7 +130,7 @@ impl Names {
                 let text = Text { build_id: module.build_id.clone(), file_offset: Some(offset), ..plain(&module.path) };
                 named(known, back(offset), text)
             }
-            Frame::Made { pid, address } => named(self.made.known.get(&(pid, looked_up(address, is_leaf))), back(address), plain(JIT)),
+            Frame::Jit { pid, address } => named(self.made.known.get(&(pid, looked_up(address, is_leaf))), back(address), plain(JIT)),
             Frame::Vdso(offset) => named(self.vdso.get(&looked_up(offset, is_leaf)), back(offset), plain(VDSO)),
             Frame::Unknown => plain(UNKNOWN),
             Frame::Truncated => plain(TRUNCATED),
@@ -152,15 +153,15 @@ impl Names {
     }
 }
 
-/// Where this machine has the debugging symbols of a file.
+/// Returns this machine's file with a file's debugging symbols.
 fn debug_file(build_id: &str) -> Option<PathBuf> {
     let (first, rest) = build_id.split_at_checked(2)?;
     let path = Path::new("/usr/lib/debug/.build-id").join(first).join(format!("{rest}.debug"));
     path.is_file().then_some(path)
 }
 
-/// Hands all stacks on as text. Says whether the kernel hides its addresses.
-pub(crate) fn emit(stacks: &[(u32, Box<[Frame]>)], mut modules: Modules, made: Made, hand_on: impl FnMut(&mut Vec<Event>)) -> bool {
+/// Passes on all stacks as text. Returns whether the kernel hides its addresses.
+pub(crate) fn emit(stacks: &[(u32, Box<[Frame]>)], mut modules: Modules, made: JitCode, hand_on: impl FnMut(&mut Vec<Event>)) -> bool {
     modules.identify();
     let names = Names::of(stacks, &modules, made, KernelSymbols::here());
     names.emit(stacks, &modules, hand_on);
@@ -182,9 +183,9 @@ mod tests {
     fn what_has_no_name_keeps_its_file_and_its_offset() {
         let mut modules = Modules::default();
         let id = modules.number("/no/such/program", Some("0102".into())).expect("a number");
-        let stacks = [(1, vec![Frame::File(id, 0x10), Frame::Made { pid: 1, address: 16 }, Frame::Unknown].into_boxed_slice())];
+        let stacks = [(1, vec![Frame::File(id, 0x10), Frame::Jit { pid: 1, address: 16 }, Frame::Unknown].into_boxed_slice())];
         let mut emitted = Vec::new();
-        emit(&stacks, modules, Made::default(), |batch| emitted.append(batch));
+        emit(&stacks, modules, JitCode::default(), |batch| emitted.append(batch));
         let frames = ["[/no/such/program 0102+0x10]", "[jit]", "[unknown]"].map(str::to_owned).to_vec();
         assert_eq!(emitted, [Event::Stack(Stack { stack: 1, frames })]);
     }

@@ -1,4 +1,4 @@
-//! Each processor's idle time, interrupts and steal, as counters of its track.
+//! Each CPU's idle time, interrupts and steal, as counters of its track.
 
 use super::raw::Times;
 use crate::kernel::clock::time;
@@ -7,24 +7,24 @@ use thalweg_base::proc::processors;
 use thalweg_base::proc::stat::tick_ns;
 use thalweg_trace::{Counter, CounterName, CounterOf, Event, HostId, Role, Track, TrackId, TrackKind};
 
-/// The processors, as they were at the beginning.
+/// The CPUs, with their initial times.
 #[derive(Debug, Default)]
 pub(crate) struct Processors {
     known: HashMap<u32, (TrackId, Times, u64)>,
 }
 
-/// What a hypervisor took of each processor so far.
+/// Returns each CPU's steal time so far.
 fn steal() -> HashMap<u32, u64> {
     processors::here().into_iter().map(|cpu| (cpu.number, cpu.stolen.saturating_mul(tick_ns()))).collect()
 }
 
 impl Processors {
-    /// The track of a processor, once it has one.
+    /// Returns a CPU's track, once it has one.
     pub(crate) fn track(&self, cpu: u32) -> Option<TrackId> {
         self.known.get(&cpu).map(|(track, ..)| *track)
     }
 
-    /// Tells how the processors stand; at the first time of their tracks too.
+    /// Emits the CPUs' current times, and the first time their tracks.
     pub(crate) fn emit(&mut self, now: &[(u32, Times)], host: HostId, mut new: impl FnMut() -> TrackId, into: &mut Vec<Event>) {
         let steal = steal();
         for (cpu, times) in now {

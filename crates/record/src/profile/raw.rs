@@ -1,52 +1,52 @@
-//! The records that the programs of a profile hand over, as `bpf/profile.h` describes them. What is too short, or claims more than
-//! it has, is refused.
+//! Records of the profile's programs, as `bpf/profile.h` describes them. A record that is too short, or claims more
+//! than it has, is rejected.
 
 use crate::kernel::ring::text;
 
-/// What the processor was in.
+/// Flags for the state of the CPU.
 pub(crate) const USER: u16 = 1;
 pub(crate) const SOFTIRQ: u16 = 2;
 pub(crate) const HARDIRQ: u16 = 4;
-/// No sample: where a thread waited.
+/// Not a sample but the stack of a wait.
 pub(crate) const WAIT: u16 = 32;
-/// The program's code is of 32 bits.
+/// The program's code is 32-bit.
 #[cfg(test)]
 pub(crate) const BITS_32: u16 = 16;
-/// In place of the program's frames there are its registers and the top of its stack.
+/// In place of user frames, the record has registers and the top of the stack.
 pub(super) const STACK: u16 = 64;
 
-/// Above this bit of the flags: how many counters of events there are.
+/// The flags above this bit hold the number of event counters.
 const EVENTS_SHIFT: u16 = 12;
 
-/// Bytes before the counters of events, and of each of them.
+/// Size of the fixed part, and of each event counter.
 const HEAD: usize = 40;
 const EVENT: usize = 24;
 
-/// A counter of events on one processor.
+/// An event counter of one CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EventValue {
     pub counted: u64,
-    /// For how long it was meant to count, and for how long it did: a processor may have fewer counters than are asked for.
+    /// How long it was meant to count, and did: a CPU may have fewer counters than are requested.
     pub enabled_ns: u64,
     pub running_ns: u64,
 }
 
-/// Bytes of the registers.
+/// Size of the registers.
 const REGISTERS: usize = 32;
 
-/// The most of a stack that the programs copy.
+/// Maximum bytes of a stack that the programs copy.
 pub(crate) const MOST_STACK_BYTES: u32 = 64 << 10;
 
-/// A program's registers and the top of its stack, where it ran or where it called the kernel.
+/// A program's registers and the top of its stack, at its current instruction or its system call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Copied<'a> {
     pub ip: u64,
     pub sp: u64,
     pub fp: u64,
-    /// aarch64: where a function that calls nobody returns to.
+    /// aarch64: the return address of a leaf function.
     #[cfg_attr(target_arch = "x86_64", allow(dead_code))]
     pub lr: u64,
-    /// What is in memory from `sp` on.
+    /// Memory from `sp` on.
     pub stack: &'a [u8],
 }
 
@@ -56,14 +56,14 @@ impl<'a> Copied<'a> {
         Some(Copied { ip: register(0)?, sp: register(1)?, fp: register(2)?, lr: register(3)?, stack: bytes.get(REGISTERS..)? })
     }
 
-    /// A word of the stack, if it was copied.
+    /// Returns a word of the stack, if it was copied.
     pub(crate) fn word(&self, address: u64) -> Option<u64> {
         let at = usize::try_from(address.checked_sub(self.sp)?).ok()?;
         number(self.stack, at).map(u64::from_ne_bytes)
     }
 }
 
-/// One sample, still where it was written.
+/// One sample, in place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample<'a> {
     pub at_ns: u64,
@@ -87,7 +87,7 @@ fn addresses(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
 }
 
 impl EventValue {
-    /// Three words, as the kernel writes them.
+    /// Parses the kernel's three words.
     pub(crate) fn parse(bytes: &[u8]) -> Option<EventValue> {
         let word = |index: usize| number(bytes, 8 * index).map(u64::from_ne_bytes);
         Some(EventValue { counted: word(0)?, enabled_ns: word(1)?, running_ns: word(2)? })
@@ -116,42 +116,42 @@ impl<'a> Sample<'a> {
         })
     }
 
-    /// When the wait began whose stack it is; `None`: it is a sample.
+    /// Returns the start of the wait whose stack it is; `None` for a sample.
     pub(crate) fn waited_from_ns(&self) -> Option<u64> {
         number(self.name, 0).filter(|_| self.flags & WAIT != 0).map(u64::from_ne_bytes)
     }
 
-    /// The thread's name.
+    /// Returns the thread's name.
     pub(crate) fn name(&self) -> String {
         text(self.name)
     }
 
-    /// The processor's counters of events, in the order in which they were asked for.
+    /// Iterates over the CPU's event counters, in the requested order.
     pub(crate) fn events(&self) -> impl Iterator<Item = EventValue> + 'a {
         self.events.chunks_exact(EVENT).filter_map(EventValue::parse)
     }
 
-    /// Addresses of the kernel, innermost first.
+    /// Iterates over kernel addresses, innermost first.
     pub(crate) fn kernel(&self) -> impl Iterator<Item = u64> + 'a {
         addresses(self.kernel)
     }
 
-    /// What the program's frames are to be found with, where there are none.
+    /// Returns the copied registers and stack, if they replace user frames.
     pub(crate) fn copied(&self) -> Option<Copied<'a>> {
         self.copied
     }
 
-    /// Addresses of the program, innermost first.
+    /// Iterates over user addresses, innermost first.
     pub(crate) fn user(&self) -> impl Iterator<Item = u64> + 'a {
         addresses(self.user)
     }
 }
 
-/// Stacks of waits on a processor, as the programs count them.
+/// Counts of a CPU's wait stacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WaitCounts {
     pub taken: u64,
-    /// They would have taken too much time.
+    /// Skipped because they would have taken too much time.
     pub left_out: u64,
     pub lost: u64,
 }
@@ -163,10 +163,10 @@ impl WaitCounts {
     }
 }
 
-/// How a processor has spent its time, as the programs count it.
+/// A CPU's accumulated times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Times {
-    /// Up to when; 0: it was never settled.
+    /// Up to when; 0: never settled.
     pub last_ns: u64,
     pub idle_ns: u64,
     pub hardirq_ns: u64,

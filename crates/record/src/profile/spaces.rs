@@ -1,11 +1,12 @@
-//! What is mapped executable in each process, and on whose behalf the process works.
+//! Each process's executable mappings and role.
 //!
-//! A process that was there before has its mappings from /proc, read when a stack of it is first met, and again (not often) when an
-//! address is in none. What happens from then on is known from perf's records, in the order of time with the samples.
+//! A process older than the recording has its mappings from /proc, read when it first appears in a stack, and again
+//! (not often) when an address has no mapping. Later changes come from perf's records, merged with the samples in
+//! order of time.
 
 use super::events::{Happened, What};
 use super::modules::{ModuleId, Modules};
-use super::name::Made;
+use super::name::JitCode;
 use super::stacks::{Frame, Mixer};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasherDefault;
@@ -14,78 +15,78 @@ use std::time::{Duration, Instant};
 use thalweg_base::proc::maps::{self, Maps};
 use thalweg_trace::Role;
 
-/// Mappings of a process that are known at most.
+/// Maximum mappings known per process.
 const MOST_MAPPINGS: usize = 8_192;
 
-/// Processes whose maps are read at the beginning.
+/// Maximum processes whose maps are read at the start.
 const MOST_AT_FIRST: usize = 4_096;
 
-/// Between two reads of one process' maps.
+/// Minimum interval between two reads of a process's maps.
 const READ_AGAIN: Duration = Duration::from_millis(200);
 
-/// Reads of maps that were of no use, after which a process is asked no more.
+/// Useless reads of maps after which a process is not read again.
 const MOST_READS: u32 = 32;
 
-/// What an address belongs to.
+/// The origin of the code at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Place {
+pub(crate) enum Backing {
     /// A file.
     File(ModuleId),
-    /// Code that the program made.
-    Made,
-    /// What the kernel maps into each process.
+    /// Code generated at run time.
+    Jit,
+    /// Code that the kernel maps into each process.
     Vdso,
 }
 
-/// A piece of a process' addresses.
+/// A range of a process's addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mapping {
     pub start: u64,
     pub end: u64,
     pub file_offset: u64,
-    pub place: Place,
+    pub backing: Backing,
 }
 
-/// One process.
+/// One address space.
 #[derive(Clone, Debug, Default)]
 struct Space {
-    /// By start, without overlap. Shared between a process and its children until one of them changes.
+    /// By start, without overlap. Shared by a process and its children until one of them changes.
     maps: Rc<BTreeMap<u64, Mapping>>,
-    /// What was mapped before the program began: until its first instruction, stacks end where the one before called for it.
+    /// Mappings before exec: until the new program's first instruction, stacks end in the code that called exec.
     before: Rc<BTreeMap<u64, Mapping>>,
     read_at: Option<Instant>,
     reads: u32,
 }
 
-/// The processes that were met.
+/// The processes met so far.
 #[derive(Debug, Default)]
 pub(crate) struct Spaces {
     processes: HashMap<u32, Space, BuildHasherDefault<Mixer>>,
     roles: HashMap<u32, Role>,
 }
 
-fn place_of(path: &str, build_id: Option<String>, modules: &mut Modules) -> Option<Place> {
+fn backing_of(path: &str, build_id: Option<String>, modules: &mut Modules) -> Option<Backing> {
     Some(match path {
-        "[vdso]" => Place::Vdso,
-        path if path.starts_with("/memfd:") || path.starts_with("/dev/zero") || path.starts_with("/SYSV") => Place::Made,
-        path if path.starts_with('/') && !path.starts_with("//") => Place::File(modules.number(path, build_id)?),
+        "[vdso]" => Backing::Vdso,
+        path if path.starts_with("/memfd:") || path.starts_with("/dev/zero") || path.starts_with("/SYSV") => Backing::Jit,
+        path if path.starts_with('/') && !path.starts_with("//") => Backing::File(modules.number(path, build_id)?),
         "[vsyscall]" | "[uprobes]" => return None,
-        _ => Place::Made,
+        _ => Backing::Jit,
     })
 }
 
-/// The executable ones.
+/// Returns the executable mappings.
 fn executable(maps: &Maps, modules: &mut Modules) -> BTreeMap<u64, Mapping> {
     let placed = |mapped: maps::Mapping<'_>| {
-        let place = place_of(&mapped.path.to_string_lossy(), None, modules)?;
-        Some(Mapping { start: mapped.start, end: mapped.end, file_offset: mapped.offset, place })
+        let backing = backing_of(&mapped.path.to_string_lossy(), None, modules)?;
+        Some(Mapping { start: mapped.start, end: mapped.end, file_offset: mapped.offset, backing })
     };
     let all = maps.iter().filter(|mapped| mapped.is_executable).filter_map(placed);
     all.take(MOST_MAPPINGS).map(|mapping| (mapping.start, mapping)).collect()
 }
 
 fn insert(maps: &mut BTreeMap<u64, Mapping>, new: Mapping) {
-    // What lay there is replaced; what reaches out of it on either side stays.
+    // The new mapping replaces what it covers; parts on either side remain.
     let before = maps.range(..new.start).next_back().map(|(_, m)| *m).filter(|m| m.end > new.start);
     let within: Vec<u64> = maps.range(new.start..new.end).map(|(start, _)| *start).collect();
     let last = within.last().and_then(|start| maps.get(start)).copied().or(before).filter(|m| m.end > new.end);
@@ -104,7 +105,7 @@ fn insert(maps: &mut BTreeMap<u64, Mapping>, new: Mapping) {
 }
 
 impl Spaces {
-    /// Reads what is mapped in the processes that are there, so that their children are known from the first on.
+    /// Reads the mappings of running processes, so that their children's are known from the start.
     pub(crate) fn begin(&mut self, modules: &mut Modules) {
         for pid in crate::proc::processes::all()
             .into_values()
@@ -117,17 +118,17 @@ impl Spaces {
         }
     }
 
-    /// A process works on somebody's behalf, and so does what it starts.
+    /// Sets a process's role, which its children inherit.
     pub(crate) fn has_role(&mut self, pid: u32, role: Role) {
         self.roles.insert(pid, role);
     }
 
-    /// On whose behalf a process works.
+    /// Returns a process's role.
     pub(crate) fn role(&self, pid: u32) -> Role {
         self.roles.get(&pid).copied().unwrap_or(Role::None)
     }
 
-    /// Something has happened to a process.
+    /// Applies a process event.
     pub(crate) fn happened(&mut self, happened: Happened, modules: &mut Modules) {
         let pid = happened.pid;
         match happened.what {
@@ -142,7 +143,7 @@ impl Spaces {
                     None => drop(self.roles.remove(&pid)),
                 }
             }
-            // All of it is recorded from here on.
+            // Everything mapped from here on is recorded.
             What::Began => {
                 let space = self.processes.entry(pid).or_default();
                 let before = std::mem::take(&mut space.maps);
@@ -154,16 +155,16 @@ impl Spaces {
             }
             What::Ended { .. } => {}
             What::Mapped { start, end, file_offset, path, build_id } => {
-                // Of a process that nobody has looked at yet, /proc says more than this.
+                // For a process not yet examined, /proc has more than this event.
                 let Some(space) = self.processes.get_mut(&pid) else { return };
-                if let Some(place) = place_of(&path, build_id, modules) {
-                    insert(Rc::make_mut(&mut space.maps), Mapping { start, end, file_offset, place });
+                if let Some(backing) = backing_of(&path, build_id, modules) {
+                    insert(Rc::make_mut(&mut space.maps), Mapping { start, end, file_offset, backing });
                 }
             }
         }
     }
 
-    /// What is mapped at an address of a process.
+    /// Returns the mapping at an address of a process.
     pub(crate) fn find(&mut self, pid: u32, address: u64, modules: &mut Modules) -> Option<Mapping> {
         let space = self.processes.entry(pid).or_default();
         if let Some(found) = space.at(address) {
@@ -181,24 +182,24 @@ impl Spaces {
         space.at(address)
     }
 
-    /// What an address of a process is.
-    pub(crate) fn frame(&mut self, pid: u32, address: u64, modules: &mut Modules, made: &mut Made) -> Frame {
+    /// Resolves an address of a process to a frame.
+    pub(crate) fn frame(&mut self, pid: u32, address: u64, modules: &mut Modules, made: &mut JitCode) -> Frame {
         let Some(mapping) = self.find(pid, address, modules) else { return Frame::Unknown };
         let offset = mapping.file_offset + (address - mapping.start);
-        match mapping.place {
-            Place::File(module) => {
+        match mapping.backing {
+            Backing::File(module) => {
                 modules.meet(module, pid, mapping.start..mapping.end);
                 Frame::File(module, offset)
             }
-            Place::Made => {
+            Backing::Jit => {
                 made.meet(pid, address);
-                Frame::Made { pid, address }
+                Frame::Jit { pid, address }
             }
-            Place::Vdso => Frame::Vdso(offset),
+            Backing::Vdso => Frame::Vdso(offset),
         }
     }
 
-    /// The process runs another program: what was mapped is no more.
+    /// Forgets a process's mappings when it runs another program.
     pub(crate) fn forget(&mut self, pid: u32) {
         self.processes.remove(&pid);
     }
@@ -216,7 +217,7 @@ mod tests {
     use super::*;
 
     fn mapping(start: u64, end: u64, file_offset: u64) -> Mapping {
-        Mapping { start, end, file_offset, place: Place::Made }
+        Mapping { start, end, file_offset, backing: Backing::Jit }
     }
 
     #[test]
@@ -227,7 +228,7 @@ mod tests {
         let mut modules = Modules::default();
         let maps: Vec<Mapping> = executable(&Maps::parse(text), &mut modules).into_values().collect();
         let file = modules.number("/usr/bin/a b", None).expect("known");
-        assert_eq!(maps.iter().map(|m| m.place).collect::<Vec<_>>(), [Place::File(file), Place::Made, Place::Vdso]);
+        assert_eq!(maps.iter().map(|m| m.backing).collect::<Vec<_>>(), [Backing::File(file), Backing::Jit, Backing::Vdso]);
         assert_eq!((maps[0].start, maps[0].end, maps[0].file_offset), (0x55d000, 0x55e000, 0x1000));
     }
 

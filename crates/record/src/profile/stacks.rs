@@ -1,39 +1,40 @@
-//! Each stack once.
+//! Stores each distinct stack once.
 
 use super::modules::ModuleId;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// One frame, before it has a name.
+/// An unnamed frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Frame {
-    /// An address of the kernel.
+    /// A kernel address.
     Kernel(u64),
     /// An offset in a file.
     File(ModuleId, u64),
-    /// Code that a process made.
-    Made { pid: u32, address: u64 },
-    /// An offset in what the kernel maps into each process.
+    /// Run-time generated code of a process.
+    Jit { pid: u32, address: u64 },
+    /// An offset in the vDSO.
     Vdso(u64),
-    /// An address that no mapping holds.
+    /// An address without a mapping.
     Unknown,
-    /// No frame: where a stack could not be followed any further.
+    /// Not a frame: the stack could not be followed further.
     Truncated,
 }
 
 impl Frame {
-    /// Whether it is the kernel's.
+    /// Whether it is in the kernel.
     pub(crate) fn is_kernel(self) -> bool {
         matches!(self, Frame::Kernel(_))
     }
 }
 
-/// Stacks and frames that are kept at most: 100 MB. Past it a stack is cut down to where it was, in the kernel and in the program.
+/// Maximum stacks and frames kept: 100 MB. Beyond it a stack is cut down to the innermost frames of the kernel and
+/// the program.
 const MOST_STACKS: usize = 1 << 19;
 const MOST_FRAMES: usize = 4 << 20;
 
-/// Mixes words: a stack is a hundred of them, and the standard hasher would take as long as all the rest of a sample. Equal hashes do no harm,
-/// because stacks are compared.
+/// Hashes words: a stack has about a hundred, and the standard hasher would take as long as the rest of a sample.
+/// Collisions are harmless, because stacks are compared.
 #[derive(Debug, Default)]
 pub(crate) struct Mixer(u64);
 
@@ -63,12 +64,12 @@ impl Hasher for Mixer {
 pub(crate) struct Stacks {
     numbers: HashMap<Box<[Frame]>, u32, BuildHasherDefault<Mixer>>,
     frames: usize,
-    /// Stacks that were cut down.
+    /// Number of stacks cut down.
     pub cut: u64,
 }
 
 impl Stacks {
-    /// The number of a stack: 1 and up, in the order in which they were first met.
+    /// Returns a stack's number: from 1, in order of first appearance.
     pub(crate) fn number(&mut self, stack: &[Frame]) -> u32 {
         if let Some(known) = self.numbers.get(stack) {
             return *known;
@@ -88,7 +89,7 @@ impl Stacks {
         number
     }
 
-    /// All of them, by number.
+    /// Returns all stacks, by number.
     pub(crate) fn into_sorted(self) -> Vec<(u32, Box<[Frame]>)> {
         let mut all: Vec<(u32, Box<[Frame]>)> = self.numbers.into_iter().map(|(frames, number)| (number, frames)).collect();
         all.sort_unstable_by_key(|(number, _)| *number);

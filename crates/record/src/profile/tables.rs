@@ -1,5 +1,6 @@
-//! The unwind tables of a file (`.eh_frame`): at each address, how the caller's registers are found. Compilers write them for exceptions, and
-//! distributions keep them in stripped files, so they are there where frame pointers are not.
+//! A file's unwind tables (`.eh_frame`), which say for each address how to find the caller's registers. Compilers
+//! write them for exceptions, and distributions keep them in stripped files, so they exist where frame pointers do
+//! not.
 
 use crate::symbols::Segments;
 use framehop::ExplicitModuleSectionInfo;
@@ -12,7 +13,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// The most that is read of one file: more than any browser has.
+/// Maximum read of one file: more than any browser has.
 const MOST_BYTES: u64 = 64 << 20;
 
 #[cfg(target_arch = "x86_64")]
@@ -21,7 +22,7 @@ mod registers {
     pub(super) const STACK: Register = X86_64::RSP;
     pub(super) const FRAME: Register = X86_64::RBP;
     pub(super) const RETURN: Register = X86_64::RA;
-    /// Where the return address stands in relation to the caller's stack pointer.
+    /// Offset of the return address from the caller's stack pointer.
     pub(super) const RETURN_AT: Option<i64> = Some(-8);
 }
 
@@ -34,17 +35,17 @@ mod registers {
     pub(super) const RETURN_AT: Option<i64> = None;
 }
 
-/// Frames are smaller than this: larger offsets are no compiler's, and arithmetic on them might overflow.
+/// Maximum frame size: larger offsets do not come from a compiler, and could overflow arithmetic.
 const MOST_OFFSET: i64 = 1 << 40;
 
-/// What the tables say of an address.
+/// The tables' answer for an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Says {
-    /// The caller can be found; what is said here must be in the part of the stack that was copied: so far from the frame pointer.
+    /// The caller can be found, if the word at this offset from the frame pointer was copied.
     Caller { needs: Option<i64> },
-    /// Nobody called it: the stack begins here.
+    /// There is no caller: the stack begins here.
     Outermost,
-    /// Nothing, or what framehop does not follow. (It would fall back to frame pointers then, and make frames up.)
+    /// No entry, or one that framehop does not follow. (It would fall back to frame pointers and invent frames.)
     Nothing,
 }
 
@@ -68,7 +69,7 @@ impl Section {
     }
 }
 
-/// The tables of one file, with its own addresses.
+/// The tables of one file, in its own addresses.
 #[derive(Debug)]
 pub(super) struct Tables {
     segments: Segments,
@@ -78,7 +79,7 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// Of a file; `None`: it has none.
+    /// Reads a file's tables; `None` if it has none.
     pub(super) fn of(file: &File) -> Option<Tables> {
         let (segments, header) = Segments::with_unwind_header(file)?;
         let range = segments.range()?;
@@ -88,7 +89,7 @@ impl Tables {
                 let start = beginning(&index)?;
                 let segment = segments.at(start)?;
                 let into = start - segment.address;
-                // Where they end is not written here: the end of the segment will do.
+                // Their end is not recorded here; the segment's end will do.
                 let frames = Section::read(file, segment.offset.checked_add(into)?, segment.file_bytes - into, start)?;
                 (index, frames)
             }
@@ -101,22 +102,22 @@ impl Tables {
         Some(Tables { segments, range, index, frames })
     }
 
-    /// What they take.
+    /// Returns their size.
     pub(super) fn size_bytes(&self) -> u64 {
         (self.index.bytes.len() + self.frames.bytes.len()) as u64
     }
 
-    /// The addresses of the file, as its linker made them.
+    /// Returns the range of the file's link-time addresses.
     pub(super) fn range(&self) -> Range<u64> {
         self.range.clone()
     }
 
-    /// The address of what stands at an offset of the file.
+    /// Returns the address of a file offset.
     pub(super) fn address(&self, offset: u64) -> Option<u64> {
         self.segments.address(offset).filter(|address| self.range.contains(address))
     }
 
-    /// As framehop takes them.
+    /// Returns them in framehop's form.
     pub(super) fn sections(&self) -> ExplicitModuleSectionInfo<Arc<[u8]>> {
         ExplicitModuleSectionInfo {
             base_svma: self.range.start,
@@ -128,7 +129,7 @@ impl Tables {
         }
     }
 
-    /// What they say of an address.
+    /// Returns the tables' answer for an address.
     pub(super) fn says(&self, address: u64, context: &mut UnwindContext<usize>) -> Says {
         self.row(address, context).unwrap_or(Says::Nothing)
     }
@@ -139,7 +140,7 @@ impl Tables {
         let mut frames = EhFrame::new(&self.frames.bytes, LittleEndian);
         frames.set_address_size(8);
         let entry = index.table()?.lookup(address, &bases).ok()?.direct().ok()?;
-        // A spoilt index may lead to before its tables; gimli's own way from there to a function does not expect that.
+        // A corrupt index may point before its tables, which gimli's own lookup does not expect.
         let offset = usize::try_from(entry.checked_sub(index.eh_frame_ptr().direct().ok()?)?).ok()?;
         let function = frames.fde_from_offset(&bases, offset.into(), EhFrame::cie_from_offset).ok()?;
         if !function.contains(address) {
@@ -154,7 +155,7 @@ impl Tables {
             Some(RegisterRule::Offset(offset)) if is_sane(offset) => {}
             Some(_) => return None,
         }
-        // What is done to the frame pointer decides where its callers' frames are found.
+        // The frame pointer's rule decides where its callers' frames are found.
         match row.register(registers::FRAME) {
             None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => {}
             Some(RegisterRule::Offset(offset)) if is_sane(offset) => {}
@@ -176,7 +177,7 @@ impl Tables {
     }
 }
 
-/// Where the tables are to which an index leads.
+/// Returns where the tables begin, from their index.
 fn beginning(index: &Section) -> Option<u64> {
     let bases = BaseAddresses::default().set_eh_frame_hdr(index.address);
     let parsed = EhFrameHdr::new(&index.bytes, LittleEndian).parse(&bases, 8).ok()?;
@@ -184,7 +185,7 @@ fn beginning(index: &Section) -> Option<u64> {
     parsed.eh_frame_ptr().direct().ok()
 }
 
-/// The index that a static program lacks, as a linker makes it for others, with whole addresses.
+/// Builds the index that static programs lack, in a linker's format, with absolute addresses.
 fn indexed(frames: &Section) -> Option<Section> {
     let bases = BaseAddresses::default().set_eh_frame(frames.address);
     let mut tables = EhFrame::new(&frames.bytes, LittleEndian);
@@ -203,7 +204,7 @@ fn indexed(frames: &Section) -> Option<Section> {
     bytes.extend([DW_EH_PE_udata8.0; 3]);
     let words = [frames.address, functions.len() as u64].into_iter().chain(functions.into_iter().flat_map(|(start, at)| [start, at]));
     words.for_each(|word| bytes.extend(word.to_le_bytes()));
-    // Nothing in it is relative to where it is.
+    // Nothing in it is relative to its own position.
     Some(Section { address: 0, bytes: bytes.into() })
 }
 
@@ -211,7 +212,8 @@ fn is_sane(offset: i64) -> bool {
     (-MOST_OFFSET..=MOST_OFFSET).contains(&offset)
 }
 
-/// Whether an expression is made of registers that are known and of arithmetic: that of the linker's stubs is. What reads memory is not followed.
+/// Whether an expression uses only known registers and arithmetic, like that of the linker's stubs. Expressions that
+/// read memory are not followed.
 fn is_followed(expression: &UnwindExpression<usize>, frames: &EhFrame<Slice<'_>>, encoding: gimli::Encoding) -> bool {
     let is_known = |register: Register| [registers::STACK, registers::FRAME, registers::RETURN].contains(&register);
     let Ok(expression) = expression.get(frames) else { return false };

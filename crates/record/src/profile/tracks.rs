@@ -1,5 +1,6 @@
-//! One track for a thread, also where two recorders record it. The other recorder's events pass through here: a thread that the profile met first
-//! keeps the track it has then, and one that the other recorder has recorded has that recorder's.
+//! One track per thread, even if two recorders record it. The other recorder's events pass through here: a thread
+//! first met by the profile keeps the profile's track, and one already recorded by the other recorder keeps that
+//! recorder's.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -9,53 +10,53 @@ use thalweg_trace::{CounterOf, Event, MarkKind, Sink, TrackId, TrackKind};
 /// Threads that have a track, by process and thread number.
 #[derive(Debug, Default)]
 pub(crate) struct SharedTracks {
-    known: Mutex<Known>,
+    table: Mutex<TrackTable>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct TrackTable {
     threads: HashMap<(u32, u32), Entry>,
-    /// The other recorder's tracks that the profile had met before, and what they are here.
+    /// The other recorder's tracks of threads that the profile met first, and the profile's tracks for them.
     renamed: HashMap<TrackId, TrackId>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     track: TrackId,
-    /// The other recorder has recorded it: its name and role are that one's.
+    /// The other recorder has recorded it, with its name and role.
     is_others: bool,
 }
 
-/// Where the other recorder's events go.
+/// Renames tracks in the other recorder's events.
 struct Renaming {
     tracks: Arc<SharedTracks>,
     inner: Arc<dyn Sink>,
 }
 
 impl SharedTracks {
-    /// Where the events of the other recorder must go from now on.
+    /// Returns the sink for the other recorder's events from now on.
     pub(crate) fn sink(self: &Arc<Self>, inner: Arc<dyn Sink>) -> Arc<dyn Sink> {
         Arc::new(Renaming { tracks: Arc::clone(self), inner })
     }
 
-    /// The track of a thread, and whether it is for the profile to record it; `new` gives one that it has not.
+    /// Returns a thread's track, and whether the profile must record it; `new` creates one if there is none.
     pub(crate) fn of(&self, pid: u32, tid: u32, new: impl FnOnce() -> TrackId) -> (TrackId, bool) {
-        let mut known = self.known.lock();
-        let entry = known.threads.entry((pid, tid)).or_insert_with(|| Entry { track: new(), is_others: false });
+        let mut table = self.table.lock();
+        let entry = table.threads.entry((pid, tid)).or_insert_with(|| Entry { track: new(), is_others: false });
         (entry.track, !entry.is_others)
     }
 
-    /// A thread has ended: its number may be another's next.
+    /// Forgets an ended thread, whose number may be reused.
     pub(crate) fn ended(&self, pid: u32, tid: u32) {
-        let mut known = self.known.lock();
-        if known.threads.get(&(pid, tid)).is_some_and(|entry| !entry.is_others) {
-            known.threads.remove(&(pid, tid));
+        let mut table = self.table.lock();
+        if table.threads.get(&(pid, tid)).is_some_and(|entry| !entry.is_others) {
+            table.threads.remove(&(pid, tid));
         }
     }
 }
 
-impl Known {
-    /// The other recorder records a thread.
+impl TrackTable {
+    /// Notes that the other recorder records a thread.
     fn recorded(&mut self, pid: u32, tid: u32, track: TrackId) {
         let other = Entry { track, is_others: true };
         match self.threads.get_mut(&(pid, tid)) {
@@ -63,7 +64,7 @@ impl Known {
                 self.renamed.insert(track, entry.track);
                 entry.is_others = true;
             }
-            // Told of again, under the name that it has here.
+            // Emitted again, under the track it has here.
             Some(entry) if self.renamed.get(&track) == Some(&entry.track) => {}
             _ => drop(self.threads.insert((pid, tid), other)),
         }
@@ -83,7 +84,7 @@ impl Known {
             }
             Event::Mark(mark) => {
                 name(&mut mark.track);
-                // The value of a beginning is the track of who made the thread.
+                // The value of a `thread.start` is the creator's track.
                 let maker =
                     mark.value.filter(|_| mark.kind == MarkKind::ThreadStart).and_then(|value| TrackId::new(u64::try_from(value).ok()?));
                 if let Some(new) = maker.and_then(|maker| self.renamed.get(&maker)) {
@@ -104,18 +105,18 @@ impl Known {
 
 impl Sink for Renaming {
     fn take(&self, batch: &mut Vec<Event>) {
-        let mut known = self.tracks.known.lock();
+        let mut table = self.tracks.table.lock();
         for event in batch.iter_mut() {
             if let Event::Track(track) = event
                 && let (TrackKind::Thread, Some(pid), Some(tid)) = (track.kind, track.pid, track.tid)
             {
-                known.recorded(pid, tid, track.track);
+                table.recorded(pid, tid, track.track);
             }
-            if !known.renamed.is_empty() {
-                known.rename(event);
+            if !table.renamed.is_empty() {
+                table.rename(event);
             }
         }
-        drop(known);
+        drop(table);
         self.inner.take(batch);
     }
 }

@@ -1,9 +1,10 @@
-//! From the registers and the top of a stack to its frames, with the unwind tables of the files that are mapped.
+//! Unwinds copied stacks, using the unwind tables of mapped files.
 //!
-//! framehop makes the steps. It knows processes by what is mapped where, which here [`super::spaces`] does; so each file is given addresses
-//! of its own, which no process has, and a step is asked for there: one unwinder and one cache of rules for all processes. Where it finds no
-//! rule framehop falls back to the frame pointer. In code that has none this makes frames up, so each address is first looked
-//! up here ([`Tables::says`], once), and a stack ends where the tables do not lead any further.
+//! framehop does the steps. It expects per-process mappings, which [`super::spaces`] already has; so each file gets
+//! an address range of its own that no process uses, and steps are requested there: one unwinder and one rule cache
+//! serve all processes. If framehop finds no rule, it falls back to the frame pointer. In code without frame pointers
+//! this invents frames, so each address is first looked up here ([`Tables::says`], once), and a stack ends where the
+//! tables lead no further.
 //!
 //! Rejected: keeping stacks and unwinding after the recording (10 to 30 MB/s, and files that are gone by then).
 
@@ -22,40 +23,40 @@ type Registers = framehop::x86_64::UnwindRegsX86_64;
 #[cfg(target_arch = "aarch64")]
 type Registers = framehop::aarch64::UnwindRegsAarch64;
 
-/// Tables of so many bytes are kept; files that are met later have none.
+/// Maximum size of all tables; files met later have none.
 const MOST_TABLES_BYTES: u64 = 512 << 20;
 
-/// Addresses that are remembered with what the tables say of them.
+/// Maximum addresses remembered with their tables' answer.
 const MOST_KNOWN: usize = 1 << 20;
 
-/// The frames of a program that are kept of one stack.
+/// Maximum user frames of one stack.
 const MOST_FRAMES: usize = 512;
 
-/// Where a program's stack may be.
+/// Where a user stack can be.
 const USER_ADDRESSES: std::ops::Range<u64> = 1 << 12..1 << 56;
 
-/// Addresses that each file has: framehop's offsets in one are of 32 bits.
+/// Address range of each file: framehop's offsets within a file have 32 bits.
 const FILE_SHIFT: u32 = 32;
 
 /// How a stack ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Where its thread began.
+    /// At the start of its thread.
     Whole,
-    /// Past what was copied, or past the frames that are kept.
+    /// Beyond the copied part, or at the maximum number of frames.
     Longer,
-    /// In code without tables, or with such as are not followed.
+    /// In code without tables, or with tables that cannot be followed.
     Untabled(Frame),
-    /// Where nothing made sense any longer.
+    /// At an invalid frame.
     Broken,
 }
 
-/// A stack that is followed.
+/// A stack being unwound.
 #[derive(Debug)]
 pub(crate) struct Walk<'a> {
     copied: Copied<'a>,
     registers: Registers,
-    /// Those that have been left.
+    /// Frames left so far.
     frames: usize,
 }
 
@@ -81,7 +82,7 @@ fn frame_pointer(registers: &Registers) -> u64 {
 
 #[cfg(target_arch = "aarch64")]
 fn registers(copied: &Copied<'_>) -> Registers {
-    // A program's addresses have 48 bits; a return address that is signed has its signature above.
+    // User addresses have 48 bits; a signed return address has its signature above.
     let mask = framehop::aarch64::PtrAuthMask(u64::MAX >> 16);
     Registers::new_with_ptr_auth_mask(mask, copied.lr, copied.sp, copied.fp)
 }
@@ -91,7 +92,7 @@ fn frame_pointer(registers: &Registers) -> u64 {
     registers.fp()
 }
 
-/// Follows the stacks of all processes.
+/// Unwinds the stacks of all processes.
 pub(crate) struct Unwinder {
     native: UnwinderNative<Arc<[u8]>, MayAllocateDuringUnwind>,
     rules: CacheNative<MayAllocateDuringUnwind>,
@@ -110,7 +111,7 @@ impl std::fmt::Debug for Unwinder {
 }
 
 impl Unwinder {
-    /// Of stacks of which so much is copied.
+    /// Creates an unwinder for stacks of which `stack_bytes` are copied.
     pub(crate) fn new(stack_bytes: u32) -> Unwinder {
         Unwinder {
             native: UnwinderNative::new(),
@@ -124,17 +125,17 @@ impl Unwinder {
         }
     }
 
-    /// How the stacks have ended so far.
+    /// Returns the counts of how stacks ended.
     pub(crate) fn ends(&mut self) -> &mut Ends {
         &mut self.ends
     }
 
-    /// The same as attributes of a recording, and what a person should know of those that are not whole.
-    pub(crate) fn said(&self, modules: &Modules) -> (Vec<(String, String)>, Option<String>) {
+    /// Returns these counts as attributes of a recording, and a note for the user on incomplete stacks.
+    pub(crate) fn summary(&self, modules: &Modules) -> (Vec<(String, String)>, Option<String>) {
         (self.ends.attributes(self.stack_bytes), self.ends.note(self.stack_bytes, modules))
     }
 
-    /// The address to which a frame returns, and so the next frame.
+    /// Returns the return address of a frame, which leads to the next frame.
     ///
     /// # Errors
     /// How the stack ends here.
@@ -142,7 +143,7 @@ impl Unwinder {
         if !USER_ADDRESSES.contains(&walk.copied.sp) {
             return Err(End::Broken);
         }
-        // The call of a return address is before it.
+        // A return address is one past its call.
         let back = u64::from(!walk.is_innermost());
         let (file, offset) = match frame {
             Frame::File(id, offset) => (u64::from(id.0) + 1, offset),
@@ -180,7 +181,7 @@ impl Unwinder {
         }
     }
 
-    /// How a stack ends of which this word was not copied: it goes on where as much was copied as was asked for.
+    /// Returns how a stack ends at a word that was not copied: it is longer if the full requested size was copied.
     fn without(&self, address: u64, walk: &Walk<'_>) -> End {
         let copied = walk.copied.stack.len() as u64;
         let is_past = address.checked_sub(walk.copied.sp).is_some_and(|into| into.saturating_add(8) > copied);
@@ -200,7 +201,7 @@ impl Unwinder {
         says
     }
 
-    /// The tables of a file, read when it is first met.
+    /// Returns a file's tables, read on first use.
     fn tables(&mut self, file: u64, frame: Frame, modules: &Modules) -> Option<&Tables> {
         if !self.files.contains_key(&file) {
             let tables = if self.size_bytes < MOST_TABLES_BYTES { read(frame, modules) } else { None };
@@ -228,14 +229,14 @@ fn read(frame: Frame, modules: &Modules) -> Option<Tables> {
     }
 }
 
-/// How many stacks ended how.
+/// Counts of how stacks ended.
 #[derive(Debug, Default)]
 pub(crate) struct Ends {
     whole: u64,
     longer: u64,
     broken: u64,
     untabled: u64,
-    /// Of those without tables, in which file.
+    /// Those without tables, by file.
     files: HashMap<Option<ModuleId>, u64>,
 }
 
@@ -267,28 +268,28 @@ impl Ends {
     fn note(&self, stack_bytes: u32, modules: &Modules) -> Option<String> {
         let all = self.whole + self.longer + self.untabled + self.broken;
         let share = |count: u64| format!("{:.1} %", 100.0 * count as f64 / all as f64);
-        // Below a hundredth it does not matter to anybody.
+        // Below one per cent it is not worth a note.
         if all == 0 || (all - self.whole) * 100 < all {
             return None;
         }
         let mut parts = Vec::new();
         if self.longer > 0 {
-            parts.push(format!("{} are longer than the {stack_bytes} bytes that are copied of each (--stack-bytes)", share(self.longer)));
+            parts.push(format!("{} are longer than the {stack_bytes} bytes copied of each (--stack-bytes)", share(self.longer)));
         }
         if self.untabled > 0 {
             let mut files: Vec<(&str, u64)> = self.files.iter().map(|(id, count)| (name_of(*id, modules), *count)).collect();
             files.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
             let names: Vec<&str> = files.iter().take(3).map(|(name, _)| *name).collect();
-            parts.push(format!("{} end in code without unwind tables that can be followed ({})", share(self.untabled), names.join(", ")));
+            parts.push(format!("{} end in code without usable unwind tables ({})", share(self.untabled), names.join(", ")));
         }
         if self.broken > 0 {
-            parts.push(format!("{} do not lead on", share(self.broken)));
+            parts.push(format!("{} end at an invalid frame", share(self.broken)));
         }
-        Some(format!("{} of the programs' stacks are whole; {}.", share(self.whole), parts.join(", ")))
+        Some(format!("{} of the programs' stacks are complete; {}.", share(self.whole), parts.join(", ")))
     }
 }
 
 fn name_of(id: Option<ModuleId>, modules: &Modules) -> &str {
     let path = id.and_then(|id| modules.get(id)).map(|module| module.path.as_str());
-    path.map_or("made while they ran", |path| path.rsplit_once('/').map_or(path, |(_, base)| base))
+    path.map_or("generated at run time", |path| path.rsplit_once('/').map_or(path, |(_, base)| base))
 }

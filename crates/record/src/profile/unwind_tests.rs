@@ -1,4 +1,4 @@
-//! Unwinding, over files and memory that are made here: no process is asked.
+//! Unwinding, over synthetic files and memory; no process is involved.
 
 use super::modules::Modules;
 use super::raw::Copied;
@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// By their numbers in the tables: the stack pointer, the frame pointer, the return address, and one that is not followed.
+/// Register numbers in the tables: the stack pointer, the frame pointer, the return address, and one that is not
+/// followed.
 #[cfg(target_arch = "x86_64")]
 const REGISTERS: (u8, u8, u8, u8) = (7, 6, 16, 3);
 #[cfg(target_arch = "aarch64")]
@@ -19,14 +20,14 @@ const FP: u8 = REGISTERS.1;
 const RA: u8 = REGISTERS.2;
 const OTHER: u8 = REGISTERS.3;
 
-/// Where the file is linked to, where a process has it, and where its parts are.
+/// The file's link address, its address in a process, and its parts.
 const LINKED: u64 = 0x40_0000;
 const MAPPED: u64 = 0x5555_0000_0000;
 const INDEX_AT: usize = 0x200;
 const TABLES_AT: usize = 0x300;
 const STACK_AT: u64 = 0x7fff_0000;
 
-/// The functions, 256 bytes each, with what is written of them: operations of the tables, by `DW_CFA_*`.
+/// The functions, 256 bytes each, with their unwind operations (`DW_CFA_*`).
 const INNER: u64 = 0x1000;
 const MIDDLE: u64 = 0x1100;
 const OUTER: u64 = 0x1200;
@@ -42,12 +43,12 @@ fn functions() -> Vec<(u64, Vec<u8>)> {
         (MIDDLE, vec![cfa, FP, 16, offset | FP, 2, offset | RA, 1]),
         (OUTER, vec![undefined, RA]),
         (STRANGE, vec![cfa, OTHER, 16, offset | RA, 1]),
-        // Where the frame pointer points to stands where the caller's stack was.
+        // The frame pointer points to the saved stack pointer of the caller.
         (REALIGNED, vec![expression, 3, 0x70 + FP, 0, 0x06, offset | RA, 1]),
     ]
 }
 
-/// An entry of the tables: its length, its words, its operations.
+/// Makes a table entry: its length, its words, its operations.
 fn entry(body: &[u8]) -> Vec<u8> {
     let mut body = body.to_vec();
     while !body.len().is_multiple_of(4) {
@@ -56,7 +57,7 @@ fn entry(body: &[u8]) -> Vec<u8> {
     [&(body.len() as u32).to_le_bytes()[..], &body].concat()
 }
 
-/// An ELF file of one segment with these functions.
+/// Makes an ELF file of one segment with these functions.
 fn file(functions: &[(u64, Vec<u8>)]) -> Vec<u8> {
     let relative = |to: u64, from: usize| (to.wrapping_sub(from as u64) as u32).to_le_bytes();
     let common = [&[0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, RA, 1, 0x1b, 0x0c, SP, 8][..], if RA == 16 { &[0x90, 1] } else { &[] }].concat();
@@ -95,7 +96,7 @@ fn written(directory: &Path, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// The offsets in the file of a stack's frames, and how it ended.
+/// Returns the file offsets of a stack's frames, and how it ended.
 fn unwound(path: &Path, stack_bytes: u32, copied: Copied<'_>) -> (Vec<u64>, End) {
     let (mut modules, mut unwinder) = (Modules::default(), Unwinder::new(stack_bytes));
     let id = modules.number(path.to_str().expect("text"), None).expect("a number");
@@ -111,7 +112,7 @@ fn unwound(path: &Path, stack_bytes: u32, copied: Copied<'_>) -> (Vec<u64>, End)
     }
 }
 
-/// A stack of three functions: the innermost has 24 bytes, the one between them a frame pointer.
+/// Makes a stack of three functions: the innermost has 24 bytes, the middle one a frame pointer.
 fn words(into_middle: u64, into_outer: u64) -> Vec<u8> {
     [0, 0, 0, MAPPED + into_middle, 0, 0, STACK_AT + 256, MAPPED + into_outer, 0].map(u64::to_ne_bytes).concat()
 }
@@ -128,7 +129,7 @@ fn a_stack_is_followed_to_where_it_began() {
     let path = written(directory.path(), &file(&functions()));
     let stack = words(MIDDLE + 0x50, OUTER + 0x50);
     assert_eq!(unwound(&path, ENOUGH, copied(INNER + 0x10, &stack)), (vec![INNER + 0x10, MIDDLE + 0x50, OUTER + 0x50], End::Whole));
-    // A call that is the last of its function returns to where another one begins.
+    // A call at the very end of its function returns to the start of the next.
     let stack = words(MIDDLE + 0x100, OUTER + 0x100);
     assert_eq!(unwound(&path, ENOUGH, copied(INNER, &stack)), (vec![INNER, MIDDLE + 0x100, OUTER + 0x100], End::Whole));
 }
@@ -147,7 +148,7 @@ fn a_stack_that_is_longer_than_its_copy_says_so_and_one_that_ends_in_nothing_is_
 fn no_frame_is_made_up_where_the_tables_end() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = written(directory.path(), &file(&functions()));
-    // The frame pointer leads on in each of these.
+    // The frame pointer continues in each of these.
     let id = Modules::default().number("x", None).expect("a number");
     for at in [UNTABLED, STRANGE, REALIGNED] {
         let stack = words(at + 0x50, OUTER + 0x50);

@@ -1,4 +1,5 @@
-//! Stacks of waits, with each of the programs that can take them: older kernels have but the second. It needs BPF; without it, it is skipped and says so.
+//! Stacks of waits, with each program that can take them: older kernels have only the second. Needs BPF; skipped,
+//! with a message, without it.
 
 use super::counts::Opened;
 use super::load::{Choices, Programs, WAITS, allowed};
@@ -27,7 +28,7 @@ impl Drop for Looping {
     }
 }
 
-/// The kernel recorder with this process, and its events.
+/// Starts the kernel recorder on this process; returns it and its events.
 fn recording(pid: u32) -> (BpfRecorder, Arc<Memory>) {
     let sink = Arc::new(Memory::new(4 << 20));
     let mut recorder = BpfRecorder::new().expect("allowed");
@@ -35,7 +36,7 @@ fn recording(pid: u32) -> (BpfRecorder, Arc<Memory>) {
     (recorder, sink)
 }
 
-/// When its waits began, whether each has frames of the kernel; and when the recorder says that they began.
+/// Returns the starts of its waits with whether each has kernel frames; and the starts that the recorder reports.
 fn waits_of(pid: u32, program: &str, tracepoints: &Tracepoints) -> (Vec<(Time, bool)>, HashSet<Time>) {
     let (mut recorder, sink) = recording(pid);
     let threads = recorder.threads().expect("it has a map of threads");
@@ -89,8 +90,8 @@ fn each_program_takes_stacks_of_waits_that_the_recorder_has_to_the_nanosecond() 
     }
 }
 
-/// How many nanoseconds a run of this program takes, as the kernel counts them, while a process of this Python program is recorded; of how many
-/// runs, and how many stacks they took.
+/// Returns the nanoseconds per run of this program, as the kernel counts them, while a process of this Python program
+/// is recorded; the number of runs, and of stacks taken.
 fn cost(program: &str, tracepoints: &Tracepoints, python: &str) -> (f64, u64, u64) {
     let process = Looping(Command::new("/usr/bin/python3").args(["-c", python]).spawn().expect("Python"));
     let (mut recorder, _sink) = recording(process.0.id());

@@ -1,4 +1,4 @@
-//! Which recorders work in this run: chosen before anything is made, replaced where one cannot begin.
+//! Chooses the recorders of a run before anything is created, and replaces one that cannot begin.
 
 use super::{Method, Options, Profile};
 use crate::command::{Executable, Linkage};
@@ -10,27 +10,27 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use thalweg_trace::{IdSpace, Sink};
 
-/// The recorder of a run; where it cannot see processes besides the command, a second one for those.
+/// The recorder of a run; if it cannot see processes besides the command, a second one for those.
 pub(super) struct Active {
     main: Box<dyn Recorder>,
     beside: Option<ProcRecorder>,
-    /// What to use where `main` cannot begin, best first.
+    /// Replacements if `main` cannot begin, best first.
     fallbacks: Vec<Method>,
     pub(super) executable: Option<Executable>,
     /// Takes a profile beside `main`.
     profile: Option<Beside>,
-    /// `main` takes a profile, and may be replaced by what /proc counts.
+    /// `main` takes a profile, and may be replaced by counts from /proc.
     may_count: bool,
     notes: Vec<String>,
 }
 
-/// Makes of one sink another.
+/// Wraps a sink.
 type ThroughSink = dyn Fn(Arc<dyn Sink>) -> Arc<dyn Sink>;
 
-/// A profile that is taken beside another recorder.
+/// A profile beside another recorder.
 struct Beside {
     recorder: Box<dyn Recorder>,
-    /// Makes of a sink the one for the other recorder's events.
+    /// Wraps a sink for the other recorder's events.
     sink: Box<ThroughSink>,
 }
 
@@ -60,23 +60,23 @@ fn bpf_recorder() -> Result<Box<dyn Recorder>, RecordError> {
     Err(RecordError::NotAllowed("this build has no kernel recorder".to_owned()))
 }
 
-/// Why a library cannot be preloaded into this program.
+/// Returns why a library cannot be preloaded into this program.
 fn cannot_preload(executable: Option<&Executable>) -> Option<String> {
-    let Some(executable) = executable else { return Some("no command is run".to_owned()) };
+    let Some(executable) = executable else { return Some("there is no command to run".to_owned()) };
     let path = executable.path.display();
     if executable.raises_rights {
-        return Some(format!("{path} takes other rights than yours (set-user-ID or capabilities), so its loader ignores our library"));
+        return Some(format!("{path} gains privileges (set-user-ID or capabilities), so its loader ignores our library"));
     }
     match &executable.linkage {
         Linkage::Dynamic => None,
-        Linkage::Static => Some(format!("{path} is a static program: no library can be put into it")),
-        Linkage::Foreign(why) => Some(format!("{path} cannot take our library: {why}")),
-        Linkage::Unknown => Some(format!("{path} is no program that is known here")),
+        Linkage::Static => Some(format!("{path} is statically linked: no library can be preloaded")),
+        Linkage::Foreign(why) => Some(format!("our library cannot be preloaded into {path}: {why}")),
+        Linkage::Unknown => Some(format!("{path} is not a known kind of program")),
     }
 }
 
 impl Active {
-    /// Chooses, and says why not the better ones.
+    /// Chooses the recorders; returns an active set with notes on why better ones were not chosen.
     pub(crate) fn choose(options: &Options, executable: Option<&Executable>, others: bool) -> Result<Active, RecordError> {
         let order: &[Method] = match options.method {
             Method::Auto => &[Method::Bpf, Method::Preload, Method::Proc],
@@ -98,19 +98,19 @@ impl Active {
                     return Ok(Active { main, beside, fallbacks, executable: executable.cloned(), profile, may_count: false, notes });
                 }
                 Err(error) if index + 1 == order.len() => return Err(error),
-                Err(error) => notes.push(format!("Not recorded by {}: {error}.", name(*method))),
+                Err(error) => notes.push(format!("The recorder {} is not available: {error}.", name(*method))),
             }
         }
-        Err(RecordError::Failed("no recorder was asked for".to_owned()))
+        Err(RecordError::Failed("no recorder was requested".to_owned()))
     }
 
-    /// A profile and nothing else: with samples, else of what /proc counts.
+    /// Chooses a profile alone: with samples, otherwise counts from /proc.
     fn alone(options: &Options, executable: Option<&Executable>) -> Result<Active, RecordError> {
         let (main, may_count) = match (profile(options), &options.samples_for) {
             (Ok(profile), samples_for) => (profile.recorder, samples_for.is_none()),
             (Err(RecordError::NotAllowed(error)), Some(what)) => {
                 let why = why::missing(&error);
-                return Err(RecordError::NotAllowed(format!("{what} needs samples of what runs, and there can be none: {why}")));
+                return Err(RecordError::NotAllowed(format!("{what} needs samples of what runs, which are not available: {why}")));
             }
             (Err(RecordError::NotAllowed(error)), None) => (counts(&error, executable), false),
             (Err(error), _) => return Err(error),
@@ -119,17 +119,17 @@ impl Active {
         Ok(Active { main, beside: None, fallbacks: Vec::new(), executable, profile: None, may_count, notes: Vec::new() })
     }
 
-    /// The name that stands in the recording.
+    /// Returns the main recorder's name in the recording.
     pub(crate) fn name(&self) -> &'static str {
         self.main.name()
     }
 
-    /// What the command's environment must have in addition.
+    /// Returns variables to add to the command's environment.
     pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
         self.main.environment()
     }
 
-    /// Begins; a recorder that cannot is replaced by the next one that can, as long as one was not asked for by name.
+    /// Begins. Unless a recorder was requested by name, one that cannot begin is replaced by the next that can.
     pub(crate) fn begin(&mut self, mut watched: Watched) -> Result<(), RecordError> {
         let of_profile = Watched { space: PROFILE_SPACE, ..watched.clone() };
         if let Some(profile) = &self.profile {
@@ -144,7 +144,7 @@ impl Active {
                 return Err(error);
             }
             let next = self.fallbacks.remove(0);
-            self.notes.push(format!("The recorder {} could not begin ({error}); {} records instead.", self.name(), name(next)));
+            self.notes.push(format!("The recorder {} could not start ({error}); {} was used instead.", self.name(), name(next)));
             match make(next, self.executable.as_ref()) {
                 Ok(main) => {
                     self.beside = (next == Method::Preload && !watched.others.is_empty()).then(ProcRecorder::beside);
@@ -156,7 +156,7 @@ impl Active {
         self.begin_profile(of_profile)
     }
 
-    /// Begins the profile beside what has begun. The other recorder goes first: the profile takes stacks of what that one records.
+    /// Begins the profile beside the other recorder, which must begin first: the profile takes stacks of its threads.
     fn begin_profile(&mut self, watched: Watched) -> Result<(), RecordError> {
         let Some(profile) = &mut self.profile else { return Ok(()) };
         profile.recorder.begins_beside(self.main.threads());
@@ -173,7 +173,7 @@ impl Active {
         self.main.begin(Watched { others: Vec::new(), ..watched })
     }
 
-    /// Ends all; a recorder that fails leaves a note.
+    /// Ends all recorders; one that fails leaves a note.
     pub(crate) fn finish(&mut self) -> Finished {
         let mut all = Finished { notes: std::mem::take(&mut self.notes), ..Finished::default() };
         if let Some(profile) = &mut self.profile {
@@ -185,14 +185,14 @@ impl Active {
         for finished in std::iter::once(main).chain(beside).chain(profile) {
             match finished {
                 Ok(finished) => all.add(finished),
-                Err(error) => all.notes.push(format!("The recorder failed, and the recording is not complete: {error}.")),
+                Err(error) => all.notes.push(format!("The recorder failed, so the recording is incomplete: {error}.")),
             }
         }
         all
     }
 }
 
-/// What /proc counts; `error`: why there are no samples.
+/// Creates a recorder of counts from /proc; `error` is why there are no samples.
 fn counts(error: &str, executable: Option<&Executable>) -> Box<dyn Recorder> {
     Box::new(CountedRecorder::new(why::missing(error), executable.map(|executable| executable.path.as_path())))
 }

@@ -1,4 +1,4 @@
-//! What a recording says of itself: the machine, limits, ceilings, and what was left running.
+//! A recording's attributes: the machine, limits, ceilings, and processes left running.
 
 use super::Options;
 use crate::command::Exit;
@@ -14,22 +14,23 @@ use thalweg_base::proc::stat::Stat;
 pub(super) fn ceilings(path: &Path) -> Result<Vec<(String, String)>, RecordError> {
     let problem = |problem: String| RecordError::File { path: path.to_owned(), problem };
     let text = fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
-    let expected = "an object of names (`device.vda.read`) and bytes per second was expected";
+    let expected = "expected an object of names (`device.vda.read`) and bytes per second";
     let map: BTreeMap<String, f64> = serde_json::from_str(&text).map_err(|error| problem(format!("{expected}: {error}")))?;
     if let Some((name, value)) = map.iter().find(|(_, value)| **value <= 0.0) {
-        return Err(problem(format!("`{name}` is {value}; a rate in bytes per second above zero was expected")));
+        return Err(problem(format!("`{name}` is {value}; expected a rate in bytes per second above zero")));
     }
     let name = |name: String| if name.starts_with("ceiling.") { name } else { format!("ceiling.{name}") };
     Ok(map.into_iter().map(|(key, value)| (name(key), format!("{value:.0}"))).collect())
 }
 
-/// A note of processes that the command, which has ended, has left: those of its process group and session, younger than it.
-/// It may leave others that made a session of their own; nothing in /proc says whose they were.
+/// Returns a note on processes that the ended command left running: those of its process group and session, younger
+/// than it. Others may remain that created their own session; /proc does not say whose they were.
 pub(super) fn left_behind(command: u32) -> Option<String> {
     let ours = Stat::of(std::process::id())?;
-    // Which group a process is of costs a system call; what /proc says of all of them takes longer than a short command.
+    // A process's group costs a system call; reading everything /proc has on all of them takes longer than a short
+    // command.
     let of_group = |pid: &u32| {
-        // SAFETY: a number in, a number out. (rustix takes no group of number 0, which threads of the kernel are of.)
+        // SAFETY: a system call without pointers. (rustix rejects group 0, that of kernel threads.)
         let group = unsafe { libc::getpgid(pid.cast_signed()) };
         u32::try_from(group).map_or(true, |group| group == command || group == ours.group)
     };
@@ -46,13 +47,17 @@ pub(super) fn left_behind(command: u32) -> Option<String> {
         .collect();
     match left.as_slice() {
         [] => None,
-        [one] => Some(format!("The command has ended; {one}, which it started, goes on and is not recorded any longer.")),
-        many => Some(format!("The command has ended; {} processes that it started go on unrecorded: {}.", many.len(), first_few(many))),
+        [one] => Some(format!("The command has ended; {one}, which it started, is still running and no longer recorded.")),
+        many => Some(format!(
+            "The command has ended; {} processes that it started are still running, unrecorded: {}.",
+            many.len(),
+            first_few(many)
+        )),
     }
 }
 
-/// Whether a process has lost its parent: it was given to init, or to a subreaper (a service manager, a container's first process), which
-/// is of another session than what it adopts.
+/// Whether a process has lost its parent and was adopted by init or a subreaper (a service manager, a container's
+/// first process), which is in another session.
 fn is_orphan(process: &Stat) -> bool {
     process.parent == 1 || Stat::of(process.parent).is_none_or(|parent| parent.session != process.session)
 }
@@ -70,7 +75,7 @@ fn is_ancestor(candidate: u32, of: &Stat) -> bool {
     parents.take(MOST_GENERATIONS).take_while(|parent| *parent > 0).any(|parent| parent == candidate)
 }
 
-/// Adds what [`super::run`] itself knows, unless a recorder has said it.
+/// Adds the attributes that [`super::run`] itself knows, unless a recorder has set them.
 pub(super) fn describe(
     attributes: &mut Vec<(String, String)>,
     options: &Options,

@@ -1,36 +1,36 @@
-//! How many of the machine's processors were busy during a recording, and how many of those the command had: what is neither its own nor a
-//! recorded server's is other programs'.
+//! How many of the machine's CPUs were busy during a recording, and how many of those the command used: the rest,
+//! apart from recorded servers, belongs to other programs.
 
 use std::mem::MaybeUninit;
 use thalweg_base::proc::processors::{self, Processor};
 use thalweg_base::proc::stat::tick_ns;
 use thalweg_trace::Time;
 
-/// Ticks are too coarse to say anything of a shorter time than so many.
+/// Minimum ticks; they are too coarse for shorter intervals.
 const FEWEST_TICKS: u64 = 10;
 
-/// What processors had been used for at an instant.
+/// Accumulated CPU usage at an instant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Used {
     at: Time,
-    /// For how long they had been idle, all together.
+    /// Idle time of all CPUs together.
     idle_ns: u64,
-    /// For how long this process, and those that it started and that have ended, had had one.
+    /// CPU time of this process and its ended children.
     own_ns: u64,
     processors: usize,
 }
 
-/// Processors in use between two instants, on average.
+/// CPUs in use between two instants, on average.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct InUse {
-    /// By anybody.
+    /// By all programs.
     pub(super) busy: f64,
-    /// By the command, all that it started and that has ended, and the recorder.
+    /// By the command, its ended descendants, and the recorder.
     pub(super) own: f64,
 }
 
 impl Used {
-    /// Now.
+    /// Reads the current usage.
     pub(super) fn now() -> Used {
         let own_ns = used_ns(libc::RUSAGE_SELF) + used_ns(libc::RUSAGE_CHILDREN);
         Used::of(&processors::here(), own_ns, Time::now())
@@ -41,7 +41,7 @@ impl Used {
         Used { at, idle_ns, own_ns, processors: all.len() }
     }
 
-    /// What was in use from then until `later`; `None` where that was too short to say, or nothing is known.
+    /// Returns the CPUs in use from then until `later`; `None` if the interval is too short, or usage is unknown.
     pub(super) fn until(&self, later: &Used) -> Option<InUse> {
         let ns = later.at.since(self.at);
         let part = |since: u64, until: u64| until.saturating_sub(since) as f64 / ns as f64;
@@ -53,10 +53,10 @@ impl Used {
     }
 }
 
-/// The processor time of this process, or of those that it has waited for, with theirs.
+/// Returns the CPU time of this process, or of its waited-for children and their descendants.
 fn used_ns(of: libc::c_int) -> u64 {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: getrusage fills the structure that it is given; zeroed it is a valid one too.
+    // SAFETY: getrusage fills the given structure; zeroed, it is a valid one too.
     let usage = unsafe {
         libc::getrusage(of, usage.as_mut_ptr());
         usage.assume_init()

@@ -1,25 +1,25 @@
-//! Which file system had no room left when a command failed: one that it was working in, or that its arguments name.
+//! Finds the file system that was full when a command failed: one that it was working in, or that its arguments name.
 //!
-//! No recorder sees that a write failed for want of room (the tier `lean` traces no calls), but a file system that is full still is right after the
-//! command has ended. One whose output was removed again, or that a quota filled, is not found.
+//! Recorders do not see a write fail with ENOSPC (the tier `lean` traces no calls), but a full file system is still
+//! full right after the command has ended. If the output was removed again, or a quota was reached, it is not found.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// With less room than this the next write of most programs fails, or one is cut short.
+/// Free space below which most programs' next write fails or is cut short.
 const NO_ROOM_BYTES: u64 = 64 << 10;
 
-/// Bound: words of a command that are looked at.
+/// Bound: words of a command that are examined.
 const MOST_WORDS: usize = 256;
 
-/// The first of the file systems that is full, by where it is mounted.
+/// Returns the mount point of the first full file system.
 pub(super) fn full(command: &[OsString], directory: &Path) -> Option<String> {
     let places = [directory.to_owned()].into_iter().chain(named(command, directory)).chain([std::env::temp_dir()]);
     places.filter(|place| is_full(place)).map(|place| mounted_on(&place).display().to_string()).next()
 }
 
-/// The directories that a command's words name: `of=/mnt/out`, and the paths in a script that a shell is given.
+/// Returns the directories that a command's words name: `of=/mnt/out`, and the paths in a shell script argument.
 fn named(command: &[OsString], directory: &Path) -> Vec<PathBuf> {
     let parts = |word: &OsString| {
         let apart = |byte: &u8| byte.is_ascii_whitespace() || b"=<>;|&'\"()".contains(byte);
@@ -29,7 +29,7 @@ fn named(command: &[OsString], directory: &Path) -> Vec<PathBuf> {
     words.filter_map(|word| existing(&directory.join(word))).filter(|place| place != directory).collect()
 }
 
-/// The path, or the directory that it would be made in.
+/// Returns the path if it exists, or the directory it would be created in.
 fn existing(path: &Path) -> Option<PathBuf> {
     [Some(path), path.parent()].into_iter().flatten().find(|path| path.exists()).map(Path::to_owned)
 }
@@ -42,7 +42,7 @@ fn is_full(place: &Path) -> bool {
     (no_room || no_inodes) && !space.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY)
 }
 
-/// The directory at the top of the file system that a place is in.
+/// Returns the mount point of the file system that contains a path.
 fn mounted_on(place: &Path) -> PathBuf {
     let Ok(mut top) = place.canonicalize() else { return place.to_owned() };
     let device = |path: &Path| rustix::fs::stat(path).ok().map(|status| status.st_dev);
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_file_system_without_room_is_full_and_one_with_room_is_not() {
-        // What is always full, and what a temporary directory can be written to for.
+        // A device that is always full, and a temporary directory that normally is not.
         assert!(!is_full(&tempfile::tempdir().expect("a directory").path().join(".")));
         assert!(!is_full(Path::new("/proc")));
         assert_eq!(mounted_on(Path::new("/proc/self")), PathBuf::from("/proc"));

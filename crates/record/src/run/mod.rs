@@ -1,17 +1,18 @@
-//! The front door: runs a command, or watches what runs, and leaves a recording.
+//! The entry point: runs a command, or watches running processes, and leaves a recording.
 //!
-//! The order, and why. The recording is made first: where it cannot be, nothing is run. The command's process is made and
-//! held before `execve`; recorders take hold of it; the interval to explain begins; it is let go. It is waited for through its
-//! descriptor, and signals that were meant for it are passed on. When its main process ends the recording ends, also where
-//! processes it started go on (a note says so).
+//! The order: the recording is created first; if that fails, nothing is run. The command's process is created and
+//! held before `execve`; recorders attach to it; the interval to explain begins; it is released. It is waited for
+//! through its pidfd, and signals meant for it are forwarded. When its main process ends the recording ends, even if
+//! processes it started are still running (a note says so).
 //!
-//! The command comes first. A recorder that cannot begin is replaced by the next that can, with a note; one that fails later
-//! costs the recording, not the command; from the moment the command was let go, [`run`] returns how it ended, whatever
-//! becomes of the recording. What goes wrong before that moment is an error, and nothing has run.
+//! The command has priority. A recorder that cannot begin is replaced by the next that can, with a note; one that
+//! fails later costs the recording, not the command; once the command is released, [`run`] returns how it ended,
+//! whatever happens to the recording. A failure before that is an error, and nothing has run.
 //!
-//! Disk use is bounded: a recording takes at most [`Options::limit_bytes`] while it is made. What comes past it, or past the
-//! end of the disk, is counted as lost; rows that others refer to are kept in memory. Turning it into tables needs about as
-//! much again for a moment; where that is not to be had, the recording stays as it is, unfinished, and opens all the same.
+//! Disk use is bounded: a recording takes at most [`Options::limit_bytes`] while it is made. Events beyond that, or
+//! on a full disk, are counted as lost; rows that others refer to are kept in memory. Conversion to tables briefly
+//! needs about as much space again; if that is not available, the recording stays unfinished, and can still be
+//! opened.
 
 mod active;
 mod attributes;
@@ -40,38 +41,38 @@ use std::time::{Duration, Instant};
 use thalweg_base::machine;
 use thalweg_trace::{Ending, Event, FORMAT_VERSION, Host, HostId, IdSpace, Meta, RecordingWriter, Role, Sink, Time, secrets};
 
-/// Identifiers of what ranks recorded themselves.
+/// Identifiers of records made by ranks.
 const MPI_SPACE: IdSpace = IdSpace(9);
 
-/// How it went.
+/// The outcome of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// How the command ended; `None` where there was none.
+    /// How the command ended; `None` if there was none.
     pub exit: Option<Exit>,
-    /// The recording.
+    /// The recording's path.
     pub path: PathBuf,
-    /// Which recorder made it.
+    /// The recorder that made it.
     pub recorder: &'static str,
-    /// Whether it was turned into tables; if not it opens all the same, and a note says why it was not.
+    /// Whether it was converted to tables; if not, it can still be opened, and a note says why.
     pub finished: bool,
-    /// Events that were lost.
+    /// Number of lost events.
     pub dropped_events: u64,
-    /// What a person should know, one sentence each.
+    /// Notes for the user, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// Runs and records.
+/// Runs a command and records it.
 ///
-/// While it runs, SIGINT, SIGTERM, SIGHUP and SIGQUIT of this process are passed on to the command (those that the terminal
-/// sent to both are not sent twice); without a command SIGINT and SIGTERM end the recording.
+/// Meanwhile, SIGINT, SIGTERM, SIGHUP and SIGQUIT of this process are forwarded to the command (those that the
+/// terminal sent to both are not sent twice); without a command, SIGINT and SIGTERM end the recording.
 ///
 /// # Errors
-/// Nothing was run: the command cannot be (127, 126), the recording cannot be made, what was asked for makes no sense, or no
-/// recorder that was asked for is allowed.
+/// Nothing was run: the command cannot be (127, 126), the recording cannot be created, the options are invalid, or no
+/// requested recorder is allowed.
 pub fn run(options: &Options) -> Result<Outcome, RecordError> {
     check(options)?;
     if options.is_of_everything() && options.profile != Profile::Alone {
-        // Nobody is left for another recorder.
+        // A second recorder would have nothing to record.
         let samples_for = Some("`record --profile`".to_owned());
         return run(&Options { profile: Profile::Alone, samples_for, ..options.clone() });
     }
@@ -92,7 +93,7 @@ pub fn run(options: &Options) -> Result<Outcome, RecordError> {
     let writer = RecordingWriter::create_bounded(&options.output, meta(options, active.name()), options.limit_bytes)?;
     let started = Session::start(options, &mut active, others, &writer);
     let session = started.inspect_err(|_| {
-        // Nothing was run: leave nothing behind.
+        // Nothing was run: remove the recording.
         writer.discard(!existed);
     })?;
     Ok(session.finish(options, active, &writer, ceilings))
@@ -101,8 +102,8 @@ pub fn run(options: &Options) -> Result<Outcome, RecordError> {
 fn check(options: &Options) -> Result<(), RecordError> {
     let usage = |text: &str| Err(RecordError::Usage(text.to_owned()));
     match (options.server, options.command.is_empty()) {
-        (true, false) => usage("a server is recorded without a command: name its ports, and start the command elsewhere"),
-        (true, true) if options.ports.is_empty() => usage("name at least one port that the server listens on"),
+        (true, false) => usage("a server is recorded without a command: give its ports, and start the command elsewhere"),
+        (true, true) if options.ports.is_empty() => usage("give at least one port that the server listens on"),
         (false, true) if options.also.is_empty() && !options.is_of_everything() => {
             usage("nothing to record: give a command, or processes to watch")
         }
@@ -123,35 +124,35 @@ fn meta(options: &Options, recorder: &str) -> Meta {
     }
 }
 
-/// What is known of the command itself: the modules that its script imports.
+/// Returns attributes of the command itself: the modules that its script imports.
 fn of_command(options: &Options) -> Option<(String, String)> {
     let modules = modules::of_command(&options.command);
     (!modules.is_empty()).then(|| ("command.modules".to_owned(), modules.into_iter().collect::<Vec<String>>().join(" ")))
 }
 
-/// A recording under way.
+/// A recording in progress.
 struct Session {
     signals: Signals,
     held: Option<Held>,
-    /// Of what else is watched: readable when it has ended.
+    /// Pidfds of the other watched processes.
     others: Vec<OwnedFd>,
     quota: Option<f64>,
-    /// What stands in the recording of the processes besides the command.
+    /// Attributes of the processes besides the command.
     attributes: Vec<(String, String)>,
     notes: Vec<String>,
     mpi: Option<MpiRecording>,
     scripts: Arc<Scripts>,
     started: Instant,
-    /// What processors had been used for when the command began.
+    /// CPU usage when the command began.
     used: Used,
-    /// It ends by the clock or by a signal alone.
+    /// Only the clock or a signal ends it.
     of_everything: bool,
 }
 
 /// How a session's interval ended.
 struct Ended {
     at: Time,
-    /// What the machine's processors were used for until then.
+    /// Usage of the machine's CPUs until then.
     in_use: Option<InUse>,
     exit: Option<Exit>,
     notes: Vec<String>,
@@ -239,7 +240,7 @@ impl Session {
         Ended { at: Time::now(), in_use: self.in_use(), exit: None, notes }
     }
 
-    /// What the machine's processors were used for since the command began.
+    /// Returns the usage of the machine's CPUs since the command began.
     fn in_use(&self) -> Option<InUse> {
         self.used.until(&Used::now())
     }
@@ -248,7 +249,7 @@ impl Session {
         let at = Time::now();
         let Some(held) = &mut self.held else { return self.ended(Vec::new()) };
         let ended = held.wait();
-        // (Who was waited for counts.)
+        // (Only waited-for children are counted.)
         let in_use = self.in_use();
         match ended {
             Ok(exit) => Ended { at, in_use, exit: Some(exit), notes: Vec::new() },
@@ -256,7 +257,7 @@ impl Session {
         }
     }
 
-    /// Passes signals on to the command; `false`: there is none, and one of them ends the recording.
+    /// Forwards signals to the command; `false` if there is none and a signal ends the recording.
     fn pass_on_signals(&self) -> bool {
         let caught = self.signals.take();
         let Some(held) = &self.held else {
@@ -266,14 +267,15 @@ impl Session {
         true
     }
 
-    /// Waits, ends the recorders and the recording, and says how it all went. Nothing in here fails: the command has run.
+    /// Waits, ends the recorders and the recording, and returns the outcome. Failures become notes, since the command
+    /// has run.
     fn finish(mut self, options: &Options, mut active: Active, writer: &RecordingWriter, ceilings: Vec<(String, String)>) -> Outcome {
         let mut ended = self.watch(options.duration);
         let goes_on = self.held.is_some() && ended.exit.is_none();
         let pid = self.held.as_ref().map(Held::pid);
         if let Some(pid) = pid.filter(|_| !goes_on) {
             ended.notes.extend(attributes::left_behind(pid));
-            // From here on Ctrl-C means us: it leaves an unfinished recording, which opens.
+            // From here on Ctrl-C is for us: it leaves an unfinished recording, which can be opened.
             self.signals.restore_after_event();
         }
         let mut finished = active.finish();
@@ -284,7 +286,7 @@ impl Session {
         let mut notes = std::mem::take(&mut ended.notes);
         notes.splice(0..0, std::mem::take(&mut self.notes).into_iter().chain(finished.notes));
         if goes_on {
-            notes.push("The recording ended before the command did: it covers the time asked for only.".to_owned());
+            notes.push("The recording ended before the command did: it covers only the requested time.".to_owned());
         }
         let lost = writer.lost_events();
         if lost > 0 {
@@ -301,7 +303,7 @@ impl Session {
         let directory = std::env::current_dir().unwrap_or_default();
         let failed = ended.exit.is_some_and(|exit| exit.shell_code() != 0);
         if !failed {
-            // What a command said that did its work is nobody's business.
+            // The output of a successful command is private.
             attributes.retain(|(name, _)| !name.starts_with("ended."));
         }
         let full = if failed { full::full(&options.command, &directory) } else { None };
@@ -311,7 +313,7 @@ impl Session {
         let ending = Ending { end: ended.at, exit_code, dropped_events: finished.dropped_events, attributes };
         let written = if options.read_once { writer.finish_to_read_once(ending) } else { writer.finish(ending) };
         if let Err(error) = &written {
-            notes.push(format!("The recording could not be finished and stays as it is, which opens too: {error}"));
+            notes.push(format!("The recording could not be finished, but can still be opened: {error}"));
         }
         let exit = if goes_on { self.wait_on() } else { ended.exit };
         let dropped_events = finished.dropped_events + lost;
@@ -319,7 +321,7 @@ impl Session {
         Outcome { exit, path, recorder: active.name(), finished: written.is_ok(), dropped_events, notes }
     }
 
-    /// The recording has ended; the command goes on, and signals for it are still passed on.
+    /// Waits for the command after the recording has ended; signals for it are still forwarded.
     fn wait_on(&mut self) -> Option<Exit> {
         self.watch(None).exit
     }
@@ -343,7 +345,7 @@ fn wait_any(processes: &[rustix::fd::BorrowedFd<'_>], signals: &Signals, deadlin
             Ok(0) => return Woken::Deadline,
             Ok(_) if fds[..processes.len()].iter().any(readable) => return Woken::Process,
             Ok(_) => return Woken::Signal,
-            // A handler interrupted it; its pipe is readable now.
+            // A handler interrupted it; its pipe is now readable.
             Err(_) => {}
         }
     }

@@ -1,8 +1,9 @@
-//! Which modules a script imports. What a script does with remote data is often a library's doing, and a run whose modules lay in memory leaves no trace
-//! of their files: the script's text says it beforehand.
+//! Finds the modules that a script imports. What a script does with remote data is often a library's doing, and a run
+//! whose modules were cached leaves no trace of their files; the script's text names them.
 //!
-//! The text is read as lines, not parsed: an import that a string holds is found, one that is computed is not. Modules that lie beside the script are
-//! read as well. Rejected: following the opens of files in the kernel, which costs each of them the reading of a path.
+//! The text is scanned by lines, not parsed: an import inside a string is found, a computed one is not. Modules
+//! beside the script are scanned too. Rejected: following file opens in the kernel, which costs a path lookup for
+//! each.
 
 use crate::command;
 use std::collections::{BTreeSet, VecDeque};
@@ -10,18 +11,18 @@ use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// So much of a file is read.
+/// Maximum bytes read of a file.
 const LONGEST: u64 = 256 << 10;
-/// So many files.
+/// Maximum files read.
 const MOST_FILES: usize = 64;
-/// So many modules are kept.
+/// Maximum modules kept.
 const MOST_MODULES: usize = 256;
 /// Flags whose value is a script.
 const TEXTS: &[&str] = &["-c", "-e", "--eval", "-p", "--print"];
 const INTERPRETERS: &[&str] = &["python", "node"];
 const ENDINGS: &[&str] = &["py", "js", "mjs", "cjs"];
 
-/// The modules that the command's script imports, and those beside it; empty where it is no script.
+/// Returns the modules imported by the command's script, and by the modules beside it; empty if it is not a script.
 pub(super) fn of_command(command: &[OsString]) -> BTreeSet<String> {
     let words: Vec<String> = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let mut found = BTreeSet::new();
@@ -37,7 +38,7 @@ pub(super) fn of_command(command: &[OsString]) -> BTreeSet<String> {
         let Some(text) = script(&path) else { continue };
         files += 1;
         let modules = imports(&text);
-        // An operand behind the script is the script's own.
+        // Operands after the script belong to the script.
         if std::mem::take(&mut is_first) {
             paths.clear();
         }
@@ -48,10 +49,10 @@ pub(super) fn of_command(command: &[OsString]) -> BTreeSet<String> {
     found.into_iter().take(MOST_MODULES).collect()
 }
 
-/// A script's text: a file of an interpreter's ending, or one that names an interpreter.
+/// Returns a script's text, for a file with an interpreter's extension, or with an interpreter in its first line.
 fn script(path: &Path) -> Option<String> {
     let ends = path.extension().is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known));
-    // (Opening a FIFO would wait.)
+    // (Opening a FIFO would block.)
     if !std::fs::metadata(path).ok()?.is_file() {
         return None;
     }
@@ -67,7 +68,7 @@ fn script(path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The modules that a text imports, each by the name of the package that it is of.
+/// Returns the modules that a text imports, by package name.
 fn imports(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for statement in text.split(['\n', ';']).map(str::trim) {
@@ -86,14 +87,14 @@ fn imports(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// `paramiko` of `paramiko.client as ssh`; `None` of what is no name.
+/// Returns `paramiko` for `paramiko.client as ssh`; `None` for an invalid name.
 fn package(name: &str) -> Option<String> {
     let name = name.split_whitespace().next()?.split('.').next()?;
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
     is_name.then(|| name.to_owned())
 }
 
-/// `@aws-sdk/client-s3` and `axios` of what is imported from them; `None` of a file beside the script.
+/// Returns `@aws-sdk/client-s3` or `axios` for imports from these packages; `None` for a file beside the script.
 fn package_of_node(name: &str) -> Option<String> {
     let name = name.strip_prefix("node:").unwrap_or(name);
     let parts = if name.starts_with('@') { 2 } else { 1 };

@@ -1,4 +1,4 @@
-//! What a run records, and how.
+//! Options of a run.
 
 use crate::Tier;
 use crate::mpi::Mpi;
@@ -6,10 +6,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Which recorder.
+/// The recorder to use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Method {
-    /// The best one this machine allows: `Bpf`, else `Preload` for a dynamic program, else `Proc`.
+    /// The best that this machine allows: `Bpf`, otherwise `Preload` for a dynamically linked program, otherwise
+    /// `Proc`.
     #[default]
     Auto,
     /// The kernel's tracepoints. Needs privilege.
@@ -20,82 +21,82 @@ pub enum Method {
     Proc,
 }
 
-/// Whether a profile of the whole machine is taken: the stack of what runs on each processor, a thousand times a second.
+/// Whether to take a profile of the whole machine: the stack of whatever runs on each CPU, a thousand times a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
-    /// None.
+    /// No profile.
     #[default]
     No,
-    /// Beside everything else. Needs privilege.
+    /// Beside a recorder. Needs privilege.
     Beside,
-    /// Alone: no other recorder works. Without privilege there are no samples, and what /proc counts is recorded instead.
+    /// Alone, without a recorder. Without privilege there are no samples; counts from /proc are recorded instead.
     Alone,
 }
 
-/// How a profile finds the frames of programs.
+/// How a profile finds user frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UserStacks {
-    /// The kernel follows their frame pointers: cheap, and of code that was compiled without them no more than the innermost frames.
+    /// The kernel follows frame pointers: cheap, but code compiled without them shows only the innermost frames.
     #[default]
     FramePointers,
-    /// So much of the top of each stack is copied, and followed by the unwind tables of the files that are mapped.
+    /// The top of each stack is copied, and unwound with the tables of the mapped files.
     Dwarf {
-        /// At most 64 KiB.
+        /// Bytes copied per stack, at most 64 KiB.
         stack_bytes: u32,
     },
 }
 
-/// What to record, and where to.
+/// Options of a recording.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The command's words; empty: none, only others are watched.
+    /// The command's words; empty to watch only other processes.
     pub command: Vec<OsString>,
-    /// Other processes: number, command name, port they listen on, or a path in a mounted store.
+    /// Other processes: process id, command name, listening port, or a path in a mounted store.
     pub also: Vec<String>,
-    /// Also watch the mounts of stores that the command works in, and who serves them here.
+    /// Also watch the mounts of stores that the command works in, and their servers on this machine.
     pub also_mounts: bool,
-    /// Record the command and what `also` names alone: nobody that they have to do with on this machine.
+    /// Record only the command and what `also` names, not the local processes they interact with.
     pub only: bool,
-    /// Watch who listens on `ports`, as servers; without a command.
+    /// Watch the processes that listen on `ports`, as servers; without a command.
     pub server: bool,
     /// The ports of `server`.
     pub ports: Vec<u16>,
-    /// How much is recorded.
+    /// Level of detail.
     pub tier: Tier,
-    /// With what.
+    /// The recorder to use.
     pub method: Method,
-    /// Whether a profile is taken; then there need be neither a command nor anybody to watch: it is of the whole machine.
+    /// Whether to take a profile; it covers the whole machine, so it needs neither a command nor processes to watch.
     pub profile: Profile,
-    /// How it finds the frames of programs.
+    /// How the profile finds user frames.
     pub user_stacks: UserStacks,
-    /// What a profile must have samples for (`-o page.html`): without the privilege for them, nothing is recorded.
+    /// The option that needs a profile's samples (`-o page.html`): without privilege for them, nothing is recorded.
     pub samples_for: Option<String>,
-    /// Events that a profile counts besides: names as perf has them. Empty: those of the processor, where it has them.
+    /// Events for a profile to count, named as in perf. Empty: the CPU's default ones, if it has them.
     pub events: Vec<String>,
-    /// Where the recording is made: must not exist, or be an empty directory.
+    /// Path of the recording: must not exist, or be an empty directory.
     pub output: PathBuf,
-    /// The most it may take on disk while it is made.
+    /// Maximum disk space of the recording while it is made.
     pub limit_bytes: u64,
-    /// Ends the recording after this time. A command goes on, and is waited for.
+    /// Ends the recording after this time. The command continues, and is waited for.
     pub duration: Option<Duration>,
-    /// How often events are fetched.
+    /// Interval at which events are fetched.
     pub drain: Duration,
-    /// The label of this machine; `None`: `THALWEG_NODE`, else the host's name.
+    /// This machine's node label; `None`: `THALWEG_NODE`, otherwise the host name.
     pub node: Option<String>,
-    /// Called once everything is watched: without a command, those who wait may now begin.
+    /// Called once everything is watched; without a command, processes waiting for the recording may start.
     pub begun: Option<fn()>,
     /// Measured ceilings: a JSON object of names (`device.vda.read`, `path.A>B`) and bytes per second.
     pub ceilings: Option<PathBuf>,
-    /// MPI calls of the command's ranks too.
+    /// Whether to record MPI calls of the command's ranks.
     pub mpi: Option<Mpi>,
-    /// Words of the command that look like secrets are recorded as they are.
+    /// Record command words that look like secrets unchanged.
     pub keep_command: bool,
     /// The recording is read once and not kept: no tables are made of a small one.
     pub read_once: bool,
 }
 
 impl Options {
-    /// Records `command` into `output`, with everything else as it is best for most.
+    /// Creates options to record `command` into `output`, with defaults that suit most runs.
     pub fn new(command: Vec<OsString>, output: PathBuf) -> Options {
         Options {
             command,
@@ -125,14 +126,14 @@ impl Options {
 }
 
 impl Options {
-    /// Takes a profile and records nothing else: around `command`; else for `duration`, of everything that runs. A server on `ports`, or what
-    /// `also` names, is marked as what the profile is about.
+    /// Creates options for a profile without a recorder: of `command`; otherwise, for `duration`, of everything that
+    /// runs. A server on `ports`, or processes in `also`, are marked as the profile's subject.
     pub fn profile(command: Vec<OsString>, also: Vec<String>, ports: Vec<u16>, duration: Option<Duration>, output: PathBuf) -> Options {
         let server = !ports.is_empty();
         Options { profile: Profile::Alone, also, server, ports, duration, ..Options::new(command, output) }
     }
 
-    /// Whether there is nobody in particular to record.
+    /// Whether the run has no particular process to record.
     pub(super) fn is_of_everything(&self) -> bool {
         self.profile != Profile::No && self.command.is_empty() && self.also.is_empty() && !self.server
     }

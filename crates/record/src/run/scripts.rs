@@ -1,11 +1,12 @@
-//! Two `python3` are distinguished by what each runs: `python3 (producer.py)`.
+//! Distinguishes processes of one name by what each runs: `python3 (producer.py)`.
 //!
-//! The kernel calls a process by its program. Where several of a recording have one name, what distinguishes them is the command line: the file that
-//! a program was given to run, the text after `-c` or `-e`, the module after `-m`. That is decided by the words and the files that they name, and
-//! not by a list of programs. So what is no interpreter is distinguished too, where each was given another text file.
+//! The kernel names a process after its program. Where several in a recording share a name, the command line
+//! distinguishes them: the file the program was given to run, the text after `-c` or `-e`, the module after `-m`. The
+//! words and the files they name decide, not a list of interpreters, so other programs are distinguished too if each
+//! was given a different text file.
 //!
-//! All recorders' events come through here. Command lines are read as processes appear, for most are gone at the end; files are looked at when the
-//! recording has ended, because their file system may be one that is recorded, or does not answer.
+//! All recorders' events pass through here. Command lines are read as processes appear, for most are gone at the end;
+//! files are examined after the recording, because their file system may be a recorded one, or hang.
 
 use crate::symbols::open_file;
 use parking_lot::Mutex;
@@ -15,23 +16,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thalweg_trace::{Event, Role, Sink, Track, TrackKind, secrets};
 
-/// Different ones that have names of their own; more are each for one of many things.
+/// Maximum distinct scripts to name separately; with more, each is an instance of a kind.
 const MOST_DIFFERENT: usize = 4;
-/// Command lines that are read, of one name and in all: in a storm of short processes the rest keep their name.
+/// Maximum command lines read per name and in total: in a storm of short processes the rest keep their name.
 const MOST_OF_NAME: usize = 64;
 const MOST_LINES: usize = 512;
 
-/// Tracks that are remembered.
+/// Maximum tracks remembered.
 const MOST_TRACKS: usize = 65_536;
 
-/// Words of a command line that are looked at, and bytes of them.
+/// Maximum words of a command line examined, and bytes of them.
 const MOST_WORDS: usize = 24;
 const MOST_BYTES: usize = 4_096;
 
-/// Characters of a program's text that are shown.
+/// Characters shown of a program's text.
 const SHOWN: usize = 20;
 
-/// What a process was started with.
+/// A process's command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Line {
     words: Vec<String>,
@@ -39,8 +40,8 @@ struct Line {
 }
 
 #[derive(Debug, Default)]
-struct Known {
-    /// Threads of who is recorded, by their track.
+struct CommandLines {
+    /// Threads of recorded processes, by track.
     tracks: HashMap<u64, Track>,
     /// By process: the name under which its command line was read.
     lines: HashMap<u32, (String, Line)>,
@@ -48,37 +49,37 @@ struct Known {
     read: usize,
 }
 
-/// Passes events on, and remembers who is in them.
+/// Passes events on, and remembers the processes in them.
 pub(super) struct Scripts {
     inner: Arc<dyn Sink>,
-    known: Mutex<Known>,
+    lines: Mutex<CommandLines>,
 }
 
 impl Scripts {
     pub(super) fn before(inner: Arc<dyn Sink>) -> Arc<Scripts> {
-        Arc::new(Scripts { inner, known: Mutex::default() })
+        Arc::new(Scripts { inner, lines: Mutex::default() })
     }
 
-    /// The recording ends: who has one name with others is called by what it ran.
+    /// Ends the recording: processes that share a name are renamed after their scripts.
     pub(super) fn finish(&self) {
-        let known = std::mem::take(&mut *self.known.lock());
-        let named = known.distinguished(|line| script(&line.words, |path| is_text(&line.directory.join(path))));
+        let lines = std::mem::take(&mut *self.lines.lock());
+        let named = lines.distinguished(|line| script(&line.words, |path| is_text(&line.directory.join(path))));
         self.inner.take(&mut named.into_iter().map(Event::Track).collect());
     }
 }
 
 impl Sink for Scripts {
     fn take(&self, batch: &mut Vec<Event>) {
-        let mut known = None;
+        let mut lines = None;
         for event in batch.iter() {
             if let Event::Track(track) = event
                 && track.kind == TrackKind::Thread
                 && matches!(track.role, Role::Client | Role::Server)
             {
-                known.get_or_insert_with(|| self.known.lock()).met(track, read_line);
+                lines.get_or_insert_with(|| self.lines.lock()).met(track, read_line);
             }
         }
-        drop(known);
+        drop(lines);
         self.inner.take(batch);
     }
 }
@@ -92,8 +93,8 @@ fn read_line(pid: u32) -> Option<Line> {
     Some(Line { words: words.collect(), directory: std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default() })
 }
 
-impl Known {
-    /// A thread is recorded, or has another name.
+impl CommandLines {
+    /// Notes a new thread, or a thread's new name.
     fn met(&mut self, track: &Track, read: impl Fn(u32) -> Option<Line>) {
         if self.tracks.len() < MOST_TRACKS {
             self.tracks.insert(track.track.number(), track.clone());
@@ -114,7 +115,7 @@ impl Known {
         }
     }
 
-    /// The tracks that have other names: of programs that ran different things under one.
+    /// Returns the renamed tracks: those of programs that ran different scripts under one name.
     fn distinguished(self, script: impl Fn(&Line) -> Option<String>) -> Vec<Track> {
         let mut by_name: HashMap<&str, Vec<(u32, Option<&Line>)>> = HashMap::new();
         for track in self.tracks.values() {
@@ -126,7 +127,7 @@ impl Known {
         let mut called: HashMap<u32, (&str, String)> = HashMap::new();
         for (name, processes) in by_name.into_iter().filter(|(_, processes)| processes.len() > 1) {
             let scripts: Vec<(u32, Option<String>)> = processes.into_iter().map(|(pid, line)| (pid, line.and_then(&script))).collect();
-            // Of many that differ, each for one of many things, the name says more.
+            // If many differ, each is an instance of a kind, and the program's name says more.
             let different = scripts.iter().map(|(_, script)| script).collect::<BTreeSet<_>>().len();
             if (2..=MOST_DIFFERENT).contains(&different) {
                 called.extend(scripts.into_iter().filter_map(|(pid, script)| Some((pid, (name, script?)))));
@@ -143,9 +144,9 @@ impl Known {
     }
 }
 
-/// What a program was given to run, by its words: the first text file, the text after `-c` or `-e`, or the module after `-m`, whichever comes first.
-/// A file that is no text ends the search: it is data. A word that names no file may be an option's value, and is the file only if it looks like
-/// one that is gone by now.
+/// Returns what a program was given to run: the first text file, the text after `-c` or `-e`, or the module after
+/// `-m`, whichever comes first. A non-text file ends the search: it is data. A word that names no file may be an
+/// option's value; it counts only if it looks like a file deleted since.
 fn script(words: &[String], is_text: impl Fn(&str) -> Option<bool>) -> Option<String> {
     let mut gone = None;
     for (at, word) in words.iter().enumerate().skip(1) {
@@ -170,7 +171,7 @@ fn script(words: &[String], is_text: impl Fn(&str) -> Option<bool>) -> Option<St
     gone
 }
 
-/// Short options written together.
+/// Whether this is a cluster of one-letter options.
 fn is_cluster(options: &str) -> bool {
     options.bytes().all(|byte| byte.is_ascii_alphabetic())
 }
@@ -179,7 +180,7 @@ fn is_module(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.".contains(&b))
 }
 
-/// What a value of an option hardly ever is.
+/// Whether a word looks like a program file, as option values hardly ever do.
 fn is_program(word: &str) -> bool {
     word.contains([' ', '\n', '(', ';'])
 }
@@ -194,7 +195,7 @@ fn base(path: &str) -> &str {
     path.rsplit('/').find(|part| !part.is_empty()).unwrap_or(path)
 }
 
-/// The beginning of a program's text, its paths without folders and its secrets cut.
+/// Returns the beginning of a program's text, with directories and secrets removed.
 fn shown(text: &str) -> String {
     let cut = secrets::cut_line(text);
     let words: Vec<&str> = cut.split_whitespace().map(base).collect();
@@ -205,7 +206,7 @@ fn shown(text: &str) -> String {
     }
 }
 
-/// Whether a file is text; `None`: there is none.
+/// Whether a file is text; `None` if it does not exist.
 fn is_text(path: &Path) -> Option<bool> {
     let file = open_file(path)?;
     let mut bytes = [0; 256];
@@ -264,12 +265,12 @@ mod tests {
     }
 
     fn named(tracks: &[Track]) -> Vec<(u64, String)> {
-        let mut known = Known::default();
-        // A process runs what its number says; those below ten run the same.
+        let mut lines = CommandLines::default();
+        // A process runs what its number says; numbers with the same tens digit run the same.
         let read = |pid: u32| Some(Line { words: vec![(pid / 10).to_string()], ..Line::default() });
-        tracks.iter().for_each(|track| known.met(track, read));
+        tracks.iter().for_each(|track| lines.met(track, read));
         let script = |line: &Line| Some(line.words[0].clone()).filter(|word| word != "9");
-        known.distinguished(script).into_iter().map(|track| (track.track.number(), track.name)).collect()
+        lines.distinguished(script).into_iter().map(|track| (track.track.number(), track.name)).collect()
     }
 
     #[test]

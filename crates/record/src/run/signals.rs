@@ -1,9 +1,10 @@
-//! Signals that come to us and are meant for the command.
+//! Forwards signals meant for the command.
 //!
-//! A handler writes number, origin and sender to a pipe. What the terminal sends (Ctrl-C, Ctrl-\, a hang-up) goes to its whole
-//! foreground process group, which the command shares with us: it has it already, and a second one would be one too many.
-//! Signals that were ignored when we were started (nohup) stay ignored. `timeout` signals its child and then its whole group, in which that child is: the second
-//! signal is of the same event as the first, and does not mean us because the command has ended meanwhile.
+//! A handler writes number, origin and sender to a pipe. Signals from the terminal (Ctrl-C, Ctrl-\, a hang-up) go to
+//! the whole foreground process group, which includes the command: it already has them and must not get them twice.
+//! Signals ignored at our start (nohup) stay ignored. `timeout` signals its child and then its whole group, which
+//! includes the child: the second signal belongs to the same event as the first, and is not for us even if the
+//! command has ended meanwhile.
 
 use crate::RecordError;
 use std::cell::Cell;
@@ -14,16 +15,16 @@ use std::time::{Duration, Instant};
 
 const PASSED_ON: [c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
-/// Where the handler writes; −1: nowhere. One session at a time catches signals.
+/// Where the handler writes; −1: nowhere. Only one session at a time catches signals.
 static PIPE: AtomicI32 = AtomicI32::new(-1);
 
-/// How long after a signal another one is of the same event.
+/// Time after a signal within which another one belongs to the same event.
 const SAME_EVENT: Duration = Duration::from_millis(300);
 
 /// Bytes of one signal in the pipe: number, code.
 const RECORD_BYTES: usize = 8;
 
-/// A signal that came.
+/// A caught signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Caught {
     pub number: c_int,
@@ -31,7 +32,7 @@ pub(super) struct Caught {
 }
 
 impl Caught {
-    /// Whether `pid` got it as well: the terminal sent it to a group that both are in.
+    /// Whether `pid` received it as well: the terminal sent it to a group that contains both.
     pub(crate) fn reached(self, pid: u32) -> bool {
         // SAFETY: plain system calls.
         let (ours, theirs) = unsafe { (libc::getpgrp(), libc::getpgid(pid as libc::pid_t)) };
@@ -39,7 +40,7 @@ impl Caught {
     }
 }
 
-/// Catches signals while it lives; then what was before is again.
+/// Catches signals while it exists; then restores the previous dispositions.
 pub(super) struct Signals {
     read: OwnedFd,
     _write: OwnedFd,
@@ -53,7 +54,7 @@ extern "C" fn handler(number: c_int, info: *mut libc::siginfo_t, _context: *mut 
     if pipe < 0 {
         return;
     }
-    // SAFETY: the kernel gives a valid siginfo; errno is this thread's, and put back; write may be called in a handler.
+    // SAFETY: the kernel gives a valid siginfo; errno is this thread's, and restored; write is async-signal-safe.
     unsafe {
         let errno = *libc::__errno_location();
         let mut record = [0_u8; RECORD_BYTES];
@@ -65,17 +66,18 @@ extern "C" fn handler(number: c_int, info: *mut libc::siginfo_t, _context: *mut 
 }
 
 impl Signals {
-    /// Catches them from now on.
+    /// Starts catching signals.
     pub(crate) fn catch() -> Result<Signals, RecordError> {
         let flags = rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK;
-        let (read, write) = rustix::pipe::pipe_with(flags).map_err(|e| RecordError::Failed(format!("a pipe for signals: {e}")))?;
+        let (read, write) =
+            rustix::pipe::pipe_with(flags).map_err(|e| RecordError::Failed(format!("cannot create a pipe for signals: {e}")))?;
         let taken = PIPE.compare_exchange(-1, write.as_raw_fd(), Ordering::SeqCst, Ordering::SeqCst);
         if taken.is_err() {
-            return Err(RecordError::Failed("this process records already".to_owned()));
+            return Err(RecordError::Failed("this process is already recording".to_owned()));
         }
         let mut signals = Signals { read, _write: write, before: Vec::new(), caught: true, last: Cell::new(None) };
         for number in PASSED_ON {
-            // SAFETY: zero is a valid sigaction; the handler does what a handler may.
+            // SAFETY: zero is a valid sigaction; the handler is async-signal-safe.
             unsafe {
                 let mut old: libc::sigaction = std::mem::zeroed();
                 libc::sigaction(number, std::ptr::null(), &mut old);
@@ -92,17 +94,17 @@ impl Signals {
         Ok(signals)
     }
 
-    /// What was before: what the command is to have.
+    /// Returns the previous dispositions, which the command gets.
     pub(crate) fn before(&self) -> &[(c_int, libc::sigaction)] {
         &self.before
     }
 
-    /// Readable when one came.
+    /// Returns a descriptor that is readable when a signal was caught.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.read.as_fd()
     }
 
-    /// Those that came.
+    /// Takes the caught signals.
     pub(crate) fn take(&self) -> Vec<Caught> {
         let mut bytes = [0_u8; 64 * RECORD_BYTES];
         let n = rustix::io::read(&self.read, &mut bytes).unwrap_or(0);
@@ -113,7 +115,7 @@ impl Signals {
         bytes[..n].chunks_exact(RECORD_BYTES).map(|b| Caught { number: word(b), code: word(&b[4..]) }).collect()
     }
 
-    /// Puts back what was before, once no other signal of the last event is to come.
+    /// Restores the previous dispositions, once no further signal of the last event can follow.
     pub(crate) fn restore_after_event(&mut self) {
         if let Some(last) = self.last.get() {
             std::thread::sleep(SAME_EVENT.saturating_sub(last.elapsed()));
@@ -121,11 +123,11 @@ impl Signals {
         self.restore();
     }
 
-    /// Puts back what was before.
+    /// Restores the previous dispositions.
     pub(crate) fn restore(&mut self) {
         if std::mem::take(&mut self.caught) {
             for (number, old) in &self.before {
-                // SAFETY: what the kernel gave us.
+                // SAFETY: the dispositions come from the kernel.
                 unsafe { libc::sigaction(*number, old, std::ptr::null_mut()) };
             }
             PIPE.store(-1, Ordering::SeqCst);

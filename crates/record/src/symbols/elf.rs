@@ -6,23 +6,23 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-/// A function, and how far into it.
+/// A function, and the offset in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Named {
     pub symbol: String,
     pub offset: u64,
 }
 
-/// Opens a regular file; anything else that has the name (a pipe that nobody writes) neither opens nor blocks.
+/// Opens a regular file; anything else (such as a FIFO without a writer) is rejected without blocking.
 pub(crate) fn open_file(path: &Path) -> Option<File> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
     file.metadata().is_ok_and(|about| about.is_file()).then_some(file)
 }
 
-/// Files that are mapped at once: then the symbolizer begins anew.
+/// Maximum files mapped together; beyond it the symbolizer starts anew.
 const MOST_FILES: usize = 64;
 
-/// Larger program headers than any linker makes.
+/// Larger than any linker's program headers.
 const MOST_HEADERS: usize = 256;
 
 const LOAD: u32 = 1;
@@ -30,7 +30,7 @@ const LOAD: u32 = 1;
 const UNWIND_HEADER: u32 = 0x6474_e550;
 const EXECUTABLE: u32 = 1;
 
-/// Looks into files, and keeps what it has read of the last ones.
+/// Reads ELF files, and caches the last ones.
 pub(crate) struct Files {
     symbolizer: Symbolizer,
     read: usize,
@@ -51,7 +51,7 @@ impl Files {
         Files { symbolizer: symbolizer(), read: 0 }
     }
 
-    /// The names at these offsets in a file; nothing of those it does not name, or where it is no ELF file.
+    /// Returns the names at these offsets of a file; none for unknown offsets or a file that is not ELF.
     pub(crate) fn names(&mut self, path: &Path, offsets: &[u64]) -> HashMap<u64, Named> {
         let Some(segments) = Segments::of(path) else { return HashMap::new() };
         self.read += 1;
@@ -73,12 +73,12 @@ impl Files {
     }
 }
 
-/// `memcpy@@GLIBC_2.14`: the version is not the function's name.
+/// Strips the version from `memcpy@@GLIBC_2.14`.
 fn without_version(name: &str) -> &str {
     name.split_once("@@").map_or(name, |(name, _)| name)
 }
 
-/// A piece of a file that is mapped.
+/// A mapped piece of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub offset: u64,
@@ -88,7 +88,7 @@ pub(crate) struct Segment {
     flags: u32,
 }
 
-/// How a file's offsets become addresses.
+/// Converts a file's offsets to addresses.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Segments(Vec<Segment>);
 
@@ -107,7 +107,8 @@ impl Segments {
         Some((Segments(table.chunks_exact(size).filter_map(|entry| segment(entry, kind, wide)).collect()), wide))
     }
 
-    /// What is mapped of a file of 64 bits, and where in it the index of its unwind tables (`.eh_frame_hdr`) is, if it has one.
+    /// Returns what is mapped of a 64-bit file, and the location of its unwind index (`.eh_frame_hdr`), if it has
+    /// one.
     #[cfg(feature = "bpf")]
     pub(crate) fn with_unwind_header(file: &File) -> Option<(Segments, Option<Segment>)> {
         let (headers, wide) = Segments::of_kind(file, UNWIND_HEADER)?;
@@ -115,7 +116,7 @@ impl Segments {
         Some((loaded, headers.0.first().copied()))
     }
 
-    /// Where in a file of 64 bits a section is.
+    /// Returns the location of a section in a 64-bit file.
     #[cfg(feature = "bpf")]
     pub(crate) fn section(file: &File, name: &[u8]) -> Option<Segment> {
         let mut header = [0; 64];
@@ -137,20 +138,20 @@ impl Segments {
         place(table.chunks_exact(size).find(is_named)?)
     }
 
-    /// From the lowest to the highest address.
+    /// Returns the range from the lowest to the highest address.
     #[cfg(feature = "bpf")]
     pub(crate) fn range(&self) -> Option<std::ops::Range<u64>> {
         let ends = self.0.iter().filter_map(|s| s.address.checked_add(s.memory_bytes));
         Some(self.0.iter().map(|s| s.address).min()?..ends.max()?)
     }
 
-    /// The segment of which the file has the byte at an address.
+    /// Returns the segment that contains the byte at an address.
     #[cfg(feature = "bpf")]
     pub(crate) fn at(&self, address: u64) -> Option<Segment> {
         self.0.iter().copied().find(|s| address.checked_sub(s.address).is_some_and(|into| into < s.file_bytes))
     }
 
-    /// Where the program headers are, how large each is, how many there are, and whether the file is of 64 bits.
+    /// Returns the program headers' offset, size and number, and whether the file is 64-bit.
     fn table(header: &[u8; 64]) -> Option<(u64, usize, usize, bool)> {
         if !header.starts_with(b"\x7fELF") || header[5] != 1 {
             return None;
@@ -164,8 +165,9 @@ impl Segments {
         (size >= least && size <= 256 && count <= MOST_HEADERS).then_some((at, size, count, wide))
     }
 
-    /// The address that the linker gave to what stands at an offset of the file that was mapped. A file with debugging symbols only has no
-    /// longer what was mapped, and may have lost the offsets: then they are as GNU's linker makes them, as far apart as the addresses.
+    /// Returns the link-time address of an offset of the mapped file. A file with only debugging symbols no longer
+    /// has the mapped content, and may have lost the offsets: they are then assumed as GNU's linker lays them out, as
+    /// far apart as the addresses.
     pub(crate) fn address(&self, offset: u64) -> Option<u64> {
         let within = |s: &&Segment| offset.checked_sub(s.offset).is_some_and(|into| into < s.file_bytes);
         if let Some(segment) = self.0.iter().find(within) {

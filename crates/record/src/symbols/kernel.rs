@@ -1,4 +1,5 @@
-//! The kernel's functions by address, from its own list. (blazesym reads the same list, but does not say of which module a function is.)
+//! Kernel functions by address, from the kernel's own list. (blazesym reads the same list, but does not return a
+//! function's module.)
 
 use super::Named;
 
@@ -8,17 +9,17 @@ const LIST: &str = "/proc/kallsyms";
 #[derive(Debug, Default)]
 pub(crate) struct KernelSymbols {
     text: String,
-    /// Address, and where in the text the name (and the module) stands.
+    /// Address, and the text position of the name (and the module).
     all: Vec<(u64, u32, u32)>,
 }
 
 impl KernelSymbols {
-    /// Of the running kernel. Empty where it hides its addresses.
+    /// Reads the running kernel's list. Empty if the kernel hides addresses.
     pub(crate) fn here() -> KernelSymbols {
         KernelSymbols::parse(std::fs::read_to_string(LIST).unwrap_or_default())
     }
 
-    /// Of these addresses alone, each the name of the function that it is in.
+    /// Builds a list of these addresses only, each with its function's name.
     #[cfg(feature = "bpf")]
     pub(crate) fn known<'a>(addresses: impl IntoIterator<Item = (u64, &'a str)>) -> KernelSymbols {
         KernelSymbols::parse(addresses.into_iter().map(|(address, name)| format!("{address:x} t {name}\n")).collect())
@@ -39,18 +40,18 @@ impl KernelSymbols {
             }
             at += line.len();
         }
-        // Aliases: the one that stands first in the list.
+        // Of aliases, the first in the list.
         all.sort_by_key(|(address, from, _)| (*address, *from));
         all.dedup_by_key(|(address, _, _)| *address);
         KernelSymbols { text, all }
     }
 
-    /// Whether the kernel says nothing.
+    /// Whether the list is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// The function at an address, and the module it is of; empty: the kernel itself.
+    /// Returns the function at an address, and its module; empty for the kernel itself.
     pub(crate) fn find(&self, address: u64) -> Option<(Named, &str)> {
         let at = self.all.partition_point(|(start, _, _)| *start <= address).checked_sub(1)?;
         let (start, from, to) = self.all[at];

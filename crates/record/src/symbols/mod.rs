@@ -1,22 +1,22 @@
-//! Names for addresses, after a recording: the kernel's from its own list, a program's from the symbol tables of its files, code that a
-//! program made from the map it leaves (`/tmp/perf-PID.map`).
+//! Names for addresses, after a recording: the kernel's from its own list, a program's from the symbol tables of its
+//! files, run-time generated code's from the program's map (`/tmp/perf-PID.map`).
 //!
-//! [`resolve`] does it for a recording of another machine, whose files are looked for by build identifier. A name is only
-//! ever taken from a file with the identifier that was recorded.
+//! [`resolve`] does it for another machine's recording, whose files are searched for by build identifier. A name is
+//! only taken from a file with the recorded identifier.
 
 mod elf;
 #[cfg(feature = "bpf")]
 pub(crate) mod go;
+mod jit;
 mod kernel;
-mod made;
 mod notes;
 mod search;
 
 #[cfg(feature = "bpf")]
 pub(crate) use elf::Segments;
 pub(crate) use elf::{Files, Named, open_file};
+pub(crate) use jit::JitMap;
 pub(crate) use kernel::KernelSymbols;
-pub(crate) use made::MadeCode;
 pub(crate) use notes::build_id_of;
 
 use search::Search;
@@ -24,20 +24,21 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use thalweg_trace::Frame;
 
-/// A file without which frames stay without a name.
+/// A file that was not found, so that its frames have no names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingFile {
     /// Its path where it was recorded.
     pub module: String,
-    /// Its build identifier, where it has one.
+    /// Its build identifier, if it has one.
     pub build_id: Option<String>,
-    /// Samples whose stack has a frame of it without a name.
+    /// Samples whose stack has an unnamed frame of it.
     pub samples: u64,
 }
 
-/// Gives names to frames that have a file, an offset and no symbol. `stacks` are the stacks of a recording, innermost frame first, each with
-/// the number of its samples; files are looked for in `dirs` (`DIR/.build-id/xx/yyyy`, with `.debug` or without, or by their name), then where
-/// this machine keeps debug files, then at their path. Says which files are missing, those with the most samples first.
+/// Names the frames that have a file and an offset but no symbol. `stacks` are the stacks of a recording, innermost
+/// frame first, each with its number of samples. Files are searched in `dirs` (`DIR/.build-id/xx/yyyy`, with or
+/// without `.debug`, or by name), then among this machine's debug files, then at their path. Returns the missing
+/// files, those with the most samples first.
 pub fn resolve(stacks: &mut [(Vec<Frame>, u64)], dirs: &[PathBuf]) -> Vec<MissingFile> {
     let mut wanted: BTreeMap<(String, Option<String>), Vec<u64>> = BTreeMap::new();
     for (frames, _) in stacks.iter() {
@@ -68,7 +69,7 @@ pub fn resolve(stacks: &mut [(Vec<Frame>, u64)], dirs: &[PathBuf]) -> Vec<Missin
             let module = place_of(&frames[place]);
             match names.get(&module).and_then(|known| known.get(&offset)) {
                 Some(named) => {
-                    // A return address was looked for one byte before.
+                    // A return address was looked up one byte before it.
                     let back = frames[place].file_offset.unwrap_or(offset) - offset;
                     (frames[place].symbol, frames[place].offset) = (Some(named.symbol.clone()), named.offset + back);
                 }
@@ -88,8 +89,8 @@ fn place_of(frame: &Frame) -> (String, Option<String>) {
     (frame.module.clone(), frame.build_id.clone())
 }
 
-/// The frames without a name that a file could give one, with the offset to look at. All but the innermost of the program are return
-/// addresses: the call is before them.
+/// Returns the unnamed frames that a file could name, with the offset to look up. All but the program's innermost
+/// frame are return addresses, one past their call.
 fn unnamed(frames: &[Frame]) -> Vec<(usize, u64)> {
     let first = frames.iter().position(Frame::is_user).unwrap_or(frames.len());
     let is_wanted = |frame: &Frame| frame.symbol.is_none() && frame.module.starts_with('/');

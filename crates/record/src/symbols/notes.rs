@@ -1,38 +1,39 @@
-//! The build identifier that a linker leaves in an ELF file: a note of the owner `GNU`.
+//! Reads the build identifier in an ELF file: a note of the owner `GNU`.
 //!
-//! Kinds of notes are each owner's own: what `stapsdt` numbers 3 is a probe, and a library with probes may have them before its
-//! identifier. So the owner is compared, and neither its name nor what the note holds has a length that is taken for granted.
+//! Note types are private to each owner: type 3 of `stapsdt` is a probe, and a library with probes may have those
+//! before its identifier. So the owner is compared, and no fixed length is assumed for its name or the note's
+//! content.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// A note with an identifier, of this owner.
+/// Type of this owner's note with an identifier.
 const BUILD_ID: u32 = 3;
 const OWNER: &[u8] = b"GNU";
 
-/// What says where notes are, in a file's table of segments and in its table of sections.
+/// Types of entries for notes, in the segment and section tables.
 const SEGMENT_OF_NOTES: u32 = 4;
 const SECTION_OF_NOTES: u32 = 7;
 
-/// More entries than any linker makes, and more bytes of notes.
+/// More entries, and more bytes of notes, than any linker makes.
 const MOST_ENTRIES: usize = 65_536;
 const MOST_BYTES: u64 = 1 << 20;
 
-/// The identifier in hexadecimal.
+/// Returns the identifier in hexadecimal.
 pub(crate) fn build_id_of(path: &Path) -> Option<String> {
     let file = super::elf::open_file(path)?;
     let id = Layout::of(&file)?.notes(&file).iter().find_map(|(bytes, align)| identifier(bytes, *align))?;
     Some(id.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The first identifier among notes that begin at multiples of `align`.
+/// Returns the first identifier among notes aligned to `align`.
 fn identifier(mut notes: &[u8], align: usize) -> Option<Vec<u8>> {
     let padded = |length: usize| length.checked_next_multiple_of(align);
     loop {
         let [owner, length, kind] = [0, 4, 8].map(|at| u32_at(notes, at));
         let (owner, length, kind) = (owner? as usize, length? as usize, kind?);
-        // The first length counts the header in: that is what the alignment is of.
+        // The alignment applies to the header plus the owner's name.
         let begin = padded(12_usize.checked_add(owner)?)?;
         let end = begin.checked_add(length)?;
         let (name, held) = (notes.get(12..12 + owner)?, notes.get(begin..end)?);
@@ -44,7 +45,7 @@ fn identifier(mut notes: &[u8], align: usize) -> Option<Vec<u8>> {
     }
 }
 
-/// Where a file's tables are.
+/// The location of a file's tables.
 struct Layout {
     wide: bool,
     segments: Entries,
@@ -63,7 +64,8 @@ impl Layout {
         let mut header = [0; 64];
         file.read_exact_at(&mut header[..52], 0).ok()?;
         let _ = file.read_exact_at(&mut header[52..], 52);
-        // Of the byte order that this machine has: others' programs do not run here, and are not recorded elsewhere.
+        // Only this machine's byte order: programs of the other do not run here, and recordings do not come from such
+        // machines.
         if !header.starts_with(b"\x7fELF") || header[5] != 1 {
             return None;
         }
@@ -84,10 +86,10 @@ impl Layout {
         }
     }
 
-    /// The pieces of the file that hold notes, each with how they are aligned: segments first, which stripped files keep; a file with
-    /// debugging symbols only has lost what they hold, and has sections.
+    /// Returns the parts of the file that hold notes, with their alignment: segments first, which stripped files
+    /// keep; a file with only debugging symbols lacks their content but has sections.
     fn notes(&self, file: &File) -> Vec<(Vec<u8>, usize)> {
-        // (kind, offset, size, alignment) of an entry, by word size.
+        // (type, offset, size, alignment) of an entry, by word size.
         let (segment, section) = match self.wide {
             true => ([0, 8, 32, 48], [4, 24, 32, 48]),
             false => ([0, 4, 16, 28], [4, 16, 20, 32]),
@@ -137,7 +139,7 @@ mod tests {
         bytes
     }
 
-    /// A file of 64 bits with one segment, which holds these notes.
+    /// Makes a 64-bit file with one segment of these notes.
     fn elf(notes: &[u8], align: u64) -> Vec<u8> {
         let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
         bytes.resize(64, 0);
@@ -157,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_probe_before_the_identifier_is_not_taken_for_it() {
-        // As systemtap's probes are: three addresses and three texts, 57 bytes, of the same number.
+        // A systemtap probe of the same type: three addresses and three texts, 57 bytes.
         let probe = note(b"stapsdt\0", BUILD_ID, &[b'x'; 57], 4);
         let notes = [probe.clone(), note(b"GNU\0", 5, &[1; 16], 4), note(b"GNU\0", BUILD_ID, &[0xab; 20], 4)].concat();
         assert_eq!(id_in(&elf(&notes, 4)).as_deref(), Some("ab".repeat(20).as_str()));

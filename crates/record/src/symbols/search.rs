@@ -1,25 +1,25 @@
-//! Where a file may be whose path and build identifier are known.
+//! Finds a file by its path and build identifier.
 
 use super::notes::build_id_of;
 use std::path::{Path, PathBuf};
 
-/// Where this machine keeps files with debugging symbols.
+/// Where this machine keeps debugging symbols.
 const DEBUG_DIR: &str = "/usr/lib/debug";
 
-/// Looks for files.
+/// Searches for files.
 #[derive(Debug)]
 pub(crate) struct Search {
     dirs: Vec<PathBuf>,
 }
 
 impl Search {
-    /// In these directories first.
+    /// Creates a search that starts in these directories.
     pub(crate) fn new(dirs: &[PathBuf]) -> Search {
         Search { dirs: dirs.to_vec() }
     }
 
-    /// Files that are there, best first: each has the identifier, where one is known. Without one only a file of the given directories is
-    /// taken, by its name: the user who names the directory vouches for it.
+    /// Returns existing files, best first: each has the identifier, if one is known. Without one, only a file in the
+    /// given directories is accepted, by its name: the user who gives the directory vouches for it.
     pub(crate) fn candidates(&self, module: &str, build_id: Option<&str>) -> Vec<PathBuf> {
         let name = Path::new(module.trim_start_matches('/'));
         let mut found = Vec::new();

@@ -1,5 +1,5 @@
-//! What the tests of running and recording share: the front door as a program of its own (`examples/run.rs`), so that signals,
-//! exit codes and kills are real ones.
+//! Shared by the tests of running and recording: the entry point as a program of its own (`examples/run.rs`), so that
+//! signals, exit codes and kills are real.
 
 #![allow(dead_code)]
 
@@ -35,7 +35,7 @@ impl Ran {
     }
 }
 
-/// The runner with these options, and where it records.
+/// Returns the runner with these options, and its recording's path.
 pub fn command(directory: &Path, options: &[&str], words: &[&str]) -> (Command, PathBuf) {
     let path = directory.join("run.thw");
     let mut command = Command::new(runner());
@@ -50,7 +50,7 @@ pub fn run(directory: &Path, options: &[&str], words: &[&str]) -> Ran {
     Ran { output, path }
 }
 
-/// All spans, with the name of their track.
+/// Returns all spans, with the name of their track.
 pub fn spans(recording: &Recording) -> Vec<(String, Span)> {
     let name =
         |track: TrackId| recording.tracks().iter().find(|row| row.track == track).map_or_else(|| "?".to_owned(), |row| row.name.clone());
@@ -62,13 +62,13 @@ pub fn spans(recording: &Recording) -> Vec<(String, Span)> {
     all
 }
 
-/// Sum of the lengths, and of the bytes, of spans of a kind.
+/// Sums the durations, and the bytes, of spans of a kind.
 pub fn total(spans: &[(String, Span)], kind: SpanKind) -> (u64, u64) {
     let of_kind = || spans.iter().filter(|(_, span)| span.kind == kind).map(|(_, span)| span);
     (of_kind().map(|span| span.duration_ns).sum(), of_kind().filter_map(|span| span.size_bytes).sum())
 }
 
-/// Compiles a program of `programs/`; `None` and said, where that cannot be done.
+/// Compiles a program of `programs/`; if that fails, prints why and returns `None`.
 pub fn compile(directory: &Path, name: &str, flags: &[&str]) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(format!("{name}.c"));
     let program = directory.join(name);
@@ -86,11 +86,11 @@ pub fn compile(directory: &Path, name: &str, flags: &[&str]) -> Option<PathBuf> 
     }
 }
 
-/// Waits for a condition that comes about by itself.
+/// Waits for a condition.
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = std::time::Instant::now();
     while !holds() {
-        assert!(begun.elapsed().as_secs() < 60, "{what} does not come about");
+        assert!(begun.elapsed().as_secs() < 60, "{what} does not happen");
         std::thread::yield_now();
     }
 }
@@ -99,7 +99,7 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Records a program that has 20,000 files open: it runs as it would alone, and the recorder keeps up.
+/// Records a program with 20,000 open files: it runs as it would alone, and the recorder keeps up.
 pub fn record_many_descriptors(directory: &Path, method: &str) {
     let Some(program) = compile(directory, "descriptors", &[]) else { return };
     let files = directory.join("files");

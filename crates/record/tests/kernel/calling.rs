@@ -1,5 +1,5 @@
-//! What the kernel recorder promises of connections that nobody answers: the wait says whose answer does not come, and the requests sent again are
-//! the caller's. Each needs BPF, root and ip(8); without them, it is skipped and says so.
+//! Promises of the kernel recorder for unanswered connections: the wait names the silent peer, and retransmitted
+//! requests are the caller's. Each test needs BPF, root and ip(8); skipped, with a message, without them.
 
 use crate::common::{run, spans};
 use crate::{PYTHON, alone};
@@ -23,7 +23,7 @@ fn record(program: &str) -> Option<(tempfile::TempDir, Recording)> {
     Some((directory, recording))
 }
 
-/// The waits of 100 ms and more that are on a connection to the silent address.
+/// Returns the waits of at least 100 ms on a connection to the silent address.
 fn waits(recording: &Recording, address: &str) -> Vec<Span> {
     let named = |span: &Span| {
         let object = recording.objects().iter().find(|row| Some(row.object) == span.object && row.kind == ObjectKind::Connection);
@@ -32,7 +32,7 @@ fn waits(recording: &Recording, address: &str) -> Vec<Span> {
     spans(recording).into_iter().map(|(_, span)| span).filter(|span| span.duration_ns >= 100_000_000 && named(span)).collect()
 }
 
-/// Requests that were sent again, on the tracks of those who had asked.
+/// Returns the retransmitted requests, on the tracks of their callers.
 fn asked_again(recording: &Recording, by: &[Span]) -> usize {
     let marks = recording.marks().expect("read");
     marks.iter().filter(|mark| mark.kind == MarkKind::TcpSynRetransmit && by.iter().any(|span| span.track == mark.track)).count()

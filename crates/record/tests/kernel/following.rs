@@ -1,6 +1,6 @@
-//! What the kernel recorder promises of lives, and of whom it records besides the command: each thread's time is divided without a
-//! hole, and processes that the path reaches on this machine are there from the first request on. Each needs BPF; without it, it is
-//! skipped and says so.
+//! Promises of the kernel recorder for thread lives and for processes besides the command: each thread's time is
+//! divided without a gap, and local processes that the path reaches are recorded from the first request on. Each test
+//! needs BPF; skipped, with a message, without it.
 
 use crate::bounded::{Bounded, BoundedChild, LIMIT};
 use crate::common::{Ran, compile, run, spans};
@@ -19,7 +19,7 @@ fn record(directory: &Path, options: &[&str], words: &[&str]) -> Ran {
     ran
 }
 
-/// A thread's life, as its marks say: when it was made or first seen, whether it was made, and when it ended.
+/// A thread's life per its marks: when it was created or first seen, whether it was created, and when it ended.
 #[derive(Clone, Copy, Debug, Default)]
 struct Life {
     from: Option<i64>,
@@ -42,13 +42,13 @@ fn lives(recording: &Recording) -> BTreeMap<TrackId, Life> {
     lives
 }
 
-/// When a thread did not run.
+/// Returns a thread's time off the CPU in a span.
 fn off_ns(span: &Span) -> u64 {
     let is_wait = span.cpu_ns == Some(0) && span.size_bytes.is_none();
     if is_wait { span.duration_ns } else { 0 }
 }
 
-/// The recorded threads of a process.
+/// Returns the recorded threads of a process.
 fn threads_of(recording: &Recording, pid: u32) -> Vec<&Track> {
     let is_recorded = |track: &&Track| track.pid == Some(pid) && matches!(track.role, Role::Client | Role::Server);
     recording.tracks().iter().filter(is_recorded).collect()
@@ -68,7 +68,7 @@ fn nothing_lies_outside_of_a_life(recording: &Recording) {
     }
 }
 
-/// What interrupts and a hypervisor have taken of all processors so far, which the kernel counts in ticks of 10 ms.
+/// Returns what interrupts and a hypervisor have taken of all CPUs so far, which the kernel counts in ticks of 10 ms.
 fn taken_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let fields = text.lines().next().unwrap_or_default().split_ascii_whitespace().skip(6).take(3);
@@ -98,7 +98,7 @@ fn the_lives_of_a_thousand_threads_are_divided_without_a_hole() {
     }
     let off: u64 = spans(&recording).iter().filter(|(_, span)| own.contains(&span.track)).map(|(_, span)| off_ns(span)).sum();
     let ran_ns = lived_ns - off;
-    // What interrupts and a hypervisor took is in the one and not in the other.
+    // The time taken by interrupts and a hypervisor is in one of them only.
     let difference = ran_ns.abs_diff(used_ns);
     assert!(
         difference <= used_ns / 4 + taken,
@@ -107,7 +107,7 @@ fn the_lives_of_a_thousand_threads_are_divided_without_a_hole() {
     assert_eq!(recording.meta().dropped_events, 0);
 }
 
-/// A program that is no child of the command's, and what it said first. It ends by itself where the test is killed.
+/// A program that is not a child of the command, and its first output. It ends by itself if the test is killed.
 struct Stranger {
     child: Child,
     said: String,
@@ -137,15 +137,16 @@ impl Drop for Stranger {
     }
 }
 
-/// Sleeps for this long in all, as the recording has it.
+/// Returns the recorded total of this process's sleeps.
 fn slept_ns(recording: &Recording, pid: u32) -> u64 {
     let own: BTreeSet<TrackId> = threads_of(recording, pid).iter().map(|track| track.track).collect();
     let sleeps = |span: &Span| own.contains(&span.track) && span.kind == SpanKind::WaitTimer;
     spans(recording).iter().filter(|(_, span)| sleeps(span)).map(|(_, span)| span.duration_ns).sum()
 }
 
-/// Answers each line after a pause of 50 ms, on a unix or a TCP socket; asks the next one first, if there is one. The pause is one from when
-/// the kernel is asked for it: one up to an instant (`time.sleep`) is shorter where the thread waits for a processor before it sleeps.
+/// Answers each line after a pause of 50 ms, on a Unix or TCP socket; asks the next server first, if there is one.
+/// The pause counts from the request to the kernel: a pause until an instant (`time.sleep`) is shorter if the thread
+/// waits for a CPU before it sleeps.
 const ANSWERS: &str = "
 import ctypes, socket, sys, threading
 pause = ctypes.CDLL(None).usleep
@@ -166,7 +167,7 @@ while True:
     threading.Thread(target=serve, args=(c,), daemon=True).start()
 ";
 
-/// Asks four times, one after the other.
+/// Asks four times, one after another.
 const ASKS: &str = "
 import socket, sys
 name = sys.argv[1]
@@ -191,7 +192,7 @@ fn servers_are_recorded_from_the_first_request_on_however_many_tiers_there_are()
             let threads = threads_of(&recording, stranger.pid());
             assert!(!threads.is_empty() && threads.iter().all(|track| track.role == Role::Server), "{middle}: {threads:?}");
             let slept = slept_ns(&recording, stranger.pid());
-            // A pause begins a little before its thread is off the processor.
+            // A pause begins a little before its thread leaves the CPU.
             assert!(slept >= 4 * 49_000_000, "{middle}: of four pauses of 50 ms, {slept} ns were recorded");
         }
         nothing_lies_outside_of_a_life(&recording);
@@ -199,7 +200,7 @@ fn servers_are_recorded_from_the_first_request_on_however_many_tiers_there_are()
     }
 }
 
-/// Listens, with room for one caller, and does something else for ever.
+/// Listens, with room for one caller, and never accepts.
 const NEVER_ACCEPTS: &str = "
 import socket, time
 s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen(0)
@@ -207,7 +208,7 @@ print(s.getsockname()[1], flush=True)
 while True: time.sleep(0.02)
 ";
 
-/// Calls, asks if somebody is there, and waits for so many seconds.
+/// Connects, sends a question, and waits for this many seconds.
 const WAITS_IN_VAIN: &str = "
 import socket, struct, sys
 c = socket.socket()
@@ -225,7 +226,7 @@ fn who_listens_and_does_not_accept_is_recorded_too() {
         let directory = tempfile::tempdir().expect("a directory");
         let server = Stranger::start(NEVER_ACCEPTS, &[]);
         let address = format!("127.0.0.1:{}", server.said);
-        // Where there is no room in its queue not even the connection comes about.
+        // With no room in its queue, not even the connection is established.
         let before = full.then(|| std::net::TcpStream::connect(&address).expect("let in"));
         let recording = record(directory.path(), &[], &[PYTHON, "-c", WAITS_IN_VAIN, &server.said]).recording();
         let threads = threads_of(&recording, server.pid());
@@ -249,7 +250,7 @@ fn who_writes_what_the_command_reads_is_recorded_before_it_first_does() {
     let directory = tempfile::tempdir().expect("a directory");
     let fifo = directory.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status_in_time().expect("run").success());
-    // Opened for both, so that nobody waits for anybody to open it; never more than one byte ahead.
+    // Opened for both, so that no open blocks; never more than one byte ahead.
     let writes = "
 import array, fcntl, os, sys, termios, time
 def full():

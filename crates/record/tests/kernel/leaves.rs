@@ -1,5 +1,5 @@
-//! What samples without stacks say: the function in which a program computed, in an ordinary recording. Each needs BPF; without it, it is skipped
-//! and says so.
+//! Samples without stacks show the function in which a program computed, in an ordinary recording. Each test needs
+//! BPF; skipped, with a message, without it.
 
 use crate::alone;
 use crate::common::{compile, run};
@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use thalweg_trace::{Frame, Recording, Source, TrackId};
 
-/// Where the samples of a program of this name were: the part of each function, or file where it has no name.
+/// Returns the share of samples of each function, or of its file if it has no name, for a program of this name.
 fn parts(recording: &Recording, name: &str) -> HashMap<String, f64> {
     let of: HashSet<TrackId> = recording.tracks().iter().filter(|t| t.name == name).map(|t| t.track).collect();
     let stacks: HashMap<u32, Frame> =

@@ -1,5 +1,5 @@
-//! What the kernel recorder promises of programs that look for something again and again: what they looked for is recorded, and why it was not there.
-//! Each needs BPF; without it, it is skipped and says so.
+//! Promises of the kernel recorder for polling programs: what they polled for is recorded, and why it was missing.
+//! Each test needs BPF; skipped, with a message, without it.
 
 use crate::common::{run, spans};
 use crate::{PYTHON, alone};
@@ -13,7 +13,8 @@ fn record(directory: &Path, words: &[&str]) -> Recording {
     ran.recording()
 }
 
-/// Whether other work on the machine made so many calls that looks were recorded for a part of the time only; it says so.
+/// Whether other activity on the machine made so many calls that polling calls were recorded for part of the time
+/// only; prints so.
 fn is_too_busy(recording: &Recording) -> bool {
     let in_part = recording.meta().attributes.iter().any(|(name, value)| name == "looks.in_part" && value == "true");
     if in_part {
@@ -22,7 +23,7 @@ fn is_too_busy(recording: &Recording) -> bool {
     in_part
 }
 
-/// How often something was looked for in vain: by kind, object and result.
+/// Returns how often something was polled in vain: by kind, object and result.
 fn looks(recording: &Recording) -> BTreeMap<(String, String, i64), usize> {
     let mut found = BTreeMap::new();
     for (_, span) in spans(recording).iter().filter(|(_, span)| span.duration_ns == 0 && span.cpu_ns.is_none()) {
@@ -35,7 +36,7 @@ fn looks(recording: &Recording) -> BTreeMap<(String, String, i64), usize> {
     found
 }
 
-/// Looks for something that is never there, thirty times, and then for the next.
+/// Polls thirty times for something that never appears, and then for the next.
 const LOOKS: &str = "
 import errno, fcntl, os, socket, subprocess, sys, time
 os.chdir(sys.argv[1])
@@ -83,7 +84,8 @@ fn what_a_program_looks_for_between_its_sleeps_is_recorded_with_the_reason() {
     ] {
         let key = (kind.name().to_owned(), object, -i64::from(error));
         let times = looks.get(&key).copied().unwrap_or(0);
-        // (A busy machine has so many calls of others that looks are recorded for a part of the time only.)
+        // (On a busy machine other programs' calls are so many that polling calls are recorded for part of the time
+        // only.)
         assert!((3..=30).contains(&times), "{key:?}: {times} of {looks:#?}");
     }
     let refused = |key: &(String, String, i64)| {

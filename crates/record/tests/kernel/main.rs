@@ -1,4 +1,4 @@
-//! What the kernel recorder promises of real programs. Each test needs BPF; without it, it is skipped and says so.
+//! Promises of the kernel recorder for real programs. Each test needs BPF; skipped, with a message, without it.
 
 #![cfg(feature = "bpf")]
 
@@ -21,10 +21,10 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use thalweg_record::probe::State;
 
-/// Debian's own: one that a version manager puts before it is a tree of shell scripts.
+/// Debian's own Python: a version manager's would be a tree of shell scripts.
 const PYTHON: &str = "/usr/bin/python3";
 
-/// One at a time: they share two processors, and what one does would be in another's recording of the machine.
+/// Serialises the tests: they share two CPUs, and would appear in each other's recordings of the machine.
 fn alone() -> Option<MutexGuard<'static, ()>> {
     static ONE: Mutex<()> = Mutex::new(());
     let found = thalweg_record::probe::probe().into_iter().find(|finding| finding.name == "recorder bpf")?;

@@ -1,5 +1,5 @@
-//! What the kernel recorder promises of waits on things with a name, of threads that were there before, and of limits that somebody set. Each needs BPF;
-//! without it, it is skipped and says so.
+//! Promises of the kernel recorder for waits on named objects, for threads older than the recording, and for
+//! configured limits. Each test needs BPF; skipped, with a message, without it.
 
 use crate::bounded::{BoundedChild, LIMIT};
 use crate::common::{run, spans};
@@ -15,7 +15,7 @@ fn record(directory: &Path, words: &[&str]) -> Recording {
     ran.recording()
 }
 
-/// Waits of 100 ms and more, by what they were on: `KIND NAME`.
+/// Returns waits of at least 100 ms, by object: `KIND NAME`.
 fn named_waits(recording: &Recording) -> Vec<(String, Span)> {
     let object = |span: &Span| recording.objects().iter().find(|row| Some(row.object) == span.object);
     let named = |span: Span| object(&span).map(|row| (format!("{} {}", row.kind.name(), row.name), span));
@@ -123,7 +123,7 @@ def many():
 threads = [threading.Thread(target=many) for _ in range(4)]
 for t in threads: t.start()
 for t in threads: t.join()";
-    // Who runs the tests may be reached: it reads what the command prints.
+    // The test's caller may be reached: it reads what the command prints.
     let running = std::fs::read_dir("/proc").expect("/proc").flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let before: BTreeSet<u32> = running.collect();
     let recording = record(directory.path(), &[PYTHON, "-c", program]);
@@ -165,7 +165,7 @@ subprocess.run(['/bin/sleep', '0.05'])";
     assert!(names.len() >= 2, "and who made it: {names:?}");
 }
 
-/// A group of one of the controllers, that is removed with the test.
+/// A control group, removed with the test.
 struct Group(PathBuf);
 
 impl Group {
@@ -174,7 +174,7 @@ impl Group {
         let made = std::fs::create_dir(&group).and_then(|()| std::fs::write(group.join(limit), value));
         if let Err(error) = made {
             let _ = std::fs::remove_dir(&group);
-            println!("SKIPPED: {} cannot be made: {error}", group.join(limit).display());
+            println!("SKIPPED: {} cannot be created: {error}", group.join(limit).display());
             return None;
         }
         Some(Group(group))

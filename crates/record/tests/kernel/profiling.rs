@@ -1,4 +1,5 @@
-//! What a profile promises, on programs that spend their time in known places. Each needs BPF; without it, it is skipped and says so.
+//! Promises of a profile, for programs that spend their time in known places. Each test needs BPF; skipped, with a
+//! message, without it.
 
 use crate::bounded::Bounded;
 use crate::common::{Ran, compile, run};
@@ -9,12 +10,12 @@ use std::process::Command;
 use thalweg_record::symbols;
 use thalweg_trace::{CounterName, CounterOf, Frame, Recording, Role, Source, TrackId, TrackKind};
 
-/// What a sample stands for.
+/// The sampling period.
 const PERIOD_NS: u64 = 1_003_009;
 
 const FRAMES: &[&str] = &["-fno-omit-frame-pointer", "-fno-shrink-wrap", "-Wl,--build-id"];
 
-/// A sample, by what ran.
+/// A sample, with its thread's name and process.
 pub struct Taken {
     track: TrackId,
     pub class: String,
@@ -24,7 +25,7 @@ pub struct Taken {
 pub struct Profile {
     pub recording: Recording,
     pub samples: Vec<Taken>,
-    /// Processor time that each mode of the program says it used, and its process.
+    /// CPU time that each mode of the program reports, and its process.
     pub used: HashMap<String, (u32, f64)>,
 }
 
@@ -66,21 +67,21 @@ impl Profile {
         Profile { recording, samples, used }
     }
 
-    /// The samples of a mode of the program, without those of interrupts that borrowed its time for others.
+    /// Returns a mode's samples, except those of interrupts that borrowed its time for others.
     pub fn of_mode(&self, mode: &str) -> Vec<&Taken> {
         let pid = self.used[mode].0;
         let of: HashSet<TrackId> = self.recording.tracks().iter().filter(|t| t.pid == Some(pid)).map(|t| t.track).collect();
         self.samples.iter().filter(|sample| of.contains(&sample.track) && !is_of_interrupt(sample)).collect()
     }
 
-    /// The part of a mode's samples of which this holds.
+    /// Returns the share of a mode's samples for which this holds.
     pub fn part(&self, mode: &str, holds: impl Fn(&Taken) -> bool) -> f64 {
         let all = self.of_mode(mode);
         assert!(all.len() >= 100, "{} samples of {mode}", all.len());
         all.iter().filter(|sample| holds(sample)).count() as f64 / all.len() as f64
     }
 
-    /// The stacks of a mode that are not as was expected.
+    /// Formats a mode's unexpected stacks.
     pub fn odd(&self, mode: &str, holds: impl Fn(&Taken) -> bool) -> String {
         let mut counts: BTreeMap<String, u32> = BTreeMap::new();
         for sample in self.of_mode(mode).iter().filter(|sample| !holds(sample)) {
@@ -162,7 +163,7 @@ fn idle_and_what_ran_are_all_of_the_processors_time() {
     assert!((all_ns as f64 / whole_ns as f64 - 1.0).abs() < 0.1, "{all_ns} of {whole_ns} ns");
 }
 
-/// A program without its symbols beside one that has them.
+/// Makes a stripped copy of a program.
 fn stripped(program: &Path, to: &Path) -> Option<PathBuf> {
     let done = Command::new("strip").arg("-o").arg(to).arg(program).output_in_time();
     if done.is_ok_and(|output| output.status.success()) {
@@ -172,7 +173,7 @@ fn stripped(program: &Path, to: &Path) -> Option<PathBuf> {
     None
 }
 
-/// As a recording of another machine is given names: with the samples that each stack has.
+/// Names frames as for another machine's recording: with each stack's samples.
 fn named_from(samples: &[&Taken], dirs: &[PathBuf]) -> (Vec<Vec<Frame>>, Vec<symbols::MissingFile>) {
     let mut stacks: Vec<(Vec<Frame>, u64)> = samples.iter().map(|sample| (sample.frames.clone(), 1)).collect();
     let missing = symbols::resolve(&mut stacks, dirs);
@@ -283,7 +284,7 @@ fn a_thread_that_two_recorders_record_has_one_track() {
     assert_eq!(profile.recording.meta().recorder, "bpf");
     let mut threads = HashSet::new();
     for track in profile.recording.tracks().iter().filter(|t| t.role == Role::Client && t.pid.is_some()) {
-        // Numbers are not used again within a second.
+        // Numbers are not reused within a second.
         assert!(threads.insert((track.pid, track.tid)), "{track:?} has two");
     }
     let pid = profile.used["spin"].0;
@@ -328,7 +329,7 @@ fn events_are_counted_where_they_happen() {
     for (name, event) in [("event.0", "page-faults"), ("event.1", "task-clock")] {
         assert!(recording.meta().attributes.contains(&(name.to_owned(), event.to_owned())), "{:?}", recording.meta().attributes);
     }
-    // What a processor counted since its sample before belongs to the sample.
+    // A CPU's count since its previous sample belongs to the sample.
     let cpus: HashMap<TrackId, u32> =
         recording.tracks().iter().filter_map(|t| Some((t.track, t.name.strip_prefix("cpu")?.parse().ok()?))).collect();
     let mut counted: HashMap<(u32, i64), i64> = HashMap::new();
@@ -350,7 +351,8 @@ fn events_are_counted_where_they_happen() {
         let events: i64 = of_mode.iter().map(|sample| counted[&(sample.cpu, sample.at.ns())]).sum();
         (events, events as f64 / of_mode.len() as f64)
     };
-    // One program takes them as fast as it can for half a second, the other none; what others took before it had the processor is in some samples.
+    // One program takes faults as fast as it can for half a second, the other none; some samples include faults of
+    // whatever had the CPU before.
     let ((faults, a_sample), (_, of_spin)) = (of_mode("faults"), of_mode("spin"));
     assert!(faults > 10_000 && faults <= all && a_sample > 4.0 * of_spin, "{faults} of {all}, {a_sample} a sample, {of_spin} of the other");
     let clock: i64 = recording.counters(CounterName::Event1).expect("read").iter().map(|counter| counter.value).max().expect("counted");
@@ -370,7 +372,7 @@ fn a_command_that_ends_at_once_is_profiled() {
 fn who_may_not_profile_beside_another_recorder_learns_which_right_is_missing() {
     let Some(_alone) = alone() else { return };
     let directory = tempfile::tempdir().expect("a directory");
-    // Somebody without rights cannot write into root's directory.
+    // A process without rights cannot write into root's directory.
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(directory.path(), open).expect("opened to all");
     let script = "import os, sys; os.setgid(65534); os.setuid(65534); os.execv(sys.argv[1], sys.argv[1:])";

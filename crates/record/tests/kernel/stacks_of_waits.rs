@@ -1,5 +1,5 @@
-//! What a profile beside a recording says of waits: the long ones have the stack that waited, for certain, and others have none. Each test
-//! needs BPF; without it, it is skipped and says so.
+//! Promises of a profile beside a recording: exactly the long waits have the stack that waited. Each test needs BPF;
+//! skipped, with a message, without it.
 
 use crate::alone;
 use crate::common::{compile, run, spans};
@@ -9,10 +9,10 @@ use thalweg_trace::{Frame, Recording, Source, Span, SpanKind, TrackId};
 
 const FRAMES: &[&str] = &["-fno-omit-frame-pointer", "-fno-shrink-wrap", "-Wl,--build-id"];
 
-/// Shorter waits have no stack.
+/// Minimum wait that has a stack.
 const LEAST_NS: u64 = 1_000_000;
 
-/// The waits of the program's main thread with their functions, the kernel's aside; `None`: they have no stack.
+/// Returns the waits of the program's main thread with their user functions; `None` for a wait without a stack.
 fn waits(recording: &Recording) -> Vec<(Span, Option<Vec<String>>)> {
     let stacks: HashMap<u32, Vec<String>> = recording
         .stacks()
@@ -26,7 +26,7 @@ fn waits(recording: &Recording) -> Vec<(Span, Option<Vec<String>>)> {
     // Its child, which fills the pipe, waits elsewhere.
     let pid = attribute(recording, "command.pid").and_then(|pid| u32::try_from(pid).ok());
     let main: Vec<TrackId> = recording.tracks().iter().filter(|t| t.pid == pid && t.tid == pid).map(|t| t.track).collect();
-    // Until it is let go it waits for that.
+    // Before its release it waits for that.
     let is_own = |span: &Span| main.contains(&span.track) && span.start >= recording.meta().start;
     let own = spans(recording).into_iter().filter(|(_, span)| is_own(span) && span.cpu_ns == Some(0) && span.duration_ns > 0);
     own.map(|(_, span)| (span, span.stack.map(|stack| stacks[&stack].clone()))).collect()
@@ -40,7 +40,7 @@ fn record(directory: &Path, options: &[&str]) -> Option<Recording> {
     Some(ran.recording())
 }
 
-/// A directory on a disk, so that a sync waits.
+/// Returns a directory on a disk, so that a sync waits.
 fn on_disk() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
 }
@@ -49,7 +49,7 @@ fn attribute(recording: &Recording, name: &str) -> Option<u64> {
     recording.meta().attributes.iter().find(|(known, _)| known == name).map(|(_, value)| value.parse().expect("a number"))
 }
 
-/// Who called, innermost first, in waits of each kind.
+/// Returns the callers, innermost first, in waits of each kind.
 fn expected(kind: SpanKind) -> Option<[&'static str; 3]> {
     match kind {
         SpanKind::WaitTimer => Some(["rest_inner", "rest_outer", "main"]),

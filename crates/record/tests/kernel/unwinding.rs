@@ -1,11 +1,12 @@
-//! What copied stacks are good for: programs without frame pointers have whole stacks. Each test needs BPF; without it, it is skipped and says so.
+//! Promises of copied stacks: programs without frame pointers have complete stacks. Each test needs BPF; skipped,
+//! with a message, without it.
 
 use crate::alone;
 use crate::common::{compile, run};
 use crate::profiling::{Profile, Taken, number, symbols_of};
 use std::path::{Path, PathBuf};
 
-/// As distributions compile.
+/// Flags that distributions compile with.
 const BARE: &[&str] = &["-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-Wl,--build-id"];
 
 const DWARF: &[&str] = &["--profile-alone", "--dwarf", "16384"];
@@ -15,12 +16,12 @@ fn profile(directory: &Path, options: &[&str], words: &[&str]) -> Profile {
     Profile::of(&run(directory, options, words))
 }
 
-/// The program's functions of a sample that has these innermost, one calling the other.
+/// Whether a sample's innermost functions are these, each called by the next.
 fn is_chain(sample: &Taken, chain: &[&str]) -> bool {
     sample.class == "profile.user" && symbols_of(sample).starts_with(chain)
 }
 
-/// Whether the stack goes on to where its thread began.
+/// Whether the stack reaches the start of its thread.
 fn is_whole(sample: &Taken) -> bool {
     let outermost = sample.frames.iter().rev().take(2).filter_map(|frame| frame.symbol.as_deref());
     outermost.into_iter().any(|name| ["_start", "clone", "clone3", "__clone", "__clone3", "thread_start"].contains(&name))
@@ -54,7 +55,7 @@ fn a_chain_without_frame_pointers_is_broken_with_them_and_whole_with_unwind_tabl
     assert!(by_tables.of_mode("calls").len() > 400);
     assert!(by_tables.part("calls", whole) >= 0.9, "{}", by_tables.odd("calls", whole));
     assert!(number(&by_tables.recording, "profile.stacks_whole") > 400);
-    // Stacks are in the recording as frames alone.
+    // The recording has stacks only as frames.
     let (bytes, samples) = (size_bytes(&directory.path().join("run.thw")), by_tables.samples.len() as u64);
     assert!(bytes < 200_000 + samples * 200, "{bytes} bytes of {samples} samples");
 }
@@ -117,7 +118,7 @@ fn the_program_s_part_is_whole_below_a_system_call_and_the_vdso() {
     let of_clock = |sample: &Taken| leads_to(sample, "clocks");
     assert!(profile.part("clocks", of_clock) >= 0.9, "{}", profile.odd("clocks", of_clock));
     if cfg!(target_arch = "x86_64") {
-        // Nothing is known of who calls code that was made: no frame is made up.
+        // Callers of run-time generated code are unknown: no frame is invented.
         let ends = |sample: &Taken| sample.frames.iter().map(|frame| frame.module.as_str()).eq(["jit", "truncated"]);
         assert!(profile.part("made", ends) >= 0.9, "{}", profile.odd("made", ends));
     }

@@ -1,5 +1,5 @@
-//! What the kernel recorder promises of real programs: every interval off the processor has its reason, every byte is
-//! counted, and who ended a wait is recorded. Each needs BPF; without it, it is skipped and says so.
+//! Promises of the kernel recorder for real programs: every off-CPU interval has its reason, every byte is counted,
+//! and each wait's waker is recorded. Each test needs BPF; skipped, with a message, without it.
 
 use crate::bounded::{BoundedChild, LIMIT};
 use crate::common::{Ran, run, spans};
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use thalweg_trace::{MarkKind, ObjectKind, Recording, Role, Source, Span, SpanKind, WakerContext};
 
-/// Records with the kernel recorder; `directory` must not be in memory for what is to wait for a disk.
+/// Records with the kernel recorder; `directory` must not be in memory for waits on a disk.
 fn record(directory: &Path, options: &[&str], words: &[&str]) -> Ran {
     let mut all = vec!["--method", "bpf"];
     all.extend_from_slice(options);
@@ -47,7 +47,7 @@ fn is_wait(span: &Span) -> bool {
     span.size_bytes.is_none() && span.cpu_ns == Some(0)
 }
 
-/// At most one part in a thousand of the wall is off the processor without a reason.
+/// At most a thousandth of the wall time is off the CPU without a reason.
 fn every_wait_has_a_reason(recording: &Recording) {
     let wall = recording.meta().end.expect("finished").since(recording.meta().start);
     let without: Vec<Span> =
@@ -56,7 +56,7 @@ fn every_wait_has_a_reason(recording: &Recording) {
     assert!(sum * 1_000 <= wall, "{sum} ns of {wall} without a reason: {without:?}");
 }
 
-/// A thread's spans lie one after the other.
+/// A thread's spans do not overlap.
 fn nothing_overlaps(recording: &Recording) {
     for track in recording.tracks().iter().filter(|t| t.role == Role::Client) {
         let mut own: Vec<Span> = spans(recording).into_iter().map(|s| s.1).filter(|s| s.track == track.track).collect();
@@ -68,7 +68,7 @@ fn nothing_overlaps(recording: &Recording) {
     }
 }
 
-/// A directory on a disk.
+/// Returns a directory on a disk.
 fn on_disk() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
 }
@@ -116,7 +116,7 @@ fn who_asked_a_disk_is_known_of_each_request_recorded_or_not() {
     let (source, theirs) = (directory.path().join("source"), directory.path().join("theirs"));
     make_cold(&source, 16 << 20);
     make_cold(&theirs, 16 << 20);
-    // It reads past the page cache for a minute at most, and is ended with the recording.
+    // It reads with O_DIRECT for a minute at most, and is killed with the recording.
     let other = "import mmap, os, sys, time\nf, b, end = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT), mmap.mmap(-1, 1 << 20), time.time() + 60\n\
                  open('/proc/self/comm', 'w').write('neighbour')\nprint(flush=True)\nwhile time.time() < end: os.preadv(f, [b], 0)";
     let mut other = Command::new(PYTHON).args(["-c", other, &theirs.to_string_lossy()]).stdout(Stdio::piped()).spawn().expect("started");
@@ -201,7 +201,7 @@ c.shutdown(socket.SHUT_WR)
 assert int.from_bytes(c.recv(8), 'little') == 40 << 20
 ";
 
-/// Pieces of a stream, in order, as (offset, size).
+/// Returns the pieces of a stream, in order, as (offset, size).
 fn stream(recording: &Recording, end: &str, kind: SpanKind) -> Vec<(u64, u64)> {
     let objects: BTreeSet<_> = recording
         .objects()
@@ -310,7 +310,8 @@ time.sleep(0.2); l.release(); t.join()";
     assert!(other.iter().any(|s| s.duration_ns >= 150_000_000 && s.waker_track == Some(main)), "{other:?}");
 }
 
-/// Waits for another thread in futex(2) by these operations, expecting these values, one after the other, each in a thread of its own.
+/// Waits for another thread in futex(2) by these operations, expecting these values, one after another, each in a
+/// thread of its own.
 const FUTEXES: &str = "
 import ctypes, sys, threading, time
 libc, word = ctypes.CDLL(None), ctypes.c_uint32()
@@ -337,7 +338,8 @@ fn mutexes_of_every_library_are_distinguished_from_conditions() {
     waits.sort_by_key(|span| span.start);
     let name = |span: &Span| recording.objects().iter().find(|row| Some(row.object) == span.object).map_or("", |row| row.name.as_str());
     let names: Vec<&str> = waits.into_iter().map(name).collect();
-    // A mutex of Rust's library, a condition, a condition of glibc's whose counter is 2, a mutex of glibc's, a thread that Go parks.
+    // A mutex of Rust's library, a condition, a condition of glibc's whose counter is 2, a mutex of glibc's, a thread
+    // that Go parks.
     assert_eq!(names, ["mutex", "condition or semaphore", "condition or semaphore", "mutex", "futex"]);
 }
 
@@ -404,7 +406,7 @@ p.poll(5)";
     );
     let ended = |s: &&Span| s.object.is_some() && s.waker_context == Some(WakerContext::Softirq);
     let own = spans(&recording).into_iter().map(|s| s.1).collect::<Vec<_>>();
-    // The answer may have been there before the second poll.
+    // The answer may have arrived before the second poll.
     assert!(waits.iter().any(|s| ended(&s)) || own.iter().filter(|s| s.kind == SpanKind::WaitNetwork).count() == 1, "{waits:?}");
 }
 
@@ -477,7 +479,7 @@ for c in all: assert c.recv(8)[0] == 5";
     assert_eq!((received, recording.meta().dropped_events), (5_000, 0));
 }
 
-/// Two processes that hand a byte to and fro; `sys.argv[1]` times.
+/// Two processes that exchange a byte `sys.argv[1]` times.
 const TO_AND_FRO: &str = "
 def to_and_fro(times):
     a, b = os.pipe(); c, d = os.pipe()
@@ -495,7 +497,8 @@ def to_and_fro(times):
 fn many_times_what_the_ring_holds_goes_through_it_without_loss() {
     let Some(_alone) = alone() else { return };
     let directory = on_disk();
-    // With pauses, which an unoptimised reader on a busy machine needs to keep up: what is held is that the ring goes round many times.
+    // With pauses, which an unoptimised reader on a busy machine needs to keep up: the test requires that the ring
+    // wraps many times.
     let program = format!("import os, sys, time{TO_AND_FRO}\nfor _ in range(250): to_and_fro(400); time.sleep(0.02)");
     let recording = python(directory.path(), &[], &program, &[]);
     let waits = of_role(&recording, Role::Client).iter().filter(|span| is_wait(span)).count();
@@ -521,7 +524,7 @@ finally: os.kill(os.getppid(), signal.SIGCONT)"
     assert!(recording.meta().dropped_events >= u64::try_from(recorded).expect("a count"));
 }
 
-/// Threads that sleep for a millisecond again and again, and say at the end how long each ran.
+/// Threads that repeatedly sleep for a millisecond, and print at the end how long each ran.
 const SLEEPERS: &str = r#"
 import threading, time
 ran = {}
@@ -538,8 +541,8 @@ for tid, seconds in ran.items():
     print(tid, int(seconds * 1e9))
 "#;
 
-/// What leaves a processor without a word (a virtual machine's agent does) would leave waits out, and then what lies between two others
-/// would count as running: far more than the kernel counts itself.
+/// Untraced departures from a CPU (as a virtual machine's agent makes) would lose waits, and the time between two
+/// others would count as running: far more than the kernel's own count.
 #[test]
 fn no_wait_is_missing_of_threads_that_sleep_often() {
     let Some(_alone) = alone() else { return };

@@ -1,6 +1,6 @@
-/* Spends processor time at the end of a chain of calls, without frame pointers: `chain MS MODE`, where MODE is `calls` (first, second,
- * third), `library` (first, chain_relay of chain_library.c, third) or `thread` (as `calls`, in a second thread). Prints its mode, its
- * number, and the processor time it used in nanoseconds. */
+/* Spends CPU time at the end of a chain of calls, without frame pointers: `chain MS MODE`, where MODE is `calls`
+ * (first, second, third), `library` (first, chain_relay of chain_library.c, third) or `thread` (as `calls`, in a
+ * second thread). Prints its mode, its number, and the CPU time it used in nanoseconds. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +21,8 @@ static long until_ns;
 static const char *mode;
 volatile long sink;
 
-/* Each uses what it gets back, so that none of the calls is the last thing done, and keeps registers in its frame. The frame pointer is a
- * register like another here, so it is given a value. */
+/* Each function uses the value returned to it, so that no call is a tail call, and keeps registers in its frame. The
+ * frame pointer is an ordinary register here, so it is given a value. */
 __attribute__((noinline)) long third(long rounds) {
     register long in_fp = rounds;
     for (long i = 0; i < rounds; i++) {

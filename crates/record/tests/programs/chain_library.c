@@ -1,4 +1,4 @@
-/* A function of a library that calls back: `chain.c` is above it in the stack and below it. */
+/* A library function that calls back: `chain.c` is above and below it in the stack. */
 volatile long relayed;
 void chain_relay(long (*to)(long), long rounds) {
     long got = to(rounds);

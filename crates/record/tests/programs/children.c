@@ -1,4 +1,5 @@
-/* So many children, one after the other, each with enough calls to be worth recording; every tenth becomes another program. */
+/* Runs a number of children one after another, each with enough calls to be worth recording; every tenth executes
+ * another program. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/wait.h>

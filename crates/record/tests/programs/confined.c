@@ -1,4 +1,5 @@
-/* confined WORDS: runs them under a filter of system calls that allows all, put there past any library in front of the C library. */
+/* confined WORDS: runs the words under a system call filter that allows everything, installed past any preloaded
+ * library. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <linux/filter.h>

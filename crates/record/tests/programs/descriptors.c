@@ -1,4 +1,5 @@
-/* descriptors DIRECTORY: opens as many files as it may, at most 20,000, writes to each, and reads some of them for half a second. */
+/* descriptors DIRECTORY: opens as many files as it may, at most 20,000, writes to each, and reads some of them for
+ * half a second. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/resource.h>

@@ -1,4 +1,5 @@
-/* limits FILE: waits that a time limit ends, a lock on a file that a child has, and a child that works without a call and ends at once. */
+/* limits FILE: waits that time out, a lock on a file held by a child, and a child that works without calls and exits
+ * immediately. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -21,7 +22,7 @@ static struct timespec in_ms(long ms)
     return now;
 }
 
-/* Computes for so much processor time, asked for so seldom that it is no run of calls. */
+/* Computes for this much CPU time, read so rarely that it does not form a run of calls. */
 static unsigned compute(long ms)
 {
     struct timespec used;
@@ -42,7 +43,7 @@ int main(int n, char **words)
     struct flock whole = { .l_type = F_WRLCK };
     if (file < 0 || pipe(sides) != 0)
         return 3;
-    /* A child has the lock for a while. */
+    /* A child holds the lock for a while. */
     pid_t child = fork();
     if (child == 0) {
         int locked = fcntl(file, F_SETLKW, &whole);
@@ -55,13 +56,13 @@ int main(int n, char **words)
     if (fcntl(file, F_SETLKW, &whole) != 0)
         return 4;
     waitpid(child, NULL, 0);
-    /* A question that nobody answers. */
+    /* A question without an answer. */
     struct sockaddr_in nobody = { .sin_family = AF_INET, .sin_port = htons(9), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     int asks = socket(AF_INET, SOCK_DGRAM, 0);
     bind(asks, (struct sockaddr *)&(struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) }, sizeof nobody);
     struct pollfd one = { .fd = asks, .events = POLLIN };
     poll(&one, 1, 30);
-    /* Nobody posts it: there is no other thread. */
+    /* It is never posted: there is no other thread. */
     sem_t semaphore;
     sem_init(&semaphore, 0, 0);
     struct timespec until = in_ms(200);
@@ -83,7 +84,7 @@ int main(int n, char **words)
     if (pthread_cond_timedwait(&condition, &mutex, &until) != ETIMEDOUT)
         return 7;
     pthread_mutex_unlock(&mutex);
-    /* A child that works, and ends without notifying anybody. */
+    /* A child that works, and exits without notifying its parent. */
     child = fork();
     if (child == 0) {
         usleep(1000);

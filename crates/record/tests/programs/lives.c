@@ -1,5 +1,5 @@
-/* A child with many short threads: some compute, some sleep, some do nothing. Prints the processor time that the child used, in
- * microseconds. */
+/* A child with many short-lived threads: some compute, some sleep, some do nothing. Prints the CPU time that the
+ * child used, in microseconds. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Spends processor time in known places. `profiled MS MODE...`: a process for each mode, one after the other, that is named for it and
- * prints its name, its number and the processor time it used in nanoseconds. */
+/* Spends CPU time in known places. `profiled MS MODE...`: runs one process per mode, one after another, which is
+ * named after it and prints its name, its number and the CPU time it used in nanoseconds. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static int goes_on(void) { return now_ns(CLOCK_PROCESS_CPUTIME_ID) < until_ns; }
 volatile double sink;
 volatile int never;
 void outermost(void);
-/* The call that is never made gives it a frame of its own: a function that calls nobody has none, whatever the compiler is asked. */
+/* The call that is never made gives it a frame of its own: a leaf function has none, whatever the compiler's flags. */
 __attribute__((noinline)) void innermost(void) {
     double x = sink;
     if (never)

@@ -1,4 +1,4 @@
-/* What ranks of an MPI job do to each other, one thing at a time: `ranks WHAT [FILE]`. */
+/* Interactions of ranks of an MPI job, one kind at a time: `ranks WHAT [FILE]`. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <mpi.h>
@@ -22,7 +22,7 @@ static void late(void)
     }
 }
 
-/* Rank 0 reads, slowly, and sends what it read to each of the others in turn. */
+/* Rank 0 reads, slowly, and sends what it read to the others round-robin. */
 static void reader(const char *path)
 {
     char *buffer = NULL;
@@ -40,7 +40,7 @@ static void reader(const char *path)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* All write their part of a file together, in pieces that alternate, and sync it. */
+/* All write their part of a file collectively, in alternating pieces, and sync it. */
 static void together(const char *path)
 {
     MPI_File file;
@@ -57,7 +57,7 @@ static void together(const char *path)
     MPI_File_close(&file);
 }
 
-/* Messages of all kinds: the nth of each rank to its neighbour, by calls that block and calls that do not. */
+/* Messages of all kinds: the nth of each rank to its neighbour, by blocking and non-blocking calls. */
 static void ring(void)
 {
     int left = (rank + size - 1) % size, right = (rank + 1) % size, got = -1, flag = 0;
@@ -105,7 +105,7 @@ int main(int argc, char **argv)
     else if (strcmp(what, "ring") == 0)
         ring();
     else if (strcmp(what, "killed") == 0) {
-        /* The launcher ends the others when one dies: not before all have come out of MPI_Init. */
+        /* The launcher kills the others when one dies: not before all have left MPI_Init. */
         MPI_Barrier(MPI_COMM_WORLD);
         if (rank == 1)
             kill(getpid(), 9);

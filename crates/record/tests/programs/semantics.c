@@ -1,5 +1,5 @@
-/* Prints what a program sees of the C library: results, errno, signals, forks, threads. The same with our library in front of it
- * as without, line by line. */
+/* Prints what a program sees of the C library: results, errno, signals, forks, threads. The output must be the same,
+ * line by line, with and without our library in front of it. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -259,7 +259,8 @@ static void processes(char *self) {
         fflush(stdout);
         child = fork();
         if (child == 0) {
-            /* Everything is closed, and the standard ones too: nothing breaks, and what is said is said by the exit code. */
+            /* All descriptors are closed, including the standard ones: nothing breaks, and the exit code reports the
+             * result. */
             for (int fd = 0; fd < 1024; fd++) close(fd);
             int fd = open("/dev/null", O_RDWR);
             struct timespec time = {0, 1000000};

@@ -1,4 +1,4 @@
-/* Sleeps 50 us so many times, and reads and writes a little: a span for each. */
+/* Sleeps 50 us a given number of times, and reads and writes a little: a span for each. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <time.h>

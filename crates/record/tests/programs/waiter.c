@@ -1,6 +1,6 @@
-/* Waits in known places: `waiter FILE`. Rests, takes from a pipe that another fills late, and syncs FILE, each from a function of its own
- * that another calls. The system calls are made in place: a C library's functions have no frames of their own, and who calls them would be
- * passed over. */
+/* Waits in known places: `waiter FILE`. Sleeps, reads from a pipe that another process fills late, and syncs FILE,
+ * each in a function of its own that another calls. The system calls are inlined: a C library's functions have no
+ * frames of their own, and their callers would be skipped. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -62,7 +62,7 @@ int main(int argc, char **argv) {
         return 2;
     for (int i = 0; i < 5; i++)
         rest_outer(&pause);
-    /* None of these is worth a stack. */
+    /* None of these is long enough for a stack. */
     for (int i = 0; i < 50; i++)
         rest_outer(&shorter);
     pid_t child = fork();

@@ -1,4 +1,4 @@
-/* Waits of known kinds, a thread for each; prints the numbers of its threads. */
+/* Waits of known kinds, one per thread; prints the numbers of its threads. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -91,7 +91,7 @@ int main(void) {
     int fd = accept(listener, NULL, NULL);
     static char bytes[65536];
     size_t got = 0;
-    rest(20); /* the client's send is full meanwhile */
+    rest(20); /* the client's send buffer is full meanwhile */
     while (got < BYTES) {
         ssize_t n = read(fd, bytes, sizeof bytes);
         if (n <= 0) return 1;

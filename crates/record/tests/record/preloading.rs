@@ -1,4 +1,4 @@
-//! The library in front of the C library: it changes nothing that a program can see, and it sees what the program waits for.
+//! The preload library: it changes nothing that a program can see, and it sees what the program waits for.
 
 use crate::bounded::{Bounded, BoundedChild, LIMIT};
 use crate::common::{self, compile, run, spans, total};
@@ -51,7 +51,7 @@ fn what_threads_wait_for_is_recorded_with_who_ended_it() {
             main.iter().filter(|span| span.kind == SpanKind::WaitLock && name_of(&recording, span.waker_track).as_deref() == Some(name));
         of_it.map(|span| span.duration_ns).max().unwrap_or(0)
     };
-    // The lock's holder and the condition's signaller sleep 30 ms first; the one who waits began a little later.
+    // The lock's holder and the condition's signaller sleep 30 ms first; the waiter began a little later.
     for (who, least) in [("waits/holder", 5 * MS), ("waits/signaller", 5 * MS), ("waits", 0)] {
         assert!(woken_by(who) >= least, "{who}: {all:#?}");
     }

@@ -1,4 +1,5 @@
-//! What a run promises the command, whatever the recorder: it runs as it would alone, and its end is recorded as it was.
+//! Promises of a run to the command, whatever the recorder: it runs as it would alone, and its end is recorded
+//! correctly.
 
 use crate::bounded::{Bounded, BoundedChild, LIMIT, Lines};
 use crate::common::{self, command, compile, is_root, run, spans, until};
@@ -7,7 +8,7 @@ use std::process::Stdio;
 use std::time::Duration;
 use thalweg_trace::{Recording, Source};
 
-/// Recorders that any machine has.
+/// Recorders available on any machine.
 const METHODS: [&str; 2] = ["preload", "proc"];
 
 fn directory() -> tempfile::TempDir {
@@ -60,7 +61,8 @@ fn the_signal_that_ends_the_command_is_recorded() {
 
 #[test]
 fn a_signal_to_the_recorder_reaches_the_command_once() {
-    // SAFETY: the default action of a signal, which the caller may ignore (nohup), and the command would inherit that.
+    // SAFETY: sets a signal's default action; the caller may ignore the signal (nohup), and the command would inherit
+    // that.
     unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
     let directory = directory();
     let script = "n=0; trap 'n=$((n+1)); echo got $n' TERM; trap 'exit 7' HUP; echo ready; while :; do sleep 0.05; done";
@@ -70,7 +72,7 @@ fn a_signal_to_the_recorder_reaches_the_command_once() {
     let mut next = || out.next(LIMIT).expect("a line, or the end");
     assert_eq!(next(), "ready");
     let send = |signal| {
-        // SAFETY: a signal to the child we started.
+        // SAFETY: a signal to the child started here.
         assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
     };
     send(libc::SIGTERM);
@@ -81,7 +83,7 @@ fn a_signal_to_the_recorder_reaches_the_command_once() {
     assert!(Recording::open(&path).is_ok());
 }
 
-/// As timeout(1) sends its signal: to its child, and to its group, in which that child is.
+/// Like timeout(1), which signals its child, and then its group, which includes the child.
 #[test]
 fn a_second_signal_of_one_event_does_not_end_the_recorder() {
     let directory = directory();
@@ -89,7 +91,7 @@ fn a_second_signal_of_one_event_does_not_end_the_recorder() {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("started");
     let mut out = Lines::new(child.stdout.take().expect("piped"));
     assert_eq!(out.next(LIMIT).expect("a line"), "ready");
-    // SAFETY: a signal to the child we started.
+    // SAFETY: a signal to the child started here.
     let send = || assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGTERM) }, 0);
     send();
     std::thread::sleep(Duration::from_millis(100));
@@ -130,12 +132,12 @@ fn what_goes_on_after_the_command_is_recorded_and_not_harmed() {
     let (mut command, path) = command(directory.path(), &["--method", "preload"], &["sh", "-c", &script]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("started");
     let mut input = child.stdin.take().expect("piped");
-    // The left one holds the error stream open: read to the note, not to the end.
+    // The process left running keeps the error stream open: read up to the note, not to the end.
     let mut errors = Lines::new(child.stderr.take().expect("piped"));
     loop {
-        let line = errors.next(LIMIT).expect("a note of what goes on");
-        assert!(!line.is_empty(), "no note of what goes on");
-        if line.contains("goes on") {
+        let line = errors.next(LIMIT).expect("a note of what is still running");
+        assert!(!line.is_empty(), "no note of what is still running");
+        if line.contains("still running") {
             break;
         }
     }
@@ -250,7 +252,7 @@ fn a_static_program_is_looked_at_and_not_preloaded() {
     let Some(program) = compile(directory.path(), "sleeps", &["-static"]) else { return };
     let word = program.to_string_lossy();
     let refused = run(directory.path(), &["--method", "preload"], &[&word, "1"]);
-    assert!(refused.said().contains("static program"), "{}", refused.said());
+    assert!(refused.said().contains("statically linked"), "{}", refused.said());
     let ran = run(directory.path(), &["--method", "proc"], &[&word, "5000"]);
     let spans = spans(&ran.recording());
     let (asleep, _) = common::total(&spans, thalweg_trace::SpanKind::WaitTimer);
@@ -267,7 +269,7 @@ fn a_program_with_twenty_thousand_open_files_is_recorded_as_it_runs_alone() {
 #[test]
 fn a_process_that_ended_is_recorded_once_however_late_its_parent_asks_for_its_status() {
     let directory = directory();
-    // (`sleep` has no children that it knows of, and leaves what its shell had started as it is.)
+    // (`sleep` does not know its inherited children, and leaves what its shell had started running.)
     let ran = run(directory.path(), &["--method", "proc"], &["sh", "-c", "sleep 0.2 & exec sleep 1"]);
     assert_eq!(ran.code(), Some(0), "{}", ran.said());
     let recording = ran.recording();

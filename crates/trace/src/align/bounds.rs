@@ -1,16 +1,16 @@
-//! Bounds on one clock's offset to another, thinned so that hours of them fit into a few megabytes.
+//! Bounds on the offset between two clocks, thinned so that hours of bounds fit into a few megabytes.
 
 use std::collections::BTreeMap;
 
-/// Widths of the intervals of which only the tightest bound is kept: at first, and until there are too many.
+/// Initial width of the intervals of which only the tightest bound is kept. Doubled when there are too many.
 const FIRST_WIDTH_NS: i64 = 10_000_000;
-/// So many intervals are kept of each direction. At 100 ppm an hour's interval then bends by 5 µs.
+/// Maximum intervals kept per direction. At 100 ppm, an hour's interval then bends by 5 µs.
 const MOST_INTERVALS: usize = 1 << 16;
 
-/// One of so many bounds may be a stamp that was late.
+/// One in this many bounds may come from a late timestamp.
 const FEW: usize = 20;
 
-/// Bounds on what is to be added to a host's clock to have the reference's, each at an instant of the host's clock.
+/// Bounds on the offset from a host's clock to the reference's, each at an instant of the host's clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Bounds {
     lower: Tightest,
@@ -23,7 +23,7 @@ impl Default for Bounds {
     }
 }
 
-/// One bound: at `at_ns` on the host's clock, the offset is at least or at most `offset_ns`.
+/// One bound: at `at_ns` on the host's clock, the offset is at least, or at most, `offset_ns`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limit {
     pub at_ns: i64,
@@ -32,23 +32,26 @@ pub(super) struct Limit {
 }
 
 impl Bounds {
-    /// A byte that was sent by the reference after `sent_after_ns` (its clock) had been received at `received_by_ns` (the host's).
+    /// Adds a byte that the reference sent after `sent_after_ns` (its clock) and the host had received by
+    /// `received_by_ns` (its clock).
     pub(crate) fn sent_by_reference(&mut self, sent_after_ns: i64, received_by_ns: i64) {
         self.lower.add(received_by_ns, sent_after_ns.saturating_sub(received_by_ns));
     }
 
-    /// A byte that was sent by the host after `sent_after_ns` (its clock) had been received at `received_by_ns` (the reference's).
+    /// Adds a byte that the host sent after `sent_after_ns` (its clock) and the reference had received by
+    /// `received_by_ns` (its clock).
     pub(crate) fn sent_by_host(&mut self, sent_after_ns: i64, received_by_ns: i64) {
         self.upper.add(sent_after_ns, received_by_ns.saturating_sub(sent_after_ns));
     }
 
-    /// Whether there are bounds from one side only.
+    /// Whether only one side has bounds.
     pub(crate) fn is_one_way(&self) -> bool {
         self.lower.best.is_empty() != self.upper.best.is_empty()
     }
 
-    /// By how much an offset breaks the bounds of a side, where it breaks more than [`FEW`] of them by more than that: a few are stamps that were
-    /// late. More, though not most, are a clock that was set, or two clocks in one recording.
+    /// Returns by how much `offset_ns` breaks the bounds of one side, if it breaks more than [`FEW`] of them by more
+    /// than `tolerated_ns`. Fewer are late timestamps; more, though not most, mean a clock that was stepped, or two
+    /// clocks in one recording.
     pub(crate) fn broken_by(&self, offset_ns: i64, tolerated_ns: i64) -> Option<i64> {
         let broken = |side: &Tightest| {
             let mut by: Vec<i64> = side.best.values().map(|held| held.1.saturating_sub(offset_ns).saturating_mul(side.sign)).collect();
@@ -59,12 +62,13 @@ impl Bounds {
         broken(&self.lower).max(broken(&self.upper))
     }
 
-    /// Whether there is none.
+    /// Whether there are no bounds.
     pub(crate) fn is_empty(&self) -> bool {
         self.lower.best.is_empty() && self.upper.best.is_empty()
     }
 
-    /// All bounds in order of time. Where one side has none, it is made of the other's and an assumed delay.
+    /// Returns all bounds in order of time. A side without bounds is derived from the other side and an assumed
+    /// delay.
     pub(super) fn limits(&self, assumed_delay_ns: i64) -> Vec<Limit> {
         let of = |side: &Tightest, upper, more| {
             let limit = move |&(at_ns, offset_ns): &(i64, i64)| Limit { at_ns, offset_ns: offset_ns + more, upper };
@@ -83,10 +87,10 @@ impl Bounds {
     }
 }
 
-/// Of each interval of time the tightest bound.
+/// The tightest bound of each interval.
 #[derive(Clone, Debug)]
 struct Tightest {
-    /// 1: the largest is the tightest; −1: the smallest is.
+    /// 1: the largest bound is the tightest; −1: the smallest.
     sign: i64,
     width_ns: i64,
     best: BTreeMap<i64, (i64, i64)>,
@@ -129,7 +133,7 @@ mod tests {
         assert_eq!(bounds.broken_by(0, 1_000_000), Some(4_999_000_000));
         assert_eq!(bounds.broken_by(-10_000_000_000, 1_000_000), Some(4_999_000_000));
         assert!(Bounds::default().broken_by(0, 0).is_none() && Bounds::default().is_empty());
-        // A clock that was set for the last tenth.
+        // A clock that was stepped for the last tenth.
         let mut set = Bounds::default();
         for i in 0..100_i64 {
             let at_ns = i * 20_000_000;

@@ -1,13 +1,14 @@
-//! What two recordings say about the positions in the streams of the connections they share.
+//! Evidence of two recordings about positions in the byte streams of the connections they share.
 //!
-//! Each `net.send` gives a *not yet*: at that instant the byte at its offset had not been sent. Each `net.receive` gives a
-//! *by then*: at that instant the bytes before its end had been received. Which instants, SCHEMA.md says: a span of a call gives its
-//! start and its end; a wait stands still at its offset from start to end. A span that says what a thread did while it ran ends when its
-//! last call did, and may have begun long before its start, also before waits for room in the send buffer; so its *not yet* is the end of
-//! the last wait that was surely no part of the call, or of the send before it.
+//! Each `net.send` gives a *not yet*: at that instant the byte at its offset had not been sent. Each `net.receive`
+//! gives a *by then*: at that instant the bytes before its end had been received. SCHEMA.md defines the instants: the
+//! span of a call gives its start and its end; a wait holds its offset from start to end. A span that sums up a
+//! thread's calls while it ran ends with its last call, and may have begun long before its start, even before waits
+//! for room in the send buffer; its *not yet* is therefore the end of the last wait that certainly was not part of
+//! the call, or of the previous send.
 //!
-//! The two are joined in order of position (an external sort, so memory is bounded): whatever is received was sent after the last
-//! *not yet* of a position at or before it.
+//! Both are joined in order of position (an external sort, so memory is bounded): whatever is received was sent after
+//! the last *not yet* of a position at or before it.
 
 use super::bounds::Bounds;
 use crate::recording::{Key, Sortable, Sorter, TemporaryDirectory};
@@ -15,31 +16,31 @@ use crate::{ABSENT, ABSENT_CONTEXT, ABSENT_RESULT, Axis, HostId, ObjectKind, Rol
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// One thing said of a position.
+/// One statement about a position in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Point {
-    /// Connection and direction.
+    /// The connection and direction.
     stream: u32,
-    /// Bytes before it.
+    /// Bytes before this position.
     position: u64,
     at_ns: i64,
-    /// A *not yet* of the sender, or a *by then* of the receiver.
+    /// True for a sender's *not yet*, false for a receiver's *by then*.
     sender: bool,
-    /// Whether the reference said it.
+    /// True if it comes from the reference recording.
     reference: bool,
 }
 
 impl Sortable for Point {
     fn key(&self) -> Key {
-        // At one position receivers come first: the byte a sender has not sent is the one after the position.
+        // At one position receivers come first: the byte not yet sent is the one after the position.
         (0, i64::from(self.stream), self.position << 1 | u64::from(self.sender))
     }
 }
 
-/// Positions above this are no positions.
+/// Positions above this are invalid.
 const MOST_POSITION: u64 = 1 << 62;
 
-/// Bounds on the clock of `other`, and how many connections gave some.
+/// Returns bounds on the clock of `other`, and the number of connections that gave any.
 pub(super) fn gather(reference: &dyn Source, axis: &Axis, other: &dyn Source) -> Result<(Bounds, usize), TraceError> {
     let mut bounds = Bounds::default();
     let shared = shared(reference, other);
@@ -74,8 +75,8 @@ pub(super) fn gather(reference: &dyn Source, axis: &Axis, other: &dyn Source) ->
     Ok((bounds, used))
 }
 
-/// The names of connections that both have, numbered. A name that was used again (the same ports, later) has two streams, and which is which
-/// in the other recording cannot be known: it is left out.
+/// Numbers the connections that both recordings have. A name used more than once (same ports, later) is left out: its
+/// streams cannot be matched.
 fn shared(one: &dyn Source, other: &dyn Source) -> HashMap<String, u32> {
     let once = |source: &dyn Source| {
         let mut seen: HashMap<(String, Option<String>), u32> = HashMap::new();
@@ -91,22 +92,21 @@ fn shared(one: &dyn Source, other: &dyn Source) -> HashMap<String, u32> {
     once(one).into_iter().filter(|name| theirs.contains(name)).zip(0..).collect()
 }
 
-/// Which end of which connection an object is.
+/// The connection and end that an object represents.
 #[derive(Clone, Copy)]
 struct EndOf {
     connection: u32,
-    /// `None`: the object does not say; then the role of the thread does.
+    /// `None` if the object does not say; the thread's role then decides.
     client: Option<bool>,
 }
 
-/// A thread, as seen from behind (the stream of spans comes backward): positions that were not yet sent when the wait ended that
-/// precedes them.
+/// A thread while its spans are read backward: positions not yet sent when the preceding wait ended.
 #[derive(Default)]
 struct Thread {
     unsent: Vec<(u32, u64)>,
 }
 
-/// Every point of a recording, its times on the recording's own reference axis.
+/// Yields every point of a recording, with times on the recording's own reference axis.
 fn points(
     source: &dyn Source,
     shared: &HashMap<String, u32>,
@@ -122,7 +122,7 @@ fn points(
         })
         .collect();
     let servers: HashSet<u64> = source.tracks().iter().filter(|t| t.role == Role::Server).map(|t| t.track.number()).collect();
-    // Where each call is traced, also one that never blocked stands where it was.
+    // Where each call is traced, even a call that never blocked has its true position.
     let exact = source.meta().attributes.iter().any(|(name, tier)| name == "tier" && tier != "lean");
     let mut threads: HashMap<u64, Thread> = HashMap::new();
     for batch in source.spans_backward() {
@@ -142,7 +142,7 @@ fn points(
             let Some(end) = ends.get(&batch.object[row]) else { continue };
             let client = end.client.unwrap_or(!servers.contains(&batch.track[row]));
             let sends = kind == SpanKind::NetSend;
-            // Client to server is the even one.
+            // Client to server is the even number.
             let stream = end.connection * 2 + u32::from(sends != client);
             spoken(&batch, row, recorded, thread, stream, &mut each)?;
         }
@@ -150,14 +150,14 @@ fn points(
     Ok(())
 }
 
-/// How a span stands in its thread's time.
+/// How a span relates to its thread's running time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Recorded {
-    /// The thread did not run from its start to its end.
+    /// The thread was off the CPU from start to end.
     Wait,
-    /// The thread did it somewhere between the waits around it.
+    /// The thread did it somewhere between the surrounding waits.
     WhileRunning,
-    /// A call (or a run of calls), from its start to its end.
+    /// A call (or a run of calls) from start to end.
     Call,
 }
 
@@ -185,14 +185,14 @@ fn is_wait(kind: SpanKind) -> bool {
     matches!(kind, WaitDisk | WaitLock | WaitMemory | WaitNetwork | WaitOther | WaitRunqueue | WaitTimer)
 }
 
-/// Whether a thread that waits so is surely not within a call that sends. (A page of the buffer that is sent may be read from a file, or
-/// a processor or memory be waited for.)
+/// Whether a wait of this kind is certainly not part of a sending call. (A send may wait for a page read from a file,
+/// for a CPU or for memory.)
 fn is_between_sends(kind: SpanKind) -> bool {
     use SpanKind::{NetConnect, NetReceive, WaitLock, WaitNetwork, WaitTimer};
     matches!(kind, NetConnect | NetReceive | WaitNetwork | WaitLock | WaitTimer)
 }
 
-/// Gives the points of one `net.send` or `net.receive`.
+/// Yields the points of one `net.send` or `net.receive`.
 fn spoken(
     batch: &SpanBatch,
     row: usize,
@@ -210,7 +210,7 @@ fn spoken(
     let mut say = |position, at_ns| each(Point { stream, position, at_ns, sender: sends, reference: false });
     match (recorded, sends) {
         (Recorded::WhileRunning, true) => {
-            // What it sent afterwards begins where this ended.
+            // What the thread sent later begins where this span ended.
             let (later, others): (Vec<_>, Vec<_>) = thread.unsent.drain(..).partition(|(of, from)| *of == stream && *from >= after);
             thread.unsent = others;
             later.into_iter().try_for_each(|(_, from)| say(from, end_ns))?;
@@ -218,14 +218,14 @@ fn spoken(
         }
         (Recorded::Call, true) => say(position, start_ns)?,
         (Recorded::WhileRunning | Recorded::Call, false) => say(after, end_ns)?,
-        // A wait that says no size stands still at its position from its start to its end.
+        // A wait without a size holds its position from start to end.
         (Recorded::Wait, true) => say(position, if size.is_none() { end_ns } else { start_ns })?,
         (Recorded::Wait, false) if size.is_some() => say(after, end_ns)?,
         (Recorded::Wait, false) => {
             say(position, start_ns)?;
             let context = batch.waker_context[row];
             if context != ABSENT_CONTEXT && context == WakerContext::Softirq as u8 {
-                // What woke it is the next byte (or the stream's end, after which no position is ever sent).
+                // The next byte woke the thread (or the stream's end, after which no position is sent).
                 say(position + 1, end_ns)?;
             }
         }

@@ -1,51 +1,57 @@
-//! From bounds to a continuous, piecewise straight map between two clocks, with its error.
+//! Turns bounds into a continuous, piecewise linear map between two clocks, with its error.
 //!
-//! A stretch of the map is a line, given by its offsets at the stretch's two ends: a point (x, y) of a plane. Each bound is a half-plane
-//! there, and so is the largest drift there can be; what they leave over is a convex polygon, small in both directions where bytes
-//! went both ways. Its centre is the stretch's estimate; how far its corners are from what is used in the end is the error.
+//! A stretch of the map is a line, given by its offsets at the stretch's two ends: a point (x, y) of a plane. Each
+//! bound is a half-plane there, as is the maximum drift; their intersection is a convex polygon, small in both
+//! directions where bytes went both ways. Its centre is the stretch's estimate; the distance from its corners to the
+//! final map is the error.
 //!
-//! Stamps are taken by programs that can be interrupted beside the clock they read, so a few are late by some microseconds, and a late one
-//! makes a bound that the truth breaks. It need not contradict any other, since the bounds of both sides are a round trip apart: then it
-//! would go unseen, and the polygon that it leaves would not hold the truth. It is not known which these are: the bounds of a side are dealt out
-//! into parts of which one has no late one, and the error covers the polygons of all parts, each without its few tightest bounds.
+//! A program can be interrupted between reading the clock and the event, so a few timestamps are late by some
+//! microseconds, and a late timestamp makes a bound that the truth breaks. Such a bound need not contradict any
+//! other, since the bounds of the two sides are a round trip apart: it then goes unnoticed, and the resulting polygon
+//! excludes the truth. Late timestamps cannot be identified, so the bounds of a side are dealt into enough parts that
+//! one of them is free of late ones, and the error covers the polygons of all parts, each without its few tightest
+//! bounds.
 
 use super::bounds::Limit;
 use crate::{Clock, HostId};
 use std::ops::Range;
 
-/// The most that two clocks drift apart: quartz is within 100 ppm, and what keeps time corrects by little more. Clocks that drift more
-/// contradict their bounds, which widens the error bar; allowing for more would widen that of all short recordings.
+/// Maximum drift between two clocks: quartz is within 100 ppm, and time daemons correct by little more. Clocks that
+/// drift more contradict their bounds, which widens the error bar; a larger maximum would widen it for every short
+/// recording.
 const MOST_DRIFT: f64 = 3e-4;
-/// A stretch is at least this long, if the bounds are: long enough to distinguish drift from delay, short enough for drift to stay the same.
+/// Minimum length of a stretch, if the bounds last as long: long enough to distinguish drift from delay, short enough for a
+/// constant drift.
 const STRETCH_NS: i64 = 60_000_000_000;
-/// A stretch in which the clock was bent is cut down to this.
+/// Minimum length when a stretch is cut because the clock's rate changed within it.
 const SHORTEST_STRETCH_NS: i64 = 1_000_000_000;
-/// Fewest bounds of each side in a stretch.
+/// Minimum bounds of each side in a stretch.
 const FEWEST: usize = 8;
-/// One in so many bounds of a side, and of a side with enough of them at least [`LEAST_UNBELIEVED`], may be a stamp that was late. Seen: one
-/// in some hundreds, late by ten microseconds and more, of programs that compete for two processors.
+/// One in this many bounds of a side may come from a late timestamp; a side with enough bounds has at least
+/// [`LEAST_UNBELIEVED`] of them. Measured: one in some hundreds, late by 10 µs or more, of programs competing for two
+/// CPUs.
 const ONE_IN_LATE: usize = 50;
 const LEAST_UNBELIEVED: usize = 2;
-/// Contradictions up to this are taken for stamps that were late, and stay in the error bar.
+/// Contradictions up to this size are attributed to late timestamps and go into the error bar.
 const TOLERATED_NS: f64 = 20_000.0;
 
-/// The line of one stretch: offsets at both ends, and the lines that it could be as well.
+/// The line of one stretch: its offsets at both ends, and the alternatives that also fit.
 #[derive(Clone, Debug)]
 struct Line {
     from_ns: i64,
     to_ns: i64,
     at: [f64; 2],
     corners: Vec<Corner>,
-    /// By how much its bounds were loosened.
+    /// Amount by which the stretch's bounds were loosened.
     slack: f64,
 }
 
-/// The pieces of the map, how many bounds were dropped as contradictions, and by how much those contradict each other that are left (a clock
-/// that was set among them). `covers`: what the map is to hold for; beyond the bounds
-/// the error grows with what is not known of the drift.
+/// Returns the pieces of the map, the number of bounds dropped as contradictory, and the size of the remaining
+/// contradiction in ns (clock steps included). `covers` is the interval the map must hold for; beyond the bounds the
+/// error grows with the uncertainty of the drift.
 pub(super) fn fit(limits: &[Limit], covers: Range<i64>) -> Option<(Vec<Clock>, usize, u64)> {
     let first = limits.first()?;
-    // Differences to one offset are small enough for floating point to keep nanoseconds.
+    // Offsets relative to the first are small enough for floating point to keep nanoseconds.
     let base_ns = first.offset_ns;
     let (mut lines, mut dropped) = (Vec::new(), 0);
     for stretch in stretches(limits) {
@@ -58,7 +64,7 @@ pub(super) fn fit(limits: &[Limit], covers: Range<i64>) -> Option<(Vec<Clock>, u
     Some((clocks, dropped, slack.ceil() as u64))
 }
 
-/// Cuts bounds into stretches that each have enough of both sides.
+/// Cuts the bounds into stretches with enough bounds of both sides each.
 fn stretches(limits: &[Limit]) -> Vec<&[Limit]> {
     let mut cuts = vec![0];
     let mut count = [0_usize; 2];
@@ -74,12 +80,13 @@ fn stretches(limits: &[Limit]) -> Vec<&[Limit]> {
     if cuts.len() > 1 && count.iter().any(|n| *n < FEWEST) {
         cuts.pop();
     }
-    // The first bound of the next stretch belongs to both, so that there is no gap between them.
+    // The next stretch's first bound belongs to both, so that no gap is left between them.
     let ends = cuts.iter().skip(1).map(|cut| cut + 1).chain([limits.len()]);
     cuts.iter().zip(ends).map(|(from, to)| &limits[*from..to]).collect()
 }
 
-/// Fits one stretch; where no line keeps its bounds, drops the few that contradict the rest, or else cuts it.
+/// Fits one stretch. If no line satisfies its bounds, drops the few that contradict the rest, or else cuts the
+/// stretch.
 fn fit_or_cut(stretch: &[Limit], base_ns: i64, lines: &mut Vec<Line>, dropped: &mut usize) {
     let mut problem = Problem::new(stretch, base_ns);
     let most_dropped = (stretch.len() / 100).max(2);
@@ -106,7 +113,7 @@ fn fit_or_cut(stretch: &[Limit], base_ns: i64, lines: &mut Vec<Line>, dropped: &
     lines.push(problem.line(slack));
 }
 
-/// Joins lines at their ends: the offset at a joint is the mean of both.
+/// Joins lines at their ends; the offset at a joint is the mean of both.
 fn joined(lines: &[Line], base_ns: i64) -> Vec<Clock> {
     let mut clocks = Vec::with_capacity(lines.len());
     let mut offset_ns = lines.first().map_or(0.0, |line| line.at[0]);
@@ -127,7 +134,7 @@ fn joined(lines: &[Line], base_ns: i64) -> Vec<Clock> {
     clocks
 }
 
-/// Adds pieces for what lies before the first bound and after the last: the same lines, with an error that grows.
+/// Extends the first and last line beyond the bounds, with a growing error.
 fn extend(clocks: &mut Vec<Clock>, lines: &[Line], base_ns: i64, covers: Range<i64>) {
     let (Some(first), Some(last)) = (lines.first(), lines.last()) else { return };
     let value =
@@ -149,20 +156,21 @@ fn extend(clocks: &mut Vec<Clock>, lines: &[Line], base_ns: i64, covers: Range<i
 }
 
 impl Line {
-    /// How far apart two lines are where one ends and the next begins, beyond what is not known of either: the clock was set there.
+    /// Returns the distance between this line's end and the next line's start beyond the uncertainty of both: the
+    /// clock was stepped there.
     fn jump_to(&self, next: &Line) -> f64 {
         let (end, begin) = (self.error_at(self.to_ns, self.at[1]), next.error_at(next.from_ns, next.at[0]));
         (self.at[1] - next.at[0]).abs() - end - begin
     }
 
-    /// How far a value at an instant is from those that other lines have there.
+    /// Returns the distance of `value` from what the alternative lines give at this instant.
     fn error_at(&self, at_ns: i64, value: f64) -> f64 {
         let place = (at_ns - self.from_ns) as f64 / (self.to_ns - self.from_ns) as f64;
         self.corners.iter().map(|(x, y)| (x + (y - x) * place - value).abs()).fold(0.0, f64::max)
     }
 }
 
-/// A bound in the stretch's own coordinates: `place` 0 at its begin, 1 at its end.
+/// A bound in the stretch's own coordinates: `place` is 0 at its start, 1 at its end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Bound {
     place: f64,
@@ -192,7 +200,7 @@ impl Problem {
         Problem { from_ns, to_ns, lower: of(false), upper: of(true) }
     }
 
-    /// The polygon of lines that keep every bound to within `slack`.
+    /// Returns the polygon of lines that satisfy every bound to within `slack`.
     fn polygon(&self, slack: f64) -> Vec<Corner> {
         let drift = MOST_DRIFT * (self.to_ns - self.from_ns) as f64;
         let least = self.lower.iter().map(|b| b.offset).fold(f64::NEG_INFINITY, f64::max) - slack - 2.0 * drift;
@@ -212,7 +220,7 @@ impl Problem {
         corners
     }
 
-    /// By how much all bounds must be loosened for a line to keep them; 0 where one does.
+    /// Returns the least loosening of all bounds that lets some line satisfy them; 0 if one does already.
     fn least_slack(&self) -> f64 {
         if !self.polygon(0.0).is_empty() {
             return 0.0;
@@ -229,7 +237,7 @@ impl Problem {
         too_much
     }
 
-    /// Takes out the bound without which the least slack shrinks most; `None` if it does not shrink.
+    /// Removes the bound without which the least slack shrinks most; `None` if it does not shrink.
     fn without_worst(&mut self, slack: f64) -> Option<f64> {
         let corners = self.polygon(slack);
         let (x, y) = centre(&corners)?;
@@ -262,12 +270,14 @@ impl Problem {
         if upper { &mut self.upper } else { &mut self.lower }
     }
 
-    /// The estimate: the centre of what all bounds leave over. The error: the extent of what they leave over when any few are late stamps.
+    /// Fits a line. The estimate is the centre of the polygon of all bounds; the error is the extent of the polygons
+    /// that remain if any few bounds are late.
     ///
-    /// The estimate could do without the tightest bounds as well, which late stamps are among. That was tried: where none is late, the
-    /// tightest say most, and the estimate moved with the drift by more than two late ones move it.
+    /// Rejected: leaving the tightest bounds, late ones among them, out of the estimate too. Where none is late, the
+    /// tightest bounds carry most of the information, and the estimate moved with the drift by more than two late
+    /// ones move it.
     fn line(&self, slack: f64) -> Line {
-        // Bounds that contradict each other by so much can be wrong by as much again.
+        // Bounds that contradict each other by this much can be wrong by the same amount again.
         let polygon = self.polygon(slack * 2.0);
         let (x, y) = centre(&polygon).unwrap_or((0.0, 0.0));
         let believed = self.without_tightest((x, y), LEAST_UNBELIEVED);
@@ -282,7 +292,7 @@ impl Problem {
         Line { from_ns: self.from_ns, to_ns: self.to_ns, at: [x, y], corners, slack }
     }
 
-    /// The same without the few bounds of each side that are the tightest, as seen from a line.
+    /// Returns the problem without the few tightest bounds of each side, measured from a line.
     fn without_tightest(&self, (x, y): Corner, least: usize) -> Problem {
         let of = |bounds: &[Bound], sign: f64| {
             let few = if bounds.len() < FEWEST { 0 } else { (bounds.len() / ONE_IN_LATE).max(least) };
@@ -296,18 +306,19 @@ impl Problem {
     }
 }
 
-/// The bounds of a side dealt out into one part more than there may be late ones, so that one part has none. A side with few bounds is whole.
+/// Deals the bounds of a side into one part more than there may be late ones, so that one part has none. A side with
+/// few bounds is not divided.
 fn parts(bounds: &[Bound]) -> Vec<Vec<Bound>> {
     let many = if bounds.len() < FEWEST { 1 } else { 1 + LEAST_UNBELIEVED };
     (0..many).map(|part| bounds.iter().skip(part).step_by(many).copied().collect()).collect()
 }
 
-/// The bounds that no others make superfluous: their convex hull, from above (`sign` 1) or from below (−1).
+/// Returns the bounds that others do not make redundant: their convex hull, from above (`sign` 1) or below (−1).
 fn hull(bounds: &[Bound], sign: f64) -> Vec<Bound> {
     let mut hull: Vec<Bound> = Vec::new();
     for &bound in bounds {
         while let [.., a, b] = hull.as_slice() {
-            // b stays where it lies beyond the line from a to the new one.
+            // b stays if it lies beyond the line from a to the new bound.
             let cross = (b.place - a.place) * (bound.offset - a.offset) - (b.offset - a.offset) * (bound.place - a.place);
             if cross * sign < 0.0 {
                 break;
@@ -319,10 +330,10 @@ fn hull(bounds: &[Bound], sign: f64) -> Vec<Bound> {
     hull
 }
 
-/// Cuts a convex polygon down to where a·x + b·y ≤ c.
+/// Clips a convex polygon to a·x + b·y ≤ c.
 fn clip(corners: &mut Vec<Corner>, a: f64, b: f64, c: f64) {
     let beyond = |corner: Corner| a * corner.0 + b * corner.1 - c;
-    // Corners on the border, within what floating point leaves, are inside.
+    // Corners on the border, within floating-point error, are inside.
     let border = 1e-9 * (1.0 + c.abs());
     let whole = std::mem::take(corners);
     for (i, &here) in whole.iter().enumerate() {
@@ -338,7 +349,7 @@ fn clip(corners: &mut Vec<Corner>, a: f64, b: f64, c: f64) {
     }
 }
 
-/// The centre of a polygon's area; of its corners where it has none.
+/// Returns the centroid of a polygon, or the mean of its corners if its area is 0.
 fn centre(corners: &[Corner]) -> Option<Corner> {
     let (origin, count) = (*corners.first()?, corners.len());
     let (mut area, mut x, mut y) = (0.0, 0.0, 0.0);

@@ -1,4 +1,4 @@
-//! Two clocks on one axis: by synthetic delays, and through whole recordings that are merged.
+//! Alignment of two clocks: with synthetic delays, and through whole recordings that are merged.
 
 use super::*;
 use crate::HostId;
@@ -10,13 +10,13 @@ const SECOND: i64 = 1_000_000_000;
 const NOTHING: std::ops::Range<i64> = i64::MAX..i64::MIN;
 
 impl Alignment {
-    /// The largest error where there were bounds.
+    /// Returns the largest error within the bounded interval.
     fn error_ns(&self) -> u64 {
         largest_error_ns(&self.clocks, &self.bounded)
     }
 }
 
-/// Another machine's clock: what it shows at an instant of the reference.
+/// Another machine's clock as a function of the reference's.
 #[derive(Clone, Copy, Debug)]
 struct Other {
     offset_ns: i64,
@@ -30,14 +30,14 @@ impl Other {
     }
 }
 
-/// A path's delays: never below `least_ns`, sometimes far above.
+/// Returns a path delay: never below `least_ns`, sometimes far above.
 fn delay_ns(least_ns: i64, random: u64) -> i64 {
     let queue = (random % 1_000) as i64;
     let rare = if random.is_multiple_of(13) { 5_000_000 } else { 0 };
     least_ns + if random.is_multiple_of(17) { 0 } else { queue * queue / 4 + rare }
 }
 
-/// A generator with a fixed beginning, so that a failure comes again.
+/// A generator with a fixed seed, so that failures are reproducible.
 struct Random(u64);
 
 impl Random {
@@ -49,7 +49,7 @@ impl Random {
     }
 }
 
-/// Bounds as a conversation over a path with these least delays gives them.
+/// Returns the bounds that a conversation over a path with these least delays gives.
 fn conversation(other: Other, seconds: i64, per_second: i64, least_ns: (i64, i64), seed: u64) -> Bounds {
     let (mut bounds, mut random) = (Bounds::default(), Random(seed | 1));
     for i in 0..seconds * per_second {
@@ -62,7 +62,7 @@ fn conversation(other: Other, seconds: i64, per_second: i64, least_ns: (i64, i64
     bounds
 }
 
-/// The largest difference between the map and the truth, and whether it was always within the error bar.
+/// Returns the largest difference between the map and the truth, and whether it was always within the error bar.
 fn off_by(clocks: &[Clock], other: Other, seconds: i64) -> (i64, bool) {
     let axis = Axis::new(clocks, &[], &[]);
     let (mut worst, mut within) = (0, true);
@@ -106,7 +106,7 @@ fn an_hour_of_drift_that_changes_is_followed() {
     let mut offs: Vec<i64> = (0..3_600).map(|s| off(s * SECOND)).collect();
     offs.sort_unstable();
     assert!(offs[offs.len() * 98 / 100] <= 50_000, "{} ns", offs[offs.len() * 98 / 100]);
-    // Only where it bends is a line that leaves both sides; there the error bar says so.
+    // No line satisfies both sides only at the bend; the error bar is wide there.
     let worst = (0..3_600).max_by_key(|s| off(s * SECOND)).unwrap();
     let piece = alignment.clocks.iter().rev().find(|c| c.from_ns <= bent(worst * SECOND)).unwrap();
     assert!(off(worst * SECOND) <= piece.error_ns as i64 + 10, "at {worst} s: {} ns, {piece:?}", off(worst * SECOND));
@@ -114,7 +114,7 @@ fn an_hour_of_drift_that_changes_is_followed() {
 
 #[test]
 fn beyond_the_bytes_that_were_seen_the_error_bar_grows_and_holds() {
-    // A server that was recorded for a minute on both sides of one second of traffic.
+    // A server recorded for a minute on either side of one second of traffic.
     let other = Other { offset_ns: 7 * SECOND, drift_ppb: 100_000 };
     let covers = other.at(940 * SECOND)..other.at(1_061 * SECOND);
     let alignment = align_bounds(&conversation(other, 1, 500, (50_000, 50_000), 11), covers).unwrap();
@@ -132,7 +132,7 @@ fn beyond_the_bytes_that_were_seen_the_error_bar_grows_and_holds() {
 fn a_few_false_stamps_do_not_move_the_clock() {
     let other = Other { offset_ns: SECOND, drift_ppb: 50_000 };
     let mut bounds = conversation(other, 20, 500, (100_000, 100_000), 3);
-    // Stamps that say a byte was received 30 ms before it was sent.
+    // Timestamps that say a byte was received 30 ms before it was sent.
     for second in [3, 11] {
         let now_ns = (1_000 + second) * SECOND;
         bounds.sent_by_reference(now_ns + 30_000_000, other.at(now_ns));
@@ -155,7 +155,8 @@ fn bytes_in_one_direction_only_are_said_to_be_that() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever the delays, the truth is within the error bar, and the bar is no wider than the least round trip asks for.
+    /// Whatever the delays, the truth is within the error bar, and the bar is no wider than the least round trip
+    /// requires.
     #[test]
     fn the_truth_is_within_the_error_bar(
         offset_ns in -100 * SECOND..100 * SECOND,
@@ -169,13 +170,13 @@ proptest! {
         let alignment = align_bounds(&conversation(other, seconds, 300, (there_ns, back_ns), seed), NOTHING).unwrap();
         let (off_ns, within) = off_by(&alignment.clocks, other, seconds);
         prop_assert!(within, "{} ns off, with {:?}", off_ns, alignment);
-        // Half of the least round trip cannot be known; what noise adds to that is small.
+        // Half of the least round trip is unknowable; noise adds little.
         let bar_ns = alignment.error_ns() as i64;
         prop_assert!(bar_ns <= (there_ns + back_ns) / 2 + 1_500_000, "{} for {} + {}", bar_ns, there_ns, back_ns);
     }
 }
 
-/// A conversation in which some stamps are wrong: bytes are said to have been unsent, or to have arrived, when the opposite was so.
+/// Makes a conversation with some wrong timestamps: bytes reported unsent, or received, when the opposite was true.
 fn with_false_stamps(other: Other, milliseconds: i64, least_ns: (i64, i64), false_stamps: u64, random: &mut Random) -> Bounds {
     let (mut bounds, begun_ns) = (Bounds::default(), 1_000 * SECOND);
     for i in 0..milliseconds / 2 {
@@ -224,7 +225,7 @@ fn the_truth_is_within_the_error_bar_of_a_thousand_random_alignments_with_stamps
                 "{number}: {off_ns} ns off with {false_stamps} false stamps in {milliseconds} ms over {least_ns:?} ns: {alignment:?}"
             );
         }
-        // No wider than twice the round trip, and what queues add where there are few bounds.
+        // No wider than twice the round trip, plus what queues add where bounds are few.
         let most_ns = (least_ns.0 + least_ns.1) + 250_000;
         assert!(alignment.error_ns() as i64 <= most_ns, "{number}: {} of {most_ns} ns", alignment.error_ns());
     }

@@ -1,12 +1,13 @@
-//! A recording for a bug report: the same times and numbers, and nobody's names.
+//! A recording for a bug report: times and numbers unchanged, private names replaced.
 //!
-//! **What stays:** every number, time and identifier; the closed sets (kinds, roles, counters); words of a list that says nothing of who made the
-//! recording (`public.txt`: common programs, file systems, directories that all machines have, ends of files' names); names that are counted
-//! (`sda1`, `io3`); names of options; functions of the kernel and of public libraries. **What is replaced:** all else, each name by the
-//! same one wherever it stands, so that `explain` finds the same ends, paths and devices. Loopback addresses stay, others become
-//! addresses of `10.0.0.0/8` and `fd00::/8`. **What goes:** sentences (notes), which are replaced by one that says so.
+//! **Kept:** every number, time and identifier; the closed sets (kinds, roles, counters); words from a list that
+//! reveals nothing about who made the recording (`public.txt`: common programs, file systems, standard directories,
+//! file name extensions); enumerated names (`sda1`, `io3`); names of options; functions of the kernel and of public
+//! libraries. **Replaced:** everything else, each name by the same substitute everywhere, so that `explain` finds the
+//! same ends, paths and devices. Loopback addresses are kept, others become addresses of `10.0.0.0/8` and `fd00::/8`.
+//! **Removed:** sentences (notes), replaced by a sentence that says so.
 //!
-//! The list is of what may stay and not of what must go: a column, attribute or word that it does not know is replaced.
+//! The list names what may stay, not what must go: a column, attribute or word that is not on it is replaced.
 
 mod names;
 
@@ -16,16 +17,16 @@ use crate::{Host, Meta, MountDescription, Object, Stack, TraceError, Track};
 use names::Names;
 use std::path::Path;
 
-/// The attribute of an anonymous recording.
+/// Attribute that marks an anonymous recording.
 pub const ANONYMOUS: &str = "anonymous";
 
-/// Stands for sentences.
+/// Replaces sentences.
 const LEFT_OUT: &str = "Sentences of the recorder were left out, to make this recording anonymous.";
 
-/// Attributes that are sentences.
+/// Attributes whose values are sentences.
 const SENTENCES: &[&str] = &["notes", "not_seen", "ended.said", "ended.failed"];
 
-/// Names of attributes that end with a name of something: the beginning stays, and the rest is replaced.
+/// Attribute names that end in a private name: the prefix is kept, the rest replaced.
 const OPEN_NAMES: &[&str] = &[
     "mount.",
     "ceiling.device.",
@@ -42,7 +43,7 @@ const OPEN_NAMES: &[&str] = &[
     "cgroup.io.stalled_us.",
 ];
 
-/// Parts of names of attributes, between their dots, that stay.
+/// Dot-separated parts of attribute names that are kept.
 const KNOWN_PARTS: &str = "again anonymous asked attributes blkio buffer buffer_bytes busy call callback capture cgroup class clock collective command connections \
     count counted cpu cpu_ns cpu_quota cpus cut data_path datafile datafiles datafiles_per_request depth device direct direction distribution \
     dropped_packets emulated end end_ns ended failed entries file file_bytes filesystem files first_ns flags from full how in_part interface io io_uring kept killed kind knob \
@@ -53,7 +54,7 @@ const KNOWN_PARTS: &str = "again anonymous asked attributes blkio buffer buffer_
     unanswered unknown_link unmatched_replies unrecorded unrecorded_servers user_stacks version waits waits_left_out wakers walk window windows wire_bytes \
     bpf_ns program_runs_counted workers written_by written_bytes zero_windows";
 
-/// Libraries whose functions are everybody's, by how their files' names begin.
+/// Prefixes of the file names of libraries whose function names are public.
 const PUBLIC_LIBRARIES: &[&str] = &[
     "libc.",
     "libc-",
@@ -99,7 +100,7 @@ const PUBLIC_LIBRARIES: &[&str] = &[
 /// Writes the recording at `from` as an anonymous one to `to`, which must not exist or be an empty directory.
 ///
 /// # Errors
-/// The one cannot be read, or the other not be written; then nothing of it stays.
+/// The source cannot be read, or the destination written; nothing of it is then left.
 pub fn export(from: &Path, to: &Path) -> Result<(), TraceError> {
     rewrite(from, to, &mut Anonymous::default())
 }
@@ -110,7 +111,7 @@ struct Anonymous {
 }
 
 impl Anonymous {
-    /// The name of an attribute.
+    /// Returns the anonymous name of an attribute.
     fn key(&mut self, key: &str) -> String {
         if let Some(begin) = OPEN_NAMES.iter().find(|begin| key.starts_with(*begin)) {
             return format!("{begin}{}", self.open_name(&key[begin.len()..]));
@@ -118,13 +119,13 @@ impl Anonymous {
         let is_number = |part: &str| !part.is_empty() && part.len() <= 3 && part.bytes().all(|byte| byte.is_ascii_digit());
         let has_name = !key.starts_with(|c: char| c.is_ascii_digit());
         let is_known = |part: &&str| KNOWN_PARTS.split_whitespace().any(|known| known == *part) || has_name && is_number(part);
-        // From the first part on that is not known, it may be anybody's.
+        // From the first unknown part on, it may be private.
         let known_bytes = key.split_inclusive('.').take_while(|part| is_known(&part.trim_end_matches('.'))).map(str::len).sum();
         let (known, rest) = key.split_at(known_bytes);
         format!("{known}{}", self.names.text(rest))
     }
 
-    /// `DEVICE.read`, `DISK./GROUP`, `A>B`, `/a/path`.
+    /// Replaces the private parts of `DEVICE.read`, `DISK./GROUP`, `A>B`, `/a/path`.
     fn open_name(&mut self, rest: &str) -> String {
         if let Some((disk, group)) = rest.split_once("./") {
             return format!("{}./{}", self.names.text(disk), self.names.text(group));
@@ -173,7 +174,7 @@ impl Anonymous {
     }
 }
 
-/// What was asked of a server again and again, or how often it answered how: the numbers, whose they are, and the path.
+/// Splits the attribute of a repeated HTTP request, or of its counted responses, into numbers, server and path.
 fn of_http<'a>(key: &str, value: &'a str) -> Option<(&'a str, &'a str, Option<&'a str>)> {
     let is_known = key.starts_with("asked.again.") || key.starts_with("answered.");
     let (said, of) = value.split_once(" server=").filter(|_| is_known)?;
@@ -182,7 +183,7 @@ fn of_http<'a>(key: &str, value: &'a str) -> Option<(&'a str, &'a str, Option<&'
     said.split(' ').all(is_said).then_some((said, server, path))
 }
 
-/// A word of a closed set: small letters, digits, and a line between.
+/// Whether `word` belongs to a closed set: lower-case letters, digits and hyphens.
 fn is_plain(word: &str) -> bool {
     word.len() <= 20 && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
@@ -199,7 +200,7 @@ impl Rewriting for Anonymous {
         host.name = self.names.text(&host.name);
         host.node = self.names.text(&host.node);
         host.clock = self.names.text(&host.clock);
-        // What a distribution, or a site, calls its kernel follows the version.
+        // Distributions and sites put their own name after the version.
         host.kernel.truncate(host.kernel.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(host.kernel.len()));
     }
 
@@ -222,7 +223,7 @@ impl Rewriting for Anonymous {
             if !is_public && !is_kernel && !in_memory {
                 frame.symbol = frame.symbol.map(|symbol| self.names.text(&symbol));
             }
-            // The file itself is known by it.
+            // A build identifier identifies the file.
             frame.build_id = frame.build_id.filter(|_| is_public);
             if !is_public && !is_kernel && !in_memory && frame.module != JIT {
                 frame.module = self.names.text(&frame.module);

@@ -1,10 +1,10 @@
-//! Names, and what stands for them: the same name has the same one everywhere in a recording.
+//! Names and their substitutes: a name has the same substitute everywhere in a recording.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::OnceLock;
 
-/// What may be in a name; anything else parts names.
+/// Whether a character may be in a name; all others separate names.
 fn is_of_name(c: char) -> bool {
     c.is_alphanumeric() || !c.is_ascii() || "_-.+~@%#$".contains(c)
 }
@@ -15,7 +15,7 @@ fn public() -> &'static HashSet<&'static str> {
     PUBLIC.get_or_init(|| lines().flat_map(str::split_whitespace).collect())
 }
 
-/// What has been replaced so far.
+/// Names replaced so far.
 #[derive(Default)]
 pub(super) struct Names {
     names: HashMap<String, String>,
@@ -23,7 +23,8 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// A text with its names and addresses replaced; what parts them stays, and with it the structure of paths, options and lists.
+    /// Replaces the names and addresses in `text`; separators stay, and with them the structure of paths, options and
+    /// lists.
     pub(super) fn text(&mut self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let (mut rest, mut before) = (text, ' ');
@@ -34,7 +35,7 @@ impl Names {
                 continue;
             }
             if !is_of_name(first) {
-                // (What is no text does not stay either.)
+                // (Control characters are replaced too.)
                 out.push(if first.is_control() && first != '\n' { ' ' } else { first });
                 (rest, before) = (&rest[first.len_utf8()..], first);
                 continue;
@@ -46,7 +47,7 @@ impl Names {
         out
     }
 
-    /// An address at the beginning of a text.
+    /// Returns the substitute of an address at the start of `text`, and the rest.
     fn address<'a>(&mut self, text: &'a str, before: char) -> Option<(String, &'a str)> {
         if is_of_name(before) && before != '@' || before == ':' {
             return None;
@@ -89,7 +90,7 @@ impl Names {
         self.addresses.entry(address.to_string()).or_insert_with(|| Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, n).to_string()).clone()
     }
 
-    /// One name. `in_path`: it is a part of a path, in which a number is a name too.
+    /// Returns the substitute of one name. `in_path`: it is part of a path, where a number is a name too.
     fn word(&mut self, word: &str, in_path: bool) -> String {
         if let Ok(address) = word.parse() {
             return self.v4(address);
@@ -98,7 +99,7 @@ impl Names {
         {
             return word.to_owned();
         }
-        // An option: its name is the program's, and what is attached to a letter is not.
+        // An option: its name belongs to the program, a value attached to a letter does not.
         if let Some(option) = word.strip_prefix("--") {
             let is_name = option.chars().all(|c| c.is_ascii_lowercase() || c == '-') && option.len() <= 24;
             return if is_name { word.to_owned() } else { format!("--{}", self.word(option, false)) };
@@ -130,12 +131,12 @@ impl Names {
             let stem = self.part(stem);
             return format!("{stem}.{end}");
         }
-        // Journals of databases are known by the ends of their names.
+        // Database journals are recognised by their suffix.
         if let Some(stem) = word.strip_suffix("-wal").or_else(|| word.strip_suffix("-journal")) {
             let end = &word[stem.len()..];
             return format!("{}{end}", self.part(stem));
         }
-        // Threads of a pool, and files of a set, are known to be of one kind by what stands before their numbers.
+        // Threads of a pool and files of a set share the prefix before their number.
         let stem = word.trim_end_matches(|c: char| c.is_ascii_digit());
         if !stem.is_empty() && !stem.ends_with('.') && (1..=4).contains(&(word.len() - stem.len())) {
             return format!("{}{}", self.part(stem), &word[stem.len()..]);
@@ -149,7 +150,7 @@ impl Names {
     }
 }
 
-/// A name that nothing has: without digits at its end, which would say that it is one of several.
+/// Returns an unused name, without digits at its end: they would mark it as one of a series.
 fn letters(mut number: usize) -> String {
     let mut name = vec![b'a' + (number % 26) as u8];
     while number >= 26 {
@@ -161,12 +162,12 @@ fn letters(mut number: usize) -> String {
     String::from_utf8_lossy(&name).into_owned()
 }
 
-/// Whether a word is everybody's.
+/// Whether a word is public.
 fn is_public(word: &str) -> bool {
     public().contains(word) || is_numbered(word)
 }
 
-/// Names that machines and programs give by counting: `sda1`, `nvme0n1p2`, `loop0`, `io3`, `cpu7`, `u8`.
+/// Whether a word is an enumerated name: `sda1`, `nvme0n1p2`, `loop0`, `io3`, `cpu7`, `u8`.
 fn is_numbered(word: &str) -> bool {
     const COUNTED: &[&str] = &[
         "loop",
@@ -212,7 +213,7 @@ fn is_numbered(word: &str) -> bool {
     COUNTED.iter().any(|begin| word.strip_prefix(begin).is_some_and(digits)) || is_disk(word) || is_nvme(word) || is_interpreter(word)
 }
 
-/// A number, or a size or time with its unit.
+/// Whether a word is a number, or a size or time with its unit.
 fn is_quantity(word: &str) -> bool {
     let unit = word.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
     let number = word.len() - unit.len();

@@ -1,15 +1,14 @@
-//! One CSV file per table, as RFC 4180 says: a header line, CRLF, quotes where they must be. Times are on
-//! the reference axis; spans come in order of descending end, as [`Source`] gives them. Absent values are
-//! empty fields.
+//! Exports one CSV file per table, per RFC 4180: a header line, CRLF, quotes where needed. Times are on the reference
+//! axis; spans are in order of descending end, as [`Source`] yields them. Absent values are empty fields.
 
 use crate::{ABSENT, ABSENT_RESULT, CounterName, CounterOf, Source, SpanBatch, TraceError, WakerContext};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// Writes `hosts.csv`, `clocks.csv`, ... into the directory `out`, which is made if it is not there.
+/// Writes `hosts.csv`, `clocks.csv`, ... into the directory `out`, creating it if needed.
 pub fn export(source: &dyn Source, out: &Path) -> Result<(), TraceError> {
-    std::fs::create_dir_all(out).map_err(|e| TraceError::new(out, format!("cannot be made: {e}")))?;
+    std::fs::create_dir_all(out).map_err(|e| TraceError::new(out, format!("cannot be created: {e}")))?;
     small_tables(source, out)?;
     let columns = "span,track,kind,start_ns,end_ns,count,object,offset_bytes,size_bytes,result,parent,request,waker_track,waker_context,cpu_ns,runqueue_ns,stack";
     let mut table = Table::create(out, "spans", columns)?;
@@ -89,7 +88,7 @@ fn small_tables(source: &dyn Source, out: &Path) -> Result<(), TraceError> {
     table.finish()
 }
 
-/// A file that is being written, line by line.
+/// A CSV file being written line by line.
 struct Table {
     path: std::path::PathBuf,
     out: BufWriter<File>,
@@ -99,7 +98,7 @@ struct Table {
 impl Table {
     fn create(directory: &Path, name: &str, header: &str) -> Result<Table, TraceError> {
         let path = directory.join(format!("{name}.csv"));
-        let file = File::create(&path).map_err(|e| TraceError::new(&path, format!("cannot be made: {e}")))?;
+        let file = File::create(&path).map_err(|e| TraceError::new(&path, format!("cannot be created: {e}")))?;
         let mut table = Table { path, out: BufWriter::with_capacity(1 << 18, file), line: format!("{header},") };
         table.end()?;
         Ok(table)

@@ -1,5 +1,5 @@
-//! A profile as folded stacks: `program;outermost;...;innermost SAMPLES`, a line each, as flame graph scripts read them. Functions of the kernel
-//! end in `_[k]`. Of several machines, the machine's name comes first.
+//! Exports a profile as folded stacks, the input of flame graph scripts: one `program;outermost;...;innermost
+//! SAMPLES` per line. Kernel functions end in `_[k]`. With several machines, the machine's name comes first.
 
 use super::stacks::Stacks;
 use crate::{Source, TraceError};
@@ -11,7 +11,7 @@ use std::path::Path;
 /// Writes the stacks of `source` to the file `out`.
 ///
 /// # Errors
-/// The recording cannot be read, or the file written.
+/// The recording cannot be read, or the file not written.
 pub fn export(source: &dyn Source, out: &Path) -> Result<(), TraceError> {
     let failed = |e: std::io::Error| TraceError::new(out, format!("cannot be written: {e}"));
     let stacks = Stacks::counted(source)?;
@@ -31,12 +31,12 @@ pub fn export(source: &dyn Source, out: &Path) -> Result<(), TraceError> {
         }
         *lines.entry(line).or_default() += counted.samples;
     }
-    let mut file = BufWriter::new(File::create(out).map_err(|e| TraceError::new(out, format!("cannot be made: {e}")))?);
+    let mut file = BufWriter::new(File::create(out).map_err(|e| TraceError::new(out, format!("cannot be created: {e}")))?);
     lines.iter().try_for_each(|(line, samples)| writeln!(file, "{line} {samples}")).map_err(failed)?;
     file.flush().map_err(failed)
 }
 
-/// A name without what divides names and lines.
+/// Removes the characters that separate names and lines.
 fn plain(name: &str) -> String {
     name.chars()
         .map(|c| {

@@ -1,4 +1,4 @@
-//! Recordings for other programs. Parquet is the recording itself; these are for what cannot read it.
+//! Exports for other programs. Parquet is the recording's own format; these are for programs that do not read it.
 
 pub mod csv;
 pub mod folded;

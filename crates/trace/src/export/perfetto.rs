@@ -1,14 +1,13 @@
-//! A recording as a Perfetto trace, to be opened at ui.perfetto.dev or with its trace processor.
+//! Exports a recording as a Perfetto trace, for ui.perfetto.dev or Perfetto's trace processor.
 //!
-//! Spans are slices that carry what is known of them; those that overlap on one track get lanes of their
-//! own ([`super::perfetto_lanes`]); those of waits have the stack that waited, innermost function first; both ends of an RPC are joined by a flow; marks are instants; counters
-//! are counter tracks; samples with stacks are a profile
+//! Spans are slices with their fields as annotations; overlapping spans of a track get lanes of their own
+//! ([`super::perfetto_lanes`]); waits carry the stack that waited, innermost function first; a flow joins both ends
+//! of an RPC; marks are instants; counters are counter tracks; samples with stacks are a profile
 //! ([`super::perfetto_samples`]). Times are the reference host's monotonic clock.
 //!
-//! Perfetto orders packets by time and, at one instant, by their place in the file; a slice's end closes
-//! whichever slice is innermost then. So packets are written in order: at one instant first ends, then
-//! begins from the longest to the shortest. Spans come backward, hence they are sorted, on disk if there
-//! are many.
+//! Perfetto orders packets by time and, at one instant, by their position in the file; a slice's end closes whichever
+//! slice is innermost then. So packets are written in order: at one instant first ends, then begins from the longest
+//! to the shortest. Spans arrive backward, so they are sorted, on disk if there are many.
 
 use super::perfetto_lanes::Lanes;
 use super::perfetto_messages::{
@@ -28,13 +27,13 @@ const SLICE_BEGIN: i32 = 1;
 const SLICE_END: i32 = 2;
 const INSTANT: i32 = 3;
 const COUNTER: i32 = 4;
-/// Perfetto's number of `CLOCK_MONOTONIC`.
+/// Perfetto's id of `CLOCK_MONOTONIC`.
 const MONOTONIC: u32 = 3;
 const SEQUENCE: u32 = 1;
 const STATE_CLEARED: u32 = 1;
 const NEEDS_STATE: u32 = 2;
 
-/// The annotations, in the order of their interned numbers (from 1).
+/// Annotations, in the order of their interned ids (from 1).
 const ANNOTATIONS: [&str; 13] = [
     "object",
     "size_bytes",
@@ -51,7 +50,7 @@ const ANNOTATIONS: [&str; 13] = [
     "stack",
 ];
 
-/// Objects named in one packet.
+/// Maximum objects named in one packet.
 const OBJECTS_PER_PACKET: usize = 4_096;
 
 /// Writes the trace of `source` to the file `out`.
@@ -85,8 +84,7 @@ pub fn export(source: &dyn Source, out: &Path) -> Result<(), TraceError> {
     writer.out.flush().map_err(|e| TraceError::new(out, format!("cannot be written: {e}")))
 }
 
-/// Spans backward; those that end at one instant from the longest to the shortest, so that parents come
-/// before what is inside them.
+/// Yields spans backward; those with the same end from longest to shortest, so that parents precede their children.
 fn each_span_backward(source: &dyn Source, mut each: impl FnMut(Span) -> Result<(), TraceError>) -> Result<(), TraceError> {
     let mut tied: Vec<Span> = Vec::new();
     let mut hand_over = |tied: &mut Vec<Span>| {
@@ -105,7 +103,7 @@ fn each_span_backward(source: &dyn Source, mut each: impl FnMut(Span) -> Result<
     hand_over(&mut tied)
 }
 
-/// A packet to come, with its place in the order.
+/// A pending packet with its sort key.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 enum Edge {
     Begin { span: Span, lane: u32, depth: u8 },
@@ -118,7 +116,7 @@ impl Sortable for Edge {
         let cut = |ns: u64| ns.min((1 << 52) - 1);
         let rank = |rank: u64, within: u64| (rank << 60) | within;
         match *self {
-            // A span of no length: its end right after its beginning, after all else of that instant.
+            // A zero-length span: its end directly follows its beginning, after everything else at that instant.
             Edge::Begin { span, .. } if span.duration_ns == 0 => (0, span.start.ns(), rank(3, (span.span.number() << 1) & ((1 << 60) - 1))),
             Edge::End { at, duration_ns: 0, span, .. } => (0, at.ns(), rank(3, (span << 1) & ((1 << 60) - 1) | 1)),
             Edge::End { at, duration_ns, .. } => (0, at.ns(), rank(0, cut(duration_ns))),
@@ -130,7 +128,7 @@ impl Sortable for Edge {
     }
 }
 
-/// Which Perfetto track each of ours is: numbers from 1, each track's lanes one after the other.
+/// Maps our tracks to Perfetto's: ids from 1, each track's lanes consecutive.
 struct Tracks {
     lanes: HashMap<u64, u64>,
     processes: BTreeMap<(u16, u32), u64>,
@@ -151,7 +149,7 @@ impl Tracks {
                 tracks.next += 1;
             }
         }
-        // Spans of a track whose row was lost still have a place.
+        // Spans of a track whose row was lost still get a track.
         for &track in many_lanes.keys() {
             tracks.add(track, many_lanes);
         }
@@ -170,7 +168,7 @@ impl Tracks {
         self.lanes.get(&track.number()).copied().unwrap_or(0) + u64::from(lane)
     }
 
-    /// Process numbers of different hosts must not meet.
+    /// Process ids of different hosts must not collide.
     fn pid(&self, host: u16, pid: u32) -> i32 {
         let pid = pid & 0x3f_ffff;
         if self.many_hosts { ((u32::from(host) & 0x1ff) << 22 | pid) as i32 } else { pid as i32 }
@@ -189,7 +187,7 @@ impl Tracks {
         for track in source.tracks() {
             let uuid = self.uuid(track.track, 0);
             let parent_uuid = track.pid.and_then(|pid| self.processes.get(&(track.host.0, pid)).copied());
-            // One thread may have been traced twice: only the first track can be the thread itself.
+            // A thread may have been traced twice: only the first track becomes the thread itself.
             let thread = track.pid.zip(track.tid).filter(|&ids| threads.insert((track.host, ids))).map(|(pid, tid)| ThreadDescriptor {
                 pid: Some(self.pid(track.host.0, pid)),
                 tid: Some(self.pid(track.host.0, tid)),
@@ -201,7 +199,7 @@ impl Tracks {
         }
         let known: HashSet<u64> = source.tracks().iter().map(|track| track.track.number()).collect();
         for (&track, &uuid) in self.lanes.iter().filter(|(track, _)| !known.contains(track)) {
-            let name = format!("track {track}, of which no row is left");
+            let name = format!("track {track}, whose row was lost");
             writer.describe(TrackDescriptor { uuid: Some(uuid), name: Some(name.clone()), ..TrackDescriptor::default() })?;
             describe_lanes(uuid, &name, many_lanes.get(&track), writer)?;
         }
@@ -266,7 +264,7 @@ fn interned(names: impl Iterator<Item = (u64, String)>) -> Vec<InternedName> {
     names.map(|(iid, name)| InternedName { iid: Some(iid), name: Some(name) }).collect()
 }
 
-/// The categories: what stands before the point in a kind's name.
+/// Returns the categories: the part of a kind's name before the dot.
 fn categories() -> Vec<&'static str> {
     let mut categories: Vec<&str> = SpanKind::ALL.iter().filter_map(|kind| kind.name().split('.').next()).collect();
     categories.dedup();
@@ -294,7 +292,7 @@ impl super::perfetto_samples::Packets for Writer {
 
 impl Writer {
     fn create(path: &Path) -> Result<Writer, TraceError> {
-        let file = File::create(path).map_err(|e| TraceError::new(path, format!("cannot be made: {e}")))?;
+        let file = File::create(path).map_err(|e| TraceError::new(path, format!("cannot be created: {e}")))?;
         let categories = categories();
         let of_kind =
             |kind: &SpanKind| categories.iter().position(|c| kind.name().split('.').next() == Some(c)).map_or(0, |i| i as u64 + 1);
@@ -309,7 +307,7 @@ impl Writer {
         })
     }
 
-    /// One packet: field 1 of the message `Trace`, so that packets can simply follow one another.
+    /// Writes one packet: field 1 of the message `Trace`, so that packets can be concatenated.
     fn packet(&mut self, mut packet: Packet) -> Result<(), TraceError> {
         packet.trusted_packet_sequence_id = Some(SEQUENCE);
         packet.sequence_flags.get_or_insert(NEEDS_STATE);
@@ -319,7 +317,7 @@ impl Writer {
         self.out.write_all(&self.bytes).map_err(|e| TraceError::new(&self.path, format!("cannot be written: {e}")))
     }
 
-    /// The clock, and the names that events refer to by number.
+    /// Writes the clock and the interned names that events refer to.
     fn preamble(&mut self, source: &dyn Source) -> Result<(), TraceError> {
         let start = nanoseconds(source.meta().start);
         let clocks = vec![ClockReading { clock_id: Some(MONOTONIC), timestamp: Some(start) }];
@@ -347,7 +345,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The stacks of waits as text, to be referred to by number.
+    /// Interns the stacks of waits as text.
     fn stacks_of_waits(&mut self, source: &dyn Source, of_waits: &HashSet<u32>) -> Result<(), TraceError> {
         if of_waits.is_empty() {
             return Ok(());
@@ -428,7 +426,7 @@ impl Writer {
     }
 }
 
-/// Interned numbers of mark names begin here, past those of span kinds.
+/// Interned ids of mark names begin here, after those of span kinds.
 const MARK_NAMES: u64 = 1_000;
 
 enum Note {
@@ -449,7 +447,7 @@ fn annotate(notes: &mut Vec<DebugAnnotation>, name: &str, note: Option<Note>) {
     notes.push(annotation);
 }
 
-/// Perfetto's times are unsigned: what is before the host's boot is at it.
+/// Perfetto's times are unsigned: instants before the host's boot become 0.
 fn nanoseconds(at: Time) -> u64 {
     u64::try_from(at.ns()).unwrap_or(0)
 }

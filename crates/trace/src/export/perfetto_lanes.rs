@@ -1,24 +1,24 @@
-//! Which lane of its track a span is drawn on. Perfetto nests what is on one lane, so a lane takes a span
-//! only beside the others, or inside its own parent; spans that merely overlap go to further lanes. An RPC
-//! that a thread only observed, or holds, is never on the first, which stays the thread's own time.
+//! Assigns each span a lane of its track. Perfetto nests the slices of a lane, so a lane accepts a span only beside
+//! the others or inside its own parent; spans that merely overlap go to further lanes. An RPC that a thread only
+//! observed, or queued, never goes to the first lane, which remains the thread's own time.
 
 use crate::{Span, SpanKind};
 use std::collections::HashMap;
 
-/// Gives lanes to spans that come in order of descending end, and of ascending start at one end.
+/// Assigns lanes to spans in order of descending end and, at one end, ascending start.
 #[derive(Default)]
 pub(super) struct Lanes {
     tracks: HashMap<u64, Vec<Vec<Open>>>,
 }
 
-/// A span whose start has not been passed yet, walking backward.
+/// A span whose start is still ahead, walking backward.
 struct Open {
     span: u64,
     start_ns: i64,
 }
 
 impl Lanes {
-    /// The lane (from 0) and how deep in it.
+    /// Returns the lane (from 0) and the depth in it.
     pub(super) fn place(&mut self, span: &Span) -> (usize, usize) {
         let lanes = self.tracks.entry(span.track.number()).or_default();
         let (start_ns, end_ns) = (span.start.ns(), span.end().ns());

@@ -1,4 +1,4 @@
-//! The part of Perfetto's trace format that the export writes: message and field numbers of
+//! The subset of Perfetto's trace format that the export writes: message and field numbers of
 //! `perfetto/trace/trace_packet.proto` and `track_event/*.proto`, which are stable.
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -133,7 +133,7 @@ pub(super) struct InternedData {
     pub debug_annotation_string_values: Vec<InternedName>,
 }
 
-/// Perfetto's `EventCategory`, `EventName`, `DebugAnnotationName` and `InternedString`: alike on the wire.
+/// Perfetto's `EventCategory`, `EventName`, `DebugAnnotationName` and `InternedString`, which have the same encoding.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct InternedName {
     #[prost(uint64, optional, tag = "1")]

@@ -1,24 +1,24 @@
-//! Samples with stacks as Perfetto's `PerfSample`s, whose callstacks, functions and modules are interned once.
+//! Exports samples with stacks as Perfetto's `PerfSample`s; callstacks, functions and modules are interned once.
 
 use super::perfetto_messages::{Callstack, InternedData, InternedFrame, InternedMapping, InternedName, Packet, PerfSample};
 use super::stacks::Stacks;
 use crate::{HostId, Source, Time, TraceError, TrackId};
 use std::collections::HashMap;
 
-/// Callstacks interned in one packet.
+/// Maximum callstacks interned in one packet.
 const STACKS_PER_PACKET: usize = 1_024;
 const KERNEL_MODE: i32 = 1;
 const USER_MODE: i32 = 2;
 
-/// Where packets go.
+/// Destination of packets.
 pub(super) trait Packets {
-    /// What later packets refer to by number.
+    /// Writes names that later packets refer to by id.
     fn intern(&mut self, names: InternedData) -> Result<(), TraceError>;
-    /// A packet of an instant.
+    /// Writes the packet of an instant.
     fn sample(&mut self, at: Time, packet: Packet) -> Result<(), TraceError>;
 }
 
-/// Writes all samples; `pid` is the number under which a process (or thread) of a machine is described.
+/// Writes all samples. `pid` maps a process (or thread) of a machine to its number in the trace.
 pub(super) fn samples(source: &dyn Source, writer: &mut impl Packets, pid: impl Fn(HostId, u32) -> i32) -> Result<(), TraceError> {
     let stacks = Stacks::functions(source)?;
     let numbers = stacks.numbers();
@@ -53,7 +53,7 @@ pub(super) fn samples(source: &dyn Source, writer: &mut impl Packets, pid: impl 
     Ok(())
 }
 
-/// Functions and the modules they are in, with the numbers that [`Stacks`] gives them, from 1.
+/// Interns functions and their modules under the numbers that [`Stacks`] gives them, from 1.
 fn intern_functions(stacks: &Stacks, writer: &mut impl Packets) -> Result<(), TraceError> {
     let mut modules: Vec<(&str, Option<&str>)> = stacks.functions.iter().map(|f| (f.module.as_str(), f.build_id.as_deref())).collect();
     modules.sort_unstable();

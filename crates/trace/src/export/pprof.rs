@@ -1,7 +1,8 @@
-//! A profile for pprof: the protobuf message `perftools.profiles.Profile`, in a gzip file, as `go tool pprof` and its kin read it.
+//! Exports a profile for pprof: the protobuf message `perftools.profiles.Profile` in a gzip file, as `go tool pprof`
+//! and related tools read it.
 //!
-//! Values are samples and processor time; labels are the program and, of several machines, the machine. The file is a gzip file whose blocks are
-//! stored as they are: each stack is there once, so it is small, and no library for compression is needed for it.
+//! Values are samples and CPU time; labels are the program and, with several machines, the machine. The gzip blocks
+//! are stored uncompressed: each stack is written once, so the file is small, and no compression library is needed.
 
 use super::stacks::{Function, Stacks};
 use crate::{Source, TraceError};
@@ -10,7 +11,7 @@ use prost::Message;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-/// Of `profile.proto`: message and field numbers, which are stable.
+/// `profile.proto`'s top message. Message and field numbers are stable.
 #[derive(Clone, PartialEq, Message)]
 struct Profile {
     #[prost(message, repeated, tag = "1")]
@@ -101,7 +102,7 @@ struct NamedFunction {
     filename: i64,
 }
 
-/// The texts that messages refer to by number; number 0 is the empty one.
+/// The string table that messages refer to by number; number 0 is the empty string.
 struct Strings {
     all: Vec<String>,
     numbers: HashMap<String, i64>,
@@ -126,7 +127,7 @@ impl Strings {
 /// Writes the stacks of `source` to the file `out`.
 ///
 /// # Errors
-/// The recording cannot be read, or the file written.
+/// The recording cannot be read, or the file not written.
 pub fn export(source: &dyn Source, out: &Path) -> Result<(), TraceError> {
     let profile = profile(source, &Stacks::counted(source)?);
     std::fs::write(out, gzip(&profile.encode_to_vec())).map_err(|e| TraceError::new(out, format!("cannot be written: {e}")))
@@ -172,10 +173,10 @@ fn profile(source: &dyn Source, stacks: &Stacks) -> Profile {
     }
 }
 
-/// Numbers of modules, by name and build identifier.
+/// Module numbers, by name and build identifier.
 type Numbers<'a> = BTreeMap<(&'a str, Option<&'a str>), u64>;
 
-/// The modules, and the number of each by name and build identifier.
+/// Returns the modules, and each one's number by name and build identifier.
 fn mappings<'a>(functions: &'a [Function], strings: &mut Strings) -> (Vec<Mapping>, Numbers<'a>) {
     let (mut mapping, mut numbers) = (Vec::new(), BTreeMap::new());
     for function in functions.iter().filter(|function| !function.module.is_empty()) {
@@ -190,7 +191,7 @@ fn mappings<'a>(functions: &'a [Function], strings: &mut Strings) -> (Vec<Mappin
     (mapping, numbers)
 }
 
-/// A gzip file (RFC 1952) of stored blocks (RFC 1951).
+/// Wraps bytes in a gzip file (RFC 1952) of stored blocks (RFC 1951).
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     const MOST: usize = 0xffff;
     let mut file = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];

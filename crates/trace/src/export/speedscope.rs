@@ -1,8 +1,9 @@
-//! A profile for speedscope (https://www.speedscope.app): JSON, a "sampled" profile for each program of each machine.
+//! Exports a profile for speedscope (https://www.speedscope.app): JSON, with a "sampled" profile for each program of
+//! each machine.
 //!
-//! Stacks are in the order of time, equal ones that follow one another together. Of a million samples a browser would have to hold a hundred
-//! megabytes: past [`MOST_RUNS`] each stack is there once, with all its time, in the order in which they were first met. Then the views "left
-//! heavy" and "sandwich" still say all there is, and "time order" when each began.
+//! Stacks are in order of time, with consecutive equal stacks merged. A million samples would cost a browser a
+//! hundred megabytes: past [`MOST_RUNS`] each stack is written once with all its time, in order of first appearance.
+//! The views "left heavy" and "sandwich" then lose nothing, and "time order" shows when each stack first appeared.
 
 use super::stacks::{Runs, Stacks};
 use crate::{HostId, Source, TraceError};
@@ -12,7 +13,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// Stacks, repeated ones counted, that are written in the order of time.
+/// Maximum stacks, repeats included, written in order of time.
 const MOST_RUNS: usize = 100_000;
 
 #[derive(Serialize)]
@@ -52,7 +53,7 @@ struct Profile {
 /// Writes the stacks of `source` to the file `out`.
 ///
 /// # Errors
-/// The recording cannot be read, or the file written.
+/// The recording cannot be read, or the file not written.
 pub fn export(source: &dyn Source, out: &Path) -> Result<(), TraceError> {
     let failed = |e: &dyn std::fmt::Display| TraceError::new(out, format!("cannot be written: {e}"));
     let stacks = Stacks::functions(source)?;
@@ -69,7 +70,7 @@ pub fn export(source: &dyn Source, out: &Path) -> Result<(), TraceError> {
         samples: runs.iter().map(|(stack, _)| stacks.frames(*stack).iter().rev().copied().collect()).collect(),
         weights: runs.iter().map(|(_, ns)| *ns).collect(),
     };
-    // The first is what is shown first.
+    // The first profile is the one shown on opening.
     let mut profiles: Vec<Profile> = runs.iter().map(profile).collect();
     profiles.sort_by(|a, b| b.end_value.cmp(&a.end_value).then_with(|| a.name.cmp(&b.name)));
     let document = Document {
@@ -79,12 +80,12 @@ pub fn export(source: &dyn Source, out: &Path) -> Result<(), TraceError> {
         shared: Shared { frames: stacks.functions.iter().map(|f| NamedFrame { name: &f.name, file: &f.module }).collect() },
         profiles,
     };
-    let mut file = BufWriter::new(File::create(out).map_err(|e| TraceError::new(out, format!("cannot be made: {e}")))?);
+    let mut file = BufWriter::new(File::create(out).map_err(|e| TraceError::new(out, format!("cannot be created: {e}")))?);
     serde_json::to_writer(&mut file, &document).map_err(|e| failed(&e))?;
     file.flush().map_err(|e| failed(&e))
 }
 
-/// Each stack once, where it was first.
+/// Merges equal stacks at their first appearance.
 fn once(runs: &mut Runs) {
     for runs in runs.values_mut() {
         let mut places: HashMap<u32, usize> = HashMap::new();

@@ -1,4 +1,5 @@
-//! The stacks of a recording as other profilers' formats have them: each once for each program, with its samples and their time.
+//! The stacks of a recording for export to other profilers' formats: each once per program, with its samples and
+//! their time.
 
 use crate::{Frame, HostId, Source, SourceError};
 use std::collections::{BTreeMap, HashMap};
@@ -17,13 +18,13 @@ pub(super) struct Function {
 #[derive(Debug, Default)]
 pub(super) struct Stacks {
     pub(super) functions: Vec<Function>,
-    /// By number in the recording: functions, innermost first.
+    /// Functions by stack number, innermost first.
     frames: HashMap<u32, Vec<u32>>,
-    /// By host, program and stack.
+    /// Counts by host, program and stack.
     pub(super) counted: BTreeMap<(HostId, String, u32), Counted>,
 }
 
-/// The samples of a stack.
+/// The number and total time of a stack's samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counted {
     pub(super) samples: u64,
@@ -31,7 +32,7 @@ pub(super) struct Counted {
 }
 
 impl Stacks {
-    /// Functions alone, without samples.
+    /// Reads the functions alone, without counting samples.
     pub(super) fn functions(source: &dyn Source) -> Result<Stacks, SourceError> {
         let mut stacks = Stacks::default();
         let mut by_text: HashMap<String, u32> = HashMap::new();
@@ -58,7 +59,7 @@ impl Stacks {
         Ok(stacks)
     }
 
-    /// The same with the samples counted.
+    /// Reads the functions and counts the samples.
     pub(super) fn counted(source: &dyn Source) -> Result<Stacks, SourceError> {
         let mut stacks = Stacks::functions(source)?;
         let mut counted: HashMap<(HostId, Option<u64>, u32), Counted> = HashMap::new();
@@ -78,7 +79,7 @@ impl Stacks {
         Ok(stacks)
     }
 
-    /// The stacks of each program in the order of time: those that follow one another and are equal together, with their time.
+    /// Returns each program's stacks in order of time, consecutive equal ones merged with their total time.
     pub(super) fn in_order(&self, source: &dyn Source) -> Result<Runs, SourceError> {
         let programs = programs(source);
         let mut runs = Runs::new();
@@ -97,12 +98,12 @@ impl Stacks {
         Ok(runs)
     }
 
-    /// The functions of a stack, innermost first.
+    /// Returns the functions of a stack, innermost first.
     pub(super) fn frames(&self, stack: u32) -> &[u32] {
         self.frames.get(&stack).map_or(&[], Vec::as_slice)
     }
 
-    /// The numbers of all stacks, in order.
+    /// Returns the numbers of all stacks, sorted.
     pub(super) fn numbers(&self) -> Vec<u32> {
         let mut numbers: Vec<u32> = self.frames.keys().copied().collect();
         numbers.sort_unstable();
@@ -110,13 +111,13 @@ impl Stacks {
     }
 }
 
-/// By machine and program: stacks with their time.
+/// Stacks with their time, by machine and program.
 pub(super) type Runs = BTreeMap<(HostId, String), Vec<(u32, u64)>>;
 
-/// A program of which nothing is known.
+/// Name of an unknown program.
 const UNKNOWN: &str = "unknown";
 
-/// Programs by track: what stands before the thread's own name.
+/// Returns the program of each track: the part before the thread's own name.
 fn programs(source: &dyn Source) -> HashMap<u64, &str> {
     source.tracks().iter().map(|track| (track.track.number(), track.name.split('/').next().unwrap_or(&track.name))).collect()
 }

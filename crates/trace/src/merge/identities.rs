@@ -1,8 +1,8 @@
-//! Identifiers, given anew: those of different recordings mean different things, and what two recordings of one machine both saw
-//! is one thing.
+//! New identifiers for merged recordings: an identifier means different things in different recordings, and an object
+//! that two recordings of one machine saw must become one.
 //!
-//! Spans and requests are too many for a table: an identifier is `space << 40 | n`, and each recording's spaces are given new numbers, so
-//! that spans go by without being remembered.
+//! Spans and requests are too many for a table: an identifier is `space << 40 | n`, and each recording's spaces are
+//! renumbered, so that spans can be streamed without being remembered.
 
 use crate::{
     Counter, CounterOf, Event, Host, HostId, Mark, MarkKind, Object, ObjectId, RequestId, Role, Sample, Source, Span, SpanId, SpanKind,
@@ -13,61 +13,61 @@ use std::collections::{HashMap, HashSet};
 const SPACE_SHIFT: u32 = 40;
 const WITHIN_SPACE: u64 = (1 << SPACE_SHIFT) - 1;
 
-/// Spans of a device that two recordings saw are compared by these; more than so many are not.
+/// Maximum spans of a device that are compared when two recordings saw it.
 const MOST_COMPARED: usize = 4 << 20;
 
-/// Rows of the merged recording, by what they are.
+/// Rows of the merged recording, by identity.
 #[derive(Debug, Default)]
 pub(super) struct Identities {
     hosts: Vec<Host>,
     host_numbers: HashMap<(String, String, String), HostId>,
     tracks: Vec<Track>,
-    threads: HashMap<Identity, Known>,
+    threads: HashMap<Identity, KnownTrack>,
     objects: Vec<Object>,
     object_numbers: HashMap<(String, u8, String, String), usize>,
     spaces: u64,
-    /// What has been said of devices that more than one recording saw.
+    /// Spans read so far of devices that more than one recording saw.
     device_spans: HashSet<(u64, i64, u64)>,
     recordings: usize,
-    /// Threads whose spans two recordings have.
+    /// Threads with spans in two recordings.
     twice: Vec<String>,
 }
 
-/// What makes a track the same in two recordings: the boot of its machine, and its thread's number or its device's name.
+/// The identity of a track across recordings: the machine's boot, and the thread's number or the device's name.
 type Identity = (String, TrackKind, Option<u32>, Option<u32>, String);
 
-/// A thread or device that a recording has.
+/// A thread or device already in the merged recording.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct KnownTrack {
     row: usize,
-    /// The recording whose spans of it count.
+    /// The recording whose spans of this track are kept.
     spans_of: Option<usize>,
 }
 
-/// One recording's identifiers in terms of the merged ones.
+/// Maps one recording's identifiers to the merged ones.
 #[derive(Debug, Default)]
 pub(super) struct Pass {
     number: usize,
-    /// Its clock is not the one that another recording calls by the same name.
+    /// Its clock differs from another recording's clock of the same name.
     apart: bool,
     hosts: HashMap<HostId, HostId>,
-    /// Hosts that an earlier recording has placed.
+    /// Hosts that an earlier recording already added.
     hosts_known: HashSet<HostId>,
     tracks: HashMap<u64, TrackId>,
-    /// Tracks whose spans another recording gives.
+    /// Tracks whose spans another recording provides.
     silent: HashSet<u64>,
-    /// Devices that another recording has seen too.
+    /// Devices that another recording saw too.
     shared_devices: HashSet<u64>,
     objects: HashMap<u64, ObjectId>,
     spaces: HashMap<u64, u64>,
 }
 
-/// What one pass over the spans shows.
+/// Results of one pass over the spans.
 #[derive(Default)]
 struct Survey {
     spaces: HashSet<u64>,
     with_spans: HashSet<u64>,
-    /// Threads that sent or received on an accepting end.
+    /// Threads that sent or received on the accepting end of a connection.
     accepting: HashSet<u64>,
 }
 
@@ -80,7 +80,7 @@ impl Survey {
             .map(|object| object.object.number())
             .collect();
         let mut survey = Survey::default();
-        // Most spans are like the one before; sets are asked only where they are not.
+        // Most spans resemble the previous one; the sets are consulted only on a change.
         let (mut last_track, mut last_spaces) = (0, [u64::MAX; 3]);
         for batch in source.spans_backward() {
             let batch = batch?;
@@ -106,7 +106,7 @@ impl Survey {
 }
 
 impl Identities {
-    /// Takes in one recording's rows. `apart`: its clock is not the one that another recording calls by the same name.
+    /// Adds one recording's rows. `apart`: its clock differs from another recording's clock of the same name.
     pub(super) fn add(&mut self, source: &dyn Source, first: bool, apart: bool) -> Result<Pass, TraceError> {
         let survey = Survey::of(source)?;
         let mut pass = Pass { number: self.recordings, apart, ..Pass::default() };
@@ -140,7 +140,7 @@ impl Identities {
     fn add_tracks(&mut self, source: &dyn Source, survey: &Survey, first: bool, pass: &mut Pass) {
         let accepting: HashSet<(HostId, Option<u32>)> =
             source.tracks().iter().filter(|t| survey.accepting.contains(&t.track.number())).map(|t| (t.host, t.pid)).collect();
-        // Two rows of one recording are two things, whatever they are called.
+        // Two rows of one recording are distinct, whatever their names.
         let mut taken = HashSet::new();
         for track in source.tracks() {
             let number = track.track.number();
@@ -163,14 +163,14 @@ impl Identities {
             taken.insert(row);
             if let Some(key) = identity {
                 let spans_of = known.and_then(|known| known.spans_of).or(has_spans.then_some(pass.number));
-                self.threads.insert(key, Known { row, spans_of });
+                self.threads.insert(key, KnownTrack { row, spans_of });
             }
             pass.tracks.insert(number, self.tracks[row].track);
         }
     }
 
-    /// A track of an earlier recording turns up again.
-    fn meet(&mut self, known: Known, track: &Track, role: Role, has_spans: bool, pass: &mut Pass) {
+    /// Merges a track that an earlier recording also has.
+    fn meet(&mut self, known: KnownTrack, track: &Track, role: Role, has_spans: bool, pass: &mut Pass) {
         let number = track.track.number();
         let row = &mut self.tracks[known.row];
         if rank(role) > rank(row.role) {
@@ -214,24 +214,24 @@ impl Identities {
         }
     }
 
-    /// The rows of hosts, tracks and objects.
+    /// Returns the rows of hosts, tracks and objects.
     pub(super) fn rows(&self) -> Vec<Event> {
         let hosts = self.hosts.iter().cloned().map(Event::Host);
         hosts.chain(self.tracks.iter().cloned().map(Event::Track)).chain(self.objects.iter().cloned().map(Event::Object)).collect()
     }
 
-    /// What a person should know of what was recorded twice.
+    /// Returns notes for the user on threads recorded twice.
     pub(super) fn notes(&self) -> Vec<String> {
         let threads: std::collections::BTreeSet<&String> = self.twice.iter().collect();
         match threads.len() {
             0 => Vec::new(),
-            n => vec![format!("{n} threads were in more than one recording; the first one's spans of them were kept.")],
+            n => vec![format!("{n} threads are in more than one recording; only the first recording's spans of them were kept.")],
         }
     }
 }
 
-/// The clock that a host's times are on when its recording hands them out. Where the recording has put them on its reference host's
-/// clock, they are on no clock that another recording has.
+/// Returns the clock of a host's times as its recording yields them. Times moved to the recording's reference host's
+/// clock are on a clock that no other recording has.
 fn axis_of(source: &dyn Source, host: HostId, pass: &Pass) -> String {
     let clock = source.hosts().iter().find(|row| row.host == host).map_or("", |row| row.clock.as_str());
     let moved = source.clocks().iter().any(|row| row.host == host && (row.offset_ns != 0 || row.drift_ppb != 0));
@@ -247,7 +247,7 @@ fn identity(source: &dyn Source, track: &Track, pass: &Pass) -> Option<Identity>
     }
 }
 
-/// Which of two recordings knows better what a thread is for.
+/// Ranks roles by how much they say about a thread; the higher one is kept.
 fn rank(role: Role) -> u8 {
     match role {
         Role::None => 0,
@@ -259,12 +259,12 @@ fn rank(role: Role) -> u8 {
 }
 
 impl Pass {
-    /// A host's new number.
+    /// Returns a host's new number.
     pub(super) fn host(&self, host: HostId) -> HostId {
         self.hosts.get(&host).copied().unwrap_or(HostId(0))
     }
 
-    /// Whether a recording before this one has the host.
+    /// Whether an earlier recording has the host.
     pub(super) fn knows_host_from_before(&self, host: HostId) -> bool {
         self.hosts_known.contains(&host)
     }
@@ -286,7 +286,7 @@ impl Pass {
         self.objects.get(&object.number()).copied()
     }
 
-    /// A span with its new identifiers; `None` where another recording has it.
+    /// Returns a span with its new identifiers; `None` if another recording provides it.
     pub(super) fn span(&self, identities: &mut Identities, span: Span, first_stack: u32) -> Option<Span> {
         let number = span.track.number();
         if self.silent.contains(&number) {
@@ -314,15 +314,15 @@ impl Pass {
         })
     }
 
-    /// A mark with its new identifiers.
+    /// Returns a mark with its new identifiers.
     pub(super) fn mark(&self, mark: Mark) -> Option<Mark> {
-        // The value of a beginning is the track of who made the thread.
+        // The value of a `thread.start` is the track of the thread's creator.
         let maker = |value: i64| self.track(TrackId::new(u64::try_from(value).ok()?)?).and_then(|maker| i64::try_from(maker.number()).ok());
         let value = if mark.kind == MarkKind::ThreadStart { mark.value.and_then(maker) } else { mark.value };
         Some(Mark { track: self.track(mark.track)?, object: mark.object.and_then(|object| self.object(object)), value, ..mark })
     }
 
-    /// Whose a counter is now.
+    /// Returns the new identifier of a counter's track or object.
     pub(super) fn counter_of(&self, of: CounterOf) -> Option<CounterOf> {
         match of {
             CounterOf::Track(track) => self.track(track).map(CounterOf::Track),
@@ -330,12 +330,12 @@ impl Pass {
         }
     }
 
-    /// A counter with its new identifiers.
+    /// Returns a counter with its new identifiers.
     pub(super) fn counter(&self, counter: Counter) -> Option<Counter> {
         Some(Counter { of: self.counter_of(counter.of)?, ..counter })
     }
 
-    /// A sample with its new identifiers.
+    /// Returns a sample with its new identifiers.
     pub(super) fn sample(&self, sample: Sample, first_stack: u32) -> Sample {
         Sample {
             host: self.host(sample.host),

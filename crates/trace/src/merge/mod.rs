@@ -1,17 +1,18 @@
-//! Several recordings of one run (the client's, the servers') become one, on one time axis.
+//! Merges several recordings of one run (the client's, the servers') into one, on one time axis.
 //!
-//! **In:** recordings. **Out:** one recording. The first one's first host is the reference, and its interval is what is explained.
-//! The others' clocks are put on its axis: recordings of one boot of one machine have one clock (but for what their time namespaces add); others
-//! are aligned by the bytes that both ends of their connections saw ([`crate::align()`]); failing that, and only with an error bar that says
-//! so, by wall clocks. Where bytes would have been received before they were sent, clocks of one name are not one, and the bytes
-//! count. What has nothing in common with the others, neither bytes nor time, is refused.
+//! **In:** recordings. **Out:** one recording. The first recording's first host is the reference, and its interval is
+//! the one explained. The others' clocks are put on its axis: recordings of one boot of one machine share a clock
+//! (apart from offsets of time namespaces); others are aligned by the bytes that both ends of their connections saw
+//! ([`crate::align()`]); failing that, by wall clocks, with an error bar that says so. If clocks of one name would
+//! have bytes received before they were sent, they are different clocks, and the bytes decide. A recording that
+//! shares neither bytes nor time with the others is refused.
 //!
-//! Identifiers are given anew ([`identities`]). What two recordings of one machine both saw (a thread, a device, an end of a connection)
-//! becomes one row; its spans are the first's that has any. In every recording but the first, a process that has the accepting end of a
-//! connection is a server.
+//! Identifiers are assigned anew ([`identities`]). A thread, device or end of a connection that two recordings of one
+//! machine saw becomes one row; its spans are those of the first recording that has any. In every recording but the
+//! first, a process with the accepting end of a connection is a server.
 //!
-//! Spans are streamed twice: once to see which threads have any and on which ends of connections, once to copy them. Marks, counters,
-//! samples and stacks pass through memory a table at a time, as [`crate::Source`] hands them out.
+//! Spans are streamed twice: once to find the threads that have any and their ends of connections, once to copy them.
+//! Marks, counters, samples and stacks pass through memory one table at a time, as [`crate::Source`] yields them.
 
 mod identities;
 mod part;
@@ -25,42 +26,44 @@ use place::Placed;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
-/// What came of one recording.
+/// How one recording was merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergedPart {
-    /// Its name.
+    /// The recording's name.
     pub name: String,
-    /// How its clock was found.
+    /// How its clock was aligned.
     pub clock: ClockFrom,
-    /// Between which instants of its clock what follows holds: where connections were seen, else all of it.
+    /// Start of the interval, on its own clock, for which the alignment holds: where connections were seen, else all
+    /// of it.
     pub from_ns: i64,
-    /// The end of that.
+    /// End of that interval.
     pub to_ns: i64,
-    /// What is added to its clock there, at the beginning.
+    /// Offset added to its clock at `from_ns`.
     pub offset_ns: i64,
-    /// Parts per 10⁹ that its clock is slow.
+    /// By how many parts per 10⁹ its clock is slow.
     pub drift_ppb: i64,
-    /// Half the width of what is not known.
+    /// Half the width of the uncertainty.
     pub error_ns: u64,
 }
 
-/// What was merged.
+/// The result of a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merged {
-    /// Each recording, in the order given.
+    /// Each recording, in the given order.
     pub parts: Vec<MergedPart>,
-    /// What a person should know, a sentence each. They stand in the recording's `notes` too.
+    /// Notes for the user, a sentence each; also in the recording's `notes`.
     pub notes: Vec<String>,
 }
 
 /// Merges recordings into one at `out`, which must not exist or be an empty directory.
 ///
 /// # Errors
-/// Fewer than two recordings; one that has no host; one that was made at another time than the others and shares no bytes with them; one that
-/// shares no connection with the others and says nothing of its wall clock (the message says which connections each saw); a recording that cannot be read; `out` that cannot be written.
+/// Fewer than two recordings; a recording without a host; one made at a different time from the others, with no bytes
+/// in common; one that shares no connection with the others and has no wall clock (the message lists each one's
+/// connections); a recording that cannot be read; `out` cannot be written.
 pub fn merge(parts: &[Part<'_>], out: &Path) -> Result<Merged, TraceError> {
     if parts.len() < 2 {
-        return Err(TraceError::new(out, "two recordings or more are needed to merge"));
+        return Err(TraceError::new(out, "merging needs at least two recordings"));
     }
     let placed = place::place(parts)?;
     let mut identities = Identities::default();
@@ -76,10 +79,10 @@ pub fn merge(parts: &[Part<'_>], out: &Path) -> Result<Merged, TraceError> {
     let ending = ending(parts, &notes);
     let done = written.and_then(|()| match writer.lost_events() {
         0 => writer.finish(ending),
-        lost => Err(TraceError::new(out, format!("cannot be written: the disk took all but {lost} events"))),
+        lost => Err(TraceError::new(out, format!("cannot be written: the disk lost {lost} events"))),
     });
     if let Err(error) = done {
-        // Half a merged recording would be taken for a whole one.
+        // An incomplete merged recording would be taken for a complete one.
         writer.discard(!existed);
         return Err(error);
     }
@@ -97,22 +100,22 @@ fn merged_part(part: &Part<'_>, placed: &Placed) -> MergedPart {
     MergedPart { name, clock, from_ns, to_ns, offset_ns: first, drift_ppb, error_ns: placed.error_ns() }
 }
 
-/// What is said once: the first recording's, with what the others add.
+/// Merges the metadata: the first recording's, plus what the others add.
 fn merged_meta(parts: &[Part<'_>]) -> Meta {
     let first = parts[0].source.meta();
     let recorders: BTreeSet<&str> = parts.iter().map(|part| part.source.meta().recorder.as_str()).collect();
-    // Words that one of them keeps are kept; those of the others were cut before.
+    // If one recording kept its words, the merged one is marked as keeping them; the others' secrets were cut before.
     let kept = |part: &Part<'_>| part.source.meta().attributes.iter().find(|(name, _)| name == secrets::KEPT).cloned();
     let attributes = parts.iter().find_map(kept).into_iter().collect();
     Meta { recorder: recorders.into_iter().collect::<Vec<_>>().join("+"), dropped_events: 0, attributes, ..first.clone() }
 }
 
-/// Attributes that are sentences: everybody's are kept, each once.
+/// Attributes that are sentences: all recordings' are kept, without repeats.
 const SENTENCES: [&str; 2] = ["not_seen", "notes"];
 
 fn ending(parts: &[Part<'_>], notes: &[String]) -> Ending {
     let first = parts[0].source.meta();
-    // `lost` marks are copied and counted again; what they do not count is handed on.
+    // `lost` marks are copied and counted again; losses outside them are passed on.
     let elsewhere = |source: &dyn Source| {
         let marks = source.marks().unwrap_or_default();
         let marked: u64 = marks.iter().filter(|m| m.kind == crate::MarkKind::Lost).filter_map(|m| u64::try_from(m.value?).ok()).sum();
@@ -138,7 +141,7 @@ fn attributes(parts: &[Part<'_>], notes: &[String]) -> Vec<(String, String)> {
                     sentences.entry(name).or_default().extend(value.lines().map(whose));
                 }
                 None if name.starts_with("class.") => {}
-                // Of what both say, the first's is the run's; the others' keep their own under their number.
+                // Where both have an attribute, the first's is the run's; the others' are kept under their number.
                 None if merged.contains_key(name) && merged[name] != *value => {
                     drop(merged.insert(format!("{number}.{name}"), value.clone()))
                 }
@@ -159,7 +162,7 @@ fn attributes(parts: &[Part<'_>], notes: &[String]) -> Vec<(String, String)> {
     merged.into_iter().chain(classes(parts).into_iter().map(|(name, number)| (format!("class.{number}"), name))).collect()
 }
 
-/// Classes of samples, by name: a number for each, the same for all recordings.
+/// Numbers the classes of samples by name, the same for all recordings.
 fn classes(parts: &[Part<'_>]) -> BTreeMap<String, u16> {
     let mut classes = BTreeMap::new();
     for part in parts {
@@ -215,8 +218,8 @@ fn write(parts: &[Part<'_>], placed: &[Placed], identities: &mut Identities, pas
     Ok(())
 }
 
-/// The clocks of a recording's hosts. Its times come on its own reference axis, so all of them stand to the merged axis as that does; what
-/// was not known of each stays so.
+/// Returns the clocks of a recording's hosts. Its times are on its own reference axis, so all relate to the merged
+/// axis as that axis does; each clock's own uncertainty is kept.
 fn clock_rows(source: &dyn Source, placed: &Placed, pass: &Pass) -> Vec<Clock> {
     let mut rows = Vec::new();
     for host in source.hosts() {

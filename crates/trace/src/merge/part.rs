@@ -1,12 +1,12 @@
-//! A recording that is merged.
+//! A recording to be merged.
 
 use crate::{Source, Time};
 
-/// One recording to merge, with what to call it.
+/// One recording to merge, and its name.
 pub struct Part<'a> {
-    /// How messages name it (its path).
+    /// Its name in messages (its path).
     pub name: String,
-    /// Itself.
+    /// The recording.
     pub source: &'a dyn Source,
 }
 
@@ -16,27 +16,27 @@ impl std::fmt::Debug for Part<'_> {
     }
 }
 
-/// How a recording came onto the axis.
+/// How a recording was placed on the axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClockFrom {
     /// It is the reference.
     Reference,
-    /// It was made in one boot of a machine that is on the axis. The offset is what its time namespace adds.
+    /// The same boot of a machine that is on the axis. The offset comes from its time namespace.
     SameBoot,
-    /// By the bytes of connections.
+    /// Bytes of shared connections.
     Connections {
-        /// How many connections.
+        /// Number of connections.
         connections: usize,
         /// Bytes went one way only, so the error is an assumption.
         one_way: bool,
         /// Bounds dropped because they contradicted the others.
         contradictions: usize,
     },
-    /// By wall clocks: no common connection.
+    /// Wall clocks, for want of a shared connection.
     WallClock,
 }
 
-/// Where a recording that was never finished ends: with its last span.
+/// Returns the end of an unfinished recording: that of its last span.
 pub(super) fn last_instant(source: &dyn Source) -> Time {
     let last = source.spans_backward().next().and_then(Result::ok).and_then(|batch| batch.end_ns.first().copied());
     last.map_or(source.meta().start, Time::from_monotonic_ns)

@@ -1,4 +1,4 @@
-//! Which recording's clock stands how to the first one's.
+//! Relates each recording's clock to the first one's.
 
 use super::part::{ClockFrom, Part, last_instant};
 use crate::align::{Alignment, align, connections, largest_error_ns, seen_by_both};
@@ -8,31 +8,32 @@ use std::ops::Range;
 use std::path::Path;
 use thalweg_base::numbers::duration;
 
-/// Wall clocks that NTP keeps agree to within milliseconds; those that nothing keeps do not. This is what is said of them.
+/// Error assumed of wall clocks. NTP keeps them within milliseconds; clocks that nothing disciplines may be off by
+/// more.
 const WALL_CLOCK_ERROR_NS: u64 = 1_000_000_000;
 
-/// The attribute of a recording that says what its wall clock is ahead of its monotonic clock.
+/// Attribute with the offset from a recording's monotonic clock to its wall clock.
 pub(super) const REALTIME: &str = "realtime_ns";
 
-/// By how much stamps of one clock may contradict the order of sending and receiving.
+/// Contradiction tolerated between one clock's timestamps and the order of sending and receiving.
 const TOLERATED_NS: i64 = 1_000_000;
 
-/// Connections named in a message at most.
+/// Maximum connections named in a message.
 const NAMED: usize = 5;
 
 /// A recording on the merged axis.
 #[derive(Clone, Debug)]
 pub(super) struct Placed {
     pub by: ClockFrom,
-    /// From the recording's reference axis to the merged one, as of host 0; none: they are one.
+    /// Maps the recording's reference axis to the merged one, as of host 0; empty if they are the same.
     pub clocks: Vec<Clock>,
-    /// Where bytes of connections bound it; elsewhere the error is larger.
+    /// Interval bounded by bytes of connections; the error is larger elsewhere.
     pub bounded: Option<Range<i64>>,
-    /// Its clock has the name of another recording's and is not the same.
+    /// Its clock has the same name as another recording's but differs from it.
     pub apart: bool,
-    /// How far from where bytes put it wall clocks would put it.
+    /// Difference between the alignments by bytes and by wall clocks.
     pub wall_clocks_off_ns: Option<i64>,
-    /// By how much bytes contradict each other, where no clock could satisfy all.
+    /// Size of the contradiction among bytes, where no clock satisfies all of them.
     pub contradicted_by_ns: u64,
 }
 
@@ -53,10 +54,10 @@ impl Placed {
     }
 }
 
-/// Places every recording: each next to one that is placed already, the first of these with which it can be.
+/// Places every recording relative to the first placed recording it can be aligned with.
 pub(super) fn place(parts: &[Part<'_>]) -> Result<Vec<Placed>, TraceError> {
     if let Some(part) = parts.iter().find(|part| part.source.hosts().is_empty()) {
-        return Err(TraceError::new(Path::new(&part.name), "says of no machine that it was recorded on: there is nothing to merge"));
+        return Err(TraceError::new(Path::new(&part.name), "has no host, so it cannot be merged"));
     }
     let mut placed: Vec<Option<Placed>> = vec![None; parts.len()];
     placed[0] = Some(Placed {
@@ -71,7 +72,7 @@ pub(super) fn place(parts: &[Part<'_>]) -> Result<Vec<Placed>, TraceError> {
     placed.into_iter().enumerate().map(|(number, placed)| placed.map_or_else(|| by_wall_clock(parts, number), Ok)).collect()
 }
 
-/// Places one more; whether it could.
+/// Places one more recording; returns whether one could be placed.
 fn place_one_more(parts: &[Part<'_>], placed: &mut [Option<Placed>]) -> Result<bool, TraceError> {
     for number in 0..parts.len() {
         if placed[number].is_some() {
@@ -88,7 +89,7 @@ fn place_one_more(parts: &[Part<'_>], placed: &mut [Option<Placed>]) -> Result<b
     Ok(false)
 }
 
-/// Places `source` by what it has in common with a recording that is placed.
+/// Places `part` by what it shares with the placed recording `beside`.
 fn beside(beside: &Part<'_>, there: &Placed, part: &Part<'_>) -> Result<Option<Placed>, TraceError> {
     let (reference, source) = (beside.source, part.source);
     let same = same_boot(reference, source);
@@ -106,7 +107,7 @@ fn beside(beside: &Part<'_>, there: &Placed, part: &Part<'_>) -> Result<Option<P
     if let Some(why) = is_of_another_run(&found, same.is_some(), wall_clocks_off_ns) {
         return Err(TraceError::new(Path::new(&part.name), format!("{why}, as seen from {}", beside.name)));
     }
-    // What is not known of the other's place is not known of this one's either.
+    // The other recording's uncertainty adds to this one's.
     let more_ns = there.error_ns();
     let clocks = found.clocks.iter().map(|c| Clock { error_ns: c.error_ns.saturating_add(more_ns), ..*c }).collect();
     let by = ClockFrom::Connections { connections: found.connections, one_way: found.one_way, contradictions: found.contradictions };
@@ -114,49 +115,50 @@ fn beside(beside: &Part<'_>, there: &Placed, part: &Part<'_>) -> Result<Option<P
     Ok(Some(Placed { by, clocks, bounded: Some(found.bounded), apart, wall_clocks_off_ns, contradicted_by_ns }))
 }
 
-/// How far from where bytes put a clock wall clocks would put it.
+/// Returns the difference between the alignments of a clock by bytes and by wall clocks.
 fn wall_clocks_off_ns(reference: &dyn Source, there: &Placed, source: &dyn Source, found: &Alignment) -> Option<i64> {
-    // Wall clocks are about the reference's own clock; it must be the axis.
+    // Wall clocks relate to the reference's own clock, which must be the axis.
     let (ours, theirs) = realtime_ns(reference).zip(realtime_ns(source)).filter(|_| there.clocks.is_empty())?;
     let at_ns = found.bounded.start;
     let by_bytes_ns = Axis::new(&found.clocks, &[], &[]).to_reference(HostId(0), at_ns).saturating_sub(at_ns);
     Some(by_bytes_ns.saturating_sub(theirs.saturating_sub(ours)))
 }
 
-/// Why bytes of connections of one name are not the same bytes, where they cannot be.
+/// Explains why same-named connections cannot be the same connections; `None` if they can be.
 fn is_of_another_run(found: &Alignment, one_boot: bool, wall_clocks_off_ns: Option<i64>) -> Option<String> {
     let apart = |ns: u64| duration(ns as f64 / 1e9);
     if found.contradicted_by_ns > WALL_CLOCK_ERROR_NS {
         return Some(format!(
-            "bytes would have been received up to {} before they were sent, wherever its clock is put: its clock was set while it was recorded, it has \
-             times of two clocks, or it is not the other end of that run; so they are not merged",
+            "bytes would have been received up to {} before they were sent under any alignment: its clock was set during the recording, \
+             it has times of two clocks, or it is not the other end of that run; so they are not merged",
             apart(found.contradicted_by_ns)
         ));
     }
-    // In one boot only time namespaces set clocks apart, and of these the wall clocks know.
+    // Within one boot only time namespaces shift clocks, and the wall clocks account for those.
     let off_ns = wall_clocks_off_ns.filter(|off| one_boot && off.unsigned_abs() > WALL_CLOCK_ERROR_NS)?;
     Some(format!(
-        "has connections of the same names, and was made {} {}, in one boot of one machine: these are two runs that used the same ports, so they \
-         are not merged",
+        "has connections of the same names, but was made {} {} in the same boot of the machine: these are two runs that used the same \
+         ports, so they are not merged",
         apart(off_ns.unsigned_abs()),
         if off_ns < 0 { "later" } else { "earlier" }
     ))
 }
 
-/// The reference's host that was up in the same boot as the source's own, and how far the source's clock is ahead of that host's.
+/// Returns the reference's host from the same boot as the source's own, and how far the source's clock is ahead of
+/// that host's.
 fn same_boot<'a>(reference: &'a dyn Source, source: &dyn Source) -> Option<(&'a Host, i64)> {
     let own = source.hosts().iter().find(|host| host.host == HostId(0)).or(source.hosts().first())?;
     reference.hosts().iter().find_map(|host| Some((host, clock::between(&host.clock, &own.clock)?)))
 }
 
-/// Whether two clocks that ought to be one are.
+/// Whether two clocks of the same name are the same clock.
 enum OneClock {
     Is(Placed),
-    /// Bytes, or wall clocks, contradict.
+    /// Contradicted by bytes or wall clocks.
     IsNot,
-    /// The one is on the axis by way of two others.
+    /// Not comparable: one of them is on the axis only by way of two others.
     Unknown,
-    /// There are no bytes to compare, and the recordings were made at different times.
+    /// No bytes to compare, and the recordings were made at different times.
     NothingCommon,
 }
 
@@ -168,7 +170,7 @@ fn on_one_clock(reference: &dyn Source, host: &Host, ahead_ns: i64, there: &Plac
         ..*clock
     };
     let nothing = Clock { host: HostId(0), from_ns: 0, offset_ns: 0, drift_ppb: 0, error_ns: 0 };
-    // Times come on the reference axis of each recording: where its reference host is the machine, the two axes are one.
+    // Times are on each recording's reference axis: if its reference host is this machine, the two axes coincide.
     let is_axis = host.host == HostId(0) || of_host(reference, host.host).is_empty();
     let moved: Vec<Clock> = match (is_axis, ahead_ns) {
         (true, 0) => Vec::new(),
@@ -182,14 +184,14 @@ fn on_one_clock(reference: &dyn Source, host: &Host, ahead_ns: i64, there: &Plac
     };
     let bytes = seen_by_both(reference, source)?;
     let is_one = match bytes.is_empty() {
-        // Another machine's clock is on the axis by a line, not by one offset.
+        // Another machine's clock is placed by a line, not by a single offset.
         false => !is_axis || bytes.broken_by(-ahead_ns, TOLERATED_NS).is_none(),
         true => {
             let axis = Axis::new(&moved, &[], &[]);
             let (ours, theirs) = (interval(reference), interval(source));
             let theirs = axis.to_reference(HostId(0), theirs.start)..axis.to_reference(HostId(0), theirs.end);
             let wall_clocks = realtime_ns(reference).zip(realtime_ns(source));
-            // What the wall clock is ahead of one clock is one number, as long as nobody sets it.
+            // The wall clock's offset from a clock is constant unless the wall clock is set.
             let differ = |(one, other): (i64, i64)| one.abs_diff(other.saturating_add(ahead_ns)) > WALL_CLOCK_ERROR_NS;
             if is_axis && wall_clocks.is_some_and(differ) {
                 return Ok(OneClock::IsNot);
@@ -209,7 +211,7 @@ fn of_host(source: &dyn Source, host: HostId) -> Vec<Clock> {
     source.clocks().iter().filter(|clock| clock.host == host).map(|clock| Clock { host: HostId(0), ..*clock }).collect()
 }
 
-/// From when to when a recording was made, on its own axis.
+/// Returns the interval of a recording, on its own axis.
 fn interval(source: &dyn Source) -> Range<i64> {
     source.meta().start.ns()..source.meta().end.unwrap_or_else(|| last_instant(source)).ns()
 }
@@ -239,7 +241,7 @@ fn by_wall_clock(parts: &[Part<'_>], number: usize) -> Result<Placed, TraceError
     let one_clock = same_boot(parts[0].source, part.source)
         .filter(|(_, ahead_ns)| offset_ns.abs_diff(-ahead_ns) <= WALL_CLOCK_ERROR_NS)
         .map(|(_, ahead_ns)| -ahead_ns);
-    // On one clock it is known to the nanosecond that they did not overlap.
+    // On one clock it is certain, to the nanosecond, that they did not overlap.
     if one_clock.is_some() || !overlap(&ours, &within) {
         return refused(at_another_time(parts, number, &ours, &theirs, one_clock.unwrap_or(offset_ns)));
     }
@@ -254,7 +256,7 @@ fn by_wall_clock(parts: &[Part<'_>], number: usize) -> Result<Placed, TraceError
     })
 }
 
-/// The sentence that says that two recordings are of two runs.
+/// Formats the error that two recordings are of different runs.
 fn at_another_time(parts: &[Part<'_>], number: usize, ours: &Range<i64>, theirs: &Range<i64>, offset_ns: i64) -> String {
     let (first, name) = (&parts[0].name, &parts[number].name);
     let (start, end) = (theirs.start.saturating_add(offset_ns), theirs.end.saturating_add(offset_ns));
@@ -264,12 +266,12 @@ fn at_another_time(parts: &[Part<'_>], number: usize, ours: &Range<i64>, theirs:
         false => (format!("ends {} before {first} begins", time(ours.start.saturating_sub(end))), name, first),
     };
     format!(
-        "{when}, and no connection is in both: nothing connects them, so they are not merged. What is merged was recorded at the same time, at both \
-         ends of one run. To hold a run against an earlier one: `thalweg diff {earlier} {later}`"
+        "{when}, and they share no connection: nothing connects them, so they are not merged. Merge recordings made at the same time at \
+         both ends of one run. To compare a run with an earlier one: `thalweg diff {earlier} {later}`"
     )
 }
 
-/// The sentence that says that there is nothing to align by, and what each recording saw.
+/// Formats the error that recordings have nothing to align by, with what each saw.
 fn nothing_common(parts: &[Part<'_>]) -> String {
     let saw = |part: &Part<'_>| {
         let names = connections(part.source);
@@ -283,26 +285,26 @@ fn nothing_common(parts: &[Part<'_>]) -> String {
     let first: std::collections::BTreeSet<String> = connections(parts[0].source).into_iter().collect();
     let common = parts[1..].iter().any(|part| connections(part.source).iter().any(|name| first.contains(name)));
     if common {
-        return "saw connections that the others saw, but not where their streams stood (nothing was sent on them while both recorded, or their \
-                names were used twice), so its clock cannot be put on their axis"
+        return "has connections in common with the others, but no stream positions for them (nothing was sent on them while both recorded, or \
+                their names were used twice), so its clock cannot be aligned with theirs"
             .to_owned();
     }
     format!(
-        "shares no connection with the others, so its clock cannot be put on their axis: {}. Record both ends of one run at the same time, \
-         with the addresses that both see",
+        "shares no connection with the others, so its clock cannot be aligned with theirs: {}. Record both ends of one run at the same \
+         time, with the addresses that both see",
         parts.iter().map(saw).collect::<Vec<_>>().join("; ")
     )
 }
 
-/// What a person should know of how clocks were found.
+/// Returns notes for the user on how clocks were aligned.
 pub(super) fn notes(parts: &[Part<'_>], placed: &[Placed]) -> Vec<String> {
     let mut notes = Vec::new();
     for (part, placed) in parts.iter().zip(placed) {
         let error_s = placed.error_ns() as f64 / 1e9;
         notes.extend(placed.apart.then(|| {
             format!(
-                "{}: says that it was recorded on a clock that another recording has, and its times contradict that one's (a time namespace, or a \
-                 wall clock that was set): it was placed apart.",
+                "{}: claims the same clock as another recording, but their times contradict each other (a time namespace, or a wall \
+                 clock that was set): it was placed separately.",
                 part.name
             )
         }));
@@ -315,7 +317,7 @@ pub(super) fn notes(parts: &[Part<'_>], placed: &[Placed]) -> Vec<String> {
                 nothing_common(parts)
             )),
             ClockFrom::Connections { one_way: true, .. } => notes.push(format!(
-                "{}: bytes were seen in one direction only, so its clock rests on an assumed delay of at most {}.",
+                "{}: bytes were seen in one direction only, so its clock assumes a delay of at most {}.",
                 part.name,
                 duration(error_s * 2.0)
             )),
@@ -329,20 +331,20 @@ pub(super) fn notes(parts: &[Part<'_>], placed: &[Placed]) -> Vec<String> {
     notes
 }
 
-/// What speaks against where bytes put a clock.
+/// Returns what contradicts the alignment by bytes.
 fn doubts(part: &Part<'_>, placed: &Placed) -> Vec<String> {
     let time = |ns: u64| duration(ns as f64 / 1e9);
     let mut doubts = Vec::new();
     if placed.contradicted_by_ns as i64 > TOLERATED_NS {
         doubts.push(format!(
-            "{}: some bytes were received up to {} before they were sent, wherever its clock is put; its times are no better than that.",
+            "{}: some bytes were received up to {} before they were sent under any alignment; its times are uncertain by as much.",
             part.name,
             time(placed.contradicted_by_ns)
         ));
     }
     if let Some(off_ns) = placed.wall_clocks_off_ns.filter(|off| off.unsigned_abs() > WALL_CLOCK_ERROR_NS) {
         doubts.push(format!(
-            "{}: bytes put it {} from where the wall clocks do: one of those is wrong, or it is of another run between the same ports.",
+            "{}: the bytes place it {} from where the wall clocks do: a wall clock is wrong, or it is from another run on the same ports.",
             part.name,
             time(off_ns.unsigned_abs())
         ));
@@ -350,14 +352,14 @@ fn doubts(part: &Part<'_>, placed: &Placed) -> Vec<String> {
     doubts
 }
 
-/// What a person should know of a recording that was made on the machine of another.
+/// Returns notes for the user on a recording made on the same machine as another.
 fn of_one_machine(parts: &[Part<'_>], part: &Part<'_>, placed: &Placed) -> Vec<String> {
     let mut notes = Vec::new();
     let ahead_ns =
         parts.iter().find_map(|other| same_boot(other.source, part.source).filter(|_| other.name != part.name)).map_or(0, |same| same.1);
     if ahead_ns != 0 && !placed.clocks.is_empty() {
         notes.push(format!(
-            "{}: was recorded in a time namespace whose clock is {:+.3} s off that of the others; that was taken off its times.",
+            "{}: was recorded in a time namespace whose clock differs by {:+.3} s from the others'; its times were corrected.",
             part.name,
             ahead_ns as f64 / 1e9
         ));
@@ -365,14 +367,14 @@ fn of_one_machine(parts: &[Part<'_>], part: &Part<'_>, placed: &Placed) -> Vec<S
     let others = || parts.iter().filter(|other| other.name != part.name);
     if others().all(|other| !is_connected(other.source, part.source)) {
         notes.push(format!(
-            "{}: was recorded on the same machine at the same time as the others, and shares no connection and no process with them.",
+            "{}: was recorded on the same machine at the same time as the others, but has no connection and no process in common with them.",
             part.name
         ));
     }
     notes
 }
 
-/// Whether a connection, a process that is no mere bystander, or an MPI job is in both.
+/// Whether both recordings have a connection, an MPI job, or a process that is more than a bystander.
 fn is_connected(one: &dyn Source, other: &dyn Source) -> bool {
     let names: HashSet<String> = connections(one).into_iter().collect();
     let actors = |source: &dyn Source| -> HashSet<u32> {

@@ -1,8 +1,8 @@
 //! `checksums.json`: CRC-32C of every 16 KiB block of every table file.
 //!
-//! Parquet readers trust their input; this one only sees bytes that were verified. Blocks are small, so
-//! that reading one row group verifies little more than that. A recording whose tables were rewritten by
-//! another program may have no checksums: then it is read without.
+//! Parquet readers trust their input; ours sees only verified bytes. Blocks are small, so reading one row group
+//! verifies little more than that. A recording whose tables another program rewrote may have no checksums; it is then
+//! read unverified.
 
 use crate::TraceError;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub(super) struct FileSums {
 }
 
 impl FileSums {
-    /// Verifies bytes that begin with block `first`; the error says which block is damaged.
+    /// Verifies bytes that begin with block `first`; the error names the damaged block.
     pub(super) fn verify(&self, path: &Path, first: usize, bytes: &[u8]) -> Result<(), TraceError> {
         for (i, block) in bytes.chunks(BLOCK_BYTES).enumerate() {
             if self.crc32c.get(first + i) != Some(&crc32c(block)) {
@@ -52,7 +52,7 @@ impl Checksums {
         super::replace_file(&path, &text)
     }
 
-    /// The checksums in `root`; none where there is no such file.
+    /// Reads the checksums in `root`; empty if there is no such file.
     pub(super) fn read(root: &Path) -> Result<Checksums, TraceError> {
         let path = root.join(NAME);
         let text = match std::fs::read(&path) {
@@ -68,7 +68,7 @@ impl Checksums {
     }
 }
 
-/// Sums what is written through it.
+/// A writer that computes checksums of what passes through.
 pub(super) struct Summing<W> {
     inner: W,
     block: Vec<u8>,
@@ -80,7 +80,7 @@ impl<W: Write> Summing<W> {
         Summing { inner, block: Vec::with_capacity(BLOCK_BYTES), sums: FileSums::default() }
     }
 
-    /// Flushes, and gives the checksums.
+    /// Flushes, and returns the checksums.
     pub(super) fn finish(mut self) -> std::io::Result<FileSums> {
         self.inner.flush()?;
         if !self.block.is_empty() {

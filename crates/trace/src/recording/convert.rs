@@ -1,5 +1,5 @@
-//! Segments to tables, in bounded memory: the small tables are collected first, because a span's host is
-//! its track's; then everything else goes through external sorts, and from there into one file per host.
+//! Converts segments to tables in bounded memory. The small tables are collected first, because a span's host is its
+//! track's; everything else goes through external sorts into one file per host.
 
 use super::segment::{self, Damage, describes};
 use super::small_tables::Placed;
@@ -11,7 +11,7 @@ use crate::{
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What was found on the way.
+/// Counts taken during conversion.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Totals {
     pub damage: Damage,
@@ -19,7 +19,7 @@ pub(super) struct Totals {
     pub lost_events: u64,
 }
 
-/// The rows that describe what the others refer to. A row that was said again replaces the earlier one.
+/// The rows that others refer to. A repeated row replaces the earlier one.
 #[derive(Default)]
 struct Small {
     hosts: BTreeMap<u16, Host>,
@@ -70,7 +70,7 @@ impl Sorters {
     }
 }
 
-/// Removes the tables that an interrupted conversion left.
+/// Removes the tables of an interrupted conversion.
 pub(super) fn remove_tables(root: &Path) {
     for table in ALL {
         let _ = std::fs::remove_dir_all(root.join(table));
@@ -78,7 +78,7 @@ pub(super) fn remove_tables(root: &Path) {
 }
 
 fn events(path: &Path, payload: &[u8]) -> Result<Vec<Event>, TraceError> {
-    decode_events(payload).map_err(|e| TraceError::new(path, format!("has a frame that is whole and yet {e}")))
+    decode_events(payload).map_err(|e| TraceError::new(path, format!("has an intact frame that cannot be decoded: {e}")))
 }
 
 /// Writes the tables and checksums of these segments, and of `more` events, to `root`.
@@ -86,7 +86,7 @@ pub(super) fn convert(segments: &[PathBuf], more: &[Event], root: &Path) -> Resu
     remove_tables(root);
     let sorting = root.join("sorting");
     let _ = std::fs::remove_dir_all(&sorting);
-    std::fs::create_dir(&sorting).map_err(|e| TraceError::new(&sorting, format!("cannot be made: {e}")))?;
+    std::fs::create_dir(&sorting).map_err(|e| TraceError::new(&sorting, format!("cannot be created: {e}")))?;
     let converted = convert_with(segments, more, root, &sorting);
     let _ = std::fs::remove_dir_all(&sorting);
     if converted.is_err() {
@@ -155,7 +155,7 @@ fn write_tables(small: Small, mut tracks: Vec<Track>, mut objects: Vec<Object>, 
     out.finish()?;
     let mut out = tables.spans(hosts);
     let mut waits = small.waits;
-    sorters.spans.drain(|placed| out.push(placed.host, waits.given(placed.row)))?;
+    sorters.spans.drain(|placed| out.push(placed.host, waits.with_stack(placed.row)))?;
     out.finish()?;
     tables.sums.write(root)
 }

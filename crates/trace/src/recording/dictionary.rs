@@ -1,8 +1,8 @@
-//! Texts that are numbers into a dictionary, read as those numbers.
+//! Reads dictionary-encoded text as dictionary indices.
 //!
-//! The reader of the parquet crate hands out a text for each row, which shares its bytes with the dictionary's: counting who shares them was a
-//! quarter of reading spans, whose kinds are nearly all of one dictionary. Here the numbers are taken as they stand in the pages: runs of one number,
-//! and numbers packed into bits (Parquet's RLE and bit-packing hybrid).
+//! The parquet crate's reader yields a text for each row that shares the dictionary's bytes; the reference counting
+//! took a quarter of the time to read spans, whose kinds nearly all come from one dictionary. Here the indices are
+//! read straight from the pages: runs of one number, and bit-packed numbers (Parquet's RLE and bit-packing hybrid).
 
 use super::leaf::Texts;
 use bytes::Bytes;
@@ -11,7 +11,8 @@ use parquet::column::page::{Page, PageReader};
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 
-/// Reads a column of which every row has a text, once; how many there were. `None`: not all of it is in a dictionary, and none of it was read.
+/// Reads a column with exactly one text per row, and returns the number of texts. `None` if it is not fully
+/// dictionary-encoded; nothing is read then.
 pub(super) fn read(mut pages: Box<dyn PageReader>, rows: usize, texts: &mut Texts) -> Result<Option<usize>, ParquetError> {
     texts.clear();
     while let Some(page) = pages.get_next_page()? {
@@ -36,7 +37,7 @@ pub(super) fn read(mut pages: Box<dyn PageReader>, rows: usize, texts: &mut Text
         }
     }
     if texts.numbers.iter().max().is_some_and(|&most| most as usize >= texts.distinct.len()) {
-        return Err(ParquetError::General("a text is none of its dictionary's".to_owned()));
+        return Err(ParquetError::General("a text's index is not in its dictionary".to_owned()));
     }
     Ok(Some(texts.numbers.len()))
 }
@@ -45,7 +46,7 @@ fn cut_short() -> ParquetError {
     ParquetError::General("a page is cut short".to_owned())
 }
 
-/// A dictionary's texts: the length of each, and its bytes.
+/// Splits a dictionary into its texts, each stored as a length and bytes.
 fn plain(bytes: &Bytes, count: usize) -> Result<Vec<ByteArray>, ParquetError> {
     let (mut texts, mut at) = (Vec::new(), 0_usize);
     for _ in 0..count {
@@ -57,7 +58,7 @@ fn plain(bytes: &Bytes, count: usize) -> Result<Vec<ByteArray>, ParquetError> {
     Ok(texts)
 }
 
-/// Appends so many numbers of `width` bits; `None` where there are fewer.
+/// Appends `count` numbers of `width` bits; `None` if there are fewer.
 fn numbers(mut bytes: &[u8], width: u8, count: usize, to: &mut Vec<u32>) -> Option<()> {
     if width > 32 {
         return None;
@@ -73,7 +74,7 @@ fn numbers(mut bytes: &[u8], width: u8, count: usize, to: &mut Vec<u32>) -> Opti
             to.resize(to.len() + many.min(left), value);
             bytes = rest;
         } else {
-            // The last group is filled up; what follows it need not be there.
+            // The last group is padded; the bytes of its padding may be missing.
             let (packed, rest) = bytes.split_at(many.saturating_mul(usize::from(width)).min(bytes.len()));
             let wanted = many.saturating_mul(8).min(left);
             if packed.len() < (wanted * usize::from(width)).div_ceil(8) {
@@ -86,7 +87,7 @@ fn numbers(mut bytes: &[u8], width: u8, count: usize, to: &mut Vec<u32>) -> Opti
     Some(())
 }
 
-/// Appends numbers that are packed into bits, the lowest first.
+/// Appends bit-packed numbers, lowest bits first.
 fn unpack(packed: &[u8], width: u8, count: usize, to: &mut Vec<u32>) {
     let mask = (1_u64 << width) - 1;
     let (mut held, mut bits, mut bytes) = (0_u64, 0_u8, packed.iter());
@@ -102,7 +103,7 @@ fn unpack(packed: &[u8], width: u8, count: usize, to: &mut Vec<u32>) {
     }));
 }
 
-/// A number of seven bits a byte, the lowest first.
+/// Reads a number of seven bits per byte, lowest first.
 fn varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..35).step_by(7) {
@@ -127,7 +128,7 @@ mod tests {
 
     #[test]
     fn runs_and_packed_numbers_follow_each_other() {
-        // Four times 5; then a group of eight of three bits, 0 to 7, as in Parquet's own description; then 2.
+        // Four times 5; then a group of eight three-bit numbers, 0 to 7, as in Parquet's own description; then 2.
         let bytes = [4 << 1, 5, 1 << 1 | 1, 0b1000_1000, 0b1100_0110, 0b1111_1010, 1 << 1, 2];
         assert_eq!(read(&bytes, 3, 13), Some(vec![5, 5, 5, 5, 0, 1, 2, 3, 4, 5, 6, 7, 2]));
         assert_eq!(read(&bytes, 3, 6), Some(vec![5, 5, 5, 5, 0, 1]), "what fills up the last group is none");

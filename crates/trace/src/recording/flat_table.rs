@@ -1,5 +1,5 @@
-//! A table that is no part of a recording: one Parquet file with a column for each name, written as the tables of recordings are, so that
-//! pandas, Polars and DuckDB read it. Any value may be absent.
+//! A table outside a recording: one Parquet file with a column for each name, encoded like the tables of recordings,
+//! so that pandas, Polars and DuckDB read it. Any value may be absent.
 
 use super::leaf::{self, Leaf};
 use super::parquet_file::{PartWriter, properties};
@@ -7,7 +7,7 @@ use crate::TraceError;
 use std::fmt::Write;
 use std::path::Path;
 
-/// A column, row by row.
+/// A column's values, row by row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TableColumn {
     /// Measures: seconds, shares, rates.
@@ -27,7 +27,7 @@ impl TableColumn {
         }
     }
 
-    /// Its type in Parquet's language for schemas.
+    /// Returns its type in Parquet's schema language.
     fn schema(&self, name: &str) -> String {
         match self {
             TableColumn::Numbers(_) => format!("optional double {name};"),
@@ -39,25 +39,26 @@ impl TableColumn {
     fn leaf(&self) -> Leaf {
         match self {
             TableColumn::Numbers(rows) => leaf::optional(rows.iter().copied()),
-            // As the file's other columns of counts do, these end at 2⁶³ − 1.
+            // Like the file's other count columns, limited to 2⁶³ − 1.
             TableColumn::Counts(rows) => leaf::optional(rows.iter().map(|row| row.map(leaf::signed))),
             TableColumn::Texts(rows) => leaf::optional_texts(rows.iter().map(Option::as_deref)),
         }
     }
 }
 
-/// Writes a table by names and columns, all of the same length; a file that is there is replaced when the new one is whole.
+/// Writes a table from named columns of equal length; an existing file is replaced once the new one is complete.
 ///
 /// # Errors
-/// The file cannot be written; a name is none that every reader takes (letters, digits, `_`); columns differ in length.
+/// The file cannot be written; a column name has characters other than letters, digits and `_`; columns differ in
+/// length.
 pub fn write_table(path: &Path, columns: &[(String, TableColumn)]) -> Result<(), TraceError> {
     let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if let Some((name, _)) = columns.iter().find(|(name, _)| !is_name(name)) {
-        return Err(TraceError::new(path, format!("`{name}` is no name of a column: expected letters, digits and _")));
+        return Err(TraceError::new(path, format!("`{name}` is not a column name: expected letters, digits and _")));
     }
     let rows = columns.first().map_or(0, |(_, column)| column.rows());
     if let Some((name, column)) = columns.iter().find(|(_, column)| column.rows() != rows) {
-        return Err(TraceError::new(path, format!("the column {name} has {} rows, and the first {rows}", column.rows())));
+        return Err(TraceError::new(path, format!("the column {name} has {} rows, the first column {rows}", column.rows())));
     }
     let mut schema = "message table {\n".to_owned();
     for (name, column) in columns {
@@ -108,7 +109,7 @@ mod tests {
         let reader = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
         assert_eq!((reader.metadata().file_metadata().num_rows(), reader.metadata().file_metadata().schema().get_fields().len()), (0, 1));
         let refused = |columns: &[(String, TableColumn)]| write_table(&path, columns).unwrap_err().to_string();
-        assert!(refused(&[("a b".to_owned(), TableColumn::Counts(Vec::new()))]).contains("`a b` is no name"));
+        assert!(refused(&[("a b".to_owned(), TableColumn::Counts(Vec::new()))]).contains("`a b` is not a column name"));
         let uneven = [("a".to_owned(), TableColumn::Counts(vec![None])), ("b".to_owned(), TableColumn::Counts(Vec::new()))];
         assert!(refused(&uneven).contains("the column b has 0 rows"));
     }

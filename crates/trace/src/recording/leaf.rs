@@ -1,13 +1,13 @@
 //! Columns from rows: numbers, text, lists and maps as Parquet stores them.
 //!
-//! A column is one *leaf*, a map is two. A leaf holds the values that are there, and levels that say where they belong: a definition
-//! level for each row (or item of a list) says whether there is a value, a repetition level of 0 begins a row. (Dremel: Melnik et al.,
-//! VLDB 2010; Parquet's encoding of it.)
+//! A column is one *leaf*, a map is two. A leaf holds the values present, and levels that assign them to rows: a
+//! definition level for each row (or list item) says whether it has a value, a repetition level of 0 begins a row.
+//! (Dremel: Melnik et al., VLDB 2010; Parquet's encoding of it.)
 
 use bytes::Bytes;
 use parquet::data_type::ByteArray;
 
-/// The values of a leaf that are not absent.
+/// The present values of a leaf.
 pub(super) enum Values {
     Int32(Vec<i32>),
     Int64(Vec<i64>),
@@ -15,14 +15,14 @@ pub(super) enum Values {
     Texts(Texts),
 }
 
-/// Texts, most of which are the same few: a number for each, into those that differ.
+/// Texts with few distinct values: a number for each, indexing the distinct ones.
 #[derive(Default)]
 pub(super) struct Texts {
     pub distinct: Vec<ByteArray>,
     pub numbers: Vec<u32>,
 }
 
-/// Among how many a text is looked for. More differ in no dictionary that pays.
+/// Maximum distinct texts searched. A dictionary with more would not pay.
 const MOST_LOOKED_AT: usize = 64;
 
 impl Texts {
@@ -31,7 +31,7 @@ impl Texts {
         self.numbers.clear();
     }
 
-    /// Appends a text. Those that come out of one dictionary share their bytes, and are known by where these are.
+    /// Appends a text. Texts from one dictionary share their bytes, so they are compared by address.
     pub(super) fn push(&mut self, text: ByteArray) {
         let same = |known: &ByteArray| std::ptr::eq(known.data(), text.data());
         let number = self.distinct.iter().take(MOST_LOOKED_AT).position(same).unwrap_or_else(|| {
@@ -56,13 +56,13 @@ impl FromIterator<ByteArray> for Texts {
 /// One leaf of a table's columns, in memory.
 pub(super) struct Leaf {
     pub values: Values,
-    /// Definition levels; empty where every row has a value.
+    /// Definition levels; empty if every row has a value.
     pub definition: Vec<i16>,
-    /// Repetition levels; empty where a row has at most one value.
+    /// Repetition levels; empty if no row has more than one value.
     pub repetition: Vec<i16>,
 }
 
-/// A number that a column can hold.
+/// A number type that a column can hold.
 pub(super) trait Number: Sized {
     fn values(numbers: impl Iterator<Item = Self>) -> Values;
 }
@@ -91,29 +91,30 @@ impl Number for u32 {
     }
 }
 
-/// A number of the file's unsigned columns of signed type (nanoseconds, bytes), which end at 2⁶³ − 1.
+/// Converts a number for the file's columns of signed type that hold unsigned numbers (nanoseconds, bytes), limited
+/// to 2⁶³ − 1.
 pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A column whose values are never absent.
+/// Makes a column without absent values.
 pub(super) fn numbers<N: Number>(numbers: impl Iterator<Item = N>) -> Leaf {
     Leaf { values: N::values(numbers), definition: Vec::new(), repetition: Vec::new() }
 }
 
-/// A column whose values may be absent.
+/// Makes a column that may have absent values.
 pub(super) fn optional<N: Number>(rows: impl Iterator<Item = Option<N>>) -> Leaf {
     let mut definition = Vec::new();
     let values = N::values(rows.inspect(|row| definition.push(i16::from(row.is_some()))).flatten());
     Leaf { values, definition, repetition: Vec::new() }
 }
 
-/// A column of names: members of a closed set by number.
+/// Makes a column of names: members of a closed set, given by number.
 pub(super) fn names(set: &[&'static str], rows: impl Iterator<Item = u8>) -> Leaf {
     Leaf { values: Values::Texts(members(set, rows)), definition: Vec::new(), repetition: Vec::new() }
 }
 
-/// The same where a name may be absent.
+/// Makes a column of names that may be absent.
 pub(super) fn optional_names(set: &[&'static str], rows: impl Iterator<Item = Option<u8>>) -> Leaf {
     let mut definition = Vec::new();
     let present = rows.inspect(|row| definition.push(i16::from(row.is_some()))).flatten();
@@ -130,7 +131,7 @@ pub(super) fn texts<'a>(texts: impl Iterator<Item = &'a str>) -> Leaf {
     Leaf { values: Values::Texts(texts.map(ByteArray::from).collect()), definition: Vec::new(), repetition: Vec::new() }
 }
 
-/// The same where a text may be absent.
+/// Makes a column of texts that may be absent.
 pub(super) fn optional_texts<'a>(rows: impl Iterator<Item = Option<&'a str>>) -> Leaf {
     let mut definition = Vec::new();
     let present = rows.inspect(|row| definition.push(i16::from(row.is_some()))).flatten();
@@ -138,7 +139,7 @@ pub(super) fn optional_texts<'a>(rows: impl Iterator<Item = Option<&'a str>>) ->
     Leaf { values, definition, repetition: Vec::new() }
 }
 
-/// A column of lists of text.
+/// Makes a column of lists of text.
 pub(super) fn lists<'a>(rows: impl Iterator<Item = impl ExactSizeIterator<Item = &'a str>>) -> Leaf {
     let (mut values, mut definition, mut repetition) = (Vec::new(), Vec::new(), Vec::new());
     for row in rows {
@@ -155,7 +156,7 @@ pub(super) fn lists<'a>(rows: impl Iterator<Item = impl ExactSizeIterator<Item =
     Leaf { values: Values::Texts(values.into_iter().collect()), definition, repetition }
 }
 
-/// A column of names with values: two leaves.
+/// Makes a column of names with values: two leaves.
 pub(super) fn maps<'a>(rows: impl Iterator<Item = &'a Vec<(String, String)>> + Clone) -> [Leaf; 2] {
     let names = rows.clone().map(|row| row.iter().map(|(name, _)| name.as_str()));
     [lists(names), lists(rows.map(|row| row.iter().map(|(_, value)| value.as_str())))]

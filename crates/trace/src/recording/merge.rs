@@ -1,7 +1,7 @@
-//! The spans of all hosts, backward in time on the reference axis, one row group of each host in memory.
+//! Merges the spans of all hosts, backward in time on the reference axis, with one row group of each host in memory.
 //!
-//! Every host's file is in order of its own clock, and [`Axis`] keeps that order, so one merge suffices.
-//! A recording of one host takes the short way: its row groups as they are.
+//! Every host's file is in order of its own clock, and [`Axis`] keeps that order, so one merge suffices. A recording
+//! of one host takes a shortcut: its row groups unchanged.
 
 use super::parquet_file::Part;
 use super::span_table;
@@ -10,7 +10,7 @@ use crate::{Axis, HostId, SpanBatch, TraceError};
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-/// Calls a macro with every column of [`SpanBatch`].
+/// Invokes a macro with every column of [`SpanBatch`].
 macro_rules! every_column {
     ($apply:ident) => {
         $apply!(
@@ -50,7 +50,7 @@ fn permuted(batch: &SpanBatch, order: &[u32]) -> SpanBatch {
     every_column!(apply)
 }
 
-/// The rows `order` names, of these batches: (batch, row).
+/// Gathers the rows named by `order` as (batch, row).
 fn gathered(batches: &[&SpanBatch], order: &[(u32, u32)]) -> SpanBatch {
     macro_rules! apply { ($($column:ident),*) => { SpanBatch { $($column: order.iter().map(|&(b, i)| batches[b as usize].$column[i as usize]).collect()),* } } }
     every_column!(apply)
@@ -63,7 +63,7 @@ struct Stream<'a> {
     groups_left: usize,
     batch: SpanBatch,
     at: usize,
-    /// Spans that end at one instant and may go on in the next row group.
+    /// Spans of one end instant that may continue in the next row group.
     tied: SpanBatch,
 }
 
@@ -72,7 +72,7 @@ impl Stream<'_> {
         (self.batch.end_ns[self.at], self.batch.span[self.at])
     }
 
-    /// Has the next batch in `batch`; false at the end.
+    /// Loads the next batch into `batch`; false at the end.
     fn load(&mut self, axis: &Axis) -> Result<bool, TraceError> {
         self.at = 0;
         self.batch = SpanBatch::default();
@@ -99,8 +99,8 @@ impl Stream<'_> {
         Ok(!self.batch.is_empty())
     }
 
-    /// Where drift or a step puts different instants of the host at one of the reference axis, their
-    /// spans must be put in order of their numbers: holds back those that end at the last instant.
+    /// Sorts spans by number where drift or a step maps different instants of the host to one instant of the
+    /// reference axis. Retains those with the last end instant, which the next batch may continue.
     fn untied(&mut self, mut batch: SpanBatch) -> SpanBatch {
         let mut all = std::mem::take(&mut self.tied);
         append(&mut all, &mut batch);
@@ -125,7 +125,7 @@ fn sorted_ties(batch: SpanBatch) -> SpanBatch {
 pub(super) struct Backward<'a> {
     axis: &'a Axis,
     streams: Vec<Stream<'a>>,
-    /// The next span of each stream that has one.
+    /// The next span of each stream that is not exhausted.
     heap: BinaryHeap<((i64, u64), usize)>,
     begun: bool,
     failed: bool,

@@ -1,18 +1,17 @@
 //! A recording on disk: the directory `NAME.thw/`.
 //!
-//! **While it is being recorded** it holds `meta.json` without an end, and `segments/`: append-only
-//! files of framed batches ([`segment`]). A batch is on its way to the page cache when [`Sink::take`]
-//! returns, so a kill of the recorder loses only what its tracers had not handed over, and at most one
-//! frame is torn, which its checksum shows.
+//! **While recording** it holds `meta.json` without an end, and `segments/`: append-only files of framed batches
+//! ([`segment`]). A batch has been written to the page cache when [`Sink::take`] returns, so a kill of the recorder
+//! loses only what its tracers had not yet passed on; at most one frame is torn, which its checksum reveals.
 //!
-//! **Finishing** ([`RecordingWriter::finish`]) sorts the segments into one Parquet data set per table,
-//! partitioned by host, in bounded memory; writes `checksums`; and then, as the one step that counts,
-//! replaces `meta.json` by one that has an end. Before that step the segments are the recording, after
-//! it the tables are; a kill at any moment leaves one of the two. A small recording that is explained once and
-//! goes away gets the end alone ([`RecordingWriter::finish_to_read_once`]): without `checksums`, its segments are the recording.
+//! **Finishing** ([`RecordingWriter::finish`]) sorts the segments into one Parquet data set per table, partitioned by
+//! host, in bounded memory; writes `checksums`; and then commits by replacing `meta.json` with one that has an end.
+//! Before that step the segments are the recording, after it the tables are; a kill at any moment leaves one of the
+//! two. A small recording that is explained once and discarded gets only the end
+//! ([`RecordingWriter::finish_to_read_once`]): without `checksums`, its segments are the recording.
 //!
-//! **Reading** ([`Recording::open`]) takes either. Every byte of a finished recording is covered by a
-//! checksum per 16 KiB block, so damage is an error that names the file and the place, never data.
+//! **Reading** ([`Recording::open`]) accepts either. Every byte of a finished recording is covered by a checksum per
+//! 16 KiB block, so damage is an error that names the file and the position, never data.
 //!
 //! [`Sink::take`]: crate::Sink::take
 
@@ -45,20 +44,20 @@ pub(crate) use temporary::TemporaryDirectory;
 use crate::{Meta, TraceError};
 use std::path::Path;
 
-/// Rows of a row group: small, so that walking backward holds little in memory, and so that the memory of
-/// one batch is used again for the next instead of going back to the kernel (which halves the speed).
+/// Rows per row group: small, so that walking backward needs little memory and each batch reuses the memory of the
+/// previous one instead of returning it to the kernel (which halves the speed).
 const ROW_GROUP_ROWS: usize = 16_384;
 
-/// Fewest rows of a row group, in a recording of very many hosts.
+/// Minimum rows per row group, in a recording of very many hosts.
 const ROW_GROUP_ROWS_LEAST: usize = 4_096;
 
-/// The largest row group that is read: what a damaged or foreign file can make this process hold.
+/// Maximum row group accepted: bounds the memory a damaged or foreign file can make this process hold.
 const ROW_GROUP_ROWS_MOST: usize = 4 << 20;
 
 const META: &str = "meta.json";
 const SEGMENTS: &str = "segments";
 
-/// Writes a file so that it is either the old one or the new one, whenever the process is killed.
+/// Replaces a file atomically: a kill of the process leaves either the old or the new one.
 fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), TraceError> {
     let beside = path.with_extension("new");
     std::fs::write(&beside, bytes).map_err(|e| TraceError::new(&beside, format!("cannot be written: {e}")))?;

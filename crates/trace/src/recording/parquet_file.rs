@@ -18,7 +18,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What all tables are written with.
+/// Returns the properties that all tables are written with.
 pub(super) fn properties() -> WriterPropertiesBuilder {
     WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1).expect("1 is a level")))
@@ -28,16 +28,16 @@ pub(super) fn properties() -> WriterPropertiesBuilder {
         .set_created_by(concat!("thalweg ", env!("CARGO_PKG_VERSION")).to_owned())
 }
 
-/// A file that is being written.
+/// A table file being written.
 pub(super) struct PartWriter {
     path: PathBuf,
     writer: SerializedFileWriter<Summing<BufWriter<File>>>,
 }
 
 impl PartWriter {
-    /// Makes the file, and the directory it is in. `schema` is in Parquet's own language for schemas.
+    /// Creates the file and its directory. `schema` is in Parquet's schema language.
     pub(super) fn create(path: &Path, schema: &str, properties: WriterProperties) -> Result<PartWriter, TraceError> {
-        let failed = |e: std::io::Error| TraceError::new(path, format!("cannot be made: {e}"));
+        let failed = |e: std::io::Error| TraceError::new(path, format!("cannot be created: {e}"));
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory).map_err(failed)?;
         }
@@ -47,12 +47,12 @@ impl PartWriter {
         Ok(PartWriter { path: path.to_owned(), writer })
     }
 
-    /// Appends a row group: the leaves of all columns, in the order of the schema.
+    /// Appends a row group: the leaves of all columns, in schema order.
     pub(super) fn write(&mut self, leaves: &[Leaf]) -> Result<(), TraceError> {
         write_group(&mut self.writer, leaves).map_err(|e| TraceError::new(&self.path, format!("cannot be written: {e}")))
     }
 
-    /// Ends the file.
+    /// Finishes the file and returns its checksums.
     pub(super) fn finish(self) -> Result<FileSums, TraceError> {
         let failed = |e: &dyn std::fmt::Display| TraceError::new(&self.path, format!("cannot be written: {e}"));
         let mut summing = self.writer.into_inner().map_err(|e| failed(&e))?;
@@ -81,7 +81,7 @@ fn write_group<W: Write + Send>(writer: &mut SerializedFileWriter<W>, leaves: &[
     Ok(())
 }
 
-/// A file that can be read. Holds its footer, not the open file: a recording may have thousands.
+/// A table file for reading. Holds its footer, not an open file: a recording may have thousands.
 pub(super) struct Part {
     path: PathBuf,
     sums: Option<FileSums>,
@@ -114,7 +114,7 @@ impl Part {
         self.metadata.row_groups().iter().map(|g| g.num_rows() as u64).sum()
     }
 
-    /// The rows of one row group; `None` if it has none.
+    /// Reads the rows of one row group; `None` if it has none.
     pub(super) fn read(&self, row_group: usize) -> Result<Option<RowGroup<'_>>, TraceError> {
         let group = self.metadata.row_group(row_group);
         if group.num_rows() == 0 {

@@ -1,4 +1,4 @@
-//! A recording, for reading: finished, or left behind by a recorder that was killed or still runs.
+//! Reads recordings: finished, left behind by a killed recorder, or still being recorded.
 
 use super::checksums::{self, Checksums};
 use super::convert::{Totals, convert};
@@ -42,7 +42,7 @@ impl Recording {
             return Ok(Recording { inner: Inner::Tables(Box::new(Tables::open(path, meta)?)) });
         }
         if !segments.is_dir() {
-            return Err(TraceError::new(path, "was never finished, and its segments are missing: nothing is left of it"));
+            return Err(TraceError::new(path, "was never finished, and its segments are missing: there is nothing to read"));
         }
         let paths = segment::segment_paths(&segments)?;
         let size: u64 = paths.iter().map(|path| path.metadata().map_or(0, |m| m.len())).sum();
@@ -53,7 +53,8 @@ impl Recording {
         let mut events = Vec::new();
         let damage = segment::read_frames(segments, |path, frame| {
             events.extend(
-                decode_events(&frame.payload).map_err(|e| TraceError::new(path, format!("has a frame that is whole and yet {e}")))?,
+                decode_events(&frame.payload)
+                    .map_err(|e| TraceError::new(path, format!("has an intact frame that cannot be decoded: {e}")))?,
             );
             Ok(())
         })?;
@@ -84,7 +85,7 @@ impl Recording {
     }
 }
 
-/// Whether tables were made of it; a recording that is read once has ended without.
+/// Whether the recording has tables; one finished to be read once has none.
 fn has_tables(root: &Path) -> bool {
     root.join(checksums::NAME).is_file()
 }
@@ -113,7 +114,7 @@ pub(super) fn read_meta(root: &Path) -> Result<Meta, TraceError> {
         }
         Err(e) => return Err(TraceError::new(&path, format!("cannot be read: {e}"))),
     };
-    // The version first: what else a newer format says may not fit this version's types.
+    // The version first: other fields of a newer format may not fit this version's types.
     #[derive(serde::Deserialize)]
     struct Version {
         format: u32,

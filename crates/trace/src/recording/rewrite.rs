@@ -1,6 +1,7 @@
-//! A recording written again with other names: every number as it is, every text through [`Rewriting`].
+//! Rewrites a recording with other names: numbers unchanged, every text through [`Rewriting`].
 //!
-//! Rows are read and written anew, never copied as files: what another program has put into a file besides does not come along.
+//! Rows are decoded and encoded again, never copied as files, so that additions by other programs are not carried
+//! over.
 
 use super::checksums::Checksums;
 use super::convert::{convert, remove_tables};
@@ -16,19 +17,19 @@ use std::path::Path;
 
 /// Changes the texts of a recording.
 pub(crate) trait Rewriting {
-    /// What is said once.
+    /// Changes the metadata.
     fn meta(&mut self, meta: &mut Meta);
-    /// A machine.
+    /// Changes a host.
     fn host(&mut self, host: &mut Host);
-    /// A thread, connection or device.
+    /// Changes a thread, connection or device.
     fn track(&mut self, track: &mut Track);
-    /// A file, connection, device, server or mount.
+    /// Changes a file, connection, device, server or mount.
     fn object(&mut self, object: &mut Object);
-    /// The frames of a stack.
+    /// Changes the frames of a stack.
     fn stack(&mut self, stack: &mut Stack);
 }
 
-/// Writes the recording at `from` to `to`, finished, whether or not the other one is.
+/// Writes the recording at `from` to `to` as a finished one; `from` need not be finished.
 pub(crate) fn rewrite(from: &Path, to: &Path, how: &mut dyn Rewriting) -> Result<(), TraceError> {
     let mut meta = read_meta(from)?;
     let existed = to.exists();
@@ -54,7 +55,7 @@ pub(crate) fn rewrite(from: &Path, to: &Path, how: &mut dyn Rewriting) -> Result
     done
 }
 
-/// One that was not finished: what its recorder had written by then.
+/// Rewrites an unfinished recording: what its recorder had written so far.
 fn unfinished(from: &Path, to: &Path, how: &mut dyn Rewriting, meta: &mut Meta) -> Result<(), TraceError> {
     let directory = TemporaryDirectory::new()?;
     let totals = convert(&segment_paths(&from.join(SEGMENTS))?, &[], directory.path())?;
@@ -104,7 +105,7 @@ fn all<T: Table + Clone>(out: &mut TablesWriter<'_>, rows: impl Iterator<Item = 
     table.finish()
 }
 
-/// A table without texts of its own, a row group at a time.
+/// Copies a table without texts of its own, one row group at a time.
 fn by_group<T: Table + Clone>(from: &Path, sums: &Checksums, out: &mut TablesWriter<'_>) -> Result<(), TraceError> {
     let mut table = out.table::<T>();
     for (host, part) in ordered(from, T::NAME, sums)? {
@@ -128,7 +129,7 @@ fn spans(from: &Path, sums: &Checksums, out: &mut TablesWriter<'_>, hosts: usize
     table.finish()
 }
 
-/// The files of a table, by the numbers of their hosts.
+/// Returns the files of a table, by host number.
 fn ordered(from: &Path, table: &str, sums: &Checksums) -> Result<Vec<(HostId, Part)>, TraceError> {
     let mut all = parts(from, table, sums)?;
     all.sort_by_key(|(host, _)| *host);

@@ -1,7 +1,7 @@
 //! The rows of one row group, column by column.
 //!
-//! A column is decoded when it is asked for, into memory that the next one uses again: a walk over a large recording decodes one row
-//! group after the other, and memory that went back to the kernel in between would cost as much as the decoding.
+//! A column is decoded on request, into memory that the next one reuses: a walk over a large recording decodes one
+//! row group after another, and returning the memory to the kernel in between would cost as much as the decoding.
 
 use super::dictionary;
 use super::leaf::Texts;
@@ -22,7 +22,7 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A row group that can be read.
+/// A row group for reading.
 pub(super) struct RowGroup<'a> {
     path: &'a Path,
     rows: usize,
@@ -38,18 +38,18 @@ struct Levels {
     repetition: Vec<i16>,
 }
 
-/// One leaf, decoded: its levels, and values of one of the three types.
+/// A decoded leaf: its levels, and values of one of the three types.
 #[derive(Default)]
 struct Decoded {
     levels: Levels,
     int32: Vec<i32>,
     int64: Vec<i64>,
     texts: Texts,
-    /// Texts that are on their way into `texts`.
+    /// Texts on their way into `texts`.
     some: Vec<ByteArray>,
 }
 
-/// Texts are decoded this many at a time, so that little memory is used for what is mostly the same few.
+/// Texts are decoded this many at a time: they are mostly the same few, so little memory suffices.
 const TEXTS_AT_A_TIME: usize = 1024;
 
 impl Levels {
@@ -68,7 +68,7 @@ impl Levels {
             let most = rows.min(at_a_time);
             let (read, _, levels) = reader.read_records(most, Some(&mut self.definition), Some(&mut self.repetition), values)?;
             if read == 0 && levels == 0 {
-                return Err(ParquetError::General("a row group has fewer rows than it says".to_owned()));
+                return Err(ParquetError::General("a row group has fewer rows than its header says".to_owned()));
             }
             rows -= read;
             taken(values);
@@ -78,7 +78,7 @@ impl Levels {
 }
 
 impl Decoded {
-    /// Fills in a leaf of which every row is this, without decoding it; the number of values.
+    /// Fills in a leaf whose rows all have this value, without decoding it; returns the number of values.
     fn fill(&mut self, constant: &Constant<'_>, definition: i16, rows: usize) -> usize {
         let Decoded { levels: Levels { definition: levels, repetition }, int32, int64, texts, .. } = self;
         let present = if matches!(constant, Constant::Absent) { 0 } else { definition };
@@ -100,7 +100,7 @@ impl Decoded {
         rows
     }
 
-    /// Decodes a leaf; its number of values, `None` if it is of a type that no table of ours has.
+    /// Decodes a leaf and returns its number of values; `None` if no table of ours has its type.
     fn read(
         &mut self,
         group: &SerializedRowGroupReader<'_, Window>,
@@ -134,7 +134,7 @@ impl Decoded {
     }
 }
 
-/// What the file's statistics say of a leaf that is the same in every row.
+/// The value of a leaf that is the same in every row, from the file's statistics.
 enum Constant<'a> {
     Absent,
     Int32(i32),
@@ -143,7 +143,7 @@ enum Constant<'a> {
 }
 
 impl<'a> Constant<'a> {
-    /// `None` if the rows differ, or nothing is said of them.
+    /// Returns the constant; `None` if the rows differ or the statistics are missing.
     fn of(column: &'a ColumnChunkMetaData, rows: usize) -> Option<Constant<'a>> {
         let (about, statistics) = (column.column_descr(), column.statistics()?);
         let absent = if about.max_def_level() == 0 { 0 } else { usize::try_from(statistics.null_count_opt()?).ok()? };
@@ -162,13 +162,13 @@ impl<'a> Constant<'a> {
     }
 }
 
-/// The least value, where it is the greatest, too.
+/// Returns the minimum if it equals the maximum.
 fn the_same<T: DataType>(statistics: &ValueStatistics<T::T>) -> Option<&T::T> {
     let are_exact = statistics.min_is_exact() && statistics.max_is_exact();
     statistics.min_opt().filter(|least| are_exact && statistics.max_opt() == Some(least))
 }
 
-/// A row for each of `present`: the next value through `convert`, or `absent`.
+/// Returns one item per entry of `present`: the next value through `convert`, or `absent`.
 fn placed<V, T: Clone>(
     present: impl Iterator<Item = bool>,
     mut values: impl Iterator<Item = V>,
@@ -178,7 +178,7 @@ fn placed<V, T: Clone>(
     present.map(|there| if there { values.next().map_or_else(|| absent.clone(), &mut convert) } else { absent.clone() }).collect()
 }
 
-/// What the file says of a leaf, and its levels.
+/// A leaf's description in the file, and its levels.
 struct Shape<'a> {
     about: &'a ColumnDescriptor,
     levels: &'a Levels,
@@ -201,7 +201,7 @@ impl Shape<'_> {
         }
     }
 
-    /// Each row's value through `convert`, `absent` where there is none; last row first if `backward`.
+    /// Returns each row's value through `convert`, or `absent`; last row first if `backward`.
     fn each<'v, V: 'v, T: Clone>(&self, backward: bool, values: &'v [V], absent: &T, convert: impl FnMut(&'v V) -> T) -> Vec<T> {
         let most = self.about.max_def_level();
         let levels = &self.levels.definition;
@@ -219,7 +219,7 @@ impl Shape<'_> {
         }
     }
 
-    /// The rows of a repeated leaf; an absent item is an empty text.
+    /// Returns the rows of a repeated leaf; an absent item is an empty text.
     fn lists(&self, values: &[String]) -> Vec<Vec<String>> {
         let (most, item) = (self.about.max_def_level(), self.about.repeated_ancestor_def_level());
         let (mut rows, mut values) = (Vec::new(), values.iter());
@@ -236,7 +236,7 @@ impl Shape<'_> {
 }
 
 impl<'a> RowGroup<'a> {
-    /// A row group whose bytes `window` has in memory.
+    /// Creates a row group whose bytes `window` has in memory.
     pub(super) fn new(path: &'a Path, window: Window, number: usize, metadata: &'a RowGroupMetaData) -> Result<RowGroup<'a>, TraceError> {
         let properties = Arc::new(ReaderProperties::builder().build());
         let index = RowGroupPageIndex::new(number, None);
@@ -248,17 +248,17 @@ impl<'a> RowGroup<'a> {
         TraceError::new(self.path, problem)
     }
 
-    /// How many rows it has.
+    /// Returns the number of rows.
     pub(super) fn len(&self) -> usize {
         self.rows
     }
 
-    /// Whether it has a column of this name.
+    /// Whether a column of this name exists.
     pub(super) fn has(&self, name: &str) -> bool {
         self.metadata.schema_descr().columns().iter().any(|about| about.path().parts().first().is_some_and(|root| root == name))
     }
 
-    /// The leaves of the column of this name, by number.
+    /// Returns the numbers of the leaves of a column.
     fn leaves(&self, name: &str) -> Result<Vec<usize>, TraceError> {
         let columns = self.metadata.schema_descr().columns().iter().enumerate();
         let named = columns.filter(|(_, about)| about.path().parts().first().is_some_and(|root| root == name));
@@ -277,7 +277,7 @@ impl<'a> RowGroup<'a> {
         self.error(format!("column `{name}` is of type {kind}, which is not the recording's"))
     }
 
-    /// Decodes leaf `number` of column `name` and hands it on, if it is of this type and repeated so often.
+    /// Decodes leaf `number` of column `name` and passes it on if it has this type and this maximum repetition.
     fn leaf<T>(
         &self,
         (name, number): (&str, usize),
@@ -286,8 +286,8 @@ impl<'a> RowGroup<'a> {
     ) -> Result<T, TraceError> {
         let about = self.metadata.schema_descr().column(number);
         let mut decoded = self.decoded.borrow_mut();
-        // A reader of a column that is the same in every row would cost what sets up a decompressor (which asks the processor what it can
-        // do: in a virtual machine tens of microseconds), and memory to decode into.
+        // Decoding a constant column would cost the set-up of a decompressor (which queries the CPU's features: in a
+        // virtual machine tens of microseconds), and memory to decode into.
         let values = match Constant::of(self.metadata.column(number), self.rows) {
             Some(constant) => Some(decoded.fill(&constant, about.max_def_level(), self.rows)),
             None => guarded(self.path, || decoded.read(&self.reader, (number, &about), self.rows))?,
@@ -351,7 +351,7 @@ impl<'a> RowGroup<'a> {
         Ok(texts.numbers.iter().map(|&number| distinct[number as usize].clone()).collect())
     }
 
-    /// Text of each row, empty where it is absent.
+    /// Returns the text of each row, empty where absent.
     pub(super) fn texts(&self, name: &str) -> Result<Vec<String>, TraceError> {
         let leaf = (name, self.leaves(name)?[0]);
         self.leaf(leaf, (Type::BYTE_ARRAY, false, 0), |shape, decoded| {
@@ -360,7 +360,7 @@ impl<'a> RowGroup<'a> {
         })
     }
 
-    /// What each of a column's texts stands for in a closed set.
+    /// Maps each distinct text of a column to its member of a closed set.
     fn members<T: Clone>(
         &self,
         name: &str,
@@ -370,7 +370,7 @@ impl<'a> RowGroup<'a> {
     ) -> Result<Vec<T>, TraceError> {
         let known = |value: &ByteArray| {
             let text = String::from_utf8_lossy(value.data());
-            member(&text).ok_or_else(|| self.error(format!("column `{name}` says `{text}`, which this version does not know")))
+            member(&text).ok_or_else(|| self.error(format!("column `{name}` has `{text}`, which this version does not know")))
         };
         let leaf = (name, self.leaves(name)?[0]);
         self.leaf(leaf, (Type::BYTE_ARRAY, false, 0), |shape, decoded| {
@@ -383,7 +383,7 @@ impl<'a> RowGroup<'a> {
         })
     }
 
-    /// A column of names from a closed set, last row first. Without an `absent`, a name that is absent is an error.
+    /// Returns a column of names from a closed set, last row first. Without an `absent`, an absent name is an error.
     pub(super) fn names_backward<T: Clone>(
         &self,
         name: &str,
@@ -393,7 +393,7 @@ impl<'a> RowGroup<'a> {
         self.members(name, true, absent, member)
     }
 
-    /// A column of names, one member per row.
+    /// Returns a column of names, one member per row.
     pub(super) fn names<T: Copy>(&self, name: &str, member: impl Fn(&str) -> Option<T>) -> Result<Vec<Option<T>>, TraceError> {
         self.members(name, false, Some(None), |text| member(text).map(Some))
     }
@@ -411,13 +411,13 @@ impl<'a> RowGroup<'a> {
         let [keys, values] = leaves[..] else { return Err(self.wrong(name, &self.metadata.schema_descr().column(leaves[0]))) };
         let (keys, values) = (self.lists_of((name, keys))?, self.lists_of((name, values))?);
         if keys.len() != values.len() || keys.iter().zip(&values).any(|(keys, values)| keys.len() != values.len()) {
-            return Err(self.error(format!("is damaged: column `{name}` has other numbers of names than of values")));
+            return Err(self.error(format!("is damaged: column `{name}` has different numbers of names and values")));
         }
         Ok(keys.into_iter().zip(values).map(|(keys, values)| keys.into_iter().zip(values).collect()).collect())
     }
 
-    /// The value of a column that is never absent.
+    /// Unwraps the value of a column that must not be absent.
     pub(super) fn present<T>(&self, name: &str, value: Option<T>) -> Result<T, TraceError> {
-        value.ok_or_else(|| self.error(format!("column `{name}` has an absent value where there must be one")))
+        value.ok_or_else(|| self.error(format!("column `{name}` has an absent value where one is required")))
     }
 }

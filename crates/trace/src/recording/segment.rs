@@ -1,16 +1,17 @@
-//! Segments: what a recording consists of until it is finished.
+//! Segments: the files of a recording until it is finished.
 //!
 //! ```text
-//! file    ┌ "THWSEG\r\n" 8 ┬ version u32 ┬ 0 u32 ┐ then frames to the end
+//! file    ┌ "THWSEG\r
+//! " 8 ┬ version u32 ┬ 0 u32 ┐ then frames to the end
 //! frame   ┌ length u32 ┬ CRC-32C u32 ┬ events u32, top bit: describes ┬ payload ┐   little endian
 //! ```
 //!
-//! The payload is what [`crate::encode_events`] makes, `length` bytes of it; the checksum covers the
-//! event count and the payload. *Describes* is set where the frame has rows of the small tables (hosts,
-//! clocks, tracks, objects, stacks) or stacks of waits, so that they can be read without decoding the rest.
+//! The payload is the output of [`crate::encode_events`], `length` bytes long; the checksum covers the event count
+//! and the payload. *Describes* is set if the frame has rows of the small tables (hosts, clocks, tracks, objects,
+//! stacks) or stacks of waits, so that these can be read without decoding the rest.
 //!
-//! A frame that runs past the end of the file is the torn tail of a killed recorder: it is dropped, and
-//! its bytes are counted. A frame whose checksum is wrong is skipped, and its events are counted as lost.
+//! A frame that runs past the end of the file is the torn tail of a killed recorder: it is dropped, and its bytes are
+//! counted. A frame with a wrong checksum is skipped, and its events are counted as lost.
 
 use crate::codec::{MAX_ENCODED_BYTES, encode_events_into};
 use crate::{Event, TraceError, WaitStacks};
@@ -19,8 +20,8 @@ use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use thalweg_bulk::crc32c;
 
-/// Segments up to this size are sorted in memory; larger ones are first turned into tables in the
-/// temporary directory (`TMPDIR`).
+/// Maximum size of segments sorted in memory; larger ones are first converted to tables in the temporary directory
+/// (`TMPDIR`).
 pub(super) const IN_MEMORY_BYTES: u64 = 32 << 20;
 
 const MAGIC: &[u8; 8] = b"THWSEG\r\n";
@@ -28,18 +29,18 @@ const HEADER_BYTES: usize = 16;
 const FRAME_HEADER_BYTES: usize = 12;
 const DESCRIBES: u32 = 1 << 31;
 
-/// A new segment is begun past this size, so that damage ends with a segment.
+/// Size from which a new segment is begun, so that damage is confined to one segment.
 const SEGMENT_BYTES: u64 = 64 << 20;
 
-/// Whether an event is a row of a small table, or a part of another row.
+/// Whether an event is a row of a small table, or part of another row.
 pub(super) fn describes(event: &Event) -> bool {
     matches!(event, Event::Host(_) | Event::Clock(_) | Event::Track(_) | Event::Object(_) | Event::Stack(_) | Event::Waited(_))
 }
 
-/// The frame of these events; `None` if they do not fit into one.
+/// Encodes these events as a frame; `None` if they do not fit into one.
 pub(super) fn frame(events: &[Event]) -> Option<Vec<u8>> {
-    // A span's stack is an event of its own here.
-    let waited: Vec<Event> = events.iter().filter_map(WaitStacks::apart).collect();
+    // A span's stack is a separate event here.
+    let waited: Vec<Event> = events.iter().filter_map(WaitStacks::stack_event).collect();
     let all: Vec<Event>;
     let events = if waited.is_empty() {
         events
@@ -68,13 +69,13 @@ pub(super) struct SegmentWriter {
     file: Option<File>,
     number: u32,
     length: u64,
-    /// Bytes in all segments together may not exceed this.
+    /// Remaining bytes for all segments together.
     room: u64,
 }
 
 impl SegmentWriter {
     pub(super) fn create(directory: &Path, limit_bytes: u64) -> Result<SegmentWriter, TraceError> {
-        std::fs::create_dir(directory).map_err(|e| TraceError::new(directory, format!("cannot be made: {e}")))?;
+        std::fs::create_dir(directory).map_err(|e| TraceError::new(directory, format!("cannot be created: {e}")))?;
         let mut writer = SegmentWriter { directory: directory.to_owned(), file: None, number: 0, length: 0, room: limit_bytes };
         writer.begin().map_err(|e| TraceError::new(directory, format!("a segment cannot be begun: {e}")))?;
         Ok(writer)
@@ -93,7 +94,7 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Appends a frame whole, or nothing of it.
+    /// Appends a whole frame, or nothing.
     pub(super) fn append(&mut self, frame: &[u8]) -> std::io::Result<()> {
         let room =
             self.room.checked_sub(frame.len() as u64).ok_or_else(|| std::io::Error::other("the recording's size limit is reached"))?;
@@ -103,7 +104,7 @@ impl SegmentWriter {
         }
         let Some(file) = &mut self.file else { return Err(std::io::Error::other("no segment")) };
         if let Err(error) = file.write_all(frame) {
-            // Half a frame in the middle would hide all that follow it: take it back, or leave this segment.
+            // A partial frame would hide all that follow it: truncate it, or leave this segment.
             if file.set_len(self.length).is_err() {
                 self.file = None;
             }
@@ -115,22 +116,22 @@ impl SegmentWriter {
     }
 }
 
-/// One frame, verified.
+/// One verified frame.
 pub(super) struct Frame {
     pub describes: bool,
     pub payload: Vec<u8>,
 }
 
-/// What reading the segments had to leave out.
+/// Data skipped while reading the segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Damage {
-    /// Bytes of frames that were not complete.
+    /// Bytes of incomplete frames.
     pub torn_bytes: u64,
-    /// Events of frames that were damaged.
+    /// Events of damaged frames.
     pub lost_events: u64,
 }
 
-/// The segments of a recording, in order.
+/// Returns the segments of a recording, in order.
 pub(super) fn segment_paths(directory: &Path) -> Result<Vec<PathBuf>, TraceError> {
     let read = |e| TraceError::new(directory, format!("cannot be read: {e}"));
     let mut paths = Vec::new();
@@ -144,7 +145,7 @@ pub(super) fn segment_paths(directory: &Path) -> Result<Vec<PathBuf>, TraceError
     Ok(paths)
 }
 
-/// Reads every frame of every segment, in order, and hands it to `each`.
+/// Reads every frame of every segment, in order, and passes it to `each`.
 pub(super) fn read_frames(paths: &[PathBuf], mut each: impl FnMut(&Path, Frame) -> Result<(), TraceError>) -> Result<Damage, TraceError> {
     let mut damage = Damage::default();
     for path in paths {
@@ -166,7 +167,7 @@ fn read_segment(path: &Path, damage: &mut Damage, each: &mut impl FnMut(&Path, F
     reader.read_exact(&mut header).map_err(failed)?;
     left -= HEADER_BYTES as u64;
     if &header[..8] != MAGIC {
-        return Err(TraceError::new(path, "is not a segment of a recording (its first bytes are wrong)"));
+        return Err(TraceError::new(path, "is not a segment of a recording (wrong first bytes)"));
     }
     let version = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
     if version > crate::FORMAT_VERSION {
@@ -189,7 +190,7 @@ fn read_segment(path: &Path, damage: &mut Damage, each: &mut impl FnMut(&Path, F
         if crc32c(&bytes) == crc {
             each(path, Frame { describes: count & DESCRIBES != 0, payload: bytes.split_off(4) })?;
         } else {
-            // An event takes at least two bytes; a count beyond that is itself damaged.
+            // An event has at least two bytes; a count that implies less is itself damaged.
             damage.lost_events += u64::from(count & !DESCRIBES).min(length as u64 / 2);
             damage.torn_bytes += (length + FRAME_HEADER_BYTES) as u64;
         }
@@ -198,7 +199,7 @@ fn read_segment(path: &Path, damage: &mut Damage, each: &mut impl FnMut(&Path, F
     Ok(())
 }
 
-/// The error for a recording that a newer program made.
+/// Returns the error for a recording made by a newer program.
 pub(super) fn newer_version(path: &Path, version: u32) -> TraceError {
     let ours = crate::FORMAT_VERSION;
     TraceError::new(

@@ -1,4 +1,4 @@
-//! The tables besides `spans`: schema, rows to columns, columns to rows.
+//! The tables other than `spans`: schema, rows to columns, columns to rows.
 
 use super::leaf::{Leaf, lists, maps, names, numbers, optional, signed, texts};
 use super::row_group::RowGroup;
@@ -8,16 +8,16 @@ use crate::{Time, TraceError, Track, TrackId, TrackKind};
 use serde::{Deserialize, Serialize};
 use std::mem::take;
 
-/// A table whose rows are put into columns all at once. The host is in the path, not in a column.
+/// A table whose rows are converted to columns in one piece. The host is in the path, not in a column.
 pub(super) trait Table: Sized {
     const NAME: &'static str;
-    /// In Parquet's own language for schemas.
+    /// The schema, in Parquet's schema language.
     const SCHEMA: &'static str;
     fn columns(rows: &[Self]) -> Vec<Leaf>;
     fn rows(host: HostId, columns: &RowGroup<'_>) -> Result<Vec<Self>, TraceError>;
 }
 
-/// The names of a closed set, in the order of its numbers.
+/// The names of a closed set, in order of number.
 macro_rules! all_names {
     ($set:ident) => {
         $set::ALL.iter().map(|member| member.name()).collect::<Vec<&'static str>>()
@@ -190,7 +190,7 @@ impl Table for Stack {
     }
 }
 
-/// A row with the host it belongs to, which its own columns do not say.
+/// A row with its host, which its own columns lack.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Placed<R> {
     pub host: HostId,

@@ -1,8 +1,7 @@
-//! Sorting more rows than fit into memory: sorted runs in temporary files, then one merge over them.
+//! External sort: sorted runs in temporary files, then one merge over them.
 //!
-//! Rows are kept in memory up to [`RUN_ROWS`]; a recording that has fewer never touches the disk. Where
-//! there would be more than [`FAN_IN`] runs, that many are first merged into one, so that the number of
-//! open files stays bounded too.
+//! Up to [`RUN_ROWS`] rows stay in memory; a recording with fewer never touches the disk. If there would be more than
+//! [`FAN_IN`] runs, that many are first merged into one, so that the number of open files is bounded too.
 
 use crate::TraceError;
 use serde::{Serialize, de::DeserializeOwned};
@@ -14,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// Host, time, identifier.
 pub(crate) type Key = (u16, i64, u64);
 
-/// A row with its place in the order.
+/// A row with a sort key.
 pub(crate) trait Sortable: Copy + Serialize + DeserializeOwned {
     fn key(&self) -> Key;
 }
@@ -23,19 +22,19 @@ const RUN_ROWS: usize = 512 << 10;
 const FAN_IN: usize = 64;
 const CHUNK_ROWS: usize = 512;
 
-/// Takes rows in any order, gives them back in the order of their keys.
+/// Takes rows in any order and returns them in order of their keys.
 pub(crate) struct Sorter<R> {
     directory: PathBuf,
     name: &'static str,
     run_rows: usize,
     rows: Vec<R>,
-    /// Runs by how often their rows were merged already.
+    /// Runs, by the number of merges their rows have been through.
     runs: Vec<Vec<PathBuf>>,
     made: u32,
 }
 
 impl<R: Sortable> Sorter<R> {
-    /// Runs go to `directory`, which exists, in files that begin with `name`.
+    /// Creates a sorter whose runs go to the existing `directory`, in files that begin with `name`.
     pub(crate) fn new(directory: &Path, name: &'static str) -> Sorter<R> {
         Sorter::with_run_rows(directory, name, RUN_ROWS)
     }
@@ -49,7 +48,7 @@ impl<R: Sortable> Sorter<R> {
         if self.rows.len() >= self.run_rows { self.spill() } else { Ok(()) }
     }
 
-    /// The order of the rows in memory, by key. Keys are sorted, not rows: rows are four times as large.
+    /// Returns the order of the rows in memory. Keys are sorted rather than rows, which are four times as large.
     fn order(&self) -> Vec<(Key, u32)> {
         let mut order: Vec<(Key, u32)> = self.rows.iter().enumerate().map(|(i, row)| (row.key(), i as u32)).collect();
         order.sort_unstable();
@@ -91,7 +90,7 @@ impl<R: Sortable> Sorter<R> {
         self.keep(merged, level + 1)
     }
 
-    /// Hands every row to `each`, in order.
+    /// Passes every row to `each`, in order.
     pub(crate) fn drain(mut self, mut each: impl FnMut(R) -> Result<(), TraceError>) -> Result<(), TraceError> {
         if self.runs.is_empty() {
             for (_, i) in self.order() {
@@ -115,12 +114,12 @@ impl<R: Sortable> Sorter<R> {
 
 fn remove(runs: &[PathBuf]) {
     for run in runs {
-        // The directory they are in is removed as a whole at the end; this only frees space early.
+        // The directory is removed as a whole at the end; this only frees space early.
         let _ = std::fs::remove_file(run);
     }
 }
 
-/// A run: chunks of a length (u32, little endian) and that many bytes of postcard.
+/// Writes a run: chunks of a length (u32, little endian) and that many bytes of postcard.
 struct RunWriter<R> {
     path: PathBuf,
     out: BufWriter<File>,
@@ -129,7 +128,7 @@ struct RunWriter<R> {
 
 impl<R: Sortable> RunWriter<R> {
     fn create(path: PathBuf) -> Result<RunWriter<R>, TraceError> {
-        let file = File::create(&path).map_err(|e| TraceError::new(&path, format!("cannot be made: {e}")))?;
+        let file = File::create(&path).map_err(|e| TraceError::new(&path, format!("cannot be created: {e}")))?;
         Ok(RunWriter { path, out: BufWriter::with_capacity(1 << 18, file), chunk: Vec::with_capacity(CHUNK_ROWS) })
     }
 
@@ -187,7 +186,7 @@ impl<R: Sortable> RunReader<R> {
     }
 }
 
-/// Merges runs: the least key of all first.
+/// Merges runs, smallest key first.
 struct Merge<R> {
     runs: Vec<RunReader<R>>,
     heads: Vec<Option<R>>,

@@ -1,6 +1,6 @@
-//! The table `spans`: rows to columns in order of ascending end, and back, column by column, in
-//! descending order. Encodings are chosen for decoding speed, which bounds how fast a large recording
-//! is explained: names, tracks and objects as dictionaries, times and identifiers as differences.
+//! The table `spans`: rows to columns in order of ascending end, and back, column by column, in descending order.
+//! Encodings are chosen for decoding speed, which bounds how fast a large recording is explained: dictionaries for
+//! names, tracks and objects, deltas for times and identifiers.
 
 use super::leaf::{Leaf, names, numbers, optional, optional_names, signed};
 use super::parquet_file::properties;
@@ -42,8 +42,7 @@ pub(super) const SCHEMA: &str = "message spans {
     optional int32 stack (integer(32, false));
 }";
 
-/// Columns that hold many different values: differences, bit-packed, decode faster than a dictionary
-/// that does not pay.
+/// Columns with many distinct values: bit-packed deltas decode faster than a dictionary that does not pay.
 const DIFFERENCES: [&str; 8] = ["span", "start_ns", "duration_ns", "offset_bytes", "parent", "request", "cpu_ns", "runqueue_ns"];
 
 pub(super) fn spans_properties(row_group_rows: usize) -> WriterProperties {
@@ -56,7 +55,7 @@ pub(super) fn spans_properties(row_group_rows: usize) -> WriterProperties {
     properties.set_dictionary_page_size_limit(64 << 10).build()
 }
 
-/// The columns of these spans.
+/// Converts spans to columns.
 pub(super) fn spans_columns(rows: &[Span]) -> Vec<Leaf> {
     let kinds: Vec<&'static str> = SpanKind::ALL.iter().map(|kind| kind.name()).collect();
     let contexts: Vec<&'static str> = WakerContext::ALL.iter().map(|context| context.name()).collect();
@@ -81,7 +80,7 @@ pub(super) fn spans_columns(rows: &[Span]) -> Vec<Leaf> {
     ]
 }
 
-/// The spans of a row group, last first, on their host's own clock. An end beyond the axis is its end.
+/// Reads the spans of a row group, last first, on their host's own clock. An end beyond the axis is clamped.
 pub(super) fn spans_backward(rows: &RowGroup<'_>) -> Result<SpanBatch, TraceError> {
     let id = |name| rows.u64s_backward(name, 0);
     let number = |name| rows.i64s_backward(name, ABSENT, |value| value as u64);
@@ -105,7 +104,7 @@ pub(super) fn spans_backward(rows: &RowGroup<'_>) -> Result<SpanBatch, TraceErro
         waker_context: rows.names_backward("waker_context", Some(ABSENT_CONTEXT), |name| WakerContext::from_name(name).map(|c| c as u8))?,
         cpu_ns: number("cpu_ns")?,
         runqueue_ns: number("runqueue_ns")?,
-        // Recordings from before there were stacks of waits have no such column.
+        // Recordings older than stacks of waits lack this column.
         stack: if rows.has("stack") { rows.u32s_backward("stack", 0)? } else { vec![0; rows.len()] },
     })
 }

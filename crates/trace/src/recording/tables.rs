@@ -1,4 +1,4 @@
-//! Where the files of a table are, and whole tables written and read at once.
+//! Locates the files of a table; reads and writes whole tables.
 
 use super::checksums::Checksums;
 use super::leaf::Leaf;
@@ -9,14 +9,14 @@ use super::{ROW_GROUP_ROWS, ROW_GROUP_ROWS_LEAST};
 use crate::{HostId, Span, TraceError};
 use std::path::Path;
 
-/// Every table, by the name of its directory.
+/// Every table, by directory name.
 pub(super) const ALL: [&str; 9] = ["hosts", "clocks", "tracks", "objects", span_table::NAME, "marks", "counters", "samples", "stacks"];
 
 fn part_name(table: &str, host: HostId) -> String {
     format!("{table}/host={}/part-0.parquet", host.0)
 }
 
-/// Writes the files of the tables of one recording, and sums them up.
+/// Writes the table files of one recording, with their checksums.
 pub(super) struct TablesWriter<'a> {
     root: &'a Path,
     pub sums: Checksums,
@@ -27,7 +27,7 @@ impl<'a> TablesWriter<'a> {
         TablesWriter { root, sums: Checksums::new() }
     }
 
-    /// A writer that takes rows in the order of their hosts and puts each host's into its own file.
+    /// Returns a writer that takes rows in order of their hosts and puts each host's into its own file.
     pub(super) fn table<T: Table + Clone>(&mut self) -> HostFiles<'_, T> {
         let open = Box::new(|path: &Path| PartWriter::create(path, T::SCHEMA, properties().build()));
         HostFiles {
@@ -42,7 +42,8 @@ impl<'a> TablesWriter<'a> {
         }
     }
 
-    /// The same for spans; with many hosts in smaller row groups, because a reader holds one of each.
+    /// Returns a writer of spans; with many hosts the row groups are smaller, because a reader holds one of each
+    /// host.
     pub(super) fn spans(&mut self, hosts: usize) -> HostFiles<'_, Span> {
         let most = ((1 << 20) / hosts.max(1)).clamp(ROW_GROUP_ROWS_LEAST, ROW_GROUP_ROWS);
         let open = Box::new(move |path: &Path| PartWriter::create(path, span_table::SCHEMA, span_table::spans_properties(most)));
@@ -53,7 +54,7 @@ impl<'a> TablesWriter<'a> {
 
 type Open = dyn Fn(&Path) -> Result<PartWriter, TraceError>;
 
-/// The files of one table, one host after the other.
+/// The files of one table, one host after another.
 pub(super) struct HostFiles<'a, R> {
     root: &'a Path,
     table: &'static str,
@@ -66,7 +67,7 @@ pub(super) struct HostFiles<'a, R> {
 }
 
 impl<R> HostFiles<'_, R> {
-    /// Takes the next row; hosts must not come back once left.
+    /// Adds a row; the rows of a host must be consecutive.
     pub(super) fn push(&mut self, host: HostId, row: R) -> Result<(), TraceError> {
         if self.now.as_ref().is_none_or(|now| now.0 != host) {
             self.end_file()?;
@@ -99,7 +100,7 @@ impl<R> HostFiles<'_, R> {
         Ok(())
     }
 
-    /// Ends the last file. A table without rows has one file without rows, so that its columns are known.
+    /// Finishes the last file. A table without rows gets one empty file, so that its columns are known.
     pub(super) fn finish(mut self) -> Result<(), TraceError> {
         if self.now.is_none() {
             self.begin_file(HostId(0))?;
@@ -108,7 +109,7 @@ impl<R> HostFiles<'_, R> {
     }
 }
 
-/// The files of a table, with their hosts.
+/// Returns the files of a table, with their hosts.
 pub(super) fn parts(root: &Path, table: &str, sums: &Checksums) -> Result<Vec<(HostId, Part)>, TraceError> {
     let directory = root.join(table);
     let failed = |e: std::io::Error| match e.kind() {
@@ -120,7 +121,7 @@ pub(super) fn parts(root: &Path, table: &str, sums: &Checksums) -> Result<Vec<(H
         let entry = entry.map_err(failed)?.path();
         let label = entry.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix("host="));
         let Some(label) = label else { continue };
-        let host = label.parse().map(HostId).map_err(|_| TraceError::new(&entry, "is not named for a host's number"))?;
+        let host = label.parse().map(HostId).map_err(|_| TraceError::new(&entry, "must be named after a host's number"))?;
         for file in std::fs::read_dir(&entry).map_err(failed)? {
             let file = file.map_err(failed)?.path();
             if file.extension().is_some_and(|x| x == "parquet") {
@@ -139,7 +140,7 @@ pub(super) fn parts(root: &Path, table: &str, sums: &Checksums) -> Result<Vec<(H
     paths.into_iter().map(open).collect()
 }
 
-/// All rows of a table that fits into memory.
+/// Reads all rows of a table that fits into memory.
 pub(super) fn read_all<T: Table>(root: &Path, sums: &Checksums) -> Result<Vec<T>, TraceError> {
     let mut rows = Vec::new();
     for (host, part) in parts(root, T::NAME, sums)? {

@@ -1,4 +1,4 @@
-//! A directory that is gone when nobody needs it any more.
+//! A temporary directory, removed on drop.
 
 use crate::TraceError;
 use std::fs::DirBuilder;
@@ -6,21 +6,21 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A directory in `TMPDIR` that other users cannot enter, removed with all that is in it when this is dropped.
+/// A directory in `TMPDIR` that other users cannot enter, removed with its contents on drop.
 pub(crate) struct TemporaryDirectory(PathBuf);
 
 impl TemporaryDirectory {
-    /// Makes one.
+    /// Creates a temporary directory.
     pub(crate) fn new() -> Result<TemporaryDirectory, TraceError> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         loop {
             let name = format!("thalweg-{}-{}.thw", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
             let path = std::env::temp_dir().join(name);
-            // What is recorded is its user's alone, whatever the umask.
+            // A recording is private to its user, whatever the umask.
             match DirBuilder::new().mode(0o700).create(&path) {
-                // Of a process that had our number, or has it in another namespace.
+                // Left by a process with our process id, here or in another namespace.
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(TraceError::new(&path, format!("cannot be made, to sort in: {error}"))),
+                Err(error) => return Err(TraceError::new(&path, format!("cannot be created for sorting: {error}"))),
                 Ok(()) => return Ok(TemporaryDirectory(path)),
             }
         }

@@ -1,4 +1,4 @@
-//! A Parquet file as its reader sees it: verified bytes, one range of them in memory.
+//! A Parquet file for its reader: verified bytes, one range of them in memory.
 
 use super::checksums::{BLOCK_BYTES, FileSums};
 use crate::TraceError;
@@ -10,8 +10,8 @@ use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-/// Runs a Parquet reader's code. It is made for well-formed files: where there are no checksums to keep
-/// damage from it, it may panic, which is an error about the file.
+/// Runs a Parquet reader's code, which expects well-formed files: without checksums, damage may make it panic. A
+/// panic becomes an error about the file.
 pub(super) fn guarded<T>(path: &Path, read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, TraceError> {
     match catch_unwind(AssertUnwindSafe(read)) {
         Ok(Ok(value)) => Ok(value),
@@ -20,7 +20,7 @@ pub(super) fn guarded<T>(path: &Path, read: impl FnOnce() -> Result<T, ParquetEr
             Err(other) => Err(TraceError::new(path, format!("is damaged or cut short: {other}"))),
         },
         Ok(Err(error)) => Err(TraceError::new(path, format!("is damaged or cut short: {error}"))),
-        Err(_) => Err(TraceError::new(path, "is damaged: it makes no sense as Parquet")),
+        Err(_) => Err(TraceError::new(path, "is damaged: it is not valid Parquet")),
     }
 }
 
@@ -42,27 +42,24 @@ impl Window {
         if let Some(sums) = sums
             && sums.size_bytes != length
         {
-            return Err(TraceError::new(
-                path,
-                format!("is cut short or was changed: it has {length} bytes, it was written with {}", sums.size_bytes),
-            ));
+            return Err(TraceError::new(path, format!("is cut short or was changed: it has {length} bytes, expected {}", sums.size_bytes)));
         }
         Ok(Window { path: path.to_owned(), file, length, sums: sums.cloned(), base: 0, bytes: Bytes::new() })
     }
 
-    /// Has bytes `start..end` in memory, verified.
+    /// Loads bytes `start..end` into memory, verified.
     pub(super) fn load(&mut self, start: u64, end: u64) -> Result<(), TraceError> {
         (self.base, self.bytes) = self.fetch(start, end)?;
         Ok(())
     }
 
-    /// Reads and verifies the blocks that hold `start..end`; gives the first one's place and the bytes.
+    /// Reads and verifies the blocks that contain `start..end`; returns the first one's offset and the bytes.
     fn fetch(&self, start: u64, end: u64) -> Result<(u64, Bytes), TraceError> {
         if start > end || end > self.length {
             let length = self.length;
             return Err(TraceError::new(
                 &self.path,
-                format!("is damaged or cut short: bytes {start} to {end} are asked for, it has {length}"),
+                format!("is damaged or cut short: bytes {start} to {end} are needed, it has {length}"),
             ));
         }
         let block = BLOCK_BYTES as u64;
@@ -88,7 +85,7 @@ impl ChunkReader for Window {
     type T = Reader<Bytes>;
 
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
-        // To the end of what is in memory, or, for the footer, of the file.
+        // Up to the end of the loaded bytes or, for the footer, of the file.
         let loaded_end = self.base + self.bytes.len() as u64;
         let end = if (self.base..loaded_end).contains(&start) { loaded_end } else { self.length.max(start) };
         Ok(self.get_bytes(start, (end - start) as usize)?.reader())

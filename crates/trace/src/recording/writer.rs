@@ -1,4 +1,4 @@
-//! The recorder's end of a recording.
+//! Writes recordings.
 
 use super::checksums;
 use super::convert::{convert, remove_tables};
@@ -16,34 +16,33 @@ use std::sync::Arc;
 pub struct Ending {
     /// End of the interval to explain, on the reference host's clock.
     pub end: Time,
-    /// Exit code of the command, if it ended.
+    /// Exit code of the command, if it exited.
     pub exit_code: Option<i32>,
-    /// Events that were lost before they came here, and that no `lost` mark counts.
+    /// Events lost before they reached the writer and not counted by any `lost` mark.
     pub dropped_events: u64,
-    /// Added to the attributes in `meta.json`.
+    /// Attributes to add to `meta.json`.
     pub attributes: Vec<(String, String)>,
 }
 
 impl Ending {
-    /// Ended at `end`, with nothing else to say.
+    /// Creates an ending at `end`, with no further facts.
     pub fn at(end: Time) -> Ending {
         Ending { end, exit_code: None, dropped_events: 0, attributes: Vec::new() }
     }
 }
 
-/// Events of one batch that are written as one frame, at most.
+/// Maximum events of a batch written as one frame.
 const FRAME_EVENTS: usize = 4_096;
 
-/// Rows of small tables that are kept for later while the disk takes nothing.
+/// Maximum rows of small tables retained while the disk accepts no writes.
 const KEPT_ROWS: usize = 10_000;
 
-/// Writes a recording. Batches are encoded by the thread that brings them and written with one
-/// `write(2)` each; nothing is buffered here, so memory is bounded and a kill loses nothing that was
-/// taken. Where the disk takes no more, events are counted as lost on their tracks, and the rows that
-/// others refer to are kept until it does.
+/// Writes a recording. Batches are encoded by the calling thread and written with one `write(2)` each; nothing is
+/// buffered here, so memory is bounded and a kill loses nothing that was accepted. While the disk accepts no writes,
+/// events are counted as lost on their tracks, and the rows that others refer to are retained for later.
 pub struct RecordingWriter {
     root: PathBuf,
-    /// Names and words are recorded as they are, whatever they look like.
+    /// Names and command words are recorded unchanged, even if they look like secrets.
     keeps_secrets: bool,
     state: Mutex<State>,
 }
@@ -52,7 +51,7 @@ struct State {
     meta: Meta,
     segments: Option<SegmentWriter>,
     loss: Loss,
-    /// Events that were lost in all, marks of it written or not.
+    /// Total lost events, whether or not a mark of them was written.
     lost_events: u64,
     kept: Vec<Event>,
 }
@@ -63,10 +62,11 @@ impl std::fmt::Debug for RecordingWriter {
     }
 }
 
-/// Makes a recording's directory, and those above it. Command lines, names of files and errors of programs are in it: it is its user's alone, whatever
-/// the umask. One that is there already keeps its mode, by which its user may share it.
+/// Creates a recording's directory and its parents. The recording holds command lines, file names and error messages
+/// of programs, so it is private to its user, whatever the umask. An existing directory keeps its mode, so that its
+/// user can share it.
 pub(super) fn make_directory(path: &Path) -> Result<(), TraceError> {
-    let failed = |e: std::io::Error| TraceError::new(path, format!("cannot be made: {e}"));
+    let failed = |e: std::io::Error| TraceError::new(path, format!("cannot be created: {e}"));
     if let Some(above) = path.parent() {
         std::fs::create_dir_all(above).map_err(failed)?;
     }
@@ -77,13 +77,14 @@ pub(super) fn make_directory(path: &Path) -> Result<(), TraceError> {
 }
 
 impl RecordingWriter {
-    /// Begins a recording at `path`, which must not exist or be an empty directory. What looks like a secret in its command, its attributes and its
-    /// names is cut, unless the attribute [`secrets::KEPT`] is there.
+    /// Begins a recording at `path`, which must not exist or be an empty directory. Likely secrets are removed from
+    /// the command, attributes and names unless the attribute [`secrets::KEPT`] is set.
     pub fn create(path: &Path, meta: Meta) -> Result<Arc<RecordingWriter>, TraceError> {
         RecordingWriter::create_bounded(path, meta, u64::MAX)
     }
 
-    /// The same; what would make its segments larger than `limit_bytes` is counted as lost.
+    /// Begins a recording, as [`RecordingWriter::create`] does; events that would make its segments larger than
+    /// `limit_bytes` are counted as lost.
     pub fn create_bounded(path: &Path, meta: Meta, limit_bytes: u64) -> Result<Arc<RecordingWriter>, TraceError> {
         make_directory(path)?;
         let mut entries = std::fs::read_dir(path).map_err(|e| TraceError::new(path, format!("cannot be read: {e}")))?;
@@ -99,7 +100,7 @@ impl RecordingWriter {
         Ok(Arc::new(RecordingWriter { root: path.to_owned(), keeps_secrets, state: Mutex::new(state) }))
     }
 
-    /// Says when the interval to explain begins, and who records it, where that was not known when the recording was made.
+    /// Sets the start of the interval to explain and the recorder, if they were not known at creation.
     pub fn begin_at(&self, start: Time, recorder: &str) -> Result<(), TraceError> {
         let mut state = self.lock();
         state.meta.start = start;
@@ -107,22 +108,22 @@ impl RecordingWriter {
         write_meta(&self.root, &state.meta)
     }
 
-    /// The recording's directory.
+    /// Returns the recording's directory.
     pub fn path(&self) -> &Path {
         &self.root
     }
 
-    /// How many events this writer has lost so far.
+    /// Returns how many events this writer has lost so far.
     pub fn lost_events(&self) -> u64 {
         self.lock().lost_events
     }
 
-    /// Turns the segments into tables. Call it when every tracer has handed over what it had; what comes
-    /// later is dropped. On an error the recording stays as it is, unfinished, and can be opened.
+    /// Converts the segments to tables. Call it after every tracer has flushed; later events are dropped. On an error
+    /// the recording stays unfinished and can be opened.
     pub fn finish(&self, ending: Ending) -> Result<(), TraceError> {
         let mut state = self.lock();
         if state.segments.take().is_none() {
-            return Err(TraceError::new(&self.root, "is finished already"));
+            return Err(TraceError::new(&self.root, "is already finished"));
         }
         let more = state.left_over();
         let directory = self.root.join(SEGMENTS);
@@ -132,8 +133,8 @@ impl RecordingWriter {
         std::fs::remove_dir_all(&directory).map_err(|e| TraceError::new(&directory, format!("cannot be removed: {e}")))
     }
 
-    /// The same for a recording that is read once and not kept: of a small one no tables are made, which would take longer to write and to
-    /// read than the rest.
+    /// Finishes a recording that is read once and not kept: no tables are made of a small one, since that would take
+    /// longer to write and read than the rest.
     pub fn finish_to_read_once(&self, ending: Ending) -> Result<(), TraceError> {
         let mut state = self.lock();
         let paths = segment_paths(&self.root.join(SEGMENTS))?;
@@ -143,11 +144,11 @@ impl RecordingWriter {
             drop(state);
             return self.finish(ending);
         }
-        // What was lost before it came here is counted from the segments when they are read.
+        // Losses before this point are counted from the segments when they are read.
         self.end(&mut state, ending, 0)
     }
 
-    /// Says how it ended.
+    /// Writes the end of the recording to `meta.json`.
     fn end(&self, state: &mut State, ending: Ending, dropped_events: u64) -> Result<(), TraceError> {
         let meta = &mut state.meta;
         meta.end = Some(ending.end);
@@ -163,8 +164,8 @@ impl RecordingWriter {
         write_meta(&self.root, meta)
     }
 
-    /// Removes what was written: nothing is to be kept of it. Of the directory only what a recording has goes, and the directory itself where
-    /// nothing else is in it and `with_directory` says so.
+    /// Removes what was written. In the directory only the recording's own files are removed, and the directory
+    /// itself if it is then empty and `with_directory` is set.
     pub fn discard(&self, with_directory: bool) {
         self.lock().segments = None;
         let directory = self.root.join(SEGMENTS);
@@ -193,7 +194,7 @@ impl RecordingWriter {
                 self.append(first);
                 self.append(second);
             }
-            // One event that is longer than a frame may be.
+            // A single event longer than a frame.
             None => events.iter().for_each(|event| self.lock().lose(event)),
         }
     }
@@ -210,7 +211,7 @@ impl State {
         }
     }
 
-    /// Writes what could not be written before: rows that others refer to, and marks of what was lost.
+    /// Writes what could not be written earlier: rows that others refer to, and marks of losses.
     fn append_overdue(&mut self) {
         if self.kept.is_empty() && self.loss.total() == self.loss.elsewhere {
             return;
@@ -233,7 +234,7 @@ impl State {
         }
     }
 
-    /// What could not be written until now: rows that others refer to, and marks of what was lost.
+    /// Returns what could not be written so far: rows that others refer to, and marks of losses.
     fn left_over(&mut self) -> Vec<Event> {
         let mut more = std::mem::take(&mut self.kept);
         more.append(&mut self.loss.take_marks());
@@ -256,7 +257,7 @@ impl Sink for RecordingWriter {
     }
 }
 
-/// Where the description of a recording is.
+/// Returns the path of a recording's `meta.json`.
 pub(super) fn meta_path(root: &Path) -> PathBuf {
     root.join(META)
 }

@@ -1,19 +1,21 @@
-//! The words of a command, one after the other, and a line as a shell reads it, taken apart into them: what is no secret stays as it was written.
+//! Removes secrets from the words of a command, one after another, and from a line that is parsed as a shell does;
+//! everything else is unchanged.
 
 use super::names::{AT_LOGIN, Has, MARK, PROGRAMS, WITH_SLASH, is_secret};
 use super::text;
 use thalweg_base::shell;
 
-/// A command's words, one after the other: what an option's value is depends on the words before it.
+/// State carried along a command's words: the meaning of an option's value depends on the preceding words.
 #[derive(Default)]
 pub(super) struct Line {
-    /// Options whose value is a secret; each is looked for until it was found: what `sshpass` runs has its own.
+    /// Options whose value is a secret; each is searched for until found. `sshpass` adds those of the program it
+    /// runs.
     options: Vec<(&'static str, Has)>,
     with_slash: bool,
     has_login: bool,
     /// The next word is a secret, from this character on.
     next: Option<Has>,
-    /// The next word is a shell's line.
+    /// The next word is a shell command line.
     script: bool,
     words: usize,
 }
@@ -39,7 +41,7 @@ impl Line {
             && !value.is_empty()
             && (word.starts_with('-') || !word.contains(char::is_whitespace))
         {
-            // A query goes on behind its `&`.
+            // `&` continues a query.
             return if word.starts_with('-') { format!("{name}={MARK}") } else { text::cut(word).into_owned() };
         }
         if word.starts_with('-') && is_name(word) && is_secret(word) && !word.starts_with("-pass-") {
@@ -56,7 +58,7 @@ impl Line {
         if word.contains(char::is_whitespace) { cut(word) } else { text::cut(word).into_owned() }
     }
 
-    /// What a word says of those that follow.
+    /// Notes what a word says about the following ones.
     fn note(&mut self, word: &str) {
         let base = word.rsplit('/').next().unwrap_or_default();
         if let Some((_, options)) = PROGRAMS.iter().find(|(programs, _)| programs.contains(&base)) {
@@ -100,7 +102,7 @@ impl Line {
     }
 }
 
-/// A value that is a secret, or whose end is.
+/// Hides a value that is, or ends in, a secret.
 fn hidden(value: &str, has: Has) -> String {
     let Has::After(character) = has else { return MARK.to_owned() };
     match value.split_once(character) {
@@ -109,12 +111,12 @@ fn hidden(value: &str, has: Has) -> String {
     }
 }
 
-/// Whether a word, before its `=`, is a name.
+/// Whether the part of a word before `=` is a name.
 fn is_name(word: &str) -> bool {
     !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
-/// The line without what looks like a secret.
+/// Returns the line with likely secrets removed.
 pub(super) fn cut(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut words = Line::default();
@@ -139,12 +141,12 @@ pub(super) fn cut(line: &str) -> String {
     out
 }
 
-/// A word that was changed: with quotes where it has blanks.
+/// Quotes a changed word if it has blanks.
 fn quoted(word: &str) -> String {
     if word.contains(char::is_whitespace) || word.contains('\'') || word.contains('"') { shell::word(word) } else { word.to_owned() }
 }
 
-/// The first word of a text: as it is written, as the program gets it, and what follows.
+/// Splits off the first word of a text: as written, as the program receives it, and the rest.
 fn word(text: &str) -> (&str, String, &str) {
     let (mut plain, mut quote, mut escaped) = (String::new(), None, false);
     for (at, c) in text.char_indices() {

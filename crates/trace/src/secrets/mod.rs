@@ -1,11 +1,11 @@
-//! Secrets in the words of commands and in names, which are cut before they are recorded: recordings are made to be shared.
+//! Removes secrets from command words and names before they are recorded: recordings are made to be shared.
 //!
-//! What is cut is replaced by [`MARK`], so that the option it belongs to can still be read. What looks like a secret is known by three things, all
-//! in one table ([`names`]): the *name* before it (`--password=X`, `PGPASSWORD=X`, `token=X`, `Authorization: X`), the *program* whose option it is
-//! (`mysql -pX`, and not `mkdir -p X`), and its *shape* (keys of providers, `user:X@` in an address). A word with spaces in it is a line of a shell,
-//! and is taken apart as one.
+//! A secret is replaced by [`MARK`], so that its option remains readable. Three things, all in one table ([`names`]),
+//! identify a likely secret: the *name* before it (`--password=X`, `PGPASSWORD=X`, `token=X`, `Authorization: X`),
+//! the *program* whose option it is (`mysql -pX`, but not `mkdir -p X`), and its *shape* (keys of providers,
+//! `user:X@` in an address). A word with spaces is a shell command line and is parsed as one.
 //!
-//! *Rejected*: to look for anything with much entropy, which cuts hashes, names of objects and half of all paths.
+//! *Rejected*: removing anything of high entropy, which cuts hashes, names of objects and half of all paths.
 
 mod line;
 mod names;
@@ -19,38 +19,38 @@ pub use names::MARK;
 use std::borrow::Cow;
 pub use text::cut as cut_text;
 
-/// The attribute of a recording whose words were to be kept as they were given.
+/// Attribute of a recording whose words are kept as given.
 pub const KEPT: &str = "command.kept";
 
-/// The attribute of a recording whose command was cut: in how many words.
+/// Attribute of a recording whose command was cut: the number of words cut.
 pub const CUT: &str = "command.cut";
 
-/// What a recording says whose command was cut.
-const NOTE: &str = "Words of the command that look like secrets were not recorded: [secret] stands for each. Give it again where a command is to be run that is shown here, \
-                    or record with --keep-command.";
+/// Note added to a recording whose command was cut.
+const NOTE: &str = "Words of the command that look like secrets were not recorded; each is shown as [secret]. Fill them in before \
+                    running a command shown here, or record with --keep-command.";
 
-/// Whether words hold the mark: what they name cannot be run as it stands.
+/// Whether any word holds the mark, so that the command cannot be run as shown.
 pub fn was_cut(words: &[String]) -> bool {
     words.iter().any(|word| word.contains(MARK))
 }
 
-/// The words of a command without what looks like a secret.
+/// Returns a command's words with likely secrets removed.
 pub fn cut_command(words: &[String]) -> Vec<String> {
     let mut line = Line::default();
     words.iter().map(|word| line.cut(word)).collect()
 }
 
-/// The same of a line as a shell reads it.
+/// Returns a shell command line with likely secrets removed.
 pub fn cut_line(line: &str) -> String {
     line::cut(line)
 }
 
-/// Cuts the names of an event.
+/// Removes secrets from the names in an event.
 pub(crate) fn cut_event(event: &mut Event) {
     match event {
         Event::Track(row) => replace(&mut row.name, cut_text),
         Event::Object(row) => {
-            // A path is a name and no text: only what nothing else looks like is cut of it.
+            // A path is a name, not text: only shapes that cannot be anything else are cut.
             let is_path = row.kind == ObjectKind::File && !row.name.contains("://") && !row.name.contains('?');
             replace(&mut row.name, if is_path { text::shapes } else { cut_text });
             row.attributes.iter_mut().for_each(|(_, value)| replace(value, cut_text));
@@ -65,7 +65,7 @@ fn replace(text: &mut String, cut: for<'a> fn(&'a str) -> Cow<'a, str>) {
     }
 }
 
-/// Cuts a recording's command and attributes, and notes that it did; not where its words are to be kept.
+/// Cuts a recording's command and attributes, and notes it; does nothing if words are to be kept.
 pub(crate) fn cut_meta(meta: &mut Meta) {
     if is_kept(meta) {
         return;
@@ -79,7 +79,7 @@ pub(crate) fn cut_meta(meta: &mut Meta) {
     }
 }
 
-/// Cuts attributes of a recording.
+/// Cuts a recording's attributes.
 pub(crate) fn cut_attributes(attributes: &mut [(String, String)]) {
     for (name, value) in attributes {
         match name.starts_with("knob.") && name.ends_with(".how") {
@@ -89,7 +89,7 @@ pub(crate) fn cut_attributes(attributes: &mut [(String, String)]) {
     }
 }
 
-/// Adds to the notes of a recording whose command was cut that it was.
+/// Adds a note that the command was cut.
 pub(crate) fn note_cut(meta: &mut Meta) {
     if !was_cut(&meta.command) {
         return;
@@ -101,7 +101,7 @@ pub(crate) fn note_cut(meta: &mut Meta) {
     }
 }
 
-/// Whether a recording's words are to be kept as they are.
+/// Whether a recording's words are kept as given.
 pub(crate) fn is_kept(meta: &Meta) -> bool {
     meta.attributes.iter().any(|(name, _)| name == KEPT)
 }

@@ -1,10 +1,10 @@
-//! The tables: names that have a secret as their value, programs with options of one letter for it, and keys that are known by their shape.
-//! To add one is one line here, and one in the cases of `tests.rs`.
+//! The tables of secrets: names whose value is a secret, programs with one-letter options for it, and keys recognised
+//! by their shape. To add an entry, add a line here and a case in `tests.rs`.
 
-/// Stands where something was cut.
+/// Replaces a secret.
 pub const MARK: &str = "[secret]";
 
-/// Endings of names (of options, variables, fields), in small letters and with `-` for `_`, whose value is a secret.
+/// Endings of names (of options, variables, fields) whose value is a secret, in lower case and with `-` for `_`.
 const SECRET_ENDINGS: &[&str] = &[
     "password",
     "passwd",
@@ -35,7 +35,7 @@ const SECRET_ENDINGS: &[&str] = &[
     "credentials-json",
 ];
 
-/// Whole names of the same kind, which are endings of others that are none.
+/// Whole names whose value is a secret, though other names with this ending are harmless.
 const SECRETS: &[&str] = &[
     "pass",
     "pwd",
@@ -51,10 +51,10 @@ const SECRETS: &[&str] = &[
     "private-token",
 ];
 
-/// Names that end so and have no secret as their value: a file that has it, or whether to ask.
+/// Prefixes of names that match above but have no secret value: a file that holds one, or whether to ask.
 const NO_SECRET_BEGINNINGS: &[&str] = &["no-", "ask-", "prompt-", "max-", "num-", "show-", "use-"];
 
-/// Headers of HTTP whose value is a secret.
+/// HTTP headers whose value is a secret.
 pub(super) const HEADERS: &[&str] = &[
     "authorization",
     "proxy-authorization",
@@ -69,23 +69,23 @@ pub(super) const HEADERS: &[&str] = &[
     "ocp-apim-subscription-key",
 ];
 
-/// How an option of one letter has its value.
+/// Where a one-letter option has its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Has {
-    /// In the same word: `-pVALUE`. Alone it asks.
+    /// In the same word: `-pVALUE`. Without a value the program asks.
     Attached,
     /// In the same word or the next one.
     Either,
     /// In the next word.
     Next,
-    /// In either, and it is `USER:VALUE`; what stands before the first of these characters stays.
+    /// In either, as `USER:VALUE`; the part before the first of these characters is kept.
     After(char),
 }
 
-/// Options, and how each has its value.
+/// Options, and where each has its value.
 pub(super) type Options = &'static [(&'static str, Has)];
 
-/// Programs, and their options that a secret follows.
+/// Programs, and their options followed by a secret.
 pub(super) const PROGRAMS: &[(&[&str], Options)] = &[
     (
         &[
@@ -142,13 +142,14 @@ pub(super) const PROGRAMS: &[(&[&str], Options)] = &[
     (&["xfreerdp"], &[("/p:", Has::Attached)]),
 ];
 
-/// Programs of which `login` has such an option, and nothing else: `docker run -p` is a port.
+/// Programs with such an option in `login` only: `docker run -p` is a port.
 pub(super) const AT_LOGIN: &[&str] = &["docker", "podman", "nerdctl", "buildah", "skopeo", "helm", "oc", "az"];
 
 /// Programs that take `USER/VALUE@WHERE` as a word.
 pub(super) const WITH_SLASH: &[&str] = &["sqlplus", "impdp", "expdp", "rman", "sqlldr", "imp", "exp"];
 
-/// How keys of providers begin, how many characters follow at least, and whether these are letters and digits alone.
+/// Prefixes of provider keys, the minimum number of following characters, and whether these are only letters and
+/// digits.
 pub(super) const SHAPES: &[(&str, usize, bool)] = &[
     ("AKIA", 16, true),
     ("ASIA", 16, true),
@@ -181,7 +182,7 @@ pub(super) const SHAPES: &[(&str, usize, bool)] = &[
     ("SG.", 40, false),
 ];
 
-/// Whether a name has a secret as its value.
+/// Whether the value of this name is a secret.
 pub(super) fn is_secret(name: &str) -> bool {
     let plain = name.trim_start_matches('-').to_ascii_lowercase().replace('_', "-");
     let is_one = SECRETS.contains(&plain.as_str()) || SECRET_ENDINGS.iter().any(|end| plain.ends_with(end));

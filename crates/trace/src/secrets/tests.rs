@@ -4,7 +4,7 @@ fn words(text: &[&str]) -> Vec<String> {
     text.iter().map(|&word| word.to_owned()).collect()
 }
 
-/// Commands, and what is recorded of them.
+/// Commands, and their recorded form.
 const CUT: &[(&[&str], &[&str])] = &[
     (&["app", "--password=hunter2"], &["app", "--password=[secret]"]),
     (&["app", "--password=two words; and more"], &["app", "--password=[secret]"]),
@@ -70,7 +70,7 @@ const CUT: &[(&[&str], &[&str])] = &[
     (&["x", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N"], &["x", "[secret]"]),
 ];
 
-/// Commands that are recorded as they are.
+/// Commands that are recorded unchanged.
 const STAY: &[&[&str]] = &[
     &["nc", "-p", "2811"],
     &["cp", "-p", "a", "b"],

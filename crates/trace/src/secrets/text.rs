@@ -4,10 +4,10 @@ use super::names::{HEADERS, MARK, SHAPES, is_secret};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Ends a value that has no quotes.
+/// Characters that end an unquoted value.
 const ENDS: &[char] = &['&', ';', ',', '"', '\'', '}', ']', ')', '#', '|', '<', '>', '\\'];
 
-/// The text without what looks like a secret.
+/// Returns the text with likely secrets removed.
 pub fn cut(text: &str) -> Cow<'_, str> {
     let mut found = shapes_of(text);
     addresses(text, &mut found);
@@ -15,15 +15,15 @@ pub fn cut(text: &str) -> Cow<'_, str> {
     without(text, found)
 }
 
-/// The same, of keys alone that are known by their shape, and of secrets in addresses.
+/// Removes only keys recognised by their shape, and secrets in addresses.
 pub(super) fn shapes(text: &str) -> Cow<'_, str> {
     without(text, shapes_of(text))
 }
 
-/// A header of HTTP, `Authorization: VALUE`, without its value; `None`: it is none.
+/// Returns the HTTP header `Authorization: VALUE` without its value; `None` if the word is not such a header.
 pub(super) fn header(word: &str) -> Option<String> {
     let (before, value) = word.split_once(':')?;
-    // Behind an option that it is attached to: `-HCookie: X`, `--header=Cookie: X`.
+    // Attached to an option: `-HCookie: X`, `--header=Cookie: X`.
     let name = before.rsplit('=').next().unwrap_or_default();
     let name = name.strip_prefix("-H").unwrap_or(name);
     let is_one = HEADERS.contains(&name.trim().to_ascii_lowercase().as_str()) || value.starts_with(' ') && is_word(name) && is_secret(name);
@@ -56,12 +56,12 @@ fn without(text: &str, mut found: Vec<Range<usize>>) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// `user:VALUE@` of addresses.
+/// Finds the `VALUE` in `user:VALUE@` of addresses.
 fn addresses(text: &str, found: &mut Vec<Range<usize>>) {
     for (at, _) in text.match_indices("://") {
         let begin = at + 3;
         let end = text[begin..].find(|c: char| c.is_whitespace() || "/?#\"'<>".contains(c)).map_or(text.len(), |length| begin + length);
-        // A password may itself have a `@`, or a `/` that was not written as it should be.
+        // A password may itself contain `@`, or an unescaped `/`.
         let Some(last) = text[begin..end].rfind('@') else { continue };
         if let Some(colon) = text[begin..begin + last].find(':') {
             found.push(begin + colon + 1..begin + last);
@@ -69,11 +69,11 @@ fn addresses(text: &str, found: &mut Vec<Range<usize>>) {
     }
 }
 
-/// Values of names: `token=VALUE`, `"password": "VALUE"`, `Authorization: VALUE`.
+/// Finds the values of names: `token=VALUE`, `"password": "VALUE"`, `Authorization: VALUE`.
 fn values(text: &str, found: &mut Vec<Range<usize>>) {
     let bytes = text.as_bytes();
     for (at, separator) in text.match_indices(['=', ':']) {
-        // Between a name and its separator there may be a quote, as in JSON, and blanks.
+        // A quote, as in JSON, and blanks may separate a name from its separator.
         let before = text[..at].trim_end_matches([' ', '"', '\'', '\\']);
         let begin = bytes[..before.len()].iter().rposition(|byte| !is_name_byte(*byte)).map_or(0, |at| at + 1);
         let name = &text[begin..before.len()];
@@ -84,7 +84,7 @@ fn values(text: &str, found: &mut Vec<Range<usize>>) {
         if !is_header && !is_field {
             continue;
         }
-        // A directory: what is kept there is no secret of its own.
+        // A directory where secrets are kept is not itself a secret.
         if name.eq_ignore_ascii_case("pwd") && after.starts_with('/') {
             continue;
         }
@@ -96,12 +96,12 @@ fn values(text: &str, found: &mut Vec<Range<usize>>) {
             _ if is_header => start..rest.find(['"', '\'', '\n', '\r']).map_or(text.len(), |length| start + length),
             _ => start..rest.find(|c: char| c.is_whitespace() || ENDS.contains(&c)).map_or(text.len(), |length| start + length),
         };
-        // The mark itself has a bracket that would end it.
+        // The mark contains a bracket that would end it.
         found.push(if rest.starts_with(MARK) { start..start + MARK.len() } else { range });
     }
 }
 
-/// Keys of providers, web tokens, and private keys.
+/// Finds provider keys, web tokens and private keys.
 fn shapes_of(text: &str) -> Vec<Range<usize>> {
     let (bytes, mut found) = (text.as_bytes(), Vec::new());
     let begins = |at: usize| at == 0 || !bytes[at - 1].is_ascii_alphanumeric();

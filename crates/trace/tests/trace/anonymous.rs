@@ -1,4 +1,4 @@
-//! Anonymous recordings: nothing of the texts of the one they were made from is in them, and every number is.
+//! Anonymous recordings keep every number and none of the private texts of their originals.
 
 use std::path::{Path, PathBuf};
 use thalweg_trace::{
@@ -6,14 +6,14 @@ use thalweg_trace::{
     Recording, RecordingWriter, Role, Sample, Sink, Source, Span, SpanId, SpanKind, Stack, Time, Track, TrackId, TrackKind, anonymous,
 };
 
-/// Texts that are a person's, as they stand in names, paths, addresses and words.
+/// Private texts as they occur in names, paths, addresses and words.
 const MARKERS: [&str; 5] = ["Zaphod", "zaphod_beeblebrox", "192.168.77.42", "fe80::dead:beef", "zaphöd"];
 
 fn at(ns: i64) -> Time {
     Time::from_monotonic_ns(ns)
 }
 
-/// Every text that a recording can have, with this one in it.
+/// Returns every kind of text in a recording, with this marker in it.
 fn events(marker: &str) -> Vec<Event> {
     let (track, object) = (TrackId::new(1).unwrap(), ObjectId::new(2).unwrap());
     let said =
@@ -119,7 +119,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
-/// Everything that a recording says, decompressed.
+/// Returns all text of a recording, decompressed.
 fn said(path: &Path) -> String {
     let recording = Recording::open(path).unwrap();
     let meta = serde_json::to_string(recording.meta()).unwrap();

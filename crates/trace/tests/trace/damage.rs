@@ -1,4 +1,4 @@
-//! A recording that was damaged says so, naming the file: never a panic, never other rows.
+//! A damaged recording is an error that names the file: never a panic, never other rows.
 
 use crate::common::{self, events, everything, meta};
 use proptest::prelude::*;
@@ -74,18 +74,18 @@ fn recorded(path: &Path, finish: bool) -> common::Everything {
     everything(&Recording::open(path).unwrap()).unwrap()
 }
 
-/// Tables: an error, or every row as it was.
+/// Tables give an error, or every row unchanged.
 #[test]
 fn damaged_tables_are_an_error_or_whole() {
     let directory = tempfile::tempdir().unwrap();
     let whole = directory.path().join("whole.thw");
     let expected = recorded(&whole, true);
-    // A parent directory's name is in every error's path; so is the file's.
+    // The path in each error has the file's name and its parent directory's.
     proptest!(ProptestConfig::with_cases(80), |(file in any::<prop::sample::Index>(), harm in harm(), at in any::<prop::sample::Index>(), unsummed in any::<bool>())| {
         let broken = tempfile::tempdir().unwrap();
         copy(&whole, broken.path());
         if unsummed {
-            // Without checksums other rows may come out, but nothing may panic its way out.
+            // Without checksums other rows may be returned, but no panic may escape.
             std::fs::remove_file(broken.path().join("checksums.json")).unwrap();
         }
         let all = files(broken.path());
@@ -100,7 +100,7 @@ fn damaged_tables_are_an_error_or_whole() {
     });
 }
 
-/// Segments: what is whole comes back, and what is left out is counted.
+/// Segments return their intact part, and count what is left out.
 #[test]
 fn damaged_segments_give_what_is_whole_and_say_what_is_not() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Exports, read back by readers that are not ours.
+//! Exports, read back by third-party readers.
 
 use crate::bounded::Bounded;
 use crate::common::{events, everything, meta};
@@ -13,7 +13,7 @@ fn source() -> MemorySource {
     while all.len() < 600 {
         all = events(1_000).new_tree(&mut runner).unwrap().current();
     }
-    // Perfetto has no time before 0, nor any at the end of the axis.
+    // Perfetto has no times before 0 or at the end of the axis.
     all.retain(|event| match event {
         Event::Span(span) => span.start.ns() >= 0 && span.end().ns() < 1 << 50,
         Event::Mark(mark) => (0..1 << 50).contains(&mark.at.ns()),
@@ -21,7 +21,7 @@ fn source() -> MemorySource {
         _ => true,
     });
     all.retain(|event| !matches!(event, Event::Clock(_)));
-    // Children inside parents, some as long as they, and calls that overlap them.
+    // Children inside parents, some equally long, and calls that overlap them.
     let span = |n: u64, kind: SpanKind, start: i64, duration_ns: u64, parent: Option<u64>| {
         let none = (None, None, None);
         let ((object, offset_bytes, result), (waker_track, waker_context, runqueue_ns)) = ((None, None, None), none);
@@ -61,7 +61,7 @@ fn source() -> MemorySource {
     MemorySource::from_events(meta(), all)
 }
 
-/// A Python with Perfetto's protobuf definition, under the build directory; or why there is none.
+/// Returns a Python with Perfetto's protobuf definition, under the build directory; or why there is none.
 pub(crate) fn python() -> Result<PathBuf, String> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("perfetto-venv");
     let python = target.join("bin/python");

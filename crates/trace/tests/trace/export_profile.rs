@@ -1,4 +1,4 @@
-//! Profiles as other profilers' formats have them, read back by readers that are not ours where there are any.
+//! Profiles in other profilers' formats, read back by third-party readers where available.
 
 use crate::bounded::Bounded;
 use crate::common::meta;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use thalweg_trace::*;
 
-/// A profile of two programs: 5 samples of one stack, 2 of another, 1 of a program that nothing is known of.
+/// A profile of two programs: 5 samples of one stack, 2 of another, 1 of an unknown program.
 fn source() -> MemorySource {
     let (clock, kernel) = ("monotonic:x".to_owned(), "k".to_owned());
     let mut events = vec![Event::Host(Host { host: HostId(0), name: "here".into(), node: "here".into(), clock, kernel, cpus: 2 })];
@@ -33,7 +33,7 @@ fn source() -> MemorySource {
     };
     events.extend((0..5).map(|n| sample(n, Some(1), 3)));
     events.extend([sample(5, Some(2), 4), sample(6, Some(2), 4), sample(7, None, 4)]);
-    // Of another recorder: without a stack.
+    // Another recorder's sample: without a stack.
     let Event::Sample(other) = sample(8, Some(1), 3) else { unreachable!() };
     events.push(Event::Sample(Sample { stack: None, ..other }));
     MemorySource::from_events(meta(), events)
@@ -80,7 +80,7 @@ fn speedscope_has_stacks_in_the_order_of_time_and_the_same_each_time() {
     let directory = tempfile::tempdir().unwrap();
     let written = |name: &str| {
         let out = directory.path().join(name);
-        // By number the order would be another one.
+        // Sorted by number, the order would differ.
         let stacks = [4, 4, 3, 4, 3, 3];
         let mut events: Vec<Event> = Vec::new();
         for stack in [3, 4] {
@@ -107,7 +107,7 @@ fn speedscope_has_stacks_in_the_order_of_time_and_the_same_each_time() {
     assert_eq!(profile["weights"], serde_json::json!([2_000_000, 1_000_000, 1_000_000, 2_000_000]));
 }
 
-/// Go's pprof, where it comes with Go or was built before: building it takes a minute.
+/// Returns Go's pprof if it comes with Go or is already built: building takes a minute.
 fn built_pprof() -> Option<PathBuf> {
     let go = ["go", "/usr/local/go/bin/go"].into_iter().find(|go| Command::new(go).arg("version").output().is_ok())?;
     let said = String::from_utf8(Command::new(go).args(["env", "GOROOT", "GOCACHE"]).output_in_time().ok()?.stdout).ok()?;

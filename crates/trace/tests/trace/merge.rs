@@ -1,4 +1,4 @@
-//! Recordings of both ends of one run become one.
+//! Recordings of both ends of a run are merged into one.
 
 use std::collections::{BTreeMap, HashSet};
 use thalweg_trace::merge::{ClockFrom, Merged, Part, merge};
@@ -8,11 +8,11 @@ const SECOND: i64 = 1_000_000_000;
 const LEAST_DELAY_NS: i64 = 100_000;
 const CONNECTION: &str = "10.0.0.1:40000 > 10.0.0.2:2049";
 
-/// One recording in the making.
+/// A recording under construction.
 struct Made {
     meta: Meta,
     events: Vec<Event>,
-    /// What its clock shows at an instant of the truth.
+    /// Maps an instant of the truth to what this machine's clock shows.
     clock: fn(i64) -> i64,
     spans: u64,
 }
@@ -52,7 +52,7 @@ impl Made {
         self.events.push(Event::Object(Object { object, host: HostId(0), kind: ObjectKind::Connection, name: name.into(), attributes }));
     }
 
-    /// A span of the truth, as this machine's clock has it.
+    /// Adds a span of the truth, in this machine's clock.
     fn span(&mut self, track: u64, kind: SpanKind, from_ns: i64, to_ns: i64) -> &mut Span {
         self.spans += 1;
         let (start, end) = ((self.clock)(from_ns), (self.clock)(to_ns));
@@ -74,7 +74,7 @@ impl Made {
     }
 }
 
-/// What a shifted and drifting server clock shows.
+/// A shifted and drifting server clock.
 fn shifted(ns: i64) -> i64 {
     ns + 7 * SECOND + ns / 10_000
 }
@@ -83,7 +83,7 @@ fn unshifted(ns: i64) -> i64 {
     ns
 }
 
-/// The two ends of ten seconds of requests and replies.
+/// Returns the two ends of ten seconds of requests and replies.
 fn conversation(clock: fn(i64) -> i64, server_boot: &str) -> (MemorySource, MemorySource) {
     let (client, server) = conversation_made(clock, server_boot);
     (client.source(), server.source())
@@ -199,7 +199,7 @@ fn recordings_of_one_boot_need_no_alignment_and_their_threads_are_one() {
     drop(client);
 }
 
-/// A recording of one machine with one process, made between two instants of the truth.
+/// Returns a recording of one machine with one process, made between two instants of the truth.
 fn of_one_machine(clock: fn(i64) -> i64, pid: u32, from_s: i64, to_s: i64) -> Made {
     let mut made = Made::new("same", clock);
     made.meta.start = Time::from_monotonic_ns(clock(from_s * SECOND));
@@ -219,7 +219,7 @@ fn two_runs_one_after_the_other_on_one_machine_are_refused_with_what_would_compa
         assert!(message.contains("nothing connects them") && message.contains("2.00 s") && message.contains("thalweg diff "), "{message}");
         assert!(!directory.path().join("merged.thw").exists());
     }
-    // Their wall clocks do not make them one either.
+    // Wall clocks do not make them one run either.
     let recorded = |seconds: i64, pid, from_s, to_s| {
         let mut made = of_one_machine(unshifted, pid, from_s, to_s);
         made.meta.attributes.push(("realtime_ns".into(), (seconds * SECOND).to_string()));
@@ -259,7 +259,7 @@ fn a_recording_from_a_time_namespace_is_put_where_the_kernel_says() {
     assert!(outcome.notes.iter().any(|note| note.contains("time namespace") && note.contains("+5000.000 s")), "{:?}", outcome.notes);
     let starts: HashSet<i64> = spans(&open(&directory)).iter().map(|span| span.0).collect();
     assert_eq!(starts, [100 * SECOND, 102 * SECOND].into());
-    // The other way round, it is the one outside that is moved.
+    // The other way round, the one outside is moved.
     let outcome = merged(&inside, &of_one_machine(unshifted, 5, 100, 110).source()).0.unwrap();
     assert_eq!(outcome.parts[1].offset_ns, 5_000 * SECOND);
 }
@@ -267,7 +267,7 @@ fn a_recording_from_a_time_namespace_is_put_where_the_kernel_says() {
 #[test]
 fn clocks_of_one_name_that_would_have_replies_before_requests_are_aligned_by_the_bytes() {
     for clock in [ahead, |ns: i64| ns - SECOND, |ns: i64| ns + 3_000_000] {
-        // Both say that they are on the same clock, as recordings did that knew nothing of time namespaces.
+        // Both claim the same clock, as recordings did before time namespaces were considered.
         let (client, server) = conversation(clock, "client");
         let (outcome, directory) = merged(&client, &server);
         let outcome = outcome.unwrap();
@@ -286,7 +286,7 @@ fn clocks_of_one_name_that_would_have_replies_before_requests_are_aligned_by_the
         let worst = requests.zip(truth).map(|(here, there)| (here.0 - there).abs()).max().unwrap();
         assert!(worst <= LEAST_DELAY_NS, "{worst} ns off");
     }
-    // On one clock they are left where they are.
+    // On one clock they are left unchanged.
     let (client, server) = conversation(unshifted, "client");
     assert_eq!(merged(&client, &server).0.unwrap().parts[1].clock, ClockFrom::SameBoot);
 }
@@ -300,19 +300,19 @@ fn two_runs_between_the_same_ports_are_refused_though_their_bytes_would_fit() {
         }
         merged(&client.source(), &server.source())
     };
-    // The server was recorded a minute later, on the same clock: the wall clocks say so.
+    // The server was recorded a minute later on the same clock, as the wall clocks show.
     let (outcome, directory) = recorded(|ns| ns + 60 * SECOND, "client");
     let message = outcome.unwrap_err().to_string();
     assert!(message.contains("two runs that used the same ports") && message.contains("60.0 s later"), "{message}");
     assert!(!directory.path().join("merged.thw").exists());
-    // Of another machine it may be its wall clock that is wrong: the bytes count, and it is said.
+    // On another machine the wall clock may be wrong: the bytes decide, and a note says so.
     let outcome = recorded(|ns| ns + 60 * SECOND, "server").0.unwrap();
     assert!(outcome.notes.iter().any(|note| note.contains("60.0 s from where the wall clocks do")), "{:?}", outcome.notes);
 }
 
 #[test]
 fn bytes_that_no_clock_can_put_in_order_are_refused() {
-    // A clock that was set while it was recorded, and two clocks in one recording.
+    // A clock that was stepped while recording, which leaves two clocks in one recording.
     let jumps = |ns: i64| if ns < 105 * SECOND { ns } else { ns + 10 * SECOND };
     let two = |ns: i64| if ns / 1_000_000 % 2 == 0 { ns } else { ns + 5_000 * SECOND };
     for (clock, boot) in [(jumps as fn(i64) -> i64, "server"), (jumps, "client"), (two, "server"), (two, "client")] {
@@ -371,7 +371,8 @@ fn wall_clocks_are_a_last_resort_with_a_large_error() {
 
 #[test]
 fn what_a_thread_did_while_it_ran_counts_from_the_waits_around_it() {
-    // Spans without a place of their own, as a recorder without system calls makes them: at the end of the interval run.
+    // Spans without a place of their own, as a recorder without system calls makes them: at the end of the running
+    // interval.
     let mut client = Made::new("client", unshifted);
     let mut server = Made::new("server", shifted);
     for made in [&mut client, &mut server] {
@@ -391,7 +392,7 @@ fn what_a_thread_did_while_it_ran_counts_from_the_waits_around_it() {
         span.waker_context = Some(WakerContext::Softirq);
     }
     for i in 0..500_u64 {
-        // The client wakes at 0, sends at 10 µs, and its spans stand at 30 µs, where it waits again.
+        // The client wakes at 0, sends at 10 µs, and its spans are placed at 30 µs, where it waits again.
         let at_ns = 100 * SECOND + i as i64 * 2_000_000;
         moved(&mut client, SpanKind::NetSend, at_ns + 30_000, i * 300, 300);
         wait(&mut client, SpanKind::NetReceive, at_ns + 30_001, at_ns + 2_000_000, i * 30);

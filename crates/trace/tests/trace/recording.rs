@@ -1,4 +1,4 @@
-//! What a recording promises: the rows come back, in order, whatever happens to its recorder.
+//! Promises of a recording: its rows come back, in order, whatever happens to the recorder.
 
 use crate::bounded::{BoundedChild, LIMIT};
 use crate::common::{events, everything, meta};
@@ -71,7 +71,7 @@ proptest! {
     }
 }
 
-/// Names were dictionaries by Arrow's schema in format 1, and members of lists and maps had other names.
+/// In format 1, names were dictionaries by Arrow's schema, and members of lists and maps had other names.
 #[test]
 fn a_recording_of_format_1_is_read_as_it_was_written() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
@@ -116,7 +116,7 @@ fn plain_span(span: u64, track: u64, start_ns: i64, duration_ns: u64) -> Span {
     }
 }
 
-/// More rows than a row group and a run hold, over hosts whose clocks drift apart.
+/// More rows than a row group or a run holds, over hosts whose clocks drift apart.
 #[test]
 fn many_spans_of_drifting_hosts_come_in_one_order() {
     let directory = tempfile::tempdir().unwrap();
@@ -140,7 +140,7 @@ fn many_spans_of_drifting_hosts_come_in_one_order() {
     assert!(recording.spans_backward().all(|batch| batch.unwrap().len() <= 200_000));
 }
 
-/// Counts the spans on their way: a thread that loses its processor between two has more than it made.
+/// Counts the spans passing through: a thread preempted between two has more than it made.
 struct Counting {
     sink: Arc<RecordingWriter>,
     spans: AtomicU64,
@@ -160,14 +160,14 @@ fn a_sink_that_is_full_counts_what_it_loses_and_says_so_on_the_track() {
     let path = directory.path().join("full.thw");
     let writer = RecordingWriter::create_bounded(&path, meta(), 20_000).unwrap();
     let counting = Arc::new(Counting { sink: Arc::clone(&writer), spans: AtomicU64::new(0) });
-    let mode = TraceHandle::on(Arc::clone(&counting) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
-    let mut tracer = mode.thread("main");
+    let trace = TraceHandle::on(Arc::clone(&counting) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
+    let mut tracer = trace.thread("main");
     for _ in 0..5_000 {
         let begun = tracer.begin();
         tracer.end(begun, SpanKind::AppOther, SpanFields::default());
     }
-    // A row that others refer to is kept although there is no room for it.
-    mode.object(ObjectKind::File, "/data/late", &[]).unwrap();
+    // A row that others refer to is retained although there is no room for it.
+    trace.object(ObjectKind::File, "/data/late", &[]).unwrap();
     drop(tracer);
     let lost = writer.lost_events();
     assert!(lost > 0);
@@ -182,7 +182,7 @@ fn a_sink_that_is_full_counts_what_it_loses_and_says_so_on_the_track() {
     assert_eq!(marked as u64, lost, "each lost span is counted by a mark on its track");
 }
 
-/// The child: writes spans one batch after another until it is killed, and says how many it handed over.
+/// The child process: writes batches of spans until it is killed, and prints how many it passed on.
 #[test]
 #[ignore = "run as a child process by a_killed_recorder_loses_nothing_it_was_handed"]
 fn child_that_records_until_it_is_killed() {

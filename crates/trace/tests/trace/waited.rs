@@ -1,4 +1,4 @@
-//! Stacks of waits: who takes them and who records the waits are two, and they meet in the recording.
+//! Stacks of waits and the waits themselves come from two recorders and are matched in the recording.
 
 use crate::common::{everything, meta};
 use std::path::Path;
@@ -33,7 +33,7 @@ fn events(stack: u32) -> Vec<Event> {
         wait(3, SpanKind::WaitRunqueue, 2_500, 50),
         wait(4, SpanKind::WaitTimer, 4_000, 500),
         Event::Stack(Stack { stack, frames: vec!["schedule [kernel]".into(), "a, b [/bin/x]".into(), "main [/bin/x]".into()] }),
-        // One that was taken, and one of a wait that nobody recorded.
+        // One whose wait was recorded, and one whose wait was not.
         Event::Waited(Waited { track, from: at(2_000), until: at(2_550), stack }),
         Event::Waited(Waited { track, from: at(3_999), until: at(4_500), stack }),
     ]
@@ -46,7 +46,7 @@ fn stacks(source: &dyn Source) -> Vec<(u64, Option<u32>)> {
     stacks
 }
 
-/// Each event in a batch of its own, those of the stacks first or last: rings are emptied in any order.
+/// Writes each event in a batch of its own, those of stacks first or last: rings are drained in any order.
 fn written(path: &Path, mut events: Vec<Event>, stacks_first: bool) -> Recording {
     if stacks_first {
         events.reverse();

@@ -1,43 +1,44 @@
-//! What was asked for in clear, and how often the same: HTTP requests by server, path and range (RFC 9110, sections 9.3 and 14.2).
+//! Plaintext HTTP requests and their repetition, by server, path and range (RFC 9110, sections 9.3 and 14.2).
 //!
-//! A client that fetches the same ranges of an object again and again is slow whatever the link gives, and the connections do not show it. Of each request
-//! its method, its target without the query, and its range are taken, and nothing else: headers may have secrets in them, and so may queries, which only
-//! distinguish one target from another. Of each answer its status is taken (RFC 9110, section 15): one that says "not now" is why a client asks again.
+//! A client that repeatedly fetches the same ranges of an object is slow whatever the link's speed, and its
+//! connections do not show why. Of each request the method, the target without the query, and the range are stored,
+//! and nothing else: headers and queries may contain secrets; queries only distinguish targets. Of each
+//! response the status is stored (RFC 9110, section 15): a "not now" explains a client's retries.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Objects that are remembered, and what is told apart of each.
+/// Maximum objects remembered, and distinct requests of each.
 const MOST_OBJECTS: usize = 4_096;
 const MOST_APART: usize = 65_536;
 
-/// Servers' statuses that are remembered, and recorded.
+/// Maximum server statuses remembered, and recorded.
 const MOST_STATUSES: usize = 1_024;
 const RECORDED_STATUSES: usize = 8;
 
-/// Objects that are recorded, and from how many requests on.
+/// Maximum objects recorded, and the minimum requests of one.
 const RECORDED: usize = 3;
 const LEAST_REQUESTS: u64 = 10;
 
-/// Of one object.
+/// Requests for one object.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Asked {
     requests: u64,
     apart: HashSet<u64>,
-    /// Bytes that were asked for, where each request said which, and how many of them were not asked for before.
+    /// Bytes requested, if every request had a range, and how many of them were requested for the first time.
     bytes: Option<(u64, u64)>,
 }
 
-/// All that was asked for.
+/// All requests.
 #[derive(Debug, Default)]
 pub(crate) struct Asks {
     /// By method, server and path.
     objects: HashMap<(String, String, String), Asked>,
-    /// How many answers, by server and status.
+    /// Number of responses, by server and status.
     statuses: BTreeMap<(String, u16), u64>,
 }
 
-/// An answer's status: `HTTP/1.1 503 `.
+/// Parses a response's status: `HTTP/1.1 503 `.
 fn status(text: &[u8]) -> Option<u16> {
     let text = std::str::from_utf8(text.get(..12)?).ok()?;
     let (version, status) = text.split_once(' ')?;
@@ -45,20 +46,20 @@ fn status(text: &[u8]) -> Option<u16> {
     status.parse().ok().filter(|status| (100..600).contains(status))
 }
 
-/// A request's method, target, and range: its first and last byte.
+/// Parses a request's method, target, and range.
 fn request(text: &[u8]) -> Option<(&str, &str, Option<&str>)> {
     let head = text.split(|byte| *byte == b'\r' || *byte == b'\n').filter(|line| !line.is_empty());
     let mut lines = head.map_while(|line| std::str::from_utf8(line).ok());
     let mut first = lines.next()?.split(' ');
     let (method, target) = (first.next()?, first.next().filter(|target| !target.is_empty())?);
-    // A target that was cut off may be another.
+    // A truncated target may be a different one.
     first.next()?;
     let range =
         lines.find_map(|line| line.split_once(':').filter(|(name, _)| name.eq_ignore_ascii_case("range")).map(|(_, value)| value.trim()));
     Some((method, target, range))
 }
 
-/// How many bytes a range has: `bytes=0-99`.
+/// Returns the number of bytes in a range: `bytes=0-99`.
 fn length(range: &str) -> Option<u64> {
     let (first, last) = range.strip_prefix("bytes=")?.split_once('-')?;
     let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
@@ -74,7 +75,7 @@ impl Asks {
         }
     }
 
-    /// A request, or its beginning, that was sent to `server`.
+    /// Counts a request, or its beginning, sent to `server`.
     pub(super) fn asked(&mut self, server: &str, text: &[u8]) {
         if text.starts_with(b"HTTP/") {
             return self.answered(server, text);
@@ -97,7 +98,7 @@ impl Asks {
         asked.bytes = asked.bytes.zip(length).map(|((all, new), length)| (all + length, new + if is_new { length } else { 0 }));
     }
 
-    /// The objects that were asked for again most, as attributes of the recording.
+    /// Returns the most repeated objects as attributes of the recording.
     pub(crate) fn attributes(&self) -> Vec<(String, String)> {
         let again = |asked: &Asked| asked.requests - asked.apart.len() as u64;
         let mut found: Vec<_> = self.objects.iter().filter(|(_, asked)| asked.requests >= LEAST_REQUESTS && again(asked) > 0).collect();

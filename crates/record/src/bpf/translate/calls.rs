@@ -1,4 +1,4 @@
-//! Calls, where each is traced (tier `syscall`): a span for each, or for a run of them.
+//! System calls, if each is traced (tier `syscall`): a span for each, or for a run of them.
 
 use super::Translator;
 use super::facts::Facts;
@@ -10,7 +10,7 @@ use crate::bpf::raw::{self, FdObject};
 use thalweg_trace::SpanKind;
 
 impl Translator {
-    /// Merged system calls, where each is traced.
+    /// Translates merged system calls.
     pub(super) fn call(&mut self, call: &raw::Call, facts: &mut dyn Facts) {
         let Some((slot, track)) = self.thread(call.head.thread) else { return };
         let parent = self.threads[slot].call.take_if(|_| call.blocked != 0);
@@ -38,7 +38,8 @@ impl Translator {
         }
     }
 
-    /// When a call was; of a run of calls that took turns with others: a stretch as long as they took, after that of the run before.
+    /// Returns a call's interval; for a run of calls that alternated with others, an interval of their total length
+    /// after the previous run's.
     fn place_of(&mut self, call: &raw::Call, thread: Slot) -> (u64, u64) {
         let end_ns = call.head.at_ns;
         if call.count == 1 || call.blocked != 0 {
@@ -51,7 +52,7 @@ impl Translator {
         (start_ns, *laid)
     }
 
-    /// What a traced call's span is; `None`: it has none.
+    /// Returns the kind of a traced call's span; `None` if it has none.
     pub(super) fn kind_of_call(&self, call: i32, files: &[FdObject; 2]) -> Option<SpanKind> {
         let tcp = raw::socket_is_tcp(&files[0]);
         let file = is_file(&files[0]);

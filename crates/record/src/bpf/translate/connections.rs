@@ -1,7 +1,7 @@
-//! Connections: who is at the two ends, and what TCP says.
+//! Connections: their two ends, and TCP's state.
 //!
-//! A socket is recorded by its cookie; one that has none yet, by its inode. Both names lead to one object. The two
-//! ends of a connection on one machine are two sockets, hence two objects with one name.
+//! A socket is recorded by its cookie; by its inode if it has none yet. Both lead to one object. The two ends of a
+//! connection on one machine are two sockets, hence two objects of the same name.
 
 use super::facts::Facts;
 use super::links::Links;
@@ -11,43 +11,43 @@ use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use thalweg_trace::{CounterName, CounterOf, MarkKind, ObjectId, ObjectKind, Role, SpanKind, TrackId, TrackKind};
 
-/// Connections that are remembered.
+/// Maximum connections remembered.
 const MOST_CONNECTIONS: usize = 100_000;
 
-/// Calls that are waited for together.
+/// Maximum unanswered calls tracked.
 const MOST_UNANSWERED: usize = 1_024;
 
-/// How many counters TCP has.
+/// Number of TCP counters.
 const COUNTERS: usize = 12;
 
-/// Which end was seen to come about: the caller's, the listener's.
+/// Which end was seen connecting: the caller's, the listener's.
 const CALLED: u16 = 1;
 const ACCEPTED: u16 = 2;
 
-/// How many instants at which bytes came are remembered of each.
+/// Maximum arrival times remembered per connection.
 const REMEMBERED: usize = 32;
 
-/// The mark of a connection that did not come about.
+/// Mark of a failed connection.
 const FAILED: u32 = 8;
 
-/// Where bytes in flight are among them.
+/// Index of bytes in flight among them.
 const IN_FLIGHT: usize = 4;
 
 #[derive(Clone, Debug)]
-struct Known {
-    /// Where in `all`.
+struct ConnectionState {
+    /// Key in `all`.
     name: String,
     end: End,
-    /// What its packets leave by, where that is known.
+    /// The link its packets leave by, if known.
     link: String,
     object: Option<ObjectId>,
-    /// The thread that used it last, where marks are put.
+    /// The thread that used it last, which gets its marks.
     user: Option<TrackId>,
     own_track: Option<TrackId>,
     last: [Option<u64>; COUNTERS],
-    /// When bytes last came after a pause, latest last.
+    /// Arrival times after a pause, latest last.
     came_ns: VecDeque<u64>,
-    /// Until when it is recorded how far its directions came: acknowledged, arrived.
+    /// Up to when each direction's progress is recorded: acknowledged, arrived.
     wire_emitted_ns: [u64; 2],
 }
 
@@ -59,33 +59,33 @@ pub(crate) enum End {
     Server,
 }
 
-/// A connection that a recorded thread asked for, as far as is known without an answer.
+/// A connection that a recorded thread requested, and that no answer has been seen for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unanswered {
-    /// What the programs call it.
+    /// Its identifier in the programs.
     pub id: u64,
     /// The number of the caller's network namespace.
     pub namespace: u32,
     /// The caller's end.
     pub local: SocketAddr,
-    /// Who was called.
+    /// The called address.
     pub remote: SocketAddr,
-    /// When.
+    /// Time of the request.
     pub asked_ns: u64,
 }
 
-/// The connections that were met.
+/// The connections met.
 #[derive(Debug)]
 pub(crate) struct Connections {
-    all: Vec<Known>,
-    /// By name: those that were made while it was recorded, until bytes went over them.
+    all: Vec<ConnectionState>,
+    /// Connections made during the recording, until bytes go over them, by name.
     unanswered: HashMap<String, Unanswered>,
     by_id: HashMap<u64, usize>,
     by_inode: HashMap<u64, usize>,
     by_object: HashMap<ObjectId, usize>,
-    /// Microseconds of the kernel's tick.
+    /// Microseconds per kernel tick.
     tick_us: u64,
-    /// What they go over.
+    /// The links they use.
     pub links: Links,
 }
 
@@ -99,8 +99,8 @@ fn address(family: u16, bytes: &[u8; 16], port: u16) -> SocketAddr {
     SocketAddr::new(ip, port)
 }
 
-/// Which end a socket is: as seen when the connection was made; else whose port is listened on, also in another network of this machine;
-/// else the lower port serves.
+/// Returns which end a socket is: as seen when the connection was made; otherwise the server's is the one whose port
+/// is listened on, even in another local network namespace; otherwise the lower port's.
 fn end_of(connection: &Connection, facts: &mut dyn Facts) -> End {
     match connection.end {
         CALLED => End::Client,
@@ -114,7 +114,7 @@ fn end_of(connection: &Connection, facts: &mut dyn Facts) -> End {
 }
 
 impl Connections {
-    /// None yet. `tick_us`: how long the kernel's tick is.
+    /// Creates an empty set. `tick_us`: length of the kernel's tick.
     pub(crate) fn new(tick_us: u64) -> Connections {
         Connections {
             all: Vec::new(),
@@ -127,7 +127,7 @@ impl Connections {
         }
     }
 
-    /// The kernel said who is at the ends.
+    /// Handles the kernel's report of a connection's ends.
     pub(crate) fn met(&mut self, connection: &Connection, facts: &mut dyn Facts) {
         let same = self.by_inode.get(&connection.inode).copied().filter(|_| connection.inode != 0);
         let end = end_of(connection, facts);
@@ -149,7 +149,7 @@ impl Connections {
             self.unanswered.insert(name.clone(), Unanswered { id, namespace, local, remote, asked_ns });
         }
         let at = self.all.len();
-        self.all.push(Known {
+        self.all.push(ConnectionState {
             name,
             end,
             link: self.links.name(connection.link, &connection.link_name),
@@ -186,14 +186,14 @@ impl Connections {
         object
     }
 
-    /// The object of a connection that was met.
+    /// Returns the object of a known connection.
     pub(crate) fn object(&mut self, id: u64, output: &mut Output) -> Option<ObjectId> {
         let at = self.at(id)?;
         Some(self.object_at(at, output))
     }
 
-    /// A thread uses it. Its object, and the position in its stream that the kernel's count means: the kernel counts the
-    /// caller's first segment, which has no data, as a byte that was acknowledged.
+    /// Notes that a thread uses it. Returns its object, and the stream position for the kernel's count: the kernel
+    /// counts the caller's SYN as an acknowledged byte.
     pub(crate) fn used(&mut self, id: u64, by: TrackId, sent: bool, end_bytes: u64, output: &mut Output) -> Option<(ObjectId, u64)> {
         let at = self.at(id)?;
         self.all[at].user = Some(by);
@@ -204,12 +204,13 @@ impl Connections {
         Some((self.object_at(at, output), end_bytes.saturating_sub(counted)))
     }
 
-    /// Whether there are calls of which nobody knows yet who is to answer them.
+    /// Whether there are calls whose answering process is still unknown.
     pub(crate) fn has_unanswered(&self) -> bool {
         !self.unanswered.is_empty()
     }
 
-    /// Nobody had accepted a connection when that was looked at, and this thread's process, which has been met now, is who listens there.
+    /// Records that a connection had not been accepted when polled, on a thread of the listening process, which has
+    /// been met now.
     pub(crate) fn not_accepted(&mut self, call: &Unanswered, by: TrackId, (polled_ns, at_ns): (u64, u64), output: &mut Output) {
         if let Some(object) = self.object(call.id, output) {
             let since_ns = i64::try_from(polled_ns.saturating_sub(call.asked_ns)).ok();
@@ -217,7 +218,7 @@ impl Connections {
         }
     }
 
-    /// Calls from before this instant over which nothing came back so far; each is given out once.
+    /// Takes the calls from before this instant without any reply so far; each is returned once.
     pub(crate) fn take_unanswered(&mut self, before_ns: u64) -> Vec<Unanswered> {
         if self.unanswered.is_empty() {
             return Vec::new();
@@ -234,7 +235,7 @@ impl Connections {
         taken
     }
 
-    /// What TCP says. Only values that changed become counters.
+    /// Records TCP's state: only changed values become counters.
     pub(crate) fn tcp(&mut self, tcp: &Tcp, output: &mut Output) {
         let Some(at) = self.at(tcp.connection) else { return };
         let object = self.object_at(at, output);
@@ -264,8 +265,8 @@ impl Connections {
         }
     }
 
-    /// How far one direction has come: the counter has a value at both ends of each pause. That nothing was under way, and until
-    /// when, is bytes in flight.
+    /// Records progress of one direction: the counter has a value at both ends of each pause. Bytes in flight show
+    /// whether, and until when, nothing was in flight.
     pub(crate) fn wire(&mut self, wire: &Wire, output: &mut Output) {
         let Some(at) = self.at(wire.connection) else { return };
         let object = CounterOf::Object(self.object_at(at, output));
@@ -288,7 +289,7 @@ impl Connections {
         if wire.left_ns != 0 {
             let in_flight = wire.bytes.saturating_sub(wire.from_bytes);
             if wire.from_ns != 0 {
-                // (What was recorded at that instant is from before what came then.)
+                // (A value recorded at that instant precedes what arrived then.)
                 output.counter(object, CounterName::TcpInFlightBytes, wire.from_ns + 1, 0);
             }
             output.counter(object, CounterName::TcpInFlightBytes, wire.left_ns, in_flight);
@@ -296,18 +297,18 @@ impl Connections {
         }
     }
 
-    /// The address of who was called.
+    /// Returns the called address.
     pub(crate) fn server_of(&self, id: u64) -> Option<&str> {
         Some(self.all[self.at(id)?].name.split_once(" > ")?.1)
     }
 
-    /// When bytes last came to this end of a connection, by an instant; `None`: not known.
+    /// Returns when bytes last arrived at this end of a connection before an instant; `None` if unknown.
     pub(crate) fn came_ns(&self, object: ObjectId, by_ns: u64) -> Option<u64> {
         let at = *self.by_object.get(&object)?;
         self.all[at].came_ns.iter().rev().copied().find(|at_ns| *at_ns <= by_ns)
     }
 
-    /// No connection came about: for who asked for it, an instant with the reason.
+    /// Marks a failed connection on the requesting thread, with the reason.
     fn failed(&mut self, at: usize, mark: &TcpMark, asker: Option<TrackId>, output: &mut Output) {
         let Some(track) = asker else { return };
         let mut span = NewSpan::new(track, SpanKind::NetConnect, mark.head.at_ns, mark.head.at_ns);
@@ -316,7 +317,7 @@ impl Connections {
         output.span(span);
     }
 
-    /// Something was sent again, or a window closed.
+    /// Marks a retransmission or a closed window.
     pub(crate) fn mark(&mut self, mark: &TcpMark, asker: Option<TrackId>, output: &mut Output) {
         let Some(at) = self.at(mark.connection) else { return };
         let kind = match mark.what {

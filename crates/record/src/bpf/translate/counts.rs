@@ -1,9 +1,10 @@
-//! What a thread's totals of files and names are called.
+//! Counters for a thread's file and name totals.
 
 use crate::bpf::raw::NAME_COUNTS;
 use thalweg_trace::CounterName;
 
-/// Each counter with its value. What an overlay is asked, the file system below it is asked again, by the same thread: the larger count has each once.
+/// Returns each counter's value. What an overlay is asked, the same thread asks the file system below: the larger
+/// count has each operation once.
 pub(super) fn of(count: &[u64; NAME_COUNTS]) -> [(CounterName, u64); 7] {
     let [opened, created, stated, listed, removed, removed_in_overlay, renamed, renamed_in_overlay, read] = *count;
     [

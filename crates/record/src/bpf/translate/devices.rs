@@ -1,4 +1,4 @@
-//! Devices: a track for each, with a span for each request from issue to completion, and who asked for it.
+//! Devices: a track for each, with a span for each request from issue to completion, and the requesting thread.
 
 use super::facts::Facts;
 use super::output::{NewSpan, Output};
@@ -7,16 +7,16 @@ use crate::bpf::raw::{BLOCK_OPERATION, BLOCK_WRITEBACK, Block};
 use std::collections::HashMap;
 use thalweg_trace::{ObjectId, ObjectKind, Role, SpanKind, TrackId, TrackKind};
 
-/// Bytes of a sector, in which the block layer counts.
+/// Bytes of a sector, the block layer's unit.
 const SECTOR_BYTES: u64 = 512;
 
-/// What the kernel calls the threads that write back the page cache, among much else that they do.
+/// Name prefix of the kernel threads that do writeback, among much else.
 const WORKERS: &str = "kworker";
 
-/// The track that stands for them, whichever of them it was.
+/// The track that stands for all of them.
 const WRITEBACK: &str = "writeback";
 
-/// The devices that were met.
+/// The devices met.
 #[derive(Debug, Default)]
 pub(crate) struct Devices {
     known: HashMap<u32, (TrackId, ObjectId)>,
@@ -36,12 +36,12 @@ impl Devices {
         (track, object)
     }
 
-    /// The track of the device with this number; `None` for 0.
+    /// Returns the track of the device with this number; `None` for 0.
     pub(crate) fn track(&mut self, number: u32, facts: &mut dyn Facts, output: &mut Output) -> Option<TrackId> {
         (number != 0).then(|| self.of(number, facts, output).0)
     }
 
-    /// Who asked for a request; `None`: not known.
+    /// Returns the requesting thread's track; `None` if unknown.
     fn asked_by(&mut self, block: &Block, threads: &mut Threads, output: &mut Output) -> Option<TrackId> {
         if block.operation & BLOCK_WRITEBACK == 0 || !threads.is_called(block.head.thread, WORKERS) {
             return threads.track(block.head.thread, output);
@@ -53,7 +53,7 @@ impl Devices {
         }))
     }
 
-    /// A request that was completed.
+    /// Handles a completed request.
     pub(crate) fn completed(&mut self, block: &Block, facts: &mut dyn Facts, threads: &mut Threads, output: &mut Output) {
         let kind = match block.operation & BLOCK_OPERATION {
             0 => SpanKind::DiskRead,

@@ -6,9 +6,9 @@ use crate::bpf::raw::{ACCESS_DIRECT, ACCESS_WITHIN, FdObject, FileHead, MODE_BLO
 use std::collections::HashMap;
 use thalweg_trace::{ObjectId, ObjectKind};
 
-/// Files that are remembered; past it the oldest half of those met are forgotten and would be recorded anew.
+/// Maximum files remembered; beyond it the older half is forgotten, and would be recorded anew.
 const MOST_FILES: usize = 200_000;
-/// Bound: files whose size at the end is asked of the system, one call each.
+/// Bound: files whose final size is queried, with one call each.
 const MOST_SIZES: usize = 4_096;
 
 #[derive(Clone, Debug)]
@@ -17,32 +17,32 @@ struct File {
     path: Option<String>,
     mode: u32,
     access: u32,
-    /// The largest size that the file was seen to have.
+    /// The largest size seen.
     size_bytes: Option<u64>,
-    /// Whether each descriptor that was met goes past the page cache; nothing: none was met.
+    /// Whether every descriptor met so far uses O_DIRECT; `None` if none was met.
     direct: Option<bool>,
-    /// The access with which the object was recorded, and whether past the page cache.
+    /// The access mode and O_DIRECT flag with which the object was recorded.
     emitted: Option<(u32, bool)>,
 }
 
-/// A file that a process has open.
+/// An open file of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OpenFile {
-    /// Descriptor and what it stands for.
+    /// Its descriptor.
     pub object: FdObject,
     /// Its path.
     pub path: String,
 }
 
-/// The files that were met, by device and inode.
+/// The files met, by device and inode.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     known: HashMap<(u32, u64), File>,
-    /// Disks of files met, not yet handed to the programs.
+    /// New disks of these files, not yet passed to the programs.
     pub new_disks: Vec<u32>,
 }
 
-/// Whether what a descriptor stands for is recorded as a file.
+/// Whether what a descriptor refers to is recorded as a file.
 pub(crate) fn is_file(object: &FdObject) -> bool {
     matches!(object.mode & MODE_KIND, MODE_FILE | MODE_BLOCK | MODE_CHARACTER | crate::bpf::raw::MODE_DIRECTORY)
 }
@@ -67,11 +67,11 @@ impl Files {
         })
     }
 
-    /// The kernel said where a file is.
+    /// Handles the kernel's report of a file's path.
     pub(crate) fn path(&mut self, file: &FileHead, parts: &[u8], facts: &mut dyn Facts, output: &mut Output) {
         let mut path = path_of_parts(parts);
         if file.access & ACCESS_WITHIN != 0 {
-            // Only where nothing better is known: the file has other names elsewhere, perhaps.
+            // Only if nothing better is known: the file may have other names elsewhere.
             if self.known.get(&(file.device, file.inode)).is_some_and(|f| f.path.is_some()) {
                 return;
             }
@@ -79,15 +79,15 @@ impl Files {
         }
         if file.mode & MODE_KIND == MODE_FILE {
             let known = self.entry(file.device, file.inode, file.mode);
-            // (Of another path it is another file, see `named`.)
+            // (Under another path it is another file, see `named`.)
             let before = known.size_bytes.filter(|_| known.path.as_ref() == Some(&path));
             known.size_bytes = Some(before.unwrap_or(0).max(file.size_bytes));
         }
         self.named(file.device, file.inode, file.mode, file.access, path, facts, output);
     }
 
-    /// Records the sizes that written files have grown to, and those of files whose size was not seen when they were met. Files on file systems that another program or machine serves are not asked: the answer might
-    /// not come.
+    /// Records the final sizes of written files, and of files whose size was not seen when they were met. File
+    /// systems served by another program or machine are not queried: the answer might not come.
     pub(crate) fn end(&mut self, facts: &mut dyn Facts, output: &mut Output) {
         let unknown = |file: &File| file.access & 2 != 0 || file.size_bytes.is_none();
         let asked = self.known.iter().filter(|(_, file)| file.object.is_some() && file.mode & MODE_KIND == MODE_FILE && unknown(file));
@@ -105,7 +105,7 @@ impl Files {
         }
     }
 
-    /// A file's path is known, and how it is opened (bit 0 read, 1 write).
+    /// Notes a file's path, and its access mode (bit 0 read, 1 write).
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn named(
         &mut self,
@@ -120,8 +120,8 @@ impl Files {
         let file = self.entry(device, inode, mode);
         file.mode = mode;
         file.access |= access & 3;
-        // An inode's number is used again for another file: the name that was said last is the one that holds for what
-        // comes, but an object is one file; so a new path is a new object.
+        // An inode number may be reused: the latest name is valid for what follows, but an object is one file, so a
+        // new path is a new object.
         if file.path.as_ref().is_some_and(|old| *old != path) {
             file.object = None;
             file.emitted = None;
@@ -132,7 +132,7 @@ impl Files {
         }
     }
 
-    /// The object of a file.
+    /// Returns the object of a file.
     pub(crate) fn object(&mut self, device: u32, inode: u64, facts: &mut dyn Facts, output: &mut Output) -> ObjectId {
         let file = self.entry(device, inode, MODE_FILE);
         let fresh = file.object.is_none();
@@ -157,17 +157,17 @@ impl Files {
         object
     }
 
-    /// The path of a file, as far as it is known.
+    /// Returns the path of a file, if known.
     pub(crate) fn path_of(&self, fd: &FdObject) -> Option<&str> {
         self.known.get(&(fd.device, fd.id))?.path.as_deref()
     }
 
-    /// The same by the device of its file system and its inode.
+    /// Returns a file's path by the device of its file system and its inode.
     pub(crate) fn path_at(&self, device: u32, inode: u64) -> Option<&str> {
         self.known.get(&(device, inode))?.path.as_deref()
     }
 
-    /// The object of what a descriptor stands for, if that is a file.
+    /// Returns the object of a descriptor's file, if it is a file.
     pub(crate) fn of(&mut self, fd: &FdObject, facts: &mut dyn Facts, output: &mut Output) -> Option<ObjectId> {
         if !is_file(fd) {
             return None;

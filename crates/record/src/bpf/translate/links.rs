@@ -1,7 +1,7 @@
-//! Links (network devices) that recorded connections go over, and what programs that are not recorded move over them.
+//! Links (network devices) used by recorded connections, and what unrecorded programs move over them.
 //!
-//! A link is known by where the kernel has it: devices of two networks may have one name. A process that moves bytes over one has a track of its own there,
-//! with counters: it has no intervals, since nothing else of it is recorded.
+//! A link is identified by its kernel address: devices of two networks may have the same name. A process that moves
+//! bytes over one has a track of its own, with counters but without intervals, since nothing else of it is recorded.
 
 use super::output::Output;
 use crate::bpf::raw::Link;
@@ -9,10 +9,10 @@ use crate::kernel::ring::text;
 use std::collections::HashMap;
 use thalweg_trace::{CounterName, CounterOf, Role, TrackId, TrackKind};
 
-/// Programs that are kept apart, of all links together.
+/// Maximum programs kept separately, over all links.
 const MOST_NEIGHBOURS: usize = 4_096;
 
-/// The links that were met.
+/// The links met.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     names: HashMap<u64, String>,
@@ -21,7 +21,7 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// What a link is called: by its device's name, and its number of that name where there are several. Empty: none is known.
+    /// Returns a link's name: its device's, with a number if several share it. Empty if unknown.
     pub(crate) fn name(&mut self, link: u64, name: &[u8]) -> String {
         if link == 0 {
             return String::new();
@@ -36,7 +36,7 @@ impl Links {
         name
     }
 
-    /// How much a process that is not recorded has moved over a link by now.
+    /// Records how much an unrecorded process has moved over a link so far.
     pub(crate) fn moved(&mut self, moved: &Link, output: &mut Output) {
         let link = self.name(moved.link, &moved.link_name);
         let known = self.tracks.get(&(moved.link, moved.pid)).copied();

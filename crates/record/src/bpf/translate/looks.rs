@@ -1,5 +1,5 @@
-//! What threads looked for: calls that found nothing, each a span of no length where it returned, with what it was on and why it failed. Of calls that
-//! wait, the path that they were given.
+//! Polling calls of threads: calls that found nothing, each a zero-length span at its return, with its object and the
+//! reason. For calls that wait, the path they were given.
 
 use super::Translator;
 use super::facts::Facts;
@@ -8,25 +8,27 @@ use super::syscalls::Call;
 use crate::bpf::raw::{self, LookHead};
 use thalweg_trace::{ObjectId, ObjectKind, SpanKind};
 
-/// Where programs look as they start, or each time they want something of the system: beginnings and ends of paths, and parts of names.
+/// Paths that programs look up as they start, or for each system service: prefixes and suffixes of paths, and parts
+/// of names.
 const STARTING: &[&str] =
     &["/etc/ld.so", "/proc/", "/sys/", "/dev/tty", "/dev/null", "/dev/urandom", "/usr/lib/locale", "/usr/share/locale"];
 const ENDS: &[&str] = &[".so", "/tls", "/x86_64", "/haswell", "/aarch64", "/atomics"];
 const LIBRARIES: &[&str] =
     &[".so.", "/glibc-hwcaps", "/gconv", "/site-packages", "/python3", "pyvenv.cfg", "/terminfo", ".pyc", "__pycache__", "locale-archive"];
 
-/// Whether a look is a matter of course when a program begins, and says nothing of what it waits for.
+/// Whether a lookup is routine at a program's start, and says nothing about what it waits for.
 fn is_of_starting(path: &str) -> bool {
     STARTING.iter().any(|start| path.starts_with(start))
         || ENDS.iter().any(|end| path.ends_with(end))
         || LIBRARIES.iter().any(|part| path.contains(part))
 }
 
-/// What has not come about, where the kernel says so with a result that is no error: asked again later, it may have.
+/// The result of something that has not happened yet, where the kernel reports that without an error: it may have
+/// when polled again.
 const NOT_YET: i64 = -(libc::EAGAIN as i64);
 
 impl Translator {
-    /// The whole path of a look.
+    /// Returns the full path of a lookup.
     fn path_of_look(&self, look: &LookHead, path: &[u8]) -> Option<String> {
         let path = String::from_utf8_lossy(path).into_owned();
         if path.starts_with('/') {
@@ -36,7 +38,7 @@ impl Translator {
         Some(format!("{}/{}", directory.trim_end_matches('/'), path.trim_start_matches("./")))
     }
 
-    /// A call that found nothing, or found what it had not found before; or one that waits on a path.
+    /// Handles a call that found nothing, or found what it had not found before; or a call that waits on a path.
     pub(super) fn look(&mut self, look: &LookHead, path: &[u8], facts: &mut dyn Facts) {
         let serial = look.head.thread;
         let whole =
@@ -68,7 +70,7 @@ impl Translator {
         self.looks += 1;
     }
 
-    /// The kind of a look's span, and its object.
+    /// Returns the kind of a polling call's span, and its object.
     fn looked_for(&mut self, look: &LookHead, path: Option<&str>, facts: &mut dyn Facts) -> Option<(SpanKind, Option<ObjectId>)> {
         let call = self.calls.of(look.call);
         let kind = match call {

@@ -1,7 +1,9 @@
-//! Names that were asked for, of whom, and what came back (RFC 1035): marks on the thread that asked, their object being the name as it was asked of that server.
+//! Name lookups, their servers and results (RFC 1035): marks on the requesting thread, whose object is the name as
+//! requested from that server.
 //!
-//! Of each message the first question and the outcome are taken, and nothing else: no addresses that names have, no other records. A name that is asked for
-//! is like the path of a file. What another program of this machine asks on for them (a resolver) is recorded where that is.
+//! Of each message the first question and the outcome are stored, and nothing else: no addresses, no other records. A
+//! requested name is treated like the path of a file. Requests that a local resolver forwards are recorded in the
+//! resolver's thread.
 
 use super::output::Output;
 use crate::bpf::raw::QuestionHead;
@@ -9,30 +11,30 @@ use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use thalweg_trace::{MarkKind, ObjectId, ObjectKind, TrackId, lookup};
 
-/// Bound: names that are distinguished, and questions that wait for an answer.
+/// Bound: distinct names, and unanswered questions.
 const MOST_NAMES: usize = 4_096;
 const MOST_WAITING: usize = 1_024;
 
-/// Of several messages that one call sends the reader gets the first two with each: what is the same within so long is one.
+/// If one call sends several messages, the reader gets the first two with each: repeats within this time are one.
 const ONE_CALL_NS: u64 = 20_000_000;
 
-/// A message's header.
+/// Size of a message's header.
 const HEADER_BYTES: usize = 12;
-/// In its flags: it is an answer; it was cut off.
+/// Bits of its flags: it is an answer; it was truncated.
 const IS_ANSWER: u16 = 0x8000;
 const WAS_CUT: u16 = 0x0200;
 
-/// What a message says.
+/// A parsed message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Message {
     id: u16,
     name: String,
     kind: u16,
-    /// What came back, of an answer.
+    /// The outcome, for an answer.
     outcome: Option<i64>,
 }
 
-/// A question that was sent.
+/// An unanswered question.
 #[derive(Clone, Debug)]
 struct Waiting {
     inode: u64,
@@ -42,7 +44,7 @@ struct Waiting {
     object: ObjectId,
 }
 
-/// All of them.
+/// All lookups.
 #[derive(Debug, Default)]
 pub(crate) struct Lookups {
     names: HashMap<(SocketAddr, String), ObjectId>,
@@ -50,7 +52,7 @@ pub(crate) struct Lookups {
 }
 
 impl Message {
-    /// The first question of a message and its outcome; over TCP a message may have its length before it.
+    /// Parses a message's first question and outcome; over TCP its length may precede it.
     fn parse(bytes: &[u8]) -> Option<Message> {
         let lengthened = bytes.get(2..).filter(|rest| bytes.len() > 2 && usize::from(number(bytes, 0).unwrap_or(0)) >= rest.len());
         Message::of(bytes).or_else(|| Message::of(lengthened?))
@@ -58,7 +60,7 @@ impl Message {
 
     fn of(bytes: &[u8]) -> Option<Message> {
         let (flags, questions, answers) = (number(bytes, 2)?, number(bytes, 4)?, number(bytes, 6)?);
-        // Operations other than a query, and the bits that are always 0.
+        // Operations other than a query, and bits that must be 0.
         if flags & 0x7840 != 0 || questions == 0 || questions > 16 {
             return None;
         }
@@ -93,20 +95,20 @@ fn number(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
-/// A part of a name, if it is one that a person may have written.
+/// Parses a label, if a person may have written it.
 fn label(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok().filter(|label| label.chars().all(|c| !c.is_control() && !c.is_whitespace()))
 }
 
 impl Lookups {
-    /// A message that the thread of `track` sent or took.
+    /// Handles a message that the thread of `track` sent or received.
     pub(super) fn message(&mut self, head: &QuestionHead, bytes: &[u8], track: Option<TrackId>, output: &mut Output) {
         let Some(track) = track else { return };
         let message = Message::parse(bytes);
         match (head.direction, message) {
             (0, Some(message)) if message.outcome.is_none() => self.asked(head, message, track, output),
             (1, Some(message)) if message.outcome.is_some() => self.answered(head, &message, output),
-            // Nobody listens there.
+            // No process listens there.
             (_, None) if head.result == -libc::ECONNREFUSED => self.refused(head, output),
             _ => {}
         }
@@ -137,7 +139,7 @@ impl Lookups {
         self.waiting.push_back(Waiting { inode, message, at_ns, track, object });
     }
 
-    /// An answer, to the question that was asked last of those that it may be for.
+    /// Matches an answer with the latest question it may belong to.
     fn answered(&mut self, head: &QuestionHead, message: &Message, output: &mut Output) {
         let is_for = |waiting: &Waiting| waiting.inode == head.inode && waiting.message.is_about(message);
         if let Some(waiting) = self.waiting.iter().rposition(is_for).and_then(|at| self.waiting.remove(at)) {
@@ -157,7 +159,7 @@ impl Lookups {
 mod tests {
     use super::*;
 
-    /// A message about `name` of a kind, with these flags and so many answers.
+    /// Makes a message about `name` of a type, with these flags and this many answers.
     fn message(id: u16, flags: u16, answers: u16, name: &str, kind: u16) -> Vec<u8> {
         let mut bytes: Vec<u8> = [id, flags, 1, answers, 0, 0].into_iter().flat_map(u16::to_be_bytes).collect();
         for label in name.split('.') {

@@ -1,8 +1,8 @@
-//! Records of the ring in, events of the trace out. Nothing here touches the kernel: what only the system can say comes
-//! through [`Facts`], so that each rule can be tested with records made by hand.
+//! Records of the ring in, events of the trace out. Nothing here touches the kernel: what only the system knows comes
+//! through [`Facts`], so that each rule can be tested with synthetic records.
 //!
-//! One record of an interval off the processor holds two things: what the thread did in the run before (with the sends and
-//! receives since), and what it then waited for. Everything else is a row for itself.
+//! A record of an off-CPU interval holds two things: what the thread did in the run before (with its sends and
+//! receives), and what it then waited for. All other records translate independently.
 
 mod asks;
 mod calls;
@@ -45,7 +45,7 @@ use lookups::Lookups;
 use output::{NewSpan, Output};
 use pauses::Pauses;
 pub(crate) use samples::Class;
-use samples::{Piece, Prices, Work, place};
+use samples::{Piece, Prices, WorkKind, place};
 use sites::Site;
 pub(crate) use syscalls::Calls;
 use syscalls::{Call, OUT_FIRST};
@@ -57,21 +57,21 @@ use threads::{BlockedCall, Slot, Thread, Threads};
 use waits::classify;
 use words::Words;
 
-/// A wait for a processor that is shorter is part of the wait before it.
+/// A shorter wait for a CPU is part of the wait before it.
 const RUNQUEUE_NS: u64 = 20_000;
 
-/// A run that lasts longer is recorded in parts.
+/// A longer run is recorded in parts.
 const PART_NS: u64 = 10_000_000;
 
-/// As many sends and receives of a run are kept before they are recorded.
+/// Maximum sends and receives of a run kept before they are recorded.
 const MOST_PIECES: usize = 256;
 
-/// Reads of a thread that ended before anybody saw of what: recorded without a file from here on.
+/// Reads of an ended thread whose file is unknown: recorded without a file from this size on.
 const WORTH_RECORDING_BYTES: u64 = 64 << 10;
 
-/// Turns records into events.
+/// Translates records to events.
 pub(crate) struct Translator {
-    /// What was made and not yet taken.
+    /// Events not yet taken.
     pub output: Output,
     /// Threads met.
     pub threads: Threads,
@@ -81,26 +81,26 @@ pub(crate) struct Translator {
     pub connections: Connections,
     devices: Devices,
     things: Things,
-    /// What was asked for in clear.
+    /// Plaintext HTTP requests.
     pub asks: Asks,
-    /// Names that were asked for.
+    /// Name lookups.
     pub lookups: Lookups,
-    /// What the command said last.
+    /// The command's last output.
     pub words: Words,
     pub task_locks: TaskLocks,
-    /// How recorded threads sleep by choice.
+    /// Sleeps by choice of recorded threads.
     pub pauses: Pauses,
-    /// Looks that are recorded.
+    /// Number of polling calls recorded.
     pub looks: u64,
-    /// How many samples there were.
+    /// Number of samples.
     pub samples: u64,
     calls: Calls,
     prices: Prices,
-    /// Tier `syscall`: calls say what a thread did, runs need not.
+    /// Tier `syscall`: calls show what a thread did, so runs need not.
     traces_calls: bool,
-    /// Records that made no sense.
+    /// Number of invalid records.
     pub refused: u64,
-    /// A thread used io_uring, whose bytes no accounting has.
+    /// A thread used io_uring, whose bytes the accounting lacks.
     pub used_uring: bool,
     /// A thread spliced from a connection, which the socket layer does not report.
     pub spliced_in: bool,
@@ -122,26 +122,33 @@ fn context(number: u32) -> Option<WakerContext> {
     }
 }
 
-fn span_of(work: Work) -> SpanKind {
+fn span_of(work: WorkKind) -> SpanKind {
     match work {
-        Work::Read => SpanKind::FileRead,
-        Work::Write => SpanKind::FileWrite,
-        Work::Send => SpanKind::NetSend,
-        Work::Receive => SpanKind::NetReceive,
+        WorkKind::Read => SpanKind::FileRead,
+        WorkKind::Write => SpanKind::FileWrite,
+        WorkKind::Send => SpanKind::NetSend,
+        WorkKind::Receive => SpanKind::NetReceive,
     }
 }
 
-/// What a thread has read and written that is not yet recorded, with the file it was on as far as that is known: calls and bytes.
-fn file_work(thread: &mut Thread, guesses: [Option<FdObject>; 2], io: &Totals, last: bool) -> Vec<(Work, Option<FdObject>, (u64, u64))> {
+/// Returns what a thread has read and written and is not yet recorded, with its file if known: calls and bytes.
+fn file_work(
+    thread: &mut Thread,
+    guesses: [Option<FdObject>; 2],
+    io: &Totals,
+    last: bool,
+) -> Vec<(WorkKind, Option<FdObject>, (u64, u64))> {
     let accounted = *thread.accounted(io);
     let mut found = Vec::new();
-    for (work, seen, done) in [(Work::Read, thread.reads, accounted.unread(io)), (Work::Write, thread.writes, accounted.unwritten(io))] {
-        let guess = guesses[usize::from(work == Work::Write)].filter(|fd| done.1 >= WORTH_RECORDING_BYTES && (last || fd.fd > 2));
+    for (work, seen, done) in
+        [(WorkKind::Read, thread.reads, accounted.unread(io)), (WorkKind::Write, thread.writes, accounted.unwritten(io))]
+    {
+        let guess = guesses[usize::from(work == WorkKind::Write)].filter(|fd| done.1 >= WORTH_RECORDING_BYTES && (last || fd.fd > 2));
         let seen = seen.or(guess);
-        // Before anybody has seen of what file, the bytes wait.
+        // While the file is unknown, the bytes are kept.
         let waits = seen.is_none() && !(last && done.1 >= WORTH_RECORDING_BYTES);
-        thread.unsure[usize::from(work == Work::Write)] |= waits && done.1 > 0;
-        // A call that lasts long is counted when it ends; until then only samples show it.
+        thread.unsure[usize::from(work == WorkKind::Write)] |= waits && done.1 > 0;
+        // A long call is counted when it ends; until then only samples show it.
         let under_way = done == (0, 0) && thread.sampled_ns[work as usize] != 0;
         if (done != (0, 0) || under_way) && !waits {
             found.push((work, seen, done));
@@ -150,7 +157,7 @@ fn file_work(thread: &mut Thread, guesses: [Option<FdObject>; 2], io: &Totals, l
     found
 }
 
-/// A stretch in which a thread asked again and again for bytes of a connection that had not come.
+/// Makes the span of an interval in which a thread polled a connection for bytes at full speed.
 fn busy_wait(track: TrackId, (from_ns, to_ns): (u64, u64), object: ObjectId) -> NewSpan {
     let mut span = NewSpan::new(track, SpanKind::NetReceive, from_ns, to_ns);
     span.object = Some(object);
@@ -161,7 +168,7 @@ fn busy_wait(track: TrackId, (from_ns, to_ns): (u64, u64), object: ObjectId) -> 
 }
 
 impl Translator {
-    /// Nothing met yet. `tick_us`: how long the kernel's tick is.
+    /// Creates an empty translator. `tick_us`: length of the kernel's tick.
     pub(crate) fn new(host: HostId, space: IdSpace, tick_us: u64, traces_calls: bool) -> Translator {
         Translator {
             output: Output::new(host, space),
@@ -186,13 +193,13 @@ impl Translator {
         }
     }
 
-    /// The thread with this serial, which is looked up once for a record, and its track; `None` for 0.
+    /// Returns the thread with this serial, looked up once per record, and its track; `None` for 0.
     fn thread(&mut self, serial: u32) -> Option<(Slot, TrackId)> {
         let slot = (serial != 0).then(|| self.threads.slot(serial, &mut self.output))?;
         Some((slot, self.threads.track_at(slot, &mut self.output)))
     }
 
-    /// One record, as it stood in the ring.
+    /// Translates one record of the ring.
     pub(crate) fn record(&mut self, bytes: &[u8], facts: &mut dyn Facts) {
         match Record::parse(bytes) {
             None => self.refused += 1,
@@ -242,28 +249,29 @@ impl Translator {
         }
     }
 
-    /// A watched process has this file open: what a thread of it reads or writes, where nothing better is known.
+    /// Notes an open file of a watched process: its threads are assumed to read or write it if nothing better is
+    /// known.
     pub(crate) fn open_file(&mut self, pid: u32, file: &OpenFile, facts: &mut dyn Facts) {
         let fd = &file.object;
         self.files.named(fd.device, fd.id, fd.mode, fd.access, file.path.clone(), facts, &mut self.output);
         self.threads.process_has(pid, fd);
     }
 
-    /// A datagram has come to a socket that had sent none: its process was called.
+    /// Handles a datagram's arrival at a socket that had sent none: its process was contacted.
     fn asked(&mut self, peer: &raw::Peer) {
         let chosen = if peer.flags & raw::PEER_CHOSEN != 0 { called::CHOSEN_PORT } else { 0 };
         let slot = self.threads.slot(peer.head.thread, &mut self.output);
         self.threads.called(slot, called::DATAGRAM | chosen, peer.head.at_ns, &mut self.output);
     }
 
-    /// A watched process can be called, by these means.
+    /// Notes how a watched process can be contacted.
     pub(crate) fn can_be_called(&mut self, pid: u32, by: i64) {
         self.threads.can_be_called(pid, by, now_ns(), &mut self.output);
     }
 
-    /// Sends or receives of a thread: a piece of the run it is in.
+    /// Adds a thread's sends or receives to its current run.
     fn net(&mut self, net: &raw::Net) {
-        let work = if net.direction == 0 { Work::Send } else { Work::Receive };
+        let work = if net.direction == 0 { WorkKind::Send } else { WorkKind::Receive };
         let Some((slot, track)) = self.thread(net.head.thread) else { return };
         let calls = u64::from(net.count);
         let Some((object, end)) = self.connections.used(net.connection, track, net.direction == 0, net.end_bytes, &mut self.output) else {
@@ -288,7 +296,7 @@ impl Translator {
             begun_ns: Some(net.first_ns),
             ended_ns: Some(net.head.at_ns),
         };
-        // More than a run has as a rule: what comes is added to the last of its kind.
+        // More than a run normally has: merged into the last of its kind.
         let full = thread.pieces.len() >= MOST_PIECES;
         match thread.pieces.iter_mut().rev().find(|p| full && p.kind == piece.kind && p.object == piece.object && p.result == piece.result)
         {
@@ -301,7 +309,7 @@ impl Translator {
         }
     }
 
-    /// Records what a thread did from where it is recorded up to `end_ns`, where its totals were `io`.
+    /// Records what a thread did since the last recorded instant up to `end_ns`, where its totals were `io`.
     fn run(&mut self, slot: Slot, end_ns: u64, io: &Totals, last: bool, facts: &mut dyn Facts) {
         let guesses = self.threads.guess(self.threads[slot].process.0);
         let thread = &mut self.threads[slot];
@@ -317,22 +325,23 @@ impl Translator {
             self.output.span(busy_wait(track, (from_ns, to_ns), object));
         }
         for (work, seen, (calls, bytes)) in file_work {
-            let way = usize::from(work == Work::Write);
+            let way = usize::from(work == WorkKind::Write);
             let unsure = std::mem::take(&mut thread.unsure[way]);
             let seen_now = std::mem::take(&mut thread.seen_now[way]) && !unsure;
             match work {
-                Work::Read => thread.accounted(io).account_read(io),
+                WorkKind::Read => thread.accounted(io).account_read(io),
                 _ => thread.accounted(io).account_written(io),
             }
-            // Of what is not a file (a terminal) nothing is recorded, of a pipe how much in all.
+            // For objects other than files (a terminal) nothing is recorded; for a pipe, the total.
             if let Some(fd) = seen.filter(|fd| !is_file(fd)) {
-                self.things.wrote(&fd, if work == Work::Write { bytes } else { 0 });
+                self.things.wrote(&fd, if work == WorkKind::Write { bytes } else { 0 });
                 continue;
             }
             thread.prices.done(work, calls, bytes);
             self.prices.done(work, calls, bytes);
             let object = seen.and_then(|fd| self.files.of(&fd, facts, &mut self.output));
-            // What was not seen in this run may have been done to other files than the one that was seen last: of a run in which it was, what each call returned.
+            // What was not seen in this run may belong to other files than the last one seen; if one was seen in it,
+            // the result is the mean per call.
             let result = (seen_now && object.is_some()).then(|| i64::try_from(bytes / calls.max(1)).unwrap_or(i64::MAX));
             pieces.push(Piece { result, ..Piece::somewhere(span_of(work), object, calls, bytes) });
         }
@@ -342,10 +351,10 @@ impl Translator {
         }
         for piece in &mut pieces {
             let work = match piece.kind {
-                SpanKind::FileRead => Work::Read,
-                SpanKind::FileWrite => Work::Write,
-                SpanKind::NetSend => Work::Send,
-                _ => Work::Receive,
+                SpanKind::FileRead => WorkKind::Read,
+                SpanKind::FileWrite => WorkKind::Write,
+                SpanKind::NetSend => WorkKind::Send,
+                _ => WorkKind::Receive,
             };
             piece.want_ns = if piece.want_ns != 0 {
                 continue;
@@ -364,7 +373,7 @@ impl Translator {
             span.size_bytes = Some(piece.bytes);
             span.result = piece.result;
             span.cpu_ns = Some(placed.end_ns - placed.start_ns);
-            // What a wait at full speed was for has come.
+            // The bytes that a busy wait polled for have come.
             span.waker_context = piece.ends_wait().then_some(WakerContext::Softirq);
             self.output.span(span);
         }
@@ -372,7 +381,7 @@ impl Translator {
         thread.pieces = pieces;
     }
 
-    /// What the descriptors of a call say about what a thread reads and writes.
+    /// Notes what a call's descriptors show about what a thread reads and writes.
     fn saw_call(&mut self, slot: Slot, call: i32, files: &[FdObject; 2]) {
         let thread = &mut self.threads[slot];
         match self.calls.of(call) {
@@ -390,13 +399,13 @@ impl Translator {
         }
     }
 
-    /// An interval in which a thread did not run, and the run before it.
+    /// Translates an interval in which a thread was off the CPU, and the run before it.
     fn off(&mut self, off: &Off, facts: &mut dyn Facts) {
         let Some((slot, track)) = self.thread(off.head.thread) else { return };
         let (out_ns, in_ns) = (off.out_ns, off.head.at_ns.max(off.out_ns));
         if off.flags & raw::OFF_NEW == 0 {
             let thread = &mut self.threads[slot];
-            // A part of the run may have been recorded already; a run that began later than that began there.
+            // Part of the run may have been recorded already; a later start replaces the recorded one.
             thread.run_ns = thread.run_ns.max(off.run_ns);
             self.saw_call(slot, off.call, &off.file);
             self.run(slot, out_ns, &off.io, false, facts);
@@ -450,21 +459,21 @@ impl Translator {
         }
     }
 
-    /// The recording ends before the call does in which a thread waits: what is known of it, for its waits have it as parent.
+    /// Records the unfinished call in which a thread waits at the end of the recording, as parent of its waits.
     fn cut_call(&mut self, slot: Slot, track: TrackId, end_ns: u64) {
         if let Some(call) = self.threads[slot].call.take() {
             self.output.span_with(call.span, NewSpan::new(track, call.kind, call.waited_from_ns, end_ns));
         }
     }
 
-    /// Where in the kernel a thread slept when it was woken.
+    /// Notes where in the kernel a thread slept when it was woken.
     fn site(&mut self, site: &raw::Site, facts: &mut dyn Facts) {
         let names: Vec<String> = site.function.iter().take_while(|a| **a != 0).map(|a| facts.function(*a).to_owned()).collect();
         let place = sites::of_functions(names.iter().map(String::as_str));
         self.threads.get(site.head.thread, &mut self.output).site = Some((site.head.at_ns, place));
     }
 
-    /// The control group whose quota stopped a thread.
+    /// Returns the control group whose quota throttles a thread.
     fn quota_of(&mut self, slot: Slot, facts: &mut dyn Facts) -> Option<ObjectId> {
         let group = facts.quota_group(self.threads[slot].pid()?)?;
         Some(self.things.object(ObjectKind::Cgroup, &group, &mut self.output))
@@ -482,13 +491,13 @@ impl Translator {
         span.object = quota;
         span.cpu_ns = Some(0);
         span.runqueue_ns = Some(to_ns.saturating_sub(from_ns));
-        // Another that ran meanwhile did not keep a thread waiting that a quota had stopped.
+        // A thread throttled by a quota was not kept waiting by the one that ran meanwhile.
         span.waker_track = holder.filter(|_| quota.is_none());
         span.parent = parent;
         self.output.span(span);
     }
 
-    /// Who ended a wait: the device, or the thread; in an interrupt never the thread that was interrupted.
+    /// Returns who ended a wait: the device, or the thread; in an interrupt never the interrupted thread.
     fn waker(&mut self, off: &Off, waker: Option<Slot>, facts: &mut dyn Facts) -> Option<TrackId> {
         match (self.devices.track(off.wake_device, facts, &mut self.output), waker) {
             (Some(device), _) => Some(device),
@@ -496,13 +505,13 @@ impl Translator {
                 self.threads.woke(waker, off.wake_ns);
                 Some(self.threads.track_at(waker, &mut self.output))
             }
-            // One that was never recorded.
+            // A thread that was never recorded.
             (None, None) if off.context == raw::CONTEXT_TASK => self.threads.track(off.waker, &mut self.output),
             (None, None) => None,
         }
     }
 
-    /// What a thread was doing at one instant.
+    /// Handles a sample.
     fn sample(&mut self, sample: &raw::Sample, facts: &mut dyn Facts) {
         let Some((slot, track)) = self.thread(sample.head.thread) else { return };
         self.saw_call(slot, sample.call, &sample.file);
@@ -520,20 +529,21 @@ impl Translator {
         let thread = &mut self.threads[slot];
         thread.run_ns = thread.run_ns.max(sample.run_ns);
         thread.accounted(&sample.io);
-        // A thread that came back unseen waited for a part of this: what it did is placed when its switch away says for how long.
+        // A thread that came back unseen waited for part of this time: its activity is placed when its next switch
+        // out gives the wait's length.
         if sample.run_ns != 0 && sample.head.at_ns.saturating_sub(thread.run_ns) >= PART_NS {
             self.run(slot, sample.head.at_ns, &sample.io, false, facts);
         }
     }
 
-    /// The row of `stacks` that says where a sample found its thread.
+    /// Returns the row of `stacks` for a sample's innermost address.
     fn leaf(&self, sample: &raw::Sample, thread: Slot, facts: &mut dyn Facts) -> Option<u32> {
         let in_user = sample.flags & raw::SAMPLE_USER != 0;
         let (pid, command) = if in_user { self.threads.program_of(thread)? } else { (0, "") };
         facts.leaf(&Leaf { pid, command, address: sample.address, in_user, weight_ns: sample.period_ns })
     }
 
-    /// A thread's last run.
+    /// Handles a thread's last run.
     fn exit(&mut self, exit: &raw::Exit, facts: &mut dyn Facts) {
         let slot = self.threads.slot(exit.head.thread, &mut self.output);
         self.threads.named(slot, text(&exit.name), &mut self.output);
@@ -553,7 +563,7 @@ impl Translator {
         }
     }
 
-    /// A thread was sent a signal: by a process, or where there is no object by the kernel.
+    /// Handles a signal sent to a thread by a process or, without an object, by the kernel.
     fn signal(&mut self, signal: &raw::Signal) {
         let Some(track) = self.threads.track(signal.head.thread, &mut self.output) else { return };
         let sender = format!("{} (process {})", text(&signal.sender), signal.sender_pid);
@@ -561,7 +571,7 @@ impl Translator {
         self.output.mark(track, MarkKind::Signal, signal.head.at_ns, by, Some(i64::from(signal.signal)));
     }
 
-    /// How many files and names a thread dealt with so far.
+    /// Handles a thread's file and name counts.
     fn names(&mut self, names: &raw::Names) {
         let Some(track) = self.threads.track(names.head.thread, &mut self.output) else { return };
         for (name, count) in counts::of(&names.count).into_iter().filter(|(_, count)| *count != 0) {
@@ -569,7 +579,8 @@ impl Translator {
         }
     }
 
-    /// Nothing more is recorded: calls whose return was not seen end where their threads were last seen, and written files have the size that they have.
+    /// Ends the recording: calls whose return was not seen end where their threads were last seen, and written files
+    /// get their final size.
     pub(crate) fn end(&mut self, facts: &mut dyn Facts) {
         self.files.end(facts, &mut self.output);
         self.things.end(&mut self.output);

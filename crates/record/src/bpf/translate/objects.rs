@@ -7,7 +7,7 @@ use super::waits::On;
 use crate::bpf::raw::{self, FdObject, Off};
 use thalweg_trace::{ObjectId, ObjectKind};
 
-/// A shorter wait is not worth a look at what is mapped.
+/// Minimum wait for which mappings are looked up.
 const WORTH_LOOKING_UP_NS: u64 = 1_000_000;
 
 impl Translator {
@@ -38,19 +38,19 @@ impl Translator {
         }
     }
 
-    /// A file whose descriptor is free already: its thread was last seen to write there.
+    /// Returns the object for a file whose descriptor is already closed: the one the thread was last seen to write.
     fn closed(&mut self, off: &Off, thread: Slot, facts: &mut dyn Facts) -> Option<ObjectId> {
         let file = self.threads[thread].writes.filter(|file| i32::try_from(off.argument) == Ok(file.fd))?;
         self.files.of(&file, facts, &mut self.output)
     }
 
-    /// What a thread is about to open, by the path that it was given.
+    /// Returns the object that a thread is about to open, by the path it was given.
     fn opened(&mut self, off: &Off, thread: Slot, kind: ObjectKind) -> Option<ObjectId> {
         let (at_ns, path) = self.threads[thread].waits_at.take()?;
         (at_ns == off.out_ns).then(|| self.things.object(kind, &path, &mut self.output))
     }
 
-    /// A lock or a semaphore in memory that processes share: of the file that is mapped there.
+    /// Returns the lock or semaphore in memory shared by processes: named after the file mapped there.
     fn shared(&mut self, off: &Off, thread: Slot, otherwise: &str, facts: &mut dyn Facts) -> Option<ObjectId> {
         let is_long = off.head.at_ns.saturating_sub(off.out_ns) >= WORTH_LOOKING_UP_NS;
         let pid = self.threads[thread].pid().filter(|_| is_long);
@@ -63,7 +63,7 @@ impl Translator {
         Some(self.things.object(ObjectKind::Lock, &name, &mut self.output))
     }
 
-    /// What a call on a lock, a semaphore or another process was on, by its descriptor or its first argument.
+    /// Returns the lock, semaphore or process that a call works on, by its descriptor or first argument.
     pub(super) fn lock_of_call(&mut self, call: i32, argument: u64, file: &FdObject, facts: &mut dyn Facts) -> Option<ObjectId> {
         let number = u32::try_from(argument.cast_signed()).ok();
         let (kind, name) = match i64::from(call) {
@@ -83,7 +83,7 @@ impl Translator {
         Some(self.things.object(kind, &name, &mut self.output))
     }
 
-    /// A pipe, a unix socket, a terminal, an eventfd or an inotify queue.
+    /// Returns the object of a pipe, Unix socket, terminal, eventfd or inotify queue.
     fn other(&mut self, fd: &FdObject, thread: Slot) -> Option<ObjectId> {
         let (kind, name) = match fd.mode & raw::MODE_KIND {
             raw::MODE_FIFO => {

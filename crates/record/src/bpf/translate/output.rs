@@ -1,20 +1,20 @@
-//! Where the translator puts what it makes: events of one host, with identifiers of one space.
+//! The translator's output: events of one host, with identifiers of one space.
 
 use crate::kernel::clock::time;
 use thalweg_trace::{Counter, CounterName, CounterOf, Event, HostId, IdSpace, Mark, MarkKind, Object, ObjectId, ObjectKind};
 use thalweg_trace::{Role, Sample, Span, SpanId, SpanKind, Track, TrackId, TrackKind, WakerContext};
 
-/// Events made and not yet handed on.
+/// Events not yet passed on.
 #[derive(Debug)]
 pub(crate) struct Output {
     host: HostId,
     space: IdSpace,
     next: u64,
-    /// In the order in which they were made.
+    /// In order of creation.
     pub events: Vec<Event>,
 }
 
-/// A span being made: what is usual is filled in.
+/// A span under construction, with defaults.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub(crate) struct NewSpan {
@@ -35,7 +35,7 @@ pub(crate) struct NewSpan {
 }
 
 impl NewSpan {
-    /// A span with nothing more to say than when and what.
+    /// Creates a span with only its track, kind and interval.
     pub(crate) fn new(track: TrackId, kind: SpanKind, start_ns: u64, end_ns: u64) -> NewSpan {
         NewSpan {
             track,
@@ -57,7 +57,7 @@ impl NewSpan {
 }
 
 impl Output {
-    /// Nothing yet.
+    /// Creates an empty output.
     pub(crate) fn new(host: HostId, space: IdSpace) -> Output {
         Output { host, space, next: 1, events: Vec::new() }
     }
@@ -68,7 +68,7 @@ impl Output {
         id
     }
 
-    /// An identifier for a track that may be recorded later.
+    /// Reserves an identifier for a track that may be recorded later.
     pub(crate) fn track_id(&mut self) -> TrackId {
         loop {
             if let Some(id) = TrackId::new(self.id()) {
@@ -77,7 +77,7 @@ impl Output {
         }
     }
 
-    /// An identifier for an object that may be recorded later.
+    /// Reserves an identifier for an object that may be recorded later.
     pub(crate) fn object_id(&mut self) -> ObjectId {
         loop {
             if let Some(id) = ObjectId::new(self.id()) {
@@ -86,7 +86,7 @@ impl Output {
         }
     }
 
-    /// An identifier for a span that is recorded later.
+    /// Reserves an identifier for a span that is recorded later.
     pub(crate) fn span_id(&mut self) -> SpanId {
         loop {
             if let Some(id) = SpanId::new(self.id()) {
@@ -107,14 +107,14 @@ impl Output {
         self.events.push(Event::Object(Object { object, host: self.host, kind, name: name.to_owned(), attributes }));
     }
 
-    /// Records a span; one that would end before it starts ends where it starts.
+    /// Records a span; one that would end before it starts is given zero length.
     pub(crate) fn span(&mut self, new: NewSpan) -> SpanId {
         let id = self.span_id();
         self.span_with(id, new);
         id
     }
 
-    /// The same, with an identifier that was given before.
+    /// Records a span under a reserved identifier.
     pub(crate) fn span_with(&mut self, span: SpanId, new: NewSpan) {
         self.events.push(Event::Span(Span {
             span,
@@ -148,7 +148,7 @@ impl Output {
         self.events.push(Event::Counter(Counter { of, name, at: time(at_ns), value }));
     }
 
-    /// Records a sample, `stack` being the function in which it found the thread.
+    /// Records a sample; `stack` is the function in which it found the thread.
     pub(crate) fn sample(&mut self, at_ns: u64, cpu: u16, track: TrackId, (class, stack): (u16, Option<u32>), weight_ns: u64) {
         let (host, cpu) = (self.host, u32::from(cpu));
         self.events.push(Event::Sample(Sample { at: time(at_ns), host, cpu, track: Some(track), class, stack, weight_ns }));

@@ -1,37 +1,38 @@
-//! Sleeping by choice: the sleeps of recorded threads that a clock ended, and whether they are repeated.
+//! Sleeps by choice: recorded threads' sleeps that a timer ended, and whether they repeat.
 //!
-//! A program that looks for something again and again sleeps in between for as long each time, or for a little longer. Who sleeps does not
-//! matter (a shell has a child sleep for it), and a single long sleep is enough: what follows it costs little in comparison.
+//! A polling program sleeps for the same time between polls, or a little longer each time. Which thread sleeps does
+//! not matter (a shell has a child sleep for it), and a single long sleep is enough: what follows it costs little in
+//! comparison.
 
 use super::syscalls::Call;
 use crate::bpf::raw::{self, Off};
 
-/// A shorter sleep is none by choice: it is a thread that hands over, or spins politely.
+/// Minimum sleep by choice; shorter ones are hand-offs or polite spinning.
 const LEAST_NS: u64 = 1_000_000;
 
-/// One so long need not be repeated.
+/// A sleep this long need not repeat.
 const LONG_NS: u64 = 50_000_000;
 
-/// Sleeps that are remembered.
+/// Sleeps remembered.
 const REMEMBERED: usize = 8;
 
-/// How long after a sleep another one is expected: so many times as long, and a little more.
+/// How long after a sleep another one is expected: this multiple of its length, and a little more.
 const EXPECTED: u64 = 4;
 const EXPECTED_NS: u64 = 200_000_000;
 const MOST_EXPECTED_NS: u64 = 120_000_000_000;
 
-/// The sleeps of late.
+/// The recent sleeps.
 #[derive(Debug, Default)]
 pub(crate) struct Pauses {
-    /// How long, and when they ended.
+    /// Lengths and end times.
     last: [(u64, u64); REMEMBERED],
     next: usize,
-    /// Until when somebody is taken to sleep and look again.
+    /// Until when a thread is expected to sleep and poll again.
     pub until_ns: u64,
 }
 
 impl Pauses {
-    /// A wait in this call.
+    /// Notes a wait in this call.
     pub(super) fn note(&mut self, off: &Off, call: Call) {
         let chosen = matches!(call, Call::Sleep | Call::Poll) || i64::from(off.call) == libc::SYS_futex;
         let slept_ns = off.wake_ns.saturating_sub(off.out_ns);
@@ -39,7 +40,7 @@ impl Pauses {
             return;
         }
         let expected = |ns: u64| (EXPECTED * ns + EXPECTED_NS).min(MOST_EXPECTED_NS);
-        // As long, or twice as long: many wait longer each time.
+        // As long, or up to twice as long: many programs back off.
         let like = |(ns, ended_ns): &(u64, u64)| {
             *ns != 0 && slept_ns <= ns * 5 / 2 && *ns <= slept_ns * 5 / 4 && off.wake_ns <= ended_ns + slept_ns + expected(*ns)
         };

@@ -1,15 +1,15 @@
-//! What a thread did while it ran, from its I/O accounting, its sends and receives, and samples of it.
+//! A thread's activity while it ran, from its I/O accounting, its sends and receives, and samples.
 //!
-//! The accounting says exactly *how much* was read and written between two instants, the socket layer how much was sent
-//! and received and when each run of calls ended; neither says how long it took. Samples do: over a thread's life,
-//! the samples in a kind of call divided by the bytes and calls of that kind give a price, and each run is divided by those prices.
-//! A single run of some microseconds has no sample of its own as a rule; the prices come from all runs so far, so that
-//! the sums are right. What has no price yet gets no length.
+//! The accounting says exactly *how much* was read and written between two instants, the socket layer how much was
+//! sent and received and when each run of calls ended; neither says how long it took. Samples do: over a thread's
+//! life, the samples in a kind of call divided by the bytes and calls of that kind give a price, and each run is
+//! divided by those prices. A single run of some microseconds rarely has a sample of its own; the prices come from
+//! all runs so far, so that the sums are right. WorkKind without a price yet gets no length.
 
 use crate::bpf::raw::Totals;
 use thalweg_trace::{ObjectId, SpanKind};
 
-/// What a processor was doing, as `class` of a sample.
+/// The class of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub(crate) enum Class {
@@ -26,9 +26,9 @@ pub(crate) enum Class {
     Stat,
     List,
     Names,
-    /// A write to a file whose writes are durable before they return.
+    /// A write to a file opened with O_SYNC or O_DSYNC.
     SyncedWrite,
-    /// Asks whether something has come (poll, select, epoll), or gives the processor away for nothing.
+    /// Tests whether something has come (poll, select, epoll), or yields the CPU.
     Poll,
     Close,
     Truncate,
@@ -39,7 +39,7 @@ pub(crate) enum Class {
 }
 
 impl Class {
-    /// In the order of their numbers.
+    /// Names, in the order of their numbers.
     pub(crate) const NAMES: [&'static str; 21] = [
         "user",
         "read",
@@ -68,17 +68,17 @@ impl Class {
 /// The kinds of work that have a price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub(crate) enum Work {
+pub(crate) enum WorkKind {
     Read,
     Write,
     Send,
     Receive,
 }
 
-/// A call costs as much as this many bytes more, as far as prices go.
+/// For prices, a call counts as this many additional bytes.
 const CALL_BYTES: u64 = 2_048;
 
-/// A thread's own price counts from this much sampled time on; below, that of all threads together.
+/// Sampled time from which a thread's own price is used; below it, that of all threads.
 const OWN_PRICE_NS: u64 = 20_000_000;
 
 /// Sampled time and work done, by kind.
@@ -93,19 +93,19 @@ fn units(calls: u64, bytes: u64) -> u64 {
 }
 
 impl Prices {
-    /// A sample that stands for `weight_ns` was in this work.
-    pub(crate) fn sampled(&mut self, work: Work, weight_ns: u64) {
+    /// Adds a sample in this work that represents `weight_ns`.
+    pub(crate) fn sampled(&mut self, work: WorkKind, weight_ns: u64) {
         self.ns[work as usize] += weight_ns;
     }
 
-    /// This much of it was done.
-    pub(crate) fn done(&mut self, work: Work, calls: u64, bytes: u64) {
+    /// Adds an amount of work done.
+    pub(crate) fn done(&mut self, work: WorkKind, calls: u64, bytes: u64) {
         let slot = &mut self.units[work as usize];
         *slot = slot.saturating_add(units(calls, bytes));
     }
 
-    /// How long this much takes, by this thread's price or by `all` threads'.
-    pub(crate) fn cost_ns(&self, all: &Prices, work: Work, calls: u64, bytes: u64) -> u64 {
+    /// Returns the estimated duration of this work, by this thread's price or that of `all` threads.
+    pub(crate) fn cost_ns(&self, all: &Prices, work: WorkKind, calls: u64, bytes: u64) -> u64 {
         let at = work as usize;
         let from = if self.ns[at] >= OWN_PRICE_NS { self } else { all };
         if from.units[at] == 0 {
@@ -116,7 +116,7 @@ impl Prices {
     }
 }
 
-/// Something done within a run, and how long it is thought to have taken.
+/// WorkKind within a run, and its estimated duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub(crate) struct Piece {
@@ -129,24 +129,24 @@ pub(crate) struct Piece {
     pub want_ns: u64,
     /// When its first call ended.
     pub begun_ns: Option<u64>,
-    /// When its last call ended; `None`: somewhere in the run.
+    /// When its last call ended; `None` if anywhere in the run.
     pub ended_ns: Option<u64>,
 }
 
 impl Piece {
-    /// So many calls and bytes, somewhere in the run.
+    /// Creates a piece of this many calls and bytes, anywhere in the run.
     pub(crate) fn somewhere(kind: SpanKind, object: Option<ObjectId>, calls: u64, bytes: u64) -> Piece {
         let calls = calls.max(1);
         Piece { kind, object, calls, bytes, offset_bytes: None, result: None, want_ns: 0, begun_ns: None, ended_ns: None }
     }
 
-    /// Whether it is a wait at full speed whose bytes have come.
+    /// Whether it is a busy wait whose bytes have come.
     pub(crate) fn ends_wait(&self) -> bool {
         self.bytes == 0 && self.begun_ns.is_none() && self.ended_ns.is_some()
     }
 }
 
-/// A piece with its place.
+/// A piece with its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub(crate) struct Placed {
@@ -155,11 +155,11 @@ pub(crate) struct Placed {
     pub end_ns: u64,
 }
 
-/// A gap that is less than this part of all gaps gets nothing.
+/// A gap that is less than one in this many parts of all gaps gets nothing.
 const LEAST_GAP_PART: u64 = 16;
 
-/// Places pieces within the run [start, end], one after the other. Those whose end is known end there; the others share
-/// what is left between them.
+/// Places pieces within the run [start, end], one after another. Those with a known end are placed there; the others
+/// share the remaining gaps.
 pub(crate) fn place(start_ns: u64, end_ns: u64, pieces: &mut [Piece]) -> Vec<Placed> {
     let length = end_ns.saturating_sub(start_ns);
     let wanted: u64 = pieces.iter().fold(0, |sum, p| sum.saturating_add(p.want_ns));
@@ -189,7 +189,7 @@ pub(crate) fn place(start_ns: u64, end_ns: u64, pieces: &mut [Piece]) -> Vec<Pla
     placed
 }
 
-/// Spreads pieces without a known place over the gaps, by the gaps' lengths.
+/// Spreads the other pieces over the gaps, in proportion to the gaps' lengths.
 fn fill(gaps: &[(u64, u64)], end_ns: u64, pieces: Vec<Piece>, placed: &mut Vec<Placed>) {
     if pieces.is_empty() {
         return;
@@ -219,7 +219,7 @@ fn fill(gaps: &[(u64, u64)], end_ns: u64, pieces: Vec<Piece>, placed: &mut Vec<P
     }
 }
 
-/// How much of a thread's totals has been recorded as file I/O.
+/// The part of a thread's totals that has been recorded as file I/O.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Accounted {
     read: (u64, u64),
@@ -227,30 +227,31 @@ pub(crate) struct Accounted {
 }
 
 impl Accounted {
-    /// Everything up to these totals.
+    /// Marks everything up to these totals as recorded.
     pub(crate) fn up_to(io: &Totals) -> Accounted {
         Accounted { read: file_reads(io), write: file_writes(io) }
     }
 
-    /// Calls and bytes read from files since what was accounted.
+    /// Returns calls and bytes read from files but not recorded.
     pub(crate) fn unread(&self, io: &Totals) -> (u64, u64) {
         let now = file_reads(io);
         (now.0.saturating_sub(self.read.0), now.1.saturating_sub(self.read.1))
     }
 
-    /// Calls and bytes written to files since what was accounted.
+    /// Returns calls and bytes written to files but not recorded.
     pub(crate) fn unwritten(&self, io: &Totals) -> (u64, u64) {
         let now = file_writes(io);
         (now.0.saturating_sub(self.write.0), now.1.saturating_sub(self.write.1))
     }
 
-    /// What was read is recorded. Never goes back: a call on a connection can be counted there before the accounting has it.
+    /// Marks reads as recorded. Never goes back: a call on a connection can be counted there before the accounting
+    /// has it.
     pub(crate) fn account_read(&mut self, io: &Totals) {
         let now = file_reads(io);
         self.read = (self.read.0.max(now.0), self.read.1.max(now.1));
     }
 
-    /// What was written is recorded.
+    /// Marks writes as recorded.
     pub(crate) fn account_written(&mut self, io: &Totals) {
         let now = file_writes(io);
         self.write = (self.write.0.max(now.0), self.write.1.max(now.1));
@@ -302,12 +303,12 @@ mod tests {
     #[test]
     fn the_price_of_all_runs_divides_each() {
         let mut prices = Prices::default();
-        prices.sampled(Work::Read, 30_000_000);
-        prices.done(Work::Read, 0, 30_000_000);
-        assert_eq!(prices.cost_ns(&Prices::default(), Work::Read, 0, 5_000), 5_000);
-        assert_eq!(prices.cost_ns(&Prices::default(), Work::Write, 1, 5_000), 0, "no price, no length");
+        prices.sampled(WorkKind::Read, 30_000_000);
+        prices.done(WorkKind::Read, 0, 30_000_000);
+        assert_eq!(prices.cost_ns(&Prices::default(), WorkKind::Read, 0, 5_000), 5_000);
+        assert_eq!(prices.cost_ns(&Prices::default(), WorkKind::Write, 1, 5_000), 0, "no price, no length");
         let fresh = Prices::default();
-        assert_eq!(fresh.cost_ns(&prices, Work::Read, 0, 5_000), 5_000, "that of all, until there is an own one");
+        assert_eq!(fresh.cost_ns(&prices, WorkKind::Read, 0, 5_000), 5_000, "that of all, until there is an own one");
     }
 
     #[test]

@@ -1,13 +1,14 @@
-//! Where in the kernel a thread slept, from the functions it was in: for waits whose cause the call and its descriptor do not show.
+//! Classifies waits by the kernel functions in which the thread slept, where its call and descriptor do not show the
+//! cause.
 //!
-//! The functions that take a lock are not among them: the kernel leaves the scheduler's own out of a stack, and counts those as such. So a
-//! thread that slept uninterruptibly in a function that is not known for sleeping, until another program's thread woke it, has waited for a
-//! lock that the other had.
+//! Lock functions are not listed: the kernel omits the scheduler's own functions from a stack, and counts lock
+//! functions among them. So a thread that slept uninterruptibly in a function not known for sleeping, until another
+//! program's thread woke it, waited for a lock that the other held.
 
 use super::waits::{On, Wait};
 use thalweg_trace::{ObjectKind, SpanKind};
 
-/// What a function says of a wait in it. The first that says anything, from the innermost on, decides.
+/// The wait that each function reveals. The first match, from the innermost on, decides.
 const REVEALING: &[(&str, SpanKind, On)] = &[
     ("futex_", SpanKind::WaitLock, On::Named(ObjectKind::Lock, "futex")),
     ("locks_lock_inode_wait", SpanKind::WaitLock, On::FileLock(0)),
@@ -32,21 +33,21 @@ const REVEALING: &[(&str, SpanKind, On)] = &[
     ("blk_", SpanKind::WaitDisk, On::Nothing),
 ];
 
-/// Waits that others end as a matter of course: the call says what they are for.
+/// Functions in which waits are ended by others as a matter of course: the call says what they are for.
 const ANSWERED: &[&str] = &["request_wait_answer", "fuse_", "__fuse_", "nfs", "rpc_", "wait_on_page", "wb_wait_for_completion"];
 
-/// What the place in which a thread slept says of its wait.
+/// The evidence of a sleep's site about the wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Site {
-    /// It was for this.
+    /// It waited for this.
     Known(Wait),
-    /// The call says it.
+    /// The call decides.
     AsCalled,
-    /// Nothing.
+    /// Nothing is known.
     Unknown,
 }
 
-/// The same of the functions that it was in, innermost first.
+/// Classifies a site by its functions, innermost first.
 pub(super) fn of_functions<'a>(names: impl Iterator<Item = &'a str>) -> Site {
     let known = |name: &str| {
         if ANSWERED.iter().any(|start| name.starts_with(start)) {
@@ -57,12 +58,12 @@ pub(super) fn of_functions<'a>(names: impl Iterator<Item = &'a str>) -> Site {
     names.map(known).find_map(|found| found).unwrap_or(Site::Unknown)
 }
 
-/// The wait as it is recorded: what call and descriptor say stands, unless they say nothing, or the thread slept for memory, or for a lock
-/// of the kernel's that another program had, on its way.
+/// Returns the wait as recorded: call and descriptor decide, unless they show nothing, or the thread slept for memory
+/// or for a kernel lock of another program on its way.
 pub(super) fn corrected(by_call: Wait, site: Option<Site>) -> Wait {
     match site {
         Some(Site::Known(wait)) if by_call.0 == SpanKind::WaitOther => wait,
-        // Nobody has opened it at its other side.
+        // Its other side has not been opened.
         Some(Site::Known((_, On::Fifo | On::Other(0)))) if by_call.0 == SpanKind::FileOpen => (SpanKind::WaitLock, On::Fifo),
         Some(Site::Known((SpanKind::WaitMemory, _))) => (SpanKind::WaitMemory, by_call.1),
         Some(Site::Unknown) if by_call.1 == On::Nothing || by_call.0 != SpanKind::WaitLock => {

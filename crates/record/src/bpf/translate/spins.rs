@@ -1,59 +1,61 @@
-//! Busy waiting: a thread that asks at full speed whether bytes have come, instead of sleeping until they have.
+//! Busy waiting: a thread that polls for bytes at full speed instead of sleeping until they come.
 //!
-//! No switch shows it, and a processor that is busy with asking is no reason for anything: what ends the wait is who sends. Three things together show it. The
-//! thread ran from where it last moved bytes to where it received some; those were taken as soon as they had come, again and again, which is
-//! no accident; and samples of that time are in poll, select, epoll or sched_yield. (What goes on in the program between two such calls is the loop.)
+//! No context switch shows this, and polling is not a reason for time: what ends the wait is the sender. Three facts
+//! together show it. The thread ran from where it last moved bytes to where it received some; those were taken as
+//! soon as they had come, repeatedly, which is no accident; and samples of that time are in poll, select, epoll or
+//! sched_yield. (The program's own code between two such calls is the polling loop.)
 
 use super::samples::Piece;
 use thalweg_trace::{ObjectId, SpanKind};
 
-/// Shorter ones are not looked at: the way from a call to the next.
+/// Minimum busy wait: shorter ones are the way from one call to the next.
 const LEAST_NS: u64 = 100_000;
 
-/// So soon after they had come, or within this part of the wait, bytes were taken at once.
+/// Bytes taken within this time of their arrival, or within this part of the wait, were taken promptly.
 const PROMPT_NS: u64 = 100_000;
 const PROMPT_PART: u64 = 8;
 
-/// What taking them costs at the most, where they were taken at once: the wait ends before.
+/// Maximum cost of taking the bytes promptly: the wait ends before it.
 const TAKING_NS: u64 = 10_000;
 
-/// Of the waits of a thread, so many times as long as others together were those that ended at once.
+/// A thread's promptly ended waits must be this many times as long as its others together.
 const PROMPT_TIMES: u64 = 4;
 
-/// So many samples, one of so many, are of asking. A program that works between its calls is met in them much less often.
+/// Minimum polling samples, and their minimum share of all samples. A program that works between its calls has a much
+/// lower share.
 const LEAST_SAMPLES: u64 = 3;
 const SAMPLES_PART: u64 = 12;
 
-/// Stretches that are remembered of a wait that is under way.
+/// Maximum intervals remembered of a wait in progress.
 const MOST_STRETCHES: usize = 256;
 
 /// EAGAIN, as calls return it.
 pub(super) const NOTHING_YET: i64 = -(libc::EAGAIN as i64);
 
-/// What is remembered of a thread's busy waits.
+/// The state of a thread's busy waits.
 #[derive(Debug, Default)]
 pub(crate) struct Spins {
-    /// Since when it may wait: when it last moved bytes, or came back from a sleep.
+    /// Possible start of the wait: when it last moved bytes, or came back from a sleep.
     since_ns: u64,
-    /// Where it ran since, of what was recorded as nothing.
+    /// Intervals since then in which it ran and nothing was recorded.
     ran: Vec<(u64, u64)>,
-    /// Samples since: of asking, and all.
+    /// Samples since then: polling, and all.
     here: (u64, u64),
-    /// The same of all waits that ended at once.
+    /// Samples of all promptly ended waits.
     all: (u64, u64),
-    /// How long those were, and others.
+    /// Total lengths of those waits, and of others.
     prompt_ns: u64,
     late_ns: u64,
 }
 
 impl Spins {
-    /// A sample of the thread.
+    /// Notes a sample of the thread.
     pub(super) fn sampled(&mut self, is_asking: bool) {
         self.here.0 += u64::from(is_asking);
         self.here.1 += 1;
     }
 
-    /// The thread slept until now.
+    /// Notes that the thread slept until now.
     pub(super) fn slept(&mut self, until_ns: u64) {
         self.begin(until_ns);
     }
@@ -64,8 +66,9 @@ impl Spins {
         self.here = (0, 0);
     }
 
-    /// The thread ran from `start_ns` to `end_ns` and moved what `pieces` say, and, if `moved_files`, bytes of files. `came_ns` says when bytes last came to
-    /// a connection before an instant. Answers the stretches of busy waits that ended in this run: those before it, and those in it, as pieces of it.
+    /// Handles a run from `start_ns` to `end_ns` that moved `pieces` and, if `moved_files`, bytes of files. `came_ns`
+    /// says when bytes last came to a connection before an instant. Returns the intervals of busy waits that ended in
+    /// this run: those before it, and those in it, as pieces of it.
     pub(super) fn ran(
         &mut self,
         (start_ns, end_ns): (u64, u64),
@@ -97,7 +100,7 @@ impl Spins {
         (before, within)
     }
 
-    /// When the bytes came that the thread received at `begun_ns`, where it had waited for them, busily.
+    /// Returns when the bytes came that the thread received at `begun_ns`, if it had waited for them busily.
     fn waited(&mut self, start_ns: u64, begun_ns: u64, came_ns: Option<u64>) -> Option<u64> {
         let from_ns = self.since_ns.max(start_ns).min(begun_ns);
         let first_ns = self.ran.first().map_or(from_ns, |first| first.0);
@@ -116,7 +119,7 @@ impl Spins {
         (asks && self.prompt_ns >= self.late_ns.saturating_mul(PROMPT_TIMES)).then_some(came_ns)
     }
 
-    /// The last stretch of a wait, in the run in which it ended.
+    /// Returns the last interval of a wait, in the run in which it ended.
     fn asked(&self, start_ns: u64, until_ns: u64, object: ObjectId) -> Option<Piece> {
         let from_ns = self.since_ns.max(start_ns);
         if until_ns <= from_ns {
@@ -150,7 +153,8 @@ mod tests {
         Piece { kind, object: Some(object), calls: 1, bytes: 100, offset_bytes: None, result: None, want_ns: 0, begun_ns, ended_ns }
     }
 
-    /// Ten turns: bytes are sent, and ten milliseconds later some are received, `late_ns` after they came. `asks`: one sample of so many is of asking.
+    /// Ten rounds: bytes are sent, and ten milliseconds later some are received, `late_ns` after they came. One
+    /// sample in `asks` is polling.
     fn spun_ns(late_ns: u64, asks: u64) -> u64 {
         let (mut spins, object, mut spun) = (Spins::default(), object(), 0);
         for turn in 0..10 {

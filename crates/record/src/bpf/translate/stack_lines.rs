@@ -1,10 +1,12 @@
-//! Lines that a runtime or a database's client prints behind the reason of a failure: of a stack, or of the statement. They say where it was, and not why.
+//! Lines that a runtime or a database client prints after a failure's reason: of a stack, or of the SQL statement.
+//! They say where it happened, not why.
 
-/// Notes that runtimes print behind it, and PostgreSQL's clients.
+/// Notes that runtimes and PostgreSQL's clients print after the reason.
 const NOTES: [&str; 7] =
     ["note: run with `RUST_BACKTRACE", "Node.js v", "Stack trace:", "stack backtrace:", "HINT:", "DETAIL:", "CONTEXT:"];
 
-/// The last line that says why a program failed, of lines as they were written: the last that is of no stack, and none of what a runtime prints beside it.
+/// Returns the last line that says why a program failed: the last one that belongs to neither a stack nor a runtime's
+/// notes.
 pub(super) fn last_reason<'a>(lines: &[&'a str]) -> Option<&'a str> {
     let (mut last, mut in_details, mut after_frame) = (None, false, false);
     for (at, &line) in lines.iter().enumerate() {
@@ -26,7 +28,7 @@ pub(super) fn last_reason<'a>(lines: &[&'a str]) -> Option<&'a str> {
     last
 }
 
-/// Whether a line is one of a stack: Java's and Node's, Python's, Go's, Ruby's, Perl's, PHP's, or Rust's; or a line of a statement in SQL.
+/// Whether a line belongs to a stack of Java, Node, Python, Go, Ruby, Perl, PHP or Rust, or to an SQL statement.
 fn is_frame(text: &str, is_indented: bool) -> bool {
     let ends_in_number = text.rsplit_once(':').is_some_and(|(_, end)| is_number(end));
     let behind = text.strip_suffix(" {").unwrap_or(text);
@@ -46,7 +48,7 @@ fn is_frame(text: &str, is_indented: bool) -> bool {
         || NOTES.iter().any(|note| text.starts_with(note))
 }
 
-/// Whether a line is the function of a frame of Go's, whose place stands in the next line.
+/// Whether a line is the function of a Go frame, whose position is in the next line.
 fn is_called(text: &str, next: Option<&str>) -> bool {
     text.ends_with(')') && next.is_some_and(|next| next.starts_with([' ', '\t']) && next.contains(".go:"))
 }

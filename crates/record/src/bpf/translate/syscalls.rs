@@ -1,15 +1,15 @@
-//! What each system call is: which of its arguments are descriptors, how a thread blocked in it waits, and how the
+//! Describes each system call: which arguments are descriptors, how a thread blocked in it waits, and how the
 //! kernel's I/O accounting counts it. One table for x86-64 and aarch64: numbers come from `libc` by name.
 
 use libc as c;
 
-/// What a thread does in a call.
+/// The class of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub(crate) enum Call {
-    /// read and its kin: what it reads from is the descriptor's.
+    /// read and similar calls; the descriptor decides what is read.
     Read,
-    /// write and its kin.
+    /// write and similar calls.
     Write,
     Sync,
     Open,
@@ -22,7 +22,7 @@ pub(crate) enum Call {
     Rename,
     /// mkdir, mknod, link, symlink.
     Create,
-    /// execve: the program begins.
+    /// execve: a program starts.
     Execute,
     /// Any other call on names and files.
     FileOther,
@@ -32,7 +32,7 @@ pub(crate) enum Call {
     Accept,
     /// poll, select, epoll.
     Poll,
-    /// Gives the processor to others.
+    /// Yields the CPU.
     Yield,
     Sleep,
     /// Waits for another thread or process.
@@ -45,7 +45,7 @@ pub(crate) enum Call {
     Aio,
     /// Changes the address space.
     Memory,
-    /// Writes mapped pages.
+    /// Writes mapped pages (msync).
     MapSync,
     Other,
 }
@@ -64,31 +64,31 @@ pub(crate) const WRITES: u16 = 16;
 pub(crate) const SLEEPS: u16 = 32;
 /// It writes to the first descriptor what it reads from the second.
 pub(crate) const OUT_FIRST: u16 = 64;
-/// It is of interest itself, where calls are traced.
+/// Recorded itself, if calls are traced.
 pub(crate) const RECORDED: u16 = 128;
-/// The fourth argument is an offset in the file.
+/// The fourth argument is a file offset.
 pub(crate) const POSITIONED: u16 = 256;
-/// The first argument is an array of `pollfd`, the second how many there are.
+/// The first argument is an array of `pollfd`, the second its length.
 pub(crate) const POLLS_ONE: u16 = 512;
 /// It waits for any of several descriptors.
 pub(crate) const POLLS: u16 = 1024;
-/// futex(2): its second argument says what for.
+/// futex(2): its second argument says which operation.
 pub(crate) const FUTEX: u16 = 2048;
 
-/// Where it fails, it has looked for something.
+/// Its failure means that it polled for something.
 pub(crate) const LOOKS: u16 = 32_768;
-/// Which of its arguments is a path, in three bits: the first; the second, from the directory of the first; the second; the fourth from the third;
-/// the third from the second; or the second is an address.
+/// Which argument is a path, in three bits: the first; the second, relative to the first; the second; the fourth,
+/// relative to the third; the third, relative to the second; or the second is an address.
 const PATH: u16 = 1 << 12;
 const PATH_SECOND_AT: u16 = 2 << 12;
 const PATH_SECOND: u16 = 3 << 12;
 const PATH_FOURTH_AT: u16 = 4 << 12;
 const PATH_THIRD_AT: u16 = 5 << 12;
 const ADDRESS: u16 = 6 << 12;
-/// The second and third are sets of descriptors.
+/// The second and third are descriptor sets.
 const SETS: u16 = 7 << 12;
 
-/// `libc` does not have it for all.
+/// Missing in `libc` on some targets.
 #[cfg(target_arch = "x86_64")]
 const IO_PGETEVENTS: c::c_long = 333;
 #[cfg(not(target_arch = "x86_64"))]
@@ -210,7 +210,7 @@ const TABLE: &[(c::c_long, Call, u16)] = &[
     (c::SYS_brk, Call::Memory, 0),
 ];
 
-/// Calls that only x86-64 still has.
+/// Calls that only x86-64 has.
 #[cfg(target_arch = "x86_64")]
 const OLDER: &[(c::c_long, Call, u16)] = &[
     (c::SYS_open, Call::Open, LOOKS | PATH),
@@ -244,7 +244,7 @@ const OLDER: &[(c::c_long, Call, u16)] = &[];
 
 const NUMBERS: usize = 512;
 
-/// The table, by number.
+/// The table, by call number.
 pub(crate) struct Calls {
     calls: [Call; NUMBERS],
     flags: [u16; NUMBERS],
@@ -274,17 +274,17 @@ impl Default for Calls {
 }
 
 impl Calls {
-    /// What the call with this number is.
+    /// Returns the class of the call with this number.
     pub(crate) fn of(&self, number: i32) -> Call {
         usize::try_from(number).ok().and_then(|n| self.calls.get(n)).copied().unwrap_or(Call::Other)
     }
 
-    /// Its flags.
+    /// Returns the flags of the call with this number.
     pub(crate) fn flags(&self, number: i32) -> u16 {
         usize::try_from(number).ok().and_then(|n| self.flags.get(n)).copied().unwrap_or(0)
     }
 
-    /// The flags of all, as the programs want them.
+    /// Returns the flags of all calls, in the programs' format.
     pub(crate) fn all_flags(&self) -> [u16; NUMBERS] {
         self.flags
     }

@@ -1,4 +1,4 @@
-//! The translator with records made by hand: each rule of SCHEMA.md's table that real programs do not reach at will.
+//! The translator with synthetic records: rules of SCHEMA.md's table that real programs do not trigger at will.
 
 use super::Translator;
 use crate::bpf::raw::{self, Call, Connection, Exit, FdObject, Head, Net, Off, Plain, Sample, Thread, Totals};
@@ -8,7 +8,7 @@ use thalweg_trace::{
     CounterName, CounterOf, Event, HostId, IdSpace, MarkKind, Object, Role, Span, SpanKind, Track, TrackKind, WakerContext,
 };
 
-/// A system with one disk and nobody listening.
+/// A system with one disk and no listeners.
 struct Still;
 
 impl Facts for Still {
@@ -88,7 +88,7 @@ fn head(kind: u16, thread: u32, at_us: u64) -> Head {
     Head { kind, cpu: 0, thread, at_ns: ZERO + at_us * 1_000 }
 }
 
-/// Ran from 0, left at 100 µs, was woken at `wake_us`, runs again at `in_us`.
+/// Ran from 0, was switched out at 100 µs, woken at `wake_us`, and runs again at `in_us`.
 fn off(serial: u32, call: libc::c_long, wake_us: u64, in_us: u64) -> Off {
     Off {
         head: head(2, serial, in_us),
@@ -144,7 +144,7 @@ fn a_process_number_that_is_used_again_is_another_track() {
     bench.emit(&Exit { head: head(9, 5, 600), run_ns: ZERO + 505_000, ..Exit::default() });
     bench.thread(6, 10, 10, raw::ROLE_CLIENT, "second");
     bench.emit(&off(6, libc::SYS_nanosleep, 700, 705));
-    // The one who made both was never recorded.
+    // The creator of both was never recorded.
     let names: Vec<String> = bench.tracks().into_iter().map(|t| t.name).filter(|name| name != "unknown thread").collect();
     assert_eq!(names, ["first", "second"]);
     let spans = bench.spans();
@@ -225,7 +225,7 @@ fn who_moves_bytes_over_a_link_of_a_recorded_connection_is_counted_under_the_lin
 fn whoever_called_a_port_that_another_network_of_this_machine_listens_on_is_the_client() {
     let mut bench = Bench::new();
     bench.thread(5, 10, 10, raw::ROLE_CLIENT, "mount");
-    // Made before the recording, and the caller's port is the lower one.
+    // Older than the recording, and the caller's port is the lower one.
     bench.emit(&Connection { end: 0, local_port: 40_000, remote_port: 45_000, ..connection(1_000, 42) });
     bench.emit(&Net { head: head(3, 5, 510), connection: 1_000, first_ns: ZERO, end_bytes: 101, bytes: 100, count: 1, ..Net::default() });
     bench.emit(&off(5, libc::SYS_recvfrom, 600, 700));
@@ -249,7 +249,7 @@ fn a_call_is_unanswered_until_something_comes_back_or_its_listener_uses_the_conn
         let mut bench = Bench::new();
         bench.thread(5, 10, 10, raw::ROLE_CLIENT, "curl");
         bench.emit(&connection(1_000, 42));
-        // That it came about at the other end says nothing: the kernel does that.
+        // Establishment at the other end proves nothing: the kernel does that.
         bench.emit(&listener);
         if let Some((id, direction)) = used {
             bench.emit(&sent(id, direction));
@@ -275,7 +275,7 @@ fn a_socket_met_by_its_inode_and_then_by_its_cookie_is_one_object() {
     receive.file[0] = FdObject { id: 42 | 1 << 63, device: 2 | 6 << 8, mode: 0o140_777, fd: 3, access: 3 };
     bench.emit(&receive);
     bench.emit(&connection(1_000, 42));
-    // The caller's first segment counts as a byte that was acknowledged.
+    // The caller's SYN counts as an acknowledged byte.
     bench.emit(&Net { head: head(3, 5, 510), connection: 1_000, first_ns: ZERO, end_bytes: 101, bytes: 100, count: 1, ..Net::default() });
     receive.file[0].id = 1_000;
     bench
@@ -383,7 +383,8 @@ fn what_a_thread_did_that_came_back_unseen_does_not_lie_over_its_wait() {
     let io = |calls: u64| Totals { write_calls: calls, write_bytes: calls << 20, ..Totals::default() };
     let call = i32::try_from(libc::SYS_write).expect("small");
     let at = |us: u64| ZERO + us * 1_000;
-    // Away from 20 to 25 ms, which is known at the next switch only: samples come before that, one each millisecond of work.
+    // Off the CPU from 20 to 25 ms, which is known only at the next switch: samples come before that, one per
+    // millisecond of work.
     for ms in (1..20).chain(25..50) {
         let run_ns = if ms < 20 { at(200) } else { 0 };
         let files = [file(77), FdObject::default()];
@@ -490,7 +491,7 @@ fn a_life_begins_once_and_ends_where_its_end_was_seen_to_begin_if_no_more_is_rec
     assert_eq!(marks, [MarkKind::ThreadStart, MarkKind::ThreadExit]);
 }
 
-/// The call in which a thread waits as in [`off`], as it returned at `at_us`.
+/// The call in which a thread waits as in [`off`], returning at `at_us`.
 fn call(serial: u32, number: libc::c_long, blocked: u32, at_us: u64) -> Call {
     Call {
         head: head(11, serial, at_us),

@@ -1,5 +1,5 @@
-//! What a thread can wait on that is neither a file nor a connection: pipes, unix and datagram sockets, terminals, locks, processes,
-//! control groups. Each is one object, by kind and name.
+//! Objects of waits other than files and connections: pipes, Unix and datagram sockets, terminals, locks, processes,
+//! control groups. One object per kind and name.
 
 use super::output::Output;
 use crate::bpf::raw::{FdObject, MODE_FIFO, MODE_KIND, Peer};
@@ -7,38 +7,38 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use thalweg_trace::{ObjectId, ObjectKind};
 
-/// Things that are remembered; past it they are forgotten, and would be recorded anew.
+/// Maximum objects remembered; beyond it they are forgotten, and would be recorded anew.
 const MOST_THINGS: usize = 100_000;
 
-/// Less than a pipe holds is a line or two.
+/// Minimum bytes worth recording; less than a pipe holds is a line or two.
 const WORTH_SAYING_BYTES: u64 = 64 << 10;
 
-/// The things that were met.
+/// The objects met.
 #[derive(Debug, Default)]
 pub(crate) struct Things {
     known: HashMap<(ObjectKind, String), ObjectId>,
-    /// Those that an inode names, by that.
+    /// Objects named by an inode, by that inode.
     numbered: HashMap<(ObjectKind, u64), ObjectId>,
-    /// To whom datagram sockets send, by the socket's inode.
+    /// Peers of datagram sockets, by the socket's inode.
     peers: HashMap<u64, SocketAddr>,
-    /// The paths that sockets of this machine have called, by the socket's inode.
+    /// Paths that Unix sockets have connected to, by the socket's inode.
     called: HashMap<u64, String>,
-    /// By inode: what was written to pipes.
+    /// Bytes written to pipes, by inode.
     pipes: HashMap<u64, Written>,
 }
 
-/// What was written to a pipe.
+/// Bytes written to a pipe.
 #[derive(Clone, Debug, Default)]
 struct Written {
-    /// The path, of a FIFO.
+    /// The path, for a FIFO.
     path: Option<String>,
-    /// By which process; 0: not known.
+    /// The writing process; 0 if unknown.
     pid: u32,
     bytes: u64,
 }
 
 impl Things {
-    /// The object of a thing.
+    /// Returns the object of this kind and name.
     pub(crate) fn object(&mut self, kind: ObjectKind, name: &str, output: &mut Output) -> ObjectId {
         let key = (kind, name.to_owned());
         if let Some(known) = self.known.get(&key) {
@@ -53,7 +53,7 @@ impl Things {
         object
     }
 
-    /// The object of a thing that its inode names, `NAME:[INODE]`.
+    /// Returns the object named by an inode: `NAME:[INODE]`.
     pub(crate) fn numbered(&mut self, kind: ObjectKind, name: &str, inode: u64, output: &mut Output) -> ObjectId {
         if let Some(known) = self.numbered.get(&(kind, inode)) {
             return *known;
@@ -66,7 +66,8 @@ impl Things {
         object
     }
 
-    /// The object of a pipe, or of a FIFO with its path, at which a thread waits, a thread of `writer`'s where it waits to write.
+    /// Returns the object of a pipe (or of a FIFO, with its path) on which a thread waits; `writer` is the thread's
+    /// process if it waits to write.
     pub(crate) fn pipe(&mut self, (inode, path): (u64, Option<&str>), writer: Option<u32>, output: &mut Output) -> ObjectId {
         let object = self.pipe_object((inode, path), output);
         let Some(written) = self.written(inode) else { return object };
@@ -93,7 +94,7 @@ impl Things {
         has_room.then(|| self.pipes.entry(inode).or_default())
     }
 
-    /// So many bytes were written to something, which may be a pipe.
+    /// Counts bytes written to a descriptor, which may be a pipe.
     pub(crate) fn wrote(&mut self, to: &FdObject, bytes: u64) {
         let is_pipe = bytes > 0 && to.mode & MODE_KIND == MODE_FIFO;
         if let Some(written) = is_pipe.then(|| self.written(to.id)).flatten() {
@@ -101,7 +102,7 @@ impl Things {
         }
     }
 
-    /// The recording ends: how much was written to each pipe.
+    /// Records how much was written to each pipe, at the end of the recording.
     pub(crate) fn end(&mut self, output: &mut Output) {
         let mut all: Vec<(u64, Written)> = self.pipes.drain().filter(|(_, written)| written.bytes >= WORTH_SAYING_BYTES).collect();
         all.sort_unstable_by_key(|(inode, _)| *inode);
@@ -114,7 +115,7 @@ impl Things {
         }
     }
 
-    /// A socket of this machine has called somebody by this path.
+    /// Notes the path that a Unix socket has connected to.
     pub(crate) fn calls(&mut self, inode: u64, path: &[u8]) {
         if self.called.len() >= MOST_THINGS {
             self.called.clear();
@@ -122,7 +123,7 @@ impl Things {
         self.called.insert(inode, String::from_utf8_lossy(path).into_owned());
     }
 
-    /// The object of a socket of this machine: by the path that it has called, or else by its own number.
+    /// Returns the object of a Unix socket: by the path it has connected to, otherwise by its own number.
     pub(crate) fn unix(&mut self, inode: u64, output: &mut Output) -> ObjectId {
         match self.called.get(&inode).map(|path| format!("unix:{path}")) {
             Some(name) => self.object(ObjectKind::Socket, &name, output),
@@ -130,7 +131,7 @@ impl Things {
         }
     }
 
-    /// A datagram was sent from a socket to somebody.
+    /// Notes the peer of a datagram socket.
     pub(crate) fn sends_to(&mut self, peer: &Peer) {
         if self.peers.len() >= MOST_THINGS {
             self.peers.clear();
@@ -140,7 +141,7 @@ impl Things {
         self.peers.insert(peer.inode, SocketAddr::new(address, peer.port));
     }
 
-    /// The object of a datagram socket, if it is known whom it talks to.
+    /// Returns the object of a datagram socket, if its peer is known.
     pub(crate) fn datagram(&mut self, inode: u64, output: &mut Output) -> Option<ObjectId> {
         let peer = *self.peers.get(&inode)?;
         Some(self.object(ObjectKind::Socket, &format!("udp:{peer}"), output))

@@ -1,7 +1,7 @@
-//! Threads: their tracks and names, and what of each is under way.
+//! Threads: their tracks and names, and the state of each.
 //!
-//! A thread is known by its serial, which is never used again; so a process number that is taken by another process
-//! later is no matter. What has exited is forgotten after a while: others may still say that it woke them.
+//! A thread is identified by its serial, which is never reused, so a reused process id does no harm. Exited threads
+//! are forgotten after a while: other records may still name them as wakers.
 
 use super::output::Output;
 use super::samples::{Accounted, Piece, Prices};
@@ -13,19 +13,19 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::{Index, IndexMut};
 use thalweg_trace::{CounterName, CounterOf, MarkKind, Role, SpanId, SpanKind, TrackId, TrackKind};
 
-/// Threads that have exited and are still known.
+/// Maximum exited threads remembered.
 const MOST_DEAD: usize = 20_000;
 
-/// A call that was not recorded yet, and a wait in it was.
+/// An unfinished call with a recorded wait in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockedCall {
     /// Its span.
     pub span: SpanId,
-    /// What it is.
+    /// Its kind.
     pub kind: SpanKind,
-    /// When the first wait began.
+    /// Start of its first wait.
     pub waited_from_ns: u64,
-    /// How long it was off the processor so far.
+    /// Its time off the CPU so far.
     pub off_ns: u64,
 }
 
@@ -39,51 +39,52 @@ pub(crate) struct Thread {
     pub process: (u32, u32),
     role: u32,
     name: String,
-    /// It is one of the kernel's, whether it is recorded or not.
+    /// Whether it is a kernel thread, recorded or not.
     of_kernel: bool,
-    /// Since when the run that is not yet recorded lasts.
+    /// Start of the run that is not yet recorded.
     pub run_ns: u64,
-    /// What of its totals is recorded; `None`: not known since when it counts.
+    /// The recorded part of its totals; `None` if their starting point is unknown.
     pub accounted: Option<Accounted>,
-    /// Sends and receives of the run under way.
+    /// Sends and receives of the current run.
     pub pieces: Vec<Piece>,
     /// The file it was last seen to read.
     pub reads: Option<FdObject>,
     /// The file it was last seen to write.
     pub writes: Option<FdObject>,
-    /// Whether it was seen to read, and to write, in the run under way.
+    /// Whether it was seen to read, and to write, in the current run.
     pub seen_now: [bool; 2],
-    /// Whether bytes that are not recorded may be another file's: of runs before, in which none was seen, or of one that was seen before in this run.
+    /// Whether unrecorded bytes may belong to another file: from earlier runs in which none was seen, or from a file
+    /// seen earlier in this run.
     pub unsure: [bool; 2],
     exited: bool,
-    /// How its process ended, as wait(2) has it, once its end has begun.
+    /// Its process's exit status, as in wait(2), once its exit has begun.
     pub code: Option<u32>,
-    /// Its end has begun, at this instant, and was not recorded.
+    /// When its exit began, if that is not recorded.
     ending_ns: Option<u64>,
-    /// When it last woke another.
+    /// When it last woke another thread.
     seen_ns: u64,
-    /// Sampled time of the run under way, by kind of work.
+    /// Sampled time of the current run, by kind of work.
     pub sampled_ns: [u64; 4],
-    /// What its work costs.
+    /// The prices of its work.
     pub prices: Prices,
-    /// The call it is in, where a wait in it was recorded before it ended (tier `syscall`).
+    /// The call it is in, if a wait in it was recorded (tier `syscall`).
     pub call: Option<BlockedCall>,
-    /// Until when runs of calls have been laid out (tier `syscall`).
+    /// End of the runs of calls placed so far (tier `syscall`).
     pub laid_until_ns: u64,
-    /// When it was last woken from a place in the kernel that was looked up, and what that says.
+    /// When it was last woken from a looked-up site, and the site's class.
     pub site: Option<(u64, Site)>,
-    /// The path that the call was given in which it waits, and since when.
+    /// The path given to the call it waits in, and the start of the wait.
     pub waits_at: Option<(u64, String)>,
-    /// Processors that it may use, where that was said.
+    /// Number of CPUs it may use, if reported.
     pub allowed: Option<u32>,
-    /// Where it waits at full speed.
+    /// Its busy waits.
     pub spins: Spins,
-    /// By what its process can be called, as far as that was recorded of this thread.
+    /// How its process can be contacted, as far as recorded for this thread.
     called: i64,
 }
 
 impl Thread {
-    /// One of which nothing else is known yet; it ran last at `run_ns`.
+    /// Creates a thread about which nothing else is known; it last ran at `run_ns`.
     fn new(track: TrackId, process: (u32, u32), role: u32, name: String, run_ns: u64) -> Thread {
         Thread {
             track,
@@ -115,7 +116,7 @@ impl Thread {
         }
     }
 
-    /// The status its process ended with, as a shell has it, where this is the first thread of it.
+    /// Returns its process's exit status, in a shell's form, if this is the process's first thread.
     fn status(&self) -> Option<i64> {
         let code = self.code.filter(|_| self.process.0 == self.process.1)?;
         let (status, signal) = (code >> 8 & 0xff, code & 0x7f);
@@ -123,45 +124,45 @@ impl Thread {
     }
 }
 
-/// Where a thread is kept: found once for each record, and no longer than that.
+/// A thread's position: found once per record, and valid only for that long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot(usize);
 
-/// The threads that were met.
+/// The threads met.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
     /// By serial.
     known: HashMap<u32, Slot>,
     all: Vec<Thread>,
-    /// Of threads that were forgotten.
+    /// Slots of forgotten threads.
     free: Vec<Slot>,
     dead: VecDeque<u32>,
-    /// The command's name of each process.
+    /// The command name of each process.
     commands: HashMap<u32, String>,
-    /// Files that a process has open, to read and to write: for those of its threads of which nothing better is known.
+    /// Files that a process has open for reading and for writing, assumed for its threads if nothing better is known.
     guesses: HashMap<u32, [Option<FdObject>; 2]>,
-    /// What processes are called instead of by their command's name.
+    /// Display names of processes, replacing their command names.
     pub names: BTreeMap<u32, String>,
-    /// How many processors there are; 0: not known.
+    /// Number of CPUs; 0 if unknown.
     pub processors: u32,
-    /// The reader's own thread, which has a track from the beginning.
+    /// The reader's own thread, which has a track from the start.
     pub reader: Option<(u32, TrackId)>,
-    /// Processes that are watched and not yet looked at.
+    /// Watched processes not yet examined.
     pub fresh: Vec<u32>,
-    /// Processes that were reached, of which nobody has looked yet what they are.
+    /// Processes that were reached and whose kind is still unknown.
     pub reached: Vec<Reached>,
 }
 
-/// A process that is recorded because a recorded thread has to do with it.
+/// A process recorded because a recorded thread interacts with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reached {
-    /// Its number.
+    /// Its process id.
     pub pid: u32,
-    /// Who made it.
+    /// Its parent.
     pub parent: u32,
-    /// As the kernel reported it.
+    /// Its role, as reported by the kernel.
     pub role: u32,
-    /// Over how many threads.
+    /// Its distance, in threads.
     pub depth: u32,
 }
 
@@ -195,12 +196,12 @@ impl IndexMut<Slot> for Threads {
 }
 
 impl Threads {
-    /// Where the thread with this serial is, if it was met.
+    /// Returns the slot of the thread with this serial, if it was met.
     pub(crate) fn find(&self, serial: u32) -> Option<Slot> {
         self.known.get(&serial).copied()
     }
 
-    /// Where the thread with this serial is. One that was never recorded (its record was lost) is made up.
+    /// Returns the slot of the thread with this serial, creating a placeholder if its record was lost.
     pub(crate) fn slot(&mut self, serial: u32, output: &mut Output) -> Slot {
         self.find(serial)
             .unwrap_or_else(|| self.insert(serial, Thread::new(output.track_id(), (0, 0), raw::ROLE_NONE, "unknown thread".to_owned(), 0)))
@@ -216,12 +217,12 @@ impl Threads {
         slot
     }
 
-    /// All that are known, in no order.
+    /// Iterates over all known threads, in no order.
     fn iter(&self) -> impl Iterator<Item = (Slot, &Thread)> {
         self.known.values().map(|slot| (*slot, &self[*slot]))
     }
 
-    /// The kernel reported a thread, for the first time or anew.
+    /// Handles the kernel's first or repeated report of a thread.
     pub(crate) fn met(&mut self, record: &raw::Thread, output: &mut Output) {
         let name = text(&record.name);
         if record.tid == record.pid {
@@ -251,7 +252,7 @@ impl Threads {
         }
     }
 
-    /// So many processors a thread may use: recorded where that is news, and fewer than there are.
+    /// Records the number of CPUs a thread may use, if it is new and fewer than the machine has.
     pub(crate) fn may_use(&mut self, slot: Slot, allowed: u32, at_ns: u64, output: &mut Output) {
         let most = self.processors;
         let before = self[slot].allowed.unwrap_or(most);
@@ -263,7 +264,7 @@ impl Threads {
         output.counter(CounterOf::Track(track), CounterName::CpuAllowed, at_ns, allowed.min(most).into());
     }
 
-    /// From here on intervals of a thread are recorded.
+    /// Begins recording a thread's intervals.
     fn begin(&mut self, slot: Slot, record: &raw::Thread, output: &mut Output) {
         let maker = self.track(record.parent, output);
         let track = self.track_at(slot, output);
@@ -275,16 +276,16 @@ impl Threads {
         self[slot].run_ns = record.head.at_ns;
     }
 
-    /// One that was met before.
+    /// Updates a known thread.
     fn known_anew(&mut self, slot: Slot, record: &raw::Thread, name: String, output: &mut Output) -> Slot {
         let thread = &mut self.all[slot.0];
-        // A program begins: what the one before it read and wrote says nothing.
+        // A new program starts: the old one's reads and writes say nothing about it.
         if thread.name != name {
             (thread.reads, thread.writes) = (None, None);
             self.guesses.remove(&record.pid);
         }
         thread.name = name;
-        // Recorded as the holder of a processor only, its role is not said again.
+        // For a thread recorded only as the holder of a CPU, the role is not repeated.
         if record.role != raw::ROLE_NONE {
             thread.role = record.role;
         }
@@ -295,30 +296,30 @@ impl Threads {
         slot
     }
 
-    /// One that was not.
+    /// Adds a new thread.
     fn known_first(&mut self, record: &raw::Thread, name: String, output: &mut Output) -> Slot {
         let of_reader = self.reader.filter(|(tid, _)| *tid == record.tid).map(|(_, track)| track);
         let thread = Thread {
             of_kernel: record.task_flags & raw::FLAG_OF_KERNEL != 0,
-            // The accounting of a thread that was made while it was watched begins at nothing.
+            // The accounting of a thread created while watched starts at 0.
             accounted: (record.parent != 0).then(Accounted::default),
             ..Thread::new(of_reader.unwrap_or_else(|| output.track_id()), (record.pid, record.tid), record.role, name, record.head.at_ns)
         };
         let slot = self.insert(record.head.thread, thread);
         if record.role == raw::ROLE_NONE {
-            // Nobody says when those end.
+            // Its exit will not be reported.
             self.exited(slot, record.head.thread);
         }
         slot
     }
 
-    /// The thread with this serial.
+    /// Returns the thread with this serial.
     pub(crate) fn get(&mut self, serial: u32, output: &mut Output) -> &mut Thread {
         let slot = self.slot(serial, output);
         &mut self[slot]
     }
 
-    /// Records a thread's track, if its name is news.
+    /// Records a thread's track, if its name is new.
     fn emit(&mut self, slot: Slot, output: &mut Output) {
         let thread = &mut self.all[slot.0];
         let (pid, tid) = thread.process;
@@ -337,7 +338,7 @@ impl Threads {
         }
     }
 
-    /// The track of a thread, recorded if it was not.
+    /// Returns a thread's track, recording it if needed.
     pub(crate) fn track_at(&mut self, slot: Slot, output: &mut Output) -> TrackId {
         if self[slot].emitted_name.is_none() {
             self.emit(slot, output);
@@ -345,13 +346,13 @@ impl Threads {
         self[slot].track
     }
 
-    /// The same by its serial; `None` for 0.
+    /// Returns a thread's track by its serial; `None` for 0.
     pub(crate) fn track(&mut self, serial: u32, output: &mut Output) -> Option<TrackId> {
         let slot = (serial != 0).then(|| self.slot(serial, output))?;
         Some(self.track_at(slot, output))
     }
 
-    /// Its name now, unless it was made up.
+    /// Sets its name, unless it is a placeholder.
     pub(crate) fn named(&mut self, slot: Slot, name: String, output: &mut Output) {
         let thread = &mut self.all[slot.0];
         if !name.is_empty() && thread.name != name && thread.process.1 != 0 {
@@ -363,7 +364,7 @@ impl Threads {
         }
     }
 
-    /// A process has a file open: for those of its threads of which nothing better is known.
+    /// Notes an open file of a process, assumed for its threads if nothing better is known.
     pub(crate) fn process_has(&mut self, pid: u32, fd: &FdObject) {
         if self.guesses.len() > MOST_DEAD {
             self.guesses.clear();
@@ -376,51 +377,51 @@ impl Threads {
         }
     }
 
-    /// What a process may be reading and writing, as far as its open files show.
+    /// Returns what a process may be reading and writing, judging by its open files.
     pub(crate) fn guess(&self, pid: u32) -> [Option<FdObject>; 2] {
         self.guesses.get(&pid).copied().unwrap_or_default()
     }
 
-    /// Whether a thread is none of the kernel's.
+    /// Whether a thread is not a kernel thread.
     pub(crate) fn is_of_user(&self, slot: Slot) -> bool {
         matches!(self[slot].role, raw::ROLE_CLIENT | raw::ROLE_SERVER)
     }
 
-    /// Whether a thread that was met is one of the kernel's whose name begins so.
+    /// Whether a known thread is a kernel thread whose name begins with `name`.
     pub(crate) fn is_called(&self, serial: u32, name: &str) -> bool {
         self.find(serial).is_some_and(|slot| self[slot].of_kernel && self[slot].name.starts_with(name))
     }
 
-    /// The process of a thread that was met.
+    /// Returns the process of a known thread.
     pub(crate) fn process_of(&self, serial: u32) -> Option<u32> {
         self.find(serial).and_then(|slot| self[slot].pid())
     }
 
-    /// The process of a thread, and the name of what it runs.
+    /// Returns a thread's process, and the name of its program.
     pub(crate) fn program_of(&self, slot: Slot) -> Option<(u32, &str)> {
         let pid = self[slot].pid()?;
         Some((pid, self.commands.get(&pid).map_or("", String::as_str)))
     }
 
-    /// The main thread of a process that was met.
+    /// Returns the main thread of a known process.
     fn main(&self, pid: u32) -> Option<Slot> {
         self.iter().find(|(_, thread)| thread.process == (pid, pid)).map(|(slot, _)| slot)
     }
 
-    /// The track of the main thread of a process that was met.
+    /// Returns the main track of a known process.
     pub(crate) fn main_track(&mut self, pid: u32, output: &mut Output) -> Option<TrackId> {
         let slot = self.main(pid)?;
         Some(self.track_at(slot, output))
     }
 
-    /// A process can be called by these means, if it was met.
+    /// Notes how a known process can be contacted.
     pub(crate) fn can_be_called(&mut self, pid: u32, by: i64, at_ns: u64, output: &mut Output) {
         if let Some(slot) = self.main(pid) {
             self.called(slot, by, at_ns, output);
         }
     }
 
-    /// A thread's process was called, or can be: recorded where that is news of the thread.
+    /// Records how a thread's process was, or can be, contacted, if that is new for the thread.
     pub(crate) fn called(&mut self, slot: Slot, by: i64, at_ns: u64, output: &mut Output) {
         let thread = &mut self[slot];
         if !is_recorded(thread.role) || thread.called & by == by {
@@ -431,7 +432,7 @@ impl Threads {
         output.mark(track, MarkKind::ProcessCalled, at_ns, None, Some(by));
     }
 
-    /// The same of several, as far as they are recorded and have not ended.
+    /// Returns the main tracks of those processes that are recorded and have not ended.
     pub(crate) fn recorded_main_tracks(&mut self, pids: &BTreeSet<u32>, output: &mut Output) -> BTreeMap<u32, TrackId> {
         if pids.is_empty() {
             return BTreeMap::new();
@@ -442,13 +443,13 @@ impl Threads {
         found.into_iter().map(|(pid, slot)| (pid, self.track_at(slot, output))).collect()
     }
 
-    /// How many are known, and how many there is memory for.
+    /// Returns the numbers of known threads and of allocated slots.
     #[cfg(test)]
     pub(super) fn len(&self) -> [usize; 2] {
         [self.known.len(), self.all.len()]
     }
 
-    /// A process is a server: also those of its threads that have ended were one's.
+    /// Makes a process a server, including its ended threads.
     pub(crate) fn serves(&mut self, pid: u32, output: &mut Output) {
         let own = self.iter().filter(|(_, thread)| thread.process.0 == pid && thread.role == raw::ROLE_CLIENT);
         for slot in own.map(|(slot, _)| slot).collect::<Vec<_>>() {
@@ -457,17 +458,17 @@ impl Threads {
         }
     }
 
-    /// It woke another then.
+    /// Notes that it woke another thread then.
     pub(crate) fn woke(&mut self, slot: Slot, at_ns: u64) {
         self[slot].seen_ns = self[slot].seen_ns.max(at_ns);
     }
 
-    /// Its end has begun; it may wait yet.
+    /// Notes that its exit has begun; it may still wait.
     pub(crate) fn ending(&mut self, slot: Slot, at_ns: u64) {
         self[slot].ending_ns = Some(at_ns);
     }
 
-    /// The last instant of the thread with this serial was recorded.
+    /// Handles the recorded end of the thread with this serial.
     pub(crate) fn ended(&mut self, slot: Slot, serial: u32, at_ns: u64, output: &mut Output) {
         let status = self[slot].status();
         let track = self.track_at(slot, output);
@@ -475,7 +476,7 @@ impl Threads {
         self.exited(slot, serial);
     }
 
-    /// Threads that have waited in a call and not returned from it, by serial: their tracks, and when they were last seen.
+    /// Returns threads in a call that has waited and not returned: their tracks, and when they were last seen.
     pub(crate) fn in_calls(&self) -> Vec<(Slot, TrackId, u64)> {
         let seen = |call: &BlockedCall, thread: &Thread| thread.run_ns.max(call.waited_from_ns + call.off_ns);
         let mut waiting: Vec<_> = self.known.iter().filter(|(_, slot)| self[**slot].call.is_some()).collect();
@@ -484,7 +485,7 @@ impl Threads {
         waiting.into_iter().filter_map(|(_, slot)| found(*slot)).collect()
     }
 
-    /// The recording ends: threads whose end had begun have ended where they were last seen.
+    /// Ends the recording: threads whose exit had begun end where they were last seen.
     pub(crate) fn end(&mut self, output: &mut Output) {
         let mut last: Vec<(u64, TrackId, Option<i64>)> = Vec::new();
         for slot in self.known.values() {
@@ -496,7 +497,7 @@ impl Threads {
         last.into_iter().for_each(|(at_ns, track, status)| output.mark(track, MarkKind::ThreadExit, at_ns, None, status));
     }
 
-    /// It has exited.
+    /// Marks it as exited.
     fn exited(&mut self, slot: Slot, serial: u32) {
         self.dead.push_back(serial);
         let thread = &mut self[slot];
@@ -513,7 +514,7 @@ impl Threads {
 }
 
 impl Thread {
-    /// Its process, if that is known.
+    /// Returns its process, if known.
     pub(crate) fn pid(&self) -> Option<u32> {
         Some(self.process.0).filter(|pid| *pid != 0)
     }
@@ -523,19 +524,19 @@ impl Thread {
         is_recorded(self.role) || self.role == raw::ROLE_RECORDER
     }
 
-    /// What it was seen to read or write.
+    /// Notes what it was seen to read or write.
     pub(crate) fn saw(&mut self, fd: &FdObject, reading: bool) {
         if fd.mode != 0 {
             let way = usize::from(!reading);
             let last = if reading { &mut self.reads } else { &mut self.writes };
-            // What was done to the one and to the other since then nobody knows.
+            // It is unknown which of the two has moved bytes since then.
             self.unsure[way] |= last.is_some_and(|last| (last.id, last.device) != (fd.id, fd.device));
             self.seen_now[way] = true;
             *last = Some(*fd);
         }
     }
 
-    /// Its totals count from here, if nothing was known of them.
+    /// Starts its totals here, if their starting point was unknown.
     pub(crate) fn accounted(&mut self, io: &Totals) -> &mut Accounted {
         self.accounted.get_or_insert_with(|| Accounted::up_to(io))
     }

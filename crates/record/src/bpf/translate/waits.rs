@@ -1,11 +1,11 @@
-//! What a thread waited for, from where it was when it was switched away and who ended it: SCHEMA.md's table, as a
+//! Classifies a wait by where the thread was when it was switched out and by who ended it: SCHEMA.md's table, as a
 //! function of one record.
 
 use super::syscalls::{Call, Calls};
 use crate::bpf::raw::{self, Off};
 use thalweg_trace::{ObjectKind, SpanKind};
 
-/// What a wait is on.
+/// The object of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum On {
     /// Nothing that has a name.
@@ -16,7 +16,7 @@ pub(crate) enum On {
     Socket(usize),
     /// The connection that ended it.
     Ender,
-    /// The connection on which the last receive was fruitless, or that was asked for and not answered.
+    /// The connection of the last fruitless receive, or one that was requested and not answered.
     Polled,
     /// The pipe, unix socket, terminal, eventfd or inotify queue of this descriptor of the record.
     Other(usize),
@@ -28,17 +28,17 @@ pub(crate) enum On {
     Path,
     /// The FIFO whose path the call was given.
     Fifo,
-    /// The semaphore set, message queue or lock that the call names by a number.
+    /// The semaphore set, message queue or lock that the call identifies by number.
     Numbered,
-    /// What stands in memory that processes share, at the call's first argument; by this name where that is of no file.
+    /// The object in shared memory at the call's first argument; this name if no file is mapped there.
     Shared(&'static str),
-    /// A thing of this kind and name.
+    /// An object of this kind and name.
     Named(ObjectKind, &'static str),
     /// The process that ended it, or the one in the call's first argument.
     Child,
 }
 
-/// The kind of a wait, and what it is on.
+/// The kind of a wait, and its object.
 pub(crate) type Wait = (SpanKind, On);
 
 fn by_descriptor(off: &Off, at: usize, file: SpanKind, socket: SpanKind) -> Wait {
@@ -46,13 +46,13 @@ fn by_descriptor(off: &Off, at: usize, file: SpanKind, socket: SpanKind) -> Wait
     match fd.mode & raw::MODE_KIND {
         raw::MODE_FILE | raw::MODE_BLOCK | raw::MODE_DIRECTORY => (file, On::File(at)),
         raw::MODE_SOCKET if raw::socket_is_tcp(fd) => (socket, On::Socket(at)),
-        // Internet sockets that are no connections: a thread of this machine that answers has ended the wait itself.
+        // Unconnected Internet sockets: a local thread that answers has ended the wait itself.
         raw::MODE_SOCKET if is_datagram(fd) => (datagram(off), On::Datagram(at)),
         // A timer's descriptor.
         0 if fd.mode != 0 && off.context == raw::CONTEXT_TIMER => (SpanKind::WaitTimer, On::Nothing),
-        // Closed by another thread meanwhile, or not to be had.
+        // Closed by another thread meanwhile, or not resolved.
         0 if fd.mode == 0 => (file, On::Nothing),
-        // Pipes, sockets of the machine, terminals, eventfd, inotify, ...: somebody else's turn.
+        // Pipes, Unix sockets, terminals, eventfd, inotify, ...: another thread must act.
         _ => (SpanKind::WaitLock, On::Other(at)),
     }
 }
@@ -65,7 +65,7 @@ fn datagram(off: &Off) -> SpanKind {
     if off.context == raw::CONTEXT_TASK { SpanKind::WaitLock } else { SpanKind::WaitNetwork }
 }
 
-/// A wait that can be for anything: what ended it says what it was for.
+/// Classifies a wait that can be for anything by what ended it.
 fn by_ender(off: &Off, otherwise: SpanKind) -> Wait {
     if off.wake_device != 0 {
         return (SpanKind::WaitDisk, On::Nothing);
@@ -86,14 +86,14 @@ fn poll(off: &Off) -> Wait {
     } else if off.wake_connection != 0 {
         (SpanKind::WaitNetwork, On::Ender)
     } else if is_datagram(&off.file[0]) {
-        // (Whom it had sent to has not answered, where its time limit ended it.)
+        // (If its timeout ended it, its last peer has not answered.)
         (datagram(off), On::Datagram(0))
     } else if off.context == raw::CONTEXT_TASK {
         (SpanKind::WaitLock, On::Other(0))
     } else if raw::socket_is_tcp(&off.file[0]) {
         (SpanKind::WaitNetwork, On::Socket(0))
     } else if off.polled_connection != 0 {
-        // (Asked for by this process, and not answered: whatever else it polls, that has not come about.)
+        // (Requested by this process and not answered: whatever else it polls, that has not happened.)
         (SpanKind::WaitNetwork, On::Polled)
     } else if off.file[0].mode & raw::MODE_KIND != 0 {
         // A pipe or a terminal from which nothing came in time.
@@ -103,7 +103,7 @@ fn poll(off: &Off) -> Wait {
     }
 }
 
-/// What a thread waits on that waits for another thread or process: which lock, or whom, the call says.
+/// Returns the object of a wait for another thread or process: the call identifies the lock or process.
 fn lock(off: &Off) -> On {
     let call = i64::from(off.call);
     match call {
@@ -132,7 +132,7 @@ fn fault(off: &Off) -> Wait {
     }
 }
 
-/// What this wait was for. The thread was not runnable: `off.state` is not 0.
+/// Classifies this wait. The thread was not runnable: `off.state` is not 0.
 pub(crate) fn classify(off: &Off, calls: &Calls) -> Wait {
     let uninterruptible = off.state & raw::STATE_UNINTERRUPTIBLE != 0;
     if off.state & raw::STATE_STOPPED != 0 {
@@ -144,7 +144,7 @@ pub(crate) fn classify(off: &Off, calls: &Calls) -> Wait {
         return (SpanKind::WaitMemory, known.map_or(On::Nothing, On::File));
     }
     if off.flags & raw::OFF_KERNEL_THREAD != 0 || off.call == -2 {
-        // A kernel thread without work waits for somebody to give it some.
+        // An idle kernel thread waits to be given work.
         let idle = !uninterruptible || off.state & raw::STATE_IDLE != 0;
         let otherwise = match (off.flags & raw::OFF_IOWAIT != 0, idle) {
             (true, _) => SpanKind::WaitDisk,
@@ -183,7 +183,7 @@ pub(crate) fn classify(off: &Off, calls: &Calls) -> Wait {
         Call::Sleep if off.polled_connection != 0 => (SpanKind::WaitNetwork, On::Polled),
         Call::Sleep => (SpanKind::WaitTimer, On::Nothing),
         Call::Lock => (SpanKind::WaitLock, lock(off)),
-        // From a file (the second descriptor) to something: uninterruptible is the file.
+        // From a file (the second descriptor) to a descriptor: an uninterruptible wait is for the file.
         Call::SendFile if uninterruptible => by_descriptor(off, 1, SpanKind::FileRead, SpanKind::NetReceive),
         Call::SendFile => by_descriptor(off, 0, SpanKind::FileWrite, SpanKind::NetSend),
         Call::Between => between(off, uninterruptible),
@@ -195,8 +195,8 @@ pub(crate) fn classify(off: &Off, calls: &Calls) -> Wait {
     }
 }
 
-/// splice and copy_file_range, from the first descriptor to the second: the file of the two where only a file can make it wait so,
-/// else the socket.
+/// Classifies waits in splice and copy_file_range, from the first descriptor to the second: the file, if only a file
+/// can cause such a wait; otherwise the socket.
 fn between(off: &Off, uninterruptible: bool) -> Wait {
     let kind = |at: usize| off.file[at].mode & raw::MODE_KIND;
     let (from_file, to_file) = (kind(0) == raw::MODE_FILE, kind(1) == raw::MODE_FILE);

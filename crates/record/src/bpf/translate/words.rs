@@ -1,5 +1,6 @@
-//! What the command said last, and what failed last: the last lines of its processes' standard error that say why, and the last call that failed for want of something.
-//! They are recorded where it failed, as attributes, and only then (run/mod.rs).
+//! The command's last output and its last failed call: the last lines of its processes' standard error that give a
+//! reason, and the last call that failed for lack of a resource. They are recorded as attributes, and only if the
+//! command failed (run/mod.rs).
 
 use super::stack_lines::last_reason;
 use super::syscalls::Call;
@@ -7,31 +8,31 @@ use crate::bpf::raw::{LookHead, WordsHead};
 use std::collections::HashMap;
 use thalweg_trace::secrets;
 
-/// Bound: of each process so much of the end of its standard error is kept, and of so many processes.
+/// Bound: bytes kept of the end of each process's standard error, and the number of such processes.
 const MOST_BYTES: usize = 4_096;
 const MOST_PROCESSES: usize = 256;
 
-/// Bound: a line is cut to so many characters.
+/// Bound: maximum characters kept of a line.
 const MOST_CHARACTERS: usize = 160;
 
-/// Bound: of so many processes that wrote before the last one, the last line is recorded.
+/// Bound: earlier processes whose last line is recorded.
 const MOST_BEFORE: usize = 4;
 
-/// What is wanting for all that a process does, and not at one path.
+/// Errors that affect everything a process does, rather than one path.
 const LASTS: [i32; 4] = [libc::EMFILE, libc::ENFILE, libc::ENOSPC, libc::EDQUOT];
 
-/// Calls that fail for the same within this of each other do so in a row. A program that went on for longer has coped.
+/// Calls failing with the same error within this time form a series. A program that continued for longer has coped.
 const IN_A_ROW_NS: u64 = 1_000_000_000;
 
-/// The attributes, of which a recording has none where its command did not fail.
+/// Attributes of a failed command.
 pub(crate) const SAID: &str = "ended.said";
 pub(crate) const SAID_BY: &str = "ended.said_by";
 pub(crate) const FAILED: &str = "ended.failed";
 
-/// Of the processes that wrote before the last one, latest first: `ended.said_before.1` and so on, each `PID LINE`.
+/// The last lines of earlier writers, latest first: `ended.said_before.1` and so on, each `PID LINE`.
 pub(crate) const SAID_BEFORE: &str = "ended.said_before.";
 
-/// A call that failed, and when it, or the last of a row that it began, did.
+/// A failed call, and the time of it, or of the last call in the series it began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Failed {
     at_ns: u64,
@@ -41,16 +42,16 @@ struct Failed {
     path: String,
 }
 
-/// All that was said.
+/// Output and failures so far.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
-    /// By process: when it wrote last, and the end of it.
+    /// By process: when it last wrote, and the end of its output.
     said: HashMap<u32, (u64, Vec<u8>)>,
     failed: Option<Failed>,
 }
 
 impl Words {
-    /// A process has written to standard error.
+    /// Records what a process wrote to standard error.
     pub(super) fn wrote(&mut self, head: &WordsHead, text: &[u8], pid: u32) {
         if self.said.len() >= MOST_PROCESSES && !self.said.contains_key(&pid) {
             self.said.clear();
@@ -59,20 +60,21 @@ impl Words {
         *at_ns = head.head.at_ns;
         said.extend_from_slice(text);
         if let Some(too_many) = said.len().checked_sub(MOST_BYTES).filter(|bytes| *bytes > 0) {
-            // (The rest of a line is none.)
+            // (Drops the partial first line.)
             let rest = said[too_many..].iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
             said.drain(..too_many + rest);
         }
     }
 
-    /// A call of a process has failed.
+    /// Records a failed call of a process.
     pub(super) fn failed(&mut self, look: &LookHead, call: Call, path: Option<String>, pid: u32) {
         let Some(path) = path.filter(|path| path.starts_with('/')) else { return };
         self.note(Failed { at_ns: look.head.at_ns, pid, call, error: -look.result, path });
     }
 
-    /// Where a process has no descriptors or no room left, whatever it does next fails for the same: the first of those in a row is
-    /// why, and the others are what it did about it (a runtime looks for its own source, to say where it was).
+    /// Notes a failure. When a process has run out of descriptors or space, whatever it does next fails for the same
+    /// reason: the first failure in a series is the cause, and the rest are reactions (a runtime reading its own
+    /// source, to print where it failed).
     fn note(&mut self, failed: Failed) {
         let goes_on = |last: &&mut Failed| {
             let is_alike = last.pid == failed.pid && last.error == failed.error && LASTS.contains(&failed.error);
@@ -84,7 +86,7 @@ impl Words {
         }
     }
 
-    /// What stands in the recording of them.
+    /// Returns the recording's attributes.
     pub(crate) fn attributes(&self) -> Vec<(String, String)> {
         let lines = self.said.iter().filter_map(|(pid, (at_ns, said))| Some((*at_ns, *pid, secrets::cut_line(&last_line(said)?))));
         let mut lines: Vec<(u64, u32, String)> = lines.collect();
@@ -110,7 +112,8 @@ impl Words {
     }
 }
 
-/// The last line that says why. A line that writes itself anew (of progress) ends at its carriage return.
+/// Returns the last line that gives a reason. A line that rewrites itself (progress output) ends at its carriage
+/// return.
 fn last_line(said: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(said);
     let lines: Vec<String> = text.split(['\n', '\r']).map(plain).collect();
@@ -119,7 +122,7 @@ fn last_line(said: &[u8]) -> Option<String> {
     Some(if cut.len() < line.len() { cut + "…" } else { cut })
 }
 
-/// A line without what says to a terminal how to show it.
+/// Removes terminal escape sequences from a line.
 fn plain(line: &str) -> String {
     let (mut plain, mut rest) = (String::new(), line.chars().peekable());
     while let Some(character) = rest.next() {

@@ -1,9 +1,9 @@
-//! A capture file as a stream of bytes: a window of bounded size over it, so that a file of any length, or a pipe,
-//! is read in bounded memory, and so that records are looked at where they were read to, without another copy.
+//! A capture file as a byte stream with a window of bounded size, so that a file of any length, or a pipe, is read in
+//! bounded memory, and records are parsed in place, without another copy.
 
 use std::io::{self, Read};
 
-/// What one read asks for: large enough that reads cost nothing, small enough to stay in the processor's cache.
+/// Size of one read: large enough to be cheap, small enough for the CPU's cache.
 const READ_BYTES: usize = 256 << 10;
 
 /// A window over a stream.
@@ -21,18 +21,19 @@ impl Input {
         Input { from, buffer: vec![0; READ_BYTES * 2], start: 0, end: 0, position: 0 }
     }
 
-    /// All that is left of it, as a stream.
+    /// Returns the rest of the file as a stream.
     pub(crate) fn into_reader(self) -> Box<dyn Read + Send> {
         let there = self.buffer[self.start..self.end].to_vec();
         Box::new(io::Cursor::new(there).chain(self.from))
     }
 
-    /// Where in the file the window begins.
+    /// Returns the window's position in the file.
     pub(crate) fn position(&self) -> u64 {
         self.position
     }
 
-    /// The next `count` bytes, which stay unread; fewer at the end of the file. The caller bounds `count`.
+    /// Returns the next `count` bytes without consuming them; fewer at the end of the file. The caller bounds
+    /// `count`.
     pub(crate) fn peek(&mut self, count: usize) -> io::Result<&[u8]> {
         if self.end - self.start < count {
             self.fill(count)?;
@@ -40,19 +41,19 @@ impl Input {
         Ok(&self.buffer[self.start..self.end.min(self.start + count)])
     }
 
-    /// Bytes that `peek` has shown, once more.
+    /// Returns bytes that `peek` has loaded, again.
     pub(crate) fn seen(&self, from: usize, to: usize) -> &[u8] {
         &self.buffer[self.start + from..self.start + to]
     }
 
-    /// Moves past `count` bytes that `peek` has shown.
+    /// Consumes `count` bytes that `peek` has loaded.
     pub(crate) fn consume(&mut self, count: usize) {
         self.start += count;
         self.position += count as u64;
         debug_assert!(self.start <= self.end);
     }
 
-    /// Moves past `count` bytes, shown or not; `false` where the file ends before.
+    /// Skips `count` bytes, loaded or not; `false` if the file ends first.
     pub(crate) fn skip(&mut self, mut count: u64) -> io::Result<bool> {
         while count > 0 {
             let there = self.peek(1)?.len();
@@ -89,7 +90,7 @@ impl Input {
 mod tests {
     use super::*;
 
-    /// Gives a few bytes at a time, as a pipe does.
+    /// Yields a few bytes at a time, as a pipe does.
     struct Drip(Vec<u8>, usize);
     impl Read for Drip {
         fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {

@@ -1,8 +1,8 @@
-//! Packets out of a capture file: pcap (micro- and nanoseconds, both byte orders) and pcapng (sections, several
-//! interfaces, any resolution, unknown blocks), either of them also packed by gzip or zstd.
+//! Reads packets from a capture file: pcap (micro- and nanoseconds, both byte orders) and pcapng (sections, several
+//! interfaces, any resolution, unknown blocks), optionally compressed with gzip or zstd.
 //!
-//! A file that ends in the middle of a packet, or goes wrong somewhere, gives what stands before; the problem is kept
-//! as a sentence. Only a file that is no capture at all is an error.
+//! A file that is truncated or damaged yields the packets before that point; the problem is kept as a sentence. Only
+//! a file that is not a capture at all is an error.
 
 mod input;
 mod packed;
@@ -10,21 +10,21 @@ mod packet;
 mod pcapng;
 
 use input::Input;
-use packed::{Ended, Packing, unpacked};
-use packet::{Found, MOST_PACKET_BYTES, Next, Order, cut_short, instant};
+use packed::{Failure, Packing, unpacked};
+use packet::{MOST_PACKET_BYTES, Next, Order, PacketRange, cut_short, instant};
 use pcapng::Sections;
 use std::io;
 
-/// A packet, as it stands in the file.
+/// A packet in the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet<'a> {
-    /// When it was captured: nanoseconds, on the clock of the file.
+    /// Capture time: nanoseconds on the file's clock.
     pub at_ns: i64,
-    /// Its link type, as the file numbers it.
+    /// Its link type, numbered as in capture files.
     pub link: u32,
-    /// Its bytes, as far as they were captured.
+    /// Its captured bytes.
     pub data: &'a [u8],
-    /// How long it was on the wire.
+    /// Its length on the wire.
     pub wire_bytes: u32,
 }
 
@@ -37,18 +37,18 @@ enum Format {
 pub(crate) struct Packets {
     input: Input,
     format: Format,
-    /// What `next` has given, to be consumed before the next.
+    /// Length of the last returned packet, consumed on the next call.
     pending: usize,
-    /// The first packet, looked at before it is given.
-    first: Option<Found>,
-    /// Why it ended before its end.
+    /// The first packet, read ahead.
+    first: Option<PacketRange>,
+    /// Why reading stopped before the end.
     pub problem: Option<String>,
-    /// Why it could not be unpacked to its end.
-    unpacking: Option<Ended>,
+    /// Why decompression stopped before the end.
+    unpacking: Option<Failure>,
     ended: bool,
 }
 
-/// Why a file is no capture.
+/// Why a file is not a capture.
 pub(crate) enum NotACapture {
     Io(io::Error),
     Problem(String),
@@ -61,19 +61,19 @@ impl From<io::Error> for NotACapture {
 }
 
 impl Packets {
-    /// Reads the head of the file.
+    /// Reads the file's header.
     pub(crate) fn open(from: Box<dyn io::Read + Send>) -> Result<Packets, NotACapture> {
         let mut input = Input::new(from);
         let Some(packing) = Packing::of(input.peek(4)?) else { return Packets::unpacked(input, None) };
         let (from, ended) = unpacked(packing, input.into_reader())?;
         let mut input = Input::new(from);
         if Packing::of(input.peek(4)?).is_some() {
-            return Err(NotACapture::Problem("is compressed twice; unpack it once first (gunzip, zstd -d)".to_owned()));
+            return Err(NotACapture::Problem("is compressed twice; decompress it once first (gunzip, zstd -d)".to_owned()));
         }
         Packets::unpacked(input, Some(ended))
     }
 
-    fn unpacked(mut input: Input, unpacking: Option<Ended>) -> Result<Packets, NotACapture> {
+    fn unpacked(mut input: Input, unpacking: Option<Failure>) -> Result<Packets, NotACapture> {
         let head = input.peek(24)?.to_vec();
         let why = unpacking.as_ref().and_then(|ended| ended.lock().clone());
         let problem = |text: &str| Err(NotACapture::Problem(why.clone().unwrap_or_else(|| text.to_owned())));
@@ -93,31 +93,31 @@ impl Packets {
                 let format = Format::Pcapng(Sections::default());
                 return Ok(Packets { input, format, pending: 0, first: None, problem: None, unpacking, ended: false });
             }
-            _ => return problem("is no capture: it begins neither like pcap nor like pcapng (a recording is a directory, NAME.thw)"),
+            _ => return problem("is not a capture: neither pcap nor pcapng (a recording is a directory, NAME.thw)"),
         };
         if head.len() < 24 {
-            return problem("ends within the head of a pcap file");
+            return problem("ends within the header of a pcap file");
         }
         let order = Order { big };
-        // The upper bits say how long the frame check sequence is; the rest is the link type.
+        // The upper bits give the length of the frame check sequence; the rest is the link type.
         let link = order.u32(&head, 20) & 0x0fff_ffff;
         input.consume(24);
         let format = Format::Pcap { order, nanoseconds, link };
         Ok(Packets { input, format, pending: 0, first: None, problem: None, unpacking, ended: false })
     }
 
-    /// Where in the file one is.
+    /// Returns the current position in the file.
     pub(crate) fn position(&self) -> u64 {
         self.input.position() + self.pending as u64
     }
 
-    /// The instant of the first packet, which `next` still gives.
+    /// Returns the time of the first packet, which `next` still returns.
     pub(crate) fn first_ns(&mut self) -> io::Result<Option<i64>> {
         self.first = self.find()?;
         Ok(self.first.map(|found| found.at_ns))
     }
 
-    /// Packets that the capturing program says it lost.
+    /// Returns the packets that the capturing program reported as lost.
     pub(crate) fn dropped(&self) -> u64 {
         match &self.format {
             Format::Pcap { .. } => 0,
@@ -125,7 +125,7 @@ impl Packets {
         }
     }
 
-    /// The next packet; `None` at the end.
+    /// Returns the next packet; `None` at the end.
     pub(crate) fn next(&mut self) -> io::Result<Option<Packet<'_>>> {
         self.input.consume(std::mem::take(&mut self.pending));
         let found = match self.first.take() {
@@ -139,7 +139,7 @@ impl Packets {
         }))
     }
 
-    fn find(&mut self) -> io::Result<Option<Found>> {
+    fn find(&mut self) -> io::Result<Option<PacketRange>> {
         if self.ended {
             return Ok(None);
         }
@@ -171,7 +171,7 @@ fn pcap_record(input: &mut Input, order: Order, nanoseconds: bool, link: u32) ->
     let (seconds, fraction) = (order.u32(head, 0), order.u32(head, 4));
     let (captured, wire_bytes) = (order.u32(head, 8), order.u32(head, 12));
     if captured > MOST_PACKET_BYTES {
-        return Ok(Next::End(Some(format!("is damaged at byte {position}: a packet of {captured} bytes; what stands before it is used"))));
+        return Ok(Next::End(Some(format!("is damaged at byte {position}: a packet of {captured} bytes; the packets before it are used"))));
     }
     let length = HEAD + captured as usize;
     if input.peek(length)?.len() < length {
@@ -179,5 +179,5 @@ fn pcap_record(input: &mut Input, order: Order, nanoseconds: bool, link: u32) ->
     }
     let fraction_ns = i128::from(fraction) * if nanoseconds { 1 } else { 1000 };
     let at_ns = instant(i128::from(seconds) * 1_000_000_000 + fraction_ns);
-    Ok(Next::Packet(Found { at_ns, link, wire_bytes: wire_bytes.max(captured), from: HEAD, to: length, length }))
+    Ok(Next::Packet(PacketRange { at_ns, link, wire_bytes: wire_bytes.max(captured), from: HEAD, to: length, length }))
 }

@@ -1,4 +1,4 @@
-//! Captures that are kept compressed: unpacked as they are read, in bounded memory, and no further than packets can be packed.
+//! Decompresses captures while reading, in bounded memory and with a bounded ratio.
 
 use parking_lot::Mutex;
 use std::io::{self, Read};
@@ -6,19 +6,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg_base::numbers::size;
 
-/// Up to here nothing is asked of the ratio.
+/// Output below which the ratio is not checked.
 const ANY_RATIO_BYTES: u64 = 64 << 20;
 
-/// Packets are not packed to less than one in so many: each has a head of its own. What is, was made to take the reader's time.
+/// Maximum ratio: each packet has its own header, so captures do not compress further. Beyond it the file was made to
+/// waste the reader's time.
 const MOST_RATIO: u64 = 250;
 
-/// How far a capture is unpacked in any case.
+/// Absolute maximum of decompressed bytes.
 const MOST_BYTES: u64 = 1 << 40;
 
-/// The largest window of zstd that is kept in memory: 128 MiB.
+/// Maximum zstd window kept in memory: 128 MiB.
 const ZSTD_WINDOW_LOG: u32 = 27;
 
-/// How a file is packed, as it begins.
+/// The compression format, from the file's first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Packing {
     Gzip,
@@ -26,7 +27,7 @@ pub(super) enum Packing {
 }
 
 impl Packing {
-    /// Of a file that begins so.
+    /// Recognises the format of a file that begins with `head`.
     pub(super) fn of(head: &[u8]) -> Option<Packing> {
         match head {
             [0x1f, 0x8b, ..] => Some(Packing::Gzip),
@@ -36,10 +37,10 @@ impl Packing {
     }
 }
 
-/// Why unpacking ended before its end.
-pub(super) type Ended = Arc<Mutex<Option<String>>>;
+/// Why decompression stopped early.
+pub(super) type Failure = Arc<Mutex<Option<String>>>;
 
-/// Counts what is read of the packed file.
+/// Counts bytes read from the compressed file.
 struct Counted {
     from: Box<dyn Read + Send>,
     bytes: Arc<AtomicU64>,
@@ -53,17 +54,18 @@ impl Read for Counted {
     }
 }
 
-/// The unpacked file. It ends where it cannot be unpacked; why is kept apart, for what stands before it is used.
+/// The decompressed file. It ends where decompression fails; the reason is kept separately, since the preceding data
+/// is used.
 struct Unpacked {
     from: Box<dyn Read + Send>,
     packed_bytes: Arc<AtomicU64>,
     bytes: u64,
-    ended: Ended,
+    ended: Failure,
 }
 
 impl Unpacked {
     fn end(&mut self, why: String) -> io::Result<usize> {
-        self.ended.lock().get_or_insert(format!("{why}; what stands before it is used"));
+        self.ended.lock().get_or_insert(format!("{why}; the packets before it are used"));
         Ok(0)
     }
 }
@@ -85,14 +87,14 @@ impl Read for Unpacked {
             }
             Err(e) if e.kind() == io::ErrorKind::Interrupted => Err(e),
             Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => self.end("ends in the middle of its compressed data".to_owned()),
-            Err(e) => self.end(format!("cannot be unpacked further ({e})")),
+            Err(e) => self.end(format!("cannot be decompressed further ({e})")),
         }
     }
 }
 
-/// A packed file, unpacked as it is read.
-pub(super) fn unpacked(packing: Packing, from: Box<dyn Read + Send>) -> io::Result<(Box<dyn Read + Send>, Ended)> {
-    let (packed_bytes, ended) = (Arc::new(AtomicU64::new(0)), Ended::default());
+/// Returns the decompressed file, and why it ends early.
+pub(super) fn unpacked(packing: Packing, from: Box<dyn Read + Send>) -> io::Result<(Box<dyn Read + Send>, Failure)> {
+    let (packed_bytes, ended) = (Arc::new(AtomicU64::new(0)), Failure::default());
     let counted = Counted { from, bytes: Arc::clone(&packed_bytes) };
     let from: Box<dyn Read + Send> = match packing {
         Packing::Gzip => Box::new(flate2::read::MultiGzDecoder::new(counted)),
@@ -110,7 +112,7 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    /// What comes of a file, and why it ended.
+    /// Decompresses a file; returns its size and why it ended.
     fn unpack(packing: Packing, packed: Vec<u8>) -> (u64, Option<String>) {
         let (mut from, ended) = unpacked(packing, Box::new(io::Cursor::new(packed))).expect("a reader");
         let bytes = io::copy(&mut from, &mut io::sink()).expect("bytes");

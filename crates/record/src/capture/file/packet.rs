@@ -1,36 +1,36 @@
-//! What the two formats share: where a packet is in the file, numbers in the file's byte order, and bounds.
+//! Shared by both formats: a packet's position in the file, numbers in the file's byte order, and limits.
 
-/// A captured packet may have so many bytes; above it the file is taken to be damaged.
+/// Maximum bytes of a captured packet; a larger one means the file is damaged.
 pub(crate) const MOST_PACKET_BYTES: u32 = 4 << 20;
 
-/// The latest instant that is taken as it stands: later ones would not leave room for sums.
+/// Latest instant taken unchanged: later ones would leave no room for sums.
 const MOST_NS: i128 = i64::MAX as i128 / 2;
 
-/// An instant of a file, kept within what can be computed with.
+/// Returns an instant of the file, clamped to the computable range.
 pub(crate) fn instant(ns: i128) -> i64 {
     ns.clamp(0, MOST_NS) as i64
 }
 
-/// Where a packet's bytes are in the window of the input.
+/// Position of a packet's bytes in the input's window.
 #[derive(Clone, Copy)]
-pub(crate) struct Found {
+pub(crate) struct PacketRange {
     pub at_ns: i64,
     pub link: u32,
     pub wire_bytes: u32,
     pub from: usize,
     pub to: usize,
-    /// The whole record or block.
+    /// Length of the whole record or block.
     pub length: usize,
 }
 
-/// What comes next in a file.
+/// The next item of a file.
 pub(crate) enum Next {
-    Packet(Found),
-    /// The end; a sentence where it is not a proper one.
+    Packet(PacketRange),
+    /// The end; with a sentence if it is not a regular one.
     End(Option<String>),
 }
 
-/// A number in the byte order of the file.
+/// Reads numbers in the file's byte order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Order {
     pub big: bool,
@@ -51,7 +51,7 @@ impl Order {
     }
 }
 
-/// The sentence on a file that ends too early.
+/// Formats the problem of a file that ends too early.
 pub(crate) fn cut_short(position: u64) -> String {
-    format!("ends in the middle of the packet at byte {position}; what stands before it is used")
+    format!("ends in the middle of the packet at byte {position}; the packets before it are used")
 }

@@ -1,8 +1,8 @@
-//! pcapng: sections of blocks. Interfaces are described before their packets, each with its link type and the
-//! resolution of its clock; blocks that are not known are passed over without being read into memory.
+//! Reads pcapng: sections of blocks. Interfaces are described before their packets, each with its link type and clock
+//! resolution; unknown blocks are skipped without reading them into memory.
 
 use super::input::Input;
-use super::packet::{Found, MOST_PACKET_BYTES, Next, Order, cut_short, instant};
+use super::packet::{MOST_PACKET_BYTES, Next, Order, PacketRange, cut_short, instant};
 use std::io;
 
 const SECTION: u32 = 0x0a0d_0d0a;
@@ -12,10 +12,10 @@ const SIMPLE_PACKET: u32 = 3;
 const STATISTICS: u32 = 5;
 const ENHANCED_PACKET: u32 = 6;
 
-/// Interfaces that one section may have.
+/// Maximum interfaces of a section.
 const MOST_INTERFACES: usize = 4096;
 
-/// A block of a kind that is read may have so many bytes beside its packet: options.
+/// Maximum size of a known block: its packet plus options.
 const MOST_BLOCK_BYTES: u32 = MOST_PACKET_BYTES + (1 << 20);
 
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ struct Interface {
     dropped: u64,
 }
 
-/// Where in a pcapng file one is.
+/// Position in a pcapng file.
 #[derive(Debug, Default)]
 pub(crate) struct Sections {
     order: Option<Order>,
@@ -38,16 +38,17 @@ pub(crate) struct Sections {
 }
 
 impl Sections {
-    /// Packets lost, as the capturing program counted them.
+    /// Returns the lost packets counted by the capturing program.
     pub(crate) fn dropped(&self) -> u64 {
         self.interfaces.iter().fold(self.dropped_before, |sum, i| sum.saturating_add(i.dropped))
     }
 
-    /// The next packet. Memory does not grow with what is passed over.
+    /// Returns the next packet. Skipped blocks use no memory.
     pub(crate) fn next(&mut self, input: &mut Input) -> io::Result<Next> {
         loop {
             let position = input.position();
-            let damaged = |what: &str| Ok(Next::End(Some(format!("is damaged at byte {position}: {what}; what stands before it is used"))));
+            let damaged =
+                |what: &str| Ok(Next::End(Some(format!("is damaged at byte {position}: {what}; the packets before it are used"))));
             let head = input.peek(12)?;
             if head.is_empty() {
                 return Ok(Next::End(None));
@@ -91,8 +92,8 @@ impl Sections {
         }
     }
 
-    /// A whole block of a kind that is read; the packet, if it has one.
-    fn block(&mut self, kind: u32, order: Order, block: &[u8]) -> Option<Found> {
+    /// Handles a complete block of a known kind; returns its packet, if any.
+    fn block(&mut self, kind: u32, order: Order, block: &[u8]) -> Option<PacketRange> {
         let body_end = block.len() - 4;
         let long_enough = |bytes: usize| body_end >= bytes;
         match kind {
@@ -116,20 +117,20 @@ impl Sections {
                 let interface = self.interfaces.first()?;
                 let wire_bytes = order.u32(block, 8);
                 let to = body_end.min(12 + wire_bytes as usize);
-                Some(Found { at_ns: self.last_ns, link: interface.link, wire_bytes, from: 12, to, length: block.len() })
+                Some(PacketRange { at_ns: self.last_ns, link: interface.link, wire_bytes, from: 12, to, length: block.len() })
             }
             _ => None,
         }
     }
 
-    fn packet(&mut self, order: Order, block: &[u8], interface: u32, from: usize) -> Option<Found> {
+    fn packet(&mut self, order: Order, block: &[u8], interface: u32, from: usize) -> Option<PacketRange> {
         let interface = *self.interfaces.get(interface as usize)?;
         let units = u64::from(order.u32(block, 12)) << 32 | u64::from(order.u32(block, 16));
         let (captured, wire_bytes) = (order.u32(block, 20), order.u32(block, 24));
         let to = from.checked_add(captured as usize).filter(|&to| to <= block.len() - 4)?;
         let ns = i128::from(units) * i128::from(interface.multiply) / i128::from(interface.divide);
         self.last_ns = instant(ns + i128::from(interface.offset_s) * 1_000_000_000);
-        Some(Found { at_ns: self.last_ns, link: interface.link, wire_bytes: wire_bytes.max(captured), from, to, length: block.len() })
+        Some(PacketRange { at_ns: self.last_ns, link: interface.link, wire_bytes: wire_bytes.max(captured), from, to, length: block.len() })
     }
 }
 
@@ -145,8 +146,8 @@ fn interface(order: Order, block: &[u8]) -> Interface {
     made
 }
 
-/// A clock's unit in nanoseconds, as a fraction: a power of ten, or of two where the highest bit is set. Finer than
-/// what 64 bits can divide by is taken as the finest that they can.
+/// Returns a clock's unit in nanoseconds, as a fraction: a power of ten, or of two if the highest bit is set. A unit
+/// too fine to divide by in 64 bits is clamped.
 fn resolution_ns(resolution: u8) -> (u64, u64) {
     let exponent = u32::from(resolution & 0x7f);
     match resolution & 0x80 {
@@ -156,7 +157,7 @@ fn resolution_ns(resolution: u8) -> (u64, u64) {
     }
 }
 
-/// The options of a block: code and value.
+/// Iterates over a block's options: code and value.
 fn options(order: Order, bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     let mut at = 0;
     std::iter::from_fn(move || {

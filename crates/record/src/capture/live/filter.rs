@@ -1,7 +1,8 @@
-//! The kernel's filter for a live capture: a classic BPF program that keeps TCP and UDP of the ports asked for.
+//! The kernel's filter for a live capture: a classic BPF program that keeps TCP and UDP packets of the requested
+//! ports.
 //!
-//! The socket gives packets from their network header on, so that offsets are the same on every kind of interface. What the
-//! program cannot decide (extension headers of IPv6, tags of virtual networks inside the packet) it keeps.
+//! The socket delivers packets from their network header on, so that offsets are the same on every kind of interface.
+//! Packets that the program cannot classify (IPv6 extension headers, VLAN tags inside the packet) are kept.
 
 use libc::sock_filter;
 
@@ -16,21 +17,21 @@ const JUMP_GREATER: u16 = 0x25;
 const JUMP_ANY_BIT: u16 = 0x45;
 const RETURN: u16 = 0x06;
 
-/// Where the kernel puts the protocol of the packet, ...
+/// The kernel's offset for the packet's protocol, ...
 const PROTOCOL: u32 = 0xffff_f000;
-/// ... whether this machine sends it, ...
+/// ... its direction, ...
 const TYPE: u32 = PROTOCOL + 4;
 /// ... and its interface.
 const INTERFACE: u32 = PROTOCOL + 8;
 
-/// Ports that a filter can have: jumps reach 255 instructions.
+/// Maximum ports of a filter: jumps reach 255 instructions.
 pub(crate) const MOST_PORTS: usize = 24;
 
 fn step(code: u16, k: u32) -> sock_filter {
     sock_filter { code, jt: 0, jf: 0, k }
 }
 
-/// `then` if the accumulator equals `k`, else on past it.
+/// Runs `then` if the accumulator equals `k`, otherwise jumps past it.
 fn when(k: u32, then: Vec<sock_filter>) -> Vec<sock_filter> {
     let past = u8::try_from(then.len()).expect("blocks are short: the number of ports is bounded");
     let mut all = vec![sock_filter { code: JUMP_EQUAL, jt: 0, jf: past, k }];
@@ -41,13 +42,14 @@ fn when(k: u32, then: Vec<sock_filter>) -> Vec<sock_filter> {
 /// How much of a packet is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cut {
-    /// Packets up to this length are kept whole: they hold the heads of several RPCs, one behind the other.
+    /// Packets up to this length are kept whole: they may hold the heads of several RPCs.
     pub whole: u32,
-    /// Of larger ones, so many bytes.
+    /// Bytes kept of larger packets.
     pub head: u32,
 }
 
-/// The program. What this machine sends on the interface `loopback` comes in there too, and is not looked at twice.
+/// Builds the program. Packets that this machine sends on the interface `loopback` are dropped, since they are
+/// received there too.
 pub(crate) fn program(ports: &[u16], cut: Cut, loopback: Option<i32>) -> Vec<sock_filter> {
     let mut all = Vec::new();
     if let Some(loopback) = loopback {
@@ -77,7 +79,7 @@ fn of_ports(ports: &[u16], cut: Cut) -> Vec<sock_filter> {
         let mut all = Vec::new();
         for (i, at) in [source, source + 2].into_iter().enumerate() {
             all.push(step(load, at));
-            // To the end, where packets are kept: behind the comparisons that are left, and the drop.
+            // Jumps to the end, where packets are kept: past the remaining comparisons and the drop.
             let left = |n: usize| (if i == 0 { ports.len() + 1 } else { 0 }) + ports.len() - 1 - n + 1;
             all.extend(ports.iter().enumerate().map(|(n, port)| {
                 let jt = u8::try_from(left(n)).expect("the number of ports is bounded");
@@ -88,7 +90,8 @@ fn of_ports(ports: &[u16], cut: Cut) -> Vec<sock_filter> {
         all.extend(keep());
         all
     };
-    // Jumps over the ports are longer than one instruction can reach when there are two protocols: each decides and goes on.
+    // With two protocols, jumps over the ports exceed one instruction's reach, so each protocol's block decides by
+    // itself.
     let transport = |at: u32| {
         vec![
             step(LOAD_BYTE, at),
@@ -120,12 +123,12 @@ fn of_ports(ports: &[u16], cut: Cut) -> Vec<sock_filter> {
 mod tests {
     use super::*;
 
-    /// What the kernel does with such a program, of what is used here.
+    /// Interprets the program as the kernel does, for the instructions used here.
     fn run(program: &[sock_filter], protocol: u32, packet: &[u8]) -> u32 {
         run_on(program, protocol, (4, 3), packet)
     }
 
-    /// The same of a packet of a type on an interface.
+    /// Interprets the program for a packet of a type on an interface.
     fn run_on(program: &[sock_filter], protocol: u32, (interface, kind): (u32, u32), packet: &[u8]) -> u32 {
         let (mut a, mut x, mut at) = (0_u32, 0_usize, 0);
         loop {

@@ -1,9 +1,10 @@
-//! Packets from an interface: a ring of blocks shared with the kernel (AF_PACKET, TPACKET_V3), which filters by port before
-//! anything is copied, and says how many packets it had to drop.
+//! Captures packets from an interface: a ring of blocks shared with the kernel (AF_PACKET, TPACKET_V3), which filters
+//! by port before copying, and reports how many packets it dropped.
 //!
-//! Packets begin with their network header, whatever the interface. On the loopback interface every packet passes twice, once
-//! out and once in: the kernel drops the first. Large ones are cut there too, because copying them is what a capture costs. The kernel's time stamps are on the wall clock; they are put on the monotonic
-//! one, so that a capture stands on the same axis as other recorders of the machine.
+//! Packets begin with their network header, whatever the interface. On the loopback interface every packet passes
+//! twice, once out and once in; the kernel drops the first. Large packets are truncated in the kernel too, because
+//! copying dominates the cost of a capture. The kernel's timestamps are on the wall clock; they are converted to the
+//! monotonic clock, so that a capture shares the axis of the machine's other recorders.
 
 mod filter;
 
@@ -23,27 +24,28 @@ use std::time::{Duration, Instant};
 use thalweg_base::machine;
 use thalweg_trace::{Host, Sink, Time};
 
-/// The ring: 32 blocks of 2 MiB. A block holds some thirty of the largest packets there are, and the ring a tenth of a second
-/// of 5 Gb/s.
+/// The ring: 32 blocks of 2 MiB. A block holds about thirty packets of maximum size, the ring a tenth of a second of
+/// 5 Gb/s.
 const BLOCK_BYTES: usize = 2 << 20;
 const BLOCKS: usize = 32;
 
-/// The kernel hands over a block that is not full after so long.
+/// Time after which the kernel hands over a partly filled block.
 const RETIRE_MS: u32 = 60;
 
-/// How often the caller's wish to stop is looked at.
+/// How often the caller's request to stop is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// What is captured.
+/// Options of a live capture.
 #[derive(Clone, Debug)]
 pub struct LiveOptions {
-    /// The interface; `any`: all of them.
+    /// The interface; `any` for all.
     pub interface: String,
-    /// Bytes of each packet; `None`: as many as the heads of its RPCs take, as a rule.
+    /// Bytes kept of each packet; `None`: enough for the heads of RPCs in most packets.
     pub snaplen: Option<u32>,
 }
 
-/// Of large packets the headers and the head of an RPC: 40 to 120 bytes and 256. Smaller ones may hold replies one behind the other.
+/// Keeps the headers (40 to 120 bytes) of large packets and 256 bytes of an RPC's head. Smaller packets may hold several
+/// replies.
 const HEADS: Cut = Cut { whole: 2048, head: 384 };
 
 impl Default for LiveOptions {
@@ -52,7 +54,7 @@ impl Default for LiveOptions {
     }
 }
 
-/// A capture that is going on.
+/// A running capture.
 pub struct Live {
     interface: String,
     socket: OwnedFd,
@@ -101,7 +103,7 @@ impl Ring {
         unsafe { &*self.base.as_ptr().add(offset).cast::<AtomicU32>() }
     }
 
-    /// A block that the kernel has handed over; `None` while it has not.
+    /// Returns a block that the kernel has handed over; `None` while it has not.
     fn block(&self, block: usize) -> Option<&[u8]> {
         let ours = self.status(block).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0;
         // SAFETY: the kernel writes to the block again only after it was given back, which takes `&mut Live`.
@@ -117,7 +119,7 @@ impl Live {
     /// Opens the interface. Packets are kept from now on.
     pub fn open(options: &LiveOptions, ports: &[u16]) -> Result<Live, RecordError> {
         if ports.len() > MOST_PORTS {
-            return Err(RecordError::Usage(format!("at most {MOST_PORTS} ports can be captured at once")));
+            return Err(RecordError::Usage(format!("at most {MOST_PORTS} ports can be captured in one run")));
         }
         let index = interface_index(&options.interface)?;
         // SAFETY: a system call without pointers. Without a protocol nothing is captured before `bind`.
@@ -125,7 +127,7 @@ impl Live {
         if socket < 0 {
             return Err(not_allowed(&std::io::Error::last_os_error()));
         }
-        // SAFETY: a descriptor that was just made, and that nobody else has.
+        // SAFETY: a new descriptor without another owner.
         let socket = unsafe { OwnedFd::from_raw_fd(socket) };
         let failed = |what: &str, e: std::io::Error| RecordError::Failed(format!("{}: {what}: {e}", options.interface));
         set(&socket, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as i32)).map_err(|e| failed("TPACKET_V3", e))?;
@@ -143,28 +145,28 @@ impl Live {
         let loopback = interface_index("lo").ok().filter(|lo| *lo != 0);
         attach(&socket, &program(ports, cut, loopback)).map_err(|e| failed("the filter", e))?;
         let ring = Ring::map(&socket).map_err(|e| failed("the ring for packets", e))?;
-        bind(&socket, index).map_err(|e| failed("cannot be listened to", e))?;
+        bind(&socket, index).map_err(|e| failed("cannot be opened for capture", e))?;
         if Some(index) == loopback {
-            // Kernels before 4.20 lack this, and leave it to the filter.
+            // Kernels before 4.20 lack this option; the filter then does it.
             let _ = set(&socket, libc::PACKET_IGNORE_OUTGOING, &1_i32);
         }
         let (interface, start) = (options.interface.clone(), Time::now());
         Ok(Live { interface, socket, ring, next_block: 0, start, table: None, dropped_packets: 0 })
     }
 
-    /// When it began, on this machine's monotonic clock.
+    /// Returns its start on this machine's monotonic clock.
     pub fn start(&self) -> Time {
         self.start
     }
 
-    /// Says where events go; before anything is captured.
+    /// Sets the destination of events; call before capturing.
     pub fn begin(&mut self, options: &Options, sink: &Arc<dyn Sink>) {
         let mut out = Out::new(Arc::clone(sink), options.host, options.space);
         out.host(Host::here(options.host, &machine::node()));
         self.table = Some(Table::new(out, options));
     }
 
-    /// Captures until `until`, or until `stop` says so; then hands on what there is.
+    /// Captures until `until`, or until `stop` returns true; then flushes.
     pub fn capture(&mut self, until: Instant, stop: &dyn Fn() -> bool) -> Result<(), RecordError> {
         while !stop() {
             self.take_blocks();
@@ -207,9 +209,9 @@ impl Live {
         }
     }
 
-    /// Ends: what the kernel still holds is taken too.
+    /// Ends the capture, after reading what the kernel still holds.
     pub fn finish(mut self) -> Result<Summary, RecordError> {
-        // The last block comes when its time is over.
+        // The last block is handed over when its time is up.
         let until = Instant::now() + Duration::from_millis(3 * u64::from(RETIRE_MS));
         self.capture(until, &|| false)?;
         self.count_dropped();
@@ -245,7 +247,7 @@ struct Captured<'a> {
     wire_bytes: u32,
 }
 
-/// Reads a structure of the kernel's from a block.
+/// Reads a kernel structure from a block.
 fn read<T: Copy>(block: &[u8], at: usize) -> Option<T> {
     let bytes = block.get(at..at.checked_add(size_of::<T>())?)?;
     // SAFETY: enough bytes are there, and `T` is one of the kernel's structures of plain numbers, for which any bytes do.
@@ -262,7 +264,7 @@ fn each_packet(block: &[u8], take: &mut dyn FnMut(Captured<'_>)) {
         let Some(address) = read::<libc::sockaddr_ll>(block, address_at) else { return };
         let from = at + usize::from(packet.tp_net);
         let tagged = matches!(u16::from_be(address.sll_protocol), 0x8100 | 0x88a8);
-        // A tag inside the packet stands before the network header.
+        // A VLAN tag inside the packet precedes the network header.
         let skip = if tagged { 4 } else { 0 };
         if let Some(data) = block.get(from..from + packet.tp_snaplen as usize).and_then(|d| d.get(skip..)) {
             take(Captured {
@@ -278,7 +280,7 @@ fn each_packet(block: &[u8], take: &mut dyn FnMut(Captured<'_>)) {
     }
 }
 
-/// What to add to an instant of the wall clock for the same instant of the monotonic one.
+/// Returns the offset from the wall clock to the monotonic clock.
 fn monotonic_offset_ns() -> i64 {
     let wall = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     Time::now().ns() - (wall.tv_sec * 1_000_000_000 + wall.tv_nsec)
@@ -288,7 +290,7 @@ fn interface_index(name: &str) -> Result<i32, RecordError> {
     if name == "any" {
         return Ok(0);
     }
-    let c_name = CString::new(name).map_err(|_| RecordError::Usage(format!("{name:?} is no interface's name")))?;
+    let c_name = CString::new(name).map_err(|_| RecordError::Usage(format!("{name:?} is not a valid interface name")))?;
     // SAFETY: a string that ends in 0.
     match unsafe { libc::if_nametoindex(c_name.as_ptr()) } {
         0 => Err(RecordError::Usage(format!("there is no interface {name}; there are: {}, any", interfaces().join(", ")))),
@@ -296,7 +298,7 @@ fn interface_index(name: &str) -> Result<i32, RecordError> {
     }
 }
 
-/// The interfaces of this machine, by name.
+/// Returns the names of this machine's interfaces.
 fn interfaces() -> Vec<String> {
     let entries = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
@@ -312,7 +314,7 @@ fn not_allowed(error: &std::io::Error) -> RecordError {
                 .to_owned(),
         ),
         Some(libc::EAFNOSUPPORT) => RecordError::NotAllowed("this kernel has no packet sockets (CONFIG_PACKET)".to_owned()),
-        _ => RecordError::Failed(format!("a packet socket: {error}")),
+        _ => RecordError::Failed(format!("cannot open a packet socket: {error}")),
     }
 }
 

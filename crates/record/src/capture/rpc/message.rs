@@ -1,8 +1,8 @@
-//! Headers of ONC RPC messages (RFC 5531), and of NFSv4's compounds inside them.
+//! Headers of ONC RPC messages (RFC 5531), and of NFSv4 compounds inside them.
 
 use super::procedures::{self, Procedure};
 
-/// What a message's head says.
+/// A parsed message head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heading {
     Call { xid: u32, procedure: Procedure },
@@ -18,31 +18,31 @@ impl Heading {
     }
 }
 
-/// How the server answered.
+/// The server's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The call was done; the first word of its results, which for NFS and MOUNT is the status.
+    /// The call was executed; the first word of its results, which for NFS and MOUNT is the status.
     Done(Option<u32>),
-    /// The call was refused by the RPC layer.
+    /// The RPC layer rejected the call.
     Refused,
 }
 
-/// The largest credentials or verifier.
+/// Maximum size of credentials or a verifier.
 const MOST_AUTHENTICATION_BYTES: u32 = 400;
 
-/// Integrity and privacy of RPCSEC_GSS.
+/// RPCSEC_GSS, which may add integrity and privacy.
 const GSS: u32 = 6;
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
 }
 
-/// Where a program of `program` may be: the registry's numbers, local ones and transient ones.
+/// Whether a program number is in a valid range: registered, local or transient.
 fn is_program(program: u32) -> bool {
     matches!(program, 100_000..=100_999 | 150_000..=400_999 | 0x2000_0000..=0x5fff_ffff)
 }
 
-/// Whether the beginning of a message can be one; of a short one, as far as it goes.
+/// Whether `header` can be the beginning of a message; a short one is checked as far as it goes.
 pub(crate) fn plausible(header: &[u8]) -> bool {
     match word(header, 4) {
         Some(0) => word(header, 8).is_none_or(|v| v == 2) && word(header, 12).is_none_or(|p| p > 0) && header.len() >= CALL_BYTES,
@@ -53,8 +53,8 @@ pub(crate) fn plausible(header: &[u8]) -> bool {
 
 const CALL_BYTES: usize = 24;
 
-/// Whether a record's mark stands at the beginning of `data`, by what follows it. In the middle of other bytes a reply is
-/// only believed when it is waited for.
+/// Whether a record mark begins `data`, judging by what follows it. In the middle of other bytes, a reply is accepted
+/// only if its call is pending.
 pub(crate) fn begins_record(data: &[u8], at_start: bool, is_pending: &dyn Fn(u32) -> bool) -> bool {
     let Some(kind) = word(data, 8) else { return false };
     if kind > 1 {
@@ -73,7 +73,7 @@ pub(crate) fn begins_record(data: &[u8], at_start: bool, is_pending: &dyn Fn(u32
     accepted && (at_start || word(data, 4).is_some_and(is_pending))
 }
 
-/// The head of a message; `None` where it is not there or is none.
+/// Parses the head of a message; `None` if it is incomplete or invalid.
 pub(crate) fn parse(header: &[u8]) -> Option<Heading> {
     let (xid, kind) = (word(header, 0)?, word(header, 4)?);
     match kind {
@@ -88,7 +88,7 @@ pub(crate) fn parse(header: &[u8]) -> Option<Heading> {
     }
 }
 
-/// The message in a datagram, if it is RPC.
+/// Parses the RPC message in a datagram, if it is one.
 pub(crate) fn datagram(payload: &[u8]) -> Option<Heading> {
     if payload.len() < CALL_BYTES || !plausible(payload) {
         return None;
@@ -96,7 +96,7 @@ pub(crate) fn datagram(payload: &[u8]) -> Option<Heading> {
     parse(payload)
 }
 
-/// Past an opaque field at `at`, padded to words.
+/// Returns the offset after an opaque field at `at`, padded to words.
 fn past_opaque(header: &[u8], at: usize, most: u32) -> Option<usize> {
     let length = word(header, at).filter(|n| *n <= most)? as usize;
     Some(at + 4 + length.next_multiple_of(4))
@@ -109,7 +109,7 @@ fn outcome(header: &[u8]) -> Option<Outcome> {
     let flavour = word(header, 12)?;
     let Some(after) = past_opaque(header, 16, MOST_AUTHENTICATION_BYTES) else { return Some(Outcome::Done(None)) };
     Some(match word(header, after) {
-        // With RPCSEC_GSS the results may be wrapped: what follows is no status then.
+        // With RPCSEC_GSS the results may be wrapped: the next word is then not a status.
         Some(0) if flavour == GSS => Outcome::Done(None),
         Some(0) => Outcome::Done(word(header, after + 4)),
         Some(_) => Outcome::Refused,
@@ -117,12 +117,13 @@ fn outcome(header: &[u8]) -> Option<Outcome> {
     })
 }
 
-/// A call's arguments, where they can be read.
+/// Returns a call's arguments, if they are readable.
 fn arguments(header: &[u8]) -> Option<&[u8]> {
     let flavour = word(header, 24)?;
     let after = past_opaque(header, past_opaque(header, 28, MOST_AUTHENTICATION_BYTES)? + 4, MOST_AUTHENTICATION_BYTES)?;
     let wrapped = match (flavour == GSS).then(|| word(header, 44)).flatten() {
-        // Credentials: version, procedure, sequence number, service. Integrity puts a length and a number before the arguments.
+        // Credentials: version, procedure, sequence number, service. Integrity puts a length and a number before the
+        // arguments.
         Some(2) => 8,
         Some(3) => return None,
         _ => 0,
@@ -130,7 +131,7 @@ fn arguments(header: &[u8]) -> Option<&[u8]> {
     header.get(after + wrapped..)
 }
 
-/// The operation that a compound is about: the first of those that matter most.
+/// Returns a compound's main operation: the first of those with the highest weight.
 fn main_operation(arguments: &[u8]) -> Option<u32> {
     let mut at = past_opaque(arguments, 0, 1024)? + 4;
     let count = word(arguments, at)?.min(64);
@@ -150,7 +151,7 @@ fn main_operation(arguments: &[u8]) -> Option<u32> {
     main.map(|(_, operation)| operation)
 }
 
-/// Past an operation's arguments, of those whose length is easily known.
+/// Returns the offset after an operation's arguments, for operations of easily known length.
 fn past_operation(bytes: &[u8], at: usize, operation: u32) -> Option<usize> {
     let string = |at| past_opaque(bytes, at, 1024);
     Some(match operation {
@@ -179,21 +180,21 @@ pub(crate) mod made {
         words.iter().flat_map(|w| w.to_be_bytes()).collect()
     }
 
-    /// A call with AUTH_NONE and a payload of zeroes.
+    /// Makes a call with AUTH_NONE and a payload of zeroes.
     pub(crate) fn call(xid: u32, program: u32, version: u32, procedure: u32, payload: usize) -> Vec<u8> {
         let mut out = words(&[xid, 0, 2, program, version, procedure, 0, 0, 0, 0]);
         out.extend(std::iter::repeat_n(0, payload));
         out
     }
 
-    /// An accepted reply with this status and a payload of zeroes.
+    /// Makes an accepted reply with this status and a payload of zeroes.
     pub(crate) fn reply(xid: u32, status: u32, payload: usize) -> Vec<u8> {
         let mut out = words(&[xid, 1, 0, 0, 0, 0, status]);
         out.extend(std::iter::repeat_n(0, payload));
         out
     }
 
-    /// A compound of these operations' words, with AUTH_SYS credentials.
+    /// Makes a compound of these operations' words, with AUTH_SYS credentials.
     pub(crate) fn compound(xid: u32, operations: u32, body: &[u32]) -> Vec<u8> {
         let mut out = words(&[xid, 0, 2, 100_003, 4, 1, 1, 20, 7, 0, 0, 0, 0, 0, 0, 0, 1, operations]);
         out.extend(words(body));

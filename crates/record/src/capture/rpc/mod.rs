@@ -1,4 +1,4 @@
-//! ONC RPC on a stream or in a datagram: records, the heads of messages, and the names of procedures. Nothing here knows connections.
+//! ONC RPC in a stream or a datagram: records, message heads, and procedure names. Independent of connections.
 
 mod message;
 mod procedures;

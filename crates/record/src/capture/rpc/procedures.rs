@@ -1,4 +1,4 @@
-//! Names of ONC RPC programs and their procedures, as their specifications have them.
+//! Names of ONC RPC programs and procedures, from their specifications.
 
 /// The program number of NFS.
 pub(crate) const NFS: u32 = 100_003;
@@ -163,22 +163,23 @@ const LOCKS: &[&str] = &[
     "GRANTED_RES",
 ];
 
-/// What is called.
+/// The called procedure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Procedure {
     pub program: u32,
     pub version: u32,
     pub procedure: u32,
-    /// The operation of a compound that it is about, or 0.
+    /// The main operation of a compound, or 0.
     pub operation: u32,
 }
 
-/// How much an operation says of what a compound is about: moving data and changing things most, finding the file least.
+/// Weight of an operation in choosing a compound's main one: moving data and modifying weigh most, finding the file
+/// least.
 pub(crate) fn weight(operation: u32) -> u8 {
     match operation {
-        // SEQUENCE, and those that only say which file is meant.
+        // SEQUENCE, and operations that only select a file.
         10 | 22 | 23 | 24 | 31 | 32 | 53 => 0,
-        // GETATTR goes along with almost everything.
+        // GETATTR accompanies almost everything.
         9 => 1,
         3 | 15 | 16 | 17 | 37 => 2,
         _ => 3,
@@ -186,7 +187,7 @@ pub(crate) fn weight(operation: u32) -> u8 {
 }
 
 impl Procedure {
-    /// The program's name, or its number.
+    /// Returns the program's name, or its number.
     pub(crate) fn program_name(&self) -> String {
         match self.program {
             100_000 if self.version >= 3 => "rpcbind".to_owned(),
@@ -201,7 +202,7 @@ impl Procedure {
         }
     }
 
-    /// The procedure's name, or its number.
+    /// Returns the procedure's name, or its number.
     pub(crate) fn name(&self) -> String {
         let number = self.procedure as usize;
         let known = match (self.program, self.version) {

@@ -1,30 +1,30 @@
-//! RPC messages out of a byte stream: record marks, headers, and everything else passed over without being looked at.
+//! Extracts RPC messages from a byte stream: record marks and headers; everything else is skipped unread.
 //!
-//! A record is one or more fragments, each behind a 4-byte mark that says how long it is and whether it is the last. Only
-//! the first [`HEADER_BYTES`] of a message are kept. Where bytes are missing, lengths still show where the next record
-//! begins, unless the mark itself is missing; then the next mark is searched for: by what must follow it.
+//! A record is one or more fragments, each preceded by a 4-byte mark with its length and whether it is the last. Only
+//! the first [`HEADER_BYTES`] of a message are kept. If bytes are missing, lengths still show where the next record
+//! begins, unless the mark itself is missing; then the next mark is searched for, and recognised by what follows it.
 //!
-//! Every byte of the stream is in a [`Message`] or in a [`Loose`] run: bytes that were sent, of messages whose heads are not known.
+//! Every byte of the stream is in a [`Message`] or in a [`Loose`] run: bytes that were sent as part of messages with
+//! unknown heads.
 
 use super::message::{self, Heading};
 
-/// Bytes of a message that are kept: a call's header with the largest credentials there are, and the beginning of its
-/// arguments.
+/// Bytes kept of a message: a call's header with maximum credentials, and the beginning of its arguments.
 const HEADER_BYTES: usize = 1200;
 
-/// Bytes by which a message is known to be one.
+/// Bytes needed to recognise a message.
 const CHECKED_BYTES: usize = 24;
 
 /// A longer record is taken for garbage.
 const MOST_RECORD_BYTES: u64 = 256 << 20;
 
-/// Bytes that are searched for a first record before a stream is taken to carry something else.
+/// Bytes searched for a first record before the stream is taken to carry something else.
 const SEARCHED_BYTES: u64 = 1 << 20;
 
-/// A message that pauses on its way for longer is recorded in pieces: in the pause nothing moved.
+/// A message that pauses in transit for longer is recorded in parts: nothing moved during the pause.
 const PAUSE_NS: i64 = 2_000_000;
 
-/// Pieces that a message can have; what follows is one piece.
+/// Maximum parts of a message; the rest is one part.
 const MOST_PIECES: usize = 64;
 
 /// A part of a message between two pauses.
@@ -35,21 +35,21 @@ pub(crate) struct Part {
     pub bytes: u64,
 }
 
-/// A message, seen whole; `heading` says what was in its head.
+/// A complete message; `heading` is its parsed head.
 #[derive(Debug)]
 pub(crate) struct Message {
     pub first_ns: i64,
     pub last_ns: i64,
-    /// Its parts, where it paused on its way; none, where it came in one piece.
+    /// Its parts if it paused in transit; empty if it came in one piece.
     pub parts: Vec<Part>,
-    /// Where in the stream it begins, its mark included.
+    /// Its start in the stream, including its mark.
     pub offset: u64,
-    /// Its length, marks included.
+    /// Its length, including marks.
     pub bytes: u64,
     pub heading: Heading,
 }
 
-/// Bytes of messages whose heads are not known, between two pauses.
+/// Bytes of messages with unknown heads, between two pauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Loose {
     pub first_ns: i64,
@@ -58,11 +58,11 @@ pub(crate) struct Loose {
     pub bytes: u64,
 }
 
-/// Runs of loose bytes that are kept until they are asked for; what follows belongs to the last. A run is no longer than a pause, so that
-/// it shows when its bytes moved.
+/// Maximum loose runs kept until they are taken; further bytes join the last. A run does not extend over a pause, so
+/// its times show when its bytes moved.
 const MOST_LOOSE: usize = 16;
 
-/// More missing bytes than this are another stream, not a hole in this one.
+/// A larger gap means another stream.
 const MOST_MISSING_BYTES: u64 = 1 << 40;
 
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +71,7 @@ enum State {
     Mark { have: [u8; 4], got: usize },
     /// Inside a fragment.
     Fragment { left: u64, last: bool },
-    /// The place in the stream is lost.
+    /// Synchronisation is lost.
     Lost,
 }
 
@@ -80,31 +80,31 @@ enum State {
 pub(crate) struct Records {
     state: State,
     header: Vec<u8>,
-    /// The header can grow no more: it is long enough, or bytes of it are missing.
+    /// The header is final: it is long enough, or bytes of it are missing.
     closed: bool,
     checked: bool,
     in_message: bool,
     first_ns: i64,
     begun: u64,
-    /// Parts before the present one, and where and when the present one began and was last added to.
+    /// Parts before the current one, and where and when the current one began and was last added to.
     parts: Vec<Part>,
     part: (u64, i64, i64),
     position: u64,
     searched: u64,
     /// Whether a message was ever seen.
     pub found: bool,
-    /// How often the place was lost after that.
+    /// Times synchronisation was lost after that.
     pub resynchronised: u64,
     /// Messages whose header was not captured.
     pub headless: u64,
-    /// Bytes of messages whose heads are not known, to be taken away.
+    /// Bytes of messages with unknown heads, to be taken.
     loose: Vec<Loose>,
     /// When such bytes last passed.
     pub loose_ns: Option<i64>,
 }
 
 impl Records {
-    /// Of a stream seen from its first byte, or (`from_start` false) from somewhere.
+    /// Starts at the stream's first byte or, with `from_start` false, anywhere.
     pub(crate) fn new(from_start: bool) -> Records {
         let state = if from_start { State::Mark { have: [0; 4], got: 0 } } else { State::Lost };
         Records {
@@ -127,20 +127,20 @@ impl Records {
         }
     }
 
-    /// The runs of loose bytes since the last time, but for the one that may still grow (`all`: that too).
+    /// Takes the loose runs except one that may still grow (with `all`: that too).
     pub(crate) fn take_loose(&mut self, all: bool) -> Vec<Loose> {
         let still_growing = usize::from(!all && self.is_lost());
         let whole = self.loose.len().saturating_sub(still_growing);
         if whole == 0 { Vec::new() } else { self.loose.drain(..whole).collect() }
     }
 
-    /// The stream has ended: what there is of a message is loose.
+    /// Ends the stream: an incomplete message becomes loose bytes.
     pub(crate) fn end(&mut self) {
         let at_ns = self.part.2;
         self.loosen_message(at_ns, self.position);
     }
 
-    /// `bytes` from `offset` on are of a message whose head is not known.
+    /// Adds `bytes` from `offset` on as part of a message with an unknown head.
     fn loosen(&mut self, first_ns: i64, last_ns: i64, offset: u64, bytes: u64) {
         if bytes == 0 {
             return;
@@ -155,7 +155,7 @@ impl Records {
         }
     }
 
-    /// The message that has begun, up to the stream's position `now`, is loose.
+    /// Makes the current message loose, up to the stream's position `now`.
     fn loosen_message(&mut self, at_ns: i64, now: u64) {
         if !self.in_message && !matches!(self.state, State::Mark { got: 1.., .. }) {
             return;
@@ -169,8 +169,8 @@ impl Records {
         self.in_message = false;
     }
 
-    /// Takes the next bytes of the stream, then `missing` that were not captured. `is_pending` says whether a reply with
-    /// this number is waited for; `emit` takes the messages that are complete with these bytes.
+    /// Consumes the next bytes of the stream, followed by `missing` uncaptured ones. `is_pending` says whether a
+    /// reply with this XID is awaited; `emit` takes the messages completed by these bytes.
     pub(crate) fn feed(
         &mut self,
         at_ns: i64,
@@ -240,7 +240,7 @@ impl Records {
         &data[take..]
     }
 
-    /// `count` bytes of a fragment with `left` bytes were passed, up to the stream's position `now`.
+    /// Handles `count` bytes of a fragment with `left` remaining, up to the stream's position `now`.
     fn passed(&mut self, at_ns: i64, count: u64, left: u64, last: bool, now: u64, emit: &mut dyn FnMut(Message)) {
         self.state = match (left - count, last) {
             (0, false) => State::Mark { have: [0; 4], got: 0 },
@@ -275,7 +275,7 @@ impl Records {
         self.part.2 = at_ns;
     }
 
-    /// The parts of the message that ends at the stream's position `now`.
+    /// Takes the parts of the message that ends at the stream's position `now`.
     fn take_parts(&mut self, at_ns: i64, now: u64) -> Vec<Part> {
         if self.parts.is_empty() {
             return Vec::new();
@@ -285,7 +285,7 @@ impl Records {
         std::mem::take(&mut self.parts)
     }
 
-    /// Bytes that were sent and not captured.
+    /// Skips bytes that were sent but not captured.
     fn skip(&mut self, at_ns: i64, missing: u64, emit: &mut dyn FnMut(Message)) {
         if missing == 0 {
             return;
@@ -308,17 +308,17 @@ impl Records {
         }
     }
 
-    /// Whether the place in the stream is lost.
+    /// Whether synchronisation is lost.
     pub(crate) fn is_lost(&self) -> bool {
         matches!(self.state, State::Lost)
     }
 
-    /// How often messages were missed.
+    /// Returns how often messages were missed.
     pub(crate) fn missed(&self) -> u64 {
         self.resynchronised + self.headless
     }
 
-    /// The place in the stream is lost at its position `now`, and the message that had begun with it.
+    /// Loses synchronisation at the stream's position `now`, along with the current message.
     fn lose(&mut self, at_ns: i64, now: u64) {
         if self.found && !matches!(self.state, State::Lost) {
             self.resynchronised += 1;
@@ -394,11 +394,11 @@ mod tests {
         let one = record(&call(1, 100_003, 3, 7, 5000), &[]);
         let two = record(&call(2, 100_003, 3, 7, 100), &[]);
         let mut records = Records::new(true);
-        // The first message's tail is missing: the second stands where it must.
+        // The first message's tail is missing: the second is found at its computed position.
         let missing = one.len() as u64 - 200;
         assert_eq!(fed(&mut records, &[(&one[..200], missing), (&two, 0)]).len(), 2);
         assert_eq!(records.resynchronised, 0);
-        // The tail of one and the mark of the next are missing: the one after that is found.
+        // The tail of one message and the mark of the next are missing: the one after that is found.
         let seen = fed(&mut records, &[(&one[..200], missing + 10), (&two[10..], 0), (&two, 0)]);
         assert_eq!(seen.iter().map(|s| s.0).collect::<Vec<_>>(), [1, 2]);
         assert_eq!(records.resynchronised, 1);

@@ -1,17 +1,17 @@
-//! What is recorded of threads: their waits, as they end.
+//! Records threads' waits as they end.
 
-use super::sampler::{Ended, LONGEST_PAUSE, Sampler, Thread};
-use crate::proc::divide::{Division, Seen};
+use super::sampler::{EndedWait, LONGEST_PAUSE, Sampler, Thread};
+use crate::proc::divide::{Division, ThreadSample};
 use crate::proc::waits::{Ender, Reason};
 use crate::proc::wakers::ended_by;
 use thalweg_trace::{Event, Span, SpanId, SpanKind, Time, TrackId, WakerContext};
 
-/// A shorter wait in an interval is left out.
+/// Minimum wait in an interval that is recorded.
 const WORTH_RECORDING_NS: u64 = 20_000;
 
 impl Sampler {
-    /// Records what a thread did from the window's beginning to this sample.
-    pub(super) fn divided(&mut self, pid: u32, tid: u32, thread: &mut Thread, to: Seen) {
+    /// Records what a thread did from the window's start to this sample.
+    pub(super) fn divided(&mut self, pid: u32, tid: u32, thread: &mut Thread, to: ThreadSample) {
         let division = thread.window.divide(&to);
         let from = thread.window.from;
         let Division { first_ns, ended, unseen_ns, runqueue_ns, last_ns } = division;
@@ -41,27 +41,28 @@ impl Sampler {
         thread.window = thread.window.next(to, &division);
     }
 
-    /// A thread that slept from one sample to another, and went to sleep more often than its sleeps have room there, waited for something in
-    /// between, too shortly to be seen: that is recorded as so many waits without length.
-    fn slept_besides(&mut self, thread: &Thread, to: &Seen, at: Time, division: &Division) {
+    /// Records zero-length waits of a thread that slept at both samples and went to sleep more often than these
+    /// sleeps explain: it waited in between, too briefly to be seen.
+    fn slept_besides(&mut self, thread: &Thread, to: &ThreadSample, at: Time, division: &Division) {
         let from = &thread.window.from;
-        let asleep = |seen: &Seen| seen.reason.is_some_and(|reason| reason.kind == SpanKind::WaitTimer);
+        let asleep = |seen: &ThreadSample| seen.reason.is_some_and(|reason| reason.kind == SpanKind::WaitTimer);
         let times = from.sleeps.zip(to.sleeps).map_or(0, |(before, after)| after.saturating_sub(before));
         let Some(pauses) = to.at.since(from.at).checked_div(thread.sleep_ns).map(|whole| whole + 1) else { return };
         if times <= pauses || division.unseen_ns > 0 || !asleep(from) || !asleep(to) {
             return;
         }
-        let Some(id) = SpanId::new(self.mode.fresh()) else { return };
+        let Some(id) = SpanId::new(self.trace.fresh()) else { return };
         let count = u32::try_from(times - pauses).unwrap_or(u32::MAX);
         self.batch.push(Event::Span(Span { count, cpu_ns: Some(0), ..Span::bare(id, thread.track, SpanKind::WaitOther, at, 0) }));
     }
 
-    /// A part of what a thread ran, which it worked in the kernel on nothing that is known: most likely on names and attributes.
+    /// Records the part of a thread's running that was system time with no other explanation: most likely work on
+    /// names and attributes.
     fn worked_on_names(&mut self, thread: &Thread, from: Time, ns: u64) {
         if ns < WORTH_RECORDING_NS {
             return;
         }
-        let Some(id) = SpanId::new(self.mode.fresh()) else { return };
+        let Some(id) = SpanId::new(self.trace.fresh()) else { return };
         self.batch.push(Event::Span(Span {
             cpu_ns: Some(ns),
             runqueue_ns: Some(0),
@@ -74,7 +75,7 @@ impl Sampler {
         if length_ns < WORTH_RECORDING_NS {
             return;
         }
-        let Some(id) = SpanId::new(self.mode.fresh()) else { return };
+        let Some(id) = SpanId::new(self.trace.fresh()) else { return };
         let queued = reason.kind == SpanKind::WaitRunqueue;
         let span = Span {
             object: reason.object,
@@ -84,15 +85,16 @@ impl Sampler {
             runqueue_ns: Some(if queued { length_ns } else { 0 }),
             ..Span::bare(id, track, reason.kind, since, length_ns)
         };
-        self.ended.push(Ended { pid, tid, ender: reason.ender, span, again: false });
+        self.ended.push(EndedWait { pid, tid, ender: reason.ender, span, again: false });
     }
 
-    /// Hands over the waits that have ended, with who ended them. A child whose end was not seen yet may be at the next sample.
+    /// Emits the waits that have ended, with their wakers. A child whose end was not seen yet may be found at the
+    /// next sample.
     pub(super) fn emit_ended(&mut self) {
         let mut all = std::mem::take(&mut self.ended);
         for ended in &mut all {
-            let Ended { pid, tid, ender, .. } = *ended;
-            // A process sampled before may have ended it since.
+            let EndedWait { pid, tid, ender, .. } = *ended;
+            // A process sampled earlier may have ended it since.
             let waker = ended_by(ender, pid, tid, &self.acted).or_else(|| ended_by(ender, pid, tid, &self.acted_before));
             ended.span.waker_track = waker;
             ended.span.waker_context = ended.span.waker_context.or(waker.map(|_| WakerContext::Task));
@@ -101,10 +103,10 @@ impl Sampler {
         for mut ended in all {
             let is_late = matches!(ended.ender, Ender::Child(_) | Ender::Thread(_)) && ended.span.waker_track.is_none();
             if is_late && !ended.again {
-                self.ended.push(Ended { again: true, ..ended });
+                self.ended.push(EndedWait { again: true, ..ended });
                 continue;
             }
-            // Both ended between two samples; who ended the other's did so after its own.
+            // Both ended between two samples; the one that ended the other's wait did so after its own wait ended.
             let (start, end) = (ended.span.start, ended.span.end());
             let woke = by.iter().filter(|(track, at)| *track == ended.span.track && *at > start && *at < end).map(|(_, at)| *at).min();
             if let Some(at) = woke.filter(|at| end.since(*at) < LONGEST_PAUSE.as_nanos() as u64) {

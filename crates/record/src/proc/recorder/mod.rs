@@ -1,29 +1,30 @@
 //! Watches threads by sampling them every few milliseconds.
 //!
-//! What is wanted is what each thread waited for, how long, and who ended it. A sample shows only what it does at that moment; but the
-//! kernel counts exactly how long it ran and was runnable, so what is left was waiting ([`divide`](super::divide)). What a thread
-//! is blocked in is known from its call, and by what that call's descriptor, futex or child is ([`around`](super::around)). Who ended a
-//! wait is known where it can have been only one thread ([`wakers`](super::wakers)); so processes at the other side of a pipe or of a
-//! socket of this machine, or has the lock, is sampled too, as far as it may be.
+//! The goal is what each thread waited for, how long, and who ended it. A sample shows only the current moment; but
+//! the kernel counts exactly how long a thread ran and was runnable, so the rest was waiting
+//! ([`divide`](super::divide)). What a thread is blocked in follows from its call and that call's descriptor, futex
+//! or child ([`blocking`](super::blocking)). The waker is known if only one thread can have ended the wait
+//! ([`wakers`](super::wakers)); so processes with the other end of a pipe or local socket, or holding the lock, are
+//! sampled too, as far as permitted.
 //!
-//! Sampling must not become a cause of its own: the pause is stretched so that it takes at most 2 % of one processor.
+//! Sampling must not become a cause itself: the pause is stretched so that sampling takes at most 2 % of one CPU.
 
+mod discovery;
 mod emit;
-mod found;
 mod sampler;
 
-use super::around::{Around, Own};
-use super::divide::{Seen, Window};
+use super::blocking::{WaitTargets, Waiter};
+use super::divide::{ThreadSample, Window};
 use super::files::Objects;
 use super::kernel::InKernel;
-use super::moved::{self, Moved};
+use super::moved::{self, MovedBytes};
 use super::processes;
 use super::quotas::Quotas;
 use super::strangers::Strangers;
 use super::system::System;
 use super::tasks::TaskFiles;
 use super::waits::{Ender, Reason};
-use super::wakers::{Acted, Ends};
+use super::wakers::{ActiveThread, Ends};
 use crate::worker::{Stop, Worker, thread_cpu};
 use crate::{Finished, RecordError, Recorder, Watched};
 use sampler::{LONGEST_PAUSE, Sampler, Thread, Watch};
@@ -34,19 +35,19 @@ use std::time::Duration;
 use thalweg_base::proc::stat::Stat;
 use thalweg_trace::{Event, Mark, MarkKind, Role, SpanKind, Time, TraceHandle, Track, TrackId, TrackKind};
 
-/// The part of one processor that sampling may take: one in this many.
+/// Sampling may take one in this many parts of a CPU.
 const COST_PART: u32 = 50;
 
-/// The pause between two samples of threads, where nothing stretches it.
+/// The normal pause between two samples of threads.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// How often new processes and threads are looked for, and the machine is polled.
+/// How often new processes and threads are searched for, and the machine is polled.
 const SLOW_PART: Duration = Duration::from_millis(50);
 
-/// A thread that always runs when it is sampled is recorded after this time at the latest.
+/// Maximum interval recorded in one piece for a thread that is running at every sample.
 const LONGEST_WINDOW_NS: u64 = 100_000_000;
 
-/// How often a thread that went to sleep, and runs, is sampled again at once.
+/// Immediate resamplings of a thread that went to sleep and appears to run.
 const MORE_LOOKS: u32 = 3;
 
 /// The recorder `proc`.
@@ -58,17 +59,17 @@ pub(crate) struct ProcRecorder {
 }
 
 impl ProcRecorder {
-    /// Ready to begin.
+    /// Creates the recorder.
     pub(crate) fn new() -> ProcRecorder {
         ProcRecorder::default()
     }
 
-    /// The same, for processes besides those that another recorder sees: that one polls the machine.
+    /// Creates the recorder for processes besides those another recorder sees; the other one polls the machine.
     pub(crate) fn beside() -> ProcRecorder {
         ProcRecorder { beside: true, strangers: None, running: None }
     }
 
-    /// The same, for those of the command's processes that another recorder cannot see.
+    /// Creates the recorder for those of the command's processes that another recorder cannot see.
     pub(crate) fn of_strangers(strangers: Strangers) -> ProcRecorder {
         ProcRecorder { beside: true, strangers: Some(strangers), running: None }
     }
@@ -81,7 +82,7 @@ impl Recorder for ProcRecorder {
 
     fn begin(&mut self, watched: Watched) -> Result<(), RecordError> {
         let (beside, strangers) = (self.beside, self.strangers.take());
-        // What is there before the command is let go must have been seen.
+        // Existing processes must be seen before the command is released.
         let (seen, is_seen) = std::sync::mpsc::channel();
         let pause = watched.drain.clamp(Duration::from_millis(1), PAUSE);
         self.running = Some(Worker::start("look", move |stop| {
@@ -90,7 +91,7 @@ impl Recorder for ProcRecorder {
             let _ = seen.send(());
             sampler.work(stop, pause)
         })?);
-        // It ends without a word only where its thread did, which `finish` reports.
+        // It ends without a message only if its thread did, which `finish` reports.
         let _ = is_seen.recv();
         Ok(())
     }
@@ -108,11 +109,11 @@ impl Drop for ProcRecorder {
 
 impl Sampler {
     fn new(watched: &Watched, beside: bool, strangers: Option<Strangers>) -> Sampler {
-        let mode = TraceHandle::on(Arc::clone(&watched.sink), watched.host, Role::Client, watched.space);
+        let trace = TraceHandle::on(Arc::clone(&watched.sink), watched.host, Role::Client, watched.space);
         let now = Time::now();
         let mut sampler = Sampler {
-            around: Around::new(Objects::new(mode.clone(), watched.host)),
-            system: (!beside).then(|| System::new(mode.clone(), watched.host)),
+            targets: WaitTargets::new(Objects::new(trace.clone(), watched.host)),
+            system: (!beside).then(|| System::new(trace.clone(), watched.host)),
             quotas: Quotas::default(),
             strangers,
             host: watched.host,
@@ -137,7 +138,7 @@ impl Sampler {
             hidden: BTreeSet::new(),
             command: watched.command.map(|command| command.pid),
             names: watched.names.clone(),
-            mode,
+            trace,
         };
         let command = watched.command.iter().filter(|_| sampler.strangers.is_none()).map(|command| (command, true));
         let all: Vec<_> = command.chain(watched.others.iter().map(|other| (other, false))).map(|(p, ours)| (p.pid, p.role, ours)).collect();
@@ -145,15 +146,15 @@ impl Sampler {
             sampler.adopt(pid, role, ours);
         }
         sampler.find_first_threads(now);
-        sampler.around.read_connections();
-        // Of connections that were there before, what they carried before is not recorded.
-        let sockets = sampler.around.sockets.iter();
-        sampler.moved = sockets.filter_map(|(inode, socket)| Some((*inode, Moved::of(socket)?))).collect();
+        sampler.targets.read_connections();
+        // What existing connections carried earlier is not recorded.
+        let sockets = sampler.targets.sockets.iter();
+        sampler.moved = sockets.filter_map(|(inode, socket)| Some((*inode, MovedBytes::of(socket)?))).collect();
         sampler
     }
 
-    /// The threads that are there come first, and go to the recording at once: to look at all connections, processes and devices of a busy machine
-    /// takes long, and a recording that is killed meanwhile has the threads.
+    /// Records existing threads first, and immediately: examining all connections, processes and devices of a busy
+    /// machine takes long, and a recording that is killed meanwhile then has the threads.
     fn find_first_threads(&mut self, now: Time) {
         for pid in self.watched.keys().copied().collect::<Vec<_>>() {
             let Some(mut watch) = self.watched.remove(&pid) else { continue };
@@ -170,7 +171,8 @@ impl Sampler {
             let asked = stop.wait(next);
             let before = thread_cpu();
             self.sample(asked);
-            // A sample that finds much new is rare: it stretches several pauses a little, and none so much that a wait is missed.
+            // An expensive sample is rare: its cost is spread over several pauses, so that none is long enough to
+            // miss a wait.
             cost = (cost * 7 + thread_cpu().saturating_sub(before)) / 8;
             let least = if self.watched.is_empty() { SLOW_PART / 2 } else { pause };
             next = least.max(cost * COST_PART).min(LONGEST_PAUSE);
@@ -180,21 +182,21 @@ impl Sampler {
         }
     }
 
-    /// Our own thread, so that it can be named as the holder of a processor that others waited for.
+    /// Records our own thread, so that it can be named as the holder of a CPU that others waited for.
     fn recorder_track(&mut self) {
-        let Some(track) = TrackId::new(self.mode.fresh()) else { return };
+        let Some(track) = TrackId::new(self.trace.fresh()) else { return };
         let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         let (pid, tid, name) = (Some(std::process::id()), Some(tid), "thalweg/look".to_owned());
         self.batch.push(Event::Track(Track { track, host: self.host, kind: TrackKind::Thread, role: Role::Recorder, pid, tid, name }));
     }
 
-    /// Samples everything once.
+    /// Takes one sample of everything.
     fn sample(&mut self, all: bool) {
         let now = Time::now();
         let slow = all || now.since(self.slow_at) >= SLOW_PART.as_nanos() as u64;
         if slow {
             self.slow_at = now;
-            self.around.forget_sockets();
+            self.targets.forget_sockets();
             self.find_processes();
             if let Some(system) = &mut self.system {
                 system.poll(&mut self.batch);
@@ -221,16 +223,16 @@ impl Sampler {
         if self.watched.is_empty() || !slow && self.watched.values().all(|watch| watch.ends.sockets.is_empty()) {
             return;
         }
-        self.around.read_connections();
+        self.targets.read_connections();
         let ours: BTreeSet<u64> = self.watched.values().flat_map(|watch| watch.ends.sockets.iter().copied()).collect();
         for inode in ours {
-            let Some(socket) = self.around.sockets.get(&inode).cloned() else { continue };
-            let Some(object) = self.around.objects.socket(&socket) else { continue };
+            let Some(socket) = self.targets.sockets.get(&inode).cloned() else { continue };
+            let Some(object) = self.targets.objects.socket(&socket) else { continue };
             if let Some(info) = socket.info {
                 info.counters(object, now, socket.send_buffer_bytes, Some(socket.unread_bytes), &mut self.batch);
             }
         }
-        self.moved.retain(|inode, _| self.around.sockets.contains_key(inode));
+        self.moved.retain(|inode, _| self.targets.sockets.contains_key(inode));
     }
 
     fn sample_process(&mut self, pid: u32, now: Time, slow: bool) {
@@ -242,7 +244,7 @@ impl Sampler {
             let renamed = watch.name != process.name;
             watch.name = process.name;
             self.find_threads(pid, &mut watch, now, renamed);
-            let ends = watch.files.sample(pid, &mut self.around, watch.ours);
+            let ends = watch.files.sample(pid, &mut self.targets, watch.ours);
             watch.ends = Rc::new(Ends { parent: process.parent, ..ends });
             watch.alone = watch.threads.len() == 1 && !self.watched.values().any(|other| other.ends.parent == pid);
         }
@@ -257,9 +259,9 @@ impl Sampler {
         };
         watch.track = Some(main);
         if slow {
-            self.quotas.poll(pid, main, &mut self.around.objects);
+            self.quotas.poll(pid, main, &mut self.targets.objects);
         }
-        // The one that ran moved it; of several it is not known which.
+        // The thread that ran moved it; with several, which one is unknown.
         let mover = self
             .acted
             .iter()
@@ -267,7 +269,7 @@ impl Sampler {
             .map(|acted| acted.track)
             .reduce(|one, other| if one == other { one } else { main });
         let track = mover.unwrap_or(main);
-        watch.files.emit(&self.mode, track, now, &mut self.batch);
+        watch.files.emit(&self.trace, track, now, &mut self.batch);
         self.connections_moved(&watch, track, now);
         self.watched.insert(pid, watch);
     }
@@ -284,16 +286,16 @@ impl Sampler {
             if files.doing().is_none() {
                 self.hidden.insert(watch.name.clone());
             }
-            let (Some(sums), Some(track)) = (files.scheduling(), TrackId::new(self.mode.fresh())) else { continue };
+            let (Some(sums), Some(track)) = (files.scheduling(), TrackId::new(self.trace.fresh())) else { continue };
             self.emit_track(track, pid, tid, watch, &files);
             let born = if self.samples > 0 && watch.ours { files.started_ticks().map(|ticks| self.started(ticks)) } else { None };
             let seen = match born {
                 Some(at) => {
                     let value = self.maker(pid, tid, watch).and_then(|by| i64::try_from(by.number()).ok());
                     self.batch.push(Event::Mark(Mark { track, kind: MarkKind::ThreadStart, at, object: None, value }));
-                    Seen { at, run_ns: 0, runqueue_ns: 0, sleeps: Some(0), reason: None }
+                    ThreadSample { at, run_ns: 0, runqueue_ns: 0, sleeps: Some(0), reason: None }
                 }
-                None => Seen { at: now, run_ns: sums.run_ns, runqueue_ns: sums.runqueue_ns, sleeps: files.sleeps(), reason: None },
+                None => ThreadSample { at: now, run_ns: sums.run_ns, runqueue_ns: sums.runqueue_ns, sleeps: files.sleeps(), reason: None },
             };
             if self.samples > 0 && !watch.ours {
                 // It was not sampled before.
@@ -306,7 +308,7 @@ impl Sampler {
         }
     }
 
-    /// The main thread of who made a thread.
+    /// Returns the main thread of a thread's creator.
     fn maker(&self, pid: u32, tid: u32, watch: &Watch) -> Option<TrackId> {
         if tid != pid {
             return watch.threads.get(&pid).map(|main| main.track);
@@ -315,7 +317,7 @@ impl Sampler {
         parent.threads.get(&watch.ends.parent).map(|main| main.track)
     }
 
-    /// When a thread began that was not there when threads were last looked for.
+    /// Returns when a new thread began, no earlier than the last search for threads.
     fn started(&self, ticks: u64) -> Time {
         processes::started_at(ticks).max(self.slow_before)
     }
@@ -343,7 +345,7 @@ impl Sampler {
             return;
         }
         thread.turns = turns;
-        let acted = Acted {
+        let acted = ActiveThread {
             pid,
             tid,
             track: thread.track,
@@ -353,25 +355,25 @@ impl Sampler {
         };
         let (state, disk_faults) = thread.files.state().map_or(('X', 0), |state| (state.letter, state.disk_faults));
         let faulted = disk_faults > std::mem::replace(&mut thread.disk_faults, disk_faults);
-        self.acted.push(Acted { gone: matches!(state, 'Z' | 'X'), ..acted });
+        self.acted.push(ActiveThread { gone: matches!(state, 'Z' | 'X'), ..acted });
         let sleeps = thread.files.sleeps();
         let often = sleeps.zip(thread.window.from.sleeps).is_some_and(|(now, before)| now.saturating_sub(before) > 1);
-        let own = Own { pid, ends: &watch.ends, alone: watch.alone, faulted, often };
-        let mut reason = if matches!(state, 'Z' | 'X') { None } else { self.around.reason(&own, &thread.files) };
+        let waiter = Waiter { pid, ends: &watch.ends, alone: watch.alone, faulted, often };
+        let mut reason = if matches!(state, 'Z' | 'X') { None } else { self.targets.reason(&waiter, &thread.files) };
         let slept = sleeps != thread.window.from.sleeps;
         for _ in 0..if slept && !matches!(state, 'Z' | 'X') { MORE_LOOKS } else { 0 } {
-            reason = reason.or_else(|| self.around.reason(&own, &thread.files));
+            reason = reason.or_else(|| self.targets.reason(&waiter, &thread.files));
         }
-        if let Some(ns) = self.around.slept_ns.take() {
+        if let Some(ns) = self.targets.slept_ns.take() {
             thread.sleep_ns = ns.max(thread.sleep_ns - thread.sleep_ns / 16);
         }
-        let seen = Seen { at: now, run_ns: sums.run_ns, runqueue_ns: sums.runqueue_ns, sleeps, reason };
+        let seen = ThreadSample { at: now, run_ns: sums.run_ns, runqueue_ns: sums.runqueue_ns, sleeps, reason };
         if matches!(state, 'Z' | 'X') {
             self.divided(pid, tid, thread, seen);
             return self.thread_gone(pid, tid, watch);
         }
         if thread.window.from.reason != reason && reason.is_some_and(|reason| self.is_to_be_found(reason.ender, &watch.ends)) {
-            // What it waits for is to be sampled at once.
+            // Samples the object of its wait immediately.
             self.slow_at = Time::from_monotonic_ns(0);
         }
         if reason.is_none() {
@@ -388,7 +390,8 @@ impl Sampler {
     fn thread_gone(&mut self, pid: u32, tid: u32, watch: &mut Watch) {
         let Some(mut thread) = watch.threads.remove(&tid) else { return };
         if let Some((reason, since)) = thread.open.take() {
-            // It was last seen in this wait; nobody saw it run. A sleep lasts no longer than it was to, and after that nothing is known.
+            // It was last seen in this wait and not since. A sleep lasts no longer than requested; the time after
+            // that is unknown.
             let now = Time::now();
             let asleep = reason.kind == SpanKind::WaitTimer && thread.sleep_ns > 0;
             let until = if asleep { now.min(thread.window.from.at.plus_ns(thread.sleep_ns as i64)) } else { now };
@@ -399,22 +402,22 @@ impl Sampler {
         }
         let waited_for_sibling = thread.waits_for_sibling();
         let ends = Rc::clone(&watch.ends);
-        self.acted.push(Acted { pid, tid, track: thread.track, gone: true, waited_for_sibling, ends });
+        self.acted.push(ActiveThread { pid, tid, track: thread.track, gone: true, waited_for_sibling, ends });
         let mark = Mark { track: thread.track, kind: MarkKind::ThreadExit, at: Time::now(), object: None, value: None };
         self.batch.push(Event::Mark(mark));
     }
 
     fn connections_moved(&mut self, watch: &Watch, track: TrackId, now: Time) {
         for inode in &watch.ends.sockets {
-            let Some(socket) = self.around.sockets.get(inode) else { continue };
-            let Some(object) = self.around.objects.socket(socket) else { continue };
+            let Some(socket) = self.targets.sockets.get(inode) else { continue };
+            let Some(object) = self.targets.objects.socket(socket) else { continue };
             let before = self.moved.get(inode).copied().unwrap_or_default();
-            let current = moved::emit_connection((&self.mode, track, self.sampled_at, now), (object, socket), before, &mut self.batch);
+            let current = moved::emit_connection((&self.trace, track, self.sampled_at, now), (object, socket), before, &mut self.batch);
             self.moved.insert(*inode, current);
         }
     }
 
-    /// A process that is not looked at any more.
+    /// Stops watching a process.
     fn close(&mut self, pid: u32, mut watch: Watch) {
         if let Some(track) = watch.track.filter(|_| watch.ours) {
             let (moved, unfinished) = watch.files.unfinished(track, self.sampled_at);
@@ -426,16 +429,17 @@ impl Sampler {
         }
     }
 
-    /// What the command's processes moved after they were last looked at: all have ended, so we have inherited it.
+    /// Records what the command's processes moved after their last sample: all have ended, so this process has
+    /// inherited their counts.
     fn emit_rest(&mut self) {
         let ours_go_on = self.watched.values().any(|watch| watch.ours);
         let (Some(before), Some(now), false) = (self.inherited, moved::inherited(), ours_go_on || self.strangers.is_some()) else { return };
         let read = now.0.saturating_sub(before.0).saturating_sub(self.ended_moved.0);
         let written = now.1.saturating_sub(before.1).saturating_sub(self.ended_moved.1);
-        moved::emit_rest(&self.mode, (read, written), &self.unfinished, &mut self.batch);
+        moved::emit_rest(&self.trace, (read, written), &self.unfinished, &mut self.batch);
     }
 
-    /// The recording ends: waits go on.
+    /// Ends the recording; current waits end with it.
     fn end(&mut self) -> Finished {
         let now = Time::now();
         self.emit_rest();
@@ -463,12 +467,12 @@ impl Sampler {
         if !self.hidden.is_empty() {
             let names = self.hidden.iter().cloned().collect::<Vec<_>>().join(", ");
             notes.push(format!(
-                "What {names} waited for could not be seen, because its calls may not be read: record as root or as its user."
+                "The waits of {names} have no reason, because their system calls cannot be read: record as root or as their user."
             ));
         }
         let not_seen = format!(
-            "Threads were sampled every {ms:.1} ms: how long they waited is exact, what for is what they were seen in, and who ended it is recorded \
-             only where nobody else can have. Single requests of devices and processes shorter than {} ms were not seen.",
+            "Threads were sampled every {ms:.1} ms: the durations of waits are exact, their reasons are those seen in samples, and \
+             wakers are recorded only if they are certain. Single device requests, and processes shorter than {} ms, were not seen.",
             SLOW_PART.as_millis()
         );
         let attributes = vec![

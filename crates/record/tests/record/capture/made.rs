@@ -1,9 +1,9 @@
-//! Captures made up byte by byte: a TCP conversation of RPCs, and every format and link layer it can be written in.
+//! Captures built byte by byte: a TCP conversation of RPCs, in every format and link layer.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A captured packet: when, from its IP header on, and how long it was on the wire.
+/// A captured packet: its time, its bytes from the IP header on, and its length on the wire.
 #[derive(Clone, Debug)]
 pub struct Packet {
     pub at_ns: i64,
@@ -19,7 +19,7 @@ pub struct Side {
     sequence: u32,
 }
 
-/// A client and a server that talk.
+/// A client and a server in conversation.
 pub struct Talk {
     pub sides: [Side; 2],
     pub packets: Vec<Packet>,
@@ -39,7 +39,7 @@ pub const ACK: u8 = 0x10;
 pub const BEGIN_NS: i64 = 1_767_225_600_000_000_000;
 
 impl Talk {
-    /// Over IPv4, or IPv6.
+    /// Starts a conversation over IPv4 or IPv6.
     pub fn new(v6: bool, client_port: u16) -> Talk {
         let address = |n: u8| match v6 {
             false => IpAddr::V4(Ipv4Addr::new(10, 0, 0, n)),
@@ -58,7 +58,7 @@ impl Talk {
         self.segment(CLIENT, ACK, &[], &[]);
     }
 
-    /// Bytes from one side, in segments 10 µs apart, and an acknowledgement of all of them.
+    /// Sends bytes from one side, in segments 10 µs apart, and acknowledges all of them.
     pub fn send(&mut self, from: usize, bytes: &[u8]) {
         for chunk in bytes.chunks(self.segment_bytes) {
             self.segment(from, PSH_ACK, chunk, &[]);
@@ -114,7 +114,7 @@ impl Talk {
         self.at_ns += 10_000;
     }
 
-    /// Nothing happens for a while.
+    /// Lets time pass.
     pub fn wait(&mut self, ns: i64) {
         self.at_ns += ns;
     }
@@ -124,45 +124,45 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|w| w.to_be_bytes()).collect()
 }
 
-/// Behind its record mark.
+/// Prepends a record mark.
 pub fn record(body: Vec<u8>) -> Vec<u8> {
     [&(0x8000_0000 | body.len() as u32).to_be_bytes()[..], &body].concat()
 }
 
-/// An NFSv3 call with AUTH_SYS credentials; its payload is full of what could be taken for record marks.
+/// Makes an NFSv3 call with AUTH_SYS credentials; its payload is full of apparent record marks.
 pub fn call(xid: u32, procedure: u32, payload: usize) -> Vec<u8> {
     let mut body = words(&[xid, 0, 2, 100_003, 3, procedure, 1, 20, 0, 0, 0, 0, 0, 0, 0]);
     body.extend([0x80, 0, 0, 0x40].iter().cycle().take(payload));
     body
 }
 
-/// A call of any program, without arguments.
+/// Makes a call of any program, without arguments.
 pub fn call_of(xid: u32, program: u32, version: u32, procedure: u32) -> Vec<u8> {
     words(&[xid, 0, 2, program, version, procedure, 0, 0, 0, 0])
 }
 
-/// Its reply.
+/// Makes its reply.
 pub fn reply(xid: u32, status: u32, payload: usize) -> Vec<u8> {
     let mut body = words(&[xid, 1, 0, 0, 0, 0, status]);
     body.extend(std::iter::repeat_n(0, payload));
     body
 }
 
-/// How a capture is written.
+/// The format of a capture.
 #[derive(Clone, Copy, Debug)]
 pub enum Format {
     Pcap {
         big: bool,
         nanoseconds: bool,
     },
-    /// `resolution`: of the second interface, on which every other packet is.
+    /// `resolution`: of the second interface, which has every other packet.
     Pcapng {
         big: bool,
         resolution: u8,
     },
 }
 
-/// What is before the IP header.
+/// The link layer before the IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
     Ethernet,
@@ -201,7 +201,7 @@ impl Link {
     }
 }
 
-/// Writes packets as a capture; each cut to `snaplen` bytes.
+/// Writes packets as a capture, each truncated to `snaplen` bytes.
 pub fn write(packets: &[Packet], format: Format, link: Link, snaplen: usize) -> Vec<u8> {
     let framed = packets.iter().map(|p| {
         let head = link.head(p.ip[0] >> 4 == 6);

@@ -1,4 +1,5 @@
-//! Captures: whatever format, link layer and order packets come in, the RPCs are the same; and what is not there is counted.
+//! Captures: the RPCs are the same in whatever format, link layer and order packets come, and what is missing is
+//! counted.
 
 mod made;
 
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use thalweg_record::capture::{Capture, Options, Summary};
 use thalweg_trace::{CounterName, Event, MarkKind, Memory, Sink, Span, SpanKind};
 
-/// What a capture becomes.
+/// The rows read from a capture.
 struct Read {
     events: Vec<Event>,
     summary: Summary,
@@ -35,7 +36,7 @@ impl Read {
         spans.filter(|s| s.kind == kind).collect()
     }
 
-    /// Start, length, bytes and result of each call, from the capture's beginning.
+    /// Returns start, duration, bytes and result of each call, relative to the capture's start.
     fn calls(&self) -> Vec<(i64, u64, u64, Option<i64>)> {
         let calls = self.spans(SpanKind::RpcCall).into_iter();
         let mut calls: Vec<_> = calls.map(|s| (s.start.ns() - BEGIN_NS, s.duration_ns, s.size_bytes.unwrap_or(0), s.result)).collect();
@@ -43,12 +44,12 @@ impl Read {
         calls
     }
 
-    /// Bytes of all messages' ways from the client, and to it.
+    /// Returns the bytes of all messages from the client, and to it.
     fn moved_bytes(&self) -> [u64; 2] {
         [SpanKind::NetSend, SpanKind::NetReceive].map(|kind| self.spans(kind).iter().map(|s| s.size_bytes.unwrap_or(0)).sum())
     }
 
-    /// How many calls there are with each result.
+    /// Returns the number of calls for each result.
     fn results(&self) -> Vec<(Option<i64>, usize)> {
         let mut results: Vec<Option<i64>> = self.calls().iter().map(|c| c.3).collect();
         results.sort_unstable();
@@ -175,7 +176,7 @@ fn packets_out_of_order_and_sent_again_change_nothing_but_counts() {
     let talk = copy(false);
     let complete: Vec<_> = read(&talk.packets).calls().iter().map(|c| (c.2, c.3)).collect();
     let mut packets = talk.packets.clone();
-    // Two neighbours of one message in the wrong order, one segment again at once, and one after the timer.
+    // Two neighbours of one message swapped, one segment retransmitted immediately, and one after the timer.
     packets.swap(5, 6);
     let mut again = packets[9].clone();
     again.ip[5] = again.ip[5].wrapping_add(100);
@@ -183,7 +184,7 @@ fn packets_out_of_order_and_sent_again_change_nothing_but_counts() {
     let found = read(&packets);
     assert_eq!(found.calls().iter().map(|c| (c.2, c.3)).collect::<Vec<_>>(), complete);
     assert_eq!((found.summary.counts.reordered, found.marks(MarkKind::TcpRetransmit)), (1, 1));
-    // The same packet captured twice is no retransmission.
+    // A packet captured twice is not a retransmission.
     let twice: Vec<Packet> = talk.packets.iter().flat_map(|p| [p.clone(), p.clone()]).collect();
     let found = read(&twice);
     assert_eq!(found.calls().iter().map(|c| (c.2, c.3)).collect::<Vec<_>>(), complete);
@@ -203,11 +204,11 @@ fn snapped_packets_still_show_their_rpcs() {
     }
 }
 
-/// Bytes before the payload of a packet on Ethernet without options of TCP.
+/// Header bytes before the payload of a packet on Ethernet without TCP options.
 const HEADS: usize = 14 + 20 + 20;
 
-/// How many of `count` messages of `bytes` bytes, one after the other, have the first `needed` of their bytes among those that are captured of
-/// segments of `segment` bytes cut at `snaplen`.
+/// Returns how many of `count` consecutive messages of `bytes` bytes have their first `needed` bytes captured, if
+/// segments of `segment` bytes are truncated at `snaplen`.
 fn heads_captured(count: usize, bytes: usize, needed: usize, segment: usize, snaplen: usize) -> usize {
     (0..count).filter(|i| i * bytes % segment + needed <= snaplen - HEADS).count()
 }
@@ -216,7 +217,7 @@ fn heads_captured(count: usize, bytes: usize, needed: usize, segment: usize, sna
 fn of_segments_that_were_cut_all_bytes_and_calls_are_counted() {
     const CALLS: usize = 200;
     for snaplen in [96, 512] {
-        // Calls run together in large segments, as offload makes them; replies come one by one.
+        // Calls are coalesced in large segments, as by offload; replies come one by one.
         let mut writes = Talk::new(false, 700);
         writes.segment_bytes = 60_000;
         writes.connect();
@@ -226,7 +227,7 @@ fn of_segments_that_were_cut_all_bytes_and_calls_are_counted() {
         let sent = [calls.concat().len() as u64, (CALLS * record(reply(1, 0, 10)).len()) as u64];
         let format = Format::Pcap { big: false, nanoseconds: true };
         let read = try_read(&write(&writes.packets, format, Link::Ethernet, snaplen), &[]).expect("a capture");
-        // A call is known by the words up to the length of its credentials.
+        // A call is recognised by the words up to its credentials' length.
         let seen = heads_captured(CALLS, calls[0].len(), 28, 60_000, snaplen);
         assert!((1..CALLS).contains(&seen), "{seen}");
         assert_eq!(read.results(), [(Some(-61), CALLS - seen), (Some(0), seen)], "cut at {snaplen}");
@@ -234,7 +235,7 @@ fn of_segments_that_were_cut_all_bytes_and_calls_are_counted() {
         assert_eq!(read.summary.counts.calls_not_captured as usize, CALLS - seen);
         assert!(read.summary.notes.iter().any(|n| n.contains(&format!("of {} calls the head is missing", CALLS - seen))));
 
-        // The other way round: replies run together.
+        // The other way round: replies are coalesced.
         let mut reads = Talk::new(false, 700);
         reads.segment_bytes = 60_000;
         reads.connect();
@@ -253,7 +254,8 @@ fn of_segments_that_were_cut_all_bytes_and_calls_are_counted() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// However packets were cut, and whichever the capture lost in the middle, every byte that was sent is in some message's way.
+    /// However packets are truncated, and whichever the capture loses in the middle, every byte sent is in some
+    /// message.
     #[test]
     fn no_byte_is_lost_or_counted_twice(
         calls in prop::collection::vec((0_usize..9_000, 0_usize..4_000), 1..30),
@@ -265,7 +267,7 @@ proptest! {
         talk.segment_bytes = segment_bytes.min(60_000);
         talk.connect();
         let (mut sent, mut last) = ([0, 0], 0);
-        // The first message is small and whole, so that the connection is known to carry RPC.
+        // The first message is small and complete, so that the connection is recognised as RPC.
         for (xid, (out, back)) in std::iter::once((8, 8)).chain(calls).enumerate() {
             let (call, reply) = (record(call(xid as u32 + 1, 7, out)), record(reply(xid as u32 + 1, 0, back)));
             last = talk.packets.len();
@@ -273,7 +275,7 @@ proptest! {
             talk.send(SERVER, &reply);
             (sent[0], sent[1]) = (sent[0] + call.len() as u64, sent[1] + reply.len() as u64);
         }
-        // Not the first message, and not the last call and reply: nothing after them would show their bytes.
+        // Neither the first message, nor the last call and reply: nothing after them would show their bytes.
         let first = 7;
         let lost: Vec<usize> = lost.into_iter().filter(|_| first < last).map(|lost| first + lost % (last - first)).collect();
         let kept: Vec<Packet> = talk.packets.iter().enumerate().filter(|(i, _)| !lost.contains(i)).map(|(_, p)| p.clone()).collect();
@@ -455,7 +457,7 @@ fn what_is_no_capture_or_only_part_of_one_is_said_in_a_sentence() {
     let error = |bytes: &[u8]| try_read(bytes, &[]).err().unwrap_or_default();
     assert!(error(b"").contains("is empty"), "{}", error(b""));
     assert!(error(b"abc").contains("too short"));
-    assert!(error(&[7; 100]).contains("no capture"));
+    assert!(error(&[7; 100]).contains("not a capture"));
     assert!(error(&[0x1f, 0x8b, 8, 0, 0, 0]).contains("in the middle of its compressed data"));
     let whole = write(&copy(false).packets, Format::Pcap { big: true, nanoseconds: false }, Link::Raw, usize::MAX);
     assert!(error(&whole[..24]).contains("holds no packets"), "{}", error(&whole[..24]));
@@ -464,7 +466,7 @@ fn what_is_no_capture_or_only_part_of_one_is_said_in_a_sentence() {
     assert!(part.calls().len() >= 4 && part.summary.notes[0].contains("in the middle of the packet"), "{:?}", part.summary.notes);
     let mut damaged = whole.clone();
     let at = damaged.len() / 2;
-    // Somewhere in the middle there is a record's head; make all that follows garbage.
+    // There is a record's head somewhere in the middle; everything after it becomes garbage.
     damaged[at..].fill(0xff);
     let part = try_read(&damaged, &[]).expect("half of it");
     assert!(part.summary.notes.iter().any(|n| n.contains("is damaged at byte")), "{:?}", part.summary.notes);
@@ -481,7 +483,7 @@ fn a_datagram_that_nobody_answers_is_waited_for_a_minute_at_the_longest() {
     talk.wait(2_000_000_000);
     talk.datagram(CLIENT, &call(1, 1, 40));
     talk.wait(25 * 60_000_000_000);
-    // Its number is used again for the same procedure, and so late that this is another call.
+    // Its XID is reused for the same procedure, so late that this is another call.
     talk.datagram(CLIENT, &call(1, 1, 40));
     talk.datagram(SERVER, &reply(1, 0, 60));
     talk.datagram(CLIENT, &call(2, 1, 40));
@@ -504,14 +506,14 @@ const YEAR_NS: i64 = 31_536_000_000_000_000;
 #[test]
 fn a_silence_is_noted_unless_a_connection_outlived_it() {
     let first = copy(false).packets;
-    // Other numbers, as of another connection between the same ports.
+    // Other sequence numbers, as of another connection on the same ports.
     let later = |packet: &Packet| {
         let mut packet = Packet { at_ns: packet.at_ns + 19 * YEAR_NS, ..packet.clone() };
         packet.ip[24] ^= 0x55;
         packet.ip[28] ^= 0x55;
         packet
     };
-    // Two captures of one pair of ports, 19 years apart, in either order; of the later one the beginning is missing.
+    // Two captures of one pair of ports, 19 years apart, in either order; the later one's beginning is missing.
     let second: Vec<Packet> = first[10..].iter().map(later).collect();
     let silence = format!("{}-{}", first[first.len() - 1].at_ns, second[0].at_ns);
     for both in [[first.clone(), second.clone()].concat(), [second, first.clone()].concat()] {
@@ -519,7 +521,7 @@ fn a_silence_is_noted_unless_a_connection_outlived_it() {
         assert_eq!(read.attribute("packets.silences"), Some(silence.as_str()));
         assert_eq!(read.calls().iter().map(|c| c.1).max(), Some(5_020_000), "no call lasts for years");
     }
-    // One connection that does nothing for a day is one.
+    // A connection that is idle for a day is still one connection.
     let mut talk = copy(false);
     talk.wait(24 * 3_600_000_000_000);
     talk.send(CLIENT, &record(call(12, 1, 40)));
@@ -533,6 +535,6 @@ fn of_packets_cut_before_any_head_nothing_is_claimed_about_calls() {
         try_read(&write(&copy(false).packets, Format::Pcap { big: false, nanoseconds: true }, Link::Ethernet, 60), &[]).expect("a capture");
     let notes = cut.summary.notes.join(" ");
     assert_eq!(cut.summary.counts.calls, 0);
-    assert!(notes.contains("whether there were RPCs is not known") && notes.contains("60 B of each"), "{notes}");
+    assert!(notes.contains("whether there were RPCs is unknown") && notes.contains("60 B of each"), "{notes}");
     assert!(!notes.contains("complete"), "{notes}");
 }

@@ -6,7 +6,7 @@ use proptest::option;
 use proptest::prelude::*;
 use thalweg_trace::*;
 
-/// What a recording begins with.
+/// Metadata to begin a recording with.
 pub fn meta() -> Meta {
     Meta {
         format: FORMAT_VERSION,
@@ -41,7 +41,7 @@ fn member<T: Copy + std::fmt::Debug + 'static>(set: &'static [T]) -> impl Strate
     proptest::sample::select(set)
 }
 
-/// A span; its number is given later, so that it is unique.
+/// A span; its number is assigned later, to be unique.
 fn span() -> impl Strategy<Value = Span> {
     let place = (track(), member(SpanKind::ALL), time(), number(), 1..=u32::MAX);
     let about = (option::of(object()), option::of(number()), option::of(number()), option::of(i64::MIN + 1..=i64::MAX));
@@ -72,7 +72,7 @@ fn text() -> impl Strategy<Value = String> {
     prop_oneof![Just(String::new()), "[a-z/]{1,12}", any::<String>()]
 }
 
-/// Any event of a recording of four hosts.
+/// Any event of a recording with four hosts.
 pub fn event() -> impl Strategy<Value = Event> {
     let host = || (0..4_u16).prop_map(HostId);
     prop_oneof![
@@ -95,7 +95,7 @@ pub fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// Events in which no two rows of a small table have one number, and no two spans.
+/// Events in which rows of a small table, and spans, have unique numbers.
 pub fn events(most: usize) -> impl Strategy<Value = Vec<Event>> {
     prop::collection::vec(event(), 0..most).prop_map(|mut events| {
         let mut seen = std::collections::HashSet::new();
@@ -103,7 +103,7 @@ pub fn events(most: usize) -> impl Strategy<Value = Vec<Event>> {
         for event in &mut events {
             next += 1;
             if let Event::Span(span) = event {
-                // Neither rising nor falling with time.
+                // Neither increasing nor decreasing with time.
                 span.span = SpanId::new((next * 7_919) % 1_000_003 + 1).unwrap();
             }
         }
@@ -133,7 +133,7 @@ pub struct Everything {
     pub stacks: Vec<Stack>,
 }
 
-/// Reads all of it; the spans in the order in which they come.
+/// Reads every table; spans in the order in which they come.
 pub fn everything(source: &dyn Source) -> Result<Everything, SourceError> {
     fn as_text<R: std::fmt::Debug>(rows: Vec<R>, at: impl Fn(&R) -> Time) -> Vec<String> {
         assert!(rows.is_sorted_by_key(at), "not in order of time");

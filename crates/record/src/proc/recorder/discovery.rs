@@ -1,4 +1,5 @@
-//! Which processes to sample: the command with all that it starts, and those at the other side of what they wait for.
+//! Selects the processes to sample: the command with its descendants, and the processes at the other end of what they
+//! wait for.
 
 use super::sampler::{Sampler, Watch};
 use crate::proc::files::shared_inode;
@@ -14,7 +15,7 @@ use thalweg_trace::Role;
 impl Sampler {
     pub(super) fn adopt(&mut self, pid: u32, role: Role, ours: bool) {
         let Some(process) = Stat::of(pid) else { return };
-        // (It is there for as long as its parent does not ask for its status.)
+        // (A zombie exists until its parent collects its status.)
         if self.zombies.get(&pid) == Some(&process.started_ticks) {
             return;
         }
@@ -33,13 +34,13 @@ impl Sampler {
             alone: false,
         };
         self.sampled_somebody = true;
-        // Somebody else had this number before: their waits have ended.
+        // The number belonged to another process, whose waits have ended.
         if let Some(old) = self.watched.insert(pid, watch) {
             self.close(pid, old);
         }
     }
 
-    /// Children of those who are watched.
+    /// Finds the children of watched processes.
     pub(super) fn find_processes(&mut self) {
         let mut next: Vec<u32> = self.watched.keys().copied().collect();
         let mut known: BTreeSet<u32> = next.iter().copied().collect();
@@ -60,7 +61,7 @@ impl Sampler {
         }
     }
 
-    /// A process that was found: it is watched, unless another recorder sees it.
+    /// Watches a process unless another recorder sees it.
     fn consider(&mut self, pid: u32, role: Role) {
         match self.strangers.as_ref().map(|strangers| strangers.is_one(pid)) {
             Some(false) => {
@@ -72,7 +73,7 @@ impl Sampler {
         }
     }
 
-    /// Whether nobody knows yet who has what a thread of this process waits for.
+    /// Whether it is still unknown which process has what a thread of this process waits for.
     pub(super) fn is_to_be_found(&self, ender: Ender, ends: &Ends) -> bool {
         let is_watched =
             |inode: u64| ends.sockets.contains(&inode) || self.watched.values().any(|watch| watch.ends.sockets.contains(&inode));
@@ -86,7 +87,8 @@ impl Sampler {
         }
     }
 
-    /// Who has the other side of pipes and sockets, or the lock, that those who are watched wait for: from now on they are watched too.
+    /// Finds the processes with the other end of pipes and sockets, or the lock, that watched threads wait for, and
+    /// watches them too.
     pub(super) fn find_other_sides(&mut self) {
         let mut wanted = BTreeSet::new();
         let mut holders = BTreeSet::new();
@@ -100,7 +102,7 @@ impl Sampler {
         }
         let ours: BTreeSet<u64> = self.watched.values().flat_map(|watch| watch.ends.sockets.iter().copied()).collect();
         for inode in &ours {
-            wanted.extend(self.around.sockets.contains_key(inode).then(|| self.around.other_side(*inode)).flatten());
+            wanted.extend(self.targets.sockets.contains_key(inode).then(|| self.targets.other_side(*inode)).flatten());
         }
         wanted.retain(|inode| !ours.contains(inode) && self.sought.insert(*inode));
         for pid in holders {
@@ -114,7 +116,7 @@ impl Sampler {
             let inodes = fds.filter_map(|fd| shared_inode(pid, fd));
             let found: Vec<u64> = inodes.filter(|inode| wanted.contains(inode)).collect();
             let serves = |inode: &u64| {
-                self.around.sockets.get(inode).is_none_or(|socket| self.around.objects.listening.contains(&socket.local.port()))
+                self.targets.sockets.get(inode).is_none_or(|socket| self.targets.objects.listening.contains(&socket.local.port()))
             };
             if !found.is_empty() {
                 let role =
@@ -134,13 +136,13 @@ impl Sampler {
             return;
         }
         match self.ancestor(pid) {
-            // It was started since children were looked for.
+            // Started since children were last searched.
             Some(role) => self.adopt(pid, role, true),
             None => self.adopt(pid, role, false),
         }
     }
 
-    /// The role of who started a process, directly or not, where that is one of the command's.
+    /// Returns the role of a process's nearest watched ancestor among the command's processes.
     fn ancestor(&self, pid: u32) -> Option<Role> {
         const MOST: usize = 16;
         let parents = std::iter::successors(Stat::of(pid), |process| Stat::of(process.parent));

@@ -1,4 +1,4 @@
-//! What threads are blocked in: their calls' descriptors, and what those lead to.
+//! Determines what threads are blocked in: their calls' descriptors, and what these refer to.
 
 use super::diagnostics::{Diagnostics, LISTEN, Socket};
 use super::files::{FdInfo, Objects, Target};
@@ -11,66 +11,66 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use thalweg_trace::{ObjectId, ObjectKind, SpanKind, WakerContext};
 
-/// Descriptors of one call that are read.
+/// Maximum descriptors of one call that are examined.
 const MOST_WAITED_FOR: usize = 64;
 
-/// Flags of a futex operation that do not say which it is.
+/// Mask for futex operation flags other than the command.
 const FUTEX_PRIVATE: u64 = 128;
 const FUTEX_COMMAND: u64 = !(128 | 256);
 
 /// The process whose thread waits.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Own<'a> {
+pub(super) struct Waiter<'a> {
     pub pid: u32,
     pub ends: &'a Ends,
-    /// Nobody but time ends its waits for itself.
+    /// It has no other thread or child that could end its waits: only time can.
     pub alone: bool,
-    /// Since the last sample the thread had to read pages of a mapped file, or of its program, from a disk.
+    /// Since the last sample, the thread had to read pages of a mapped file or its program from a disk.
     pub faulted: bool,
-    /// Since the last sample it went to sleep more than once.
+    /// Since the last sample, it went to sleep more than once.
     pub often: bool,
 }
 
-/// Sockets, files, pipes: whatever is waited for.
+/// Objects that threads wait for: sockets, files, pipes.
 #[derive(Debug)]
-pub(super) struct Around {
+pub(super) struct WaitTargets {
     pub objects: Objects,
-    /// TCP's, by inode.
+    /// TCP sockets, by inode.
     pub sockets: BTreeMap<u64, Socket>,
     diagnostics: Option<Diagnostics>,
-    /// Unix sockets that are connected, by inode: the other side's.
+    /// The other end of connected Unix sockets, by inode.
     unix: BTreeMap<u64, u64>,
-    /// Sockets for datagrams, by inode: whom they speak to.
+    /// The peers of datagram sockets, by inode.
     datagrams: BTreeMap<u64, String>,
-    /// Inodes of sockets that are of no kind that is known here.
+    /// Inodes of sockets of unknown kinds.
     strange: BTreeSet<u64>,
-    /// How long the sleep that was sampled last lasts, at least.
+    /// Minimum duration of the last sampled sleep.
     pub slept_ns: Option<u64>,
 }
 
-impl Around {
-    /// Nothing sampled yet.
-    pub(super) fn new(objects: Objects) -> Around {
+impl WaitTargets {
+    /// Creates an empty state.
+    pub(super) fn new(objects: Objects) -> WaitTargets {
         let diagnostics = Diagnostics::open().ok();
         let (sockets, unix, datagrams, strange) = Default::default();
-        Around { objects, sockets, diagnostics, unix, datagrams, strange, slept_ns: None }
+        WaitTargets { objects, sockets, diagnostics, unix, datagrams, strange, slept_ns: None }
     }
 
-    /// Asks the kernel for TCP's figures.
+    /// Reads the state of TCP connections from the kernel.
     pub(super) fn read_connections(&mut self) {
         let Some(Ok(sockets)) = self.diagnostics.as_mut().map(Diagnostics::sockets) else { return };
         self.objects.listening.extend(sockets.iter().filter(|s| s.state == LISTEN).map(|s| s.local.port()));
         self.sockets = sockets.into_iter().filter(|s| s.inode != 0 && s.state != LISTEN).map(|s| (s.inode, s)).collect();
     }
 
-    /// The other side's inode of a unix socket, or of a TCP connection within the machine.
+    /// Returns the inode of the other end of a Unix socket, or of a TCP connection within the machine.
     pub(super) fn other_side(&mut self, inode: u64) -> Option<u64> {
         if let Some(socket) = self.sockets.get(&inode) {
             let (local, peer) = (socket.local, socket.peer);
             return self.sockets.values().find(|s| s.local == peer && s.peer == local && s.inode != inode).map(|s| s.inode);
         }
         if !self.unix.contains_key(&inode) && !self.strange.contains(&inode) {
-            // (A kernel that does not report them is not asked again for each of its sockets.)
+            // (If the kernel does not report them, it is not asked again for each socket.)
             if let Some(Ok(peers)) = self.diagnostics.as_mut().map(Diagnostics::unix_peers) {
                 self.unix = peers;
             }
@@ -81,7 +81,7 @@ impl Around {
         self.unix.get(&inode).copied()
     }
 
-    /// Whom a socket for datagrams speaks to, `ADDRESS:PORT`; `None`: it is no such socket.
+    /// Returns a datagram socket's peer as `ADDRESS:PORT`; `None` if the socket is of another kind.
     fn datagrams_to(&mut self, pid: u32, inode: u64) -> Option<String> {
         if let Some(known) = self.datagrams.get(&inode) {
             return Some(known.clone());
@@ -91,21 +91,21 @@ impl Around {
         Some(peer)
     }
 
-    /// Forgets what was looked up: a number that is given again may be another socket's.
+    /// Forgets cached lookups: a reused inode number may be another socket's.
     pub(super) fn forget_sockets(&mut self) {
         self.unix.clear();
         self.datagrams.clear();
         self.strange.clear();
     }
 
-    /// What descriptor `fd` of a process is.
+    /// Returns what descriptor `fd` of a process refers to.
     pub(super) fn target(&mut self, pid: u32, fd: u32) -> Option<Target> {
         let mut target = self.objects.target(pid, fd, &self.sockets)?;
         if let Target::Socket(inode) = target
             && !self.strange.contains(&inode)
             && self.other_side(inode).is_none()
         {
-            // Perhaps it was made since the kernel was asked.
+            // It may have been created since the kernel was queried.
             self.read_connections();
             target = self.objects.target(pid, fd, &self.sockets)?;
         }
@@ -118,8 +118,8 @@ impl Around {
         }
     }
 
-    /// What a thread is blocked in; `None` where it runs.
-    pub(super) fn reason(&mut self, own: &Own<'_>, files: &TaskFiles) -> Option<Reason> {
+    /// Returns what a thread is blocked in; `None` if it runs.
+    pub(super) fn reason(&mut self, waiter: &Waiter<'_>, files: &TaskFiles) -> Option<Reason> {
         let doing = match files.doing() {
             Some(Doing::Running) => return None,
             other => other,
@@ -128,14 +128,15 @@ impl Around {
         match (doing, state) {
             (_, 'R') => None,
             (_, 'T' | 't') => Some(Reason { result: Some(-i64::from(libc::SIGSTOP)), ..Reason::of(SpanKind::WaitOther) }),
-            // What is sent is read by the same call. Waiting for a file is not to be interrupted; waiting for room in a socket or a pipe is.
+            // One call both reads the file and sends. The wait is uninterruptible for the file, interruptible for
+            // room in a socket or pipe.
             (Some(Doing::Call(libc::SYS_sendfile, arguments)), 'D') => {
-                let source = u32::try_from(arguments[1]).ok().and_then(|fd| self.target(own.pid, fd));
+                let source = u32::try_from(arguments[1]).ok().and_then(|fd| self.target(waiter.pid, fd));
                 Some(self.on(Call::Read, source))
             }
-            (Some(Doing::Call(number, arguments)), 'S' | 'D') => Some(self.in_call(own, files, number, &arguments)),
-            // Out of any call, and not to be interrupted: a fault on a page that has to be read.
-            (Some(Doing::Other), 'D') => match self.mapped_file(own.pid) {
+            (Some(Doing::Call(number, arguments)), 'S' | 'D') => Some(self.in_call(waiter, files, number, &arguments)),
+            // Outside any call and uninterruptible: a fault on a page that must be read.
+            (Some(Doing::Other), 'D') => match self.mapped_file(waiter.pid) {
                 Some(object) => Some(Reason { object: Some(object), ..Reason::of(SpanKind::FileRead) }),
                 None => Some(Reason::of(SpanKind::WaitOther)),
             },
@@ -147,32 +148,32 @@ impl Around {
         memory::mapped_file(pid, &mut self.objects)
     }
 
-    fn in_call(&mut self, own: &Own<'_>, files: &TaskFiles, number: i64, arguments: &[u64; 6]) -> Reason {
-        let pid = own.pid;
+    fn in_call(&mut self, waiter: &Waiter<'_>, files: &TaskFiles, number: i64, arguments: &[u64; 6]) -> Reason {
+        let pid = waiter.pid;
         let call = waits::call(number);
         let first = u32::try_from(arguments[0]).unwrap_or(u32::MAX);
         match call {
-            Call::Futex if own.alone && is_timed_futex(arguments) => asleep(),
+            Call::Futex if waiter.alone && is_timed_futex(arguments) => asleep(),
             Call::Futex => self.futex(pid, arguments),
             Call::Child => self.child(number, arguments),
             Call::FileLock => self.file_lock(pid, first),
-            Call::Ready => self.ready(own, number, arguments),
+            Call::Ready => self.ready(waiter, number, arguments),
             Call::Plain(kind) => {
                 let context = (kind == SpanKind::WaitTimer).then_some(WakerContext::Timer);
-                self.slept_ns = if own.often { memory::sleeps_for(pid, number, arguments) } else { None };
+                self.slept_ns = if waiter.often { memory::sleeps_for(pid, number, arguments) } else { None };
                 Reason { context, ..Reason::of(kind) }
             }
             Call::Read | Call::Write | Call::On(_) => {
                 let target = self.target(pid, first);
                 match target {
-                    Some(Target::File(object)) if call == Call::Write => self.writing(own, files, first, object),
+                    Some(Target::File(object)) if call == Call::Write => self.writing(waiter, files, first, object),
                     _ => self.on(call, target),
                 }
             }
         }
     }
 
-    /// A call on one descriptor.
+    /// Returns the reason of a wait on one descriptor.
     fn on(&mut self, call: Call, target: Option<Target>) -> Reason {
         let writes = call == Call::Write;
         let (object, ender) = match target {
@@ -192,23 +193,23 @@ impl Around {
         Reason { object, context, ender, ..Reason::of(kind) }
     }
 
-    /// Writing a file. That waits for its disk where it writes itself: else for pages of a mapped file that it writes from, or because too many
-    /// are dirty.
-    fn writing(&mut self, own: &Own<'_>, files: &TaskFiles, fd: u32, object: ObjectId) -> Reason {
-        let flags = FdInfo::open(own.pid, fd).and_then(|info| info.read()).map(|(_, flags)| flags).unwrap_or_default();
+    /// Returns the reason of a wait in a file write: for its disk if the write is synchronous, otherwise for pages of
+    /// a mapped source file, or because too many pages are dirty.
+    fn writing(&mut self, waiter: &Waiter<'_>, files: &TaskFiles, fd: u32, object: ObjectId) -> Reason {
+        let flags = FdInfo::open(waiter.pid, fd).and_then(|info| info.read()).map(|(_, flags)| flags).unwrap_or_default();
         let on_file = |kind: SpanKind| Reason { object: Some(object), ..Reason::of(kind) };
         if files.sleeps_in().is_some_and(|function| function.starts_with("balance_dirty_pages")) {
             return Reason::of(SpanKind::WaitMemory);
         }
         match flags {
-            _ if own.faulted => Reason { object: self.mapped_file(own.pid), ..Reason::of(SpanKind::FileRead) },
+            _ if waiter.faulted => Reason { object: self.mapped_file(waiter.pid), ..Reason::of(SpanKind::FileRead) },
             flags if flags.sync() => on_file(SpanKind::FileSync),
             _ => on_file(SpanKind::FileWrite),
         }
     }
 
-    /// A futex that only threads of the process can know of is ended by one of them. A thread that is waited for as a whole has its
-    /// number in the futex until it ends; an owner that is known has its own.
+    /// Returns the reason of a futex wait. A private futex is woken by a thread of the process. A joined thread's
+    /// futex holds its number until it ends; a known owner's holds the owner's.
     fn futex(&mut self, pid: u32, arguments: &[u64; 6]) -> Reason {
         const WAIT: u64 = 0;
         const LOCK_PI: u64 = 6;
@@ -221,7 +222,7 @@ impl Around {
             Some(joined) if joined > 2 => Ender::Thread(joined),
             _ => match memory::mutex_owner(pid, address).filter(|owner| is_thread(*owner)) {
                 Some(owner) => Ender::Holder(owner),
-                // With a time limit it may have ended by itself.
+                // With a timeout it may have ended without a waker.
                 None if operation & FUTEX_PRIVATE != 0 && until == 0 => Ender::Sibling,
                 None => Ender::Unknown,
             },
@@ -248,34 +249,36 @@ impl Around {
         Reason { object, ender, ..Reason::of(SpanKind::WaitLock) }
     }
 
-    /// Which of several descriptors are ready: known where only one of them can be meant.
-    fn ready(&mut self, own: &Own<'_>, number: i64, arguments: &[u64; 6]) -> Reason {
-        let pid = own.pid;
+    /// Returns the reason of a wait for several descriptors: known if only one can be meant.
+    fn ready(&mut self, waiter: &Waiter<'_>, number: i64, arguments: &[u64; 6]) -> Reason {
+        let pid = waiter.pid;
         let Some(fds) = memory::waited_for(pid, number, arguments) else { return Reason::of(SpanKind::WaitNetwork) };
         if fds.is_empty() {
             return asleep();
         }
         let targets: Vec<Target> = fds.into_iter().take(MOST_WAITED_FOR).filter_map(|fd| self.target(pid, fd)).collect();
-        let foreign: Vec<Target> = targets.iter().copied().filter(|target| !self.is_own(own, *target)).collect();
+        let foreign: Vec<Target> = targets.iter().copied().filter(|target| !self.is_own(waiter, *target)).collect();
         match foreign.as_slice() {
             [target] => self.on(Call::Ready, Some(*target)),
-            [] if own.alone && !targets.is_empty() && has_limit(number, arguments) => asleep(),
+            [] if waiter.alone && !targets.is_empty() && has_limit(number, arguments) => asleep(),
             [] if !targets.is_empty() => self.on(Call::Ready, Some(Target::Other)),
             several => self.any_of(several),
         }
     }
 
-    /// Whether nobody but the process itself makes a descriptor ready.
-    fn is_own(&mut self, own: &Own<'_>, target: Target) -> bool {
+    /// Whether only the process itself can make a descriptor ready.
+    fn is_own(&mut self, waiter: &Waiter<'_>, target: Target) -> bool {
         match target {
             Target::Other | Target::Timer => true,
-            Target::Pipe(inode) => own.alone && own.ends.pipes.contains(&(inode, true)) && own.ends.pipes.contains(&(inode, false)),
-            Target::Socket(inode) => self.other_side(inode).is_some_and(|other| own.ends.sockets.contains(&other)),
+            Target::Pipe(inode) => {
+                waiter.alone && waiter.ends.pipes.contains(&(inode, true)) && waiter.ends.pipes.contains(&(inode, false))
+            }
+            Target::Socket(inode) => self.other_side(inode).is_some_and(|other| waiter.ends.sockets.contains(&other)),
             _ => false,
         }
     }
 
-    /// Pipes and sockets of this machine, one of which is waited for; else nobody knows for what.
+    /// Returns the reason of a wait for one of several pipes and local sockets; unknown if there are others.
     fn any_of(&mut self, targets: &[Target]) -> Reason {
         let mut sides = [0; waits::MOST_SIDES];
         if targets.len() > sides.len() {
@@ -292,12 +295,12 @@ impl Around {
     }
 }
 
-/// Asleep until a time.
+/// Returns the reason of a timed sleep.
 fn asleep() -> Reason {
     Reason { context: Some(WakerContext::Timer), ..Reason::of(SpanKind::WaitTimer) }
 }
 
-/// Whether a futex of the process' own is waited for up to a time.
+/// Whether this is a private futex wait with a timeout.
 fn is_timed_futex(arguments: &[u64; 6]) -> bool {
     const WAIT: u64 = 0;
     const WAIT_BITSET: u64 = 9;
@@ -305,7 +308,7 @@ fn is_timed_futex(arguments: &[u64; 6]) -> bool {
     matches!(operation & FUTEX_COMMAND, WAIT | WAIT_BITSET) && operation & FUTEX_PRIVATE != 0 && until != 0
 }
 
-/// Whether a call that looks which descriptors are ready ends at some time by itself.
+/// Whether a poll call has a timeout.
 fn has_limit(number: i64, arguments: &[u64; 6]) -> bool {
     let in_ms = |at: usize| arguments[at] as i32 >= 0;
     match number {
@@ -331,13 +334,13 @@ mod tests {
     #[test]
     fn a_kernel_that_does_not_report_unix_sockets_is_not_asked_for_one_again() {
         let sink = Arc::new(Memory::new(10));
-        let mode = TraceHandle::on(sink, HostId(0), Role::Client, IdSpace(1));
-        let mut around = Around::new(Objects::new(mode, HostId(0)));
-        around.diagnostics = None;
-        assert_eq!(around.other_side(4711), None);
-        assert!(around.strange.contains(&4711));
-        around.forget_sockets();
-        assert!(around.strange.is_empty());
+        let trace = TraceHandle::on(sink, HostId(0), Role::Client, IdSpace(1));
+        let mut targets = WaitTargets::new(Objects::new(trace, HostId(0)));
+        targets.diagnostics = None;
+        assert_eq!(targets.other_side(4711), None);
+        assert!(targets.strange.contains(&4711));
+        targets.forget_sockets();
+        assert!(targets.strange.is_empty());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Code that a program made while it ran, by the map that it leaves for profilers: `START SIZE NAME`, a function a line.
+//! Run-time generated code, from the map that a program leaves for profilers: `START SIZE NAME`, a function per line.
 
 use super::Named;
 use std::collections::BTreeMap;
@@ -7,20 +7,20 @@ use std::io::Read;
 use std::path::PathBuf;
 use thalweg_base::proc::status;
 
-/// The most that is read of a map.
+/// Maximum bytes read of a map.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// Where a process leaves its map: in its own root, under the number it has in its own namespace.
+/// A process's map file: in its own root, under its process id in its own namespace.
 #[derive(Debug, Default)]
-pub(crate) struct MadeCode {
+pub(crate) struct JitMap {
     paths: Vec<PathBuf>,
-    /// Opened while the process was there; what it writes later is seen too.
+    /// Opened while the process existed; later writes are seen too.
     file: Option<File>,
 }
 
-impl MadeCode {
-    /// Of a process that is there, or was.
-    pub(crate) fn of(pid: u32) -> MadeCode {
+impl JitMap {
+    /// Opens the map of a process, which may have ended.
+    pub(crate) fn of(pid: u32) -> JitMap {
         let status = status::of(pid).unwrap_or_default();
         let own = status
             .field("NSpid")
@@ -30,9 +30,9 @@ impl MadeCode {
             .and_then(|number| number.parse::<u32>().ok())
             .unwrap_or(pid);
         let paths = vec![format!("/proc/{pid}/root/tmp/perf-{own}.map").into(), format!("/tmp/perf-{pid}.map").into()];
-        let mut made = MadeCode { paths, file: None };
-        made.open();
-        made
+        let mut map = JitMap { paths, file: None };
+        map.open();
+        map
     }
 
     fn open(&mut self) {
@@ -41,7 +41,7 @@ impl MadeCode {
         }
     }
 
-    /// The names of these addresses, as far as the map has them by now.
+    /// Returns the names of these addresses, as far as the map has them.
     pub(crate) fn names(&mut self, addresses: &[u64]) -> Vec<(u64, Named)> {
         use std::io::Seek;
         self.open();
@@ -60,7 +60,7 @@ impl MadeCode {
     }
 }
 
-/// What was written last counts: code is moved, and its place is used again.
+/// Later lines win: code is moved, and its addresses are reused.
 fn parse(text: &str) -> BTreeMap<u64, (u64, String)> {
     let number = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok();
     let line = |line: &str| {
@@ -86,9 +86,9 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("perf-1.map");
         std::fs::write(&path, "1000 20 f\n1100 8 g\n").expect("written");
-        let mut made = MadeCode { paths: vec![path], file: None };
+        let mut map = JitMap { paths: vec![path], file: None };
         assert_eq!(
-            made.names(&[0x101f, 0x1020, 0x1104]),
+            map.names(&[0x101f, 0x1020, 0x1104]),
             [(0x101f, Named { symbol: "f".into(), offset: 0x1f }), (0x1104, Named { symbol: "g".into(), offset: 4 })]
         );
     }

@@ -1,20 +1,21 @@
-//! The recorder's own directory, on a file system from which code may be run.
+//! The recorder's own directory, on a file system that allows execution.
 //!
 //! ```text
 //! thalweg-preload-PID-TIME/   0711   any user the program becomes may load the library
-//!   recorder                  0600   the marker: known content, locked for as long as the recorder lives
+//!   recorder                  0600   the marker: known content, locked while the recorder lives
 //!   libthalweg-preload.so     0555
-//!   rings/                    0700   one file for each process; gone when the recording ends
+//!   rings/                    0700   one file for each process; removed when the recording ends
 //! ```
 //!
-//! What a killed recorder left is removed by the next one, and only that: a directory of this user, of exactly this making, whose marker is
-//! whole and whose lock nobody holds. A lock ends with its process, in whatever namespace, so process numbers do not matter. Everything is
-//! opened beneath its directory, through neither symbolic links nor mounts; only files of known names are removed, and a directory with
-//! anything else in it is left as it is. The marker gets its name when it is locked, so that none is ever seen unlocked before its time.
+//! The next recorder removes what a killed recorder left, and nothing else: a directory of this user, made exactly
+//! this way, with an intact, unlocked marker. A lock ends with its process, in whatever namespace, so process ids do
+//! not matter. Everything is opened beneath its directory, following neither symbolic links nor mounts; only files of
+//! known names are removed, and a directory with any other content is left unchanged. The marker gets its final name
+//! once it is locked, so that no other process sees it unlocked too early.
 //!
-//! A process that goes on when the recording has ended may still carry the library in its environment (a static daemon, of which
-//! the library knows nothing), and its loader would complain if it were gone: then the library stays, until a later recorder finds that
-//! nobody names it any more. Only in the process namespace that the marker names can that be found out.
+//! A process that outlives the recording may still name the library in its environment (a static daemon, of which the
+//! library knows nothing), and its loader would complain if it were gone: then the library stays until a later
+//! recorder finds no process naming it. That can be checked only in the process namespace recorded in the marker.
 
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -28,32 +29,32 @@ use thalweg_trace::Time;
 
 const PREFIX: &str = "thalweg-preload-";
 const MARKER: &str = "recorder";
-/// The marker before it is locked.
+/// The marker's name before it is locked.
 const UNLOCKED: &str = "recorder.new";
 const LIBRARY: &str = "libthalweg-preload.so";
 const RINGS: &str = "rings";
 const ALL: [&str; 4] = [MARKER, UNLOCKED, LIBRARY, RINGS];
 const DIRECTORY_MODE: u32 = 0o711;
 const MARKER_TEXT: &str = "A directory of `thalweg record --method preload`. It may be removed when nobody holds a lock on this file.\n";
-/// Markers are no longer than this.
+/// Maximum size of a marker.
 const MARKER_BYTES: u64 = 512;
-/// Processes that are about to end may make rings while these are removed.
+/// Processes about to end may create rings while these are removed.
 const TRIES: usize = 100;
 
-/// A recorder's directory. Dropped, it is removed, but for a library that a process may still load.
+/// A recorder's directory, removed on drop, except for a library that a process may still load.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct RecorderDirectory {
     base: OwnedFd,
     name: String,
     path: PathBuf,
     directory: OwnedFd,
-    /// Locked as long as it is open.
+    /// Locked while open.
     _marker: File,
 }
 
-impl Place {
-    /// Makes one in `base`, without the library.
-    pub(crate) fn make(base: &Path) -> std::io::Result<Place> {
+impl RecorderDirectory {
+    /// Creates a directory in `base`, without the library.
+    pub(crate) fn make(base: &Path) -> std::io::Result<RecorderDirectory> {
         let at = rustix::fs::open(base, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         let name = loop {
             let name = format!("{PREFIX}{}-{}", std::process::id(), Time::now().ns());
@@ -62,11 +63,11 @@ impl Place {
                 made => break made.map(|()| name)?,
             }
         };
-        let made = Place::fill(&at, &name);
+        let made = RecorderDirectory::fill(&at, &name);
         match made {
-            Ok((directory, marker)) => Ok(Place { base: at, path: base.join(&name), name, directory, _marker: marker }),
+            Ok((directory, marker)) => Ok(RecorderDirectory { base: at, path: base.join(&name), name, directory, _marker: marker }),
             Err(error) => {
-                // Empty, or with an unlocked marker in it: it is seconds old and ours.
+                // Empty, or with an unlocked marker: it was just created by us.
                 if let Ok(directory) = open_directory(at.as_fd(), &name) {
                     remove(at.as_fd(), &name, directory.as_fd());
                 }
@@ -89,41 +90,42 @@ impl Place {
         Ok((directory, marker))
     }
 
-    /// Puts the library in.
-    pub(crate) fn place_library(&self, bytes: &[u8]) -> std::io::Result<()> {
+    /// Writes the library.
+    pub(crate) fn write_library(&self, bytes: &[u8]) -> std::io::Result<()> {
         let create = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         let mut file = File::from(rustix::fs::openat(&self.directory, LIBRARY, create, Mode::from_raw_mode(0o500))?);
         file.write_all(bytes)?;
         Ok(rustix::fs::fchmod(&file, Mode::from_raw_mode(0o555))?)
     }
 
-    /// Where the library is.
+    /// Returns the path of the library.
     pub(crate) fn library(&self) -> PathBuf {
         self.path.join(LIBRARY)
     }
 
-    /// Where processes make their rings.
+    /// Returns the directory for the processes' rings.
     pub(crate) fn rings(&self) -> PathBuf {
         self.path.join(RINGS)
     }
 }
 
-impl Drop for Place {
+impl Drop for RecorderDirectory {
     fn drop(&mut self) {
-        // Without this no process makes another ring, or hands the library on.
+        // Without it, processes neither create rings nor pass the library on.
         if remove_rings(self.directory.as_fd()) && !is_named_by_a_process(&self.path) {
             remove(self.base.as_fd(), &self.name, self.directory.as_fd());
         }
     }
 }
 
-/// What stands in a marker: what it is, and in which process namespace users of the library can be seen.
+/// Returns a marker's text: what the directory is, and the process namespace in which the library's users are
+/// visible.
 fn marker_text() -> String {
     let namespace = std::fs::read_link("/proc/self/ns/pid").map_or_else(|_| "unknown".to_owned(), |link| link.display().to_string());
     format!("{MARKER_TEXT}{namespace}\n")
 }
 
-/// Removes what recorders that are gone have left in `base`.
+/// Removes what dead recorders have left in `base`.
 pub(super) fn remove_abandoned(base: &Path) {
     let Ok(at) = rustix::fs::open(base, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) else { return };
     for name in names(at.as_fd()).unwrap_or_default() {
@@ -145,7 +147,7 @@ fn remove_if_abandoned(base: BorrowedFd<'_>, path: &Path, name: &str) -> Option<
     Some(())
 }
 
-/// The marker, if it is one of ours and nobody held its lock; now we do.
+/// Returns the marker, now locked by us, if it is ours and was not locked.
 fn locked_marker(directory: BorrowedFd<'_>) -> Option<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let marker = File::from(rustix::fs::openat2(directory, MARKER, flags, Mode::empty(), beneath()).ok()?);
@@ -162,7 +164,7 @@ fn beneath() -> ResolveFlags {
     ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV
 }
 
-/// Opens a directory that is neither a symbolic link nor mounted on.
+/// Opens a directory that is neither a symbolic link nor a mount point.
 fn open_directory(base: BorrowedFd<'_>, name: &str) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
     rustix::fs::openat2(base, name, flags, Mode::empty(), beneath())
@@ -173,21 +175,21 @@ fn is_our_file(status: &rustix::fs::Stat) -> bool {
     ours && FileType::from_raw_mode(status.st_mode) == FileType::RegularFile && status.st_nlink == 1
 }
 
-/// Everything in a directory.
+/// Lists a directory.
 fn names(directory: BorrowedFd<'_>) -> rustix::io::Result<Vec<CString>> {
     let entries = rustix::fs::Dir::read_from(directory)?;
     let names = entries.map(|entry| entry.map(|entry| entry.file_name().to_owned())).collect::<rustix::io::Result<Vec<_>>>()?;
     Ok(names.into_iter().filter(|name| !matches!(name.to_bytes(), b"." | b"..")).collect())
 }
 
-/// Whether a name is one that a process gives its rings: `PID.TIME.ring`, or `.new` while it makes them.
+/// Whether a name is one that a process gives its ring file: `PID.TIME.ring`, or `.new` while it is created.
 fn is_ring(name: &str) -> bool {
     let number = |text: Option<&str>| text.is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()));
     let mut parts = name.split('.');
     number(parts.next()) && number(parts.next()) && matches!(parts.next(), Some("ring" | "new")) && parts.next().is_none()
 }
 
-/// Removes the rings with their directory; `false`: there is something else in it, and all is left.
+/// Removes the rings and their directory; `false` if there is anything else in it, and then nothing is removed.
 fn remove_rings(directory: BorrowedFd<'_>) -> bool {
     let rings = match open_directory(directory, RINGS) {
         Ok(rings) => rings,
@@ -197,7 +199,7 @@ fn remove_rings(directory: BorrowedFd<'_>) -> bool {
         let Ok(names) = names(rings.as_fd()) else { return false };
         let ours = |name: &CString| {
             let status = rustix::fs::statat(&rings, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW);
-            // One that is gone by now was renamed or removed by its maker.
+            // One that has vanished was renamed or removed by its creator.
             name.to_str().is_ok_and(is_ring) && status.map_or_else(|error| error == Errno::NOENT, |status| is_our_file(&status))
         };
         if !names.iter().all(ours) {
@@ -214,7 +216,7 @@ fn remove_rings(directory: BorrowedFd<'_>) -> bool {
     false
 }
 
-/// Removes a directory of ours, if nothing is in it but what recorders put there. The caller holds its lock.
+/// Removes a directory of ours, if it holds nothing but recorders' files. The caller holds its lock.
 fn remove(base: BorrowedFd<'_>, name: &str, directory: BorrowedFd<'_>) {
     let Ok(found) = names(directory) else { return };
     let known = |name: &CString| {
@@ -225,7 +227,7 @@ fn remove(base: BorrowedFd<'_>, name: &str, directory: BorrowedFd<'_>) {
     if !found.iter().all(known) || !remove_rings(directory) {
         return;
     }
-    // The marker last: what is left when this is interrupted is still known for what it is.
+    // The marker last: after an interruption, the rest is still recognised.
     for file in [LIBRARY, UNLOCKED, MARKER] {
         let _ = rustix::fs::unlinkat(directory, file, AtFlags::empty());
     }
@@ -236,7 +238,7 @@ fn remove(base: BorrowedFd<'_>, name: &str, directory: BorrowedFd<'_>) {
     }
 }
 
-/// Whether a process carries the directory in its environment. One into which the library was loaded has taken it out.
+/// Whether a process has the directory in its environment. A process that loaded the library has removed it.
 fn is_named_by_a_process(directory: &Path) -> bool {
     let wanted = directory.as_os_str().as_bytes();
     let Ok(processes) = rustix::fs::openat(CWD, "/proc", OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) else { return false };
@@ -253,16 +255,16 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    /// A directory as a killed recorder leaves it: as made, and nobody's.
+    /// Makes a directory as a killed recorder leaves it: complete and unlocked.
     fn abandoned(base: &Path) -> PathBuf {
-        let place = Place::make(base).expect("made");
-        place.place_library(b"code").expect("placed");
-        fs::write(place.rings().join("17.4711.ring"), "ring").expect("written");
-        let path = place.path.clone();
-        let directory = place.directory.try_clone().expect("duplicated");
-        // Its lock is given up, and nothing removed.
-        rustix::fs::flock(&place._marker, FlockOperation::Unlock).expect("unlocked");
-        std::mem::forget(place);
+        let made = RecorderDirectory::make(base).expect("made");
+        made.write_library(b"code").expect("written");
+        fs::write(made.rings().join("17.4711.ring"), "ring").expect("written");
+        let path = made.path.clone();
+        let directory = made.directory.try_clone().expect("duplicated");
+        // Releases its lock and removes nothing.
+        rustix::fs::flock(&made._marker, FlockOperation::Unlock).expect("unlocked");
+        std::mem::forget(made);
         drop(directory);
         path
     }
@@ -270,7 +272,7 @@ mod tests {
     #[test]
     fn what_a_killed_recorder_left_is_removed_and_what_a_living_one_has_is_not() {
         let base = tempfile::tempdir().expect("a directory");
-        let (left, lives) = (abandoned(base.path()), Place::make(base.path()).expect("made"));
+        let (left, lives) = (abandoned(base.path()), RecorderDirectory::make(base.path()).expect("made"));
         remove_abandoned(base.path());
         assert!(!left.exists() && lives.path.exists() && lives.rings().exists());
         let path = lives.path.clone();
@@ -323,7 +325,7 @@ mod tests {
         assert_eq!(files(base.path()), before);
     }
 
-    /// All paths below.
+    /// Lists all paths below.
     fn files(below: &Path) -> Vec<PathBuf> {
         let mut all = Vec::new();
         for entry in fs::read_dir(below).unwrap().flatten() {
