@@ -1,10 +1,10 @@
-/* Mutexes of Go. A goroutine that waits for one is parked by the runtime, and its thread goes on with another: the kernel sees no wait. So these run at two
- * functions of the runtime (uprobes), which are only called where a goroutine has to wait, or others do: an uncontended lock costs nothing.
+/* Mutexes of Go. The runtime parks a goroutine that waits for a mutex and runs another on the same thread, so the kernel sees no wait. These programs run at
+ * two functions of the runtime (uprobes) that are called only when a goroutine has to wait or has waiters to wake: an uncontended lock costs nothing.
  *
- * Rejected: `sync.(*Mutex).lockSlow`, which the compiler names differently from version to version, and which also spins; and the functions' ends, since
- * Go moves stacks, and a return probe's address on them would end the program. */
+ * Rejected: `sync.(*Mutex).lockSlow`, whose symbol differs between versions and which also spins; return probes, since Go moves stacks and a return
+ * address patched on a stack crashes the program. */
 
-/* runtime.semaProfileFlags: mutexes of package sync have it, conditions of other kinds (WaitGroup, the poller's) do not. */
+/* runtime.semaProfileFlags: set by the mutexes of package sync, not by WaitGroup or the network poller. */
 #define GO_SEMA_MUTEX 2
 
 static __always_inline int emit_task_lock(struct pt_regs *regs, __u32 what)
@@ -32,7 +32,7 @@ int on_task_waits(struct pt_regs *regs)
 	return GO_ARGUMENT2(regs) & GO_SEMA_MUTEX ? emit_task_lock(regs, what) : 0;
 }
 
-/* runtime.semrelease1(address, ...): of anything that tasks wait for. */
+/* runtime.semrelease1(address, ...), for any semaphore. */
 SEC("uprobe")
 int on_task_hands_on(struct pt_regs *regs)
 {

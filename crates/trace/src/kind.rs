@@ -167,12 +167,11 @@ closed_set! {
         /// The thread of this track was sent a signal. `value`: its number. The object is the sending process; none
         /// if the kernel sent it.
         Signal = "signal",
-        /// A task of a runtime that moves its tasks between threads (a goroutine of Go) waits for a mutex, on this thread so far. The object is the mutex, the
-        /// `value` the task's number.
+        /// A goroutine, running on this thread, begins to wait for a mutex. The object is the mutex; `value`: the goroutine's number.
         TaskLockAwaited = "task_lock.awaited",
-        /// A task was let go on, found the mutex taken by another, and waits on. Object and `value` are as above.
+        /// A goroutine was woken, found the mutex taken and waits again. Object and `value` are as above.
         TaskLockAwaitedAgain = "task_lock.awaited_again",
-        /// A task lets one of those that wait for a mutex go on. The object is the mutex, the `value` the number of the task that had it.
+        /// A goroutine releases a mutex and wakes a waiter. The object is the mutex; `value`: the number of the goroutine that held the mutex.
         TaskLockHandedOn = "task_lock.handed_on",
     }
 }

@@ -1,8 +1,7 @@
-//! Waits for mutexes of a runtime that moves its tasks between threads (Go's goroutines), from the marks that its own functions left: the kernel sees none of
-//! these waits.
+//! Waits of goroutines for mutexes of Go, from the marks that the runtime's own functions left: the kernel sees none of these waits.
 //!
-//! A mark says that a task waits at a semaphore of the runtime, or that the one that has the mutex releases the semaphore. Each release lets the first that waits go
-//! on, and is a token: another task that comes before that has run uses the token, and the first waits on (Go's `runtime/sema.go`).
+//! A mark says that a goroutine ("task") waits at a semaphore of the runtime, or that the holder of the mutex releases the semaphore. A release wakes the first waiter
+//! and adds a token; a task that arrives before the woken one has run may take the token, and the woken one waits again (Go's `runtime/sema.go`).
 
 use crate::ExplainError;
 use crate::limits::observe as limits;
@@ -12,30 +11,30 @@ use crate::observe::tables::Tables;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use thalweg_trace::{Mark, MarkKind, ObjectId, Source};
 
-/// A semaphore of the runtime, on which a mutex's tasks wait, as the marks went by.
+/// The state of a semaphore at which tasks wait for a mutex, replayed from the marks.
 #[derive(Debug, Default)]
 struct Semaphore {
-    /// Tasks that wait, and since when.
+    /// Waiting tasks, in order, each with the time at which its wait began.
     waiting: VecDeque<(u32, i64)>,
-    /// Tasks that were let go on. Those that find no token left wait on, which leaves no mark.
+    /// Tasks woken. One that finds no token waits again, which leaves no mark.
     let_go: Vec<LetGo>,
-    /// Releases that no task has used yet.
+    /// Releases not yet used by a task.
     tokens: usize,
     /// The last release.
     last: Option<Release>,
-    /// Whether a task lets several go on in a row (readers): of a mutex each lets one go on, and who comes meanwhile waits.
+    /// Whether one task wakes several in a row (readers). A release of a mutex wakes one, and newcomers wait.
     shared: bool,
-    /// When the first mark was made.
+    /// Time of the first mark.
     since: i64,
     met: HashSet<u32>,
-    /// How many releases there were, and how many of them let a task go on of which no mark says that it waited.
+    /// Number of releases, and of those that woke a task without a mark of its wait.
     releases: usize,
     unseen: usize,
     waits: Vec<Wait>,
     holds: Vec<Hold>,
 }
 
-/// A task that hands the mutex on.
+/// A release of the mutex.
 #[derive(Clone, Copy, Debug)]
 struct Release {
     task: u32,
@@ -43,7 +42,7 @@ struct Release {
     thread: u32,
 }
 
-/// A task that was let go on.
+/// A task that was woken.
 #[derive(Clone, Copy, Debug)]
 struct LetGo {
     task: u32,
@@ -63,7 +62,7 @@ impl Semaphore {
             self.all_have_gone_on();
         }
         if self.shared && self.tokens > 0 {
-            // It came before those that were let go on.
+            // It takes the token of a task that was woken and has not run yet.
             self.use_token();
         } else {
             self.waiting.push_back((task, at));
@@ -83,7 +82,7 @@ impl Semaphore {
         let is_news = self.met.insert(task);
         let in_a_row = self.last.is_some_and(|last| last.task == task);
         if !self.has_gone_on(task) && !in_a_row && self.tokens > 0 {
-            // It had the mutex, and not who was let go on. One that was never met has waited since before the recording.
+            // This task held the mutex, not the one woken. A task without marks has waited since before the recording.
             self.use_token();
             if let Some(last) = self.last.filter(|_| is_news) {
                 self.waited(LetGo { task, since: self.since, by: last });
@@ -98,7 +97,7 @@ impl Semaphore {
         self.let_go.extend(self.waiting.pop_front().map(|(task, since)| LetGo { task, since, by }));
     }
 
-    /// A task had the mutex since the one before released it, or since another began to wait for it.
+    /// Records that `holder` held the mutex since the previous release, or since the first wait after it.
     fn held(&mut self, holder: u32, end: i64, thread: u32) {
         let waiting = self.waiting.iter().map(|(_, since)| *since).chain(self.let_go.iter().map(|let_go| let_go.since)).min();
         let last = self.last.map(|last| last.at);
@@ -108,7 +107,7 @@ impl Semaphore {
         }
     }
 
-    /// Ends the wait of a task that does something else now; false where it did not wait.
+    /// Ends the wait of a task that shows up elsewhere; returns whether it was waiting.
     fn has_gone_on(&mut self, task: u32) -> bool {
         let found = match self.let_go.iter().position(|let_go| let_go.task == task) {
             Some(place) => Some(self.let_go.remove(place)),
@@ -125,7 +124,7 @@ impl Semaphore {
         found.is_some()
     }
 
-    /// A task uses a token; who was let go on and finds none waits on.
+    /// Uses a token; a woken task left without one waits again.
     fn use_token(&mut self) {
         self.tokens = self.tokens.saturating_sub(1);
         while self.let_go.len() > self.tokens {
@@ -139,13 +138,14 @@ impl Semaphore {
         }
     }
 
-    /// Those that were let go on have used their tokens.
+    /// Ends the waits of all woken tasks.
     fn all_have_gone_on(&mut self) {
         self.tokens = 0;
         std::mem::take(&mut self.let_go).into_iter().for_each(|let_go| self.waited(let_go));
     }
 
-    /// All waits that were seen to end, and between whose waits the mutex was held; nothing where too many tasks wait that were not seen to (they did before the recording began).
+    /// Returns the waits that ended, and the stretches in which the mutex was held; nothing if too many woken tasks have no mark of their wait (it began before the
+    /// recording).
     fn ended(mut self) -> (Vec<Wait>, Vec<Hold>) {
         self.all_have_gone_on();
         let is_seen = self.unseen as f64 <= self.releases as f64 * limits::UNSEEN_TASKS;
@@ -153,8 +153,8 @@ impl Semaphore {
     }
 }
 
-/// The waits of a recording by the object of their mutex, and the stretches in which a task had it while others waited, in order of time. `track`, `waker` and
-/// `holder` of each are tasks, `thread` is where the waker or holder ran.
+/// Reads the waits of a recording, by the object of their mutex, and the stretches in which a task held the mutex while others waited, in order of time. `track`, `waker`
+/// and `holder` are tasks; `thread` is the thread of the waker or holder.
 pub(crate) fn read(source: &dyn Source, tables: &mut Tables) -> Result<BTreeMap<u32, (Vec<Wait>, Vec<Hold>)>, ExplainError> {
     use MarkKind as K;
     let is_of_tasks = |kind| matches!(kind, K::TaskLockAwaited | K::TaskLockAwaitedAgain | K::TaskLockHandedOn);
@@ -178,7 +178,7 @@ pub(crate) fn read(source: &dyn Source, tables: &mut Tables) -> Result<BTreeMap<
     Ok(waits.filter(|(_, (waits, _))| !waits.is_empty()).collect())
 }
 
-/// The semaphores that a task releases several times in a row.
+/// Returns the semaphores that one task releases several times in a row.
 fn released_in_a_row(marks: &[Mark]) -> HashSet<Option<ObjectId>> {
     let (mut last, mut found) = (HashMap::new(), HashSet::new());
     for mark in marks {

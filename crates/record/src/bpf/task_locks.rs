@@ -1,4 +1,4 @@
-//! Where Go programs wait for mutexes: the kernel's programs that record that are attached to each such process, and given up where they would cost too much.
+//! Attaches the recorder's programs to Go processes, to record waits for mutexes, and detaches them where they would cost too much.
 
 use super::load::Programs;
 use crate::kernel::object::{Program, run_by};
@@ -11,38 +11,38 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The runtime's functions, and the programs that run there.
+/// The functions of Go's runtime, and the programs attached to them.
 const FUNCTIONS: [&str; 2] = ["runtime.semacquire1", "runtime.semrelease1"];
 const PROGRAMS: [&str; 2] = ["on_task_waits", "on_task_hands_on"];
 
-/// Bound: Go programs that are recorded at a time, and executables that are remembered.
+/// Bound: maximum number of Go processes attached to at a time, and of executables remembered.
 const MOST_PROCESSES: usize = 64;
 const MOST_EXECUTABLES: usize = 1_024;
 
-/// Bound: waits and releases in this time. Each takes the program 5 µs (measured, Linux 6.18 in a virtual machine), and only a release delays the one that has the
-/// mutex: a hundredth of the time.
+/// Bound: maximum number of waits and releases in a window. Each takes the program 5 µs (measured on Linux 6.18 in a virtual machine), and only a release delays the
+/// holder of the mutex, so the holder loses 1 % of the time.
 const WINDOW: Duration = Duration::from_millis(200);
 const MOST_IN_WINDOW: u64 = 800;
 
-/// The Go programs that are recorded.
+/// The Go processes that are recorded.
 #[derive(Debug)]
 pub(crate) struct TaskLocks {
-    /// Where the functions are in executables, by device and inode; `None`: it is no Go program.
+    /// File offsets of the functions in each executable, by device and inode; `None`: not a Go program.
     executables: HashMap<(u64, u64), Option<[u64; 2]>>,
     programs: Option<[Program; 2]>,
-    /// By process: its executable, and what is attached to it until it is closed.
+    /// Per process: its executable, and the links, which detach when closed.
     attached: HashMap<u32, ((u64, u64), Vec<OwnedFd>)>,
     window: (Instant, u64),
-    /// This program.
+    /// The recorder's own executable.
     own: Option<(u64, u64)>,
-    /// Recording was given up: too many goroutines waited.
+    /// Recording stopped early: too many goroutines waited.
     pub in_part: bool,
-    /// The kernel refused.
+    /// The kernel refused the programs.
     refused: bool,
 }
 
 impl TaskLocks {
-    /// None yet.
+    /// Attached to no process yet.
     pub(crate) fn new() -> TaskLocks {
         TaskLocks {
             executables: HashMap::new(),
@@ -55,16 +55,16 @@ impl TaskLocks {
         }
     }
 
-    /// Records the mutexes of a process from now on if it runs a Go program. Called when a process is met, and when it begins another program.
+    /// Attaches to a process if it runs a Go program. To be called when a process is first seen, and after each `execve`.
     pub(crate) fn watch(&mut self, pid: u32, programs: &Programs) {
         self.watch_program(pid, Path::new(&format!("/proc/{pid}/exe")), programs);
     }
 
-    /// Records the mutexes of a process from when it executes the program at `path`, if that is one of Go.
+    /// Attaches to a process before it executes the program at `path`, if that is a Go program.
     pub(crate) fn watch_program(&mut self, pid: u32, path: &Path, programs: &Programs) {
         let Ok(about) = fs::metadata(path) else { return };
         let executable = (about.dev(), about.ino());
-        // (The command is still the recorder's own program, until it executes its own.)
+        // (Before `execve` the command runs the recorder's own executable.)
         if self.in_part || self.refused || self.own == Some(executable) || self.attached.get(&pid).is_some_and(|(of, _)| *of == executable)
         {
             return;
@@ -100,7 +100,7 @@ impl TaskLocks {
         Some(open)
     }
 
-    /// Once in each of the reader's rounds, with how many waits and releases were recorded so far.
+    /// Detaches from all processes if waits and releases are too frequent. `recorded`: their number so far.
     pub(crate) fn round(&mut self, now: Instant, recorded: u64) {
         let (since, before) = self.window;
         if self.attached.is_empty() || now - since < WINDOW {
@@ -114,7 +114,7 @@ impl TaskLocks {
     }
 }
 
-/// Whether so many waits and releases within this time cost more than a hundredth of it.
+/// Returns whether `recorded` waits and releases within this time exceed the bound.
 fn is_too_often(within: Duration, recorded: u64) -> bool {
     u128::from(recorded) * WINDOW.as_nanos() > u128::from(MOST_IN_WINDOW) * within.as_nanos()
 }

@@ -80,11 +80,10 @@ pub(crate) fn clock_event(cpu: u32) -> std::io::Result<OwnedFd> {
     PerfEvent { period: SAMPLE_NS, ..PerfEvent::software(CLOCK) }.open(cpu)
 }
 
-/// Opens an event at each call of the function that begins at `offset` of the file at `path`, in process `pid` only (a uprobe). It comes to an end when the
-/// process runs another program.
+/// Opens an event (a uprobe) for each call, in process `pid` only, of the function at `offset` of the file at `path`.
 ///
 /// # Errors
-/// The kernel has no uprobes, or refuses.
+/// The kernel lacks uprobes, or refuses one.
 pub(crate) fn function_event(pid: u32, path: &Path, offset: u64) -> std::io::Result<OwnedFd> {
     let kind = std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?;
     let kind = kind.trim().parse().map_err(std::io::Error::other)?;

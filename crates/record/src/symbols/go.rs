@@ -1,6 +1,6 @@
-//! Functions of Go programs, from the table that Go's runtime reads itself (`.gopclntab`): a stripped program has it too.
+//! Functions of Go programs, from the table that Go's runtime reads (`.gopclntab`), which stripped programs keep.
 //!
-//! The layout is that of Go 1.18 and later (`runtime.pcHeader` in Go's source, `runtime/symtab.go`).
+//! The layout is that of Go 1.18 and later (`runtime.pcHeader` in `runtime/symtab.go` of Go's source).
 
 use super::elf::{Segments, u32_at, u64_at};
 use std::fs::File;
@@ -12,10 +12,10 @@ const TABLES: [&[u8]; 2] = [b".gopclntab", b".data.rel.ro.gopclntab"];
 /// First words of the table: Go 1.18 and 1.19, Go 1.20 and later.
 const MAGIC: [u32; 2] = [0xffff_fff0, 0xffff_fff1];
 
-/// Bound: larger tables are not read. That of a program of 300 MB has about 80 MB.
+/// Bound: maximum size of a table that is read. A 300 MB program has a table of about 80 MB.
 const MOST_TABLE_BYTES: u64 = 256 << 20;
 
-/// What a function that may grow its stack begins with: the comparison of the stack pointer with the goroutine's limit.
+/// First bytes of a function that may grow its stack: it compares the stack pointer with the goroutine's limit.
 #[cfg(target_arch = "x86_64")]
 const BEGINS: &[&[u8]] = &[&[0x49, 0x3b, 0x66, 0x10], &[0x4c, 0x8d]];
 #[cfg(target_arch = "aarch64")]
@@ -23,8 +23,8 @@ const BEGINS: &[&[u8]] = &[&[0x90, 0x0b, 0x40, 0xf9]];
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const BEGINS: &[&[u8]] = &[];
 
-/// Returns where in the file of a Go program the functions with these names begin; `None` where the file is no Go program, lacks one of them, or keeps its code
-/// where it is not expected (a C compiler's code stands before Go's in some programs with cgo).
+/// Returns the file offsets of the functions with these names; `None` if the file is not a Go program, lacks one of the functions, or does not begin its code
+/// section with Go code (some programs with cgo).
 pub(crate) fn functions<const N: usize>(file: &File, names: [&str; N]) -> Option<[u64; N]> {
     let section = TABLES.iter().find_map(|name| Segments::section(file, name)).filter(|table| table.file_bytes <= MOST_TABLE_BYTES)?;
     let mut table = vec![0; usize::try_from(section.file_bytes).ok()?];
@@ -36,7 +36,7 @@ pub(crate) fn functions<const N: usize>(file: &File, names: [&str; N]) -> Option
         file.read_exact_at(&mut begin, offset).is_ok() && BEGINS.iter().any(|bytes| begin.starts_with(bytes))
     };
     let from = entries(&table, names)?;
-    // Go 1.25 and earlier say where the code begins, unless the loader is to write it there.
+    // Go 1.25 and earlier store the start of the code in the table, unless the loader has to relocate the code.
     [u64_at(&table, 24), Some(code.address)].into_iter().flatten().find_map(|begin| {
         let offset = |entry: u32| {
             let address = begin.checked_add(entry.into())?;
@@ -51,7 +51,7 @@ pub(crate) fn functions<const N: usize>(file: &File, names: [&str; N]) -> Option
     })
 }
 
-/// Where functions begin, counted from the beginning of the code.
+/// Returns the offsets of the functions from the start of the code.
 fn entries<const N: usize>(table: &[u8], names: [&str; N]) -> Option<[u32; N]> {
     const POINTER_BYTES: u8 = 8;
     if !MAGIC.contains(&u32_at(table, 0)?) || *table.get(7)? != POINTER_BYTES {
@@ -78,7 +78,7 @@ fn entries<const N: usize>(table: &[u8], names: [&str; N]) -> Option<[u32; N]> {
     Some(all)
 }
 
-/// Where in the names, each of which ends with a zero, this one stands.
+/// Returns the offset of a name in a table of zero-terminated names.
 fn place_of(names: &[u8], name: &str) -> Option<u32> {
     let mut from = 0;
     while let Some(length) = names[from..].iter().position(|byte| *byte == 0) {

@@ -1,4 +1,4 @@
-//! Mutexes that tasks of a runtime (goroutines) wait for, as the runtime's own functions showed them.
+//! Mutexes that goroutines wait for, from the calls of Go's runtime.
 
 use super::output::Output;
 use crate::bpf::raw;
@@ -6,38 +6,38 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use thalweg_trace::{MarkKind, ObjectId, ObjectKind, TrackId};
 
-/// Bound: locks that are told apart, and tasks. Those beyond are not recorded.
+/// Bound: maximum number of mutexes, and of tasks. Further ones are not recorded.
 const MOST_LOCKS: usize = 4_096;
 const MOST_TASKS: usize = 1 << 20;
 
-/// A function that made its stack larger begins again within this time; the calls of a loop are on one stack.
+/// A function that grows its stack restarts within this time, with another stack pointer; calls of a loop share one.
 const BEGINS_AGAIN_NS: u64 = 100_000;
 
-/// A task, and its last call.
+/// A task and its last call.
 #[derive(Debug)]
 struct Task {
     number: i64,
     last: raw::TaskLock,
 }
 
-/// Mutexes and tasks met so far.
+/// Mutexes and tasks seen so far.
 #[derive(Debug, Default)]
 pub(crate) struct TaskLocks {
     /// By process and address.
     locks: HashMap<(u32, u64), ObjectId>,
     tasks: HashMap<(u32, u64), Task>,
-    /// Waits and releases so far, of other things than mutexes too.
+    /// Number of calls so far, including those for other semaphores.
     pub recorded: u64,
 }
 
-/// Whether a call is the one before, begun again.
+/// Returns whether `call` is `last`, restarted.
 fn begins_again(last: &raw::TaskLock, call: &raw::TaskLock) -> bool {
     let is_same = (last.lock, last.what) == (call.lock, call.what) && last.stack != call.stack;
     is_same && call.head.at_ns.saturating_sub(last.head.at_ns) < BEGINS_AGAIN_NS
 }
 
 impl TaskLocks {
-    /// Marks that a task, on `track` of process `pid`, waits for a mutex, or hands the mutex on.
+    /// Records that a task, on `track` of process `pid`, waits for a mutex or releases one.
     pub(super) fn met(&mut self, call: &raw::TaskLock, pid: u32, track: TrackId, output: &mut Output) {
         self.recorded += 1;
         let kind = match call.what {
@@ -47,7 +47,7 @@ impl TaskLocks {
         };
         let key = (pid, call.lock);
         let known = self.locks.get(&key).copied();
-        // (What is let go of and was never waited for may be anything that tasks wait for.)
+        // (A semaphore that is released and was never waited for as a mutex may be anything.)
         if known.is_none() && (kind == MarkKind::TaskLockHandedOn || self.locks.len() >= MOST_LOCKS) {
             return;
         }
@@ -61,7 +61,7 @@ impl TaskLocks {
         output.mark(track, kind, call.head.at_ns, Some(lock), Some(number));
     }
 
-    /// The number of the task that makes this call; `None` where there are too many, or the call begins again.
+    /// Returns the number of the calling task; `None` beyond the bound, or if the call is a restart.
     fn task(&mut self, call: &raw::TaskLock, pid: u32) -> Option<i64> {
         let next = self.tasks.len();
         match self.tasks.entry((pid, call.task)) {
