@@ -1,7 +1,6 @@
-//! Processes, threads and peers of tests, each waited for with a limit: a process that does not end is killed, and the test fails with its
-//! output.
+//! Bounded waits for processes, threads and peers of tests: a process that does not end is killed, and the test fails with its output.
 //!
-//! The test programs of all crates share this file. The limit is no promise of the product: it only ends a test that hangs.
+//! The test programs of all crates share this file. The limits are not promises of the product: they only end tests that hang.
 
 #![allow(dead_code)] // each test program uses a part of it
 
@@ -12,18 +11,18 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Far more than any process of a test takes on a busy machine.
+/// Far longer than any process of a test takes on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(120);
 
-/// A process' output may be open in a child of its own that outlives it, but not for long.
+/// Timeout for output that a child of an ended process holds open.
 const OUTPUT_LIMIT: Duration = Duration::from_secs(20);
 
-/// [`std::process`]'s waits, with a limit.
+/// The waits of [`std::process`], with a limit.
 pub trait Bounded {
-    /// Runs to its end with no input, as [`Command::output`] does.
+    /// Runs to its end without input, like [`Command::output`].
     #[track_caller]
     fn output_in_time(&mut self) -> io::Result<Output>;
-    /// Runs to its end, as [`Command::status`] does.
+    /// Runs to its end, like [`Command::status`].
     #[track_caller]
     fn status_in_time(&mut self) -> io::Result<ExitStatus>;
 }
@@ -38,12 +37,12 @@ impl Bounded for Command {
     }
 }
 
-/// The same of a process that runs already.
+/// The waits of a running process, with a limit.
 pub trait BoundedChild {
-    /// Waits for its end, as [`Child::wait`] does.
+    /// Waits for its end, like [`Child::wait`].
     #[track_caller]
     fn wait_in_time(&mut self, limit: Duration) -> io::Result<ExitStatus>;
-    /// Reads its output and waits for its end, as [`Child::wait_with_output`] does.
+    /// Reads its output and waits for its end, like [`Child::wait_with_output`].
     #[track_caller]
     fn output_in_time(self) -> io::Result<Output>;
 }
@@ -69,7 +68,7 @@ impl BoundedChild for Child {
     }
 }
 
-/// How it ended; `None`: it did not, and was killed.
+/// Waits for its exit status; `None` if it did not end and was killed.
 fn ended(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     let (begun, mut pause) = (Instant::now(), Duration::from_micros(100));
     loop {
@@ -78,7 +77,7 @@ fn ended(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
         }
         if begun.elapsed() > limit {
             child.kill()?;
-            // A process in the kernel's hands may not end even then, and is not waited for.
+            // A process blocked in the kernel may not end even then, and is not waited for.
             std::thread::sleep(Duration::from_millis(100));
             child.try_wait()?;
             return Ok(None);
@@ -88,7 +87,7 @@ fn ended(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     }
 }
 
-/// What comes through a pipe, piece by piece, read by a thread of its own: who waits for a piece can give up.
+/// Reads a pipe piece by piece in a separate thread, so that waiting for a piece can time out.
 pub fn pieces(mut from: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (give, take) = channel();
     std::thread::spawn(move || {
@@ -102,7 +101,7 @@ pub fn pieces(mut from: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     take
 }
 
-/// Everything that comes through a pipe until it is closed, as [`Read::read_to_string`] has it.
+/// Reads a pipe until it is closed, like [`Read::read_to_string`].
 #[track_caller]
 pub fn rest(from: impl Read + Send + 'static) -> String {
     let (said, ended) = collected(Some(pieces(from)), LIMIT);
@@ -111,7 +110,7 @@ pub fn rest(from: impl Read + Send + 'static) -> String {
     said
 }
 
-/// All that came, and whether that was all.
+/// Returns everything read, and whether it is complete.
 fn collected(pieces: Option<Receiver<Vec<u8>>>, limit: Duration) -> (Vec<u8>, bool) {
     let Some(pieces) = pieces else { return (Vec::new(), true) };
     let (begun, mut all) = (Instant::now(), Vec::new());
@@ -124,7 +123,7 @@ fn collected(pieces: Option<Receiver<Vec<u8>>>, limit: Duration) -> (Vec<u8>, bo
     }
 }
 
-/// What a thread came to, as [`JoinHandle::join`] has it: its panic is the test's.
+/// Joins a thread, like [`JoinHandle::join`]; its panic becomes the test's.
 #[track_caller]
 pub fn joined<T>(thread: JoinHandle<T>) -> T {
     let (begun, mut pause) = (Instant::now(), Duration::from_micros(100));
@@ -136,7 +135,7 @@ pub fn joined<T>(thread: JoinHandle<T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// The next peer that connects, as [`TcpListener::accept`] has it; reads from it have a limit too.
+/// Accepts the next connection, like [`TcpListener::accept`]; reads from it have a limit too.
 #[track_caller]
 pub fn accepted(listener: &TcpListener) -> TcpStream {
     let begun = Instant::now();
@@ -153,7 +152,7 @@ pub fn accepted(listener: &TcpListener) -> TcpStream {
     stream
 }
 
-/// Everything that a peer says until it closes the connection, in whatever way.
+/// Reads everything that a peer sends until it closes the connection in any way.
 #[track_caller]
 pub fn heard(stream: &mut TcpStream) -> Vec<u8> {
     stream.set_read_timeout(Some(LIMIT)).expect("a limit that is not zero");
@@ -168,10 +167,10 @@ pub fn heard(stream: &mut TcpStream) -> Vec<u8> {
     all
 }
 
-/// A process' output, read with a limit.
+/// Lines of a process's output, read with a limit.
 pub struct Lines {
     pieces: Receiver<Vec<u8>>,
-    /// What came and was not taken yet.
+    /// Bytes read but not returned yet.
     held: Vec<u8>,
 }
 
@@ -180,7 +179,7 @@ impl Lines {
         Lines { pieces: pieces(from), held: Vec::new() }
     }
 
-    /// The next line without its end; empty where there is no more. `Err`: none came in time.
+    /// Returns the next line without its end; empty at the end of output. `Err` at the timeout.
     pub fn next(&mut self, limit: Duration) -> Result<String, String> {
         let begun = Instant::now();
         loop {

@@ -1,6 +1,6 @@
-//! The rules of the house that a machine can check: who may know whom, how long files and functions may be, and that the pages that
-//! describe the house name what is there. Circles between files ([`circles`]), what stands once ([`once`]), what nothing refers to
-//! ([`unused`]), the pages for readers ([`pages`]) and worn words ([`words`]) have a file each.
+//! The house rules that a machine can check: dependencies between crates, lengths of files and functions, and that the pages that describe
+//! the project name what exists. Separate files check cycles between files ([`circles`]), duplicates ([`once`]), unreferenced files
+//! ([`unused`]), the pages for readers ([`pages`]) and rejected wordings ([`wordings`]).
 
 #[path = "house_rules/circles.rs"]
 mod circles;
@@ -10,15 +10,15 @@ mod once;
 mod pages;
 #[path = "house_rules/unused.rs"]
 mod unused;
-#[path = "house_rules/words.rs"]
-mod words;
+#[path = "house_rules/wordings.rs"]
+mod wordings;
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Who may know whom. Who is not listed may know none of ours.
+/// Allowed dependencies. A crate not listed may depend on none of ours.
 const MAY_KNOW: &[(&str, &[&str])] = &[
     ("thalweg-explain", &["thalweg-trace", "thalweg-recipes"]),
     ("thalweg-recipes", &["thalweg-trace"]),
@@ -31,36 +31,36 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("thalweg-trace", &["thalweg-bulk"]),
     ("thalweg-launch", &["thalweg-store", "thalweg-trace"]),
     ("thalweg-mount", &["thalweg-client", "thalweg-trace", "thalweg-layout"]),
-    // The results of measurements are documents of those who measure, with their points and phases in them.
+    // Results of measurements are documents of the measuring crates, with their points and phases.
     ("thalweg-report", &["thalweg-trace", "thalweg-explain", "thalweg-measure", "thalweg-study", "thalweg-tune"]),
     ("thalweg-study", &["thalweg-layout", "thalweg-client", "thalweg-measure", "thalweg-trace", "thalweg-explain"]),
     ("thalweg-tune", &["thalweg-study", "thalweg-client", "thalweg-measure", "thalweg-recipes", "thalweg-trace", "thalweg-explain"]),
     ("thalweg-fuzz", &["thalweg-trace", "thalweg-record", "thalweg-explain"]),
 ];
 
-/// Whom tests and examples may know besides.
+/// Additional dependencies allowed in tests and examples.
 const MAY_KNOW_IN_TESTS: &[(&str, &[&str])] = &[("thalweg-mount", &["thalweg-store"]), ("thalweg-store", &["thalweg-bulk"])];
 
-/// Everybody may know it; it knows none of ours.
+/// Every crate may depend on it; it depends on none of ours.
 const GROUND_FLOOR: &str = "thalweg-base";
 
-/// The one crate that is built with databases.
+/// The only crate that is built with databases.
 const WITH_DATABASES: &str = "thalweg-metadata";
 
-/// Only the command knows everybody.
+/// The only crate that may depend on all others.
 const KNOWS_EVERYBODY: &str = "thalweg";
 
-/// A file longer than this, its unit tests aside, says why in its first lines ("Long because ...").
+/// Bound: lines of a file without its unit tests, unless its first lines give a reason ("Long because ...").
 const MOST_LINES: usize = 600;
 
-/// A function longer than this, blank lines and comments aside, says why likewise. For Rust, clippy holds it (clippy.toml).
+/// Bound: lines of a function without blank lines and comments, with the same exception. For Rust, clippy checks it (clippy.toml).
 const MOST_LINES_OF_A_FUNCTION: usize = 70;
 
-/// Every folder with code of ours.
+/// Every folder with our code.
 const FOLDERS: [&str; 9] = ["crates", "tests", "bench", "lab", "gates", "testbed", "mpi", "fuzz", "python"];
 
-/// The glossary has at most this many terms, causes and words.
-const MOST_TERMS: usize = 80;
+/// Bound: terms of the glossary.
+const MOST_TERMS: usize = 45;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the source tree is there")
@@ -99,7 +99,7 @@ fn nobody_knows_whom_they_may_not_know() {
             let may = dependency == GROUND_FLOOR && name != GROUND_FLOOR
                 || listed(&allowed, dependency)
                 || is_of_tests && listed(&in_tests, dependency);
-            // Knowing oneself (a library's own examples and tests) is no knowledge.
+            // A library's own examples and tests may use it.
             if ours.contains(&dependency) && dependency != name && !may {
                 broken.push(format!("{name} knows {dependency}"));
             }
@@ -109,7 +109,7 @@ fn nobody_knows_whom_they_may_not_know() {
     assert_eq!(broken, Vec::<String>::new());
 }
 
-/// Who is no metadata service (a client, a mount) is built without one's databases.
+/// Crates other than the metadata service (the client, the mount) are built without its databases.
 #[test]
 fn databases_are_the_metadata_services_alone() {
     let packages = packages();
@@ -118,7 +118,7 @@ fn databases_are_the_metadata_services_alone() {
     assert_eq!(with, [WITH_DATABASES]);
 }
 
-/// A model checker stands in for the locks of one module: the store and the mount have theirs from there.
+/// A model checker replaces the locks of one module, which the store and the mount must use.
 #[test]
 fn locks_of_the_store_come_from_one_module() {
     let checked = ["thalweg-wire", "thalweg-io", "thalweg-metadata", "thalweg-client", "thalweg-store", "thalweg-mount"];
@@ -147,7 +147,7 @@ enum Language {
     Shell,
 }
 
-/// The language of a source file, by its name or by what runs it.
+/// Returns the language of a source file, by its name or its interpreter.
 fn language(path: &Path, text: &str) -> Option<Language> {
     match path.extension().and_then(|e| e.to_str()) {
         Some("rs") => Some(Language::Rust),
@@ -162,7 +162,7 @@ fn language(path: &Path, text: &str) -> Option<Language> {
     }
 }
 
-/// All source files of ours, with their text.
+/// Calls `seen` with all our source files and their text.
 fn sources(seen: &mut dyn FnMut(&Path, Language, &str)) {
     for folder in FOLDERS.iter().chain(&["tools"]) {
         visit(&root().join(folder), &mut |path| {
@@ -177,7 +177,7 @@ fn says_why(text: &str) -> bool {
     text.lines().take(40).any(|line| line.contains("Long because"))
 }
 
-/// What a crate publishes is what its root names: the rest is private to it, so the compiler finds what nobody uses.
+/// A crate's public items are those that its root names: the rest is private to it, so that the compiler finds unused items.
 #[test]
 fn no_library_publishes_by_accident() {
     let libraries =
@@ -192,7 +192,7 @@ fn no_file_is_long_without_a_reason() {
     let (mut long, mut files) = (Vec::new(), 0);
     sources(&mut |path, _, text| {
         files += 1;
-        // A file's own unit tests come last, and are not what makes it hard to read.
+        // A file's unit tests come last, and do not count.
         let lines = text.lines().take_while(|line| *line != "#[cfg(test)]").count();
         if lines > MOST_LINES && !says_why(text) {
             long.push(format!("{} has {lines} lines", path.display()));
@@ -202,7 +202,7 @@ fn no_file_is_long_without_a_reason() {
     assert_eq!(long, Vec::<String>::new(), "split them, or say in the first comment: Long because ...");
 }
 
-/// The functions of a file in Python, by their indentation, or in C, by their braces in the first column: name, lines.
+/// Returns the functions of a file with their lines: by indentation in Python, by braces in the first column in C.
 fn functions(language: Language, text: &str) -> Vec<(String, usize)> {
     let comment = if language == Language::Python { "#" } else { "//" };
     let counts = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with(comment);
@@ -254,7 +254,7 @@ fn functions_are_found_and_counted() {
     assert_eq!(functions(Language::C, c), [("static int f(int x)".to_owned(), 3), ("int g(void) {".to_owned(), 3)]);
 }
 
-/// What stands between backquotes in a page.
+/// Returns the texts between backquotes in a page.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }

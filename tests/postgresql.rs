@@ -1,5 +1,6 @@
-//! A real PostgreSQL server for a test: on a socket in a temporary directory, without privilege, with the settings it comes with where they
-//! decide what survives a sync. What is not synced stays in memory for as long as can be set, so that a crash does lose it. It ends with the test.
+//! A real PostgreSQL server for a test: unprivileged, on a socket in a temporary directory, with default settings where they affect what
+//! survives a sync. Unsynced data stays in memory for as long as can be configured, so that a crash loses it. The server ends with the
+//! test.
 //!
 //! The test programs that need one share this file.
 
@@ -9,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Far more than a start takes on a busy machine.
+/// Far longer than a start takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Who owns the server's files and databases.
+/// The owner of the server's files and databases.
 const USER: &str = "thalweg";
 
-/// See the module.
+/// A PostgreSQL server.
 pub struct Server {
     programs: PathBuf,
     settings: Vec<String>,
@@ -23,21 +24,21 @@ pub struct Server {
 }
 
 impl Server {
-    /// A running server with an empty database `names`; `None`, with the reason printed, where there is no PostgreSQL.
+    /// Starts a server with an empty database `names`; `None`, with the reason printed, without PostgreSQL.
     pub fn start() -> Option<Server> {
         let memory = Path::new("/dev/shm");
         let lazy = ["max_connections=60", "wal_writer_delay=10s"];
         Server::start_in(if memory.is_dir() { memory } else { Path::new("/tmp") }, &lazy)
     }
 
-    /// The same with its files in a directory of this one, and with these settings.
+    /// Starts a server with its files in a directory of `scratch`, and with these settings.
     pub fn start_in(scratch: &Path, settings: &[&str]) -> Option<Server> {
         let Some(programs) = programs() else {
             println!("SKIPPED: PostgreSQL is not installed (postgres, initdb)");
             return None;
         };
         let mut server = Server::without_data(programs, scratch, settings.iter().map(|each| (*each).to_owned()).collect());
-        // (Whether the files of the new cluster survive power loss while they are made is nobody's promise.)
+        // (A new cluster's files need not survive a power loss during their creation.)
         let data = server.data();
         server.run("initdb", &["-D", &data, "-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]);
         server.begin();
@@ -54,7 +55,7 @@ impl Server {
         server
     }
 
-    /// A standby of this one, which follows it from now on.
+    /// Starts a standby that follows this server.
     pub fn standby(&self) -> Server {
         let scratch = self.directory.path().parent().unwrap();
         let mut standby = Server::without_data(self.programs.clone(), scratch, self.settings.clone());
@@ -69,12 +70,12 @@ impl Server {
         standby
     }
 
-    /// It is the primary from now on.
+    /// Promotes it to primary.
     pub fn promote(&self) {
         self.run("pg_ctl", &["promote", "-w", "-D", &self.data()]);
     }
 
-    /// The address of a database on whichever of the two takes changes.
+    /// Returns the address of a database on whichever of the two accepts changes.
     pub fn address_of_both(&self, other: &Server, database: &str) -> String {
         format!("postgresql:///{database}?host={}&host={}&user={USER}", self.socket().display(), other.socket().display())
     }
@@ -83,34 +84,34 @@ impl Server {
         self.directory.path().join("data").display().to_string()
     }
 
-    /// Where its socket is.
+    /// Returns the directory of its socket.
     pub fn socket(&self) -> &Path {
         self.directory.path()
     }
 
-    /// The address of a database.
+    /// Returns the address of a database.
     pub fn address(&self, database: &str) -> String {
         self.address_of(USER, database)
     }
 
-    /// The same for another user.
+    /// Returns the address of a database for another user.
     pub fn address_of(&self, user: &str, database: &str) -> String {
         format!("postgresql:///{database}?host={}&user={user}", self.socket().display())
     }
 
-    /// Makes a database.
+    /// Creates a database.
     pub fn create(&self, database: &str) {
         self.sql("postgres", &format!("CREATE DATABASE {database}"));
     }
 
-    /// Runs SQL, and answers what it says, without columns' names.
+    /// Runs SQL; returns its output without column names.
     #[track_caller]
     pub fn sql(&self, database: &str, sql: &str) -> String {
         let host = self.socket().display().to_string();
         self.run("psql", &["-X", "-h", &host, "-U", USER, "-d", database, "-v", "ON_ERROR_STOP=1", "-Atc", sql])
     }
 
-    /// Starts it, after a kill.
+    /// Starts it after a kill.
     pub fn begin(&mut self) {
         let log = std::fs::File::options().create(true).append(true).open(self.directory.path().join("log")).unwrap();
         let socket = format!("unix_socket_directories={}", self.socket().display());
@@ -127,7 +128,7 @@ impl Server {
         }
     }
 
-    /// Kills it, with all its processes, as a crash does: what is not on stable storage of its own log is lost.
+    /// Kills it with all its processes, like a crash: changes that its log does not have on stable storage are lost.
     pub fn kill(&mut self) {
         let Some(mut process) = self.process.take() else { return };
         let pid = process.id();
@@ -137,7 +138,7 @@ impl Server {
                 let _ = rustix::process::kill_process(pid, signal);
             }
         };
-        // Nobody is to write anything more when the first of them is gone.
+        // None of them may write anything after the first has ended.
         signal(pid, rustix::process::Signal::STOP);
         let children: Vec<u32> = children.split_whitespace().filter_map(|child| child.parse().ok()).collect();
         children.iter().for_each(|child| signal(*child, rustix::process::Signal::KILL));
@@ -148,11 +149,11 @@ impl Server {
             assert!(begun.elapsed() < LIMIT, "PostgreSQL's processes do not end");
             std::thread::sleep(Duration::from_millis(2));
         }
-        // The lock file names a process that is gone.
+        // The lock file names a process that has ended.
         let _ = std::fs::remove_file(Path::new(&self.data()).join("postmaster.pid"));
     }
 
-    /// What it logged.
+    /// Returns its log.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
     }
@@ -160,7 +161,7 @@ impl Server {
     fn command(&self, program: &str, arguments: &[&str]) -> Command {
         let program = self.programs.join(program);
         let mut command = Command::new("setpriv");
-        // It ends with the test, however that ends.
+        // Ends with the test, however that ends.
         command.args(["--pdeathsig", "QUIT"]);
         if rustix::process::geteuid().is_root() {
             command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
@@ -185,7 +186,7 @@ impl Drop for Server {
     }
 }
 
-/// Where the server's programs are: in PATH, or where Debian keeps those of each version.
+/// Returns the directory of the server's programs: in PATH, or where Debian installs each version.
 fn programs() -> Option<PathBuf> {
     let mut places: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
     if let Ok(versions) = std::fs::read_dir("/usr/lib/postgresql") {

@@ -1,4 +1,4 @@
-//! `thalweg bench commands`: a plan that is measured, gone on with, and what cannot be meant.
+//! `thalweg bench commands`: a plan that is measured, resumed, and invalid plans.
 
 use crate::common::{run, scratch, text};
 use std::path::Path;
@@ -25,7 +25,7 @@ fn commands_are_compared_by_their_time_and_by_what_they_print() {
     assert!(document["ratios"][0]["ratio"]["low"].as_f64().unwrap() > 1.0, "{document}");
     assert_eq!(document["commands"][1]["figures"]["naps"]["median"], 3.0);
     assert_eq!(document["commands"][0]["runs"].as_array().unwrap().len(), 4);
-    // What is there is not taken for nothing; gone on with, nothing is run again.
+    // Existing results are not ignored; resumed, nothing runs again.
     run(words).failed(1, &["--resume"]);
     let lines = std::fs::read_to_string(&raw).unwrap();
     let page = run([&words[..], &["--resume"]].concat()).done().out;

@@ -1,10 +1,10 @@
-//! `thalweg bench layout`: a whole study of two nodes on loopback, one that is stopped and gone on with, and what cannot be meant.
+//! `thalweg bench layout`: a whole study of two nodes on loopback, an interrupted and resumed one, and invalid ones.
 
 use crate::common::{Running, Servers, run, scratch, stored_bytes, text, thalweg, wait_until};
 use serde_json::Value;
 use std::path::Path;
 
-/// The words of a short study over this store.
+/// Returns the arguments of a short study over this store.
 fn words<'a>(store: &'a Servers, out: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
     let mut words = vec!["bench", "layout", "--store", text(&store.store), "--out", text(out), "--link-rate", "1Gi"];
     words.extend(["--series", "local,stripe-64k,varstrip-local", "--transfer", "64Ki"]);
@@ -39,7 +39,7 @@ fn a_study_keeps_every_time_with_its_caches_and_its_explanation() {
         assert_eq!(point["predicted_bytes_per_s"].is_number() && point["of_local"].is_object(), in_store, "{point}");
         assert_eq!(point["cache"].is_object(), point["operation"] == "read", "{point}");
     }
-    // A line for each run: both operations of both nodes.
+    // One line per run: both operations of both nodes.
     let runs = lines(&out);
     assert_eq!(runs.len(), points.len() / 2 * 2);
     assert!(runs.iter().all(|run| run["sample"].as_array().unwrap().len() == 2 * 2), "{}", runs[0]);
@@ -47,10 +47,10 @@ fn a_study_keeps_every_time_with_its_caches_and_its_explanation() {
     let html = std::fs::read_to_string(out.join("layout.html")).unwrap();
     assert!(html.contains("<svg") && html.contains("Where the time went") && !html.contains("<script"));
     assert!(out.join("layout-library-read.svg").exists() && out.join("layout.md").exists());
-    // Nothing of the study stays in the store.
+    // The study leaves nothing in the store.
     assert_eq!(run(["ls", "--store", text(&store.store), "/"]).done().out, "");
     wait_until("the datafiles are removed", || (0..2).all(|n| stored_bytes(&store.directory().join(format!("io{n}"))) == 0));
-    // The page can be made again, and is the same.
+    // The page can be generated again identically.
     std::fs::remove_file(out.join("layout.html")).unwrap();
     run(["bench", "redraw", text(&out)]).done();
     assert_eq!(std::fs::read_to_string(out.join("layout.html")).unwrap(), html);
@@ -68,7 +68,7 @@ fn a_study_that_was_stopped_goes_on_where_it_was() {
     assert_eq!(first.wait(), Some(130));
     let taken = lines(&out);
     assert!(taken.len() >= 4);
-    // What is there is not taken for nothing, nor written over.
+    // Existing results are neither ignored nor overwritten.
     let again = run(words(&store, &out, &more)).failed(1, &["--resume"]);
     assert!(again.out.is_empty());
     let repetitions = taken.iter().filter_map(|line| line["repeat"].as_u64()).max().unwrap();

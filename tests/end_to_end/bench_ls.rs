@@ -1,10 +1,10 @@
-//! `thalweg bench ls`: its short form, one that is stopped and gone on with, points that fail, and what cannot be meant.
+//! `thalweg bench ls`: its short form, an interrupted and resumed study, points that fail, and invalid studies.
 
 use crate::common::{Running, run, scratch, text, thalweg, wait_until};
 use serde_json::Value;
 use std::path::Path;
 
-/// The words of a short study with its stores below `directory`.
+/// Returns the arguments of a short study with its stores below `directory`.
 fn words<'a>(directory: &'a Path, out: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
     let mut words = vec!["bench", "ls", "--short", "--directory", text(directory), "--out", text(out)];
     words.extend(more);
@@ -20,7 +20,7 @@ fn is_empty(directory: &Path) -> bool {
     std::fs::read_dir(directory).unwrap().next().is_none()
 }
 
-/// Points of one method.
+/// Returns the points of one method.
 fn points<'a>(document: &'a Value, method: &str) -> Vec<&'a Value> {
     document["points"].as_array().unwrap().iter().filter(|point| point["method"] == method).collect()
 }
@@ -40,7 +40,7 @@ fn the_short_form_measures_every_part_and_leaves_nothing() {
     for method in ["none", "statahead", "glimpse-ahead", "metadata", "thalweg ls -lU"] {
         assert!(points(&document, method).len() >= 2, "{method}");
     }
-    // One file at a time asks for each; what runs ahead asks for many at a time.
+    // One file at a time costs a request each; read-ahead batches requests.
     let requests =
         |method: &str| points(&document, method).into_iter().map(|p| p["requests_per_file"].as_f64().unwrap()).collect::<Vec<_>>();
     assert!(requests("none").iter().all(|each| *each >= 1.0), "{:?}", requests("none"));
@@ -51,8 +51,8 @@ fn the_short_form_measures_every_part_and_leaves_nothing() {
         assert!(point["model"]["bound_us"].as_f64().unwrap() > 0.0 && point["bytes_per_file"].as_f64().unwrap() > 0.0, "{point}");
     }
     assert!(document["trends"].as_array().unwrap().iter().any(|trend| trend["method"] == "metadata" && trend["fit"]["slope"].is_object()));
-    // Two numbers of workers: of directories and files, two kinds of directories by two batches and the mount; of files that others
-    // read, by the library and the mount.
+    // Two numbers of workers: of directories and files, two kinds of directories by two batches and the mount; of files that others read,
+    // by the library and the mount.
     let ways = 1 + usize::from(has_fuse);
     assert_eq!(document["names"].as_array().unwrap().len(), 2 * (2 * (1 + ways) * 8 + ways * 6));
     let is_read = |n: &&Value| n["phase"] == "file_read" && n["bytes"] == 3901 && n["stride"] == 1;
@@ -67,11 +67,11 @@ fn the_short_form_measures_every_part_and_leaves_nothing() {
     assert!(html.contains("<svg") && html.contains("What was promised") && !html.contains("<script"));
     assert!(out.join("ls-mechanisms-loopback.svg").exists() && out.join("ls.md").exists());
     assert!(is_empty(stores.path()), "a store or a tree is left");
-    // The page can be made again, and is the same.
+    // The page can be generated again identically.
     std::fs::remove_file(out.join("ls.html")).unwrap();
     run(["bench", "redraw", text(&out)]).done();
     assert_eq!(std::fs::read_to_string(out.join("ls.html")).unwrap(), html);
-    // What is known is not measured again.
+    // Known points are not measured again.
     let known = lines(&out);
     let again = run(words(stores.path(), &out, &["--repeat", "1", "--resume", "--only", "grid,items,targets", "--json"])).done().json();
     assert_eq!(lines(&out), known);
@@ -88,12 +88,12 @@ fn a_study_that_was_stopped_goes_on_where_it_was() {
     assert_eq!(first.wait(), Some(130));
     assert!(is_empty(stores.path()), "a store is left");
     let taken = lines(&out);
-    // What is there is not taken for nothing, nor written over.
+    // Existing results are neither ignored nor overwritten.
     run(words(stores.path(), &out, &["--only", "targets"])).failed(1, &["--resume"]);
     run(words(stores.path(), &out, &["--only", "targets", "--repeat", "1", "--resume"])).done();
     let all = lines(&out);
     assert_eq!(all[..taken.len()], taken[..]);
-    // Two numbers of targets, three ways.
+    // Two numbers of targets, three methods.
     let first_repetition = all.iter().filter(|line| line["point"]["listing"].is_object() && line["repeat"] == 1).count();
     assert_eq!(first_repetition, 2 * 3);
 }

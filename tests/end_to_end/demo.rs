@@ -1,4 +1,5 @@
-//! The demo, with a smaller file, fewer runs and the command under test. How near its predictions are beside busy loops is `bench/demo`'s to measure.
+//! The demo, with a smaller file, fewer runs and the command under test. `bench/demo` measures the accuracy of its predictions beside busy
+//! loops.
 
 use crate::bounded::Bounded;
 use crate::common::{THALWEG, content, file, scratch, skipped, text};
@@ -6,29 +7,30 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// How far a prediction may be from what was achieved here: a build for tests computes as long as the emulated devices take, beside other suites,
-/// and its file is short. That each prediction is within a tenth, with a release build and the whole file, `bench/demo` measures.
+/// Tolerance of predictions here: a test build computes for as long as the emulated devices take, beside other suites, and its file is
+/// short. `bench/demo` checks that each prediction is within a tenth, with a release build and the whole file.
 const TOLERANCE: f64 = 0.5;
 
-/// `143 ms` or `1.20 s`, in seconds.
+/// Parses `143 ms` or `1.20 s` into seconds.
 fn seconds(text: &str) -> f64 {
     let (number, unit) = text.trim().split_once(' ').unwrap_or_else(|| panic!("`{text}` is no time"));
     let scale = if unit == "ms" { 1e-3 } else { 1.0 };
     number.parse::<f64>().unwrap_or_else(|_| panic!("`{text}` is no time")) * scale
 }
 
-/// What the line says that holds a prediction against the outcome.
+/// The line that compares a prediction with the outcome.
 #[derive(Debug)]
 struct Outcome {
     before_s: f64,
     predicted_s: f64,
     achieved_s: f64,
-    /// Between which times that lies.
+    /// The interval of the achieved time.
     interval_s: (f64, f64),
 }
 
 impl Outcome {
-    /// `CHANGE: 2.05 s before, 1.21 s predicted (1.10 to 1.30 s), 1.23 s achieved (1.22 to 1.25 s) in 5 runs: 1.6 % slower than predicted, ...`
+    /// Parses `CHANGE: 2.05 s before, 1.21 s predicted (1.10 to 1.30 s), 1.23 s achieved (1.22 to 1.25 s) in 5 runs: 1.6 % slower than
+    /// predicted, ...`
     fn of(line: &str) -> Outcome {
         let said = |what: &str| {
             let (before, _) = line.split_once(&format!(" {what}")).unwrap_or_else(|| panic!("`{what}` in: {line}"));
@@ -44,7 +46,7 @@ impl Outcome {
         Outcome { before_s: said("before"), predicted_s: said("predicted"), achieved_s: said("achieved"), interval_s }
     }
 
-    /// Whether the runs were so alike that a prediction can be held against them: not where much else ran for a while.
+    /// Returns whether the runs were similar enough to judge a prediction, which they are not if other programs ran for a while.
     fn is_known(&self) -> bool {
         self.interval_s.1 <= 1.3 * self.interval_s.0
     }
@@ -73,14 +75,14 @@ fn the_demo_makes_the_proposed_change_and_achieves_what_was_predicted() {
     }
     assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "the store is taken down");
 
-    // What is slow is the machine of the profile, and every output says so.
+    // The emulated machine is slow, and every output says so.
     let explanation =
         |name: &str| -> Value { serde_json::from_str(&std::fs::read_to_string(kept.join(name)).unwrap()).expect("a document") };
     let serial = explanation("serial.json");
     assert!(serial["emulated"].as_str().is_some_and(|emulated| emulated.contains("link 450 Mb/s")), "{}", serial["emulated"]);
     let change = serial["what_if"].as_array().into_iter().flatten().find(|change| change["flags"].is_array()).expect("a change of flags");
     assert_eq!(change["id"], "requests", "{change}");
-    // It was made: the last of a flag counts.
+    // Created with the last value of a repeated flag.
     let made_with = explanation("changed.thw/meta.json")["command"].as_array().expect("its words").clone();
     for flag in change["flags"].as_array().unwrap() {
         let last = made_with.windows(2).rfind(|words| words[0] == flag[0]).map(|words| &words[1]);

@@ -1,6 +1,6 @@
-//! End to end, through the command line: every promise a person can see, on real stores, real files and real processes.
+//! End to end, through the command line: every visible promise, on real stores, real files and real processes.
 //!
-//! One module is one suite. [`common`] starts stores and commands, and ends by its own process id what it started.
+//! One module is one suite. [`common`] starts stores and commands, and ends what it started by its process ID.
 
 #[path = "../bounded.rs"]
 mod bounded;

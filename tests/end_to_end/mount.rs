@@ -1,8 +1,9 @@
-//! Mounting and taking away, as the command does it: processes of their own, people without privilege, processes that are killed.
+//! Mounting and unmounting with the command: separate processes, unprivileged users, killed processes.
 
 use crate::bounded::{Bounded, BoundedChild, LIMIT};
 use crate::common::{
-    CREDENTIAL, Mounted, Running, Said, Servers, Up, can_mount, content, credential_of, listed, run, scratch, text, thalweg, wait_until,
+    CREDENTIAL, CommandOutput, Mounted, Running, Servers, Up, can_mount, content, credential_of, listed, run, scratch, text, thalweg,
+    wait_until,
 };
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -12,14 +13,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 impl Mounted {
-    /// Something that it counts, by its place in the document of counters.
+    /// Returns one of its counters, by its path in the document.
     fn counter(&self, place: &str) -> u64 {
         let mut value = vec![0; 64 << 10];
         let length = rustix::fs::getxattr(&self.0, "user.thalweg.counters", &mut value).unwrap();
         let document: serde_json::Value = serde_json::from_slice(&value[..length]).unwrap();
         document.pointer(place).and_then(serde_json::Value::as_u64).expect("the mount counts that")
     }
-    /// The mount's process.
+    /// Returns the mount's process ID.
     fn process(&self) -> i32 {
         let mut value = vec![0; 1 << 16];
         let length = rustix::fs::getxattr(&self.0, "user.thalweg.store", &mut value).unwrap();
@@ -33,7 +34,7 @@ fn kill(pid: i32, signal: i32) {
     unsafe { libc::kill(pid, signal) };
 }
 
-/// Whether a process is there and not just unburied.
+/// Returns whether a process exists and is not a zombie.
 fn runs(pid: i32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
@@ -175,7 +176,7 @@ fn a_mount_in_the_foreground_ends_with_a_signal() {
     assert!(listed(&at).is_none());
 }
 
-/// The device as it is on most machines, where anybody may open it; as it was, with its owner.
+/// The device with permissions for all users, as on most machines; restored when dropped.
 struct DeviceForAll(fs::Permissions);
 
 impl DeviceForAll {
@@ -200,7 +201,7 @@ fn a_person_without_privilege_mounts_for_nobody_else() {
     if Command::new("fusermount3").arg("-V").output_in_time().is_err() {
         return println!("SKIPPED: fusermount3 is not there (package fuse3)");
     }
-    // `nobody`: the helper asks for a name.
+    // `nobody`: the helper requires a user name.
     const PERSON: u32 = 65534;
     let _device = DeviceForAll::new();
     let (store, here) = (Up::start(2), scratch());
@@ -210,11 +211,12 @@ fn a_person_without_privilege_mounts_for_nobody_else() {
     let at = here.path().join("own");
     fs::create_dir(&at).unwrap();
     std::os::unix::fs::chown(&at, Some(PERSON), Some(PERSON)).unwrap();
-    // The command itself may lie where the person may not look.
+    // The user may not be able to read the command's directory.
     let program = here.path().join("thalweg");
-    // (Copied by a program: a child that another test starts meanwhile would have it open for writing, and it could not be run.)
+    // (Copied by a program: otherwise a child that another test starts meanwhile would have it open for writing, and it could not be
+    // executed.)
     assert!(Command::new("cp").arg(crate::common::THALWEG).arg(&program).status_in_time().unwrap().success());
-    let as_person = |program: &Path, arguments: &[&str]| -> Said {
+    let as_person = |program: &Path, arguments: &[&str]| -> CommandOutput {
         let mut command = Command::new(program);
         command.args(arguments).env_remove("THALWEG_STORE").uid(PERSON).gid(PERSON).current_dir("/").stdin(Stdio::null());
         command.output_in_time().unwrap().into()
@@ -258,9 +260,9 @@ fn a_mount_records_itself_and_its_servers() {
     let roles_of = |document: &serde_json::Value| -> Vec<String> {
         document["tracks"].as_array().unwrap().iter().filter_map(|t| t["role"].as_str()).map(str::to_owned).collect()
     };
-    // Where another test's mount namespace still holds the mount, its process goes on until that is gone.
+    // If another test's mount namespace still holds the mount, its process continues until that is gone.
     wait_until("the recording is whole", || {
-        // Until then it may hold no threads, which is an error.
+        // Until then it may contain no threads, which is an error.
         let said = run(["explain", "--json", text(&recording)]);
         said.code == Some(0) && roles_of(&said.json()).iter().any(|role| role == "server")
     });
@@ -281,7 +283,7 @@ fn a_program_that_waits_for_a_silent_server_ends_when_it_is_told_to() {
     for more in [&["--strict"][..], &[]] {
         let at = here.path().join(format!("m{}", more.len()));
         fs::create_dir(&at).unwrap();
-        // A server that is silent is not given up while this test runs.
+        // The timeout for a silent server exceeds this test.
         run([&["mount", "--store", &store, "--timeout", "5m", text(&at)], more].concat()).done();
         let mount = Mounted(at);
         for target in [0, 1] {
@@ -291,7 +293,7 @@ fn a_program_that_waits_for_a_silent_server_ends_when_it_is_told_to() {
             rustix::fs::setxattr(&directory, "user.thalweg.layout", layout.as_bytes(), rustix::fs::XattrFlags::empty()).unwrap();
             fs::write(directory.join("f"), content(1, 300_000)).unwrap();
         }
-        // Nothing of it is kept by the kernel.
+        // The kernel has none of it cached.
         let file = fs::File::open(mount.at("d0/f")).unwrap();
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
         drop(file);
@@ -300,7 +302,7 @@ fn a_program_that_waits_for_a_silent_server_ends_when_it_is_told_to() {
         let sleeps = |pid: u32| fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|s| s.contains(") D ") || s.contains(") S "));
         wait_until("it waits", || sleeps(reader.id()));
         assert!(fs::read(mount.at("d1/f")).unwrap() == content(1, 300_000), "everything else goes on");
-        // Not SIGINT: whoever runs this in the background may ignore that one, and the program would inherit it.
+        // Not SIGINT: it may be ignored where the tests run in the background, and the program would inherit that.
         kill(reader.id() as i32, libc::SIGTERM);
         let mut ended = None;
         wait_until("it has ended", || {
@@ -313,7 +315,7 @@ fn a_program_that_waits_for_a_silent_server_ends_when_it_is_told_to() {
     }
 }
 
-/// Takes the lock of a file, says so, and writes when it is told to.
+/// Takes a file's lock, reports that, and writes on request.
 const LOCKED_WRITER: &str = "
 import fcntl, os, sys
 f = os.open(sys.argv[1], os.O_RDWR)
@@ -363,7 +365,7 @@ fn a_lock_of_a_killed_program_is_free_only_when_what_it_was_writing_has_ended() 
     mounts.iter().for_each(|mount| drop(mount.umount().done()));
 }
 
-/// Programs one after the other, each of which asks for the lock of an open file: how many got it.
+/// Runs programs in sequence, each of which requests the lock of an open file; prints how many got it.
 const NEXT_ONES: &str = "
 import fcntl, os, sys
 f, got = int(sys.argv[1]), 0
@@ -379,7 +381,7 @@ for _ in range(300):
 print(got)
 ";
 
-/// The kernel's number of an owner of locks is free for the next program when a killed one has gone, and that can be before its locks are.
+/// The kernel may reuse a lock owner's number after a killed program has ended, even before its locks are released.
 #[test]
 fn a_lock_of_a_killed_program_is_not_taken_for_the_next_ones() {
     if !can_mount() {
@@ -408,7 +410,7 @@ fn a_lock_of_a_killed_program_is_not_taken_for_the_next_ones() {
     let descriptor = std::os::fd::AsRawFd::as_raw_fd(&ours);
     let mut next = Command::new("python3");
     next.args(["-c", NEXT_ONES, &descriptor.to_string()]);
-    // Of this program alone: others that are started meanwhile would keep the mount in use.
+    // For this program only: other children started meanwhile would keep the mount in use.
     // SAFETY: fcntl may be called between fork and exec; the descriptor is open until the program has ended.
     unsafe {
         std::os::unix::process::CommandExt::pre_exec(&mut next, move || match libc::fcntl(descriptor, libc::F_SETFD, 0) {
@@ -434,7 +436,7 @@ fn a_tuned_mount_reads_what_was_written_and_says_what_it_tried_in_its_log() {
     fs::create_dir_all(&at).unwrap();
     let mount = Mounted(at);
     let arguments = ["mount", "--tune", "--log", text(&log), &store.address, text(&mount.0)];
-    let said: Said = thalweg(arguments)
+    let said: CommandOutput = thalweg(arguments)
         .env("XDG_STATE_HOME", here.path().join("state"))
         .env(CREDENTIAL, store.credential())
         .output_in_time()

@@ -1,11 +1,11 @@
-//! `thalweg sweep`: real commands at every point of a grid, gone on with after kills, compared; and what cannot be meant.
+//! `thalweg sweep`: real commands at every point of a grid, resumed after kills, compared; and invalid sweeps.
 
-use crate::common::{Said, run, scratch, text, thalweg, wait_until};
+use crate::common::{CommandOutput, run, scratch, text, thalweg, wait_until};
 use serde_json::Value;
 use std::path::Path;
 
-/// A sweep in this directory, of a shell script, recorded never.
-fn sweep(directory: &Path, flags: &[&str], script: &str) -> Said {
+/// Runs a sweep in this directory, of a shell script, without recordings.
+fn sweep(directory: &Path, flags: &[&str], script: &str) -> CommandOutput {
     let output = directory.join("s");
     let words = ["sweep", "--explain", "never", "-o", text(&output)];
     run([&words[..], flags, &["--", "sh", "-c", script]].concat())
@@ -47,7 +47,7 @@ fn a_grid_is_run_and_each_point_has_its_state() {
     assert_eq!([state("1", "x"), state("2", "y"), state("3", "x"), state("4", "y")], ["done", "failed", "timed_out", "skipped"]);
     let done = &document["points"][0];
     assert_eq!((done["runs"].as_array().unwrap().len(), &done["runs"][0]["bytes"]), (3, &1024.into()));
-    // Whatever is run has a number of its own: 5 points with a warm-up and 3 runs, and two that ended in their warm-up.
+    // Every run has a number: 5 points with a warm-up and 3 runs, and two that ended in their warm-up.
     let lines = std::fs::read_to_string(&log).unwrap();
     let mut numbers: Vec<&str> = lines.lines().map(|line| line.rsplit(' ').next().unwrap()).collect();
     numbers.sort_unstable();
@@ -199,7 +199,7 @@ fn a_ceiling_is_measured_in_turn_and_each_run_is_a_row_of_a_table() {
     }
     let page = std::fs::read_to_string(directory.path().join("s.html")).unwrap();
     assert!(page.contains(">ceiling</text>") && page.contains("the ceiling: "));
-    // The table, by a reader that is not ours.
+    // The table, read by a third-party reader.
     let table = directory.path().join("s.parquet");
     assert_eq!(&std::fs::read(&table).unwrap()[..4], b"PAR1");
     let read = "import sys
@@ -266,7 +266,7 @@ fn a_server_is_restarted_when_its_own_parameters_change_and_no_oftener() {
     let flags = ["--vary", "threads=1,2", "--vary", "block=1,2,3", "--repeat", "3", "--server", &line, "--port", &port];
     sweep(directory.path(), &flags, "true {block}").done();
     let starts = std::fs::read_to_string(&log).unwrap().lines().count();
-    // A warm-up and three repetitions, each of which may begin with the one that was last.
+    // A warm-up and three repetitions, each of which may restart the last one.
     assert!((5..=8).contains(&starts), "{starts} starts");
     let document = document(directory.path());
     assert!(document["points"].as_array().unwrap().iter().all(|p| p["state"] == "done" && p["server_cpu_s"].is_number()), "{document}");

@@ -1,12 +1,12 @@
-//! `thalweg tune`: real commands tuned, gone on with after a kill, and what cannot be tuned or meant.
+//! `thalweg tune`: real commands tuned, resumed after a kill, and commands that cannot be tuned.
 
 use crate::bounded::Bounded;
-use crate::common::{Said, scratch, text, thalweg, wait_until};
+use crate::common::{CommandOutput, scratch, text, thalweg, wait_until};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Stdio;
 
-/// Tunes in this directory, with a state directory of its own.
+/// Returns the command that tunes in this directory, with a separate state directory.
 fn command(directory: &Path, words: &[&str]) -> std::process::Command {
     let output = directory.join("t");
     let mut command = thalweg([&["tune", "-o", text(&output)], words].concat());
@@ -14,7 +14,7 @@ fn command(directory: &Path, words: &[&str]) -> std::process::Command {
     command
 }
 
-fn tune(directory: &Path, words: &[&str]) -> Said {
+fn tune(directory: &Path, words: &[&str]) -> CommandOutput {
     command(directory, words).output_in_time().expect("the command starts").into()
 }
 
@@ -22,7 +22,7 @@ fn document(directory: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(directory.join("t.json")).unwrap()).unwrap()
 }
 
-/// A program that waits the less the more it is asked to do at a time, up to 8; beyond, it waits longer again.
+/// A program whose wait shrinks with the requests in flight up to 8, and grows beyond.
 const WAITS: &str = "sleep $(awk -v n={requests} 'BEGIN { print 0.4 / (n < 8 ? n : 8) + (n > 8 ? 0.02 * (n - 8) : 0) }')";
 
 #[test]
@@ -39,7 +39,7 @@ fn the_best_setting_is_found_and_remembered_and_the_last_line_is_the_command() {
     assert!(said.out.contains("the default") && said.out.contains("think"), "{}", said.out);
     let runs = found["runs"].as_array().unwrap();
     assert!(runs.len() <= 12 && runs[0]["why"]["reason"] == "default", "{found}");
-    // The next tuning begins with what this one found.
+    // The next tuning starts with the result of this one.
     tune(directory.path(), &words).done();
     let again = document(directory.path());
     assert_eq!(again["runs"][1]["why"]["reason"], "remembered");
@@ -70,7 +70,7 @@ fn what_cannot_be_tuned_is_refused_with_the_reason() {
     script("head -c {n}000 /dev/zero > made", &["--bytes", "made"]).failed(1, &["does other work than the default", "--any-bytes"]);
     script("sleep 100 # {n}", &["--timeout", "500ms"]).failed(1, &["time limit"]);
     script("true # {n}", &["--goal", "p99", "--any-bytes"]).failed(1, &["99th percentile"]);
-    // Settings that fail are no reason to end.
+    // Settings that fail do not end the tuning.
     let said = script(
         "test {n} -lt 4 && sleep 0.0$((4 - {n})) && head -c 1000 /dev/zero > made",
         &["--budget", "5", "--pairs", "1", "--bytes", "made"],

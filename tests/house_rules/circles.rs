@@ -1,43 +1,43 @@
-//! No circles between the files of a crate: of two files, at most one may use the other, directly or through others.
+//! Cycles between the files of a crate are not allowed: of two files, at most one may use the other, directly or indirectly.
 //!
-//! A name counts for the file that defines it, whichever module re-exports it, so a `mod.rs` that only lists its modules is in no
-//! circle. A glob (`use super::*`) counts for the names that the file mentions, not for all that it could. `mod child;` alone uses
-//! nothing. Unit tests are left out. Methods are not seen, since no path names them: what is found is a circle, but not all are found.
+//! A name counts for the file that defines it, whichever module re-exports it, so a `mod.rs` that only lists its modules is in no cycle. A
+//! glob (`use super::*`) counts for the names that the file mentions. `mod child;` alone is not a use. Unit tests are excluded. Method
+//! calls are not seen, since no path names them: every reported cycle exists, but not all are found.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-/// Rooms of a crate that use each other in one direction: no file of the first uses one of the second, directly or through others.
+/// Modules of a crate with a one-way dependency: no file of the first uses one of the second, directly or indirectly.
 const ONE_WAY: [(&str, &str, &str); 3] =
     [("explain", "replay", "assemble"), ("explain", "facts", "assemble"), ("explain", "facts", "replay")];
 
 /// A module's path within its crate, from the root.
 type ModulePath = Vec<String>;
 
-/// One file of a crate.
+/// A file of a crate.
 struct File {
     /// Relative to the crate's `src`.
     name: String,
-    /// Its words and signs, without its `use` lines.
+    /// Its tokens, without its `use` lines.
     tokens: Vec<String>,
-    /// What it defines at its outermost level.
+    /// The names it defines at top level.
     defines: BTreeSet<String>,
     uses: Vec<Use>,
 }
 
-/// One name of a `use` line.
+/// A name of a `use` line.
 struct Use {
-    /// The name by which it goes here; `*` for a glob.
+    /// The local name; `*` for a glob.
     name: String,
     path: Vec<String>,
-    /// It is there for others, and used here only if the code mentions it.
+    /// A re-export, which counts as a use only if the code mentions it.
     published: bool,
 }
 
-/// The files of one crate, by module.
+/// The files of a crate, by module.
 struct Crate(BTreeMap<ModulePath, File>);
 
-/// The text's words and signs, without comments and what stands between quotes.
+/// Returns the text's tokens, without comments and string literals.
 fn tokens(text: &str) -> Vec<String> {
     let bytes = text.as_bytes();
     let (mut at, mut found) = (0, Vec::new());
@@ -59,7 +59,7 @@ fn tokens(text: &str) -> Vec<String> {
             }
             end + 1
         } else if byte == b'\'' {
-            // A character, or a lifetime, of which the sign alone is passed over.
+            // A character literal, or a lifetime, of which only the quote is skipped.
             match &bytes[at + 1..] {
                 [b'\\', ..] => after("'", 3),
                 [_, b'\'', ..] => 3,
@@ -84,7 +84,7 @@ fn tokens(text: &str) -> Vec<String> {
     found
 }
 
-/// Where the item that begins at `from` ends: after its `;`, or after the brace that closes its first.
+/// Returns the end of the item that starts at `from`: after its `;`, or after the brace that closes its first.
 fn end_of_item(tokens: &[String], from: usize) -> usize {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate().skip(from) {
@@ -103,7 +103,7 @@ fn end_of_item(tokens: &[String], from: usize) -> usize {
     tokens.len()
 }
 
-/// The tokens without the items that are compiled for tests only.
+/// Removes the items that are compiled for tests only.
 fn without_tests(tokens: &[String], test_modules: &mut Vec<String>) -> Vec<String> {
     const TEST: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
     let (mut at, mut kept) = (0, Vec::new());
@@ -125,7 +125,7 @@ fn without_tests(tokens: &[String], test_modules: &mut Vec<String>) -> Vec<Strin
     kept
 }
 
-/// The names that a `use` tree brings, each with its whole path.
+/// Expands a `use` tree to its names with their whole paths.
 fn expand(tokens: &[String], at: &mut usize, prefix: &[String], found: &mut Vec<(String, Vec<String>)>) {
     let mut path = prefix.to_vec();
     while let Some(token) = tokens.get(*at) {
@@ -186,7 +186,7 @@ impl File {
         File { name, tokens: others, defines, uses }
     }
 
-    /// The paths that stand in the code itself.
+    /// Iterates over the paths in the code itself.
     fn inline(&self) -> impl Iterator<Item = Vec<String>> {
         let begins = |at: usize| at == 0 || self.tokens[at - 1] != "::";
         let is_path = move |at: &usize| begins(*at) && self.tokens.get(at + 1).is_some_and(|t| t == "::");
@@ -232,7 +232,7 @@ impl Crate {
         Crate(files)
     }
 
-    /// The module that a path goes from, and what is left of the path. None for a path into another crate.
+    /// Returns the module where a path starts, and the rest of the path; `None` for a path into another crate.
     fn start<'p>(&self, from: &[String], path: &'p [String]) -> Option<(ModulePath, &'p [String])> {
         let mut at = from.to_vec();
         let mut rest = path;
@@ -251,7 +251,7 @@ impl Crate {
         Some((at, rest))
     }
 
-    /// The file that defines what a path names, through as many re-exports as it takes.
+    /// Returns the file that defines what a path names, through any number of re-exports.
     fn definer(&self, from: &[String], path: &[String], depth: usize) -> Option<ModulePath> {
         let (mut at, mut rest) = self.start(from, path)?;
         while let Some(next) = rest.first() {
@@ -266,7 +266,7 @@ impl Crate {
         if file.defines.contains(name) || depth == 0 {
             return Some(at);
         }
-        // An import by name is trusted (a macro may have defined it); a glob has it only where it is defined.
+        // An import by name is trusted (a macro may have defined it); a glob only if the name is defined there.
         let named = file.uses.iter().filter(|used| used.name == *name);
         if let Some(found) = named.filter_map(|used| self.definer(&at, &used.path, depth - 1)).next() {
             return Some(found);
@@ -278,11 +278,11 @@ impl Crate {
                 return found;
             }
         }
-        // An import from outside, or what a macro made: the module that was named has it.
+        // An external import, or a macro's product: counts for the named module.
         Some(at)
     }
 
-    /// Which file uses which, by module.
+    /// Returns which file uses which, by module.
     fn edges(&self) -> BTreeMap<&ModulePath, BTreeSet<ModulePath>> {
         let mut edges = BTreeMap::new();
         for (module, file) in &self.0 {
@@ -308,7 +308,7 @@ impl Crate {
         edges
     }
 
-    /// The sets of files that reach each other, and within each who uses whom.
+    /// Returns the sets of files that reach each other, with the uses within each.
     fn circles(&self) -> Vec<Vec<(String, Vec<String>)>> {
         let edges = self.edges();
         let reached: HashMap<&ModulePath, BTreeSet<&ModulePath>> = edges.keys().map(|from| (*from, reached(&edges, from))).collect();
@@ -326,7 +326,7 @@ impl Crate {
         circles
     }
 
-    /// Files of one room that reach another, with those of it that they reach.
+    /// Returns files of one module that reach another, with those that they reach.
     fn against(&self, room: &str, other: &str) -> Vec<(String, Vec<String>)> {
         let edges = self.edges();
         let is_of = |module: &ModulePath, room: &str| module.first().is_some_and(|first| first == room);
@@ -340,7 +340,7 @@ impl Crate {
     }
 }
 
-/// What a file uses, directly and through others.
+/// Returns what a file uses, directly and indirectly.
 fn reached<'a>(edges: &'a BTreeMap<&ModulePath, BTreeSet<ModulePath>>, from: &ModulePath) -> BTreeSet<&'a ModulePath> {
     let mut seen = BTreeSet::new();
     let mut next: Vec<&'a ModulePath> = edges[from].iter().collect();

@@ -1,14 +1,14 @@
-//! What every room needs stands once, in `crates/base`: the readers of /proc, wrapping, quoting, ticks, patterns of names, units of time.
+//! Utilities exist once, in `crates/base`: readers of /proc, wrapping, quoting, ticks, name patterns, units of time.
 
 use std::path::Path;
 
-/// Files in /proc, by the last part of their paths, that are read in `crates/base/src/proc` and nowhere else.
+/// Files in /proc, by the last component of their paths, that only `crates/base/src/proc` may read.
 const READ_ONCE: [&str; 6] = ["mountinfo", "mounts", "stat", "status", "maps", "cgroup"];
 
-/// Where they are read.
+/// The folder of their readers.
 const READERS: &str = "crates/base/src/proc";
 
-/// What gives a second one away; where the one is, or else it means something else; what to use.
+/// Signs of a duplicate; the files where they are allowed or mean something else; what to use.
 const ONCE: &[(&str, &[&str], &str)] = &[
     (r#"r"'\''"#, &[], "thalweg_base::shell"),
     (r"'\\''", &["crates/base/src/shell.rs"], "thalweg_base::shell"),
@@ -17,16 +17,16 @@ const ONCE: &[(&str, &[&str], &str)] = &[
     ("clock_ticks_per_second", &["crates/base/src/proc/stat.rs"], "thalweg_base::proc::stat::tick_ns"),
     ("_SC_CLK_TCK", &[], "thalweg_base::proc::stat::tick_ns"),
     ("const TICK_NS", &[], "thalweg_base::proc::stat::tick_ns"),
-    // (The first bytes of HTTP/2 have a star in them.)
+    // (The first bytes of HTTP/2 contain a star.)
     ("b'*'", &["crates/base/src/glob.rs", "crates/record/src/capture/sniff.rs"], "thalweg_base::glob"),
     (r#"strip_suffix("ms")"#, &[], "thalweg_base::numbers::parse_duration"),
     (r#""min" =>"#, &["crates/base/src/numbers.rs"], "thalweg_base::numbers::parse_duration"),
 ];
 
-/// What the recorders' fast paths and the command's clients all load: nothing heavy is below them.
+/// The allowed dependencies of base, which the recorders' fast paths and the clients load.
 const MAY_STAND_ON: [&str; 4] = ["libc", "parking_lot", "rustix", "unicode-width"];
 
-/// The lines of the crates that ship, and of their examples: no comments, no unit tests.
+/// Calls `seen` with the lines of the crates and their examples, without comments and unit tests.
 fn lines(seen: &mut dyn FnMut(&Path, usize, &str)) {
     super::sources(&mut |path, language, text| {
         let is_test = |part: &str| part == "tests" || part == "tests.rs" || part.ends_with("_tests.rs");
@@ -42,7 +42,7 @@ fn lines(seen: &mut dyn FnMut(&Path, usize, &str)) {
     });
 }
 
-/// The file of /proc that a line reads by its path, if only one reader may.
+/// Returns the file of /proc that a line reads by its path, if it is reserved for its reader.
 fn read_by(line: &str) -> Option<&str> {
     let literals = line.split('"').skip(1).step_by(2);
     let files = literals.filter(|literal| literal.starts_with("/proc/")).filter_map(|literal| literal.rsplit('/').next());

@@ -1,25 +1,25 @@
-//! Examples, scripts and pages that nothing refers to: a target, a script, a test or a page names each of them, or it is of no use.
+//! Examples, scripts and pages without a reference: each must be named by a target, a script, a test or a page.
 //!
-//! An example is named as `examples/NAME`, `--example NAME` or the like; a script with its folder (`answers/run`), or, where no other script has
-//! its name, between quotes or in an `import`; a page or a picture of docs/ by its file name. What a file says of itself does not count.
+//! An example is named as `examples/NAME`, `--example NAME` or the like; a script with its folder (`answers/run`), or, if its name is
+//! unique, between quotes or in an `import`; a page or picture of docs/ by its file name. A file's references to itself do not count.
 
 use super::{root, visit};
 use std::path::{Path, PathBuf};
 
-/// Where scripts are, of which each is to be named.
+/// Folders of scripts that must be named.
 const SCRIPTS: [&str; 4] = ["tools", "lab", "bench", "testbed"];
 
-/// Folders whose texts name others, beside the files at the top.
+/// Folders whose files count as references, beside those at the top.
 const NAMING: [&str; 14] =
     ["crates", "tests", "bench", "lab", "gates", "testbed", "mpi", "fuzz", "python", "tools", "docs", "examples", "recipes", ".ci"];
 
-/// A longer text is a result, which names nothing.
+/// Longer files are results, and do not count.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Results, which name nothing either.
+/// Extensions of results, which do not count either.
 const RESULTS: [&str; 4] = ["json", "jsonl", "svg", "txt"];
 
-/// A file and what it says.
+/// A file and its text.
 type Text = (PathBuf, String);
 
 fn ending(path: &Path) -> &str {
@@ -30,7 +30,7 @@ fn name(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 
-/// Every text that may name something, by its path from the root.
+/// Returns every text that counts as a reference, by its path from the root.
 fn texts() -> Vec<Text> {
     let mut found = Vec::new();
     let mut take = |path: &Path| {
@@ -47,7 +47,7 @@ fn texts() -> Vec<Text> {
     found
 }
 
-/// Whether a word stands in a text after something that leads to it and what divides the two.
+/// Returns whether a text has a word after a lead and separators.
 fn follows(text: &str, lead: &str, word: &str) -> bool {
     let is_of_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
     text.match_indices(lead).any(|(at, _)| {
@@ -57,12 +57,12 @@ fn follows(text: &str, lead: &str, word: &str) -> bool {
     })
 }
 
-/// Whether another file than this one has a text of which this holds.
+/// Returns whether any other file's text satisfies the condition.
 fn is_named(texts: &[Text], path: &Path, holds: impl Fn(&str) -> bool) -> bool {
     texts.iter().any(|(of, text)| of != path && holds(text))
 }
 
-/// The examples of crates that nothing names.
+/// Returns unreferenced examples of crates.
 fn examples(texts: &[Text]) -> Vec<&Path> {
     let is_example = |path: &Path| path.starts_with("crates") && path.parent().is_some_and(|folder| folder.ends_with("examples"));
     let stem = |path: &Path| path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
@@ -70,7 +70,7 @@ fn examples(texts: &[Text]) -> Vec<&Path> {
     all.filter(|path| !is_named(texts, path, |text| follows(text, "example", &stem(path)))).collect()
 }
 
-/// The scripts that nothing names.
+/// Returns unreferenced scripts.
 fn scripts(texts: &[Text]) -> Vec<&Path> {
     let is_script = |(path, text): &&Text| text.starts_with("#!") && SCRIPTS.iter().any(|folder| path.starts_with(folder));
     let all: Vec<&Path> = texts.iter().filter(is_script).map(|(path, _)| path.as_path()).collect();
@@ -90,7 +90,7 @@ fn scripts(texts: &[Text]) -> Vec<&Path> {
     all.iter().copied().filter(is_unnamed).collect()
 }
 
-/// The pages and pictures of docs/ that nothing names.
+/// Returns unreferenced pages and pictures of docs/.
 fn pages(texts: &[Text]) -> Vec<PathBuf> {
     let mut unnamed = Vec::new();
     visit(&root().join("docs"), &mut |path| {

@@ -1,21 +1,20 @@
-//! Files that are there whole or not at all, after power loss too: written as a draft, synced, published by rename; then the directory
-//! is synced.
+//! Files that survive power loss whole or not at all: written as a draft, synced, published by rename, and then the directory is synced.
 
 use crate::private;
 use std::fs::File;
 use std::io::{Result, Write};
 use std::path::Path;
 
-/// Publishes what was written to `file`, whose name is `draft`, as `path` in the same directory, in place of what has the name. A
-/// failure takes the draft away.
+/// Syncs `file`, renames it from `draft` to `path` in the same directory, replacing any file there, and syncs the directory. Removes the
+/// draft on failure.
 pub fn publish(file: &File, draft: &Path, path: &Path) -> Result<()> {
     let published = file.sync_data().and_then(|()| std::fs::rename(draft, path));
     published.inspect_err(|_| drop(std::fs::remove_file(draft)))?;
     sync_parent(path)
 }
 
-/// Makes a file of this text that its user alone may read, which nobody else is making under the name `draft`. One that is there was left behind, or is a link that
-/// must not be written through.
+/// Writes `text` durably to a file of mode 600. Replaces an existing `draft`, which is left over or a symbolic link that must not be
+/// followed; the caller ensures that no one else uses the name `draft`.
 pub fn write(text: &str, draft: &Path, path: &Path) -> Result<()> {
     match std::fs::remove_file(draft) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
@@ -26,23 +25,23 @@ pub fn write(text: &str, draft: &Path, path: &Path) -> Result<()> {
     publish(&file, draft, path)
 }
 
-/// Makes a file of this text in a directory that no other process writes to, in place of what has its name.
+/// Replaces the text of `path` durably. Only for directories that no other process writes to.
 pub fn replace(text: &str, path: &Path) -> Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     write(text, &path.with_file_name(format!(".{name}.{}", std::process::id())), path)
 }
 
-/// Whether a file has this text already: what is there takes no room on a disk that has none.
+/// Returns whether the file already holds this text; then it need not be rewritten, which could fail on a full disk.
 pub fn is_there(text: &str, path: &Path) -> bool {
     std::fs::read_to_string(path).is_ok_and(|there| there == text)
 }
 
-/// Makes names that were made and removed in a directory durable.
+/// Syncs a directory, which makes names created and removed in it durable.
 pub fn sync_directory(directory: &Path) -> Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// The same for the directory that a file is in.
+/// Syncs the directory that contains `path`.
 pub fn sync_parent(path: &Path) -> Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     sync_directory(parent.unwrap_or(Path::new(".")))

@@ -1,21 +1,21 @@
-//! Patterns of names, as shells have them: `*`, `?`, `[a-z]`, `[!x]`, `\*`.
+//! Shell patterns for names: `*`, `?`, `[a-z]`, `[!x]`, `\*`.
 //!
-//! Names are bytes; `?` and sets are of characters where the name is UTF-8 there, of bytes where it is not. Nothing is compiled and nothing
-//! recurses: a star remembers where it stood, and a mismatch goes back to the last one, so a match costs at most pattern times name.
+//! Names are bytes; `?` and sets match characters where the name is valid UTF-8 and bytes elsewhere. Patterns are not compiled and matching
+//! does not recurse: on a mismatch it backtracks to the last star only, so a match costs at most pattern length times name length.
 
-/// How a pattern is read.
+/// How a pattern is interpreted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// ASCII letters of either case are one.
+    /// ASCII letters match in either case.
     pub ignore_case: bool,
-    /// Only `*` and `?` are special: brackets and backslashes stand for themselves, as in the names of functions.
+    /// Only `*` and `?` are special. Brackets and backslashes are literal, as they occur in function names.
     pub only_wildcards: bool,
 }
 
-/// Whether all of a name matches.
+/// Returns whether the pattern matches the whole name.
 pub fn matches(pattern: &[u8], name: &[u8], reading: Reading) -> bool {
     let (mut p, mut n) = (0, 0);
-    // After the last star: where the pattern goes on, and up to where of the name the star stands for.
+    // After the last star: where the pattern resumes, and the end of the part of the name that the star matches.
     let mut star: Option<(usize, usize)> = None;
     loop {
         if p < pattern.len() && pattern[p] == b'*' {
@@ -40,7 +40,7 @@ pub fn matches(pattern: &[u8], name: &[u8], reading: Reading) -> bool {
     }
 }
 
-/// Whether the pattern's first element matches the name's first character: how long both are.
+/// Matches the pattern's first element with the name's first character; returns the length of both.
 fn one(pattern: &[u8], name: &[u8], reading: Reading) -> Option<(usize, usize)> {
     let fold = |c: u32| if reading.ignore_case { char::from_u32(c).map_or(c, |c| c.to_ascii_lowercase().into()) } else { c };
     let (found, of_name) = character(name);
@@ -55,21 +55,21 @@ fn one(pattern: &[u8], name: &[u8], reading: Reading) -> Option<(usize, usize)> 
         [b'\\', rest @ ..] if !rest.is_empty() => literal(rest, 1),
         [b'[', rest @ ..] => match set(rest, fold(found), fold) {
             Some((is_in, length)) => is_in.then_some((1 + length, of_name)),
-            // A bracket that nothing closes is one.
+            // An unclosed bracket is literal.
             None => literal(pattern, 0),
         },
         _ => literal(pattern, 0),
     }
 }
 
-/// Whether a character is in the set that follows a `[`, and how long the set is with its `]`; `None`: it has none.
+/// Matches a character against the set after a `[`; returns the result and the set's length including `]`, or `None` if it is not closed.
 fn set(pattern: &[u8], found: u32, fold: impl Fn(u32) -> u32) -> Option<(bool, usize)> {
     let negated = matches!(pattern.first(), Some(b'!' | b'^'));
     let first = usize::from(negated);
     let (mut at, mut is_in) = (first, false);
     loop {
         let rest = pattern.get(at..).filter(|rest| !rest.is_empty())?;
-        // A `]` that comes first is one of the set.
+        // A `]` in first position is a member of the set.
         if rest[0] == b']' && at > first {
             return Some((is_in != negated, at + 1));
         }
@@ -89,7 +89,7 @@ fn set(pattern: &[u8], found: u32, fold: impl Fn(u32) -> u32) -> Option<(bool, u
     }
 }
 
-/// The first character and its length; a byte that is not UTF-8 is one that no character equals.
+/// Decodes the first character; returns it with its length. An invalid byte becomes a value that equals no character.
 fn character(bytes: &[u8]) -> (u32, usize) {
     const NOT_UTF_8: u32 = 0x11_0000;
     let length = match bytes[0] {
@@ -176,7 +176,7 @@ mod tests {
         assert!(matches(b"a\\?", b"a\\b", WILDCARDS) && !matches(b"a\\?", b"a?", WILDCARDS));
     }
 
-    /// What a pattern of wildcards means, as simply as can be said.
+    /// The specification: as simple as possible, without regard to speed.
     fn means(pattern: &[u8], name: &[u8]) -> bool {
         match (pattern.first(), name.first()) {
             (None, None) => true,

@@ -1,22 +1,23 @@
-//! What every room needs and none should write twice.
+//! Utilities that every crate needs: files, numbers, text, `/proc`, locks.
 //!
-//! **In:** files, bytes, threads. **Out:** the same, handled in the one way that this house has for it. **Never:** knows any other crate of ours.
+//! **In:** files, bytes, threads. **Out:** the same, through one implementation for the whole project. **Never:** depends on another crate
+//! of this workspace.
 //!
-//! | room | what is in it |
+//! | module | content |
 //! |---|---|
-//! | [`durable`] | files that are there whole or not at all |
-//! | [`glob`] | patterns of names |
-//! | [`machine`] | what this machine, its boot and its user are called |
-//! | [`numbers`] | sizes, rates and times as people read and write them |
-//! | [`private`] | modes of what servers make |
-//! | [`proc`] | what the kernel says of processes, mounts and control groups |
+//! | [`durable`] | files that survive power loss whole or not at all |
+//! | [`glob`] | name patterns |
+//! | [`machine`] | names of this machine, its boot and its user |
+//! | [`numbers`] | sizes, rates and times, formatted and parsed |
+//! | [`private`] | modes of the files that servers create |
+//! | [`proc`] | readers of `/proc`: processes, mounts, control groups |
 //! | [`random`] | random bytes |
-//! | [`ranges`] | ranges put together |
-//! | [`shell`] | commands as a shell takes them |
-//! | [`sparse`] | holes of local files, and blocks of zeros |
-//! | [`sync`] | locks, and what panics leave to do |
-//! | [`text`] | text in columns: wrapped, cut, filled |
-//! | [`utc`] | moments as people read them |
+//! | [`ranges`] | merging ranges |
+//! | [`shell`] | quoting commands for a shell |
+//! | [`sparse`] | holes in local files, and blocks of zeros |
+//! | [`sync`] | locks, and cleaning up after panics |
+//! | [`text`] | text in columns: wrapped, cut, padded |
+//! | [`utc`] | dates and times in UTC |
 
 #![warn(unreachable_pub)]
 

@@ -1,4 +1,4 @@
-//! This machine: its host name, its label as a node, who uses it, and which boot of it this is.
+//! This machine: its host name, its node label, its user, and the identity of its boot.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::os::unix::fs::MetadataExt;
@@ -7,31 +7,31 @@ use std::path::Path;
 /// The environment variable that labels this machine as a node.
 pub const NODE_VARIABLE: &str = "THALWEG_NODE";
 
-/// What [`boot_id`] is where the kernel does not say.
+/// The value of [`boot_id`] if the kernel gives none.
 pub const UNKNOWN: &str = "unknown";
 
-/// The host name.
+/// Returns the host name.
 pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// The label of this machine: `THALWEG_NODE`, else the host name.
+/// Returns the node label of this machine: `THALWEG_NODE` if set, otherwise the host name.
 pub fn node() -> String {
     std::env::var(NODE_VARIABLE).ok().filter(|label| !label.is_empty()).unwrap_or_else(host_name)
 }
 
-/// Who records: the name of the user, of the one who called `sudo` where that is how this process became root. The number where it has no name here.
+/// Returns the name of the user who runs this process; under `sudo`, of the user who called it. A user without a name gives the number.
 pub fn user() -> String {
     let number = rustix::process::getuid();
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let name = if number.is_root() { variable("SUDO_USER") } else { None };
     let passwd = || std::fs::read_to_string("/etc/passwd").ok().and_then(|text| name_of(number.as_raw(), &text));
-    // Users of a directory service stand in no file; their login said who they are.
+    // Users of a directory service are not in /etc/passwd; the login environment has their name.
     let login = || if number.is_root() { None } else { variable("LOGNAME").or_else(|| variable("USER")) };
     name.or_else(passwd).or_else(login).unwrap_or_else(|| number.as_raw().to_string())
 }
 
-/// The name of a user in the text of `/etc/passwd`.
+/// Finds a user's name in the text of `/etc/passwd`.
 fn name_of(number: u32, passwd: &str) -> Option<String> {
     let of_line = |line: &str| {
         let mut fields = line.split(':');
@@ -41,15 +41,15 @@ fn name_of(number: u32, passwd: &str) -> Option<String> {
     passwd.lines().find_map(of_line)
 }
 
-/// What the wall clock is ahead of the monotonic clock, in nanoseconds.
+/// Returns the wall clock minus the monotonic clock, in nanoseconds.
 pub fn realtime_ns() -> i64 {
     let [wall, monotonic] = [ClockId::Realtime, ClockId::Monotonic].map(clock_gettime);
     let seconds = wall.tv_sec.saturating_sub(monotonic.tv_sec);
     seconds.saturating_mul(1_000_000_000).saturating_add(wall.tv_nsec - monotonic.tv_nsec)
 }
 
-/// What the kernel calls the block device that a file is on, like `nvme0n1p2`: the attribute `device` of its row; of a file that is not there yet, the one
-/// that its nearest directory is on. `None` where the file system has no device of its own, as tmpfs and overlays.
+/// Returns the kernel's name of the block device that holds a file, like `nvme0n1p2` (the row's attribute `device`). For a file that does
+/// not exist, the device of its nearest existing directory. `None` for file systems without a block device, such as tmpfs and overlays.
 pub fn device_of(path: &Path) -> Option<String> {
     let here = |path: &Path| std::fs::metadata(if path.as_os_str().is_empty() { Path::new(".") } else { path }).ok();
     let number = path.ancestors().find_map(here)?.dev();
@@ -58,21 +58,21 @@ pub fn device_of(path: &Path) -> Option<String> {
     Some(link.file_name()?.to_string_lossy().into_owned())
 }
 
-/// What identifies this boot of this machine, and its monotonic clock: `BOOT_ID` is the machine's own. In a time namespace it is
-/// `BOOT_ID@+5000000000000`: the namespace's clock is that many nanoseconds ahead. Where the kernel does not say how far, it is
-/// `BOOT_ID@time:[NUMBER]`, which equals the name of no other clock.
+/// Returns an identity of this boot and its monotonic clock: `BOOT_ID` for the machine's own clock. In a time namespace it is
+/// `BOOT_ID@+5000000000000`, with the namespace's offset in nanoseconds, or `BOOT_ID@time:[NUMBER]`, unique to the namespace, if the kernel
+/// does not give the offset.
 pub fn boot_id() -> String {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let Some(boot) = read("/proc/sys/kernel/random/boot_id") else { return UNKNOWN.to_owned() };
     format!("{}{}", boot.trim(), suffix(namespace_here()))
 }
 
-/// What a time namespace adds to the machine's monotonic clock.
+/// The offset of a time namespace from the machine's monotonic clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Namespace {
-    /// So many nanoseconds; 0: it is the machine's own.
+    /// Nanoseconds ahead; 0 for the machine's own clock.
     Ahead(i64),
-    /// It is not known; its name.
+    /// Unknown; holds the namespace's name.
     Unknown(String),
 }
 
@@ -84,8 +84,7 @@ fn suffix(namespace: Namespace) -> String {
     }
 }
 
-/// How far the monotonic clock here is ahead of the machine's own (and of what the kernel stamps its events with), in nanoseconds; 0
-/// where that is not known.
+/// Returns how far the monotonic clock here is ahead of the machine's own clock, which stamps kernel events, in nanoseconds; 0 if unknown.
 pub fn ahead_ns() -> i64 {
     match namespace_here() {
         Namespace::Ahead(ns) => ns,
@@ -95,17 +94,17 @@ pub fn ahead_ns() -> i64 {
 
 fn namespace_here() -> Namespace {
     let link = |name: &str| std::fs::read_link(format!("/proc/self/ns/{name}")).ok().map(|link| link.display().to_string());
-    // A kernel without time namespaces has one clock.
+    // A kernel without time namespaces has a single clock.
     let Some(here) = link("time") else { return Namespace::Ahead(0) };
     let offset = std::fs::read_to_string("/proc/self/timens_offsets").ok().and_then(|text| offset_ns(&text));
     match offset {
-        // The offsets are those of the namespace that children are born into.
+        // The offsets apply to the namespace that children are created in.
         Some(ns) if link("time_for_children").is_none_or(|children| children == here) => Namespace::Ahead(ns),
         _ => Namespace::Unknown(here),
     }
 }
 
-/// The line `monotonic SECONDS NANOSECONDS`.
+/// Parses the line `monotonic SECONDS NANOSECONDS`.
 fn offset_ns(text: &str) -> Option<i64> {
     let mut words = text.lines().find(|line| line.starts_with("monotonic"))?.split_ascii_whitespace().skip(1);
     let (seconds, ns) = (words.next()?.parse::<i64>().ok()?, words.next()?.parse::<i64>().ok()?);
@@ -118,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_file_in_memory_is_on_no_device_whatever_is_above_its_file_system() {
-        // (procfs is one without a device on every machine.)
+        // (procfs has no block device on any machine.)
         for path in ["/proc/self/status", "/proc/self/no-such-file", "/proc/no-such-directory/no-such-file"] {
             assert_eq!(device_of(Path::new(path)), None, "{path}");
         }

@@ -1,17 +1,17 @@
-//! Numbers as people read and write them: three figures and a unit.
+//! Numbers formatted for people and parsed: three significant digits and a unit.
 //!
-//! Sizes and the rates of disks, files and copies are binary (KiB, MiB/s). Only the rate of a network is in bits and powers of ten (Gb/s), as
-//! networks are sold and configured. Whatever is written here can be read here, to within the rounding, so that a figure of a report can be
-//! given back as a flag.
+//! Sizes and the rates of disks, files and copies are binary (KiB, MiB/s). Only network rates are in bits and powers of ten (Gb/s), as
+//! networks are sold and configured. Every formatted number can be parsed back, to within its rounding, so that a figure from a report can
+//! be given as a flag.
 
 use std::time::Duration;
 
-/// A unit: its name, and how many base units (bytes, bytes per second, seconds) it is.
+/// A unit: its name, and its size in base units (bytes, bytes per second, seconds).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unit {
-    /// Its name, as it stands behind a number.
+    /// Its name, as written after a number.
     pub name: &'static str,
-    /// How many base units it is.
+    /// Its size in base units.
     pub size: f64,
 }
 
@@ -19,7 +19,7 @@ const fn unit(name: &'static str, size: f64) -> Unit {
     Unit { name, size }
 }
 
-/// The units of one quantity, from the smallest up.
+/// The units of one quantity, in increasing order.
 #[derive(Clone, Copy, Debug)]
 pub struct Units(&'static [Unit]);
 
@@ -36,25 +36,25 @@ const SIZES: Units = Units(&[
     unit("EiB", KI * KI * KI * KI * KI * KI),
 ]);
 
-/// Rates of disks, files and copies, of bytes per second.
+/// Rates of disks, files and copies, in bytes per second.
 const BYTE_RATES: Units =
     Units(&[unit("B/s", 1.0), unit("KiB/s", KI), unit("MiB/s", KI * KI), unit("GiB/s", KI * KI * KI), unit("TiB/s", KI * KI * KI * KI)]);
 
-/// Rates of networks, of bytes per second.
+/// Rates of networks, in bytes per second.
 pub const BIT_RATES: Units =
     Units(&[unit("b/s", 0.125), unit("kb/s", 125.0), unit("Mb/s", 125e3), unit("Gb/s", 125e6), unit("Tb/s", 125e9)]);
 
-/// Times, of seconds.
+/// Times, in seconds.
 pub const TIMES: Units = Units(&[unit("ns", 1e-9), unit("µs", 1e-6), unit("ms", 1e-3), unit("s", 1.0)]);
 
 impl Units {
-    /// The largest unit in which a value of this size is not below 1, as it is rounded.
+    /// Returns the largest unit in which the rounded value is at least 1.
     pub fn suiting(self, value: f64) -> Unit {
         let fits = |unit: &&Unit| value.abs() >= unit.size * 0.9995;
         *self.0.iter().rev().find(fits).unwrap_or(&self.0[0])
     }
 
-    /// Three figures and the unit; the smallest unit is counted in whole numbers.
+    /// Formats three significant digits and the unit; the smallest unit is written in whole numbers.
     fn write(self, value: f64) -> String {
         if !value.is_finite() {
             return "?".to_owned();
@@ -70,7 +70,7 @@ impl Units {
         format!("{number:.digits$} {}", unit.name)
     }
 
-    /// The same, without a fraction where there is none: for what is chosen rather than measured.
+    /// Formats without a fraction if the number is whole: for chosen rather than measured values.
     fn write_short(self, value: f64) -> String {
         let unit = self.suiting(value);
         let number = value / unit.size;
@@ -82,28 +82,28 @@ impl Units {
     }
 }
 
-/// A size: `10 MiB`, `1.50 GiB`, `512 B`.
+/// Formats a size: `10 MiB`, `1.50 GiB`, `512 B`.
 pub fn size(bytes: u64) -> String {
     SIZES.write_short(bytes as f64)
 }
 
-/// A size as a flag takes it, exactly: `64Ki`, `10Mi`, `1000`.
+/// Formats a size exactly, as flags take it: `64Ki`, `10Mi`, `1000`.
 pub fn exact_size(bytes: u64) -> String {
     let shift = (bytes.max(1).trailing_zeros() / 10 * 10).min(60);
     format!("{}{}", bytes >> shift, SIZES.0[shift as usize / 10].name.trim_end_matches('B'))
 }
 
-/// The rate of a disk, a file or a copy: `125 MiB/s`.
+/// Formats the rate of a disk, file or copy: `125 MiB/s`.
 pub fn byte_rate(bytes_per_s: f64) -> String {
     BYTE_RATES.write_short(bytes_per_s)
 }
 
-/// The rate of a network, from bytes per second: `1.05 Gb/s`.
+/// Formats the rate of a network, given in bytes per second: `1.05 Gb/s`.
 pub fn bit_rate(bytes_per_s: f64) -> String {
     BIT_RATES.write_short(bytes_per_s)
 }
 
-/// A length of time: `17.5 ms`, `2.05 s`, `3 min 20 s`, `5 h 10 min`, `7 d 2 h`.
+/// Formats a duration: `17.5 ms`, `2.05 s`, `3 min 20 s`, `5 h 10 min`, `7 d 2 h`.
 pub fn duration(seconds: f64) -> String {
     let whole = |unit_s: f64| (seconds / unit_s).round() as u64;
     match seconds {
@@ -115,7 +115,7 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
-/// How old something is, in whole units: `40s`, `12m`, `5h`, `3d`.
+/// Formats an age in whole units: `40s`, `12m`, `5h`, `3d`.
 pub fn age(age: Duration) -> String {
     match age.as_secs() {
         s @ 0..120 => format!("{s}s"),
@@ -125,17 +125,17 @@ pub fn age(age: Duration) -> String {
     }
 }
 
-/// A part of a whole, in a table: `21.5 %`.
+/// Formats a fraction as a percentage for a table: `21.5 %`.
 pub fn percent(part: f64) -> String {
     format!("{:.1} %", part * 100.0)
 }
 
-/// A part of a whole, in a sentence: `22 %`.
+/// Formats a fraction as a percentage for a sentence: `22 %`.
 pub fn whole_percent(part: f64) -> String {
     format!("{:.0} %", part * 100.0)
 }
 
-/// A count with its thousands apart: `100,000`.
+/// Formats a count with thousands separators: `100,000`.
 pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
@@ -148,8 +148,8 @@ pub fn count(n: u64) -> String {
     out
 }
 
-/// Rounds `values` to multiples of `unit` so that their sum is the rounded sum: what a table shows then
-/// adds up. The largest remainders are rounded up.
+/// Rounds `values` to multiples of `unit` so that their sum is the rounded sum, for tables that must add up. The values with the largest
+/// remainders are rounded up.
 pub fn rounded_to_sum(values: &[f64], unit: f64) -> Vec<f64> {
     let scaled: Vec<f64> = values.iter().map(|v| v / unit).collect();
     let wanted = scaled.iter().sum::<f64>().round();
@@ -163,15 +163,15 @@ pub fn rounded_to_sum(values: &[f64], unit: f64) -> Vec<f64> {
     whole.iter().map(|v| v * unit).collect()
 }
 
-/// The largest size anything may have: offsets are 63 bits.
+/// The largest size: offsets have 63 bits.
 const MOST_BYTES: u64 = i64::MAX as u64;
 
-/// Reads a size: bytes, or a number with `Ki`, `Mi`, `Gi`, `Ti`, `Pi` or `Ei` (powers of 1024), with or without a `B`.
+/// Parses a size: bytes, or a number with `Ki`, `Mi`, `Gi`, `Ti`, `Pi` or `Ei` (powers of 1024) and an optional `B`.
 ///
-/// `10M` and `512KB` are refused rather than guessed: half of the world's programs mean 1000 by them and half 1024.
+/// Rejects `10M` and `512KB`, which mean powers of 1000 to half of the world's programs and powers of 1024 to the other half.
 ///
 /// # Errors
-/// Says what was expected.
+/// Names the expected format.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     const EXPECTED: &str = "expected whole bytes, or a number with Ki, Mi, Gi or Ti, like 10Mi";
     if text.starts_with('-') {
@@ -194,10 +194,10 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     bytes.filter(|bytes| *bytes <= MOST_BYTES).ok_or_else(too_large)
 }
 
-/// Reads a size of at least one byte.
+/// Parses a size of at least one byte.
 ///
 /// # Errors
-/// Says what was expected.
+/// Names the expected format.
 pub fn parse_positive_size(text: &str) -> Result<u64, String> {
     match parse_size(text)? {
         0 => Err("must be above 0".to_owned()),
@@ -205,10 +205,10 @@ pub fn parse_positive_size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Reads a rate, as bytes per second: a size, with or without `/s`, or a network's, like `10Gb/s`.
+/// Parses a rate into bytes per second: a size with an optional `/s`, or a network rate like `10Gb/s`.
 ///
 /// # Errors
-/// Says what was expected.
+/// Names the expected format.
 pub fn parse_rate(text: &str) -> Result<f64, String> {
     const EXPECTED: &str = "expected a rate above 0 like 100Mi, 100MiB/s or 10Gb/s";
     let (number, name) = number_and_unit(text);
@@ -219,10 +219,10 @@ pub fn parse_rate(text: &str) -> Result<f64, String> {
     if rate > 0.0 { Ok(rate) } else { Err(EXPECTED.to_owned()) }
 }
 
-/// Reads a whole number of at least 1.
+/// Parses a whole number of at least 1.
 ///
 /// # Errors
-/// Says what was expected.
+/// Names the expected format.
 pub fn parse_count(text: &str) -> Result<u32, String> {
     match text.parse::<i128>() {
         Ok(n) if n < 1 => Err("must be at least 1".to_owned()),
@@ -231,30 +231,30 @@ pub fn parse_count(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Reads a length of time above 0: `30` (seconds), `2.5s`, `500ms`, `2m`, `3 min 20 s`.
+/// Parses a duration above 0: `30` (seconds), `2.5s`, `500ms`, `2m`, `3 min 20 s`.
 ///
 /// # Errors
-/// Says what was expected.
+/// Names the expected format.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     const MOST_S: f64 = 1e7;
     let seconds = text.parse().ok().or_else(|| seconds(text)).filter(|s| *s > 0.0 && *s <= MOST_S);
     seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected a time above 0 like 30, 2.5s, 500ms or 2m".to_owned())
 }
 
-/// Reads how old something is, which may be 0: `0s`, `90m`, `12h`, `7d`. Without a unit it could be days as well as seconds.
+/// Parses an age, which may be 0: `0s`, `90m`, `12h`, `7d`. A unit is required: a bare number could mean days or seconds.
 ///
 /// # Errors
-/// Says what was expected.
+/// Names the expected format.
 pub fn parse_age(text: &str) -> Result<Duration, String> {
     const MOST_S: f64 = 4_294_967_296.0;
     let seconds = seconds(text).filter(|s| *s <= MOST_S);
     seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected an age like 0s, 90m, 12h or 7d".to_owned())
 }
 
-/// Reads for how long something is to last, which may be 0: `90min`, `12h`, `7d`, `0`. Without a unit it could be days as well as seconds.
+/// Parses a term, which may be 0: `90min`, `12h`, `7d`, `0`. A unit is required: a bare number could mean days or seconds.
 ///
 /// # Errors
-/// Says what was expected.
+/// Names the expected format.
 pub fn parse_term(text: &str) -> Result<Duration, String> {
     const MOST_S: f64 = 1e10;
     let seconds = if text == "0" { Some(0.0) } else { seconds(text) };
@@ -262,7 +262,7 @@ pub fn parse_term(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// One or several numbers with units of time, together.
+/// Parses and adds one or several numbers with units of time.
 fn seconds(text: &str) -> Option<f64> {
     let (mut sum, mut rest) = (0.0, text);
     while !rest.is_empty() {
@@ -281,7 +281,7 @@ fn seconds(text: &str) -> Option<f64> {
     (!text.is_empty()).then_some(sum)
 }
 
-/// The digits in front, and what comes after them and a space.
+/// Splits leading digits from the unit after them, dropping a space between.
 fn number_and_unit(text: &str) -> (&str, &str) {
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len()));
     (number, unit.strip_prefix(' ').unwrap_or(unit))
@@ -409,7 +409,7 @@ mod tests {
         assert!(rounded_to_sum(&[], 0.1).is_empty());
     }
 
-    /// Two figures that differ by no more than the third digit's rounding, or half of the smallest unit.
+    /// Returns whether two figures differ by at most the rounding of the third digit, or half of the smallest unit.
     fn near(read: f64, written: f64, smallest: f64) -> bool {
         (read - written).abs() <= (written * 0.005).max(smallest / 2.0) * 1.001
     }

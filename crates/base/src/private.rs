@@ -1,8 +1,8 @@
-//! What servers make belongs to their user alone, whatever the umask: files of mode 600 in directories of mode 700.
+//! Files of servers are private to their user, whatever the umask: files of mode 600 in directories of mode 700.
 //!
-//! Names, link targets and attributes stand in the metadata's files, so reading them is reading the store without its credential. The modes are given
-//! when a file or directory is made: closing it afterwards would leave a moment in which another user can open it. Stores of earlier releases were made as
-//! the umask let them be; [`close`] mends those when a server starts.
+//! The metadata's files hold names, link targets and attributes, so reading them is reading the store without its credential. Modes are set
+//! at creation: a later chmod would leave a moment in which another user can open the file. Earlier releases created files according to the
+//! umask; [`close`] repairs those when a server starts.
 
 use rustix::fs::{Mode, OFlags};
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -10,10 +10,10 @@ use std::io::Result;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// The bits of a mode that let others in.
+/// The permission bits of group and others.
 const OTHERS: u32 = 0o077;
 
-/// How files are opened that are made where they are not there.
+/// Options that open a file and create it with mode 600 if missing.
 #[must_use]
 pub fn files() -> OpenOptions {
     let mut options = OpenOptions::new();
@@ -21,7 +21,7 @@ pub fn files() -> OpenOptions {
     options
 }
 
-/// Makes a directory and those above it that are not there.
+/// Creates a directory and its missing parents with mode 700.
 ///
 /// # Errors
 /// The file system's.
@@ -29,9 +29,9 @@ pub fn make_directory(path: &Path) -> Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Closes those files and directories in `directory` that `is_ours` knows by name to others, and the directory itself where nothing else is in it. What was
-/// closed or could not be, as a sentence; `None`: nothing was open. Links are not followed, and a file with a second name or another owner is left alone: in a
-/// directory that was open to others it may not be ours.
+/// Removes others' permissions from those files and directories in `directory` whose names `is_ours` accepts, and from the directory itself
+/// if it holds nothing else. Returns a sentence on what was repaired or could not be; `None` if nothing was open. Symbolic links are not
+/// followed; files with a second name or another owner are left alone, since in an open directory they may belong to others.
 pub fn close(directory: &Path, is_ours: impl Fn(&str) -> bool) -> Option<String> {
     let shown = directory.display();
     let names = || Some(std::fs::read_dir(directory).ok()?.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()));
@@ -41,7 +41,7 @@ pub fn close(directory: &Path, is_ours: impl Fn(&str) -> bool) -> Option<String>
         Some(false) => left.push(what),
         None => {}
     };
-    // First the directory: then no other user puts names into it any more.
+    // The directory first, so that other users can add no further names.
     if names()?.all(|name| is_ours(&name)) {
         note("the directory".to_owned(), close_one(directory, OFlags::DIRECTORY));
     }
@@ -56,16 +56,16 @@ pub fn close(directory: &Path, is_ours: impl Fn(&str) -> bool) -> Option<String>
     match (closed.is_empty(), left.is_empty()) {
         (true, true) => None,
         (false, true) => Some(format!("{shown} was open to other users ({}): closed", some(&closed))),
-        (_, false) => Some(format!("{shown} is open to other users ({}): take their rights off them with chmod go=", some(&left))),
+        (_, false) => Some(format!("{shown} is open to other users ({}): remove their permissions with chmod go=", some(&left))),
     }
 }
 
-/// Takes others' rights off one file or directory: whether that was done; `None`: there was nothing to take off.
+/// Removes others' permissions from one file or directory; returns whether that succeeded, or `None` if there were none to remove.
 fn close_one(path: &Path, flags: OFlags) -> Option<bool> {
     let flags = flags | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(opened) => File::from(opened),
-        // A link, or what was removed meanwhile.
+        // A symbolic link, or removed in the meantime.
         Err(_) => return None,
     };
     let about = opened.metadata().ok()?;

@@ -1,6 +1,6 @@
-//! Random bytes, from the kernel.
+//! Random bytes from the kernel.
 
-/// So many.
+/// Returns `N` random bytes.
 pub fn bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     let mut have = 0;
@@ -8,7 +8,7 @@ pub fn bytes<const N: usize>() -> [u8; N] {
         let rest = &mut bytes[have..];
         // SAFETY: the kernel writes at most `len` bytes to a buffer of that length, which outlives the call.
         let got = unsafe { libc::getrandom(rest.as_mut_ptr().cast(), rest.len(), 0) };
-        // (Less than nothing: a signal came.)
+        // (Negative: interrupted by a signal.)
         have += usize::try_from(got).unwrap_or(0);
     }
     bytes

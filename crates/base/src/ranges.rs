@@ -1,10 +1,10 @@
-//! Ranges of bytes, of time, of anything in order: put together, and measured.
+//! Ranges of bytes, times or any ordered type: merged and measured.
 //!
-//! A list is *in order* if its ranges do not touch, and each begins after the one before it. Empty ranges are nowhere.
+//! A list is *in order* if its ranges are ascending and do not touch. Empty ranges are dropped.
 
 use std::ops::{Range, Sub};
 
-/// Brings ranges into order: those that touch or overlap become one.
+/// Sorts ranges and joins those that touch or overlap.
 pub fn merge<T: Ord + Copy>(ranges: &mut Vec<Range<T>>) {
     ranges.retain(|range| range.start < range.end);
     ranges.sort_unstable_by_key(|range| range.start);
@@ -17,7 +17,7 @@ pub fn merge<T: Ord + Copy>(ranges: &mut Vec<Range<T>>) {
     });
 }
 
-/// Adds a range to a list in order, which it stays.
+/// Adds a range to a list in order, keeping it in order.
 pub fn add<T: Ord + Copy>(ranges: &mut Vec<Range<T>>, range: Range<T>) {
     if range.start >= range.end {
         return;
@@ -31,7 +31,7 @@ pub fn add<T: Ord + Copy>(ranges: &mut Vec<Range<T>>, range: Range<T>) {
     ranges.splice(from..to, [merged]);
 }
 
-/// Appends a range, which becomes one with the last if it goes on where that ends. The list need not be in order, and its ranges may overlap.
+/// Appends a range, extending the last one if the new one begins at its end. The list need not be in order, and its ranges may overlap.
 pub fn append<T: Ord + Copy>(ranges: &mut Vec<Range<T>>, range: Range<T>) {
     match ranges.last_mut() {
         _ if range.start >= range.end => {}
@@ -40,13 +40,13 @@ pub fn append<T: Ord + Copy>(ranges: &mut Vec<Range<T>>, range: Range<T>) {
     }
 }
 
-/// What two ranges have in common; empty where that is nothing.
+/// Returns the intersection of two ranges, which may be empty.
 pub fn overlap<T: Ord + Copy>(one: &Range<T>, other: &Range<T>) -> Range<T> {
     let start = one.start.max(other.start);
     start..one.end.min(other.end).max(start)
 }
 
-/// How long ranges are, together.
+/// Returns the total length of the ranges.
 pub fn length<T: Sub<Output = T> + std::iter::Sum + Copy>(ranges: &[Range<T>]) -> T {
     ranges.iter().map(|range| range.end - range.start).sum()
 }

@@ -1,12 +1,12 @@
-//! A command as a shell takes it: to be read, and to be copied.
+//! Quoting of commands for a shell, to be read and copied.
 
-/// A word, in quotes where a shell would take it for something else.
+/// Quotes a word if a shell would interpret it otherwise.
 pub fn word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
-/// A command in a line.
+/// Quotes a command as one line.
 pub fn line(command: &[String]) -> String {
     command.iter().map(|one| word(one)).collect::<Vec<_>>().join(" ")
 }

@@ -1,7 +1,7 @@
-//! Holes of local files: the parts of a file that no byte was written to, and that read as 0.
+//! Holes of local files: parts that were never written, and read as 0.
 //!
-//! A file system answers for its own files (`SEEK_DATA`, `SEEK_HOLE`). One that does not know holes says that everything is data, and so
-//! does this module where it is not answered at all: a hole that is not known costs time and space, never bytes.
+//! A file system reports its own holes (`SEEK_DATA`, `SEEK_HOLE`). One that does not support holes reports only data, and so does this
+//! module if the calls fail: a missed hole costs time and space, never bytes.
 
 use crate::ranges;
 use rustix::fs::{SeekFrom, seek};
@@ -9,11 +9,11 @@ use rustix::io::Errno;
 use std::ops::Range;
 use std::os::fd::AsFd;
 
-/// The unit in which zeros are looked for: what most file systems give space in.
+/// The unit of zero detection: the block size of most file systems.
 pub const BLOCK_BYTES: usize = 4096;
 
-/// The parts of a range of a file that are not holes, at most `most` (at least 1), and up to where they are known. Moves the descriptor's
-/// position.
+/// Returns up to `most` (at least 1) parts of a range of a file that are not holes, and the offset up to which the list is complete. Moves
+/// the descriptor's position.
 pub fn data_of(file: impl AsFd, range: Range<u64>, most: usize) -> rustix::io::Result<(Vec<Range<u64>>, u64)> {
     let mut data = Vec::new();
     let mut at = range.start;
@@ -23,7 +23,7 @@ pub fn data_of(file: impl AsFd, range: Range<u64>, most: usize) -> rustix::io::R
         }
         let start = match seek(&file, SeekFrom::Data(at)) {
             Ok(start) => start,
-            // Nothing but a hole up to the end.
+            // Only a hole up to the end.
             Err(Errno::NXIO) => break,
             Err(Errno::INVAL | Errno::OPNOTSUPP) => at,
             Err(e) => return Err(e),
@@ -33,12 +33,12 @@ pub fn data_of(file: impl AsFd, range: Range<u64>, most: usize) -> rustix::io::R
         }
         let end = match seek(&file, SeekFrom::Hole(start)) {
             Ok(end) => end.min(range.end),
-            // It was cut off meanwhile, or the file system does not answer.
+            // The file was truncated in the meantime, or the file system does not support the call.
             Err(Errno::NXIO | Errno::INVAL | Errno::OPNOTSUPP) => range.end,
             Err(e) => return Err(e),
         };
         if end <= start {
-            // A hole was punched between the two questions.
+            // A hole was punched between the two calls.
             at = start + 1;
             continue;
         }
@@ -48,7 +48,7 @@ pub fn data_of(file: impl AsFd, range: Range<u64>, most: usize) -> rustix::io::R
     Ok((data, range.end))
 }
 
-/// The parts of `bytes`, which begin at offset `base` of a file, without those blocks of the file that are all zeros.
+/// Returns the parts of `bytes`, which begin at offset `base` of a file, that are not all-zero blocks of the file.
 pub fn without_zeros(bytes: &[u8], base: u64) -> Vec<Range<u64>> {
     let mut data: Vec<Range<u64>> = Vec::new();
     for (start, block) in blocks(bytes, base) {
@@ -60,12 +60,12 @@ pub fn without_zeros(bytes: &[u8], base: u64) -> Vec<Range<u64>> {
     data
 }
 
-/// Whether one of the file's blocks in `bytes` is all zeros: without one there is no hole.
+/// Returns whether one of the file's blocks in `bytes` is all zeros.
 pub fn has_zero_block(bytes: &[u8], base: u64) -> bool {
     blocks(bytes, base).any(|(_, block)| is_zero(block))
 }
 
-/// Blocks of a file, the first and the last of which may be partly in `bytes`.
+/// Splits bytes at the file's block boundaries; the first and last pieces may be partial.
 fn blocks(bytes: &[u8], base: u64) -> impl Iterator<Item = (u64, &[u8])> {
     let first = (BLOCK_BYTES - (base % BLOCK_BYTES as u64) as usize) % BLOCK_BYTES;
     let (before, aligned) = bytes.split_at(first.min(bytes.len()));
@@ -78,7 +78,7 @@ fn blocks(bytes: &[u8], base: u64) -> impl Iterator<Item = (u64, &[u8])> {
 }
 
 fn is_zero(block: &[u8]) -> bool {
-    // Compared with itself one byte on: the C library's comparison is as fast as memory.
+    // Compares the block with itself shifted by one byte: the C library's comparison runs at memory speed.
     block.first() == Some(&0) && block[1..] == block[..block.len() - 1]
 }
 

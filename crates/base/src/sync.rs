@@ -1,9 +1,9 @@
-//! The one place that names the primitives of synchronisation, so that a model checker can stand in for them: with the
-//! feature `shuttle` locks and threads are this checker's, and tests run under many schedules ([`explore`]). Atomics stay the processor's, since no
-//! thread waits for one.
+//! The project's synchronisation primitives, named in one place so that a model checker can replace them: with the feature `shuttle` locks
+//! and threads are the checker's, and tests run under many schedules ([`explore`]). Atomics stay the processor's, since no thread waits for
+//! one.
 //!
-//! Locks outlive a thread that panicked: what they guard is changed in whole steps only, so the next holder finds it consistent, and
-//! one connection's failure does not become every connection's. And what else panics leave to do.
+//! Locks survive a thread's panic: guarded data is changed in whole steps only, so the next holder finds it consistent, and one
+//! connection's failure does not spread to all. The module also has helpers for cleaning up after panics.
 
 #[cfg(feature = "shuttle")]
 mod checked;
@@ -20,12 +20,12 @@ pub use std::thread;
 use std::any::Any;
 use std::ops::{Deref, DerefMut};
 
-/// Locks that report a panic to the next holder, for what may be half-changed by one.
+/// Locks that report a holder's panic to the next holder, for data that a panic may leave half-changed.
 pub mod poisoning {
     pub use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 }
 
-/// Does something when it is dropped, by a panic as well.
+/// Runs a closure when dropped, including by a panic.
 pub struct Finally<F: FnMut()>(pub F);
 
 impl<F: FnMut()> Drop for Finally<F> {
@@ -34,14 +34,13 @@ impl<F: FnMut()> Drop for Finally<F> {
     }
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words")
 }
 
-/// A lock that is given to those who wait for it in the order in which they came: who holds it for long, and comes again at once, does not
-/// take it from who has waited all the time.
+/// A lock granted in order of arrival, so that a thread that holds it for long and re-acquires it immediately cannot starve the others.
 #[derive(Debug, Default)]
 pub struct Fair<T> {
     turns: Mutex<Turns>,
@@ -49,7 +48,7 @@ pub struct Fair<T> {
     value: Mutex<T>,
 }
 
-/// Turns are numbered: the next one to be given out, and the one whose turn it is.
+/// Ticket numbers: the next to be issued, and the one being served.
 #[derive(Debug, Default)]
 struct Turns {
     next: u64,
@@ -57,12 +56,12 @@ struct Turns {
 }
 
 impl<T> Fair<T> {
-    /// The lock is free and has no waiters.
+    /// Creates a free lock.
     pub fn new(value: T) -> Fair<T> {
         Fair { turns: Mutex::default(), turned: Condvar::new(), value: Mutex::new(value) }
     }
 
-    /// Waits for its turn.
+    /// Waits for this thread's turn.
     pub fn lock(&self) -> Held<'_, T> {
         let mut turns = self.turns.lock();
         let ours = turns.next;
@@ -74,7 +73,7 @@ impl<T> Fair<T> {
         Held { of: self, value: Some(self.value.lock()) }
     }
 
-    /// Nothing, where it is held or waited for.
+    /// Takes the lock if it is free and has no waiters.
     pub fn try_lock(&self) -> Option<Held<'_, T>> {
         let mut turns = self.turns.lock();
         if turns.next != turns.now {
@@ -129,7 +128,7 @@ mod tests {
                     let lock = &lock;
                     move || lock.lock().push(number)
                 });
-                // Each waits before the next one comes.
+                // Waits until this thread queues before the next one starts.
                 while lock.turns.lock().next != number + 2 {
                     std::thread::yield_now();
                 }

@@ -1,7 +1,7 @@
-//! Text in columns: how wide it stands on a terminal, wrapped and cut so that it fits.
+//! Text in terminal columns: measured, wrapped and cut to fit.
 //!
-//! Names come from recordings, and so from anywhere: control characters are replaced, so that a file's
-//! name cannot reach the terminal as an escape code.
+//! Names come from recordings, and so from any source: control characters are replaced, so that a file's name cannot reach the terminal as
+//! an escape code.
 
 use unicode_width::UnicodeWidthChar;
 
@@ -9,18 +9,17 @@ fn columns_of(c: char) -> usize {
     c.width().unwrap_or(1)
 }
 
-/// How many columns the text takes.
+/// Returns the number of columns that the text takes.
 pub fn width(text: &str) -> usize {
     text.chars().map(columns_of).sum()
 }
 
-/// The text with control characters (and with them escape codes and line breaks) replaced.
+/// Returns the text with control characters, and so escape codes and line breaks, replaced.
 pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// The text in at most `columns`, with an ellipsis in its middle if it had to be cut: the ends of paths
-/// and addresses say more than their middle.
+/// Cuts the text to at most `columns`, with an ellipsis in the middle: the ends of paths and addresses are more informative.
 pub fn cut(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -31,7 +30,7 @@ pub fn cut(text: &str, columns: usize) -> String {
     format!("{front}…{back}")
 }
 
-/// The text in at most `columns`, with an ellipsis at its end if it had to be cut.
+/// Cuts the text to at most `columns`, with an ellipsis at the end.
 pub fn cut_end(text: &str, columns: usize) -> String {
     if width(text) <= columns { text.to_owned() } else { take(text.chars(), columns.saturating_sub(1)) + "…" }
 }
@@ -46,19 +45,19 @@ fn take(characters: impl Iterator<Item = char>, columns: usize) -> String {
         .collect()
 }
 
-/// The text in exactly `columns`: cut, or filled with spaces on its right.
+/// Returns the text in exactly `columns`: cut, or padded with spaces on the right.
 pub fn left(text: &str, columns: usize) -> String {
     let text = cut(text, columns);
     let fill = columns.saturating_sub(width(&text));
     text + &" ".repeat(fill)
 }
 
-/// The text in at least `columns`, filled with spaces on its left.
+/// Returns the text in at least `columns`, padded with spaces on the left.
 pub fn right(text: &str, columns: usize) -> String {
     " ".repeat(columns.saturating_sub(width(text))) + text
 }
 
-/// Words, with a number and its unit as one.
+/// Splits at spaces, keeping a number and its unit together.
 fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -78,12 +77,12 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// The text as lines of at most `columns`, broken between words, but not between a number and its unit; a word that is longer is broken.
+/// Wraps text to lines of at most `columns`, at spaces but not between a number and its unit. A longer word is broken.
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     wrap_hanging(text, columns, 0)
 }
 
-/// The same, with every line but the first indented by `hang`.
+/// Wraps text with every line but the first indented by `hang`.
 pub fn wrap_hanging(text: &str, columns: usize, hang: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();

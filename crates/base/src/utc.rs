@@ -1,6 +1,6 @@
-//! Moments as people read them in errors.
+//! Dates and times for error messages.
 
-/// A moment to the minute, not before it: `2026-11-25 14:20 UTC`.
+/// Formats a time to the minute, rounded up: `2026-11-25 14:20 UTC`.
 pub fn utc_minute(at_ns: i64) -> String {
     const MINUTE_NS: i64 = 60_000_000_000;
     let minutes = at_ns.div_euclid(MINUTE_NS) + i64::from(at_ns.rem_euclid(MINUTE_NS) != 0);

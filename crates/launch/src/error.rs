@@ -1,32 +1,32 @@
-//! The crate's error: what was wrong, and what to do about it, in one sentence.
+//! The crate's error: one sentence with the problem and the remedy.
 
-/// Shorthand.
+/// A result with this crate's error.
 pub type Result<T, E = LaunchError> = std::result::Result<T, E>;
 
-/// Why there is no job, or not all of it.
+/// The reason why a job did not run, or not completely.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// It was asked for what cannot be.
+    /// The request is invalid.
     #[error("{0}")]
     Usage(String),
-    /// It was tried and failed.
+    /// The request was valid, but failed.
     #[error("{0}")]
     Failed(String),
-    /// A signal came before the program was started.
+    /// A signal arrived before the program was started.
     #[error("{0}")]
     Interrupted(String),
-    /// The program cannot be run; and what a shell would exit with.
+    /// The program cannot be executed; holds the exit code that a shell would give.
     #[error("{0}")]
     NotRun(String, u8),
 }
 
 impl LaunchError {
-    /// A failure with this message.
+    /// Creates a failure with this message.
     pub(crate) fn failed(message: impl std::fmt::Display) -> LaunchError {
         LaunchError::Failed(message.to_string())
     }
 
-    /// A usage error with this message.
+    /// Creates a usage error with this message.
     pub(crate) fn usage(message: impl std::fmt::Display) -> LaunchError {
         LaunchError::Usage(message.to_string())
     }

@@ -1,19 +1,19 @@
-//! A job from its start to its end: store up, data in, mounted, program, unmounted, data out, store down.
+//! A job from start to end: store up, data in, mounted, program, unmounted, data out, store down.
 //!
-//! What must hold however it goes: no server, mount or copy is left when [`run`] returns, and the data of a store is removed only if nothing was
-//! to be copied out of it, or all of that was. A signal goes to the program, which may end as it likes; then the store is taken down without
-//! copying out, since a scheduler that sends one does not wait long.
+//! Invariants however the job ends: [`run`] leaves no server, mount or copy behind, and removes a store's data only if nothing was to be
+//! copied out of it, or everything was. A signal goes to the program, which may handle it; then the store is taken down without copying
+//! out, since a scheduler that sends a signal does not wait long.
 
 use crate::child;
-use crate::described::{Kept, io_name};
 use crate::error::{LaunchError, Result};
 use crate::hosts::{Host, Source, addressed};
+use crate::messages::{Begin, Listens, ToJob, ToPart};
 use crate::mounting::Mounting;
 use crate::part::this_machine;
 use crate::parts::{Event, Parts};
+use crate::saved_store::{SavedStore, io_name};
 use crate::starter::{Starter, choose, is_in_path};
 use crate::watching::Watcher;
-use crate::words::{Begin, Listens, ToJob, ToPart};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::ffi::OsString;
@@ -28,73 +28,73 @@ use thalweg_store::wire::address::without_pin;
 use thalweg_store::wire::trust::{CREDENTIAL_VARIABLE, Credential, Credentials, Published};
 use thalweg_store::wire::{Connect, Connection, raise_descriptors};
 
-/// With more hosts than this their pipes may not fit into the usual limit of descriptors.
+/// Above this number of hosts, their pipes may not fit into the usual descriptor limit.
 const MANY: usize = 256;
-/// How long a program may take to end after a signal.
+/// Timeout for the program to end after a signal.
 const GRACE: Duration = Duration::from_secs(60);
-/// How long servers may take to stop.
+/// Timeout for servers to stop.
 const STOPPING: Duration = Duration::from_secs(30);
-/// How long taking mounts away may take: what was written through them is written out.
+/// Timeout for unmounting, which writes out data.
 const UNMOUNTING: Duration = Duration::from_secs(620);
-/// How long a server may take to be reached.
+/// Timeout for connecting to a server.
 const REACHED: Duration = Duration::from_secs(5);
 
-/// What is asked for.
+/// A job to run.
 pub struct Job {
-    /// The hosts, one I/O server each; the first has the metadata service too.
+    /// The hosts, one I/O server each; the first also runs the metadata service.
     pub hosts: Vec<String>,
-    /// Who has said so.
+    /// The origin of the list of hosts.
     pub source: Source,
-    /// How servers are started; otherwise what is there.
+    /// How to start servers; `None`: chosen by what is available.
     pub starter: Option<Starter>,
-    /// This command's path on the hosts, if it is another there.
+    /// The path of this command on the hosts, if it differs there.
     pub program_there: Option<PathBuf>,
-    /// Directories on the hosts for the store's data, absolute; none: where the host has temporary files.
+    /// Absolute directories on the hosts for the store's data; if empty, the host's temporary directory.
     pub targets: Vec<PathBuf>,
-    /// A store that was kept, instead of a new one.
-    pub again: Option<Kept>,
-    /// Bytes go in clear between hosts.
+    /// A kept store to serve instead of a new one.
+    pub again: Option<SavedStore>,
+    /// Do not encrypt traffic between hosts.
     pub plain: bool,
-    /// How long hosts may take to serve.
+    /// Timeout for hosts to serve.
     pub wait: Duration,
-    /// Local paths, and where they go in the store.
+    /// Local paths to copy in, with their paths in the store.
     pub stage_in: Vec<(PathBuf, String)>,
-    /// Paths in the store, and where they go.
+    /// Paths in the store to copy out, with their local paths.
     pub stage_out: Vec<(String, PathBuf)>,
-    /// The directory to mount the store on, absolute, on every host and here.
+    /// The absolute directory to mount the store on, on every host and here.
     pub mount: Option<PathBuf>,
-    /// Keep the store's data.
+    /// Keep the store's data afterwards.
     pub keep: bool,
     /// The program with its arguments.
     pub program: Vec<OsString>,
-    /// Where notes for the person go.
+    /// Receives notes for the user.
     pub note: fn(&str),
 }
 
 impl Job {
-    /// Whether the data of a new store goes with the job, however that ends.
+    /// Returns whether a new store's data is removed with the job, however the job ends.
     fn data_goes(&self) -> bool {
         !self.keep && self.stage_out.is_empty()
     }
 }
 
-/// Runs a job; how its program ended.
+/// Runs a job; returns the program's exit status.
 ///
 /// # Errors
-/// Why there was no store, or no program; or, of a program that succeeded, why its results were not copied out.
+/// The store or the program could not be started; or the program succeeded and its results could not be copied out.
 pub fn run(job: &Job) -> Result<ExitStatus> {
     let parts = Parts::new(job.note, job.wait);
     listen(&parts)?;
     let hosts = addressed(&job.hosts)?;
     if hosts.len() > MANY {
-        // The program inherits the limit, and one that uses select(2) may mind: only where it must be.
+        // Only if needed: the program inherits the limit, and select(2) fails with high descriptors.
         raise_descriptors();
     }
     let starters = choose(&hosts, job.source, job.starter.as_ref(), &is_in_path)?;
-    let kept = job.again.clone().map_or_else(|| Kept::new(&hosts, job.data_goes()), Ok)?;
+    let saved = job.again.clone().map_or_else(|| SavedStore::new(&hosts, job.data_goes()), Ok)?;
     let program = job.program_there.clone().map_or_else(child::this_program, Ok)?;
     let mut running =
-        Running { job, hosts, kept, parts, address: String::new(), published: None, mounting: None, mounted: Vec::new(), signal: None };
+        Running { job, hosts, saved, parts, address: String::new(), published: None, mounting: None, mounted: Vec::new(), signal: None };
     let started = running.start(&starters, &program).and_then(|()| running.prepare());
     if let Err(error) = started {
         let removes = running.job.again.is_none();
@@ -105,7 +105,7 @@ pub fn run(job: &Job) -> Result<ExitStatus> {
     running.finish(ended)
 }
 
-/// Signals, as events. One that was ignored when this began (`nohup`) stays so.
+/// Delivers signals as events. Signals ignored at start (`nohup`) stay ignored.
 fn listen(parts: &Parts) -> Result<()> {
     let ignored = status::here().bits("SigIgn").unwrap_or(0);
     let heeded = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
@@ -118,15 +118,15 @@ fn listen(parts: &Parts) -> Result<()> {
 struct Running<'a> {
     job: &'a Job,
     hosts: Vec<Host>,
-    kept: Kept,
+    saved: SavedStore,
     parts: Parts,
     address: String,
     published: Option<Published>,
-    /// The mount here, where no part sees the same mounts.
+    /// The mount of this machine, if no part shares this mount namespace.
     mounting: Option<Mounting>,
     /// The parts that have mounted.
     mounted: Vec<usize>,
-    /// The first signal that came.
+    /// The first signal received.
     signal: Option<i32>,
 }
 
@@ -144,16 +144,16 @@ impl Running<'_> {
                 listeners: if *index == 0 { 2 } else { 1 },
                 targets: self.job.targets.clone(),
             };
-            self.parts.say(*index, &ToPart::Begin(begin));
+            self.parts.send(*index, &ToPart::Begin(begin));
         }
         let found: Vec<Listens> = self.parts.answers(&all, |word| if let ToJob::Listens(found) = word { Some(found) } else { None })?;
-        let config = self.kept.describe(&self.hosts, &found, self.job.plain)?;
+        let config = self.saved.describe(&self.hosts, &found, self.job.plain)?;
         let is_first = |i: usize| found[..i].iter().all(|other| other.machine != found[i].machine);
-        // Names last: the service asks the others what they have.
+        // The metadata service last: at its start it queries the I/O servers.
         for indices in [&all[1..], &all[..1]] {
             for index in indices {
-                let serve = self.kept.serve(&config, *index, is_first(*index), self.removes_by_itself())?;
-                self.parts.say(*index, &ToPart::Serve(serve));
+                let serve = self.saved.serve(&config, *index, is_first(*index), self.removes_by_itself())?;
+                self.parts.send(*index, &ToPart::Serve(serve));
             }
             let serving = self.parts.answers(indices, |word| if let ToJob::Serves { address } = word { Some(address) } else { None })?;
             self.address = serving.into_iter().next().unwrap_or_default();
@@ -168,20 +168,20 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Whether the data goes if this process is gone without a word.
+    /// Returns whether parts remove the data if this process dies.
     fn removes_by_itself(&self) -> bool {
-        self.job.data_goes() && !self.kept.is_again()
+        self.job.data_goes() && !self.saved.is_again()
     }
 
-    /// Every server can be reached from here, and is the store's.
+    /// Checks that every server is reachable from here and belongs to the store.
     fn reach(&self, config: &StoreConfig) -> Result<()> {
-        let credentials = Credentials::file(self.kept.credential());
+        let credentials = Credentials::file(self.saved.credential());
         let options = Connect { timeout: REACHED, store: Some(config.store), credentials, ..Connect::default() };
         for (host, server) in self.hosts.iter().zip(config.map().servers) {
             Connection::connect(&server.address, &options).map_err(|e| {
                 let at = without_pin(&server.address);
                 LaunchError::failed(format!(
-                    "host `{}` serves at {at}, and cannot be used from here ({e}): is a firewall between them?",
+                    "host `{}` serves at {at}, but cannot be reached from here ({e}): check for a firewall between them",
                     host.name
                 ))
             })?;
@@ -189,31 +189,31 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Puts the credential where clients of this user find it, again if need be.
+    /// Publishes the credential to this user's clients, replacing an earlier publication.
     fn publish(&mut self) -> Result<()> {
-        // The old one takes its file away when it goes.
+        // Dropping the earlier one removes its file.
         self.published = None;
-        self.published = Some(Published::publish(&Credential::read(&self.kept.credential())?)?);
+        self.published = Some(Published::publish(&Credential::read(&self.saved.credential())?)?);
         Ok(())
     }
 
     fn mount(&mut self, directory: &Path, parts: Vec<usize>, here_too: bool) -> Result<()> {
         let word = ToPart::Mount { address: self.address.clone(), directory: directory.to_owned() };
-        parts.iter().for_each(|index| self.parts.say(*index, &word));
+        parts.iter().for_each(|index| self.parts.send(*index, &word));
         self.parts.answers(&parts, |word| matches!(word, ToJob::Mounted).then_some(()))?;
         self.mounted = parts;
         if here_too {
-            self.mounting = Some(Mounting::start(&self.address, &self.kept.credential(), directory)?);
+            self.mounting = Some(Mounting::start(&self.address, &self.saved.credential(), directory)?);
         }
         Ok(())
     }
 
-    /// The variables of everything that uses the store.
+    /// Returns the environment for programs that use the store.
     fn environment(&self) -> Environment {
         Environment { store: self.address.clone() }
     }
 
-    /// Copies in what is asked for.
+    /// Copies in the requested files.
     fn prepare(&mut self) -> Result<()> {
         for (from, to) in &self.job.stage_in {
             let parent = to.trim_end_matches('/').rsplit_once('/').map_or("", |(parent, _)| parent);
@@ -240,10 +240,10 @@ impl Running<'_> {
         }
     }
 
-    /// Runs a child to its end; what happens meanwhile is dealt with.
+    /// Runs a child to its end, handling events meanwhile.
     fn child(&mut self, mut command: Command, is_program: bool) -> Result<ExitStatus> {
         let name = command.get_program().to_string_lossy().into_owned();
-        // On a terminal the program shares our group: it is to have the keyboard, and Ctrl-C.
+        // On a terminal the program shares this process group, to get the keyboard and Ctrl-C.
         let is_apart = !(is_program && std::io::stdin().is_terminal());
         let watcher = is_program.then(|| Watcher::start(&mut command)).transpose()?;
         let mut process = child::spawn(command, is_apart).map_err(|e| match e.kind() {
@@ -251,10 +251,10 @@ impl Running<'_> {
             std::io::ErrorKind::PermissionDenied => LaunchError::NotRun(format!("{name}: not executable"), 126),
             _ => LaunchError::failed(format!("{name}: {e}")),
         })?;
-        let pid = Pid::from_raw(process.id() as i32).ok_or_else(|| LaunchError::failed("a child without a number"))?;
+        let pid = Pid::from_raw(process.id() as i32).ok_or_else(|| LaunchError::failed("a child without a process ID"))?;
         let send = self.parts.sender();
         std::thread::spawn(move || {
-            // Left for this thread's owner to collect: until then the number is the child's own.
+            // Leaves the zombie for the owner to reap: until then its process ID is not reused.
             let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
             let _ = send.send(Event::ChildEnded);
         });
@@ -263,7 +263,7 @@ impl Running<'_> {
             match self.parts.next(until) {
                 Some(Event::ChildEnded) => break,
                 Some(Event::Signal(signal)) => {
-                    // What the keyboard sends has reached a program that shares our group, and may mean nothing to it.
+                    // A program in this process group has already got the keyboard's signal, and may ignore it.
                     if !is_apart && signal == SIGINT {
                         by_keyboard = true;
                         continue;
@@ -272,10 +272,10 @@ impl Running<'_> {
                     until = until.or(Some(Instant::now() + GRACE));
                     send_signal(pid, is_apart, signal, again);
                 }
-                Some(Event::Silent(index)) => self.lost(index, "without a word"),
-                Some(Event::Strange(index, error)) => self.lost(index, &error.to_string()),
-                Some(Event::Said(index, ToJob::Failed { reason })) => self.lost(index, &reason),
-                Some(Event::Said(..)) => {}
+                Some(Event::Closed(index)) => self.lost(index, "no message"),
+                Some(Event::Malformed(index, error)) => self.lost(index, &error.to_string()),
+                Some(Event::Message(index, ToJob::Failed { reason })) => self.lost(index, &reason),
+                Some(Event::Message(..)) => {}
                 None => {
                     send_signal(pid, is_apart, SIGTERM, true);
                     until = None;
@@ -290,9 +290,9 @@ impl Running<'_> {
         Ok(status)
     }
 
-    /// A part has ended while it was needed.
+    /// Reports a part that ended while it was needed.
     fn lost(&mut self, index: usize, why: &str) {
-        let what = if index == 0 { "names cannot be used any more, nor" } else { "nothing works any more with" };
+        let what = if index == 0 { "the store's names are unavailable, and so are" } else { "unavailable:" };
         (self.job.note)(&format!(
             "host `{}`: its server has ended ({why}): {what} files with bytes on {}",
             self.parts.host(index),
@@ -303,12 +303,12 @@ impl Running<'_> {
         }
     }
 
-    /// Takes mounts away, copies out, takes the store down.
+    /// Unmounts, copies out, takes the store down.
     fn finish(mut self, ended: Result<ExitStatus>) -> Result<ExitStatus> {
         let mut out = self.unmount();
         let was_interrupted = self.signal.is_some();
-        if ended.is_err() && !self.kept.is_again() {
-            // No program was run: there are no results.
+        if ended.is_err() && !self.saved.is_again() {
+            // The program did not run, so there are no results.
             self.take_down(!self.job.keep);
             return ended;
         }
@@ -321,13 +321,13 @@ impl Running<'_> {
         let is_kept = self.job.keep
             || ended.is_err()
             || (out.is_err() && !self.job.stage_out.is_empty())
-            || (was_interrupted && self.kept.is_again());
+            || (was_interrupted && self.saved.is_again());
         self.take_down(!is_kept);
         match (ended, out) {
             (Err(error), _) => Err(error),
             (Ok(status), Ok(())) => {
                 if is_kept {
-                    (self.job.note)(&format!("the store's data stays on its hosts; {} serves it again", self.again("PROGRAM")));
+                    (self.job.note)(&format!("the store's data stays on its hosts; to serve it again, run {}", self.again("PROGRAM")));
                 }
                 Ok(status)
             }
@@ -347,9 +347,9 @@ impl Running<'_> {
         }
     }
 
-    /// The command that serves the data again to this program.
+    /// Returns the command that serves the data again to this program.
     fn again(&self, program: &str) -> String {
-        let mut words = format!("`thalweg launch --again {}", self.kept.name());
+        let mut words = format!("`thalweg launch --again {}", self.saved.name());
         for (from, to) in &self.job.stage_out {
             words.push_str(&format!(" --stage-out {from}:{}", to.display()));
         }
@@ -360,26 +360,26 @@ impl Running<'_> {
     fn unmount(&mut self) -> Result<()> {
         let mut done = self.mounting.take().map_or(Ok(()), Mounting::end);
         let asked: Vec<usize> = std::mem::take(&mut self.mounted);
-        asked.iter().for_each(|index| self.parts.say(*index, &ToPart::Unmount));
+        asked.iter().for_each(|index| self.parts.send(*index, &ToPart::Unmount));
         let until = Instant::now() + UNMOUNTING;
         let mut left: Vec<usize> = asked.into_iter().filter(|index| !self.parts.is_gone(*index)).collect();
         while !left.is_empty() {
             let index = match self.parts.next(Some(until)) {
-                None => return done.and(Err(LaunchError::failed("a mount was not taken away in time"))),
-                Some(Event::Said(index, ToJob::Unmounted)) => index,
-                Some(Event::Said(index, ToJob::Failed { reason })) => {
+                None => return done.and(Err(LaunchError::failed("a mount was not unmounted in time"))),
+                Some(Event::Message(index, ToJob::Unmounted)) => index,
+                Some(Event::Message(index, ToJob::Failed { reason })) => {
                     done = done.and(Err(LaunchError::failed(format!("host `{}`: {reason}", self.parts.host(index)))));
                     index
                 }
-                Some(Event::Silent(index) | Event::Strange(index, _)) => {
-                    self.lost(index, "while its mount was taken away");
+                Some(Event::Closed(index) | Event::Malformed(index, _)) => {
+                    self.lost(index, "while unmounting");
                     index
                 }
                 Some(Event::Signal(signal)) => {
                     self.signal.get_or_insert(signal);
                     continue;
                 }
-                Some(Event::Said(..) | Event::ChildEnded) => continue,
+                Some(Event::Message(..) | Event::ChildEnded) => continue,
             };
             left.retain(|i| *i != index);
         }
@@ -397,7 +397,7 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Stops everything that runs. What failed is noted.
+    /// Stops everything that runs, and reports failures as notes.
     fn take_down(&mut self, removes: bool) {
         if let Err(error) = self.unmount() {
             (self.job.note)(&error.to_string());
@@ -405,7 +405,7 @@ impl Running<'_> {
         self.published = None;
         let stopped = self.parts.stop(removes, STOPPING);
         if removes && stopped.is_ok() {
-            self.kept.remove();
+            self.saved.remove();
         }
     }
 }
@@ -414,14 +414,14 @@ struct Environment {
     store: String,
 }
 
-/// A command that uses the store. A credential that the person has for another store would not open it.
+/// Builds a command that uses the store. The user's credential for another store is removed from its environment.
 fn command_of(words: &[OsString], environment: Environment) -> Command {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).env(STORE_VARIABLE, environment.store).env_remove(CREDENTIAL_VARIABLE);
     command
 }
 
-/// Hands a signal on, or kills. A child that has ended keeps its number until it is waited for.
+/// Forwards a signal, or kills. The process ID of an ended child stays valid until it is reaped.
 fn send_signal(pid: Pid, is_apart: bool, signal: i32, kills: bool) {
     let signal = if kills { Some(Signal::KILL) } else { Signal::from_named_raw(signal) };
     if let Some(signal) = signal {

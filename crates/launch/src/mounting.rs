@@ -1,4 +1,4 @@
-//! The mount on one machine: a process of its own, which ends with the part of the job that started it.
+//! The mount on one machine: a separate process, which ends with the part that started it.
 
 use crate::child;
 use crate::error::{LaunchError, Result};
@@ -8,21 +8,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long programs that still use it may take until it is taken from them.
+/// Grace period for programs that still use the mount.
 const IN_USE: Duration = Duration::from_secs(10);
-/// How long writing out may take.
+/// Timeout for writing out data.
 const WRITING: Duration = Duration::from_secs(600);
 
-/// A store that is mounted.
+/// A mounted store.
 pub(crate) struct Mounting {
     process: Child,
     directory: PathBuf,
-    /// The directory was not there before.
+    /// The directory was created for the mount.
     was_made: bool,
 }
 
 impl Mounting {
-    /// Mounts, and waits until the directory is there.
+    /// Mounts the store, and waits until the mount is visible.
     pub(crate) fn start(address: &str, credential: &Path, directory: &Path) -> Result<Mounting> {
         let shown = directory.display();
         let was_made = !directory.exists();
@@ -30,7 +30,8 @@ impl Mounting {
         let mut command = Command::new(child::this_program()?);
         command.args(["mount", "--foreground", "--notify", "--credential"]).arg(credential).arg(address).arg(directory);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut process = child::spawn(command, true).map_err(|e| LaunchError::failed(format!("--mount {shown}: its process: {e}")))?;
+        let mut process =
+            child::spawn(command, true).map_err(|e| LaunchError::failed(format!("--mount {shown}: cannot start its process: {e}")))?;
         let mut word = String::new();
         if let Some(stdout) = process.stdout.take() {
             let _ = BufReader::new(stdout).read_line(&mut word);
@@ -39,7 +40,7 @@ impl Mounting {
         match word.trim_end() {
             "mounted" => Ok(mounting),
             reason => {
-                let reason = if reason.is_empty() { "its process ended without a word" } else { reason };
+                let reason = if reason.is_empty() { "its process ended without a message" } else { reason };
                 let failed = LaunchError::failed(format!("--mount {shown}: {reason}"));
                 drop(mounting);
                 Err(failed)
@@ -47,7 +48,8 @@ impl Mounting {
         }
     }
 
-    /// Writes everything out and unmounts. What still uses it after a while loses it; files that were closed are complete then, too.
+    /// Writes everything out and unmounts. After a grace period the mount is detached from programs that still use it; files closed by then
+    /// are complete.
     pub(crate) fn end(mut self) -> Result<()> {
         self.ask();
         let is_taken = !self.ends_within(IN_USE);
@@ -56,12 +58,12 @@ impl Mounting {
         }
         let shown = self.directory.display().to_string();
         if !self.ends_within(WRITING) {
-            return Err(LaunchError::failed(format!("--mount {shown}: it was not written out within {} s", WRITING.as_secs())));
+            return Err(LaunchError::failed(format!("--mount {shown}: data was not written out within {} s", WRITING.as_secs())));
         }
         match self.process.wait() {
             Ok(status) if status.success() || is_taken => Ok(()),
             Ok(status) => {
-                Err(LaunchError::failed(format!("--mount {shown}: it ended with {status}: what was written last may not be there")))
+                Err(LaunchError::failed(format!("--mount {shown}: its process ended with {status}: the last writes may be lost")))
             }
             Err(error) => Err(LaunchError::failed(format!("--mount {shown}: {error}"))),
         }

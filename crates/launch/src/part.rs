@@ -1,11 +1,11 @@
-//! The part of a job on one host: its servers, and its mount.
+//! The part of a job on one host: its servers and its mount.
 //!
-//! It does what its standard input says, and stops when that is closed, when it gets a signal, or when a server cannot go on. A signal
-//! alone never ends it: servers are stopped in order, and what they stored is removed, or kept, as `Serve` said.
+//! It executes the messages on its standard input, and stops when that is closed, on a signal, or when a server fails. A signal never ends
+//! it directly: servers are stopped in order, and their data is removed or kept as `Serve` requires.
 
 use crate::error::{LaunchError, Result};
+use crate::messages::{Begin, Listens, Serve, ToJob, ToPart, read_message, write_message};
 use crate::mounting::Mounting;
-use crate::words::{Begin, Listens, Serve, ToJob, ToPart, heard, say};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{BufReader, Write};
 use std::net::TcpListener;
@@ -18,16 +18,16 @@ use thalweg_store::start::{RunningStore, StartOptions, serve_listening};
 use thalweg_store::wire::raise_descriptors;
 
 enum Event {
-    Said(ToPart),
+    Message(ToPart),
     Wrong(LaunchError),
-    /// The pipe was closed, a signal came, or a server broke.
+    /// The pipe was closed, a signal arrived, or a server failed.
     End(Option<String>),
 }
 
-/// Is one, until the job or its end stops it. `note` is for what the servers have to say.
+/// Runs a part until the job or a failure ends it. `note` receives the servers' notes.
 ///
 /// # Errors
-/// Why it could not do what it was asked; the job knows.
+/// Why a message could not be executed; it was reported to the job.
 pub fn part(note: fn(&str)) -> Result<()> {
     raise_descriptors();
     let (send, events) = channel();
@@ -57,7 +57,7 @@ pub fn part(note: fn(&str)) -> Result<()> {
     done.and(stopped)
 }
 
-/// What comes from the job and from signals, as events.
+/// Delivers messages from the job and signals as events.
 fn listen(send: &Sender<Event>) -> Result<()> {
     let failed = |e: std::io::Error| LaunchError::failed(format!("signals: {e}"));
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
@@ -65,13 +65,13 @@ fn listen(send: &Sender<Event>) -> Result<()> {
     std::thread::spawn(move || {
         let mut job = BufReader::new(std::io::stdin());
         loop {
-            let event = match heard(&mut job) {
-                Ok(Some(word)) => Event::Said(word),
+            let event = match read_message(&mut job) {
+                Ok(Some(word)) => Event::Message(word),
                 Ok(None) => Event::End(None),
                 Err(error) => Event::Wrong(error),
             };
-            let goes_on = matches!(event, Event::Said(_));
-            if said.send(event).is_err() || !goes_on {
+            let continues = matches!(event, Event::Message(_));
+            if said.send(event).is_err() || !continues {
                 return;
             }
         }
@@ -86,7 +86,7 @@ fn listen(send: &Sender<Event>) -> Result<()> {
 }
 
 fn answer(word: &ToJob) -> Result<()> {
-    say(&mut std::io::stdout().lock(), word).map_err(|e| LaunchError::failed(format!("the job: {e}")))
+    write_message(&mut std::io::stdout().lock(), word).map_err(|e| LaunchError::failed(format!("the job: {e}")))
 }
 
 struct Part {
@@ -94,7 +94,7 @@ struct Part {
     note: fn(&str),
     listeners: Vec<TcpListener>,
     stores: Vec<RunningStore>,
-    /// What is to be removed with the store.
+    /// Directories to remove with the store.
     directories: Vec<PathBuf>,
     credential: PathBuf,
     removes: bool,
@@ -105,17 +105,17 @@ impl Part {
     fn follow(&mut self, events: &Receiver<Event>) -> Result<()> {
         loop {
             match events.recv() {
-                Ok(Event::Said(ToPart::Begin(begin))) => answer(&ToJob::Listens(self.begin(&begin)?))?,
-                Ok(Event::Said(ToPart::Serve(serve))) => answer(&ToJob::Serves { address: self.serve(&serve)? })?,
-                Ok(Event::Said(ToPart::Mount { address, directory })) => {
+                Ok(Event::Message(ToPart::Begin(begin))) => answer(&ToJob::Listens(self.begin(&begin)?))?,
+                Ok(Event::Message(ToPart::Serve(serve))) => answer(&ToJob::Serves { address: self.serve(&serve)? })?,
+                Ok(Event::Message(ToPart::Mount { address, directory })) => {
                     self.mounting = Some(Mounting::start(&address, &self.credential, &directory)?);
                     answer(&ToJob::Mounted)?;
                 }
-                Ok(Event::Said(ToPart::Unmount)) => {
+                Ok(Event::Message(ToPart::Unmount)) => {
                     self.mounting.take().map_or(Ok(()), Mounting::end)?;
                     answer(&ToJob::Unmounted)?;
                 }
-                Ok(Event::Said(ToPart::Stop { removes })) => {
+                Ok(Event::Message(ToPart::Stop { removes })) => {
                     self.removes = removes;
                     return Ok(());
                 }
@@ -129,8 +129,10 @@ impl Part {
     fn begin(&mut self, begin: &Begin) -> Result<Listens> {
         let here = env!("CARGO_PKG_VERSION");
         if begin.version != here {
-            let problem =
-                format!("`thalweg` is version {here} there, and {} where the job runs: expected the same everywhere", begin.version);
+            let problem = format!(
+                "`thalweg` is version {here} there, but {} where the job runs: install the same version on all hosts",
+                begin.version
+            );
             return Err(LaunchError::failed(problem));
         }
         let mut ports = Vec::new();
@@ -147,13 +149,13 @@ impl Part {
         Ok(Listens { ports, machine: this_machine(), node: machine::node(), targets })
     }
 
-    /// Starts the servers; the store's address, as this part has it.
+    /// Starts the servers; returns the store's address as this part knows it.
     fn serve(&mut self, serve: &Serve) -> Result<String> {
         let path = serve.home.join("store.toml");
         let config = StoreConfig::parse(&path, &serve.store)?;
         self.removes = serve.removes;
         if serve.again && !serve.home.is_dir() {
-            let problem = format!("{} is not there: expected what the store had left on this host", serve.home.display());
+            let problem = format!("{} does not exist: expected the store's data on this host", serve.home.display());
             return Err(LaunchError::failed(problem));
         }
         for name in serve.names.iter().filter(|name| *name != METADATA_NAME) {
@@ -169,7 +171,7 @@ impl Part {
         let is_loopback = |listener: &TcpListener| listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
         let beyond_loopback = !self.listeners.iter().all(is_loopback);
         let start = StartOptions { initialise: !serve.again, beyond_loopback, plain: config.plain, ..StartOptions::default() };
-        // The metadata service asks the I/O servers what they have seen: it comes last, and goes first.
+        // The metadata service queries the I/O servers: start it last, stop it first.
         let mut servers: Vec<(&String, TcpListener)> = serve.names.iter().zip(self.listeners.drain(..)).collect();
         servers.sort_by_key(|(name, _)| *name == METADATA_NAME);
         for (name, listener) in servers {
@@ -179,13 +181,13 @@ impl Part {
             }
             store.gate().on_refused(self.note);
             let broken = self.send.clone();
-            store.on_failure(move || drop(broken.send(Event::End(Some("a server cannot go on".to_owned())))));
+            store.on_failure(move || drop(broken.send(Event::End(Some("a server failed".to_owned())))));
             self.stores.insert(0, store);
         }
         self.stores.first().map(|store| store.address().to_string()).ok_or_else(|| LaunchError::failed("no server to start"))
     }
 
-    /// Stops everything; what was stored goes if it is to.
+    /// Stops everything, and removes the data if required.
     fn end(&mut self) -> Result<()> {
         let mut done = self.mounting.take().map_or(Ok(()), Mounting::end);
         for store in self.stores.drain(..) {
@@ -194,8 +196,8 @@ impl Part {
         if self.removes {
             for directory in &self.directories {
                 let removed = std::fs::remove_dir_all(directory).or_else(|e| if directory.exists() { Err(e) } else { Ok(()) });
-                done = done.and(removed.map_err(|e| LaunchError::failed(format!("{} is left: {e}", directory.display()))));
-                // Its other servers may have theirs there still.
+                done = done.and(removed.map_err(|e| LaunchError::failed(format!("{} cannot be removed: {e}", directory.display()))));
+                // Fails if other servers of the host still have data there.
                 directory.parent().map(std::fs::remove_dir);
             }
         }
@@ -203,7 +205,7 @@ impl Part {
     }
 }
 
-/// The same for all processes that see the same mounts.
+/// Returns an identity that is equal for all processes in the same mount namespace.
 pub(crate) fn this_machine() -> String {
     let mounts = std::fs::read_link("/proc/self/ns/mnt").map(|link| link.display().to_string()).unwrap_or_default();
     format!("{} {mounts}", machine::boot_id())

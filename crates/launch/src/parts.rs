@@ -1,12 +1,12 @@
-//! All parts of a job, as the job sees them: started, spoken to, and stopped.
+//! All parts of a job, as the job sees them: started, sent messages, stopped.
 //!
-//! Everything that happens comes through one channel: words of parts, their ends, signals, the end of a child. So a wait for one thing
-//! hears of all others.
+//! All events arrive on one channel: messages of parts, their ends, signals, the end of a child. So waiting for one event handles all
+//! others.
 
 use crate::child;
 use crate::error::{LaunchError, Result};
+use crate::messages::{ToJob, ToPart, read_message, write_message};
 use crate::starter::Starter;
-use crate::words::{ToJob, ToPart, heard, say};
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::VecDeque;
@@ -18,40 +18,40 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// The words by which this command is a part.
+/// The arguments that run this command as a part.
 const PART: &[&str] = &["launch", "--part"];
-/// Lines of a part's standard error that an error may quote.
+/// Bound: lines of a part's standard error that an error may quote.
 const TAIL_LINES: usize = 3;
-/// How long a starter may take to end once its part has.
+/// Timeout for a starter to end after its part.
 const ENDING: Duration = Duration::from_secs(10);
 
-/// How long what an ended starter wrote may take to be read.
+/// Timeout for reading the output of an ended starter.
 const REMARKING: Duration = Duration::from_secs(1);
 
-/// How long one may that has never said a word.
+/// Timeout for a starter whose part has never sent a message.
 const UNHEARD: Duration = Duration::from_secs(1);
 
-/// What happens to a job.
+/// An event of a job.
 pub(crate) enum Event {
-    /// A part says something.
-    Said(usize, ToJob),
-    /// A part says what is no word.
-    Strange(usize, LaunchError),
-    /// A part says nothing more.
-    Silent(usize),
-    /// A signal came.
+    /// A message from a part.
+    Message(usize, ToJob),
+    /// A part sent an invalid message.
+    Malformed(usize, LaunchError),
+    /// A part closed its output.
+    Closed(usize),
+    /// A signal arrived.
     Signal(i32),
-    /// The child that is waited for has ended.
+    /// The child being waited for has ended.
     ChildEnded,
 }
 
-/// What a part writes to its standard error: kept while it starts, noted once it serves.
+/// The standard error of a part: kept while it starts, passed on as notes once it serves.
 struct Remarks {
     last: Mutex<VecDeque<String>>,
     is_live: AtomicBool,
 }
 
-struct One {
+struct PartProcess {
     host: String,
     starter: Starter,
     process: Child,
@@ -59,14 +59,14 @@ struct One {
     remarks: Arc<Remarks>,
     /// Disconnected once its standard error has been read to the end.
     remarked: Receiver<()>,
-    /// It has said something: there is somebody who can be asked to stop.
+    /// It has sent a message, so it can be asked to stop.
     is_there: bool,
     is_gone: bool,
 }
 
-/// See the module.
+/// The parts of a job and the channel of its events.
 pub(crate) struct Parts {
-    all: Vec<One>,
+    all: Vec<PartProcess>,
     events: Receiver<Event>,
     send: Sender<Event>,
     note: fn(&str),
@@ -74,18 +74,18 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// None yet. `wait`: how long they may take to start.
+    /// Creates an empty set. `wait`: the timeout for parts to start.
     pub(crate) fn new(note: fn(&str), wait: Duration) -> Parts {
         let (send, events) = channel();
         Parts { all: Vec::new(), events, send, note, wait }
     }
 
-    /// Where events of others go.
+    /// Returns a sender for events from other sources.
     pub(crate) fn sender(&self) -> Sender<Event> {
         self.send.clone()
     }
 
-    /// Starts one on a host.
+    /// Starts a part on a host.
     pub(crate) fn start(&mut self, host: &str, starter: &Starter, program: &Path) -> Result<()> {
         let mut command = starter.command(host, program, PART);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -107,35 +107,35 @@ impl Parts {
             });
         }
         let (host, starter) = (host.to_owned(), starter.clone());
-        self.all.push(One { host, starter, process, input, remarks, remarked, is_there: false, is_gone: false });
+        self.all.push(PartProcess { host, starter, process, input, remarks, remarked, is_there: false, is_gone: false });
         Ok(())
     }
 
-    /// How many there are.
+    /// Returns the number of parts.
     pub(crate) fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// The host of one.
+    /// Returns a part's host.
     pub(crate) fn host(&self, index: usize) -> &str {
         &self.all[index].host
     }
 
-    /// Says something to one. A part that is gone is noticed by its silence.
-    pub(crate) fn say(&mut self, index: usize, word: &ToPart) {
+    /// Sends a message to a part. A part that has ended is detected by its closed output.
+    pub(crate) fn send(&mut self, index: usize, word: &ToPart) {
         if let Some(input) = &mut self.all[index].input
-            && say(input, word).is_err()
+            && write_message(input, word).is_err()
         {
             self.all[index].input = None;
         }
     }
 
-    /// Whether what they write to standard error is noted at once from now on.
+    /// Sets whether the parts' standard error is passed on as notes from now on.
     pub(crate) fn note_remarks(&self, notes: bool) {
         self.all.iter().for_each(|one| one.remarks.is_live.store(notes, Ordering::Relaxed));
     }
 
-    /// The next event, or `None` when there is none until then. That a part is gone is said once.
+    /// Returns the next event, or `None` at the deadline. The end of a part is reported once.
     pub(crate) fn next(&mut self, until: Option<Instant>) -> Option<Event> {
         loop {
             let event = match until {
@@ -145,11 +145,11 @@ impl Parts {
                     Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return None,
                 },
             };
-            if let Event::Said(index, _) = &event {
+            if let Event::Message(index, _) = &event {
                 self.all[*index].is_there = true;
             }
             let gone = match &event {
-                Event::Silent(index) | Event::Strange(index, _) | Event::Said(index, ToJob::Failed { .. }) => *index,
+                Event::Closed(index) | Event::Malformed(index, _) | Event::Message(index, ToJob::Failed { .. }) => *index,
                 _ => return Some(event),
             };
             if !std::mem::replace(&mut self.all[gone].is_gone, true) {
@@ -158,15 +158,15 @@ impl Parts {
         }
     }
 
-    /// Whether one has ended, as far as is known.
+    /// Returns whether a part is known to have ended.
     pub(crate) fn is_gone(&self, index: usize) -> bool {
         self.all[index].is_gone
     }
 
-    /// An answer of each of these, in their order; within the time that parts have to start.
+    /// Waits for an answer from each of these parts, within the timeout for starting; returns the answers in order.
     ///
     /// # Errors
-    /// The first that cannot, ends, or does not answer; a signal.
+    /// The first part that fails, ends or does not answer in time; or a signal.
     pub(crate) fn answers<T>(&mut self, whom: &[usize], take: impl Fn(ToJob) -> Option<T>) -> Result<Vec<T>> {
         let until = Instant::now() + self.wait;
         let mut answers: Vec<Option<T>> = whom.iter().map(|_| None).collect();
@@ -181,12 +181,12 @@ impl Parts {
                     return Err(LaunchError::Interrupted(format!("signal {signal} before the program was started")));
                 }
                 Some(Event::ChildEnded) => {}
-                Some(Event::Silent(index)) => return Err(self.ended(index)),
-                Some(Event::Strange(index, error)) => return Err(LaunchError::failed(format!("host `{}`: {error}", self.host(index)))),
-                Some(Event::Said(index, ToJob::Failed { reason })) => {
+                Some(Event::Closed(index)) => return Err(self.ended(index)),
+                Some(Event::Malformed(index, error)) => return Err(LaunchError::failed(format!("host `{}`: {error}", self.host(index)))),
+                Some(Event::Message(index, ToJob::Failed { reason })) => {
                     return Err(LaunchError::failed(format!("host `{}`: {reason}", self.host(index))));
                 }
-                Some(Event::Said(index, word)) => {
+                Some(Event::Message(index, word)) => {
                     if let Some(at) = whom.iter().position(|i| *i == index) {
                         answers[at] = take(word).or(answers[at].take());
                     }
@@ -196,13 +196,13 @@ impl Parts {
         Ok(answers.into_iter().flatten().collect())
     }
 
-    /// Why one has ended without a word.
+    /// Describes how a part ended that sent no message.
     fn ended(&mut self, index: usize) -> LaunchError {
         let one = &mut self.all[index];
         one.input = None;
         let status =
-            ended_within(&mut one.process, ENDING).map_or_else(|| "does not end".to_owned(), |status| format!("ended with {status}"));
-        // What it wrote last may still be in the pipe, and somebody else may hold the other end.
+            ended_within(&mut one.process, ENDING).map_or_else(|| "is still running".to_owned(), |status| format!("ended with {status}"));
+        // Its last output may still be in the pipe; another process may hold the other end.
         let _ = one.remarked.recv_timeout(REMARKING);
         let last = one.remarks.last.lock().iter().cloned().collect::<Vec<_>>().join("; ");
         let said = if last.is_empty() { String::new() } else { format!(" ({last})") };
@@ -222,37 +222,38 @@ impl Parts {
         let first = &self.all[missing[0]];
         let others = if missing.len() > 1 { format!(" (and {} others)", missing.len() - 1) } else { String::new() };
         LaunchError::failed(format!(
-            "host `{}`{others} does not serve after {} s, started by {}: expected it to within --wait; is it up, and does it let you in? --wait 5m waits longer",
+            "host `{}`{others} does not serve after {} s, started by {}: check that it is up and that you can log in there, or wait longer with --wait 5m",
             first.host,
             self.wait.as_secs_f64(),
             shown(&first.starter)
         ))
     }
 
-    /// Stops them: the first, which serves names, before the others. What each failed at is noted. Nothing of them runs afterwards.
+    /// Stops the parts, the first one, which runs the metadata service, before the others. Failures are reported as notes. No process is
+    /// left afterwards.
     ///
     /// # Errors
-    /// How many could not remove or close what they stored.
+    /// Some hosts could not remove or close their data; gives their number.
     pub(crate) fn stop(&mut self, removes: bool, limit: Duration) -> Result<()> {
         let until = Instant::now() + limit;
         let mut failed = Vec::new();
-        // Some starters complain when the pipe to them is closed.
+        // Some starters print errors when their pipe is closed.
         self.note_remarks(false);
         let first = usize::from(!self.all.is_empty());
         for range in [0..first, first..self.all.len()] {
-            range.clone().for_each(|index| self.say(index, &ToPart::Stop { removes }));
+            range.clone().for_each(|index| self.send(index, &ToPart::Stop { removes }));
             let mut running: Vec<usize> = range.filter(|index| self.all[*index].is_there && !self.all[*index].is_gone).collect();
             while !running.is_empty() {
                 let done = match self.next(Some(until)) {
                     None => break,
-                    Some(Event::Said(index, ToJob::Stopped)) => index,
-                    Some(Event::Said(index, ToJob::Failed { reason })) => {
+                    Some(Event::Message(index, ToJob::Stopped)) => index,
+                    Some(Event::Message(index, ToJob::Failed { reason })) => {
                         failed.push(format!("host `{}`: {reason}", self.host(index)));
                         index
                     }
-                    Some(Event::Silent(index) | Event::Strange(index, _)) => index,
-                    // It is on its way already.
-                    Some(Event::Said(..) | Event::Signal(_) | Event::ChildEnded) => continue,
+                    Some(Event::Closed(index) | Event::Malformed(index, _)) => index,
+                    // The part is already stopping.
+                    Some(Event::Message(..) | Event::Signal(_) | Event::ChildEnded) => continue,
                 };
                 running.retain(|index| *index != done);
             }
@@ -260,12 +261,16 @@ impl Parts {
         }
         self.end();
         failed.iter().for_each(|problem| (self.note)(problem));
-        if failed.is_empty() { Ok(()) } else { Err(LaunchError::failed(format!("{} of {} hosts", failed.len(), self.all.len()))) }
+        if failed.is_empty() {
+            Ok(())
+        } else {
+            Err(LaunchError::failed(format!("{} of {} hosts failed to stop cleanly", failed.len(), self.all.len())))
+        }
     }
 }
 
 impl Parts {
-    /// Closes all pipes, and ends what does not end by that. Who has said nothing yet has nothing to put in order.
+    /// Closes all pipes, and kills starters that do not end. A part that has sent no message has nothing to clean up.
     fn end(&mut self) {
         self.all.iter_mut().for_each(|one| one.input = None);
         let begun = Instant::now();
@@ -286,7 +291,7 @@ fn shown(starter: &Starter) -> String {
     if *starter == Starter::Local { "its process".to_owned() } else { format!("`{}`", starter.name()) }
 }
 
-/// How a starter ended; it is killed, with all that it started here, if it does not.
+/// Waits for a starter to end; kills it and everything it started here at the limit.
 fn ended_within(process: &mut Child, limit: Duration) -> Option<std::process::ExitStatus> {
     let begun = Instant::now();
     loop {
@@ -306,13 +311,13 @@ fn ended_within(process: &mut Child, limit: Duration) -> Option<std::process::Ex
 fn hear(index: usize, from: impl Read, send: &Sender<Event>) {
     let mut from = BufReader::new(from);
     loop {
-        let event = match heard(&mut from) {
-            Ok(Some(word)) => Event::Said(index, word),
-            Ok(None) => Event::Silent(index),
-            Err(error) => Event::Strange(index, error),
+        let event = match read_message(&mut from) {
+            Ok(Some(word)) => Event::Message(index, word),
+            Ok(None) => Event::Closed(index),
+            Err(error) => Event::Malformed(index, error),
         };
-        let goes_on = matches!(event, Event::Said(..));
-        if send.send(event).is_err() || !goes_on {
+        let continues = matches!(event, Event::Message(..));
+        if send.send(event).is_err() || !continues {
             return;
         }
     }

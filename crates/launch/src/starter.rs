@@ -1,8 +1,8 @@
-//! How the part of a job is started on a host: through what the site has.
+//! Starting a part on a host, through the site's own means.
 //!
-//! A starter is a command line to which a host and a program are added. It must hand on standard input and output, and end when the program
-//! does; nothing else is asked of it. Which one: the scheduler's own in its allocation, so that it counts, limits and cleans up what runs;
-//! nothing on this machine; otherwise `ssh`, then `mpirun`.
+//! A starter is a command line to which a host and a program are appended. It must forward standard input and output, and end when the
+//! program does. The scheduler's own starter is used in its allocation, so that it accounts, limits and cleans up processes; none on this
+//! machine; otherwise `ssh`, then `mpirun`.
 
 use crate::error::{LaunchError, Result};
 use crate::hosts::{Host, Source};
@@ -10,12 +10,12 @@ use std::path::Path;
 use std::process::Command;
 use thalweg_base::shell;
 
-/// What starts programs on hosts. Words behind the first are its own flags.
+/// A command that starts programs on hosts. The words after its name are its own flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Starter {
-    /// Nothing: it is this machine.
+    /// None: the host is this machine.
     Local,
-    /// `ssh`, or what takes its arguments.
+    /// `ssh`, or a program with the same arguments.
     Ssh(Vec<String>),
     /// Slurm's `srun`.
     Srun(Vec<String>),
@@ -23,22 +23,22 @@ pub enum Starter {
     Mpirun(Vec<String>),
 }
 
-/// What a person may write for `--start`.
-const EXPECTED: &str = "expected local, ssh, srun, mpirun or mpiexec, with flags of its own behind it if need be, as in 'ssh -p 2222'";
+/// The accepted values of `--start`.
+const EXPECTED: &str = "expected local, ssh, srun, mpirun or mpiexec, optionally with its own flags, as in 'ssh -p 2222'";
 
-/// Flags of `srun`: beside everything else that the job runs (`--overlap`), and whatever the job has asked for as a whole.
+/// Flags of `srun`: share the job's resources (`--overlap`), and override what the job requested as a whole.
 const SRUN: &[&str] =
     &["--overlap", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--cpu-bind=none", "--mpi=none", "--unbuffered", "--quiet"];
 
 impl Starter {
-    /// A starter as a person names it: its command line; the name of its program says which kind it is.
+    /// Parses a command line; the name of its program determines the kind.
     ///
     /// # Errors
-    /// When it is none of those that are known.
+    /// The kind is unknown.
     pub fn parse(text: &str) -> Result<Starter> {
         let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
         let name = words.first().map(Path::new).and_then(Path::file_name).and_then(|name| name.to_str()).unwrap_or_default();
-        // Debian has mpirun.openmpi and mpiexec.mpich.
+        // Debian's names are mpirun.openmpi and mpiexec.mpich.
         match name.split('.').next().unwrap_or_default() {
             "local" if words.len() == 1 => Ok(Starter::Local),
             "ssh" => Ok(Starter::Ssh(words)),
@@ -48,7 +48,7 @@ impl Starter {
         }
     }
 
-    /// Its name, for people.
+    /// Returns its name for messages.
     pub fn name(&self) -> &str {
         match self {
             Starter::Local => "local",
@@ -56,7 +56,7 @@ impl Starter {
         }
     }
 
-    /// The command that runs a program of these words on a host.
+    /// Builds the command that runs a program with these arguments on a host.
     pub(crate) fn command(&self, host: &str, program: &Path, arguments: &[&str]) -> Command {
         let words = match self {
             Starter::Local => {
@@ -71,7 +71,7 @@ impl Starter {
         match self {
             Starter::Local => {}
             Starter::Ssh(_) => {
-                // Nobody is there to answer a question. A shell takes the words apart at the other end.
+                // Never prompts, since no user is present. The remote shell splits the words.
                 command
                     .args(["-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=15", host])
                     .arg(shell::word(&program.to_string_lossy()))
@@ -82,7 +82,7 @@ impl Starter {
             }
             Starter::Mpirun(_) => {
                 command.args(["-n", "1", "-host", host]).arg(program).args(arguments);
-                // Within a job of an MPI, its own settings would make this a part of that job.
+                // Within an MPI job, its variables would make this process a member of that job.
                 let inherited = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
                 inherited.filter(|name| is_of_a_job(name)).for_each(|name| {
                     command.env_remove(name);
@@ -93,7 +93,7 @@ impl Starter {
     }
 }
 
-/// Variables that an MPI gives to the processes of a job, and not those by which a person sets one.
+/// Returns whether an MPI sets this variable for the processes of a job; variables by which a user configures the MPI are not included.
 fn is_of_a_job(variable: &str) -> bool {
     const OF_A_JOB: [&str; 10] = [
         "PMI_",
@@ -110,10 +110,10 @@ fn is_of_a_job(variable: &str) -> bool {
     OF_A_JOB.iter().any(|prefix| variable.starts_with(prefix))
 }
 
-/// The starter for each host.
+/// Chooses the starter for each host.
 ///
 /// # Errors
-/// When nothing is there that starts a program on a host.
+/// No available command starts a program on a host.
 pub(crate) fn choose(hosts: &[Host], from: Source, asked: Option<&Starter>, is_there: &dyn Fn(&str) -> bool) -> Result<Vec<Starter>> {
     if let Some(Starter::Local) = asked
         && let Some(far) = hosts.iter().find(|host| !host.is_here)
@@ -134,7 +134,7 @@ pub(crate) fn choose(hosts: &[Host], from: Source, asked: Option<&Starter>, is_t
         _ if host.is_here => Ok(Starter::Local),
         Some(starter) => Ok(starter.clone()),
         None => Err(LaunchError::failed(format!(
-            "nothing here starts a server on host `{}`: expected {} in PATH; install one, or name it with --start",
+            "no command found to start a server on host `{}`: expected {} in PATH; install one, or name another with --start",
             host.name,
             order.join(" or ")
         ))),
@@ -142,7 +142,7 @@ pub(crate) fn choose(hosts: &[Host], from: Source, asked: Option<&Starter>, is_t
     hosts.iter().map(one).collect()
 }
 
-/// Whether a program is in `PATH`.
+/// Returns whether a program is in `PATH`.
 pub(crate) fn is_in_path(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|directory| directory.join(name).is_file())

@@ -1,10 +1,10 @@
-//! Who works on what: one thread at a time on each intent, and on each lot.
+//! Exclusive claims: one thread at a time works on each intent, and on each lot.
 
 use std::collections::HashSet;
 use std::hash::Hash;
 use thalweg_base::sync::{Condvar, Mutex};
 
-/// What is being worked on.
+/// The set of claimed keys.
 pub(super) struct Claims<K> {
     taken: Mutex<HashSet<K>>,
     freed: Condvar,
@@ -16,11 +16,11 @@ impl<K> Default for Claims<K> {
     }
 }
 
-/// Given up when it is dropped.
+/// A claim, released when dropped.
 pub(super) struct Claim<'a, K: Copy + Eq + Hash>(&'a Claims<K>, K);
 
 impl<K: Copy + Eq + Hash> Claims<K> {
-    /// Waits until nobody else works on it.
+    /// Waits until the key is free, and claims it.
     pub(super) fn claim(&self, what: K) -> Claim<'_, K> {
         let mut taken = self.taken.lock();
         while !taken.insert(what) {
@@ -29,10 +29,10 @@ impl<K: Copy + Eq + Hash> Claims<K> {
         Claim(self, what)
     }
 
-    /// `None`: somebody works on it.
+    /// Claims the key; `None` if it is taken.
     pub(super) fn try_claim(&self, what: K) -> Option<Claim<'_, K>> {
         let free = self.taken.lock().insert(what);
-        // Made only when it is ours: dropping a claim gives it up.
+        // Constructed only if it is ours, since dropping a claim releases it.
         if free { Some(Claim(self, what)) } else { None }
     }
 }

@@ -1,8 +1,8 @@
-//! The credentials that were made, and those that are revoked.
+//! The credentials that were issued, and those that were revoked.
 //!
-//! Servers check a credential without this list, since its secret is derived from the store's; the list is for people, and for taking
-//! one back. A revocation is durable here first, then refused by the servers of this process, then by the I/O servers: each of them asks for changes to
-//! witness all the time ([`super::witnesses`]), and is answered at once when there is a revocation that it does not know.
+//! Servers verify a credential without this list, since its secret is derived from the store's; the list is for people, and for revocation.
+//! A revocation is first made durable here, then enforced by the servers of this process, then by the I/O servers: each has a request for
+//! changes to witness pending ([`super::witnesses`]), which is answered when there is a new revocation.
 
 use crate::database::{Database, Table, Unwatched, View, read, write};
 use crate::inode::{decode, encode, number_at};
@@ -14,10 +14,10 @@ use thalweg_wire::protocol::credentials::{CredentialBook, CredentialEntry, Crede
 use thalweg_wire::trust::{CredentialId, Gate, Identity, Rights, check_name, now_s};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// In [`Table::State`]: how many revocations there were, u64 LE.
+/// In [`Table::State`]: the number of revocations, u64 LE.
 const REVISION: &[u8] = b"credentials.revision";
 
-/// See the module.
+/// The list of credentials and revocations.
 pub(crate) struct Credentials {
     database: Arc<dyn Database>,
     gate: Arc<Gate>,
@@ -25,10 +25,10 @@ pub(crate) struct Credentials {
     revoked: Mutex<Arc<Revoked>>,
 }
 
-/// What a row of an earlier release lacks at its end: bounds of lots, which its credential does not have.
+/// Bounds on lots, which rows of an earlier release lack at their end and their credentials do not have.
 const NO_BOUNDS: [u8; 2] = [0, 0];
 
-/// A credential's row. What came later stands at its end, so that earlier releases read it too.
+/// Encodes a credential's row. Later fields are at the end, so that earlier releases can read it.
 fn encode_row(entry: &CredentialEntry) -> Vec<u8> {
     let CredentialEntry { identity: Identity { id, owner, rights, until_s, lots }, created_s, revoked_s } = entry;
     encode(&((id, owner, rights, until_s), created_s, revoked_s, lots))
@@ -62,29 +62,29 @@ fn revoked<V: View + ?Sized>(view: &V) -> Result<Revoked> {
 }
 
 impl Credentials {
-    /// Those of this database; what was revoked before is refused by this process's servers from now on.
+    /// Opens the list; this process's servers then refuse the credentials revoked before.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub(crate) fn open(database: Arc<dyn Database>, gate: Arc<Gate>, witnesses: Arc<Witnesses>) -> Result<Credentials> {
         let known = read(&*database, |view| revoked(view))?;
         gate.revoke(&known.ids);
         Ok(Credentials { database, gate, witnesses, revoked: Mutex::new(Arc::new(known)) })
     }
 
-    /// What is revoked now.
+    /// Returns the current revocations.
     pub(crate) fn revoked(&self) -> Arc<Revoked> {
         Arc::clone(&self.revoked.lock())
     }
 
-    /// Answers what is asked.
+    /// Executes an operation on the list.
     ///
     /// # Errors
-    /// [`ErrorKind::Access`] for anybody but the store's own credential; [`ErrorKind::Exists`], [`ErrorKind::NotFound`].
+    /// [`ErrorKind::Access`] for any credential but the store's own; [`ErrorKind::Exists`], [`ErrorKind::NotFound`].
     pub(crate) fn answer(&self, who: &Identity, operation: CredentialOperation) -> Result<CredentialBook> {
         if who.rights != Rights::Store {
             let problem =
-                format!("the credentials of a store are its own affair: give the store's own credential, not that of `{}`", who.owner);
+                format!("only the store's own credential manages its credentials: give that, not the credential of `{}`", who.owner);
             return Err(Error::new(ErrorKind::Access, problem));
         }
         let unaware = match operation {
@@ -101,19 +101,19 @@ impl Credentials {
     fn register(&self, identity: &Identity) -> Result<()> {
         check_name(&identity.owner)?;
         if identity.rights == Rights::Store || identity.id == CredentialId::default() {
-            return Err(Error::new(ErrorKind::Invalid, "a store has one credential of its own"));
+            return Err(Error::new(ErrorKind::Invalid, "a store has only one credential of its own"));
         }
         let made = CredentialEntry { identity: identity.clone(), created_s: now_s(), revoked_s: None };
         write(&*self.database, &mut Unwatched, |t| {
             let all = entries(t)?;
-            // Those whose time is over are refused without a list.
+            // Expired credentials are refused without a list.
             let over = |entry: &&CredentialEntry| entry.identity.until_s.is_some_and(|until| until < now_s());
             all.iter().filter(over).for_each(|entry| t.delete(Table::Credentials, &entry.identity.id.0));
             if all.iter().filter(|entry| !over(entry)).count() >= limits::CREDENTIALS {
                 return Err(Error::new(ErrorKind::TooMany, format!("a store has at most {} credentials", limits::CREDENTIALS)));
             }
             if all.iter().any(|entry| entry.identity.id == made.identity.id) {
-                return Err(Error::new(ErrorKind::Exists, format!("there is a credential {} already", made.identity.id)));
+                return Err(Error::new(ErrorKind::Exists, format!("credential {} exists already", made.identity.id)));
             }
             t.put(Table::Credentials, &made.identity.id.0, encode_row(&made));
             Ok(())
@@ -121,7 +121,7 @@ impl Credentials {
         self.database.sync(&mut Unwatched).map_err(Error::from)
     }
 
-    /// The I/O servers that do not know of it yet.
+    /// Revokes credentials; returns the I/O servers that are not yet aware of it.
     fn revoke(&self, ids: &[CredentialId]) -> Result<Vec<String>> {
         if ids.is_empty() || ids.len() > limits::CREDENTIALS {
             return Err(Error::new(

@@ -1,11 +1,11 @@
-//! Inodes, directory entries and intents as the database holds them.
+//! The encoding of inodes, directory entries and intents in the database.
 //!
-//! A value begins with the version of its encoding, so that one can be read while another is written;
-//! the rest is postcard. Enums only ever gain members at their end. Inodes are written in version 6 and
-//! read in versions 1 to 5 too, intents in version 2 and read in version 1 too; everything else is of version 1.
+//! A value begins with the version of its encoding, so that old versions can be read while the newest is written; the rest is postcard.
+//! Enums only gain variants at their end. Inodes are written in version 6 and read in versions 1 to 6, intents written in version 2 and
+//! read in versions 1 and 2; everything else has version 1.
 //!
-//! Layouts got a lot, at their end, with inodes of version 6 and intents of version 2. Both end with their layout, and a lot that is
-//! none is one zero byte: so an earlier row with a zero byte behind it reads like a present one.
+//! Layouts gained a lot, at their end, with inodes of version 6 and intents of version 2. Both end with their layout, and "no lot" is one
+//! zero byte, so an earlier row with a zero byte appended can be read as a current one.
 
 use crate::database::{DatabaseError, PUT_BACK, Table, View};
 use serde::de::DeserializeOwned;
@@ -25,10 +25,10 @@ const INODE_VERSION_FOUR: u8 = 4;
 const INODE_VERSION_FIVE: u8 = 5;
 const INODE_VERSION: u8 = 6;
 const INTENT_VERSION: u8 = 2;
-/// No lot, at the end of a row that was written before there were any.
+/// The encoding of "no lot", appended to rows from before lots existed.
 const NO_LOT: u8 = 0;
 
-/// A file, a directory, or what else has a name.
+/// A file, a directory, or another object with a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Inode {
     pub mode: u32,
@@ -40,68 +40,68 @@ pub(crate) struct Inode {
     pub changed_ns: i64,
     pub created_ns: i64,
     pub change: u64,
-    /// Bytes of names and values of its extended attributes.
+    /// Total bytes of the names and values of its extended attributes.
     pub extended_bytes: u32,
-    /// What the last client that flushed its writes said of the size.
+    /// The size reported by the last client that flushed its writes.
     pub written: Option<Written>,
-    /// What is known of a file's size.
+    /// Knowledge of a file's size.
     pub sizing: Sizing,
-    /// What of its bytes was acknowledged and is lost.
+    /// Acknowledged bytes that are lost.
     pub lost: Option<Box<Lost>>,
     pub node: Node,
 }
 
-/// What is known of a file's size ([`super::sizes`]).
+/// Knowledge of a file's size ([`super::sizes`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Sizing {
-    /// Nobody writes, nothing is in flight, and the size is at the I/O servers alone.
+    /// No writers and nothing in flight, but only the I/O servers know the size.
     Unknown,
-    /// Somebody may be writing, or what a writer that was lost has sent may still arrive.
+    /// There may be writers, or messages of a lost writer may still arrive.
     Open,
-    /// Nobody writes, nothing is in flight, and this is the size if each server's machine is still the one that was started then.
+    /// No writers and nothing in flight; this is the size if no server's machine has been restarted since.
     Settled(Settlement),
-    /// As [`Sizing::Unknown`], of a file whose bytes are of these machine starts and of this round.
+    /// As [`Sizing::Unknown`], for a file whose bytes belong to these machine starts and this round.
     Unasked { boots: u32, unsynced: Option<u64> },
 }
 
-/// What is known of a file that nobody writes.
+/// The settled state of a file without writers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Settlement {
     pub size_bytes: u64,
     /// The count of machine starts ([`super::sizes::boots`]).
     pub boots: u32,
-    /// How long its datafiles are.
+    /// The lengths of its datafiles.
     pub lengths: Lengths,
-    /// The round ([`super::sizes::rounds`]) that puts its bytes on stable storage; `None`: they are.
+    /// The round ([`super::sizes::rounds`]) that syncs its bytes; `None` if they are synced.
     pub unsynced: Option<u64>,
 }
 
 impl Settlement {
-    /// A file without bytes.
+    /// Returns the settlement of a file without bytes.
     pub(crate) fn empty(boots: u32) -> Settlement {
         Settlement::truncated(0, boots)
     }
 
-    /// A file that was truncated: its datafiles have just the lengths of its layout, and are synced.
+    /// Returns the settlement of a truncated file: its datafiles have exactly the lengths of its layout, and are synced.
     pub(crate) fn truncated(size_bytes: u64, boots: u32) -> Settlement {
         Settlement { size_bytes, boots, lengths: Lengths::Whole, unsynced: None }
     }
 }
 
-/// A size that a file had, or more.
+/// A lower bound of a file's size at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Written {
     pub size_bytes: u64,
-    /// The inode's `change` as of then: it is the size while this is the inode's and nobody writes.
+    /// The inode's `change` at that time. The size is exact while the inode's value is the same and there are no writers.
     pub change: u64,
 }
 
-/// What an inode is.
+/// The type of an inode, and its contents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Node {
     File(FileLayout),
     Directory {
-        /// The directory it is in; the root's is itself.
+        /// The parent directory; the root is its own parent.
         parent: FileId,
         default_layout: Option<LayoutChoice>,
     },
@@ -138,7 +138,7 @@ impl From<NewNode> for Node {
     }
 }
 
-/// What an inode begins with in every version.
+/// The fields at the start of every version.
 #[derive(Deserialize)]
 struct Stem {
     mode: u32,
@@ -175,7 +175,7 @@ struct InodeTwo {
 }
 
 impl From<InodeTwo> for Inode {
-    /// Its writers spoke a version of the protocol that no server of this release speaks: nothing of theirs is in flight.
+    /// Its writers used a protocol version that this release does not support: nothing of theirs is in flight.
     fn from(two: InodeTwo) -> Inode {
         Inode::of(two.stem, (two.extended_bytes, two.written), two.node)
     }
@@ -199,7 +199,7 @@ enum SizingThree {
 }
 
 impl From<InodeThree> for Inode {
-    /// Neither the lengths of datafiles were known, nor whether bytes were synced: no round is named that could not have ended.
+    /// Datafile lengths and sync state were not stored. Round 0 precedes all rounds, so the bytes never count as lost.
     fn from(three: InodeThree) -> Inode {
         let mut inode = Inode::of(three.stem, (three.extended_bytes, three.written), three.node);
         inode.sizing = match three.sizing {
@@ -224,7 +224,7 @@ struct InodeFour {
 }
 
 impl From<InodeFour> for Inode {
-    /// Losses were not kept.
+    /// Losses were not stored.
     fn from(four: InodeFour) -> Inode {
         let inode = Inode::of(four.stem, (four.extended_bytes, four.written), four.node);
         Inode { sizing: four.sizing, ..inode }
@@ -232,7 +232,7 @@ impl From<InodeFour> for Inode {
 }
 
 impl Inode {
-    /// From parts of an earlier version's; its size is to be asked for.
+    /// Builds an inode from parts of an earlier version; its size must be fetched.
     fn of(stem: Stem, (extended_bytes, written): (u32, Option<Written>), node: Node) -> Inode {
         let Stem { mode, uid, gid, links, accessed_ns, modified_ns, changed_ns, created_ns, change } = stem;
         let (sizing, lost) = (Sizing::Unknown, None);
@@ -278,7 +278,7 @@ impl Inode {
         self.node.kind()
     }
 
-    /// The lot that a file is in, or what is made in a directory.
+    /// Returns a file's lot, or the lot for files created in a directory.
     pub(crate) fn lot(&self) -> Option<LotId> {
         match &self.node {
             Node::File(layout) => layout.lot,
@@ -287,13 +287,13 @@ impl Inode {
         }
     }
 
-    /// Notes that its content changed.
+    /// Records a change of its content.
     pub(crate) fn modified(&mut self, now_ns: i64) {
         self.modified_ns = now_ns;
         self.changed(now_ns);
     }
 
-    /// Notes that its attributes changed.
+    /// Records a change of its attributes.
     pub(crate) fn changed(&mut self, now_ns: i64) {
         self.changed_ns = now_ns;
         self.change += 1;
@@ -334,18 +334,18 @@ impl Inode {
     }
 }
 
-/// An inode without what it is, which its row ends with.
+/// An inode without its node, which follows at the end of the row.
 #[derive(Deserialize)]
 struct Head {
     stem: Stem,
     extended_bytes: u32,
-    #[expect(dead_code, reason = "it stands between what is read")]
+    #[expect(dead_code, reason = "it precedes fields that are read")]
     written: Option<Written>,
     sizing: Sizing,
     lost: Option<Box<Lost>>,
 }
 
-/// Layouts as they stand in rows, so that each is read once for a page of a directory.
+/// Decoded layouts by their encoding, so that each is decoded once per page of a directory.
 #[derive(Default)]
 pub(crate) struct Layouts(HashMap<Vec<u8>, Arc<FileLayout>>);
 
@@ -359,14 +359,14 @@ impl Layouts {
         Some(layout)
     }
 
-    /// How many there are.
+    /// Returns their number.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 }
 
-/// Attributes and what is known of the size, straight from an inode's value: the same as from [`decode_inode`], with a file's layout
-/// read once for all files that have it.
+/// Decodes attributes and the knowledge of the size directly from an inode's value. Equivalent to [`decode_inode`], but decodes a layout
+/// once for all files that share it.
 pub(crate) fn decode_attributes(id: FileId, key: &[u8], value: &[u8], layouts: &mut Layouts) -> Result<(Attributes, Sizing)> {
     match quick_attributes(id, value, layouts) {
         Some(read) => Ok(read),
@@ -378,14 +378,14 @@ pub(crate) fn decode_attributes(id: FileId, key: &[u8], value: &[u8], layouts: &
     }
 }
 
-/// The same of a file's value in the version that is written; `None`: it is another's, or damaged.
+/// Decodes a file's value of the current version; `None` for another node or version, or a damaged value.
 fn quick_attributes(id: FileId, value: &[u8], layouts: &mut Layouts) -> Option<(Attributes, Sizing)> {
     let (&version, rest) = value.split_first()?;
     if !matches!(version, INODE_VERSION | INODE_VERSION_FIVE) {
         return None;
     }
     let (head, node) = postcard::take_from_bytes::<Head>(rest).ok()?;
-    // The first of the members of `Node` is a file.
+    // A file is the first variant of `Node`.
     let (&0, layout) = node.split_first()? else { return None };
     let layout = if version == INODE_VERSION { Cow::Borrowed(layout) } else { Cow::Owned(without_lot(layout)) };
     let attributes = Attributes {
@@ -413,26 +413,26 @@ fn quick_attributes(id: FileId, value: &[u8], layouts: &mut Layouts) -> Option<(
     Some((attributes, head.sizing))
 }
 
-/// What a name stands for.
+/// The target of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Entry {
     pub id: FileId,
     pub kind: FileKind,
 }
 
-/// What the service has promised and the I/O servers have not all done yet.
+/// An operation that was promised and that the I/O servers have not all completed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Intent {
-    /// The file's datafiles go.
+    /// Remove the file's datafiles.
     Remove {
-        /// Where they are.
+        /// The targets they are on.
         targets: Vec<TargetId>,
-        /// The lot that they are in.
+        /// The lot they are in.
         lot: Option<LotId>,
     },
-    /// The file's datafiles get the sizes that they have in a file of this size.
+    /// Resize the datafiles to their lengths in a file of this size.
     Truncate {
-        /// Bytes.
+        /// The size in bytes.
         size_bytes: u64,
         /// The file's layout.
         layout: FileLayout,
@@ -440,23 +440,23 @@ pub(crate) enum Intent {
 }
 
 impl Intent {
-    /// The datafiles of a file of this layout go.
+    /// Returns the intent to remove the datafiles of a file with this layout.
     pub(crate) fn remove(layout: &FileLayout) -> Intent {
         Intent::Remove { targets: layout.targets.clone(), lot: layout.lot }
     }
 }
 
-/// Key of an inode or intent.
+/// Returns the key of an inode or intent.
 pub(crate) fn id_key(id: FileId) -> [u8; 8] {
     id.0.to_be_bytes()
 }
 
-/// The number in a key.
+/// Decodes the number in a key.
 pub(crate) fn id_of(key: &[u8]) -> Option<FileId> {
     Some(FileId(u64::from_be_bytes(key.get(..8)?.try_into().ok()?)))
 }
 
-/// Key of a directory entry.
+/// Returns the key of a directory entry.
 pub(crate) fn entry_key(parent: FileId, name: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(8 + name.len());
     key.extend_from_slice(&id_key(parent));
@@ -464,17 +464,17 @@ pub(crate) fn entry_key(parent: FileId, name: &[u8]) -> Vec<u8> {
     key
 }
 
-/// Key of an extended attribute.
+/// Returns the key of an extended attribute.
 pub(crate) fn extended_key(id: FileId, name: &[u8]) -> Vec<u8> {
     entry_key(id, name)
 }
 
-/// A value, other than an inode's.
+/// Encodes a value other than an inode.
 pub(crate) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     postcard::to_extend(value, vec![VERSION]).expect("plain values always encode")
 }
 
-/// From a value other than an inode's.
+/// Decodes a value other than an inode.
 pub(crate) fn decode<T: DeserializeOwned>(table: Table, key: &[u8], value: &[u8]) -> Result<T> {
     let decoded = match value.split_first() {
         Some((&VERSION, rest)) => postcard::from_bytes(rest).ok(),
@@ -483,12 +483,12 @@ pub(crate) fn decode<T: DeserializeOwned>(table: Table, key: &[u8], value: &[u8]
     decoded.ok_or_else(|| unreadable(table, key, value))
 }
 
-/// An inode's value.
+/// Encodes an inode.
 pub(crate) fn encode_inode(inode: &Inode) -> Vec<u8> {
     postcard::to_extend(inode, vec![INODE_VERSION]).expect("plain values always encode")
 }
 
-/// From an inode's value.
+/// Decodes an inode.
 pub(crate) fn decode_inode(key: &[u8], value: &[u8]) -> Result<Inode> {
     let decoded = match value.split_first() {
         Some((&INODE_VERSION, rest)) => postcard::from_bytes(rest).ok(),
@@ -498,7 +498,7 @@ pub(crate) fn decode_inode(key: &[u8], value: &[u8]) -> Result<Inode> {
     decoded.ok_or_else(|| unreadable(Table::Inodes, key, value))
 }
 
-/// From an inode's value of an earlier version.
+/// Decodes an inode of an earlier version.
 fn earlier_inode(version: u8, rest: &[u8]) -> Option<Inode> {
     match version {
         INODE_VERSION_FIVE => postcard::from_bytes(rest).ok(),
@@ -510,17 +510,17 @@ fn earlier_inode(version: u8, rest: &[u8]) -> Option<Inode> {
     }
 }
 
-/// What was written before there were lots, as if its layout were in none.
+/// Appends "no lot" to a row from before lots existed.
 fn without_lot(row: &[u8]) -> Vec<u8> {
     [row, &[NO_LOT]].concat()
 }
 
-/// An intent's value.
+/// Encodes an intent.
 pub(crate) fn encode_intent(intent: &Intent) -> Vec<u8> {
     postcard::to_extend(intent, vec![INTENT_VERSION]).expect("plain values always encode")
 }
 
-/// From an intent's value.
+/// Decodes an intent.
 pub(crate) fn decode_intent(key: &[u8], value: &[u8]) -> Result<Intent> {
     let decoded = match value.split_first() {
         Some((&INTENT_VERSION, rest)) => postcard::from_bytes(rest).ok(),
@@ -545,13 +545,13 @@ fn unreadable(table: Table, key: &[u8], value: &[u8]) -> Error {
     Error::new(ErrorKind::Io, format!("the metadata database has a row that cannot be read ({}, {what}): {advice}", shown_key(table, key)))
 }
 
-/// A row that has to be there is not.
+/// Returns the error for a missing mandatory row.
 pub(crate) fn missing(table: Table, key: &[u8], why: &str) -> Error {
     let row = shown_key(table, key);
     Error::new(ErrorKind::Io, format!("the metadata database is damaged, a row is missing ({row}) {why}: {PUT_BACK}"))
 }
 
-/// The bytes of a number that the store knows of itself, at `key`.
+/// Reads the bytes of a number in the store's own state, at `key`.
 pub(crate) fn number_at<const BYTES: usize, V: View + ?Sized>(view: &V, key: &[u8]) -> Result<Option<[u8; BYTES]>> {
     let number = |value: Vec<u8>| value.as_slice().try_into().map_err(|_| unreadable(Table::State, key, &value));
     view.get(Table::State, key)?.map(number).transpose()

@@ -1,4 +1,4 @@
-//! What the metadata service asks of the I/O servers, and its own connections to them: one for each, made when it is needed.
+//! The metadata service's requests to I/O servers, and its connections to them: one per server, made on demand.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,93 +12,94 @@ use thalweg_wire::protocol::metadata::ServerEntry;
 use thalweg_wire::{Connect, Connection, Kind, unexpected};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// How long a server has to say which start of its machine this is.
+/// Timeout for a server to report its machine start.
 const PROMPT: Duration = Duration::from_millis(50);
-/// How long a server has to put all that was written on stable storage.
+/// Timeout for a server to put all writes on stable storage.
 const SYNC_SILENCE: Duration = Duration::from_secs(120);
-/// How long a server that could not be connected to is left alone.
+/// Back-off after a failed connection to a server.
 const REST: Duration = Duration::from_millis(500);
 
-/// What the metadata service asks of I/O servers. Idempotent; may be asked by several threads.
+/// The metadata service's requests to I/O servers. All are idempotent; the implementation is thread-safe.
 pub trait IoServers: Send + Sync + 'static {
-    /// Removes datafiles of one server; what is not there is removed already.
+    /// Removes datafiles of one server; missing ones count as removed.
     ///
     /// # Errors
-    /// When the server is away or its disk fails: nothing is known of any of them then.
+    /// The server is unreachable or its disk fails; then any of the datafiles may or may not be removed.
     fn remove(&self, server: &ServerEntry, datafiles: &[DatafileId]) -> Result<()>;
 
-    /// Sets the sizes of datafiles of one server, and makes that durable.
+    /// Sets the sizes of datafiles of one server, durably.
     ///
     /// # Errors
     /// As for [`IoServers::remove`].
     fn truncate(&self, server: &ServerEntry, datafiles: &[(DatafileId, u64)]) -> Result<()>;
 
-    /// Sizes of datafiles of one server, in bytes; 0 for one that does not exist.
+    /// Returns the sizes of datafiles of one server, in bytes; 0 for one that does not exist.
     ///
     /// # Errors
     /// As for [`IoServers::remove`].
     fn sizes(&self, server: &ServerEntry, datafiles: &[DatafileId]) -> Result<Vec<u64>>;
 
-    /// Puts everything that was written to one server before on stable storage.
+    /// Puts all earlier writes to a server on stable storage.
     ///
     /// # Errors
-    /// When the server is away or its disk fails.
+    /// The server is unreachable or its disk fails.
     fn sync_all(&self, server: &ServerEntry) -> Result<()>;
 
-    /// Has a target keep a share of a lot, in place of the one it has, when the service's clock says `now_ns`; what it has of it then.
+    /// Sets a target's share of a lot, at the service's time `now_ns`; returns the target's use of the lot.
     ///
     /// # Errors
-    /// [`ErrorKind::NoSpace`] where there is no room for it: it has what it had. When the server is away: nothing is known of it.
+    /// [`ErrorKind::NoSpace`] if there is no room for it, and the share is unchanged. If the server is unreachable, the share is unknown.
     fn keep_share(&self, server: &ServerEntry, target: TargetId, share: &LotShare, least: Option<Level>, now_ns: i64) -> Result<LotUse>;
 
-    /// Has a target forget its share of a lot, if it has one.
+    /// Removes a target's share of a lot, if any.
     ///
     /// # Errors
-    /// When the server is away or its disk fails.
+    /// The server is unreachable or its disk fails.
     fn release_share(&self, server: &ServerEntry, target: TargetId, lot: LotId) -> Result<()>;
 
-    /// What the targets of a server have of lots.
+    /// Returns the lots' use of a server's targets.
     ///
     /// # Errors
-    /// When the server is away.
+    /// The server is unreachable.
     fn list_shares(&self, server: &ServerEntry) -> Result<Vec<LotUse>>;
 
-    /// Space on the targets of a server.
+    /// Returns the space on a server's targets.
     ///
     /// # Errors
-    /// When the server is away.
+    /// The server is unreachable.
     fn space(&self, server: &ServerEntry) -> Result<Vec<TargetSpace>>;
 
-    /// The machine start of each of these servers, asked of all at a time after this was called; `None` where one does not answer at
-    /// once (in about 50 ms).
+    /// Returns the machine start of each of these servers, queried in parallel after the call; `None` for one that does not answer in about
+    /// 50 ms.
     fn boots(&self, servers: &[ServerEntry]) -> Vec<Option<String>>;
 }
 
-/// I/O servers over the network.
+/// I/O servers reached over the network.
 pub struct Remote {
     options: Connect,
     connections: Mutex<HashMap<String, Arc<Mutex<Option<Connection>>>>>,
-    asked: Arc<Asked>,
+    asked: Arc<BootConnections>,
 }
 
-/// Connections on which servers are asked for their machines' starts, by address.
+/// Connections for machine starts, by address.
 #[derive(Default)]
-struct Asked {
+struct BootConnections {
     lines: Mutex<HashMap<String, Line>>,
     changed: Condvar,
 }
 
-/// The connection to a server is used by one at a time, and is made by a thread that nobody waits for any longer than they want.
+/// The connection to a server. It is used by one thread at a time, and made by a separate thread that callers wait for only until their
+/// deadline.
 enum Line {
     Ready(Box<Connection>),
     Used,
     Connecting,
-    /// It could not be connected to; it is left alone until then.
+    /// Connecting failed; no further attempt until then.
     Resting(Instant),
 }
 
 impl Remote {
-    /// Connects with these options.
+    /// Creates the connections' pool; `options` are used for each.
     pub fn new(options: Connect) -> Remote {
         Remote { options, connections: Mutex::default(), asked: Arc::default() }
     }
@@ -109,7 +110,7 @@ impl Remote {
             Arc::clone(connections.entry(server.address.clone()).or_default())
         };
         let mut slot = slot.lock();
-        // Nothing is awaited on an idle connection: what can be read is its end.
+        // No answer is pending on an idle connection, so anything readable is its end.
         if slot.as_mut().is_some_and(|c| c.is_broken() || c.is_readable()) {
             *slot = None;
         }
@@ -131,8 +132,8 @@ impl Remote {
     }
 }
 
-impl Asked {
-    /// The connection, if there is one that works before `deadline`; otherwise somebody is making it.
+impl BootConnections {
+    /// Takes a connection that is usable before `deadline`; otherwise a thread is making it.
     fn take(self: &Arc<Self>, address: &str, options: &Connect, deadline: Instant) -> Option<Box<Connection>> {
         let mut lines = self.lines.lock();
         loop {
@@ -142,7 +143,7 @@ impl Asked {
                     if !connection.is_broken() && !connection.is_readable() {
                         return Some(connection);
                     }
-                    // Nothing is awaited on it: what can be read is its end.
+                    // No answer is pending, so anything readable is its end.
                     lines.remove(address);
                 }
                 Some(Line::Resting(until)) if *until > Instant::now() => return None,
@@ -179,7 +180,7 @@ impl Asked {
 impl IoServers for Remote {
     fn boots(&self, servers: &[ServerEntry]) -> Vec<Option<String>> {
         let deadline = Instant::now() + PROMPT;
-        // A server is silent for long before its connection is given up, when nobody waits; here somebody does.
+        // Uses a short timeout, since a caller is waiting. Other connections tolerate long silence.
         let options = Connect { timeout: PROMPT, ..self.options.clone() };
         let tracer = &mut Tracer::off();
         let mut lines: Vec<Option<Box<Connection>>> = Vec::with_capacity(servers.len());
@@ -199,11 +200,11 @@ impl IoServers for Remote {
                 boots.push(None);
                 continue;
             };
-            // Its silence is bounded too; but of many that are silent, only the first is waited for.
+            // All are queried before any is awaited: of several silent servers only the first is waited for.
             let answers = Instant::now() < deadline || connection.is_readable();
             let reply = if answers { connection.complete::<CommonReply>(tracer).ok() } else { None };
             if let Some(reply) = reply {
-                // A connection does not outlive either machine: the server that answers on it has started as it said at the beginning.
+                // A connection does not outlive either machine, so the server still has the machine start that it reported when connecting.
                 connection.completed(tracer, reply, None);
                 boots.push(Some(connection.hello().boot_id.clone()));
                 self.asked.put(&server.address, Line::Ready(connection));
@@ -261,7 +262,7 @@ impl IoServers for Remote {
     }
 
     fn sync_all(&self, server: &ServerEntry) -> Result<()> {
-        // On a connection of its own, and with patience: it takes as long as the disk does, and nobody waits for it.
+        // On a separate connection with a long timeout: it takes as long as the disk does, and no caller waits.
         let options = Connect { timeout: SYNC_SILENCE, ..self.options.clone() };
         let mut connection = Connection::connect(&server.address, &options)?;
         match connection.call(&mut Tracer::off(), Kind::Io, &IoRequest::SyncAll).map_err(|e| e.at_server(&server.name))? {

@@ -1,23 +1,23 @@
-//! The metadata service: alone orders names, renames and truncations, and remembers each file's layout.
+//! The metadata service: the only authority on names, renames, truncations and files' layouts.
 //!
-//! **In:** requests on names; a database, the store's I/O servers. **Out:** answers, and orders to the I/O servers. **Never:** knows how an I/O
-//! server does what it is asked for, and never carries a file's bytes but small ones.
+//! **In:** requests on names; a database, the store's I/O servers. **Out:** answers, and requests to the I/O servers. **Never:** depends on
+//! how an I/O server works; carries a file's bytes, except small ones.
 //!
-//! | room | what is in it |
+//! | module | content |
 //! |---|---|
-//! | `database` | what is asked of a database, and with which durability; the embedded one |
-//! | `inode` | the rows: inodes, directory entries, intents |
-//! | `sizes` | when a file's size is known here, and the proof that it is right |
-//! | `namespace` | names and files, and the operations on them, each one transaction |
-//! | `lineage` | which starts there were: whether this metadata is older than its targets |
-//! | `recovery` | the time after a start in which clients say what they have open |
-//! | `witnesses` | the I/O servers that remember how far it has come |
-//! | `io_servers` | how it speaks to the I/O servers |
-//! | `lots` | space that is reserved for an owner |
-//! | `claims` | who works on what, one at a time |
-//! | `background` | threads that do at the I/O servers what operations have left to do |
+//! | `database` | the interface of a database and its durability; the implementations |
+//! | `inode` | the encoding of rows: inodes, directory entries, intents |
+//! | `sizes` | when a file's size is known here, and the proof that it is current |
+//! | `namespace` | names and files, and their operations, each one transaction |
+//! | `lineage` | earlier starts: detects metadata that is older than its targets |
+//! | `recovery` | the time after a start in which clients report their open files |
+//! | `witnesses` | the I/O servers that remember the service's progress |
+//! | `io_servers` | requests to the I/O servers |
+//! | `lots` | space reserved for an owner |
+//! | `claims` | exclusive work on an intent or a lot |
+//! | `background` | threads that complete operations at the I/O servers |
 //! | `locks` | advisory locks and append turns of all clients |
-//! | `service` | the namespace on the wire |
+//! | `service` | the protocol over the namespace |
 
 #![warn(unreachable_pub)]
 

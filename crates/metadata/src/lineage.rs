@@ -1,12 +1,12 @@
-//! Which starts of the service there were before this one, and how far the log had come in each: whether the metadata is older than what an
-//! I/O server's targets have been notified of.
+//! The earlier starts of the service and the last change of each: detects metadata that is older than what I/O servers' targets have
+//! witnessed.
 //!
-//! Every start ends with its last change. A target that was notified of a later start, of a later change of a start, or of another start of
-//! the same epoch was notified by metadata that is not here: this directory was lost, or an older copy of it was put back. That is found
-//! at a start, of the servers that answer; or when a server says what it was notified of, which may be many starts later.
+//! Every start ends with its last change. A target that witnessed a later start, a later change of a start, or another start of the same
+//! epoch was notified by metadata that is not here: this directory was lost, or replaced by an older copy. This is detected at a start, for
+//! the servers that respond, or when a server reports what it witnessed, which may be many starts later.
 //!
-//! Somebody may accept it ([`Seen::accepts_older`]): then what each server was notified of is remembered as such. It is not enough to remember
-//! that older metadata was accepted once: a copy of this directory that is put back later is as old as any other.
+//! The operator can accept this ([`WitnessReports::accepts_older`]); then what each server had witnessed is stored. Storing only that older
+//! metadata was once accepted would not suffice: a copy of this directory restored later is older again.
 
 use super::database::{Table, Transaction, View};
 use super::inode::{decode, encode};
@@ -17,38 +17,38 @@ use thalweg_wire::{Error, ErrorKind, Result};
 
 /// Key in [`Table::State`].
 const LINEAGE: &[u8] = b"namespace.lineage";
-/// Starts that are remembered: a server that was away for longer is held against the epoch alone.
+/// Bound: starts that are remembered. A server that was away for longer is checked against the epoch alone.
 const STARTS: usize = 256;
 
-/// What the I/O servers' targets have been notified of.
+/// What the I/O servers' targets have witnessed.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
-    /// By the servers' names, of those that answer.
+pub struct WitnessReports {
+    /// The responding servers by name.
     pub servers: Vec<(String, Witnessed)>,
-    /// Whether a database that is older than that is taken all the same: its files are those that there were.
+    /// Whether to accept a database that is older than that, with the files it has.
     pub accepts_older: bool,
 }
 
-/// See the module.
+/// The earlier starts, and what was accepted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lineage {
-    /// Starts that have ended, each with the last change of it, in order.
+    /// Starts that have ended, each with its last change, in order.
     ended: Vec<Witnessed>,
-    /// What servers had been notified of when it was accepted that this metadata is older.
+    /// What servers had witnessed when this metadata was accepted although it is older.
     accepted: Vec<(String, Witnessed)>,
 }
 
-/// The metadata is older than what a server was notified of.
+/// The finding that the metadata is older than what a server witnessed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Older {
     server: String,
     seen: Witnessed,
-    /// How far this metadata has come.
+    /// The last change of this metadata.
     here: Witnessed,
 }
 
 impl Older {
-    /// What a server was notified of, and how far this metadata has come.
+    /// Describes what the server witnessed, and this metadata's last change.
     pub(crate) fn finding(&self) -> String {
         let Older { server, seen, here } = self;
         let (epoch, change) = (seen.start.epoch, seen.change);
@@ -58,37 +58,37 @@ impl Older {
             format!("{server} has datafiles of start {epoch}")
         };
         let come = if here.start == seen.start {
-            format!("this metadata has come to change {} of it", here.change)
+            format!("this metadata ends at change {} of it", here.change)
         } else if here.start.epoch == epoch {
-            "this metadata was used in another start of that number".to_owned()
+            "this metadata has another start of that number".to_owned()
         } else {
             format!("this metadata was last used in start {}", here.start.epoch)
         };
         format!("{reported} of the metadata service, and {come}")
     }
 
-    /// What the server was notified of.
+    /// Returns what the server witnessed.
     pub(crate) fn seen(&self) -> Witnessed {
         self.seen
     }
 
-    /// The same, and what that means for somebody who has accepted it.
+    /// Describes the finding and its consequences once accepted.
     pub fn missing(&self) -> String {
         format!(
-            "{}. Files made, renamed, truncated or removed since are as they were before; datafiles with numbers that are still to be given are \
-             in the targets' set-aside directories",
+            "{}. Files created, renamed, truncated or removed since are as they were before; datafiles whose numbers will be given again \
+             are in the targets' set-aside directories",
             self.finding()
         )
     }
 
-    /// The refusal of a start, or of a server.
+    /// Returns the error that refuses the start, or the server.
     pub(crate) fn refusal(&self) -> Error {
         Error::new(
             ErrorKind::Absent,
             format!(
-                "the metadata is older than the datafiles: {}. The metadata directory was lost, or an older copy was put back: put the newest one \
-                 back, or start the metadata service with --accept-older-metadata to go on with this one (files made, renamed, truncated or \
-                 removed since are as they were before; what it does not know is lost)",
+                "the metadata is older than the datafiles: {}. The metadata directory was lost or replaced by an older copy: put the newest \
+                 one back, or start the metadata service with --accept-older-metadata to continue with this one (files created, renamed, \
+                 truncated or removed since are as they were before; files that it does not know are lost)",
                 self.finding()
             ),
         )
@@ -96,21 +96,21 @@ impl Older {
 }
 
 impl Lineage {
-    /// As it is kept.
+    /// Reads the stored lineage.
     ///
     /// # Errors
-    /// When the row cannot be read.
+    /// The row cannot be decoded.
     pub(crate) fn read(view: &(impl View + ?Sized)) -> Result<Lineage> {
         let value = view.get(Table::State, LINEAGE)?;
         Ok(value.map(|value| decode(Table::State, LINEAGE, &value)).transpose()?.unwrap_or_default())
     }
 
-    /// Keeps it.
+    /// Stores the lineage.
     pub(crate) fn keep(&self, t: &mut dyn Transaction) {
         t.put(Table::State, LINEAGE, encode(self));
     }
 
-    /// A start has ended, with this change.
+    /// Records the last change of a start that has ended.
     pub(crate) fn end(&mut self, last: Witnessed) {
         if last.start.epoch == 0 {
             return;
@@ -120,7 +120,7 @@ impl Lineage {
         self.ended.drain(..surplus);
     }
 
-    /// Whether this metadata, in its present start if there is one, is older than what a server was notified of; `None`: it is not, or that was
+    /// Checks what a server witnessed against this metadata and its current start, if any; `None` if the metadata is not older, or that was
     /// accepted.
     pub(crate) fn older(&self, server: &str, seen: Witnessed, now: Option<ServiceStart>) -> Option<Older> {
         if seen.start.epoch == 0 || now == Some(seen.start) || self.has_accepted(server, seen) {
@@ -131,33 +131,33 @@ impl Lineage {
             (_, Some(now)) if seen.start.epoch >= now.epoch => Witnessed { start: now, change: 0 },
             (Some(ended), _) => ended,
             (None, _) if self.ended.is_empty() => Witnessed::default(),
-            // It was notified before the first start that is remembered.
+            // It witnessed a start before the first one remembered.
             (None, _) => return None,
         };
         let is_older = here.start.is_behind(seen.start) || here.start == seen.start && here.change < seen.change;
         is_older.then(|| Older { server: server.to_owned(), seen, here })
     }
 
-    /// Goes on all the same.
+    /// Accepts the finding.
     pub(crate) fn accept(&mut self, older: &Older) {
         self.accepted.retain(|(server, _)| *server != older.server);
         self.accepted.push((older.server.clone(), older.seen));
     }
 
-    /// Whether somebody has accepted that this server was notified of what is not here.
+    /// Returns whether it was accepted that this server witnessed what is not here.
     pub(crate) fn has_accepted(&self, server: &str, seen: Witnessed) -> bool {
         self.accepted.iter().any(|(name, accepted)| name == server && *accepted == seen)
     }
 
-    /// The epoch of the next start. It is higher than all that servers have seen, so that no number is given twice; but not than one that was
-    /// made up: those that made files of it up have them set aside.
+    /// Returns the epoch of the next start: higher than all that servers have witnessed, so that numbers are not reused, but ignoring
+    /// implausible ones. Datafiles of implausible epochs are set aside by their servers.
     pub(crate) fn next(&self, last: ServiceStart, older: &[Older]) -> u64 {
         let seen = older.iter().map(|older| older.seen.start.epoch).filter(|seen| is_plausible(*seen, last.epoch));
         seen.max().unwrap_or(0).max(last.epoch) + 1
     }
 }
 
-/// Whether the service can have been in this epoch, since a copy of it was last used in that one.
+/// Returns whether the service can have reached this epoch, given the epoch in which this copy was last used.
 fn is_plausible(epoch: u64, since: u64) -> bool {
     epoch <= since.saturating_add(limits::PLAUSIBLE_STARTS)
 }
@@ -189,7 +189,7 @@ mod tests {
         let found = lineage.older("io2", at(1, 11, 12), None).unwrap();
         assert_eq!(
             found.finding(),
-            "io2 was notified of change 12 in start 1 of the metadata service, and this metadata has come to change 9 of it"
+            "io2 was notified of change 12 in start 1 of the metadata service, and this metadata ends at change 9 of it"
         );
     }
 
@@ -201,15 +201,15 @@ mod tests {
         lineage.accept(&lineage.older("io0", seen, None).unwrap());
         assert!(lineage.has_accepted("io0", seen) && lineage.older("io0", seen, None).is_none());
         assert!(lineage.older("io1", seen, None).is_some());
-        // A start between those that are here.
+        // A start between the existing ones.
         lineage.end(at(4, 14, 50));
         assert!(lineage.older("io0", at(3, 13, 1), None).is_some());
-        // This directory, put back when servers have gone on.
+        // This directory, restored after servers have witnessed more.
         assert!(lineage.older("io0", at(5, 15, 1), None).is_some());
     }
 
     #[test]
-    fn the_next_epoch_is_higher_than_all_that_were_and_not_than_those_made_up() {
+    fn the_next_epoch_is_higher_than_all_plausible_ones() {
         let lineage = Lineage::default();
         let last = ServiceStart { epoch: 7, start: 1 };
         let older = |epoch| Older { server: "io0".into(), seen: at(epoch, 0, 0), here: at(7, 1, 0) };

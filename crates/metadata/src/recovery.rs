@@ -1,23 +1,24 @@
-//! The time after a start in which clients of before say what they have open and what they have locked.
+//! The time after a start in which clients of an earlier start report their open files and their locks.
 //!
-//! What clients have open is known in memory alone, so that a service that was killed has forgotten it. Its clients notice, connect again and say
-//! so ([`Operation::Reopen`](thalweg_wire::protocol::metadata::Operation::Reopen)); one that has files open looks every
-//! [`limits::KEPT_ALIVE`](thalweg_wire::limits::KEPT_ALIVE) whether its service is still the same, however idle its program is. Until
-//! all could say so, *not known to be open* does not mean *not open*, and nothing is decided from it:
+//! Open files are known in memory only, so a killed service has forgotten them. Its clients notice, reconnect and report them
+//! ([`Operation::Reopen`](thalweg_wire::protocol::metadata::Operation::Reopen)); a client with open files checks every
+//! [`limits::KEPT_ALIVE`](thalweg_wire::limits::KEPT_ALIVE) whether its service has been restarted, even if its program is idle. Until all
+//! have had time to report, *not known to be open* does not mean *not open*, and these decisions are deferred:
 //!
-//! | decision | until then |
+//! | decision | meanwhile |
 //! |---|---|
-//! | the bytes of a file without names go | they stay |
-//! | a lot whose time is over goes, if none of its files is open | who needs the room waits |
-//! | a file that nobody has open gets another layout | who asks for it waits |
-//! | a file without names is opened by its number | it may be |
-//! | a lock or a turn is given to somebody else | who asks waits, if a client that had some has not come back |
-//! | a draft counts as abandoned | it is being written, for [`limits::DRAFT_RECOVERIES`](thalweg_wire::limits::DRAFT_RECOVERIES) times as long |
+//! | the bytes of a file without names are removed | they are kept |
+//! | an expired lot without open files is reclaimed | the request for its space waits |
+//! | a file that is not open gets another layout | the request waits |
+//! | a file without names is opened by its number | it is allowed |
+//! | a lock or a turn is given to another client | the request waits, if a client with locks has not returned |
+//! | a draft counts as abandoned | it counts as being written, for [`limits::DRAFT_RECOVERIES`](thalweg_wire::limits::DRAFT_RECOVERIES)
+//! times as long |
 //!
-//! A service that was stopped in good order while nothing was open says so for the next start, which then has nothing to wait for; nor has the
-//! first start of a store. Locks are waited for as their own rows say.
+//! A service that is stopped in an orderly way while no file is open records this, and the next start does not wait; nor does the first
+//! start of a store. Locks have their own rows, which determine the wait for them.
 //!
-//! Sizes need no such time: that a file is open for writing is in its row, and a writer that did not come back leaves it so.
+//! Sizes need no such time: a file's row shows that it is open for writing, and stays so if a writer does not return.
 
 use crate::database::{Table, Unwatched, read, write};
 use crate::inode::number_at;
@@ -26,25 +27,25 @@ use std::time::{Duration, Instant};
 use thalweg_base::sync::{Condvar, Mutex};
 use thalweg_wire::Result;
 
-/// In [`Table::State`]: the epoch, u64 LE, of a start that was stopped in good order while nothing was open.
+/// In [`Table::State`]: the epoch, u64 LE, of a start that was stopped in an orderly way while no file was open.
 const IDLE: &[u8] = b"openings.none";
 
-/// How long clients of before have in this start.
+/// Returns how long clients of earlier starts have to report in this start.
 ///
 /// # Errors
-/// The database's.
+/// An error of the database.
 pub(crate) fn length(namespace: &Namespace, usual: Duration) -> Result<Duration> {
     let epoch = namespace.service_start().epoch;
     let idle = read(&**namespace.database(), |view| number_at(view, IDLE))?.map(u64::from_le_bytes);
-    // Of the start just before this one: another that came in between may have been killed.
+    // Only of the start just before this one: another in between may have been killed.
     let has_none = epoch <= 1 || idle.is_some_and(|idle| idle + 1 == epoch);
     Ok(if has_none { Duration::ZERO } else { usual })
 }
 
-/// This start stops in good order, and nothing is open.
+/// Records that this start stops in an orderly way, with no open file.
 ///
 /// # Errors
-/// The database's.
+/// An error of the database.
 pub(crate) fn is_idle(namespace: &Namespace) -> Result<()> {
     let epoch = namespace.service_start().epoch;
     write(&**namespace.database(), &mut Unwatched, |t| {
@@ -53,7 +54,7 @@ pub(crate) fn is_idle(namespace: &Namespace) -> Result<()> {
     })
 }
 
-/// See the module.
+/// The recovery of a start.
 #[derive(Debug)]
 pub(crate) struct Recovery {
     begun: Instant,
@@ -69,22 +70,22 @@ struct State {
 }
 
 impl Recovery {
-    /// Begins now.
+    /// Starts the recovery now.
     pub(crate) fn begin(length: Duration) -> Recovery {
         Recovery { begun: Instant::now(), length, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Whether all that had something open could say so.
+    /// Returns whether all clients have had time to report.
     pub(crate) fn is_over(&self) -> bool {
         self.state.lock().is_over || Instant::now() >= self.ends_after(1)
     }
 
-    /// When so many times its length will have passed.
+    /// Returns when this multiple of its length will have passed.
     pub(crate) fn ends_after(&self, times: u32) -> Instant {
         self.begun + self.length.saturating_mul(times)
     }
 
-    /// Waits for its end, until then at most. Whether it is over: a service that stops meanwhile decides nothing.
+    /// Waits for its end, until `deadline` at most. Returns whether it is over; it is not if the service stops meanwhile.
     pub(crate) fn wait(&self, deadline: Instant) -> bool {
         let mut state = self.state.lock();
         loop {
@@ -99,13 +100,13 @@ impl Recovery {
         }
     }
 
-    /// Nobody waits any longer.
+    /// Ends all waits.
     pub(crate) fn stop(&self) {
         self.state.lock().is_stopping = true;
         self.changed.notify_all();
     }
 
-    /// Its time has passed.
+    /// Ends the recovery.
     #[cfg(test)]
     pub(crate) fn end(&self) {
         self.state.lock().is_over = true;

@@ -1,13 +1,13 @@
-//! The I/O servers that remember how far the metadata's log has come, so that an older copy of it that is put back is noticed.
+//! The I/O servers that remember the log's progress, so that an older copy of the metadata is detected.
 //!
-//! A change that was synced is sent to them before the sync is answered, and they put it on stable storage. They ask for it themselves
-//! ([`thalweg_io`]), each over a connection of its own, and their next question is the answer: so what a client says to a
-//! server is never taken for the service's word.
+//! A synced change is sent to them before the sync is answered, and they put it on stable storage. Each server requests it itself
+//! ([`thalweg_io`]) over its own connection, and its next request is the acknowledgement: so a client cannot pose as the service towards a
+//! server.
 //!
-//! A sync waits until three of the servers that have asked have it, or all where there are fewer: enough that one is there at the next start,
-//! and the busiest disk of a large store does not slow every sync down. The others have it a moment later. Nobody waits for a server that is
-//! away: names can be changed while servers are down. One that does not answer in time is not waited for again until it does. After a
-//! start the first sync waits until a server is there.
+//! A sync waits for three of the requesting servers, or all if there are fewer: enough that one responds at the next start, without the
+//! busiest disk of a large store delaying every sync. The others follow shortly. Unreachable servers are not waited for: metadata can be
+//! changed while servers are down. A server that does not answer in time is not waited for until it does. After a start the first sync
+//! waits for a server to connect.
 
 use crate::database::{Stage, Watch};
 use std::collections::HashMap;
@@ -16,26 +16,26 @@ use std::time::{Duration, Instant};
 use thalweg_base::sync::{Condvar, Mutex};
 use thalweg_wire::limits;
 
-/// See the module.
+/// The witnesses and their progress.
 #[derive(Default)]
 pub(crate) struct Witnesses {
     state: Mutex<State>,
-    /// There is another change to witness: servers' questions wait for that.
+    /// Signals a new change to witness to the servers' requests.
     wanted: Condvar,
-    /// A server has asked, or gone: syncs wait for that.
+    /// Signals to syncs that a server has sent a request or disconnected.
     asked: Condvar,
-    /// Up to this change, the service has only kept its own books: there is nothing to lose.
+    /// Up to this change the service has only made its own changes, so there is nothing to lose.
     quiet: AtomicU64,
 }
 
 #[derive(Default)]
 struct State {
-    /// The last change that is to be witnessed.
+    /// The last change to be witnessed.
     wanted: u64,
     /// By connection.
     asking: HashMap<u64, Asking>,
     next: u64,
-    /// Nobody was there for as long as a sync waits; until somebody comes.
+    /// A sync has timed out without any server; until one connects.
     is_alone: bool,
     stopping: bool,
 }
@@ -44,14 +44,15 @@ struct Asking {
     server: String,
     /// The last change that it has witnessed.
     has: u64,
-    /// The last revocation of credentials that it knows of.
+    /// The last revocation of credentials that it knows.
     revision: u64,
-    /// It was waited for in vain.
+    /// A wait for it has timed out.
     is_late: bool,
 }
 
 impl State {
-    /// Whether enough servers have it, each over one of its connections: a stranger who calls himself by its name delays nobody.
+    /// Returns whether enough servers have witnessed a change, each over one of its connections: an impostor with a server's name delays
+    /// nothing.
     fn has_witnessed(&self, change: u64) -> bool {
         let mut servers: HashMap<&str, u64> = HashMap::new();
         for asking in self.asking.values().filter(|asking| !asking.is_late) {
@@ -64,7 +65,7 @@ impl State {
 }
 
 impl Witnesses {
-    /// A server asks for the first time on its connection.
+    /// Registers a server's connection at its first request.
     pub(crate) fn enter(&self, server: &str) -> u64 {
         let mut state = self.state.lock();
         state.next += 1;
@@ -74,14 +75,14 @@ impl Witnesses {
         number
     }
 
-    /// Its connection has ended.
+    /// Removes a connection that has ended.
     pub(crate) fn leave(&self, number: u64) {
         self.state.lock().asking.remove(&number);
         self.asked.notify_all();
     }
 
-    /// It has witnessed a change, and knows of this revocation: which change is the last that it is to witness now, as soon as that is another
-    /// or there is news besides.
+    /// Records what a server has witnessed, and its last revocation; waits for a further change or other news, and returns the last change
+    /// to witness.
     pub(crate) fn next(&self, number: u64, has: u64, revision: u64, is_news: impl Fn() -> bool) -> u64 {
         let until = Instant::now() + limits::WITNESS_WAIT;
         let mut state = self.state.lock();
@@ -98,11 +99,11 @@ impl Witnesses {
         }
     }
 
-    /// Has a change witnessed that is on stable storage.
+    /// Has a change that is on stable storage witnessed.
     pub(crate) fn report(&self, change: u64, watch: &mut dyn Watch) {
         let mut state = self.state.lock();
         state.wanted = state.wanted.max(change);
-        // Change 0: the database does not number them.
+        // Change 0: the database does not number changes.
         if change == 0 || state.has_witnessed(change) {
             return;
         }
@@ -122,7 +123,7 @@ impl Witnesses {
         watch.end(Stage::LogSync);
     }
 
-    /// Has a revocation known by all servers that are in touch; those that are not after a while.
+    /// Waits until all connected servers know a revocation; returns those that do not after `patience`.
     pub(crate) fn wait_for_revision(&self, revision: u64, patience: Duration) -> Vec<String> {
         let until = Instant::now() + patience;
         let mut state = self.state.lock();
@@ -137,7 +138,7 @@ impl Witnesses {
         }
     }
 
-    /// Waits until these servers have asked, for a moment.
+    /// Waits up to `patience` until these servers have sent a request.
     pub(crate) fn wait_for(&self, servers: &[String], patience: Duration) {
         let until = Instant::now() + patience;
         let mut state = self.state.lock();
@@ -150,17 +151,17 @@ impl Witnesses {
         }
     }
 
-    /// Up to here, nothing was done that a client has asked for.
+    /// Records that up to this change no client's request changed anything.
     pub(crate) fn is_quiet_until(&self, change: u64) {
         self.quiet.store(change, Ordering::Release);
     }
 
-    /// Whether a client may have done something, when the log has come to this change.
+    /// Returns whether clients may have changed something up to this change.
     pub(crate) fn matters(&self, change: u64) -> bool {
         change > self.quiet.load(Ordering::Acquire)
     }
 
-    /// Nobody waits here any longer.
+    /// Ends all waits.
     pub(crate) fn stop(&self) {
         self.state.lock().stopping = true;
         self.wanted.notify_all();

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use thalweg_base::proc::cgroups::{self, Place};
+use thalweg_base::proc::cgroups::{self, CgroupPath};
 use thalweg_base::proc::mounts;
 
 /// The quotas that apply to a process.
@@ -75,12 +75,12 @@ impl Quota {
     /// Reads the quota of one group.
     #[cfg(test)]
     pub(crate) fn at(group: &Path) -> Quota {
-        Quota { groups: on_the_way_up(&Place { mount: group.to_owned(), directory: group.to_owned() }), last: u64::MAX }
+        Quota { groups: on_the_way_up(&CgroupPath { mount: group.to_owned(), directory: group.to_owned() }), last: u64::MAX }
     }
 }
 
 /// Returns the groups with a quota, from this one up to its hierarchy's mount point.
-fn on_the_way_up(place: &Place) -> Vec<Group> {
+fn on_the_way_up(place: &CgroupPath) -> Vec<Group> {
     let with_quota = place.on_the_way_up().filter_map(|directory| Some((directory, processors_of(directory)?)));
     let group = |(directory, processors): (&Path, f64)| {
         let stat = directory.join("cpu.stat");
@@ -154,7 +154,7 @@ mod tests {
         write(&job, "cpu.max", "200000 100000\n");
         write(&job, "cpu.stat", "throttled_usec 100\n");
         let mut quota =
-            Quota { groups: on_the_way_up(&Place { mount: directory.path().to_owned(), directory: job.clone() }), last: u64::MAX };
+            Quota { groups: on_the_way_up(&CgroupPath { mount: directory.path().to_owned(), directory: job.clone() }), last: u64::MAX };
         assert_eq!((quota.groups.len(), quota.processors()), (2, Some(1.0)));
         assert_eq!(quota.group().as_deref(), Some("/site"));
         assert_eq!(quota.changed(), Some(0));

@@ -1,9 +1,10 @@
-//! Names in PostgreSQL against names in redb, on loopback: `databases [ENTRIES [ROUNDS [DIRECTORY]]]` starts a store on each, in turn, and
-//! a PostgreSQL server of its own where there is one. Each line is one kind of work: files a second, and the ratio, medians of the rounds.
+//! Compares metadata in PostgreSQL with redb on loopback: `databases [ENTRIES [ROUNDS [DIRECTORY]]]` alternates between a store on each,
+//! and starts its own PostgreSQL server if one is installed. Prints one line per kind of work: files per second and the ratio, medians of
+//! the rounds.
 //!
-//! `THALWEG_POSTGRESQL_SETTINGS="NAME=VALUE ..."` are settings of that server instead of those that it comes with.
+//! `THALWEG_POSTGRESQL_SETTINGS="NAME=VALUE ..."` replaces the default settings of that server.
 //!
-//! It fails where a ratio is below its bar: 0.8 for listings with attributes, 0.5 for files made in batches, 0.25 for single ones.
+//! Fails if a ratio is below its threshold: 0.8 for listings with attributes, 0.5 for files created in batches, 0.25 for single creates.
 
 #[path = "../../../tests/postgresql.rs"]
 mod postgresql;
@@ -17,11 +18,11 @@ use thalweg_wire::Connect;
 use thalweg_wire::protocol::metadata::{Existing, LayoutChoice, Owner, Place, Small};
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 0, gid: 0 };
-/// Files that are made one by one.
+/// Files created one by one.
 const SINGLE: usize = 3000;
-/// Files in one request of a batch.
+/// Files per batch request.
 const BATCH: usize = 512;
-/// What is measured, and the least ratio to redb.
+/// The kinds of work, with the minimum ratio to redb.
 const WORK: [(&str, f64); 5] = [
     ("single creates", 0.25),
     ("single creates, 8 clients at once", 0.25),
@@ -29,7 +30,7 @@ const WORK: [(&str, f64); 5] = [
     ("ls -l", 0.8),
     ("ls -l after a start of the service", 0.8),
 ];
-/// Clients that make files one by one at the same time, each in a directory of its own.
+/// Clients that create files one by one simultaneously, each in its own directory.
 const CLIENTS: usize = 8;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -77,7 +78,7 @@ fn start(directory: &Path, database: Option<&String>) -> Result<(RunningStore, M
     Ok((store, names))
 }
 
-/// Files a second for each kind of work.
+/// Measures each kind of work, in files per second.
 fn one_store(scratch: &Path, entries: usize, database: Option<String>) -> Result<[f64; WORK.len()], Box<dyn std::error::Error>> {
     let directory = tempfile::tempdir_in(scratch)?;
     let (store, names) = start(directory.path(), database.as_ref())?;
@@ -115,7 +116,7 @@ fn one_store(scratch: &Path, entries: usize, database: Option<String>) -> Result
     Ok([single, at_once, batch, warm, cold])
 }
 
-/// Files a second that several clients make one by one at the same time, all of them together.
+/// Measures simultaneous single creates by several clients; returns their total files per second.
 fn at_once(store: &RunningStore) -> Result<f64, Box<dyn std::error::Error>> {
     let connect = |client: usize| -> Result<MetadataClient, thalweg_wire::Error> {
         let names = MetadataClient::connect(&mut Tracer::off(), &store.address().service()?, &Connect::default())?;

@@ -1,23 +1,23 @@
-//! Storms on real servers: `scale STORM CLIENTS SERVERS [TIMES]` starts a store in a process of its own (in a temporary directory, TMPDIR)
-//! and as many clients here, a thread each, that all do the same at once. One line of JSON says how long it took until the first and the
-//! last had done it, which processor time each side took, and what memory, connections and threads it held at the end; then how often
-//! the store's threads slept in 5 s with all connections open and idle, and what memory it holds when they are closed.
+//! Storms on real servers: `scale STORM CLIENTS SERVERS [TIMES]` starts a store in its own process (in a temporary directory, TMPDIR) and
+//! the clients here, one thread each, which all act simultaneously. Prints one line of JSON: time until the first and the last client
+//! finished, CPU time of each side, and memory, connections and threads at the end; then voluntary context switches of the store's threads
+//! in 5 s with all connections open and idle, and its memory once they are closed.
 //!
 //! | storm | what each client does |
 //! |---|---|
-//! | `connect` | connects to the metadata service, and learns who is who |
-//! | `stat` | asks for a file's attributes, TIMES over |
-//! | `list` | lists one directory of TIMES files with attributes and sizes, which the service can prove |
-//! | `glimpse` | the same, where only the I/O servers know the sizes |
-//! | `open` | opens one file, the same for all, on 4 servers, asks for its size, and closes it, TIMES over |
-//! | `sizes` | opens it, and asks for its size TIMES over |
-//! | `create` | makes a file of its own in one directory, and closes it, TIMES over |
-//! | `each` | opens a file that is on every server, and asks for its size |
+//! | `connect` | connects to the metadata service, and fetches the store map |
+//! | `stat` | fetches a file's attributes TIMES times |
+//! | `list` | lists one directory of TIMES files with attributes and sizes that the service can prove |
+//! | `glimpse` | as `list`, but only the I/O servers know the sizes |
+//! | `open` | opens the same file on 4 servers, fetches its size, and closes it, TIMES times |
+//! | `sizes` | opens it, and fetches its size TIMES times |
+//! | `create` | creates a file in a shared directory, and closes it, TIMES times |
+//! | `each` | opens a file with a datafile on every server, and fetches its size |
 //! | `write` | writes 64 KiB of a file to every server |
-//! | `together` | every second one lists a directory of TIMES files, the others each make a file there and write 4 KiB to it |
-//! | `locks` | takes a lock on a byte of its own of one file, and keeps it |
+//! | `together` | half of the clients list a directory of TIMES files, the others create a file each there and write 4 KiB to it |
+//! | `locks` | takes a lock on its own byte of a shared file, and holds it |
 //!
-//! The store's processor time and memory are of one process: what is read off one line is a sum. Lines of several sizes separate the parts.
+//! The store's CPU time and memory are sums over one process. Comparing lines of several sizes separates the parts.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -40,9 +40,9 @@ use thalweg_wire::{Connect, raise_descriptors};
 type Anything = Box<dyn std::error::Error + Send + Sync>;
 
 const OWNER: Owner = Owner { mode: 0o755, uid: 0, gid: 0 };
-/// How long an idle store's wake-ups are counted.
+/// How long the wake-ups of an idle store are counted.
 const IDLE: Duration = Duration::from_secs(5);
-/// Of a file on every server: each server has one strip of it.
+/// Strip size of a file on every server: one strip per server.
 const STRIP: u64 = 64 << 10;
 
 fn main() -> Result<(), Anything> {
@@ -80,8 +80,8 @@ struct Setting {
     times: usize,
 }
 
-/// What a client holds until all have done it.
-#[allow(dead_code, reason = "it is only kept, and dropped")]
+/// What a client holds until all have finished.
+#[allow(dead_code, reason = "held only to be dropped")]
 enum Held {
     Store(Store),
     Walker(Walker),
@@ -103,7 +103,7 @@ impl Setting {
                     let took = begun.elapsed().as_micros() as u64;
                     slowest_us.fetch_max(took, Ordering::Relaxed);
                     first_us.fetch_min(took, Ordering::Relaxed);
-                    // All have done it; then its memory is looked at, and then it may go.
+                    // All have finished; the memory is measured before the connections close.
                     barrier.wait();
                     barrier.wait();
                     held.map(drop::<Held>).err()
@@ -113,7 +113,7 @@ impl Setting {
                 .map(|number| std::thread::Builder::new().stack_size(256 << 10).spawn_scoped(scope, one(number)))
                 .collect::<Result<_, _>>()?;
             let before = Process::now(std::process::id())?;
-            // (The clients may be done before this thread runs again.)
+            // (The clients may finish before this thread runs again.)
             let begun = Instant::now();
             barrier.wait();
             barrier.wait();
@@ -156,7 +156,7 @@ impl Setting {
         Ok(())
     }
 
-    /// What the storm finds there.
+    /// Creates the files that the storm needs.
     fn prepare(&self, address: &str) -> Result<(), Anything> {
         let off = &mut Tracer::off();
         let names = MetadataClient::connect(off, address, &Connect::default())?;
@@ -201,7 +201,7 @@ impl Setting {
             entries += 1;
         }
         drop(walk);
-        // Where others write at the same time, their files are there, too.
+        // Concurrent writers' files may be listed too.
         let right = if self.storm == "together" { entries >= self.times } else { entries == self.times };
         if right { Ok(Held::Walker(walker)) } else { Err(format!("{entries} entries").into()) }
     }
@@ -215,10 +215,10 @@ impl Setting {
         Ok(Held::Store(store))
     }
 
-    /// One client of the storm, from nothing to done.
+    /// Runs one client of the storm.
     fn client(&self, address: &str, number: usize) -> Result<Held, Anything> {
         let off = &mut Tracer::off();
-        // Each is a process of its own, as far as the servers know.
+        // Each client appears to the servers as a separate process.
         let options = Connect { client: format!("client {number}"), ..Connect::default() };
         let names = MetadataClient::connect(off, address, &options)?;
         let store = self.store(names.clone(), &options);
@@ -270,7 +270,7 @@ impl Setting {
     }
 }
 
-/// How often all threads of a process have gone to sleep.
+/// Returns the voluntary context switches of all threads of a process.
 fn switches(id: u32) -> Result<u64, Anything> {
     let mut all = 0;
     for task in std::fs::read_dir(format!("/proc/{id}/task"))? {
@@ -280,7 +280,7 @@ fn switches(id: u32) -> Result<u64, Anything> {
     Ok(all)
 }
 
-/// A process as /proc shows it.
+/// Resource use of a process, from /proc.
 struct Process {
     processor_s: f64,
     resident_kib: i64,
@@ -289,7 +289,7 @@ struct Process {
 }
 
 impl Process {
-    /// Once it has no more threads than these: all connections are closed, and their threads have ended. Or after some time.
+    /// Reads the process once it has at most `threads` threads, that is, once all connections are closed; or after a timeout.
     fn when_left(id: u32, threads: i64) -> Result<Process, Anything> {
         let begun = Instant::now();
         loop {

@@ -1,6 +1,6 @@
-//! What TLS costs: `tls [ROUNDS [MEBIBYTES]]` sends payloads of 1 MiB over loopback, each with a header and with its CRC-32C computed at both
-//! ends as the store does, in clear and encrypted by turns on connections that stay, and prints the rates and the ratio of each pair.
-//! Then messages that go to and fro, and handshakes: from nothing, and resumed.
+//! The cost of TLS: `tls [ROUNDS [MEBIBYTES]]` sends payloads of 1 MiB over loopback, each with a header and with its CRC-32C computed at
+//! both ends as the store does, alternating plain and encrypted on persistent connections. Prints the rates and the ratio of each pair,
+//! then round trips, then full and resumed handshakes.
 
 use std::io::IoSlice;
 use std::net::{TcpListener, TcpStream};
@@ -66,7 +66,7 @@ fn tls_pair(client: &ClientTls, server: &ServerTls) -> (Channel, Channel) {
     )
 }
 
-/// Sends so much one way; MiB/s.
+/// Sends this many MiB one way; returns MiB/s.
 fn stream((from, to): &mut (Channel, Channel), mebibytes: usize) -> f64 {
     let begun = Instant::now();
     std::thread::scope(|scope| {
@@ -88,7 +88,7 @@ fn stream((from, to): &mut (Channel, Channel), mebibytes: usize) -> f64 {
     mebibytes as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// Microseconds of a round trip.
+/// Returns the microseconds of a round trip.
 fn trips((one, other): &mut (Channel, Channel)) -> f64 {
     const TRIPS: u32 = 2000;
     let begun = Instant::now();
@@ -109,7 +109,7 @@ fn trips((one, other): &mut (Channel, Channel)) -> f64 {
     begun.elapsed().as_secs_f64() * 1e6 / f64::from(TRIPS)
 }
 
-/// Microseconds from a connected socket until the client may send.
+/// Returns the microseconds from a connected socket until the client may send.
 fn handshakes(server: &ServerTls, client: &dyn Fn() -> ClientTls, is_resumed: bool) -> Vec<f64> {
     const MANY: usize = 200;
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -132,7 +132,7 @@ fn handshakes(server: &ServerTls, client: &dyn Fn() -> ClientTls, is_resumed: bo
             let begun = Instant::now();
             let mut channel = Channel::client(stream, &tls, Some(server.fingerprint()), by()).expect("a handshake");
             let took = begun.elapsed();
-            // With it come the tickets.
+            // Session tickets arrive with this byte.
             channel.receive_exact(&mut [0]).expect("a byte");
             if number > 0 {
                 assert_eq!(channel.is_resumed(), is_resumed);

@@ -1,15 +1,15 @@
 //! A store as a whole: a striped, user-space, job-scoped file system.
 //!
-//! **In:** directories (targets), a `store.toml`. **Out:** a store that runs, in one process or a server at a time. **Never:** what a server does
-//! (`io`, `metadata`), what a client does (`client`), and what they say to each other (`wire`).
+//! **In:** directories (targets), a `store.toml`. **Out:** a running store, in one process or server by server. **Never:** implements
+//! servers (`io`, `metadata`), the client (`client`) or their protocol (`wire`).
 //!
-//! | room | what is in it |
+//! | module | content |
 //! |---|---|
 //! | [`config`] | `store.toml`, and addresses |
 //! | [`start`] | a whole store in one process, or one server of it |
-//! | `scale` | for tests: a site of a thousand servers, simulated with the code that ships |
+//! | `scale` | for tests: a site of a thousand servers, simulated with the production code |
 //!
-//! Tests and measurements that need servers and clients together are here.
+//! Tests and measurements that need both servers and clients are in this crate.
 
 #![warn(unreachable_pub)]
 
@@ -18,5 +18,5 @@ pub mod config;
 mod scale;
 pub mod start;
 
-/// What a store's parts speak of: credentials, messages' types, errors.
+/// The types shared by a store's parts: credentials, messages, errors.
 pub use thalweg_wire as wire;

@@ -1,11 +1,11 @@
-//! Bad input: a clear error, nothing lost, nothing half-made. Each test is one item of the promise.
+//! Bad input: a clear error, nothing lost, nothing left half-done. Each test is one item of the promise.
 
 use crate::bounded::{accepted, heard, joined};
-use crate::common::{Running, Said, Servers, Up, content, file, run, scratch, text, thalweg};
+use crate::common::{CommandOutput, Running, Servers, Up, content, file, run, scratch, text, thalweg};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-/// After a refusal there is nothing in the store, under no name.
+/// Checks that a refused command left nothing in the store, under any name.
 #[track_caller]
 fn nothing_was_made(store: &Up) {
     assert_eq!(run(["ls", &store.path("/")]).done().out, "");
@@ -147,7 +147,7 @@ fn a_store_file_that_cannot_be_meant_is_refused() {
     run(["serve", "--store", text(&here.path().join("absent.toml")), "--name", "io0"]).failed(1, &["absent.toml"]);
 }
 
-/// The first bytes that a real client sends.
+/// Returns the first bytes that a real client sends.
 fn first_of_a_client() -> Vec<u8> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = format!("thal://{}/", listener.local_addr().unwrap());
@@ -159,7 +159,7 @@ fn first_of_a_client() -> Vec<u8> {
     first
 }
 
-/// What a peer says before it waits for us.
+/// Reads what a peer sends before it waits for an answer.
 fn everything_said(stream: &mut TcpStream) -> Vec<u8> {
     stream.set_read_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
     let mut said = Vec::new();
@@ -168,7 +168,7 @@ fn everything_said(stream: &mut TcpStream) -> Vec<u8> {
     said
 }
 
-/// An honest message with one thing wrong about its header. Where things stand in it is drawn in the protocol's description.
+/// Changes bytes of a valid message's header. The offsets are in the protocol's description.
 fn altered(honest: &[u8], at: std::ops::Range<usize>, to: &[u8]) -> Vec<u8> {
     let mut message = honest.to_vec();
     message[at].copy_from_slice(to);
@@ -178,13 +178,13 @@ fn altered(honest: &[u8], at: std::ops::Range<usize>, to: &[u8]) -> Vec<u8> {
 const VERSION: std::ops::Range<usize> = 4..6;
 const PAYLOAD_BYTES: std::ops::Range<usize> = 24..32;
 const BODY_BYTES: std::ops::Range<usize> = 32..36;
-/// The version of the proof, in each of its messages.
+/// Offset of the proof's version in each of its messages.
 const PROOF_VERSION: usize = 7;
-/// How long a client's proof is, in both messages, and a server's: its answer and its verdict. What follows is the hello.
+/// Lengths of a client's proof in both messages, and of a server's: its answer and its verdict. The hello follows.
 const PROOF_OF_CLIENT: usize = 144 + 40;
 const PROOF_OF_SERVER: usize = 88 + 16;
 
-/// What one end of a connection says, changed on the way: bytes at a place of it, and its end.
+/// A change of what one end of a connection sends: bytes at an offset, and the end.
 #[derive(Clone, Default)]
 struct Change {
     at: usize,
@@ -193,12 +193,12 @@ struct Change {
 }
 
 impl Change {
-    /// In the header behind a proof of this length.
+    /// Changes the header that follows a proof of this length.
     fn behind(proof: usize, at: std::ops::Range<usize>, to: &[u8]) -> Change {
         Change { at: proof + at.start, to: to.to_vec(), end: None }
     }
 
-    /// Hands on what one end says, until it is silent or is to be.
+    /// Forwards what one end sends, until it is silent or the change ends it.
     fn hand_on(&self, mut from: TcpStream, mut to: TcpStream) {
         let (mut buffer, mut seen) = ([0; 4096], 0);
         while let Ok(length @ 1..) = from.read(&mut buffer) {
@@ -219,14 +219,14 @@ impl Change {
     }
 }
 
-/// What a client says that lists a store through somebody who changes what both say; and that one's address.
-fn through_a_forger(store: &Up, of_client: &Change, of_server: &Change) -> (Said, String) {
+/// Lists a store through a proxy that changes both directions; returns the client's output and the proxy's address.
+fn through_a_forger(store: &Up, of_client: &Change, of_server: &Change) -> (CommandOutput, String) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let server = TcpStream::connect(store.address.strip_prefix("thal://").unwrap()).unwrap();
     let (of_client, of_server) = (of_client.clone(), of_server.clone());
     let forger = std::thread::spawn(move || {
-        // Once, and nobody listens after that.
+        // Accepts once; later connections are refused.
         let client = accepted(&listener);
         drop(listener);
         let both = (client.try_clone().unwrap(), server.try_clone().unwrap());
@@ -260,7 +260,7 @@ fn a_server_outlives_peers_that_speak_garbage_another_version_or_claim_a_huge_me
         let answer = heard(&mut peer);
         assert!(answer.len() < 1 << 16, "a few words at most");
     }
-    // And of those who have proven a credential.
+    // The same after a valid proof.
     for (at, to) in [
         (VERSION, &[0xee, 0xee][..]),
         (PAYLOAD_BYTES, &(1_u64 << 63).to_le_bytes()),
@@ -295,7 +295,7 @@ fn a_client_says_what_is_wrong_with_a_peer_that_speaks_garbage_another_version_o
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let peer = std::thread::spawn(move || {
-            // Once, and nobody listens after that.
+            // Accepts once; later connections are refused.
             let mut stream = accepted(&listener);
             drop(listener);
             everything_said(&mut stream);
@@ -305,7 +305,7 @@ fn a_client_says_what_is_wrong_with_a_peer_that_speaks_garbage_another_version_o
         assert!(says.iter().all(|word| said.err.contains(word)), "expected {says:?} in: {}", said.err);
         joined(peer);
     }
-    // And with one that has proven to be of the store.
+    // The same from a peer with a valid proof.
     let huge = (1_u64 << 63).to_le_bytes();
     let cut = Change { end: Some(PROOF_OF_SERVER + 63), ..Change::default() };
     for (change, says) in [
@@ -318,7 +318,7 @@ fn a_client_says_what_is_wrong_with_a_peer_that_speaks_garbage_another_version_o
         let said = said.failed(1, &[&address]);
         assert!(says.iter().all(|word| said.err.contains(word)), "expected {says:?} in: {}", said.err);
     }
-    // One who changes nothing is in nobody's way until the client comes a second time.
+    // An unmodified connection works until the client connects again.
     let (said, _) = through_a_forger(&store, &Change::default(), &Change::default());
     said.failed(1, &["Connection refused"]);
 }

@@ -1,4 +1,4 @@
-//! Ctrl-C, and a kill, at any moment: a whole file, or `.partial`, or nothing; never a short file under the name asked for.
+//! Ctrl-C and kills at any time leave a complete file, a `.partial`, or nothing, but never a short file under the requested name.
 
 use crate::common::{Running, Up, content, file, run, scratch, text, thalweg};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 const SIZE: usize = 16 << 20;
 
-/// Moments spread over a copy and a little beyond; what "any moment" means on this machine is found by a copy first.
+/// Returns times spread over a copy and a little beyond, given the duration of a whole copy on this machine.
 fn moments(whole: Duration, many: u32) -> impl Iterator<Item = Duration> {
     (0..many).map(move |i| whole.mul_f64(1.2) * i / many)
 }
@@ -16,7 +16,7 @@ fn signalled_after(arguments: &[&str], after: Duration, signal: i32) -> Option<i
     let mut command = thalweg(arguments);
     command.stderr(Stdio::null());
     let mut copy = Running::start(command);
-    // The moment itself is what is varied.
+    // The time itself is the subject of the test.
     std::thread::sleep(after);
     copy.signal(signal);
     copy.wait()
@@ -58,7 +58,7 @@ fn a_copy_in_can_be_stopped_at_any_moment() {
             whole_or_partial_or_nothing_in(&store, code, signal);
         }
     }
-    // What a kill left behind is in nobody's way.
+    // Leftovers of a kill do not prevent the next copy.
     run(["cp", "--quiet", "--force", text(&source), &target]).done();
 }
 

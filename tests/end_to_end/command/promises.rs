@@ -1,8 +1,8 @@
-//! What the command line itself promises: help, exit codes, JSON.
+//! Promises of the command line: help, exit codes, JSON.
 
 use crate::common::run;
 
-/// The verbs of a group in the help, each with what it does.
+/// Returns the verbs of a group in the help, with their descriptions.
 fn group<'a>(help: &'a str, heading: &str) -> Vec<(&'a str, &'a str)> {
     let lines = help.lines().skip_while(|line| line.trim_end() != heading).skip(1).take_while(|line| line.starts_with("  "));
     lines.map(|line| line.trim_start().split_once(' ').map_or((line.trim(), ""), |(verb, does)| (verb, does.trim()))).collect()

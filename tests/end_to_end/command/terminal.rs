@@ -1,4 +1,4 @@
-//! What a person at a terminal sees, and what a script without one gets.
+//! Output on a terminal, and without one.
 
 use crate::bounded::{Bounded, BoundedChild, LIMIT, rest};
 use crate::common::{Running, Servers, THALWEG, content, file, run, scratch, skipped, stored_bytes, text, thalweg, wait_until};
@@ -6,18 +6,18 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-/// Before its first byte a copy waits this long for the hello of a server that is stopped; and again when it needs that server.
+/// Timeout of a copy for the hello of a stopped server, before its first byte and again when it needs that server.
 const HELD: &str = "10";
 
-/// A store one of whose servers is stopped, so that a copy stays in its middle.
+/// Starts a store with a stopped server, on which a copy stalls.
 fn held() -> Servers {
     let mut servers = Servers::start(2);
     servers.process("io1").signal(libc::SIGSTOP);
     servers
 }
 
-/// A command line in a terminal of its own. The shell between them makes way for the command: one that stayed would get the terminal's signals
-/// too, and which shells stay differs from system to system.
+/// Runs a command line in its own terminal. The shell between them execs the command: a remaining shell would get the terminal's signals
+/// too, and which shells remain differs between systems.
 fn terminal(line: &str) -> Command {
     let mut command = Command::new("script");
     command.args(["-qefc", &format!("exec {line}"), "/dev/null"]).stdout(Stdio::piped());
@@ -25,7 +25,7 @@ fn terminal(line: &str) -> Command {
     command
 }
 
-/// A terminal that goes with the test, however that ends: whatever still runs in it would keep the suite's output open.
+/// A terminal, killed when dropped: any process left in it would keep the suite's output open.
 struct Terminal(std::process::Child);
 
 impl Drop for Terminal {
@@ -35,7 +35,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Collects what a process says while it runs.
+/// Collects a process's output while it runs.
 fn listen(mut from: impl Read + Send + 'static) -> Arc<Mutex<String>> {
     let heard = Arc::new(Mutex::new(String::new()));
     let said = Arc::clone(&heard);
@@ -48,7 +48,7 @@ fn listen(mut from: impl Read + Send + 'static) -> Arc<Mutex<String>> {
     heard
 }
 
-/// Whether a bar has a rate (`12.50 MiB/s`) and the time that is left (`ETA 3s`), each with its number.
+/// Returns whether a bar shows a rate (`12.50 MiB/s`) and the remaining time (`ETA 3s`), each with its number.
 fn shows_rate_and_time_left(bar: &str) -> bool {
     let words: Vec<&str> = bar.split_whitespace().collect();
     let number = |text: &str| text.trim_start_matches('(').parse::<f64>().is_ok();
@@ -147,7 +147,7 @@ fn ctrl_c_reaches_a_recorded_command_once_and_ends_only_what_it_ends() {
     let program = file(
         here.path(),
         "interactive.sh",
-        // A shell that is about to read runs no trap before it has read: it looks again and again.
+        // A shell blocked in `read` runs traps only afterwards, so it reads with a timeout.
         b"trap 'echo heard' INT\necho ready\nwhile read -t 0.2 line; [ $? -gt 128 ]; do :; done\ntrap - INT\necho line: $line\nread line\nexit 3\n",
     );
     let recording = here.path().join("a.thw");

@@ -1,14 +1,14 @@
-//! File systems of a test's own.
+//! File systems for single tests.
 
 use crate::bounded::Bounded;
 use std::path::Path;
 use std::process::Command;
 
-/// A small file system of its own; unmounted with its owner.
+/// A small file system, unmounted when dropped.
 pub struct SmallDisk(std::path::PathBuf);
 
 impl SmallDisk {
-    /// `None`: it cannot be mounted here.
+    /// Mounts it; `None` without permission.
     pub fn mount(at: &Path, size: &str) -> Option<SmallDisk> {
         std::fs::create_dir_all(at).ok()?;
         let done = Command::new("mount")

@@ -1,6 +1,6 @@
-//! What the tests share: running the command, stores of one process and of many, files to copy, waiting for conditions.
+//! Shared by the tests: running the command, stores in one process or several, files to copy, waiting for conditions.
 //!
-//! Everything started here is ended here, by its own process id, when its owner is dropped.
+//! Everything started here is ended by its own process ID when its owner is dropped.
 
 mod disk;
 mod mounts;
@@ -12,18 +12,18 @@ pub use crate::content::content;
 pub use disk::SmallDisk;
 pub use mounts::{Mounted, can_mount, listed};
 pub use network::{Network, description};
-pub use process::{Running, Said, THALWEG, run, thalweg};
+pub use process::{CommandOutput, Running, THALWEG, run, thalweg};
 pub use servers::{Servers, Up};
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// A directory that goes away with its owner.
+/// Creates a directory that is removed when dropped.
 pub fn scratch() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("thalweg-test-").tempdir().expect("a temporary directory")
 }
 
-/// The same on a disk with ext4, beside what cargo builds; `Err`: why there is none.
+/// Creates a directory on ext4, beside cargo's output; `Err` holds the reason if there is none.
 pub fn on_ext4() -> Result<tempfile::TempDir, String> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let of = std::process::Command::new("stat").args(["-f", "-c", "%T"]).arg(target).output().expect("stat");
@@ -33,22 +33,22 @@ pub fn on_ext4() -> Result<tempfile::TempDir, String> {
     }
 }
 
-/// A file with these bytes.
+/// Creates a file with these bytes.
 pub fn file(directory: &Path, name: &str, bytes: &[u8]) -> PathBuf {
     let path = directory.join(name);
     std::fs::write(&path, bytes).expect("a file can be written");
     path
 }
 
-/// A path as an argument.
+/// Returns a path as an argument.
 pub fn text(path: &Path) -> &str {
     path.to_str().expect("test paths are UTF-8")
 }
 
-/// The variable that names a file with a credential.
+/// The environment variable for a credential file.
 pub const CREDENTIAL: &str = "THALWEG_CREDENTIAL";
 
-/// A copy of a credential that belongs to this user, in this directory.
+/// Copies a credential into this directory, owned by this user.
 pub fn credential_of(credential: &Path, user: u32, directory: &Path) -> PathBuf {
     let copy = directory.join(format!("credential-of-{user}"));
     std::fs::copy(credential, &copy).expect("a credential can be copied");
@@ -57,7 +57,7 @@ pub fn credential_of(credential: &Path, user: u32, directory: &Path) -> PathBuf 
     copy
 }
 
-/// Waits until a condition holds. The bound is no promise of the product: it only ends a test that hangs.
+/// Waits until a condition holds. The limit is not a promise of the product: it only ends tests that hang.
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
@@ -66,7 +66,7 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// How many bytes the datafiles below a directory have on disk (as allocated, so that holes do not count).
+/// Returns the allocated size of the datafiles below a directory, without holes.
 pub fn stored_bytes(directory: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
@@ -80,18 +80,19 @@ pub fn stored_bytes(directory: &Path) -> u64 {
         .sum()
 }
 
-/// Says why a test cannot run here; `make test` counts it as skipped.
+/// Prints why a test cannot run here; `make test` counts it as skipped.
 pub fn skipped(why: &str) {
     println!("SKIPPED: {why}");
 }
 
-/// Whether this process may do what root may.
+/// Returns whether this process has root privileges.
 pub fn is_root() -> bool {
     // SAFETY: geteuid has no preconditions and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Why this machine does not allow the kernel recorder, as `doctor` finds; `None`: it does, and then a recording that fails is a failure.
+/// Returns why this machine does not allow the kernel recorder, according to `doctor`; `None` if it does, so that a failing recording is a
+/// failure.
 pub fn no_bpf() -> Option<String> {
     let document = run(["doctor", "--json"]).json();
     let findings = document["findings"].as_array().expect("findings");

@@ -1,10 +1,10 @@
-//! Mounts of a store, and whether there can be any.
+//! Mounts of a store, and whether mounting is possible.
 
-use super::{Said, Up, is_root, run, skipped, text};
+use super::{CommandOutput, Up, is_root, run, skipped, text};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Whether a store can be mounted here; otherwise says why not.
+/// Returns whether a store can be mounted here; otherwise prints why not.
 pub fn can_mount() -> bool {
     let can = fs::File::options().read(true).write(true).open("/dev/fuse").is_ok() && is_root();
     if !can {
@@ -13,23 +13,23 @@ pub fn can_mount() -> bool {
     can
 }
 
-/// A mount, taken away with its owner.
+/// A mount, removed when dropped.
 pub struct Mounted(pub PathBuf);
 
 impl Mounted {
-    /// At this directory, which is made.
+    /// Mounts at this directory, creating it.
     pub fn new(store: &Up, at: &Path, more: &[&str]) -> Mounted {
         fs::create_dir_all(at).unwrap();
         let mounted = Mounted(at.to_owned());
         run([&["mount", &store.address, text(at)], more].concat()).done();
         mounted
     }
-    /// A path in it.
+    /// Returns a path in it.
     pub fn at(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
-    /// Takes it away.
-    pub fn umount(&self) -> Said {
+    /// Unmounts it.
+    pub fn umount(&self) -> CommandOutput {
         run(["umount", text(&self.0)])
     }
 }
@@ -42,7 +42,7 @@ impl Drop for Mounted {
     }
 }
 
-/// Its line of /proc/mounts, if it is mounted.
+/// Returns its line in /proc/mounts, if mounted.
 pub fn listed(at: &Path) -> Option<String> {
     let mounts = fs::read_to_string("/proc/mounts").unwrap();
     mounts.lines().find(|line| line.split(' ').nth(1) == Some(text(at))).map(str::to_owned)

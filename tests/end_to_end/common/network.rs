@@ -1,12 +1,12 @@
-//! Machines with addresses of their own: network namespaces that a bridge joins.
+//! Machines with separate addresses: network namespaces joined by a bridge.
 
-use super::{CREDENTIAL, Said, thalweg};
+use super::{CREDENTIAL, CommandOutput, thalweg};
 use crate::bounded::Bounded;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Namespaces joined by a bridge, `10.77.0.N` each; taken down with their owner.
+/// Namespaces joined by a bridge, `10.77.0.N` each; removed when dropped.
 pub struct Network {
     names: Vec<String>,
 }
@@ -16,7 +16,7 @@ fn ip(arguments: &str) -> bool {
 }
 
 impl Network {
-    /// `None` where it cannot be made.
+    /// Creates them; `None` without permission.
     pub fn of(machines: usize) -> Option<Network> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let tag = format!("{}n{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -39,22 +39,22 @@ impl Network {
         made.then_some(network)
     }
 
-    /// A machine's address.
+    /// Returns a machine's address.
     pub fn address(machine: usize) -> String {
         format!("10.77.0.{}", machine + 1)
     }
 
-    /// The namespace that every packet between machines goes through.
+    /// Returns the namespace of the bridge, which every packet between machines passes.
     pub fn switch(&self) -> String {
         format!("/run/netns/{}", self.names[0])
     }
 
-    /// A machine's namespace, for `nsenter --net`.
+    /// Returns a machine's namespace, for `nsenter --net`.
     pub fn namespace(&self, machine: usize) -> String {
         format!("/run/netns/{}", self.names[machine + 1])
     }
 
-    /// The command, on this machine. Mounts are everybody's.
+    /// Returns the command, to be run on this machine. Mounts are shared by all.
     pub fn on<'a>(&self, machine: usize, arguments: impl IntoIterator<Item = &'a str>) -> Command {
         let inner = thalweg(arguments);
         let mut command = Command::new("nsenter");
@@ -63,8 +63,8 @@ impl Network {
         command
     }
 
-    /// The command on this machine, to its end.
-    pub fn run<'a>(&self, machine: usize, arguments: impl IntoIterator<Item = &'a str>) -> Said {
+    /// Runs the command on this machine to its end.
+    pub fn run<'a>(&self, machine: usize, arguments: impl IntoIterator<Item = &'a str>) -> CommandOutput {
         self.on(machine, arguments).output_in_time().expect("nsenter runs").into()
     }
 }
@@ -77,7 +77,7 @@ impl Drop for Network {
     }
 }
 
-/// A `store.toml` with metadata on machine 0 and an I/O server on each of the next; `more`: lines in front.
+/// Writes a `store.toml` with metadata on machine 0 and an I/O server on each of the next; `more`: lines at the top.
 pub fn description(directory: &Path, servers: usize, more: &str) -> String {
     let mut text = format!(
         "store = \"00000000000000a1\"\n{more}\n[metadata]\naddress = \"{}:7000\"\ndirectory = \"{}\"\n",

@@ -5,13 +5,13 @@ use std::ffi::OsStr;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a server or a command has to say a line, or to end when it is asked to.
+/// Timeout for a line of output, or for ending on request.
 const SOON: Duration = Duration::from_secs(60);
 
 /// The command under test.
 pub const THALWEG: &str = env!("CARGO_BIN_EXE_thalweg");
 
-/// The command with these arguments, in an environment without our variables.
+/// Returns the command with these arguments, in an environment without our variables.
 pub fn thalweg<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(THALWEG);
     command
@@ -24,9 +24,9 @@ pub fn thalweg<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Comma
     command
 }
 
-/// What a finished command said.
+/// The output of a finished command.
 #[derive(Debug)]
-pub struct Said {
+pub struct CommandOutput {
     /// Its exit code; `None` if a signal ended it.
     pub code: Option<i32>,
     /// Standard output.
@@ -35,9 +35,9 @@ pub struct Said {
     pub err: String,
 }
 
-impl From<Output> for Said {
-    fn from(output: Output) -> Said {
-        Said {
+impl From<Output> for CommandOutput {
+    fn from(output: Output) -> CommandOutput {
+        CommandOutput {
             code: output.status.code(),
             out: String::from_utf8_lossy(&output.stdout).into_owned(),
             err: String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -45,17 +45,17 @@ impl From<Output> for Said {
     }
 }
 
-impl Said {
-    /// It did what it was asked.
+impl CommandOutput {
+    /// Checks that it succeeded.
     #[track_caller]
-    pub fn done(self) -> Said {
+    pub fn done(self) -> CommandOutput {
         assert_eq!(self.code, Some(0), "failed: {}{}", self.out, self.err);
         self
     }
 
-    /// It failed with this exit code, and its one message has all of these in it.
+    /// Checks that it failed with this exit code, with one message that contains all of these.
     #[track_caller]
-    pub fn failed(self, code: i32, says: &[&str]) -> Said {
+    pub fn failed(self, code: i32, says: &[&str]) -> CommandOutput {
         assert_eq!(self.code, Some(code), "out: {} err: {}", self.out, self.err);
         for expected in says {
             assert!(self.err.contains(expected), "expected `{expected}` in: {}", self.err);
@@ -64,7 +64,7 @@ impl Said {
         self
     }
 
-    /// Its standard output as JSON.
+    /// Parses its standard output as JSON.
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e} in: {}", self.out))
@@ -72,11 +72,11 @@ impl Said {
 }
 
 /// Runs the command to its end.
-pub fn run<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Said {
+pub fn run<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> CommandOutput {
     thalweg(arguments).output_in_time().expect("the command starts").into()
 }
 
-/// A process that runs; ended, by its process id, with its owner.
+/// A running process; killed by its process ID when dropped.
 pub struct Running {
     child: Child,
     out: Lines,
@@ -91,7 +91,7 @@ impl Running {
         Running { child, out }
     }
 
-    /// The next line of its standard output; empty when it ended.
+    /// Returns the next line of its standard output; empty at the end.
     #[track_caller]
     pub fn line(&mut self) -> String {
         self.out.next(SOON).unwrap_or_else(|begun| {
@@ -100,13 +100,12 @@ impl Running {
         })
     }
 
-    /// Its process id.
+    /// Returns its process ID.
     pub fn pid(&self) -> i32 {
         i32::try_from(self.child.id()).expect("a process id")
     }
 
-    /// Sends it a signal. One that stops it has stopped all its threads when this returns: until one of them has taken the signal, the others
-    /// go on.
+    /// Sends it a signal. For SIGSTOP, waits until all threads have stopped: until one of them has taken the signal, the others continue.
     pub fn signal(&self, signal: i32) {
         // SAFETY: kill has no memory effects; the child has not been waited for, so the id is still its own.
         unsafe { libc::kill(self.pid(), signal) };
@@ -121,24 +120,24 @@ impl Running {
         }
     }
 
-    /// Waits for its end; kills it if it does not end.
+    /// Waits for its end; kills it at the limit.
     #[track_caller]
     pub fn wait(&mut self) -> Option<i32> {
         self.child.wait_in_time(SOON).expect("a child can be waited for").code()
     }
 
-    /// Whether it still runs.
+    /// Returns whether it still runs.
     pub fn runs(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Kills it, as a power cut would.
+    /// Kills it, like a power failure.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// The child itself, for its standard input and error.
+    /// Returns the child, for its standard input and error.
     pub fn child(&mut self) -> &mut Child {
         &mut self.child
     }

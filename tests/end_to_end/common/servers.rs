@@ -1,4 +1,4 @@
-//! Stores under test: all in one process, and each server in a process of its own.
+//! Stores under test: in one process, or with a process per server.
 
 use super::{Running, scratch, text, thalweg};
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,24 +6,24 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A whole store in one process, in a directory of its own.
+/// A store in one process, in its own directory.
 pub struct Up {
     /// The process.
     pub process: Running,
     /// `thal://HOST:PORT`.
     pub address: String,
-    /// Goes away after the process, which is dropped first.
+    /// Dropped after the process, whose field precedes it.
     pub directory: tempfile::TempDir,
 }
 
 impl Up {
-    /// A store of this many servers with one target each.
+    /// Starts a store of this many servers with one target each.
     #[track_caller]
     pub fn start(servers: u32) -> Up {
         Up::start_with(servers, 1, &[])
     }
 
-    /// A store of this many servers with this many targets each.
+    /// Starts a store of this many servers with this many targets each.
     #[track_caller]
     pub fn start_with(servers: u32, targets: u32, more: &[&str]) -> Up {
         let directory = scratch();
@@ -37,38 +37,38 @@ impl Up {
         Up { process, address, directory }
     }
 
-    /// The store path of a file.
+    /// Returns the store path of a file.
     pub fn path(&self, path: &str) -> String {
         format!("{}{path}", self.address)
     }
 
-    /// The file that describes it.
+    /// Returns the path of its `store.toml`.
     pub fn description(&self) -> PathBuf {
         self.directory.path().join("store.toml")
     }
 
-    /// The file with the store's own credential.
+    /// Returns the path of the store's own credential.
     pub fn credential(&self) -> PathBuf {
         self.directory.path().join("store.credential")
     }
 
-    /// The file with the credential for reading only.
+    /// Returns the path of the read-only credential.
     pub fn read_only(&self) -> PathBuf {
         self.directory.path().join("read-only.credential")
     }
 }
 
-/// A store described by a `store.toml`, each server in a process of its own, on a loopback address of its own.
+/// A store described by a `store.toml`, with a process per server, on its own loopback address.
 pub struct Servers {
-    /// The file that describes it.
+    /// The path of its `store.toml`.
     pub store: PathBuf,
     processes: BTreeMap<String, Running>,
-    /// Those whose targets or metadata were made.
+    /// The servers whose targets or metadata exist.
     made: BTreeSet<String>,
     directory: tempfile::TempDir,
 }
 
-/// Each store of a test program has an address in 127.0.0.0/8 to itself, so that fixed ports cannot collide.
+/// Returns an address in 127.0.0.0/8 unique to this store of the test program, so that fixed ports cannot collide.
 fn own_address() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     let (process, store) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -76,7 +76,7 @@ fn own_address() -> String {
 }
 
 impl Servers {
-    /// Metadata service and this many I/O servers with one target each, all started.
+    /// Starts the metadata service and this many I/O servers with one target each.
     #[track_caller]
     pub fn start(servers: usize) -> Servers {
         let mut store = Servers::describe(servers, |directory, i| vec![directory.join(format!("io{i}"))]);
@@ -87,7 +87,7 @@ impl Servers {
         store
     }
 
-    /// The description alone; `targets` gives each server's target directories.
+    /// Writes the description only; `targets` returns each server's target directories.
     pub fn describe(servers: usize, targets: impl Fn(&Path, usize) -> Vec<PathBuf>) -> Servers {
         let directory = scratch();
         let host = own_address();
@@ -108,7 +108,7 @@ impl Servers {
         Servers { store, processes: BTreeMap::new(), made: BTreeSet::new(), directory }
     }
 
-    /// Starts one server (again), and waits until it says that it serves.
+    /// Starts a server, and waits until it reports that it serves.
     #[track_caller]
     pub fn serve(&mut self, name: &str) {
         let mut command = thalweg(["serve", "--store", text(&self.store), "--name", name]);
@@ -122,27 +122,27 @@ impl Servers {
         self.processes.insert(name.to_owned(), process);
     }
 
-    /// One server's process.
+    /// Returns a server's process.
     pub fn process(&mut self, name: &str) -> &mut Running {
         self.processes.get_mut(name).expect("a server of this name was started")
     }
 
-    /// Kills one server.
+    /// Kills a server.
     pub fn kill(&mut self, name: &str) {
         self.process(name).kill();
     }
 
-    /// The file with the store's own credential.
+    /// Returns the path of the store's own credential.
     pub fn credential(&self) -> PathBuf {
         self.directory().join("store.credential")
     }
 
-    /// The file with the credential for reading only.
+    /// Returns the path of the read-only credential.
     pub fn read_only(&self) -> PathBuf {
         self.directory().join("read-only.credential")
     }
 
-    /// Where everything is kept.
+    /// Returns the directory of all files.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }

@@ -1,4 +1,5 @@
-//! Copies in, out, between stores, through pipes and of directories; names, layouts and what `ls`, `stat` and `df` say of them.
+//! Copies into, out of and between stores, through pipes and of directories; names, layouts and the output of `ls`, `stat` and `df` on
+//! them.
 
 use crate::bounded::{Bounded, BoundedChild, LIMIT};
 use crate::common::{Up, content, file, run, scratch, text, thalweg};

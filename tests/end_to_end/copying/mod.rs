@@ -1,4 +1,4 @@
-//! Copies of files and trees, and what killed ones leave behind.
+//! Copies of files and trees, and the leftovers of killed copies.
 
 mod files;
 mod partials;

@@ -1,10 +1,10 @@
-//! What copies leave behind that are killed: told, removed when that is asked for, and nothing else with it.
+//! Leftovers of killed copies: reported, removed on request, and nothing else with them.
 
 use crate::common::{Running, Servers, content, file, run, scratch, stored_bytes, text, thalweg, wait_until};
 use std::io::Write;
 use std::process::Stdio;
 
-/// A copy out of a pipe that has been given these bytes, and waits for more.
+/// Starts a copy from a pipe, with these bytes written and more expected.
 fn begun(store: &str, name: &str, bytes: &[u8]) -> Running {
     let mut command = thalweg(["cp", "-q", "--request", "64Ki", "--store", store, "-", &format!("thal:/{name}")]);
     command.stdin(Stdio::piped());
@@ -39,7 +39,7 @@ fn what_a_killed_copy_leaves_is_told_and_removed_and_no_other_partial_is_touched
     let said = run(["df", "--store", &store]).done().out;
     assert!(said.contains("1 partial copy of clients that are gone, 1 MiB") && said.contains("1 partial copy being written"), "{said}");
 
-    // A day is the least, unless something else is said; and nothing goes while it is only asked what would.
+    // A day is the default age; and a dry run removes nothing.
     assert_eq!(run(["rm", "--partials", "--store", &store]).done().out, "");
     let would = run(["rm", "--partials", "-n", "--older-than", "0s", "--store", &store]).done().out;
     assert!(would.starts_with("/big.partial: 1 MiB, abandoned ") && would.lines().count() == 1, "{would}");
@@ -56,7 +56,7 @@ fn what_a_killed_copy_leaves_is_told_and_removed_and_no_other_partial_is_touched
     assert_eq!(listed(&store), ["live.partial", "x.partial"]);
     wait_until("its datafiles are gone", || stored_bytes(servers.directory()) <= before - half.len() as u64);
 
-    // The copy that went on all the time ends as if nothing had been.
+    // The copy that kept running completes undisturbed.
     live.child().stdin.as_mut().unwrap().write_all(b"the end").unwrap();
     drop(live.child().stdin.take());
     assert_eq!(live.wait(), Some(0));
@@ -122,9 +122,9 @@ fn what_was_beside_a_local_copy_is_named_and_left_alone_and_what_a_killed_one_le
         println!("SKIPPED: this file system has no extended attributes");
         return;
     }
-    // Stopped rather than raced with, so that it is killed in the middle.
+    // Stopped, so that it is reliably killed in the middle.
     let mut copy = Running::start(thalweg(["cp", "-q", "--requests", "1", "--store", &store, "thal:/big", text(&target)]));
-    // (With the mark that says whose it is: until then it is nobody's.)
+    // (With the mark of its owner; until then it does not count as a partial copy.)
     let is_marked = || rustix::fs::listxattr(&partial, &mut [0_u8; 4096]).is_ok_and(|length| length > 0);
     wait_until("the copy has begun, or is done", || is_marked() || target.exists() || !copy.runs());
     copy.kill();

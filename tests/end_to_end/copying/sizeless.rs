@@ -1,4 +1,4 @@
-//! What has no size, or none that is true, is read to its end: files of /proc and /sys, pipes, sockets, devices; and names as long as names can be.
+//! Files without a valid size are read to their end: files of /proc and /sys, pipes, sockets, devices; and names of the maximum length.
 
 use crate::bounded::{Bounded, LIMIT};
 use crate::common::{Up, content, file, run, scratch, skipped, text, thalweg};
@@ -13,7 +13,7 @@ fn stored(store: &Up, path: &str) -> Vec<u8> {
     out.stdout
 }
 
-/// The text that a file of the kernel has, of which a size of 0 or 4096 is said.
+/// Returns kernel files, whose size is reported as 0 or 4096, with their contents.
 fn kernel_files() -> Vec<(&'static str, Vec<u8>)> {
     let all = [
         "/proc/version",
@@ -40,7 +40,7 @@ fn files_of_the_kernel_are_copied_to_their_end_however_they_are_copied() {
             assert!(stored(&store, &name) == *bytes, "{path} {flags:?}");
         }
     }
-    // A tree that leads to them, and files that are what they say.
+    // A tree that leads to them, and ordinary files.
     let here = scratch();
     let tree = here.path().join("tree");
     std::fs::create_dir(&tree).unwrap();
@@ -77,7 +77,7 @@ fn pipes_sockets_and_devices_that_are_named_are_read_and_written_to_their_end() 
         assert!(stored(&store, name) == bytes, "{name}");
     }
     assert!(stored(&store, "/null").is_empty());
-    // Out: a pipe is written to and stays a pipe, and so is a device.
+    // Copying out: a pipe is written to and stays a pipe, and so does a device.
     std::thread::scope(|scope| {
         let read = scope.spawn(|| std::fs::read(&fifo).unwrap());
         run(["cp", "--quiet", &store.path("/fifo"), text(&fifo)]).done();
@@ -86,7 +86,7 @@ fn pipes_sockets_and_devices_that_are_named_are_read_and_written_to_their_end() 
     run(["cp", "--quiet", &store.path("/fifo"), "/dev/null"]).done();
     let out = thalweg(["cp", "--quiet", &store.path("/fifo"), "/dev/stdout"]).output_in_time().unwrap();
     assert!(out.status.success() && out.stdout == bytes);
-    // A shell's own pipes, both ways.
+    // A shell's own pipes, in both directions.
     let Ok(_) = Command::new("bash").args(["-c", "true"]).output_in_time() else { return skipped("there is no bash") };
     let script = format!(
         "{0} cp --quiet <(cat {1}) {2} && {0} cp --quiet {2} >(cat > {3}; touch {3}.done)",

@@ -1,4 +1,4 @@
-//! Holes: through every verb that copies, as `cp` and `cat` of coreutils are used, and on a mount.
+//! Holes: with every verb that copies, in the ways `cp` and `cat` of coreutils are used, and on a mount.
 
 use crate::common::{THALWEG, Up, content, file, run, scratch, stored_bytes, text};
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 const TIB: u64 = 1 << 40;
 const AT: u64 = 600 << 30;
 
-/// A file of 1 TiB with one island of 4 KiB, if this file system has holes.
+/// Creates a file of 1 TiB with one island of 4 KiB, if this file system supports holes.
 fn island(directory: &Path) -> Option<std::path::PathBuf> {
     let path = directory.join("island");
     let file = File::create(&path).unwrap();
@@ -76,7 +76,7 @@ fn holes_stay_holes_in_copies_in_out_between_of_trees_and_in_cat_to_a_file() {
     };
     cat(&[&store.path("/f")], File::create(out("cat")).unwrap());
     is_the_island(&out("cat"));
-    // Several, one of which ends with a hole; and one that goes on where something is.
+    // Several files, one of which ends with a hole; and appending to an existing file.
     let part = file(here.path(), "part", b"part");
     run(["cp", "--quiet", text(&part), &store.path("/part")]).done();
     let (part, small) = (store.path("/part"), store.path("/d/tree/small"));

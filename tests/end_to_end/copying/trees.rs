@@ -1,4 +1,4 @@
-//! `thalweg cp -r`: whole trees in, out and between stores, with all that can be wrong with some of their entries.
+//! `thalweg cp -r`: whole trees in, out and between stores, with all possible failures of entries.
 
 use crate::bounded::Bounded;
 use crate::common::{Running, Servers, SmallDisk, Up, content, file, is_root, run, scratch, skipped, text, thalweg, wait_until};
@@ -9,11 +9,11 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Mode, time of the last change, and bytes or target.
-type Known = (u32, (i64, i64), Vec<u8>);
+/// Mode, modification time, and bytes or target.
+type EntryState = (u32, (i64, i64), Vec<u8>);
 
-/// What there is below a directory, by path.
-fn all_of(root: &Path) -> BTreeMap<PathBuf, Known> {
+/// Reads everything below a directory, by path.
+fn all_of(root: &Path) -> BTreeMap<PathBuf, EntryState> {
     let (mut all, mut open) = (BTreeMap::new(), vec![root.to_owned()]);
     while let Some(directory) = open.pop() {
         for entry in std::fs::read_dir(&directory).unwrap() {
@@ -68,7 +68,7 @@ fn a_tree_with_names_of_any_bytes_links_and_modes_comes_back_as_it_was() {
         assert!(after.get(path) == Some(entry), "{}", path.display());
     }
     assert_eq!(after.len(), before.len());
-    // Otherwise as anything that is made now.
+    // Otherwise attributes are those of a new file.
     run(["cp", "-r", "--quiet", &store.path("/in"), text(&here.path().join("plain"))]).done();
     let plain = all_of(&here.path().join("plain"));
     assert!(plain.iter().all(|(path, entry)| entry.2 == before[path].2 && entry.0 & 0o7000 == 0));
@@ -102,13 +102,13 @@ fn what_cannot_be_read_is_named_and_the_others_are_copied() {
     let here = scratch();
     let tree = here.path().join("tree");
     small_files(&tree, 50, 100);
-    // A file that may be opened and not read, by whoever asks: there is nothing at its beginning.
+    // A file that can be opened but not read, even by root: there is nothing at its start.
     symlink("/proc/self/mem", tree.join("unreadable")).unwrap();
     symlink(".", tree.join("circle")).unwrap();
     run(["cp", "-r", "--follow", "--quiet", text(&tree), &store.path("/t")])
         .failed(1, &["tree/unreadable", "tree/circle", "above", "2 of its entries were not copied; 50 files were"]);
     assert_eq!(run(["ls", &store.path("/t")]).done().out.lines().count(), 50);
-    // A name that is taken is one file's trouble, and the tree's own is everybody's.
+    // An existing file fails alone; an existing tree fails the whole copy.
     run(["cp", "-r", "--quiet", text(&tree), &store.path("/t")]).failed(1, &["/t", "exists", "--force"]);
     run(["cp", "-r", "--quiet", "--force", text(&tree), &store.path("/t")]).done();
     run(["cp", "-r", "--quiet", &store.path("/t"), &store.path("/t/below")]).failed(1, &["/t/below", "inside the tree"]);
@@ -150,13 +150,13 @@ fn a_server_that_is_gone_costs_its_files_once_and_the_others_are_copied() {
     let tree = here.path().join("tree");
     small_files(&tree, 2000, 64);
     run(["cp", "-r", "--quiet", "--datafiles", "1", "--store", text(&store), text(&tree), "thal:/whole"]).done();
-    // Silent: one timeout, not one for each batch.
+    // A silent server costs one timeout, not one for each batch.
     servers.process("io1").signal(libc::SIGSTOP);
     let begun = std::time::Instant::now();
     let out = here.path().join("out");
     let silent = ["cp", "-r", "--quiet", "--timeout", "2s", "--store", text(&store), "thal:/whole", text(&out)];
     run(silent).failed(1, &["io1", "not copied"]);
-    // Eight batches, and the walk's own questions; with room for a busy machine.
+    // Eight batches, and the walk's own requests; with a margin for a busy machine.
     assert!(begun.elapsed().as_secs() < 14, "{:?}", begun.elapsed());
     let there = std::fs::read_dir(&out).unwrap().count();
     assert!((500..1500).contains(&there), "{there}");
@@ -183,12 +183,12 @@ fn a_tree_that_is_stopped_at_any_moment_has_no_short_file() {
         let mut command = thalweg(["cp", "-r", "--quiet", text(&tree), &target]);
         command.stderr(Stdio::null());
         let mut copy = Running::start(command);
-        // The moment itself is what is varied.
+        // The time itself is the subject of the test.
         std::thread::sleep(whole.mul_f64(0.9) * round as u32 / 5);
         copy.signal(signal);
         let code = copy.wait();
         assert!(matches!(code, Some(0 | 130) | None), "{code:?}");
-        // One that was stopped very early has not made its directory.
+        // A copy stopped very early has not created its directory.
         if !run(["ls", &store.path("/")]).done().out.lines().any(|name| name == round.to_string()) {
             continue;
         }
@@ -203,7 +203,7 @@ fn a_tree_that_is_stopped_at_any_moment_has_no_short_file() {
         }
     }
     assert!(listed >= 3, "only {listed} of five copies had made their directory");
-    // What a kill has left is in nobody's way.
+    // Leftovers of a kill do not prevent the next copy.
     run(["cp", "-r", "--quiet", "--force", text(&tree), &store.path("/2")]).done();
     let left = || run(["ls", &store.path("/2")]).done().out.lines().filter(|line| line.ends_with(".partial")).count();
     wait_until("no draft is left", || left() == 0);
@@ -221,7 +221,7 @@ fn a_tree_is_recorded_at_both_ends_and_explained() {
     let explained = run(["explain", "--json", text(&recording)]).done().json();
     let share: f64 = explained["critical_path"].as_array().unwrap().iter().filter_map(|part| part["share"].as_f64()).sum();
     assert!((share - 1.0).abs() < 0.001, "{explained}");
-    // Both ends: spans of the client's threads, and of each server's, in which time of the copy went.
+    // Both ends: spans of the client's threads and of each server's, with time of the copy.
     let tracks = explained["tracks"].as_array().unwrap();
     let has = |role: &str, name: &str| {
         tracks.iter().any(|t| t["role"] == role && t["name"].as_str().is_some_and(|n| n.starts_with(name)) && t["spans"].as_u64() > Some(0))

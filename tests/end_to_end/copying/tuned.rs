@@ -1,35 +1,35 @@
-//! Copies that are tuned while they run: the bytes are the same, what was given as a flag stays, and what was tried is listed.
+//! Copies that are tuned while they run: the bytes are the same, flags given are kept, and attempts are listed.
 
 use crate::bounded::{BoundedChild, LIMIT};
-use crate::common::{CREDENTIAL, Said, Up, content, file, run, scratch, text, thalweg, wait_until};
+use crate::common::{CREDENTIAL, CommandOutput, Up, content, file, run, scratch, text, thalweg, wait_until};
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The command with a history of its own, and so none of the credentials of the user who started the store.
+/// Returns the command with a separate history, and so without the credentials of the user who started the store.
 fn tuned(store: &Up, state: &Path, arguments: &[&str]) -> Command {
     let mut command = thalweg(arguments);
     command.env("XDG_STATE_HOME", state).env(CREDENTIAL, store.credential()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
-fn said(child: Child) -> Said {
+fn said(child: Child) -> CommandOutput {
     let output = child.output_in_time().expect("it ends");
     output.into()
 }
 
-/// How many threads of a process have a name that begins so.
+/// Returns the number of a process's threads with this name prefix.
 fn threads(process: u32, name: &str) -> usize {
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{process}/task")) else { return 0 };
     let named = |task: &std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.starts_with(name));
     tasks.flatten().filter(named).count()
 }
 
-/// Copies from a pipe whose writer is slow, so that connections are without work, until the tuner has turned the requests up, or, if
-/// `decided`, has decided about that; what was said, and all that was written.
-fn piped(store: &Up, state: &Path, arguments: &[&str], decided: bool) -> (Said, Vec<u8>) {
+/// Copies from a pipe with a slow writer, so that connections are idle, until the tuner has increased the requests or, if `decided`, has
+/// decided on that; returns the output, and all that was written.
+fn piped(store: &Up, state: &Path, arguments: &[&str], decided: bool) -> (CommandOutput, Vec<u8>) {
     let mut child = tuned(store, state, arguments).stdin(Stdio::piped()).spawn().expect("the command starts");
     let (mut pipe, process) = (child.stdin.take().expect("it is piped"), child.id());
     let enough = AtomicBool::new(false);
@@ -38,17 +38,17 @@ fn piped(store: &Up, state: &Path, arguments: &[&str], decided: bool) -> (Said, 
             let (piece, mut written) = (content(3, 64 << 10), Vec::new());
             while !enough.load(Ordering::SeqCst) && pipe.write_all(&piece).is_ok() {
                 written.extend_from_slice(&piece);
-                // What makes the writer slow.
+                // Slows the writer.
                 std::thread::sleep(Duration::from_millis(2));
             }
             drop(pipe);
             written
         });
-        // Two requests are in flight to begin with.
+        // Two requests are in flight initially.
         let requests = || threads(process, "request");
         wait_until("there are more requests in flight", || requests() > 2);
         if decided {
-            // What follows is another try, so that the first one was kept or taken back.
+            // Another attempt follows, so the first one was kept or reverted.
             wait_until("they are as before, or more still", || requests() <= 2 || requests() > 4);
             wait_until("there are more again", || requests() > 2);
         }

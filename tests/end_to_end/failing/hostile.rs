@@ -1,10 +1,10 @@
-//! A server that speaks the protocol and lies: every verb that asks a store, and the mount, against answers that no right server gives.
+//! A server that uses the protocol and lies: every verb that uses a store, and the mount, against answers that no correct server gives.
 //!
-//! The server is the crate's own, with answers that were tampered with after they were encoded. Whatever it says: an error, nothing
-//! written outside of the target, no panic, an end, and no more memory than a command may have.
+//! The server is the crate's own, with answers changed after they were encoded. Whatever it answers, the command must report an error,
+//! write nothing outside of the target, not panic, end, and stay within its memory limit.
 
 use crate::bounded::Bounded;
-use crate::common::{Said, content, file, run, scratch, text, thalweg};
+use crate::common::{CommandOutput, content, file, run, scratch, text, thalweg};
 use std::io::Read;
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
@@ -26,53 +26,53 @@ use thalweg_wire::{Exchange, Kind, Running, ServeOptions, Service, Session, serv
 
 const STORE: u64 = 0xa1;
 const CONTENT: &[u8] = b"stolen";
-/// What is replaced after encoding: a name of this many bytes, the number of a field.
+/// Replaced after encoding by a name of this length, the number of a field.
 const PLACEHOLDER: &[u8] = b"placeholder-name";
 const EXTENDED: u32 = 0x00ab_cdef;
 
-/// What the server tells that is not so. Whatever is not named in a lie is told as it should be.
+/// The false part of the server's answers. Everything else is answered correctly.
 #[derive(Clone, Debug)]
 enum Lie {
-    /// A page of the root with a name that is none, of a thing of this kind.
+    /// A page of the root with an invalid name, of an object of this kind.
     Name(Vec<u8>, FileKind),
     /// The same name twice.
     Twice,
     /// Names in the wrong order.
     Disorder,
-    /// A directory that is in itself.
+    /// A directory that contains itself.
     OwnChild,
-    /// More pages, always the same.
+    /// Endless pages, all equal.
     Forever,
-    /// A file's size, as the metadata service tells it.
+    /// A file's size, from the metadata service.
     Size(u64),
-    /// A file of so many datafiles: the list is told to be that long.
+    /// A file of this many datafiles, as the list's length claims.
     Datafiles(u64),
-    /// A layout that no program knows.
+    /// An unknown layout.
     Layout,
     /// An entry whose layout is not in the page's table.
     OutOfTable,
-    /// Two answers to one question.
+    /// Two answers to one request.
     TwoAnswers,
-    /// None.
+    /// No answer.
     NoAnswer,
-    /// A link's target that no path can be.
+    /// A link target that is not a valid path.
     Target,
-    /// A target of the store at a server that there is none of.
+    /// A target at a server that does not exist.
     MapServer,
     /// A server whose name has a zero byte and an escape sequence in it.
     MapName,
-    /// Fewer sizes than were asked for, and sizes that are too large.
+    /// Fewer sizes than requested, and sizes that are too large.
     FewSizes,
     HugeSizes,
-    /// More bytes than were asked for, and than there are.
+    /// More bytes than requested, and than exist.
     ManyBytes,
     /// A reply of another kind.
     OtherReply,
-    /// An error whose text moves the cursor.
+    /// An error whose text contains escape codes.
     Escapes,
 }
 
-/// Bytes as they are.
+/// Unencoded bytes.
 struct Raw(Vec<u8>);
 
 impl serde::Serialize for Raw {
@@ -94,7 +94,7 @@ fn varint(mut number: u64) -> Vec<u8> {
     bytes
 }
 
-/// `bytes` with every `from` as `to`.
+/// Returns `bytes` with every `from` replaced by `to`.
 fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     let (mut out, mut at) = (Vec::new(), 0);
     while at < bytes.len() {
@@ -140,7 +140,7 @@ fn entry(name: &[u8], id: u64, kind: FileKind) -> DirectoryEntry {
     DirectoryEntry { name: Name::new(name).unwrap(), id: FileId(id), kind, attributes: Some(attributes(id, kind)) }
 }
 
-/// The metadata service, or the I/O server.
+/// The metadata service or the I/O server.
 struct Hostile {
     lie: Lie,
     map: Option<StoreMap>,
@@ -252,14 +252,14 @@ impl Hostile {
         }
     }
 
-    /// What no type would let us say.
+    /// Changes the encoding to what the types cannot express.
     fn tampered(&self, encoded: &[u8]) -> Vec<u8> {
         let told = |bytes: &[u8]| [&varint(bytes.len() as u64), bytes].concat();
         let extended = |size: u64| [&varint(EXTENDED.into())[..], &[1], &varint(size)].concat();
         let before = extended(CONTENT.len() as u64);
         match &self.lie {
             Lie::Name(name, _) => replaced(encoded, &told(PLACEHOLDER), &told(name)),
-            // In a page the size follows; elsewhere a link's target, of which there is none, comes between.
+            // In a page the size follows; elsewhere an absent link target comes between.
             Lie::Size(size) => {
                 let elsewhere = |size: u64| [&varint(EXTENDED.into())[..], &[0, 1], &varint(size)].concat();
                 let page = replaced(encoded, &before, &extended(*size));
@@ -307,14 +307,14 @@ impl Hostile {
     }
 }
 
-/// A server that lies has its store's credential all the same: this one, which stands in a file.
+/// The lying server still has its store's credential: this one, in a file.
 static TRUSTED: LazyLock<(tempfile::TempDir, Credential)> = LazyLock::new(|| {
     let (directory, credential) = (tempfile::tempdir().unwrap(), Credential::new_store(STORE));
     credential.write(&directory.path().join("credential")).unwrap();
     (directory, credential)
 });
 
-/// A store of one lie.
+/// A store with one lie.
 struct Stand {
     _running: [Running; 2],
     address: String,
@@ -345,8 +345,8 @@ impl Stand {
     }
 }
 
-/// Runs a command that may have 4 GiB of addresses and a minute.
-fn bounded(arguments: &[&str]) -> Said {
+/// Runs a command with 4 GiB of address space and a minute of time.
+fn bounded(arguments: &[&str]) -> CommandOutput {
     let mut command = thalweg(arguments);
     command.env("THALWEG_CREDENTIAL", TRUSTED.0.path().join("credential"));
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -360,7 +360,7 @@ fn bounded(arguments: &[&str]) -> Said {
         });
     }
     let begun = Instant::now();
-    let said = Said::from(command.output_in_time().expect("the command starts"));
+    let said = CommandOutput::from(command.output_in_time().expect("the command starts"));
     assert!(begun.elapsed() < Duration::from_secs(60), "{arguments:?} did not end: {}", said.err);
     said
 }
@@ -399,7 +399,7 @@ fn every_lie() -> Vec<Lie> {
     lies
 }
 
-/// The names below a directory, and what is in the files.
+/// Reads the names below a directory, and the files' contents.
 fn tree_of(directory: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(directory).unwrap().flatten() {
@@ -442,7 +442,7 @@ fn whatever_a_server_says_every_verb_ends_and_nothing_is_written_outside_of_the_
     assert_eq!(std::fs::read(outside.join("x")).unwrap(), b"mine");
 }
 
-/// What every verb makes of a lie: what was not as it should be.
+/// Runs every verb against a lie; returns the violations.
 fn one_lie(lie: &Lie, target: &Path) -> Vec<String> {
     let mut problems = Vec::new();
     let stand = Stand::new(lie);
@@ -469,7 +469,7 @@ fn one_lie(lie: &Lie, target: &Path) -> Vec<String> {
         vec!["rm", "-r", "--no-preserve-root", &root],
     ];
     for verb in verbs {
-        // The largest file that there can be has an end, which nobody waits for: as of a sparse file anywhere.
+        // The largest file ends too late to wait for, as with any sparse file.
         if verb[0] == "cat" && matches!(lie, Lie::HugeSizes | Lie::Size(0x7fff_ffff_ffff_ffff)) {
             continue;
         }
@@ -498,7 +498,7 @@ fn one_lie(lie: &Lie, target: &Path) -> Vec<String> {
     problems
 }
 
-/// A mount, taken away with its owner.
+/// A mount, removed when dropped.
 struct Mount<'a>(&'a Path);
 
 impl Drop for Mount<'_> {
@@ -540,7 +540,7 @@ fn names_that_are_none_do_not_come_out_of_a_mount() {
         assert!(!matches!(lie, Lie::Name(..)) || listed.iter().any(Result::is_err), "{lie:?} {listed:?}");
         let read = std::fs::File::open(at.join("good")).and_then(|file| file.take(1 << 16).read_to_end(&mut Vec::new()));
         let _ = (read, std::fs::read_link(at.join("link")), std::fs::metadata(at.join("down/down")));
-        // It is there still.
+        // It is still mounted.
         assert!(std::fs::read_to_string("/proc/mounts").unwrap().contains(text(&at)), "{lie:?}");
     }
 }

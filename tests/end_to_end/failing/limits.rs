@@ -1,14 +1,14 @@
-//! What anybody who reaches a port can do to a store: less than stop it.
+//! Limits on what strangers with access to a port can do to a store: they cannot stop it.
 
 use crate::bounded::{Bounded, rest};
-use crate::common::{CREDENTIAL, Running, Said, Servers, content, run, scratch, skipped, text, thalweg, wait_until};
+use crate::common::{CREDENTIAL, CommandOutput, Running, Servers, content, run, scratch, skipped, text, thalweg, wait_until};
 use std::fs;
 use std::io::Write;
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 
-/// Lets this process have so many descriptors; `false`: it may not.
+/// Raises this process's descriptor limit; returns false without permission.
 fn descriptors(many: u64) -> bool {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let before = getrlimit(Resource::Nofile);
@@ -22,14 +22,14 @@ fn descriptors(many: u64) -> bool {
     enough
 }
 
-/// Where the servers of a store.toml listen.
+/// Returns the listening addresses of the servers of a store.toml.
 fn addresses(store: &Path) -> Vec<String> {
     let description = fs::read_to_string(store).unwrap();
     let address = |line: &str| line.trim().strip_prefix("address = ").map(|address| address.trim_matches('"').to_owned());
     description.lines().filter_map(address).collect()
 }
 
-/// Connections to each of these that say so much and no more.
+/// Opens connections to each of these that send these bytes and nothing more.
 fn strangers(addresses: &[String], each: usize, say: &[u8]) -> Vec<TcpStream> {
     let mut all = Vec::new();
     for address in addresses {
@@ -42,7 +42,7 @@ fn strangers(addresses: &[String], each: usize, say: &[u8]) -> Vec<TcpStream> {
     all
 }
 
-/// In, listed, and out again.
+/// Copies a file in, lists it, and copies it out.
 fn serves(store: &str, name: &str) {
     let here = scratch();
     let bytes = content(3, 5 << 20);
@@ -82,7 +82,7 @@ fn a_server_raises_its_limit_of_descriptors_and_serves_within_it() {
     let limits = fs::read_to_string(format!("/proc/{}/limits", process.pid())).unwrap();
     let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
     assert_eq!(line.split_whitespace().nth(3), Some("4096"), "{line}");
-    // More files than it may have descriptors, each with a datafile that stays open, and more connections than it may have at first.
+    // More files than it may have descriptors, each with an open datafile, and more connections than it may have at first.
     let tree = scratch();
     (0..5000).for_each(|n| fs::write(tree.path().join(format!("f{n}")), [n as u8; 10]).unwrap());
     run(["cp", "-r", "--quiet", "--store", &store, text(tree.path()), "thal:/t"]).done();
@@ -114,7 +114,7 @@ fn a_server_that_has_run_out_of_descriptors_does_not_spin_and_serves_when_there_
         fields[0] + fields[1]
     };
     let before = ticks(process.pid());
-    // Whether it spins shows in a while of doing nothing.
+    // Busy waiting shows while the server is idle.
     std::thread::sleep(std::time::Duration::from_secs(2));
     let spent = ticks(process.pid()) - before;
     assert!(spent < 50, "{spent} ticks of 200 were spent on nothing");
@@ -128,8 +128,8 @@ fn hard() -> u64 {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum.unwrap_or(1 << 20)
 }
 
-/// A client that has this credential, or none, and nothing of the environment.
-fn client<'a>(credential: Option<&Path>, arguments: impl IntoIterator<Item = &'a str>) -> Said {
+/// Runs a client with this credential, or none, and an empty environment.
+fn client<'a>(credential: Option<&Path>, arguments: impl IntoIterator<Item = &'a str>) -> CommandOutput {
     let mut command = thalweg(arguments);
     command.env_clear().envs(credential.map(|path| (CREDENTIAL, path)));
     command.output_in_time().expect("the command starts").into()
@@ -168,13 +168,13 @@ fn a_client_of_another_store_is_refused_and_one_without_a_credential_may_do_noth
         assert_eq!((said.out.as_str(), said.err.lines().count()), ("", 1), "{verb:?}: {said:?}");
     }
     assert!(!out.exists());
-    // The same client, with one.
+    // The same client with a credential.
     let credential = servers.credential();
     assert!(client(Some(&credential), ["cat", &theirs]).done().out.len() > 50_000);
     assert_eq!(client(Some(&credential), ["ls", &root]).done().out, "theirs\n");
 }
 
-/// What a store says that is started beyond loopback with these flags, until it has ended.
+/// Starts a store beyond loopback with these flags; returns its output until it ends.
 fn started_beyond(directory: &Path, flags: &[&str]) -> String {
     let arguments =
         [&["up", "--print-address", "--host", "0.0.0.0", "--beyond-loopback", "--servers", "1"], flags, &[text(directory)]].concat();

@@ -1,8 +1,8 @@
-//! Parts of a store that are gone, cut off, or older than the rest: nobody is told that all is well, and nothing reads as zeros.
+//! Parts of a store that are missing, truncated, or older than the rest: always reported, and never read as zeros.
 
 use crate::bounded::Bounded;
 use crate::common::{
-    Mounted, Running, Said, Servers, THALWEG, can_mount, content, file, is_root, run, scratch, skipped, text, thalweg, wait_until,
+    CommandOutput, Mounted, Running, Servers, THALWEG, can_mount, content, file, is_root, run, scratch, skipped, text, thalweg, wait_until,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 const MIB: usize = 1 << 20;
 
-/// A store in one process, over a directory for each server, that can be taken down and started again.
+/// A store in one process with a directory per server, which can be stopped and started again.
 pub(super) struct Store {
     pub(super) directories: Vec<PathBuf>,
     pub(super) process: Option<Running>,
@@ -40,8 +40,8 @@ impl Store {
         self.process = Some(process);
     }
 
-    /// A start that is to fail.
-    fn fails_to_start(&self, more: &[&str]) -> Said {
+    /// Starts it and expects a failure.
+    fn fails_to_start(&self, more: &[&str]) -> CommandOutput {
         run(self.up(more))
     }
 
@@ -51,12 +51,12 @@ impl Store {
         assert_eq!(process.wait(), Some(0));
     }
 
-    pub(super) fn cp(&self, more: &[&str]) -> Said {
+    pub(super) fn cp(&self, more: &[&str]) -> CommandOutput {
         let full: Vec<String> = more.iter().map(|word| word.replace("thal:/", &format!("{}/", self.address))).collect();
         run(["cp", "--quiet"].into_iter().map(str::to_owned).chain(full))
     }
 
-    /// All datafiles of the store, largest first.
+    /// Returns all datafiles of the store, largest first.
     fn datafiles(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         self.directories.iter().for_each(|directory| files_below(&directory.join("datafiles"), &mut found));
@@ -74,7 +74,7 @@ fn files_below(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Whether a directory holds nothing at all.
+/// Returns whether a directory is empty.
 fn is_empty(directory: &Path) -> bool {
     fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none())
 }
@@ -88,14 +88,14 @@ fn a_target_that_is_gone_is_not_made_anew_by_starting_and_its_bytes_never_read_a
     store.stop();
     let (gone, kept) = (store.directories[1].clone(), store.here.path().join("kept"));
     fs::rename(&gone, &kept).unwrap();
-    // Not there at all, and there but empty, as a mount point is whose file system is not mounted.
+    // Missing completely, and existing but empty, like a mount point whose file system is not mounted.
     store.fails_to_start(&[]).failed(1, &["io1", text(&gone), "holds no target", "--initialise"]);
     fs::create_dir(&gone).unwrap();
     store.fails_to_start(&[]).failed(1, &["io1", text(&gone), "mounted"]);
     let config = store.directories[0].join("store.toml");
     run(["serve", "--store", text(&config), "--name", "io1"]).failed(1, &[text(&gone), "--initialise"]);
     assert!(is_empty(&gone), "starting leaves it as it is");
-    // Somebody insists: what was on it is lost, and whoever reads it is told.
+    // If the operator insists, its contents are lost, and reading them is an error.
     store.start(&["--initialise"]);
     store.cp(&["thal:/f", text(&back)]).failed(1, &["io1", "target 1", "bytes of the file are lost", "f"]);
     assert!(!back.exists());
@@ -158,7 +158,7 @@ fn a_datafile_that_is_gone_or_cut_off_is_an_error_that_names_file_datafile_and_t
             fs::File::options().write(true).open(&datafile).unwrap().set_len(bytes.len() as u64 - 1).unwrap()
         }];
         for damage in damages {
-            // What a server has seen of a datafile it believes as long as it runs: nobody else writes there.
+            // A running server trusts what it has seen of a datafile: no other program writes there.
             store.stop();
             damage();
             store.start(&[]);
@@ -176,7 +176,7 @@ fn a_datafile_that_is_gone_or_cut_off_is_an_error_that_names_file_datafile_and_t
     assert_eq!((fs::read(back.join("large")).unwrap(), fs::read(back.join("small")).unwrap()), (large, small));
 }
 
-/// Copies a directory and all below it.
+/// Copies a directory tree.
 pub(super) fn copy_tree(from: &Path, to: &Path) {
     assert!(Command::new("cp").arg("-a").arg(from).arg(to).status_in_time().unwrap().success());
 }
@@ -194,7 +194,7 @@ fn metadata_that_is_gone_or_older_than_its_targets_does_not_start_and_no_file_ge
     store.stop();
     fs::rename(&metadata, &newest).unwrap();
     store.fails_to_start(&[]).failed(1, &["holds no metadata", "--initialise"]);
-    // Beginning anew would give the numbers of old files to new ones.
+    // Starting over would reuse the numbers of old files.
     store.fails_to_start(&["--initialise"]).failed(1, &["older than the datafiles", "io", "--accept-older-metadata"]);
     let _ = fs::remove_dir_all(&metadata);
     copy_tree(&old, &metadata);
@@ -212,7 +212,7 @@ fn metadata_that_is_gone_or_older_than_its_targets_does_not_start_and_no_file_ge
     store.cp(&["--force", "thal:/first", text(&back)]).done();
     store.stop();
     store.start(&[]);
-    // Put back now, the newest copy is the older one.
+    // Restored now, the newest copy is the older one.
     store.stop();
     fs::remove_dir_all(&metadata).unwrap();
     fs::rename(&newest, &metadata).unwrap();
@@ -231,7 +231,7 @@ fn a_server_that_is_newer_than_the_metadata_is_not_used_by_clients_either() {
     servers.serve("metadata");
     // Strips on both servers.
     run(["cp", "--quiet", "--store", &store, "--datafiles", "2", "--source", "memory:4Mi", "thal:/f"]).done();
-    // All of it goes down, and the older metadata comes back first: there is nobody to say that it is old.
+    // Everything stops, and the older metadata starts first: no server can report that it is old.
     for name in ["metadata", "io0", "io1"] {
         servers.process(name).signal(libc::SIGTERM);
         servers.process(name).wait();
@@ -259,7 +259,7 @@ fn a_file_that_was_not_synced_before_power_was_lost_is_an_error_and_one_that_was
     cp(&["--sync", text(&source), "thal:/synced"]).done();
     cp(&[text(&source), "thal:/unsynced"]).done();
     servers.kill("io0");
-    // The same directory on a machine that was started anew, as far as a process can tell.
+    // The same directory on a rebooted machine, as far as a process can see.
     let boot = file(here.path(), "boot_id", b"01234567-89ab-cdef-0123-456789abcdef\n");
     let mut command = Command::new("unshare");
     let script = format!("mount --bind '{}' /proc/sys/kernel/random/boot_id && exec \"$@\"", text(&boot));
@@ -268,14 +268,14 @@ fn a_file_that_was_not_synced_before_power_was_lost_is_an_error_and_one_that_was
     if io0.line().is_empty() {
         return skipped("mount namespaces cannot be made here");
     }
-    // No machine restarts faster than the service asks again.
+    // The service queries again sooner than any machine restarts.
     wait_until("the restart is noticed", || cp(&["--force", "thal:/unsynced", text(&back)]).code == Some(1));
     let _ = fs::remove_file(&back);
     cp(&["thal:/unsynced", text(&back)]).failed(1, &["io0", "unsynced", "not synced", "restarted"]);
     assert!(!back.exists());
     cp(&["thal:/synced", text(&back)]).done();
     assert!(fs::read(&back).unwrap() == content(5, 2 * MIB));
-    // Written again, it is what it was.
+    // Written again, it is intact.
     cp(&["--force", text(&source), "thal:/unsynced"]).done();
     cp(&["--force", "thal:/unsynced", text(&back)]).done();
     assert!(fs::read(&back).unwrap() == content(5, 2 * MIB));
@@ -300,7 +300,7 @@ fn a_file_that_has_lost_bytes_is_eio_on_a_mount_keeps_its_size_and_can_be_remove
     fs::write(&damaged, &bytes).unwrap();
     fs::write(mounted.0.join("sparse"), b"x").unwrap();
     fs::File::options().write(true).open(mounted.0.join("sparse")).unwrap().set_len(5 * MIB as u64).unwrap();
-    // The last one cut is of the damaged file; what else the server has stays.
+    // The last datafile truncated belongs to the damaged file; the server's others are intact.
     servers.kill("io1");
     let mut datafiles = Vec::new();
     files_below(&servers.directory().join("io1"), &mut datafiles);
@@ -311,7 +311,7 @@ fn a_file_that_has_lost_bytes_is_eio_on_a_mount_keeps_its_size_and_can_be_remove
     fs::remove_file(largest.unwrap()).unwrap();
     servers.serve("io1");
     wait_until("the mount has the server again", || fs::write(&whole, &bytes).is_ok());
-    // Where nothing of it is in the kernel's memory.
+    // A new mount, with none of it in the kernel's cache.
     let fresh = mount("fresh");
     let there = |name: &str| fresh.0.join(name);
     assert_eq!(fs::metadata(there("damaged")).unwrap().len(), 3 * MIB as u64, "it is not shorter for it");

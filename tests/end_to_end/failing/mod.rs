@@ -1,4 +1,4 @@
-//! Servers, disks and networks that fail, fall silent or lie.
+//! Servers, disks and networks that fail, become silent or lie.
 
 mod hostile;
 mod limits;

@@ -1,4 +1,4 @@
-//! Servers with addresses of their own: each in its own network namespace, as on machines of their own.
+//! Servers with separate addresses: each in its own network namespace, as on separate machines.
 
 use crate::common::{Network, Running, content, description, file, is_root, scratch, skipped, text};
 
@@ -29,7 +29,7 @@ fn a_store_over_several_machines_copies_explains_and_places_data_locally() {
     let document = network.run(3, ["explain", "--json", text(&recording)]).done().json();
     let connections: Vec<&str> = document["channels"].as_array().unwrap().iter().filter_map(|c| c["name"].as_str()).collect();
     assert!(connections.iter().any(|name| name.contains("10.77.0.2:7001")), "{connections:?}");
-    // A writer on the machine of io2 keeps its data there.
+    // A writer on the machine of io2 places its data there.
     network.run(2, ["cp", "--quiet", "--store", store, "--place", "local", text(&source), "thal:/local"]).done();
     let shown = network.run(3, ["layout", "show", "--json", "--store", store, "/local"]).done().json();
     let on: Vec<&str> = shown["datafiles"].as_array().unwrap().iter().filter_map(|d| d["server"].as_str()).collect();

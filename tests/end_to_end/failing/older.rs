@@ -1,16 +1,16 @@
-//! Metadata that is older than what its targets were told, and targets that were told what never was: a start says so, and goes on when
-//! somebody accepts it.
+//! Metadata that is older than what its targets witnessed, and targets that witnessed what never existed: a start reports it, and continues
+//! once the operator accepts it.
 
 use super::lost::{Store, copy_tree};
-use crate::common::{Said, Servers, THALWEG, content, file, run, scratch, text, wait_until};
+use crate::common::{CommandOutput, Servers, THALWEG, content, file, run, scratch, text, wait_until};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const KIB: usize = 1 << 10;
 
-/// A start that is to fail; one that does not is ended, and fails by that.
-fn fails_to_start(store: &Store, more: &[&str]) -> Said {
+/// Starts and expects a failure; a start that succeeds is ended, and fails the test.
+fn fails_to_start(store: &Store, more: &[&str]) -> CommandOutput {
     let mut command = Command::new("timeout");
     command.args(["-k", "5", "30", THALWEG]).args(store.up(more)).env_remove("THALWEG_STORE").env("NO_COLOR", "1");
     command.output().unwrap().into()
@@ -20,7 +20,7 @@ fn metadata(store: &Store) -> PathBuf {
     store.directories[0].join("metadata")
 }
 
-/// Puts a copy of the metadata back.
+/// Restores a copy of the metadata.
 fn put_back(store: &Store, copy: &Path) {
     fs::remove_dir_all(metadata(store)).unwrap();
     copy_tree(copy, &metadata(store));
@@ -32,7 +32,7 @@ fn reads(store: &Store, name: &str, bytes: &[u8]) {
     assert!(fs::read(&back).unwrap() == bytes, "{name} has its bytes");
 }
 
-/// How a store comes to its end.
+/// How a store ends.
 #[derive(Clone, Copy, PartialEq)]
 enum End {
     Orderly,
@@ -47,7 +47,7 @@ fn an_older_copy_of_the_same_start_is_refused_and_once_accepted_the_targets_go_o
         let copy = store.here.path().join("copy");
         store.cp(&["--sync", text(&source), "thal:/first"]).done();
         copy_tree(&metadata(&store), &copy);
-        // Synced, but for a store that ends in good order: that leaves nothing behind.
+        // Synced, except before an orderly end, which leaves nothing unsynced.
         let sync: &[&str] = if end == End::Killed { &["--sync"] } else { &[] };
         store.cp(&[sync, &[text(&source), "thal:/second"]].concat()).done();
         match end {
@@ -59,9 +59,9 @@ fn an_older_copy_of_the_same_start_is_refused_and_once_accepted_the_targets_go_o
         put_back(&store, &copy);
         for _ in 0..2 {
             let said = fails_to_start(&store, &[]);
-            said.failed(1, &["was notified of change", "in start 1", "has come to change", "of it", "--accept-older-metadata"]);
+            said.failed(1, &["was notified of change", "in start 1", "this metadata ends at change", "of it", "--accept-older-metadata"]);
         }
-        // The newest one is still good.
+        // The newest copy is still accepted.
         put_back(&store, &newest);
         store.start(&[]);
         reads(&store, "second", &content(1, 40 * KIB));
@@ -79,7 +79,7 @@ fn an_older_copy_of_the_same_start_is_refused_and_once_accepted_the_targets_go_o
         reads(&store, "first", &content(1, 40 * KIB));
         reads(&store, "third", &content(2, 50 * KIB));
         store.stop();
-        // Now the one that was newest is of another history.
+        // Now the formerly newest copy belongs to another history.
         put_back(&store, &newest);
         fails_to_start(&store, &[]).failed(1, &["older than the datafiles"]);
     }
@@ -97,7 +97,7 @@ fn a_copy_taken_while_the_store_was_down_is_taken_when_nothing_was_done_since() 
     store.start(&[]);
     reads(&store, "f", &content(3, 20 * KIB));
     store.stop();
-    // Started and only read from since.
+    // Started since, and only read from.
     put_back(&store, &copy);
     store.start(&[]);
     reads(&store, "f", &content(3, 20 * KIB));
@@ -117,7 +117,7 @@ fn names_that_were_synced_without_any_bytes_are_not_forgotten_by_an_older_copy_e
     store.cp(&["--sync", text(&source), "thal:/two"]).done();
     store.process.as_mut().unwrap().kill();
     put_back(&store, &copy);
-    fails_to_start(&store, &[]).failed(1, &["was notified of change", "has come to change"]);
+    fails_to_start(&store, &[]).failed(1, &["was notified of change", "this metadata ends at change"]);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn a_target_that_was_told_of_an_epoch_that_never_was_is_put_right_by_accepting_i
     let source = file(store.here.path(), "source", &bytes);
     store.cp(&["--sync", "--datafiles", "2", text(&source), "thal:/f"]).done();
     store.stop();
-    // As a server of an earlier release kept what a client had claimed.
+    // As a server of an earlier release stored a client's claim.
     let target = &store.directories[1];
     fs::write(target.join("thalweg-epoch.toml"), "epoch = 16777215\n").unwrap();
     let _ = fs::remove_file(target.join("thalweg-witness"));
@@ -167,12 +167,12 @@ fn a_server_that_comes_after_older_metadata_refuses_its_clients_until_that_is_ac
     }
     fs::remove_dir_all(&metadata).unwrap();
     fs::rename(&older, &metadata).unwrap();
-    // It comes back first: there is nobody to say that it is old.
+    // It starts first: no server can report that it is old.
     servers.serve("metadata");
     servers.serve("io0");
     servers.serve("io1");
     wait_until("the servers have asked the service", || cp("thal:/h").code == Some(1));
-    cp("thal:/h").failed(1, &["was notified of change", "has come to change", "--accept-older-metadata"]);
+    cp("thal:/h").failed(1, &["was notified of change", "this metadata ends at change", "--accept-older-metadata"]);
     let mut command = Command::new(THALWEG);
     command.args(["serve", "--store", &store, "--name", "metadata", "--accept-older-metadata"]);
     servers.process("metadata").signal(libc::SIGTERM);

@@ -1,15 +1,15 @@
-//! Servers that are killed, stopped, full or gone, in the middle of a copy: the error names them, nothing is taken for whole.
+//! Servers that are killed, stopped, full or unreachable during a copy: the error names them, and no incomplete file passes as complete.
 
 use crate::bounded::{Bounded, BoundedChild, joined, rest};
 use crate::common::{
-    Running, Said, Servers, SmallDisk, content, file, is_root, run, scratch, skipped, stored_bytes, text, thalweg, wait_until,
+    CommandOutput, Running, Servers, SmallDisk, content, file, is_root, run, scratch, skipped, stored_bytes, text, thalweg, wait_until,
 };
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// A copy from a pipe, so that the test decides when it is in the middle.
+/// A copy from a pipe, so that the test controls its progress.
 struct FedCopy {
     copy: Running,
     input: Option<std::process::ChildStdin>,
@@ -25,18 +25,18 @@ impl FedCopy {
         FedCopy { copy, input, fed_bytes: 0 }
     }
 
-    /// Feeds this much more; false when the copy does not read any more.
+    /// Writes this much more; returns false if the copy no longer reads.
     fn feed(&mut self, bytes: usize) -> bool {
         let bytes = content(self.fed_bytes as u64, bytes);
         self.fed_bytes += bytes.len();
         self.input.as_mut().is_some_and(|input| input.write_all(&bytes).is_ok())
     }
 
-    /// The input ends; how the copy ended.
-    fn end(mut self) -> Said {
+    /// Closes the input; returns the copy's result.
+    fn end(mut self) -> CommandOutput {
         drop(self.input.take());
         let err = rest(self.copy.child().stderr.take().expect("taken once"));
-        Said { code: self.copy.wait(), out: String::new(), err }
+        CommandOutput { code: self.copy.wait(), out: String::new(), err }
     }
 }
 
@@ -57,7 +57,7 @@ fn in_the_middle(servers: &Servers, count: usize, flags: &[&str]) -> FedCopy {
     copy
 }
 
-/// No name in the store stands for a file that is not whole.
+/// Checks that no name in the store refers to an incomplete file.
 #[track_caller]
 fn nothing_is_taken_for_whole(store: &Path) {
     let names = run(["ls", "--store", text(store), "/"]).done().out;
@@ -74,7 +74,7 @@ fn a_server_killed_in_the_middle_is_named_within_two_seconds_and_works_again_whe
     let said = copy.end();
     let took = killed.elapsed();
     said.failed(1, &["io1", "big"]);
-    // Two seconds are promised; a loaded machine may take some more to start and end processes.
+    // Two seconds are promised; a loaded machine may need more to start and end processes.
     assert!(took < Duration::from_secs(4), "{took:?}");
     servers.serve("io1");
     nothing_is_taken_for_whole(&servers.store);
@@ -109,7 +109,7 @@ fn a_server_killed_in_the_middle_of_reading_out_is_named() {
     let store = servers.store.clone();
     run(["cp", "--quiet", "--store", text(&store), "--source", "memory:256Mi", "thal:/big"]).done();
     let here = scratch();
-    // Nobody reads the pipe beyond its first bytes, so the copy is in the middle for as long as we like.
+    // The pipe is not read beyond its first bytes, so the copy stays in the middle.
     let mut command = thalweg(["cp", "--quiet", "--store", text(&store), "thal:/big", "-"]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -117,14 +117,14 @@ fn a_server_killed_in_the_middle_of_reading_out_is_named() {
     out.read_exact(&mut [0; 4096]).unwrap();
     servers.kill("io1");
     child.stdout = Some(out);
-    let said: Said = child.output_in_time().unwrap().into();
+    let said: CommandOutput = child.output_in_time().unwrap().into();
     said.failed(1, &["io1", "big"]);
     let target = here.path().join("out");
     run(["cp", "--quiet", "--store", text(&store), "thal:/big", text(&target)]).failed(1, &["io1"]);
     assert!(!target.exists());
 }
 
-/// What a recording has of this length or more, one span a line with its track: what a wrong explanation was made from.
+/// Returns the spans of a recording of at least this length, one per line with its track: the evidence of a wrong explanation.
 fn long_spans(recording: &Path, at_least: Duration) -> String {
     let here = scratch();
     let tables = here.path().join("csv");
@@ -154,7 +154,7 @@ fn a_server_stopped_for_a_while_is_a_stall_that_the_explanation_names() {
         }
         copy.end()
     });
-    // The length of the stall is what is tested: longer than all the rest of the copy, also on a busy machine.
+    // The length of the stall is the subject of the test: longer than the rest of the copy, even on a busy machine.
     const STALL: Duration = Duration::from_secs(3);
     std::thread::sleep(STALL);
     assert!(!feeding.is_finished(), "without io1 there is no end");
@@ -227,7 +227,7 @@ fn a_full_disk_on_one_server_is_named_and_nothing_is_half_made() {
     run(["cp", "--quiet", "--store", text(&store), text(&source), "thal:/big"]).failed(1, &["io1", "big", "space"]);
     nothing_is_taken_for_whole(&store);
     run(["rm", "-f", "--store", text(&store), "/big.partial"]).done();
-    // What failed has given its space back, and small files still fit.
+    // The failed copy has freed its space, and small files still fit.
     wait_until("the space is back", || {
         run(["cp", "--quiet", "--force", "--store", text(&store), "--source", "memory:4Mi", "thal:/little"]).code == Some(0)
     });
@@ -235,7 +235,7 @@ fn a_full_disk_on_one_server_is_named_and_nothing_is_half_made() {
     assert_eq!(stat["size_bytes"], 4 << 20);
 }
 
-/// Takes all room that a disk has.
+/// Fills a disk.
 fn fill(filler: &std::path::Path) {
     let mut file = std::fs::File::options().create(true).append(true).open(filler).expect("a file can be made");
     for size in [1 << 16, 4096, 1] {
@@ -262,7 +262,7 @@ fn starting_the_metadata_service_on_a_full_disk_consumes_nothing() {
     let reserve = || std::fs::metadata(at.join("reserve")).expect("the reserve is there").len();
     let mut left = Vec::new();
     for start in 0..32 {
-        // Half of the starts are ended in good order.
+        // Half of the starts end in an orderly way.
         servers.process("metadata").signal(if start % 2 == 0 { libc::SIGKILL } else { libc::SIGTERM });
         servers.process("metadata").wait();
         fill(&at.join("filler"));
@@ -286,10 +286,10 @@ fn a_source_that_shrinks_in_the_middle_is_an_error_and_one_that_is_unlinked_is_w
         let store = servers.store.clone();
         let here = scratch();
         let source = here.path().join("source");
-        // More than two requests and all that sockets hold.
+        // More than two requests and the socket buffers.
         let size = 24 << 20;
         std::fs::write(&source, content(1, size)).unwrap();
-        // A stopped server holds the copy in its middle; before that, the copy waits for its hello for as long as the timeout.
+        // A stopped server stalls the copy in the middle; before that, the copy waits for its hello until the timeout.
         servers.process("io1").signal(libc::SIGSTOP);
         let mut command = thalweg([
             "cp",
@@ -317,7 +317,7 @@ fn a_source_that_shrinks_in_the_middle_is_an_error_and_one_that_is_unlinked_is_w
         }
         servers.process("io1").signal(libc::SIGCONT);
         let err = rest(copy.child().stderr.take().unwrap());
-        let said = Said { code: copy.wait(), out: String::new(), err };
+        let said = CommandOutput { code: copy.wait(), out: String::new(), err };
         if unlink && said.code == Some(0) {
             let stat = run(["stat", "--json", "--store", text(&store), "/f"]).done().json();
             assert_eq!(stat["size_bytes"], size);
@@ -346,7 +346,7 @@ fn a_damaged_log_stops_the_start_until_somebody_chooses_and_dropped_bytes_are_to
     };
     let said = |mut server: Running| {
         let err = rest(server.child().stderr.take().expect("taken once"));
-        Said { code: server.wait(), out: String::new(), err }
+        CommandOutput { code: server.wait(), out: String::new(), err }
     };
     let mut damaged = whole.clone();
     damaged[whole.len() / 2] ^= 1;
@@ -354,7 +354,7 @@ fn a_damaged_log_stops_the_start_until_somebody_chooses_and_dropped_bytes_are_to
     said(serve(&[])).failed(1, &["metadata", text(&log), "damaged at byte", "Put back a copy", "--drop-damaged-log"]);
     assert_eq!(std::fs::read(&log).expect("still there"), damaged);
 
-    // A torn tail is nobody's choice, but it is told.
+    // A torn tail needs no choice, but is reported.
     std::fs::write(&log, [&whole[..], b"torn"].concat()).expect("writable");
     let mut server = serve(&[]);
     server.line();
@@ -374,7 +374,7 @@ fn a_damaged_log_stops_the_start_until_somebody_chooses_and_dropped_bytes_are_to
     run(["ls", "--store", text(&store), "/d3"]).done();
     server.kill();
     let told = said(server).err;
-    assert!(told.contains("damaged at byte") && told.contains("dropped, as asked"), "{told}");
+    assert!(told.contains("damaged at byte") && told.contains("dropped as requested"), "{told}");
 }
 
 #[test]
@@ -391,7 +391,7 @@ fn a_service_that_panics_in_a_request_ends_with_the_reason() {
     command.stderr(Stdio::piped());
     let mut server = Running::start(command);
     server.line();
-    // Damage under a service that runs, where it looked already.
+    // Damage under a running service, in a place that it has already read.
     let path = servers.directory().join("metadata/metadata.redb");
     let database = std::fs::File::options().write(true).open(&path).expect("there");
     let length = database.metadata().expect("there").len();

@@ -1,4 +1,4 @@
-//! Programs on a mount whose servers are silent: an error at the timeout, and an end when they are killed.
+//! Programs on a mount whose servers are silent: they get an error at the timeout, and end when they are killed.
 
 use crate::bounded::Bounded;
 use crate::common::{Running, Servers, content, is_root, run, scratch, skipped, text, wait_until};
@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 use thalweg_wire::Connect;
 use thalweg_wire::trust::Credentials;
 
-/// Silence is given up after this.
+/// Timeout for a silent server.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// What a call may take: the timeout and a tenth, and room for a busy machine; less than two timeouts.
+/// Limit of a call: the timeout and a tenth, with a margin for a busy machine; less than two timeouts.
 const MOST: Duration = Duration::from_millis(4800);
 
-/// A store on a mount; files in `d0` are on io0.
+/// A mounted store; files in `d0` are on io0.
 struct Mounted {
     servers: Servers,
     at: PathBuf,
@@ -24,7 +24,7 @@ struct Mounted {
 }
 
 impl Mounted {
-    /// `None`: nothing can be mounted here.
+    /// Mounts it; `None` without permission.
     fn new(more: &[&str]) -> Option<Mounted> {
         if !is_root() || fs::File::options().read(true).write(true).open("/dev/fuse").is_err() {
             skipped("a store cannot be mounted here (needs root and /dev/fuse)");
@@ -66,7 +66,7 @@ impl Drop for Mounted {
     }
 }
 
-/// A program of this test: it prepares, says so, waits for a line, and then does one thing, whose errno it says.
+/// A test program: it prepares, reports that, waits for a line, performs one operation, and prints its errno.
 const PROGRAM: &str = r#"
 import mmap, os, sys, time
 what, path = sys.argv[1:]
@@ -161,7 +161,7 @@ fn costs_one_timeout(more: &[&str]) {
     for silent in [&["io0"][..], &["metadata"], &["metadata", "io0", "io1"]] {
         let mut programs: Vec<(&str, Running)> = all.iter().map(|what| (*what, program(what, &path(what)))).collect();
         mounted.all(silent, libc::SIGSTOP);
-        // All at a time, so that they also wait for each other.
+        // Simultaneously, so that they also wait for each other.
         programs.iter_mut().for_each(|(_, program)| go(program));
         for (what, program) in &mut programs {
             let said = program.line();
@@ -187,7 +187,7 @@ fn costs_one_timeout(more: &[&str]) {
 #[test]
 fn a_program_that_waits_for_a_silent_server_is_ended_by_sigkill_within_two_seconds() {
     for more in [&["--strict"][..], &[]] {
-        // A server that is silent is not given up while this test runs.
+        // The timeout for a silent server exceeds this test.
         let Some(mut mounted) = has_python().then(|| Mounted::new(&[&["--timeout", "5m"], more].concat())).flatten() else { return };
         let at = mounted.at.clone();
         let path = |what: &str| at.join("d0").join(what);
@@ -203,7 +203,7 @@ fn a_program_that_waits_for_a_silent_server_is_ended_by_sigkill_within_two_secon
                 fs::write(path(what), content(1, 300_000)).unwrap();
                 let mut program = program(what, &path(what));
                 mounted.all(&[silent], libc::SIGSTOP);
-                // What the kernel was told of a file it believes for a second.
+                // The kernel caches a file's attributes for a second.
                 if *what == "stat" {
                     std::thread::sleep(Duration::from_millis(1200));
                 }
@@ -212,7 +212,7 @@ fn a_program_that_waits_for_a_silent_server_is_ended_by_sigkill_within_two_secon
                 while !sleeps(program.child()) && begun.elapsed() < Duration::from_secs(5) {
                     std::thread::sleep(Duration::from_millis(5));
                 }
-                // Now and then the kernel, or the mount, knows the answer.
+                // Occasionally the kernel or the mount has the answer cached.
                 waited += usize::from(sleeps(program.child()));
                 cases += 1;
                 program.signal(libc::SIGKILL);
@@ -247,10 +247,10 @@ fn what_a_killed_program_had_asked_for_leaves_nothing_open() {
     mounted.all(&["metadata"], libc::SIGCONT);
     let config = thalweg_store::config::StoreConfig::read(&mounted.servers.store).unwrap();
     let off = &mut thalweg_trace::Tracer::off();
-    // Its own credential: the user's directory has that of whichever test published the same store last.
+    // Its own credential: the user's directory has that of the test that last published the same store.
     let connect = Connect { credentials: Credentials::file(mounted.servers.credential()), ..Connect::default() };
     let service = thalweg_client::metadata::MetadataClient::connect(off, &config.metadata.address, &connect).unwrap();
-    // It is opened now, for a program that has gone; and for another, which closes it again.
+    // It is opened now for a killed program, and for another, which closes it again.
     wait_until("the service is used again", || fs::read(&path).is_ok());
     wait_until("nothing is open at the service", || service.status(&mut thalweg_trace::Tracer::off()).unwrap().open_files == 0);
 }

@@ -1,4 +1,4 @@
-//! The example of a Kubernetes Job, held against the schemas of Kubernetes.
+//! The example of a Kubernetes Job, checked against the schemas of Kubernetes.
 
 use crate::bounded::Bounded;
 use crate::common::skipped;
@@ -13,7 +13,7 @@ for document in yaml.safe_load_all(open(sys.argv[1])):
 print(*kinds)
 ";
 
-/// A Python with the schemas, under the build directory; or why there is none.
+/// Returns a Python with the schemas, under the build directory, or why there is none.
 fn python() -> Result<PathBuf, String> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kubernetes-venv");
     let python = target.join("bin/python");
@@ -43,7 +43,7 @@ fn the_examples_kubernetes_job_is_what_its_schema_wants() {
     let good = validate(&example);
     assert!(good.status.success(), "{}", String::from_utf8_lossy(&good.stderr));
     assert_eq!(String::from_utf8_lossy(&good.stdout).trim(), "Service Job");
-    // And it would notice.
+    // The check detects errors.
     let here = crate::common::scratch();
     let text = std::fs::read_to_string(&example).unwrap();
     for (right, wrong) in [("completions: 4", "completions: four"), ("successPolicy:", "sucessPolicy:"), ("volumeMounts:", "mounts:")] {

@@ -1,14 +1,14 @@
-//! A job under Slurm: its daemons on this machine, with keys, ports and directories of their own, and the example's script.
+//! A job under Slurm: its daemons on this machine, with separate keys, ports and directories, and the example's script.
 
-use super::{Place, has};
+use super::{Sandbox, has};
 use crate::bounded::Bounded;
-use crate::common::{Said, is_root, skipped, text, wait_until};
+use crate::common::{CommandOutput, is_root, skipped, text, wait_until};
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// `munged`, `slurmctld` and `slurmd`; ended with their owner, the last first.
+/// `munged`, `slurmctld` and `slurmd`; ended when dropped, the last first.
 struct Slurm {
     processes: Vec<Child>,
     configuration: PathBuf,
@@ -16,8 +16,8 @@ struct Slurm {
 }
 
 impl Slurm {
-    /// `None`: it cannot be had here, and that has been said.
-    fn start(place: &Place) -> Option<Slurm> {
+    /// Starts them; `None` if unavailable, with the reason printed.
+    fn start(sandbox: &Sandbox) -> Option<Slurm> {
         for program in ["munged", "slurmctld", "slurmd", "sbatch", "srun"] {
             if !has(program, "a job under Slurm") {
                 return None;
@@ -27,12 +27,12 @@ impl Slurm {
             skipped("slurmd needs root: a job under Slurm");
             return None;
         }
-        let directory = place.directory.path().join("slurm");
+        let directory = sandbox.directory.path().join("slurm");
         for name in ["", "state", "spool"] {
             fs::create_dir(directory.join(name)).unwrap();
         }
-        // Munge's socket is to be reached by everybody.
-        for path in [place.directory.path(), &directory] {
+        // Munge's socket must be accessible to all users.
+        for path in [sandbox.directory.path(), &directory] {
             fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         }
         let mut slurm = Slurm { processes: Vec::new(), configuration: directory.join("slurm.conf"), directory };
@@ -96,7 +96,7 @@ impl Slurm {
         self.processes.push(command.spawn().expect("a daemon of Slurm starts"));
     }
 
-    fn command(&self, program: &str, arguments: &[&str]) -> Said {
+    fn command(&self, program: &str, arguments: &[&str]) -> CommandOutput {
         Command::new(program).args(arguments).env("SLURM_CONF", &self.configuration).output_in_time().expect("a command of Slurm").into()
     }
 }
@@ -116,19 +116,19 @@ impl Drop for Slurm {
     }
 }
 
-/// Submits a script, with what a site would change in it; the job's number.
-fn submitted(place: &Place, slurm: &Slurm, script: &Path) -> String {
-    let out = format!("--output={}", text(&place.here("job.log")));
+/// Submits a script, with a site's changes; returns the job's number.
+fn submitted(sandbox: &Sandbox, slurm: &Slurm, script: &Path) -> String {
+    let out = format!("--output={}", text(&sandbox.here("job.log")));
     let mut command = Command::new("sbatch");
-    command.args(["--parsable", "--nodes=1", "--chdir", text(&place.here(".")), &out]).arg(script);
-    let mut command = place.within(command);
+    command.args(["--parsable", "--nodes=1", "--chdir", text(&sandbox.here(".")), &out]).arg(script);
+    let mut command = sandbox.within(command);
     let directory = Path::new(crate::common::THALWEG).parent().unwrap().display();
     command.env("PATH", format!("{directory}:{}", std::env::var("PATH").unwrap())).env("SLURM_CONF", &slurm.configuration);
-    command.env("SCRATCH", place.targets());
-    Said::from(command.output_in_time().expect("sbatch")).done().out.trim().to_owned()
+    command.env("SCRATCH", sandbox.targets());
+    CommandOutput::from(command.output_in_time().expect("sbatch")).done().out.trim().to_owned()
 }
 
-/// Waits for a job's end; what it ended with, like `COMPLETED 0:0`. (`sbatch --wait` asks only every half minute.)
+/// Waits for a job's end; returns its state, like `COMPLETED 0:0`. (`sbatch --wait` polls only every half minute.)
 fn ended(slurm: &Slurm, job: &str) -> String {
     let state = || slurm.command("squeue", &["--noheader", "--states=all", "--format=%T", "--job", job]).out.trim().to_owned();
     wait_until("the job has ended", || !["PENDING", "CONFIGURING", "RUNNING", "COMPLETING"].contains(&state().as_str()));
@@ -139,34 +139,34 @@ fn ended(slurm: &Slurm, job: &str) -> String {
 
 #[test]
 fn the_examples_batch_job_runs_on_a_store_of_its_own() {
-    let place = Place::new();
-    let Some(slurm) = Slurm::start(&place) else { return };
+    let sandbox = Sandbox::new();
+    let Some(slurm) = Slurm::start(&sandbox) else { return };
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/launch/slurm.sbatch");
-    fs::create_dir(place.here("input")).unwrap();
-    fs::write(place.here("input/numbers"), "3\n1\n2\n").unwrap();
-    let ended = ended(&slurm, &submitted(&place, &slurm, &example));
-    let log = fs::read_to_string(place.here("job.log")).unwrap_or_default();
+    fs::create_dir(sandbox.here("input")).unwrap();
+    fs::write(sandbox.here("input/numbers"), "3\n1\n2\n").unwrap();
+    let ended = ended(&slurm, &submitted(&sandbox, &slurm, &example));
+    let log = fs::read_to_string(sandbox.here("job.log")).unwrap_or_default();
     assert_eq!(ended, "COMPLETED 0:0", "{log}");
-    assert_eq!(fs::read_to_string(place.here("results/sorted")).unwrap(), "1\n2\n3\n", "{log}");
-    place.nothing_is_left();
+    assert_eq!(fs::read_to_string(sandbox.here("results/sorted")).unwrap(), "1\n2\n3\n", "{log}");
+    sandbox.nothing_is_left();
 }
 
 #[test]
 fn a_job_that_is_cancelled_leaves_no_server_and_keeps_what_was_to_be_copied_out() {
-    let place = Place::new();
-    let Some(slurm) = Slurm::start(&place) else { return };
-    let script = place.here("job");
+    let sandbox = Sandbox::new();
+    let Some(slurm) = Slurm::start(&sandbox) else { return };
+    let script = sandbox.here("job");
     fs::write(&script, "#!/bin/sh\nexec thalweg launch --targets \"$SCRATCH\" --stage-out /f:f -- sh -c 'touch begun; exec sleep 60'\n")
         .unwrap();
-    let job = submitted(&place, &slurm, &script);
-    wait_until("the program runs", || place.here("begun").exists());
+    let job = submitted(&sandbox, &slurm, &script);
+    wait_until("the program runs", || sandbox.here("begun").exists());
     slurm.command("scancel", &["--signal=TERM", "--full", &job]).done();
     assert!(!ended(&slurm, &job).contains("0:0"));
-    place.nobody_is_left();
+    sandbox.nobody_is_left();
     assert_eq!(
-        super::below(&place.directory.path().join("state/thalweg/launch")).len(),
+        super::below(&sandbox.directory.path().join("state/thalweg/launch")).len(),
         1,
         "{}",
-        fs::read_to_string(place.here("job.log")).unwrap()
+        fs::read_to_string(sandbox.here("job.log")).unwrap()
     );
 }

@@ -1,6 +1,6 @@
-//! Jobs over `ssh`: a server of our own on two loopback addresses, which two hosts have.
+//! Jobs over `ssh`: a separate server on two loopback addresses, as two hosts.
 
-use super::{Place, copies_through, has};
+use super::{Sandbox, copies_through, has};
 use crate::bounded::Bounded;
 use crate::common::{is_root, skipped, text, wait_until};
 use std::fs;
@@ -9,16 +9,16 @@ use std::process::{Child, Command, Stdio};
 
 const HOSTS: &str = "127.0.0.2,127.0.0.3";
 
-/// `sshd` with keys of its own; ended with its owner.
+/// `sshd` with its own keys; ended when dropped.
 struct Sshd {
     process: Child,
-    /// What `--start` is given.
+    /// The value of `--start`.
     starter: String,
 }
 
 impl Sshd {
-    /// `None`: it cannot be had here, and that has been said.
-    fn start(place: &Place) -> Option<Sshd> {
+    /// Starts it; `None` if unavailable, with the reason printed.
+    fn start(sandbox: &Sandbox) -> Option<Sshd> {
         if !has("sshd", "a job over ssh") || !has("ssh", "a job over ssh") {
             return None;
         }
@@ -27,7 +27,7 @@ impl Sshd {
             return None;
         }
         fs::create_dir_all("/run/sshd").unwrap();
-        let directory = place.directory.path().join("ssh");
+        let directory = sandbox.directory.path().join("ssh");
         fs::create_dir(&directory).unwrap();
         fs::set_permissions(&directory, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
         let at = |name: &str| text(&directory.join(name)).to_owned();
@@ -39,8 +39,8 @@ impl Sshd {
         let lines = [
             format!("Port {port}\nListenAddress 127.0.0.2\nListenAddress 127.0.0.3\nHostKey {}\nPidFile {}", at("host"), at("pid")),
             format!("AuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nPermitRootLogin yes", at("user.pub")),
-            // What a login shell of this user would have, and the mark.
-            format!("SetEnv {}={} XDG_STATE_HOME={}", super::MARK, place.mark, text(&place.directory.path().join("state"))),
+            // The environment of this user's login shell, and the mark.
+            format!("SetEnv {}={} XDG_STATE_HOME={}", super::MARK, sandbox.mark, text(&sandbox.directory.path().join("state"))),
         ];
         fs::write(at("sshd_config"), lines.join("\n") + "\n").unwrap();
         let client = format!(
@@ -65,29 +65,29 @@ impl Drop for Sshd {
 
 #[test]
 fn a_job_over_ssh_finds_its_store_and_leaves_nothing() {
-    let place = Place::new();
-    let Some(sshd) = Sshd::start(&place) else { return };
-    copies_through(&place, &["--hosts", HOSTS, "--start", &sshd.starter]);
-    place.nothing_is_left();
+    let sandbox = Sandbox::new();
+    let Some(sshd) = Sshd::start(&sandbox) else { return };
+    copies_through(&sandbox, &["--hosts", HOSTS, "--start", &sshd.starter]);
+    sandbox.nothing_is_left();
 }
 
 #[test]
 fn a_job_over_ssh_that_is_killed_outright_leaves_no_server_at_the_other_end() {
-    let place = Place::new();
-    let Some(sshd) = Sshd::start(&place) else { return };
-    let mut job = place.start(&["--hosts", HOSTS, "--start", &sshd.starter, "--", "sh", "-c", "echo begun; exec sleep 60"]);
+    let sandbox = Sandbox::new();
+    let Some(sshd) = Sshd::start(&sandbox) else { return };
+    let mut job = sandbox.start(&["--hosts", HOSTS, "--start", &sshd.starter, "--", "sh", "-c", "echo begun; exec sleep 60"]);
     assert_eq!(job.line(), "begun");
-    assert_eq!(place.parts().len(), 2);
+    assert_eq!(sandbox.parts().len(), 2);
     job.kill();
-    place.nobody_is_left();
+    sandbox.nobody_is_left();
 }
 
 #[test]
 fn what_ssh_says_is_in_the_sentence() {
-    let place = Place::new();
-    let Some(sshd) = Sshd::start(&place) else { return };
+    let sandbox = Sandbox::new();
+    let Some(sshd) = Sshd::start(&sandbox) else { return };
     let fails = |starter: &str, more: &[&str], says: &[&str]| {
-        place.run(&[&["--hosts", HOSTS, "--start", starter][..], more, &["--", "true"]].concat()).failed(1, says);
+        sandbox.run(&[&["--hosts", HOSTS, "--start", starter][..], more, &["--", "true"]].concat()).failed(1, says);
     };
     fails(
         &sshd.starter,
@@ -96,5 +96,5 @@ fn what_ssh_says_is_in_the_sentence() {
     );
     fails(&format!("{} -p 1", sshd.starter), &[], &["no server was started there", "status: 255", "onnection refused"]);
     fails(&format!("{} -i /dev/null -o IdentitiesOnly=yes -o PubkeyAuthentication=no", sshd.starter), &[], &["Permission denied"]);
-    place.nothing_is_left();
+    sandbox.nothing_is_left();
 }

@@ -1,6 +1,6 @@
 //! Jobs that end early: the program, a server, or the job itself is killed.
 
-use super::{Place, below};
+use super::{Sandbox, below};
 use crate::common::{Running, can_mount, listed, wait_until};
 use std::fs;
 
@@ -9,10 +9,10 @@ fn kill(pid: i32, signal: i32) {
     unsafe { libc::kill(pid, signal) };
 }
 
-/// A job whose program has begun; it says `begun`, and its own number.
-fn begun(place: &Place, more: &[&str], script: &str) -> (Running, i32) {
+/// Starts a job whose program prints `begun` and its process ID; returns both.
+fn begun(sandbox: &Sandbox, more: &[&str], script: &str) -> (Running, i32) {
     let script = format!("echo begun $$; {script}");
-    let mut job = place.start(&[&["--hosts", "localhost,127.0.0.2"], more, &["--", "sh", "-c", &script]].concat());
+    let mut job = sandbox.start(&[&["--hosts", "localhost,127.0.0.2"], more, &["--", "sh", "-c", &script]].concat());
     let line = job.line();
     let pid = line.strip_prefix("begun ").expect("its first line").parse().expect("a process' number");
     (job, pid)
@@ -20,14 +20,14 @@ fn begun(place: &Place, more: &[&str], script: &str) -> (Running, i32) {
 
 #[test]
 fn a_program_that_is_killed_takes_the_store_with_it() {
-    let place = Place::new();
-    let (mut job, program) = begun(&place, &[], "exec sleep 60");
+    let sandbox = Sandbox::new();
+    let (mut job, program) = begun(&sandbox, &[], "exec sleep 60");
     kill(program, libc::SIGKILL);
     assert_eq!(job.wait(), None, "it ends by the signal of its program");
-    place.nothing_is_left();
+    sandbox.nothing_is_left();
 }
 
-/// Whether this process, and so what it starts, ignores a signal.
+/// Returns whether this process, and so its children, ignores a signal.
 fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").expect("procfs");
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a mask of ignored signals");
@@ -36,85 +36,86 @@ fn is_ignored(signal: i32) -> bool {
 
 #[test]
 fn a_signal_ends_the_program_and_then_the_store() {
-    // Of a signal that is ignored where the tests run (nohup) a shell takes no notice either.
+    // A shell does not handle a signal that is ignored where the tests run (nohup).
     for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP].into_iter().filter(|&signal| !is_ignored(signal)) {
-        let place = Place::new();
-        // It ends as it likes: here with a word and an exit code.
-        let (mut job, _) = begun(&place, &[], "trap 'echo told; exit 5' TERM INT HUP; echo ready; while :; do sleep 0.05; done");
+        let sandbox = Sandbox::new();
+        // It may handle the signal: here it prints a word and exits with a code.
+        let (mut job, _) = begun(&sandbox, &[], "trap 'echo told; exit 5' TERM INT HUP; echo ready; while :; do sleep 0.05; done");
         assert_eq!(job.line(), "ready");
         job.signal(signal);
         assert_eq!((job.line().as_str(), job.wait()), ("told", Some(5)), "signal {signal}");
-        place.nothing_is_left();
+        sandbox.nothing_is_left();
     }
 }
 
 #[test]
 fn a_second_signal_ends_a_program_that_heeds_none() {
-    let place = Place::new();
-    let (mut job, _) = begun(&place, &[], "trap '' TERM; echo deaf; while :; do sleep 0.05; done");
+    let sandbox = Sandbox::new();
+    let (mut job, _) = begun(&sandbox, &[], "trap '' TERM; echo deaf; while :; do sleep 0.05; done");
     assert_eq!(job.line(), "deaf");
     job.signal(libc::SIGTERM);
     std::thread::sleep(std::time::Duration::from_millis(100));
     assert!(job.runs(), "it has time to end");
     job.signal(libc::SIGTERM);
     assert_eq!(job.wait(), None);
-    place.nothing_is_left();
+    sandbox.nothing_is_left();
 }
 
 #[test]
 fn a_signal_keeps_what_was_to_be_copied_out() {
-    let place = Place::new();
-    let (mut job, _) = begun(&place, &["--stage-out", "/f:f"], "echo result | $THALWEG cp --quiet - thal:/f; echo written; exec sleep 60");
+    let sandbox = Sandbox::new();
+    let (mut job, _) =
+        begun(&sandbox, &["--stage-out", "/f:f"], "echo result | $THALWEG cp --quiet - thal:/f; echo written; exec sleep 60");
     assert_eq!(job.line(), "written");
     job.signal(libc::SIGTERM);
     assert_eq!(job.wait(), None);
-    place.nobody_is_left();
-    let kept = below(&place.directory.path().join("state/thalweg/launch"));
+    sandbox.nobody_is_left();
+    let kept = below(&sandbox.directory.path().join("state/thalweg/launch"));
     let store = kept.first().and_then(|path| path.file_name()?.to_str()).expect("the store that was kept").to_owned();
-    place.run(&["--again", &store, "--stage-out", "/f:f", "--", "true"]).done();
-    assert_eq!(fs::read_to_string(place.here("f")).unwrap(), "result\n");
-    place.nothing_is_left();
+    sandbox.run(&["--again", &store, "--stage-out", "/f:f", "--", "true"]).done();
+    assert_eq!(fs::read_to_string(sandbox.here("f")).unwrap(), "result\n");
+    sandbox.nothing_is_left();
 }
 
 #[test]
 fn a_server_that_dies_is_named_and_the_job_ends_as_its_program_does() {
-    let place = Place::new();
-    let said = place.here("said");
+    let sandbox = Sandbox::new();
+    let said = sandbox.here("said");
     let script = "while [ ! -e go ]; do sleep 0.02; done; $THALWEG ls thal:/ > /dev/null 2>&1 && echo names; exit 3";
-    let mut command = place.launch(&["--hosts", "localhost,127.0.0.2", "--", "sh", "-c", &format!("echo begun; {script}")]);
+    let mut command = sandbox.launch(&["--hosts", "localhost,127.0.0.2", "--", "sh", "-c", &format!("echo begun; {script}")]);
     command.stderr(fs::File::create(&said).unwrap());
     let mut job = Running::start(command);
     assert_eq!(job.line(), "begun");
-    let mut parts = place.parts();
+    let mut parts = sandbox.parts();
     parts.sort_unstable();
-    assert_eq!(parts.len(), 2, "{:?}", place.processes());
+    assert_eq!(parts.len(), 2, "{:?}", sandbox.processes());
     kill(parts[1], libc::SIGKILL);
     wait_until("the server is missed", || fs::read_to_string(&said).unwrap().contains("host `127.0.0.2`: its server has ended"));
-    fs::write(place.here("go"), "").unwrap();
+    fs::write(sandbox.here("go"), "").unwrap();
     assert_eq!((job.line().as_str(), job.wait()), ("names", Some(3)), "names are served by the other");
-    place.nobody_is_left();
+    sandbox.nobody_is_left();
 }
 
 #[test]
 fn a_job_that_is_killed_outright_leaves_no_process_and_no_mount() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let mount = can_mount();
     let more: &[&str] = if mount { &["--mount", "mnt"] } else { &[] };
-    let (mut job, _) = begun(&place, more, "exec sleep 60");
-    assert_eq!(listed(&place.here("mnt")).is_some(), mount);
+    let (mut job, _) = begun(&sandbox, more, "exec sleep 60");
+    assert_eq!(listed(&sandbox.here("mnt")).is_some(), mount);
     job.kill();
-    place.nobody_is_left();
-    assert!(listed(&place.here("mnt")).is_none());
-    assert_eq!(below(&place.targets()), Vec::<std::path::PathBuf>::new(), "nothing was to be copied out, so nothing stays");
-    // Its credential goes with the next job, which takes nothing that is needed: what was kept, and what a job that runs has.
-    let kept = place.directory.path().join("state/thalweg/launch");
+    sandbox.nobody_is_left();
+    assert!(listed(&sandbox.here("mnt")).is_none());
+    assert_eq!(below(&sandbox.targets()), Vec::<std::path::PathBuf>::new(), "nothing was to be copied out, so nothing stays");
+    // The next job removes its credential, but nothing in use: kept stores, and those of running jobs.
+    let kept = sandbox.directory.path().join("state/thalweg/launch");
     let left = below(&kept);
     assert_eq!(left.len(), 1);
-    place.run(&["--keep", "--hosts", "localhost", "--", "true"]).done();
-    let (mut running, _) = begun(&place, &[], "exec sleep 60");
+    sandbox.run(&["--keep", "--hosts", "localhost", "--", "true"]).done();
+    let (mut running, _) = begun(&sandbox, &[], "exec sleep 60");
     let there = below(&kept);
     assert!(!there.contains(&left[0]) && there.len() == 2, "{left:?}, {there:?}");
-    place.run(&["--hosts", "localhost", "--", "true"]).done();
+    sandbox.run(&["--hosts", "localhost", "--", "true"]).done();
     assert_eq!(below(&kept), there);
     running.signal(libc::SIGTERM);
     running.wait();
@@ -122,23 +123,23 @@ fn a_job_that_is_killed_outright_leaves_no_process_and_no_mount() {
 
 #[test]
 fn what_a_program_has_started_ends_with_a_job_that_is_killed_outright() {
-    let place = Place::new();
-    // In the background, and in a session of its own; each with a mark of the test's, by which they are looked for.
-    let (mut job, _) = begun(&place, &[], "sleep 60 & setsid sleep 61 & sleep 62; :");
-    wait_until("all of them run", || (60..=62).all(|n| place.processes().iter().any(|(_, line)| line.trim() == format!("sleep {n}"))));
+    let sandbox = Sandbox::new();
+    // In the background, and in a separate session; each has the test's mark.
+    let (mut job, _) = begun(&sandbox, &[], "sleep 60 & setsid sleep 61 & sleep 62; :");
+    wait_until("all of them run", || (60..=62).all(|n| sandbox.processes().iter().any(|(_, line)| line.trim() == format!("sleep {n}"))));
     job.kill();
-    place.nobody_is_left();
+    sandbox.nobody_is_left();
 }
 
 #[test]
 fn a_signal_while_hosts_start_leaves_nothing() {
-    let place = Place::new();
-    let slow = place.here("ssh");
+    let sandbox = Sandbox::new();
+    let slow = sandbox.here("ssh");
     fs::write(&slow, "#!/bin/sh\necho $$ > started\nexec sleep 60\n").unwrap();
     fs::set_permissions(&slow, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let mut job = place.start(&["--hosts", "localhost", "--start", slow.to_str().unwrap(), "--", "true"]);
-    wait_until("a host is being started", || place.here("started").exists());
+    let mut job = sandbox.start(&["--hosts", "localhost", "--start", slow.to_str().unwrap(), "--", "true"]);
+    wait_until("a host is being started", || sandbox.here("started").exists());
     job.signal(libc::SIGTERM);
     assert_eq!(job.wait(), Some(130));
-    place.nothing_is_left();
+    sandbox.nothing_is_left();
 }

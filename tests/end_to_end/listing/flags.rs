@@ -1,13 +1,13 @@
-//! Listing, finding, adding up and removing whole trees: what each flag says, on real stores.
+//! Listing, finding, summing and removing whole trees: the effect of each flag, on real stores.
 
 use crate::bounded::{Bounded, BoundedChild, LIMIT, rest};
-use crate::common::{Said, THALWEG, Up, content, file, run, scratch, skipped, text, thalweg};
+use crate::common::{CommandOutput, THALWEG, Up, content, file, run, scratch, skipped, text, thalweg};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A local tree: files of `i` times 1000 bytes, directories, a hidden one, an empty one, links that lead nowhere and in circles.
+/// Creates a local tree: files of `i` times 1000 bytes, directories, a hidden one, an empty one, dangling links and cycles.
 fn tree(here: &Path) -> std::path::PathBuf {
     let root = here.join("tree");
     for directory in ["a/b/c", ".hidden/below", "empty"] {
@@ -24,7 +24,7 @@ fn tree(here: &Path) -> std::path::PathBuf {
     root
 }
 
-/// A store with the tree in `/t`.
+/// Starts a store with the tree in `/t`.
 fn store_with_tree() -> Up {
     let store = Up::start(3);
     let here = scratch();
@@ -32,12 +32,12 @@ fn store_with_tree() -> Up {
     store
 }
 
-/// What a verb says, with the store's paths without an address.
-fn say(store: &Up, arguments: &[&str]) -> Said {
+/// Runs a verb with the store's paths without an address.
+fn say(store: &Up, arguments: &[&str]) -> CommandOutput {
     thalweg(arguments).env("THALWEG_STORE", &store.address).output_in_time().expect("the command starts").into()
 }
 
-fn names(said: &Said) -> Vec<&str> {
+fn names(said: &CommandOutput) -> Vec<&str> {
     said.out.lines().filter_map(|line| line.split_ascii_whitespace().nth(5)).collect()
 }
 
@@ -56,7 +56,7 @@ fn a_listing_is_in_the_order_and_form_that_was_asked_for() {
     assert_eq!(names(&smallest).iter().rev().copied().collect::<Vec<_>>(), names(&by_size));
     assert!(say(&store, &["ls", "-lh", "/t/a/f30"]).done().out.contains(" 30K "));
     assert_eq!(say(&store, &["ls", "-d", "/t"]).done().out, "/t\n");
-    // Sizes, whoever is asked for them.
+    // Sizes are equal whichever server is queried.
     for mode in ["none", "statahead", "glimpse-ahead", "metadata"] {
         let listed = say(&store, &["ls", "-lU", "--mode", mode, "--window", "7", "/t/a"]).done();
         for i in 1..=30 {
@@ -64,7 +64,7 @@ fn a_listing_is_in_the_order_and_form_that_was_asked_for() {
             assert_eq!(line.split_ascii_whitespace().nth(3), Some((i * 1000).to_string().as_str()), "{mode}: {line}");
         }
     }
-    // Files before directories, each of these under its name; one that is not there does not stop the others.
+    // Files before directories, each of these under its name; a missing one does not stop the others.
     let several = say(&store, &["ls", "/t/empty", "/t/missing", "/t/none", "/t/a/b"]);
     assert_eq!(several.out, "/t/none\n\n/t/empty:\n\n/t/a/b:\nc\nx.txt\n");
     several.failed(1, &["/t/missing"]);
@@ -100,7 +100,7 @@ fn documents_are_json_whatever_was_asked_for_and_whatever_went_wrong() {
     assert_eq!((&entry("none")["size_bytes"], entry("a").get("size_bytes")), (&serde_json::json!(0), None));
     let empty = say(&store, &["ls", "--json", "/t/empty"]).done().json();
     assert_eq!(empty["entries"], serde_json::json!([]));
-    // With -U an object a line, with the directory of each when there are several.
+    // With -U one object per line, with the directory of each if there are several.
     let lines = say(&store, &["ls", "-lUR", "--json", "/t"]).done().out;
     let objects: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     assert!(objects.iter().any(|o| o["name"] == "x.txt" && o["directory"] == "/t/a/b" && o["size_bytes"] == 5), "{lines}");
@@ -120,7 +120,7 @@ fn targets_of_many_links_cost_no_round_trip_each() {
     run(["cp", "-r", "--quiet", text(&root), &store.path("/links")]).done();
     let listed = say(&store, &["ls", "-l", "--counters", "/links"]).done();
     assert_eq!(listed.out.lines().filter(|line| line.contains(" -> target-")).count(), 500);
-    let requests = |said: &Said| said.err.split(" requests").next().and_then(|text| text.rsplit(' ').next()?.parse::<u64>().ok());
+    let requests = |said: &CommandOutput| said.err.split(" requests").next().and_then(|text| text.rsplit(' ').next()?.parse::<u64>().ok());
     assert!(requests(&listed).is_some_and(|requests| requests < 50), "{}", listed.err);
 }
 
@@ -150,7 +150,7 @@ fn conditions_find_what_they_say() {
         found(&["-newer", "/t", "-name", "none"]).len() + found(&["-name", "none"]).len(),
         1 + found(&["-newer", "/t", "-name", "none"]).len()
     );
-    // What a shell's own find finds in the same tree, names and kinds alike.
+    // The names and kinds that a shell's own find finds in the same tree.
     let here = scratch();
     let local = tree(here.path());
     for conditions in [&["-type", "f"][..], &["-name", "f1*"], &["-maxdepth", "2", "-type", "d"], &["-mindepth", "2", "-name", "*"]] {
@@ -172,10 +172,10 @@ fn what_is_found_can_be_removed_and_directories_go_after_what_is_in_them() {
     say(&store, &["find", "/t", "-name", "f1*", "-delete"]).done();
     let left = say(&store, &["ls", "/t/a"]).done().out;
     assert_eq!(left.lines().count(), 30 - 11 + 2, "{left}");
-    // Empty directories, and those that become empty by it.
+    // Empty directories, and those that become empty.
     say(&store, &["find", "/t", "-type", "d", "-empty", "-delete", "-print"]).done();
     assert_eq!(say(&store, &["ls", "-a", "/t"]).done().out, "a\nnone\nnowhere\none\ntwo\n");
-    // A directory that is not empty stays, and is said; the rest goes.
+    // A non-empty directory stays and is reported; the rest is removed.
     say(&store, &["find", "/t", "-type", "d", "-delete"]).failed(1, &["/t/a/b", "not empty"]);
     say(&store, &["find", "/t", "-delete"]).done();
     assert_eq!(say(&store, &["ls", "/"]).done().out, "");
@@ -191,7 +191,7 @@ fn sums_are_those_of_the_files() {
     assert_eq!(sum(&["du", "-b", "-d", "1", "/t"]), format!("0\t/t/.hidden\n{}\t/t/a\n0\t/t/empty\n{}\t/t\n", apparent + 5, apparent + 5));
     assert_eq!(sum(&["du", "-bc", "/t/none", "/t/a/b/x.txt"]), "0\t/t/none\n5\t/t/a/b/x.txt\n5\ttotal\n");
     assert!(sum(&["du", "-a", "-b", "/t/a"]).contains("30000\t/t/a/f30\n"));
-    // What the targets' file systems give: no less than the bytes, in whole blocks.
+    // The targets' file systems allocate at least the bytes, in whole blocks.
     let taken: u64 = sum(&["du", "-s", "/t"]).split('\t').next().and_then(|n| n.parse().ok()).expect("a number");
     assert!(taken * 1024 >= apparent && taken * 1024 < 2 * apparent + (30 << 14), "{taken} KiB for {apparent} bytes");
     assert!(sum(&["du", "-sh", "/t"]).contains("K\t/t"));
@@ -208,7 +208,7 @@ fn a_tree_is_removed_with_all_that_is_in_it_and_nothing_else() {
     assert_eq!(say(&store, &["ls", "/"]).done().out, "keep\n");
     say(&store, &["rm", "-r", "--no-preserve-root", "/"]).done();
     assert_eq!(say(&store, &["ls", "-a", "/"]).done().out, "");
-    // More names than one request holds, and directories in directories.
+    // More names than fit in one request, and nested directories.
     let deep: Vec<String> =
         (0..1500).map(|i| format!("/many/{}/{}", i % 7, i)).chain((1..300).map(|i| format!("/deep{}", "/d".repeat(i)))).collect();
     let arguments: Vec<&str> = ["mkdir", "-p"].into_iter().chain(deep.iter().map(String::as_str)).collect();
@@ -236,7 +236,7 @@ fn a_recorded_listing_says_where_its_time_went() {
     say(&store, &["ls", "--record", text(&recording), "/"]).failed(1, &["walk.thw"]);
 }
 
-/// Whether an explanation of `thalweg VERB ... /t` begins with that, whatever options were left out, and then says how many entries there were.
+/// Returns whether an explanation starts with `thalweg VERB ... /t`, with any options omitted, and then gives the number of entries.
 fn is_titled(explanation: &str, verb: &str) -> bool {
     let title = explanation.lines().find_map(|line| line.split_once(": ").filter(|(_, about)| about.contains("entries in")));
     title.is_some_and(|(command, _)| command.starts_with(&format!("thalweg {verb} ")) && command.ends_with(" t"))
@@ -260,7 +260,7 @@ fn a_reader_that_has_seen_enough_ends_the_listing_quietly() {
         drop(out);
         let said = rest(child.stderr.take().unwrap());
         let status = child.wait_in_time(LIMIT).unwrap();
-        // As `ls | head -1` and all programs that do not mind the signal.
+        // Like `ls | head -1` and all programs that do not handle the signal.
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(libc::SIGPIPE), "{flags:?}: {said}");
         assert_eq!(said, "", "{flags:?}");
     }
@@ -281,7 +281,7 @@ fn a_terminal_is_shown_columns_and_no_control_characters() {
     };
     assert_eq!(shown(""), "a  b  c  evil\\x1b[2J\\n\n");
     assert_eq!(shown("-1"), "a\nb\nc\nevil\\x1b[2J\\n\n");
-    // A pipe is given the names themselves.
+    // A pipe gets the names unchanged.
     assert_eq!(say(&store, &["ls", "/"]).done().out, "a\nb\nc\nevil\x1b[2J\n\n");
     assert_eq!(say(&store, &["ls", "-b", "/"]).done().out, "a\nb\nc\nevil\\x1b[2J\\n\n");
 }

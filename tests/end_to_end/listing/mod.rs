@@ -1,4 +1,4 @@
-//! Listing, finding, adding up and removing.
+//! Listing, finding, summing and removing.
 
 mod flags;
 mod trouble;

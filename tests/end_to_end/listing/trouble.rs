@@ -1,8 +1,8 @@
-//! Listings in trouble: directories that change, servers that die or fall silent, little memory, names and paths at their bounds, links in
-//! circles, trees that may not all be read.
+//! Listings under failures: directories that change, servers that die or become silent, little memory, names and paths at their limits,
+//! link cycles, trees that may be read only in part.
 
 use crate::bounded::{Bounded, BoundedChild, LIMIT, joined, rest};
-use crate::common::{Said, Servers, Up, content, credential_of, file, is_root, run, scratch, skipped, text, thalweg, wait_until};
+use crate::common::{CommandOutput, Servers, Up, content, credential_of, file, is_root, run, scratch, skipped, text, thalweg, wait_until};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader};
@@ -11,16 +11,16 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a verb says of a store, as bytes.
+/// Runs a verb on a store; returns its raw output.
 fn raw<S: AsRef<OsStr>>(store: &str, arguments: impl IntoIterator<Item = S>) -> Output {
     thalweg(arguments).env("THALWEG_STORE", store).output_in_time().expect("the command starts")
 }
 
-fn say<S: AsRef<OsStr>>(store: &str, arguments: impl IntoIterator<Item = S>) -> Said {
+fn say<S: AsRef<OsStr>>(store: &str, arguments: impl IntoIterator<Item = S>) -> CommandOutput {
     raw(store, arguments).into()
 }
 
-/// Directories, many in one command.
+/// Creates directories, many per command.
 fn make(store: &str, names: impl Iterator<Item = String>) {
     let names: Vec<String> = names.collect();
     for some in names.chunks(2000) {
@@ -28,7 +28,7 @@ fn make(store: &str, names: impl Iterator<Item = String>) {
     }
 }
 
-/// A listing whose reader stops after its first line: the pipe is full soon, and then the listing waits in its middle.
+/// A listing whose reader stops after its first line: the pipe fills, and the listing waits in the middle.
 struct Held {
     child: Child,
     out: BufReader<ChildStdout>,
@@ -47,9 +47,9 @@ impl Held {
         Held { child, out, first }
     }
 
-    /// Everything it says.
-    fn rest(mut self) -> Said {
-        let mut said = Said { code: None, out: self.first, err: String::new() };
+    /// Reads all of its output.
+    fn rest(mut self) -> CommandOutput {
+        let mut said = CommandOutput { code: None, out: self.first, err: String::new() };
         let err = self.child.stderr.take().expect("it is piped");
         let err = std::thread::spawn(move || rest(err));
         said.out += &rest(self.out);
@@ -75,7 +75,7 @@ fn a_directory_that_changes_under_the_listing_has_every_entry_at_most_once_and_t
         let held = Held::start(&store.address, &[*flags, &[&directory]].concat());
         say(&store.address, ["find", &directory, "-name", "*-gone*", "-delete"]).done();
         make(&store.address, (0..3000).step_by(4).map(|i| name(i, "new")));
-        // One that gets another name may be seen under either, or both: two names.
+        // A renamed file may be seen under either name, or both.
         say(&store.address, ["mv", &name(2999, "stay"), &name(2999, "moved")]).done();
         let said = held.rest().done();
         let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
@@ -90,7 +90,7 @@ fn a_directory_that_changes_under_the_listing_has_every_entry_at_most_once_and_t
     }
 }
 
-/// A store of two processes' servers and a directory of striped files in it, listed in more than a pipe holds.
+/// Starts a store with two servers in separate processes and a directory of striped files, whose listing exceeds a pipe.
 fn striped_files(files: usize) -> Servers {
     let servers = Servers::start(2);
     let here = scratch();
@@ -101,8 +101,8 @@ fn striped_files(files: usize) -> Servers {
     servers
 }
 
-/// Sizes as a listing shows them, in order.
-fn sizes(said: &Said) -> Vec<&str> {
+/// Returns the sizes that a listing shows, in order.
+fn sizes(said: &CommandOutput) -> Vec<&str> {
     said.out.lines().filter_map(|line| line.split_ascii_whitespace().nth(3)).collect()
 }
 
@@ -121,9 +121,9 @@ fn a_server_killed_half_way_leaves_what_is_known_and_marks_the_rest() {
     let known = sizes.iter().filter(|size| **size == "300").count();
     assert!(known > 0 && sizes.iter().all(|size| *size == "300" || *size == "?"), "{known} known: {:?}", &sizes[..5]);
     assert_eq!(sizes.last(), Some(&"?"));
-    // Once for the server, not for each file.
+    // One line per server, not per file.
     assert_eq!(said.err.lines().count(), 1, "{}", said.err);
-    // From the beginning, and in every form.
+    // From the start, and in every form.
     for flags in [&["ls", "-l"][..], &["ls", "-lRS"], &["ls", "-l", "--mode", "none"], &["find", "-size", "+1c"]] {
         let said = say(&store, [flags, &["--timeout", "2", "/d"]].concat()).failed(1, &["io1"]);
         assert!(flags[0] == "find" || said.out.lines().filter(|line| line.contains(" ? ")).count() == FILES, "{flags:?}: {}", said.out);
@@ -179,8 +179,8 @@ fn a_metadata_service_that_goes_away_half_way_leaves_what_came_and_is_named() {
     say(&store, ["ls", "/"]).done();
 }
 
-/// The command with this much memory of its own that it may write to, stacks of threads and all. (Address space would count what the
-/// allocator sets aside for each thread and never uses.)
+/// Returns the command with this limit on its writable private memory, including thread stacks. (A limit on address space would count the
+/// allocator's unused reservations for each thread.)
 fn limited(store: &str, mebibytes: u64, arguments: &[&str]) -> Command {
     let mut command = thalweg(arguments);
     command.env("THALWEG_STORE", store);
@@ -220,16 +220,16 @@ fn a_large_directory_is_listed_summed_and_removed_in_little_memory() {
         let seen = String::from_utf8_lossy(&said.stdout).lines().filter(|line| line.contains("file-with-a-name")).count();
         assert_eq!(seen, entries, "{flags:?}");
     }
-    let sum: Said = limited(&store.address, mebibytes, &["du", "--json", "/many"]).output_in_time().unwrap().into();
+    let sum: CommandOutput = limited(&store.address, mebibytes, &["du", "--json", "/many"]).output_in_time().unwrap().into();
     assert_eq!(sum.done().json()["entries"][0]["files"], entries);
-    let removed: Said = limited(&store.address, mebibytes, &["rm", "-r", "/many"]).output_in_time().unwrap().into();
+    let removed: CommandOutput = limited(&store.address, mebibytes, &["rm", "-r", "/many"]).output_in_time().unwrap().into();
     removed.done();
     assert_eq!(say(&store.address, ["ls", "/"]).done().out, "");
-    // Asked to end, it would make all those names durable first, which is not what this is about.
+    // An orderly stop would make all those names durable first, which is irrelevant here.
     store.process.kill();
 }
 
-/// Every byte a name can have, each in a name of its own, and names as long as names may be.
+/// Returns names with every possible byte, one each, and names of the maximum length.
 fn odd_names() -> Vec<Vec<u8>> {
     let bytes = (1..=255u8).filter(|byte| *byte != b'/').map(|byte| vec![b'<', byte, b'>']);
     let long = [vec![b'x'; 255], vec![0xff; 255], "ä".repeat(127).into_bytes(), vec![b'\n'; 255]];
@@ -244,7 +244,7 @@ fn names_may_have_every_byte_and_255_of_them() {
     say(&store.address, ["mkdir", "/odd"]).done();
     let made: Vec<OsString> = std::iter::once("mkdir".into()).chain(names.iter().map(|name| path(name))).collect();
     say(&store.address, &made).done();
-    // As they are, to the next program.
+    // Unchanged, for the next program.
     let found = raw(&store.address, ["find", "/odd", "-mindepth", "1", "-print0"]);
     assert!(found.status.success());
     let found: BTreeSet<&[u8]> = found.stdout.split(|byte| *byte == 0).filter(|path| !path.is_empty()).collect();
@@ -254,11 +254,11 @@ fn names_may_have_every_byte_and_255_of_them() {
     let mut sorted = names.clone();
     sorted.sort();
     assert!(listed == sorted.iter().flat_map(|name| [name.as_slice(), b"\n"].concat()).collect::<Vec<u8>>());
-    // For people: a line for each, no two alike, nothing that moves a cursor.
+    // For people: one line each, all different, without control characters.
     let shown = say(&store.address, ["ls", "-b", "/odd"]).done().out;
     assert_eq!(shown.lines().collect::<BTreeSet<_>>().len(), names.len());
     assert!(!shown.chars().any(|c| c != '\n' && c.is_control()), "{shown}");
-    // In documents: the names, and the bytes of those that no document can hold.
+    // In documents: the names, and the bytes of those that a document cannot hold.
     let document = say(&store.address, ["ls", "-l", "--json", "/odd"]).done().json();
     let read: BTreeSet<Vec<u8>> = document["entries"]
         .as_array()
@@ -272,7 +272,7 @@ fn names_may_have_every_byte_and_255_of_them() {
         })
         .collect();
     assert_eq!(read, names.iter().cloned().collect());
-    // One by one: looked at, found by pattern, moved, removed.
+    // Individually: listed, found by pattern, renamed, removed.
     for name in names.iter().step_by(5) {
         say(&store.address, [OsString::from("stat"), path(name)]).done();
     }
@@ -297,7 +297,7 @@ fn paths_of_four_kibibytes_and_deeper_trees_are_walked() {
     assert!(say(&store.address, ["ls", "-l", &long]).done().out.ends_with(" file\n"));
     assert_eq!(say(&store.address, ["find", "/", "-name", "file"]).done().out, format!("{long}/file\n"));
     assert_eq!(say(&store.address, ["du", "-sb", "/"]).done().out, "5\t/\n");
-    // A path of more than 4096 bytes cannot be said; a tree can be deeper all the same.
+    // A path of more than 4096 bytes cannot be used, but a tree can be deeper.
     let too_long = format!("{long}/{}", "n".repeat(100));
     say(&store.address, ["ls", &too_long]).failed(2, &["4096"]);
     let other = format!("/{}", "m".repeat(250)).repeat(15);
@@ -326,21 +326,21 @@ fn links_in_circles_are_names_and_are_never_followed_into_trees() {
     assert_eq!(listed.lines().filter(|line| line.ends_with(':')).count(), 3, "{listed}");
     assert_eq!(say(&store.address, ["find", "/t"]).done().out.lines().count(), 1 + 3 + 1 + 2 + 2 + 1);
     assert_eq!(say(&store.address, ["du", "-sb", "/t"]).done().out, "1000\t/t\n");
-    // A link that is named stands for its directory, unless more is asked of it; one that leads nowhere is a name.
+    // A named link refers to its directory, unless -d or the like is given; a dangling one is a name.
     assert_eq!(say(&store.address, ["ls", "/t/to"]).done().out, "e\nout\nself\n");
     assert_eq!(say(&store.address, ["ls", "/t/d/e/up"]).done().out, "a\nb\nd\nkept\nto\n");
     assert!(say(&store.address, ["ls", "-l", "/t/to"]).done().out.ends_with(" /t/to -> d\n"));
     assert_eq!(say(&store.address, ["ls", "/t/a"]).done().out, "/t/a\n");
     assert_eq!(say(&store.address, ["ls", "/t/d/self"]).done().out, "/t/d/self\n");
-    // Removing takes the links and not what they lead to.
+    // Removing removes the links and not their targets.
     say(&store.address, ["rm", "-r", "/t/d", "/t/to"]).done();
     assert_eq!(say(&store.address, ["ls", "/t"]).done().out, "a\nb\nkept\n");
 }
 
-/// A user who may not do what root may.
+/// A user without root privileges.
 const NOBODY: u32 = 65_534;
 
-/// A command as that user.
+/// Runs a command as that user.
 fn as_nobody(command: &mut Command) -> &mut Command {
     command.uid(NOBODY).gid(NOBODY).env("HOME", "/")
 }
@@ -366,7 +366,7 @@ fn parts_of_a_tree_that_may_not_be_read_are_named_and_the_rest_is_copied() {
     std::fs::set_permissions(root.join("closed"), std::fs::Permissions::from_mode(0o700)).unwrap();
     let credential = credential_of(&store.credential(), NOBODY, here.path());
     let mut command = thalweg(["cp", "-r", "--quiet", "--credential", text(&credential), text(&root), &store.path("/t")]);
-    let said: Said = as_nobody(&mut command).output_in_time().unwrap().into();
+    let said: CommandOutput = as_nobody(&mut command).output_in_time().unwrap().into();
     said.failed(1, &["closed", "secret", "ermission denied"]);
     let copied = say(&store.address, ["find", "/t", "-type", "f"]).done().out;
     assert_eq!(copied.lines().collect::<BTreeSet<_>>(), BTreeSet::from(["/t/open/below/read too", "/t/open/read"]));
@@ -384,12 +384,12 @@ fn a_mount_is_its_users_and_says_so_to_others() {
     let at = here.path().join("mnt");
     std::fs::create_dir(&at).unwrap();
     std::os::unix::fs::chown(&at, Some(NOBODY), Some(NOBODY)).unwrap();
-    // A user's own mount is for that user alone, and not even for root.
+    // A user's own mount is only accessible to that user, not even to root.
     let theirs = scratch();
     std::fs::set_permissions(theirs.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let credential = credential_of(&store.credential(), NOBODY, theirs.path());
     let arguments = ["mount", "--credential", text(&credential), &store.address, text(&at)];
-    let mounted: Said = as_nobody(&mut thalweg(arguments)).output_in_time().unwrap().into();
+    let mounted: CommandOutput = as_nobody(&mut thalweg(arguments)).output_in_time().unwrap().into();
     if mounted.code != Some(0) {
         return skipped(&format!("users may not mount here: {}", mounted.err.trim()));
     }
@@ -399,7 +399,7 @@ fn a_mount_is_its_users_and_says_so_to_others() {
     assert!(!theirs.status.success() && said.contains("ermission denied"), "{said}");
     let own = as_nobody(Command::new("ls").arg("-l").arg(&mount.0)).output_in_time().unwrap();
     assert!(own.status.success(), "{}", String::from_utf8_lossy(&own.stderr));
-    // And in a whole tree: the mount is what cannot be read, the rest is copied.
+    // In a whole tree only the mount cannot be read; the rest is copied.
     file(here.path(), "beside", b"abc");
     let other = Up::start(1);
     let copied = run(["cp", "-r", "--quiet", text(here.path()), &other.path("/t")]).failed(1, &["mnt", "ermission denied"]);
@@ -424,13 +424,13 @@ fn files_that_programs_made_in_a_mount_are_listed_whatever_their_names() {
     drop(mount);
     let found = raw(&store.address, ["find", "/", "-type", "f", "-size", "3c", "-print0"]).stdout;
     assert_eq!(found.split(|byte| *byte == 0).filter(|path| path.len() == 4).count(), 254);
-    // A file of two names is one.
+    // A file with two names counts once.
     assert_eq!(say(&store.address, ["du", "-sb", "/"]).done().out, format!("{}\t/\n", 254 * 3 + 3 * 255 + 254));
     say(&store.address, ["rm", "-r", "--no-preserve-root", "/"]).done();
     assert_eq!(say(&store.address, ["ls", "-a", "/"]).done().out, "");
 }
 
-/// A mount that goes away with its owner, also where a test fails.
+/// A mount, removed when dropped, even if the test fails.
 struct Mounted(std::path::PathBuf);
 
 impl Drop for Mounted {
@@ -448,7 +448,7 @@ fn a_tree_is_removed_while_others_remove_and_make_names_in_it() {
     make(&store.address, (0..2000).map(|i| format!("/{i:04}{}", "-".repeat(200))));
     say(&store.address, ["mkdir", "-p", "/t/a/b", "/t/c"]).done();
     make(&store.address, (0..2000).map(|i| format!("/t/a/{i:04}")));
-    // Two at once: what one finds gone is no trouble with -f.
+    // Two run simultaneously: with -f, missing files are no error.
     let both: Vec<Child> = (0..2)
         .map(|_| {
             let mut command = thalweg(["rm", "-rf", "/t"]);
@@ -456,11 +456,11 @@ fn a_tree_is_removed_while_others_remove_and_make_names_in_it() {
         })
         .collect();
     for child in both {
-        let said: Said = child.output_in_time().unwrap().into();
+        let said: CommandOutput = child.output_in_time().unwrap().into();
         said.done();
     }
     wait_until("the tree is gone", || !say(&store.address, ["ls", "/"]).done().out.lines().any(|line| line == "t"));
-    // Names made in it meanwhile keep it, and are named.
+    // Names created in it meanwhile keep it, and are reported.
     say(&store.address, ["mkdir", "-p", "/u/a"]).done();
     let held = Held::start(&store.address, &["find", "/", "-path", "/[01]*", "-delete", "-print", "--window", "16"]);
     let kept = format!("/0900{}", "-".repeat(200));

@@ -64,7 +64,7 @@ fn a_cancelled_copy_gives_its_space_back() {
     make(&store, "run", "8Mi");
     let mut copy = thalweg(["cp", "-q", "--request", "64Ki", "--buffer", "64Ki", "--lot", "run", "-", &store.path("/f")]);
     let mut copy = copy.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    // Open until the copy has ended: what ends is cancelled, and not copied.
+    // Kept open until the copy has ended: the copy is interrupted, not completed.
     let mut input = copy.stdin.take().unwrap();
     input.write_all(&content(1, 4 << 20)).unwrap();
     wait_until("some of it is there", || used(&store, "run") >= 1 << 20);
@@ -74,7 +74,7 @@ fn a_cancelled_copy_gives_its_space_back() {
     drop(input);
     let ended = std::time::Instant::now();
     wait_until("its space is back", || used(&store, "run") == 0);
-    // The promise is within 1 s; the rest is for a busy machine.
+    // The promise is within 1 s; the margin is for a busy machine.
     assert!(ended.elapsed() < std::time::Duration::from_secs(5), "{:?}", ended.elapsed());
     assert_eq!(names(&store), "");
 }
@@ -117,7 +117,7 @@ fn what_a_removal_gives_back_is_there_for_the_next_copy() {
     let source = file(here.path(), "f", &content(1, 4 << 20));
     let copy = |to: &str, more: &[&str]| run([&["cp", "-q", "--lot", "run", text(&source), &store.path(to)], more].concat());
     copy("/f", &[]).done();
-    // The file, the one before it whose bytes are still to go, and the one that is being written are just what the lot has.
+    // The file, its predecessor still being removed, and the one being written take exactly the lot's size.
     (0..8).for_each(|_| _ = copy("/f", &["--force"]).done());
     copy("/g", &[]).done();
     for _ in 0..8 {

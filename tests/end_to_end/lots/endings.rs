@@ -1,8 +1,8 @@
-//! The end of a lot: by time, by a process.
+//! The end of a lot: by its time, or with a process.
 
 use super::{lot, show, used};
 use crate::bounded::{Bounded, BoundedChild, LIMIT};
-use crate::common::{Mounted, Said, Servers, THALWEG, Up, can_mount, file, run, scratch, text, thalweg, wait_until};
+use crate::common::{CommandOutput, Mounted, Servers, THALWEG, Up, can_mount, file, run, scratch, text, thalweg, wait_until};
 use std::process::{Command, Stdio};
 
 #[test]
@@ -49,7 +49,7 @@ fn a_watcher_holds_no_lock_that_its_caller_holds() {
     let mut create = Command::new("sh");
     create.args(["-c", script, text(&lock), THALWEG, "lot", "create", "run", "--size", "1Mi", "--for", "2h", "--json"]);
     create.args(["--store", &store.address, "--while", &job.id().to_string()]);
-    let said: Said = create.output_in_time().unwrap().into();
+    let said: CommandOutput = create.output_in_time().unwrap().into();
     let watcher = said.done().json()["watcher"].as_u64().unwrap();
     let holds = std::fs::read_dir(format!("/proc/{watcher}/fd"))
         .unwrap()
@@ -61,7 +61,7 @@ fn a_watcher_holds_no_lock_that_its_caller_holds() {
     wait_until("the lot is over", || lot(&store, &["show", "run"]).code == Some(4));
 }
 
-/// Says what a scheduler says of a job that runs for as long as a file is there.
+/// Answers like a scheduler, with a job that runs for as long as a file exists.
 const SQUEUE: &str = r#"#!/bin/sh
 test "$*" = "-h -j 7" || exit 9
 test -e "$RUNS" && echo "7 batch work ana R 0:01 1 n1" || { echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1; }
@@ -74,7 +74,7 @@ fn a_lot_ends_with_a_job_and_is_not_made_for_one_that_has_ended() {
     std::fs::set_permissions(&squeue, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let runs = file(here.path(), "runs", b"");
     let path = format!("{}:{}", text(here.path()), std::env::var("PATH").unwrap());
-    let create = |name: &str| -> Said {
+    let create = |name: &str| -> CommandOutput {
         let arguments = ["lot", "create", name, "--size", "1Mi", "--for", "2h", "--job", "7", "--store", &store.address];
         thalweg(arguments).env("PATH", &path).env("RUNS", &runs).output_in_time().unwrap().into()
     };
@@ -121,7 +121,7 @@ fn expired_lots_with_open_files_survive_a_killed_service_however_idle_the_progra
     std::fs::create_dir(&at).unwrap();
     run(["mount", "--store", &toml, text(&at)]).done();
     let _mounted = Mounted(at.clone());
-    // At the same time, so that a mount asks over all the connections that it has.
+    // Simultaneously, so that a mount uses all its connections.
     let together = std::sync::Barrier::new(all.len());
     let open_one = |name: &String| {
         together.wait();
@@ -132,7 +132,7 @@ fn expired_lots_with_open_files_survive_a_killed_service_however_idle_the_progra
         opening.into_iter().map(|opened| opened.join().unwrap()).collect()
     });
     wait_until("their time is over", || all.iter().all(|name| in_store(&["lot", "show", name]).code == Some(4)));
-    // More than any disk has: whatever may go goes for it.
+    // More than any disk has: everything that may be reclaimed is.
     let wants_all = || in_store(&["lot", "create", "all", "--size", "900Ti", "--for", "1h"]).failed(1, &["lot `all`"]);
     let names = || in_store(&["ls", "thal:/"]).done().out.lines().map(str::to_owned).collect::<Vec<_>>();
     wants_all();

@@ -1,4 +1,4 @@
-//! A store full of other files.
+//! A store filled by other files.
 
 use super::{make, show, used};
 use crate::common::{Running, SmallDisk, Up, content, file, run, scratch, skipped, text, thalweg};

@@ -1,4 +1,4 @@
-//! Lots, as the command line and mounts show them: made, filled, ended, and whose they are.
+//! Lots on the command line and on mounts: creation, use, end, and ownership.
 
 mod copies;
 mod endings;
@@ -7,33 +7,33 @@ mod mounted;
 mod owners;
 mod shown;
 
-use crate::common::{Said, Up, run, text};
+use crate::common::{CommandOutput, Up, run, text};
 use std::path::PathBuf;
 
-/// `thalweg lot ...` of a store.
-fn lot(store: &Up, arguments: &[&str]) -> Said {
+/// Runs `thalweg lot ...` on a store.
+fn lot(store: &Up, arguments: &[&str]) -> CommandOutput {
     run([&["lot"], arguments, &["--store", &store.address]].concat())
 }
 
-/// Makes a lot that lasts two hours.
+/// Creates a lot that lasts two hours.
 #[track_caller]
 fn make(store: &Up, name: &str, size: &str) {
     lot(store, &["create", name, "--size", size, "--for", "2h"]).done();
 }
 
-/// `lot show --json`, whatever its exit code.
+/// Returns `lot show --json`, whatever its exit code.
 #[track_caller]
 fn show(store: &Up, name: &str) -> serde_json::Value {
     lot(store, &["show", name, "--json"]).json()
 }
 
-/// What is used of a lot, in bytes.
+/// Returns the used bytes of a lot.
 #[track_caller]
 fn used(store: &Up, name: &str) -> u64 {
     show(store, name)["used_bytes"].as_u64().expect("what is used")
 }
 
-/// A credential of another owner, in a file beside the store's own.
+/// Creates a credential of another owner, in a file beside the store's own.
 fn credential_of(store: &Up, owner: &str) -> PathBuf {
     use thalweg_wire::trust::{Credential, Rights};
     let of_store = Credential::read(&store.directory.path().join("store.credential")).expect("the store's credential");
@@ -42,7 +42,7 @@ fn credential_of(store: &Up, owner: &str) -> PathBuf {
     path
 }
 
-/// `thalweg ARGUMENTS` with a credential.
-fn run_as(store: &Up, credential: &std::path::Path, arguments: &[&str]) -> Said {
+/// Runs `thalweg ARGUMENTS` with a credential.
+fn run_as(store: &Up, credential: &std::path::Path, arguments: &[&str]) -> CommandOutput {
     run([arguments, &["--store", &store.address, "--credential", text(credential)]].concat())
 }

@@ -43,7 +43,7 @@ fn a_directorys_lot_is_an_extended_attribute_beside_its_layout() {
         assert_eq!(get(&path, LOT).as_deref(), Ok("run"), "{}", path.display());
         assert!(get(&path, "user.thalweg.layout").unwrap().starts_with("basic_dist"), "{}", path.display());
     }
-    // It is not carried along by `mv` and `cp -a`.
+    // `mv` and `cp -a` do not copy it.
     assert_eq!(listxattr(&d, &mut [0_u8; 100]), Ok(0));
     assert_eq!(set(&d, "none"), Err(Errno::INVAL));
     assert!(get(&d, "user.thalweg.error").unwrap().contains("none"));
@@ -76,7 +76,7 @@ fn ordinary_programs_work_in_a_lot_and_meet_its_end_as_edquot() {
     let done = shell(&root, script);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert!(used(&store, "a") >= 4 << 20 && used(&store, "b") == 0);
-    // rename(2) says EXDEV, and mv copies and removes.
+    // rename(2) fails with EXDEV, and mv copies and removes.
     assert_eq!(rustix::fs::rename(mount.at("a/copy"), mount.at("b/copy")), Err(Errno::XDEV));
     assert_eq!(rustix::fs::link(mount.at("a/tree/sub/two"), mount.at("b/two")), Err(Errno::XDEV));
     let done = shell(&root, "mv a/copy b/copy; cmp b/copy/sub/two a/tree/sub/two; test ! -e a/copy");
@@ -125,7 +125,7 @@ fn root_of_a_mount_with_another_owners_credential_is_kept_out_of_a_lot_and_of_no
     run(["cp", "-q", text(&file(here.path(), "source", b"the store's")), &store.path("/d/in")]).done();
     let bob = credential_of(&store, "bob");
     let mount = Mounted::new(&store, &here.path().join("m"), &["--credential", text(&bob)]);
-    // What he makes there is in no lot; what is in it is not his to read, write or remove.
+    // What he creates there is in no lot; he may not read, write or remove the lot's files.
     std::fs::write(mount.at("d/f"), "x").unwrap();
     assert_eq!(get(&mount.at("d/f"), LOT), Err(Errno::NODATA));
     for refused in
@@ -161,7 +161,7 @@ fn an_owner_puts_no_lot_on_the_root_or_on_anothers_directory_and_undoes_what_sta
     std::fs::write(of_ana.at("anas/f"), "x").unwrap();
     assert_eq!(get(&of_ana.at("anas/f"), LOT).as_deref(), Ok("mine"));
     std::fs::write(of_bob.at("anas/f2"), "x").unwrap();
-    // The store may put any lot on any directory: whose that is takes it off.
+    // The store may set any lot on any directory; the directory's owner can remove it.
     let own = Mounted::new(&store, &here.path().join("s"), &[]);
     set(&own.at("bobs"), "mine").unwrap();
     std::fs::write(of_bob.at("bobs/f"), "x").unwrap();

@@ -1,4 +1,4 @@
-//! Whose a lot is.
+//! Owners of lots.
 
 use super::{credential_of, lot, run_as};
 use crate::common::{Up, file, run, scratch, text};
@@ -27,7 +27,7 @@ fn another_owners_credential_neither_reads_nor_changes_a_lot_and_is_refused_by_n
     }
     run_as(&store, &bob, &["lot", "create", "x", "--size", "1Mi", "--for", "1h", "--owner", "ana"]).failed(1, &["`bob`", "`ana`"]);
     assert_eq!(run_as(&store, &bob, &["lot", "ls", "--json"]).done().json()["lots"], serde_json::json!([]));
-    // Names and attributes are for all to see; the lot has only its number.
+    // Names and attributes are public; the lot only appears by number.
     assert_eq!(run_as(&store, &bob, &["stat", "--json", "/f"]).done().json()["lot"], "#1");
     assert_eq!(run_as(&store, &ana, &["cat", "/f"]).done().out, "ana's");
     assert_eq!(run(["cat", &store.path("/f")]).done().out, "ana's", "the store's own credential acts for all");
@@ -49,10 +49,10 @@ fn bounds_of_an_owners_lots_stand_in_the_credential_and_are_shown_and_a_hundred_
     create("run", "4Mi", "2h").done();
     run_as(&store, &ana, &["lot", "renew", "run", "--for", "3h"]).failed(1, &["last at most 2h"]);
     run_as(&store, &ana, &["lot", "resize", "run", "--size", "9Mi"]).failed(1, &["8 MiB together"]);
-    // Where a credential says nothing of lots, there are bounds all the same.
+    // Without bounds in the credential, default bounds apply.
     let bob = credential_of(&store, "bob");
     run_as(&store, &bob, &["lot", "create", "long", "--size", "1Mi", "--for", "36500d"]).failed(1, &["last at most 30d"]);
-    // A bound that is written into the file is none: what it says is proven.
+    // A bound changed in the file is invalid: the credential proves its contents.
     let more = fs::read_to_string(&ana).unwrap().replace("lots = 8388608", "lots = 8388608000");
     fs::write(&ana, more).unwrap();
     run_as(&store, &ana, &["lot", "ls"]).failed(1, &["does not"]);

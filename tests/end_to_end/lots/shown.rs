@@ -1,4 +1,4 @@
-//! What is said of lots.
+//! Output on lots.
 
 use super::{lot, make, show};
 use crate::common::{Up, run};
@@ -43,7 +43,7 @@ fn df_has_a_line_for_each_lot_and_what_each_target_promises() {
     let of_lot = &document["lots"][0];
     assert_eq!((&of_lot["name"], of_lot["size_bytes"].as_u64(), of_lot["used_bytes"].as_u64()), (&"run".into(), Some(8 << 20), Some(0)));
     assert!(of_lot["until"].as_str().is_some() && LEVELS.contains(&of_lot["level"].as_str().unwrap()), "{document}");
-    // All targets are on one file system here, and what is promised is counted once for it.
+    // All targets are on one file system here, and promises count once for it.
     for target in document["targets"].as_array().unwrap() {
         assert!(target["promised_bytes"].as_u64() >= Some(4 << 20) && LEVELS.contains(&target["level"].as_str().unwrap()), "{document}");
     }
@@ -79,7 +79,7 @@ fn what_no_lot_can_be_is_refused_with_what_is_expected() {
     let create = |more: &[&str]| lot(&store, &[&["create"], more].concat());
     make(&store, "taken", "1Mi");
     create(&["taken", "--size", "1Mi", "--for", "1h"]).failed(1, &["`taken`"]);
-    create(&["a/b", "--size", "1Mi", "--for", "1h"]).failed(2, &["`a/b` is no name of a lot", "letters, digits"]);
+    create(&["a/b", "--size", "1Mi", "--for", "1h"]).failed(2, &["`a/b` is not a name for a lot", "letters, digits"]);
     create(&["n", "--size", "0", "--for", "1h"]).failed(2, &["0 bytes", "at least 1 byte"]);
     create(&["n", "--size", "9223372036854775808", "--for", "1h"]).failed(2, &["--size", "above the largest size"]);
     create(&["n", "--size", "1Mi", "--for", "0"]).failed(2, &["--for 7d"]);
@@ -88,7 +88,7 @@ fn what_no_lot_can_be_is_refused_with_what_is_expected() {
     create(&["n", "--size", "1Mi", "--for", "40000d"]).failed(2, &["at most 100 years"]);
     let none = i32::MAX.to_string();
     create(&["n", "--size", "1Mi", "--for", "1h", "--while", &none]).failed(1, &["--while", "no such process"]);
-    // More than there is, with the numbers.
+    // More than is available, with the numbers.
     create(&["n", "--size", "4Ei", "--for", "1h"]).failed(1, &["lot `n` of 4 EiB does not fit", "free"]);
     assert_eq!(lot(&store, &["ls", "--json"]).done().json()["lots"].as_array().unwrap().len(), 1, "nothing is left of what was refused");
 }
@@ -97,7 +97,7 @@ fn what_no_lot_can_be_is_refused_with_what_is_expected() {
 fn a_job_cannot_be_waited_for_where_slurm_is_not() {
     let store = Up::start(1);
     let create = ["lot", "create", "n", "--size", "1Mi", "--for", "1h", "--job", "7", "--store", &store.address];
-    let said: crate::common::Said = {
+    let said: crate::common::CommandOutput = {
         use crate::bounded::Bounded;
         crate::common::thalweg(create).env("PATH", "/nowhere").output_in_time().unwrap().into()
     };

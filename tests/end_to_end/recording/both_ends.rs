@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A server that runs, with the URL of a file NAME in its directory.
+/// A running server, and the URL of a file NAME in its directory.
 struct Server {
     url: String,
     port: u16,
@@ -15,7 +15,7 @@ struct Server {
 }
 
 impl Server {
-    /// Starts one; `Err`: why it cannot run here.
+    /// Starts a server; `Err` holds why it cannot run here.
     fn start(kind: &str) -> Result<Server, String> {
         if !is_root() {
             return Err(format!("the {kind} server, and recording it, need root"));
@@ -49,13 +49,13 @@ fn explained(recordings: &[&Path]) -> Value {
     run(arguments).done().json()
 }
 
-/// Charges sum up, next to nothing is unknown, and both ends were there.
+/// Checks that charges add up, that almost nothing is unknown, and that both ends are present.
 #[track_caller]
 fn sound(document: &Value, bytes: u64) {
     let charges = document["critical_path"].as_array().expect("charges");
     let sum = |of: &dyn Fn(&Value) -> bool| -> f64 { charges.iter().filter(|c| of(c)).filter_map(|c| c["share"].as_f64()).sum() };
     assert!((sum(&|_| true) - 1.0).abs() <= 0.001, "{charges:?}");
-    // A machine that its host stops for 20 ms now and then is no fault of the recording's: it says so.
+    // A host that suspends this machine for 20 ms now and then is not the recording's fault, and is reported.
     let stood_still = |c: &Value| c["where"].as_str().is_some_and(|place| place.ends_with("not known whether it ran or waited"));
     let unknown = sum(&|c| c["cause"].as_str().is_some_and(|cause| cause.ends_with("unknown")) && !stood_still(c));
     assert!(unknown <= 0.02, "unknown: {unknown}: {charges:#?}");
@@ -63,7 +63,7 @@ fn sound(document: &Value, bytes: u64) {
     let roles: Vec<&str> = document["tracks"].as_array().unwrap().iter().filter_map(|t| t["role"].as_str()).collect();
     assert!(roles.contains(&"client") && roles.contains(&"server"), "{roles:?}");
     let moved = document["size_bytes"].as_u64().unwrap_or(0);
-    // What is read before it is known of which file is not counted where the reader comes late on a busy machine.
+    // Bytes read before their file is known are not counted if the reader is late on a busy machine.
     assert!(moved >= bytes * 3 / 4 && moved <= bytes * 11 / 10, "{moved} of {bytes} bytes");
 }
 
@@ -95,7 +95,7 @@ fn a_gridftp_copy_is_explained_at_both_ends() {
     copied("gridftp", "globus-url-copy");
 }
 
-/// Records the server on its own, as another machine would, while `work` runs.
+/// Records the server separately, as another machine would, while `work` runs.
 fn recorded_server(server: &Server, recording: &Path, work: impl FnOnce()) {
     let port = server.port.to_string();
     let mut command = thalweg(["record", "--server", "--only", "--port", &port, "--for", "60s", "-o", text(recording)]);
@@ -113,7 +113,7 @@ fn recorded_server(server: &Server, recording: &Path, work: impl FnOnce()) {
     assert_eq!(process.wait(), Some(0));
 }
 
-/// The same recording as if it had been made on another machine, whose clock is seven seconds off and runs 100 ppm fast.
+/// Copies a recording as if made on another machine, whose clock is seven seconds off and runs 100 ppm fast.
 fn elsewhere(recording: &Path, out: &Path) {
     copied_with(
         recording,
@@ -123,7 +123,7 @@ fn elsewhere(recording: &Path, out: &Path) {
     );
 }
 
-/// The same recording with its host named otherwise, and with its times on another clock.
+/// Copies a recording with its host renamed, and with its times on another clock.
 fn copied_with(recording: &Path, out: &Path, rename: impl Fn(&mut thalweg_trace::Host), clock: impl Fn(i64) -> i64) {
     use thalweg_trace::{CounterName, Ending, Event, Host, Meta, Recording, RecordingWriter, Sink, Source, Time};
     let source = Recording::open(recording).expect("a recording");
@@ -143,7 +143,7 @@ fn copied_with(recording: &Path, out: &Path, rename: impl Fn(&mut thalweg_trace:
         events.extend((0..batch.len()).filter_map(|row| batch.row(row)).map(|mut span| {
             let (start, end) = (shifted(span.start), shifted(span.end()));
             (span.start, span.duration_ns) = (start, end.since(start));
-            // What ran from start to end still did.
+            // A span on the CPU from start to end stays so.
             span.cpu_ns = span.cpu_ns.map(|cpu| if cpu == 0 { 0 } else { cpu + cpu / 10_000 });
             Event::Span(span)
         }));
@@ -183,7 +183,7 @@ fn two_recordings_of_one_copy_become_one() {
     assert_eq!(placed["parts"][1]["clock_from"], "same_boot");
     sound(&explained(&[&at("merged.thw")]), bytes as u64);
 
-    // The same server, as if its clock were another one: seven seconds off, and 100 ppm fast.
+    // The same server, as if on another clock: seven seconds off, and 100 ppm fast.
     elsewhere(&there, &at("shifted.thw"));
     let placed = run(["merge", text(&client), text(&at("shifted.thw")), "--json", "-o", text(&at("far.thw"))]).done().json();
     let part = &placed["parts"][1];
@@ -191,7 +191,7 @@ fn two_recordings_of_one_copy_become_one() {
     let from_ns = part["from_ns"].as_i64().unwrap();
     let truth_ns = -(7_000_000_000 + (from_ns - 7_000_000_000) / 10_001);
     let (offset_ns, error_ns) = (part["offset_ns"].as_i64().unwrap(), part["error_ns"].as_i64().unwrap());
-    // The loopback's least delay is some microseconds; what programs do between waking and sending, and wait for a processor, is added to it.
+    // The loopback's minimum latency is some microseconds, plus the programs' time between waking and sending, and their wait for a CPU.
     assert!((offset_ns - truth_ns).abs() <= error_ns && error_ns < 2_000_000, "{offset_ns} for {truth_ns}: {placed}");
     sound(&explained(&[&at("far.thw")]), bytes as u64);
 }
@@ -301,12 +301,12 @@ fn a_server_recorded_in_a_time_namespace_is_put_on_the_clients_clock() {
             "{method}: {placed}"
         );
         assert!(placed["notes"].to_string().contains("time namespace"), "{method}: {placed}");
-        // Most of the time the client waits for the server, which sleeps: that is seen only where both are on one clock.
+        // Mostly the client waits for the server, which sleeps: visible only with both on one clock.
         let document = explained(&[&client, &server]);
         let told = serde_json::to_string(&document["critical_path"]).unwrap();
         assert!(told.contains("server.think"), "{method}: {told}");
 
-        // The same as a recorder that knew nothing of time namespaces would have left it: the bytes tell.
+        // As a recorder without support for time namespaces would have written it: the bytes show the offset.
         let old = at("old.thw");
         let own = |host: &mut thalweg_trace::Host| host.clock = host.clock.split('@').next().unwrap().to_owned();
         copied_with(&server, &old, own, |ns| ns);

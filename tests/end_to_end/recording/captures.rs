@@ -1,4 +1,4 @@
-//! Captures that others made: recognised by their content, explained as far as TCP shows, run by run.
+//! Foreign packet captures: recognised by their content, explained as far as TCP shows, run by run.
 
 use crate::bounded::Bounded;
 use crate::common::{run, scratch, skipped, text, thalweg};
@@ -42,7 +42,7 @@ fn a_capture_without_rpcs_is_explained_by_whose_turn_it_was() {
 fn bytes_of_connections_are_those_of_tshark() {
     for file in ["http.pcapng", "ssh.pcapng"] {
         let path = capture(file);
-        // Each byte counts once: what was sent again is left out.
+        // Each byte counts once: retransmissions are excluded.
         let once = "!(tcp.analysis.retransmission || tcp.analysis.spurious_retransmission)";
         let mut command = Command::new("tshark");
         command.args(["-r", text(&path), "-Y", once, "-T", "fields", "-e", "tcp.srcport", "-e", "tcp.dstport", "-e", "tcp.len"]);
@@ -84,7 +84,7 @@ fn compressed_captures_open_everywhere_and_from_standard_input() {
     let said = crate::bounded::BoundedChild::output_in_time(child).expect("it ends");
     let document: Value = serde_json::from_slice(&said.stdout).expect("JSON");
     assert_eq!(document["schema"], "thalweg.explain/1");
-    // What was cut is used up to there, and said.
+    // A truncated capture is used as far as it goes, with a note.
     let whole = std::fs::read(&packed).expect("a file");
     std::fs::write(&packed, &whole[..whole.len() * 2 / 3]).expect("a file");
     let document = run(["rpcstat", "--json", text(&packed)]).done().json();
@@ -97,11 +97,11 @@ fn a_capture_takes_a_recordings_place_in_a_merge_and_is_refused_by_its_name() {
     let both = here.path().join("both.thw");
     let [nfs3, nfs4] = ["nfs3.pcapng", "nfs4.pcapng"].map(capture);
     run(["merge", text(&nfs3), text(&nfs3), "-o", text(&both)]).failed(2, &["nfs3.pcapng", "are the same recording"]);
-    // It was read as one: its connections are compared with the other's.
+    // It was read as a capture: its connections are compared with the other's.
     run(["merge", text(&nfs3), text(&nfs4), "-o", text(&both)]).failed(1, &["nfs4.pcapng", "shares no connection with the others"]);
 }
 
-/// A capture with each packet so much later; pcap of microseconds, in this machine's order.
+/// Shifts each packet of a capture by this time; pcap with microseconds, in this machine's byte order.
 fn later(pcap: &[u8], seconds: u32) -> Vec<u8> {
     let (mut out, mut at) = (Vec::new(), 24);
     while at + 16 <= pcap.len() {

@@ -1,4 +1,4 @@
-//! `record -- COMMAND` and `explain -- COMMAND`: the command runs as it would without us, and ends us as it ended.
+//! `record -- COMMAND` and `explain -- COMMAND`: the command runs as it would without recording, and its exit status becomes ours.
 
 use crate::bounded::{Bounded, BoundedChild};
 use crate::common::{Running, file, run, scratch, text, thalweg, wait_until};
@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A FIFO: what a command waits at until the test goes on.
+/// Creates a FIFO on which a command waits for the test.
 fn gate(directory: &Path) -> PathBuf {
     let path = directory.join("gate");
     let name = CString::new(text(&path)).expect("no zero in it");
@@ -16,7 +16,7 @@ fn gate(directory: &Path) -> PathBuf {
     path
 }
 
-/// Lets whoever waits at the gate go on.
+/// Lets the process that waits at the gate continue.
 fn open(gate: &Path) {
     std::fs::write(gate, "go\n").expect("somebody reads");
 }
@@ -26,16 +26,16 @@ fn recordings(directory: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|x| x == "thw")).collect()
 }
 
-/// What a recording has before anything happened: the segment's header, and the machine.
+/// Size of a recording before any event: the segment's header, and the machine.
 const FIRST_ROWS_BYTES: u64 = 400;
 
-/// How much an unfinished recording has on disk.
+/// Returns the size of an unfinished recording on disk.
 fn segment_bytes(recording: &Path) -> u64 {
     let entries = std::fs::read_dir(recording.join("segments")).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.metadata().ok()).map(|about| about.len()).sum()
 }
 
-/// The command with `sh -c SCRIPT`.
+/// Returns the command with `sh -c SCRIPT`.
 fn recording_shell(recording: &Path, script: &str) -> Command {
     thalweg(["record", "-o", text(recording), "--", "sh", "-c", script])
 }
@@ -66,7 +66,7 @@ fn a_command_that_is_not_there_or_not_executable_ends_as_a_shell_says_and_leaves
     assert!(!recording.exists(), "nothing was run, and something was left");
 }
 
-/// What these tests start must not inherit that a signal is ignored, as under `nohup`.
+/// Resets a signal that may be ignored, as under `nohup`, so that the tests' children do not inherit that.
 fn heed(signal: i32) {
     // SAFETY: sets the default action of a signal; no handler of ours is replaced.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
@@ -96,7 +96,7 @@ fn the_commands_input_and_output_are_its_own() {
     assert_eq!(output.stdout, b"what came in\0\xff");
     assert!(String::from_utf8_lossy(&output.stderr).contains("an error"));
     assert_eq!(output.status.code(), Some(5));
-    // An explanation does not come between.
+    // An explanation does not interfere.
     let said = run(["explain", "--", "echo", "mine"]).done();
     assert_eq!(said.out, "mine\n");
     assert!(said.err.contains("echo mine: "), "{}", said.err);
@@ -161,7 +161,7 @@ fn what_is_asked_for_wrongly_runs_nothing() {
 #[test]
 fn without_a_name_the_recording_has_the_commands_and_the_time() {
     let here = scratch();
-    let said: crate::common::Said = thalweg(["record", "--", "true"]).current_dir(here.path()).output_in_time().unwrap().into();
+    let said: crate::common::CommandOutput = thalweg(["record", "--", "true"]).current_dir(here.path()).output_in_time().unwrap().into();
     let said = said.done();
     let made = recordings(here.path());
     let [made] = made.as_slice() else { panic!("{made:?}") };

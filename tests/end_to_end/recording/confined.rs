@@ -1,5 +1,5 @@
-//! Programs that give up rights, system calls, their session or their file system do the same when they are recorded, with each recorder:
-//! the same output on both streams, the same exit code, the same signal.
+//! Programs that give up privileges, system calls, their session or their file system behave the same when recorded, with each recorder:
+//! equal output on both streams, equal exit code, equal signal.
 
 use crate::bounded::Bounded;
 use crate::common::{Running, THALWEG, file, is_root, no_bpf, run, scratch, skipped, text, thalweg, wait_until};
@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 
 const PROGRAM: &str = include_str!("programs/confined.c");
 
-/// The program, made in a directory; `None`: there is no compiler for it.
+/// Compiles the program in a directory; `None` without a compiler.
 fn compiled(directory: &Path, flags: &[&str]) -> Option<PathBuf> {
     let source = file(directory, "confined.c", PROGRAM.as_bytes());
     let program = directory.join(if flags.is_empty() { "confined" } else { "confined-static" });
@@ -22,7 +22,7 @@ fn methods() -> Vec<&'static str> {
     if no_bpf().is_none() { vec!["bpf", "preload", "proc"] } else { vec!["preload", "proc"] }
 }
 
-/// How a program ended, and what it said: without what the recorder says of itself.
+/// A program's exit status and output, without the recorder's own messages.
 #[derive(Debug, PartialEq)]
 struct Ended {
     code: Option<i32>,
@@ -40,7 +40,7 @@ impl From<Output> for Ended {
     }
 }
 
-/// Runs words without and with each recorder, and compares.
+/// Runs a command without and with each recorder, and compares.
 #[track_caller]
 fn the_same_with_each_recorder(words: &[&str]) -> Ended {
     let alone =
@@ -77,7 +77,7 @@ fn a_program_under_seccomp_is_the_same_with_each_recorder() {
     ];
     for (way, code, signal) in ways {
         let ended = the_same_with_each_recorder(&[text(&program), way]);
-        // The clock is a system call where the processor's counter is none, and then the signal is another.
+        // If reading the clock is a system call on this machine, the signal differs.
         if way != "strict-and-clock" {
             assert_eq!((ended.code, ended.signal), (code, signal), "{way}: {ended:?}");
         }
@@ -101,7 +101,7 @@ fn a_program_sees_its_own_environment_and_hands_it_on() {
     let here = scratch();
     let Some(program) = compiled(here.path(), &[]) else { return skipped("no C compiler") };
     for (way, code) in [("environment", 16), ("exec", 0), ("exec-without-environment", 0)] {
-        // What a shell says of its own parent differs.
+        // What a shell prints about its own parent differs.
         let script = format!("unset _ OLDPWD; exec {} {way}", text(&program));
         let ended = the_same_with_each_recorder(&["sh", "-c", &script]);
         assert_eq!((ended.code, ended.err.as_str()), (Some(code), ""), "{way}: {ended:?}");
@@ -183,7 +183,7 @@ fn a_program_with_limits_meets_none_of_them_earlier() {
     let source = file(here.path(), "source", &[7; 3000]);
     let copy = format!("cp {} {}", text(&source), text(&here.path().join("copy")));
     for limit in ["ulimit -f 8", "ulimit -v 200000", "ulimit -n 10", "ulimit -f 1"] {
-        // The last is met, by the copy itself.
+        // The copy itself reaches the last limit.
         let ended = the_same_with_each_recorder(&["sh", "-c", &format!("{limit}; {copy}; echo $?")]);
         assert_eq!(ended.out.trim() == "0", limit != "ulimit -f 1", "{limit}: {ended:?}");
     }
@@ -192,7 +192,7 @@ fn a_program_with_limits_meets_none_of_them_earlier() {
 #[test]
 fn a_recorder_removes_what_a_killed_one_left_and_nothing_that_is_not_its_own() {
     let here = scratch();
-    // As a store, or anything else, may be called: by a number that is no process.
+    // Names as a store or another program might use: with a process ID that does not exist.
     let nobodys = ["thalweg-4194303-store", "thalweg-preload-4194303-1"]
         .map(|name| Path::new("/dev/shm").join(format!("{name}-{}", std::process::id())));
     for directory in &nobodys {
@@ -237,7 +237,7 @@ fn a_recorder_removes_what_a_killed_one_left_and_nothing_that_is_not_its_own() {
     assert_eq!(kept, [true, true]);
 }
 
-/// A daemon that a recorded command leaves behind: what it says when it goes on after the recording.
+/// Starts a daemon that a recorded command leaves behind; returns its output when it continues after the recording.
 fn daemon(method: Option<&str>, here: &Path, program: &Path) -> String {
     let (go, out) = (here.join("go"), here.join("out"));
     let _ = std::fs::remove_file(&go);
@@ -253,7 +253,7 @@ fn daemon(method: Option<&str>, here: &Path, program: &Path) -> String {
         }
     };
     assert!(status.expect("it starts").success());
-    // A recording of another program comes and goes, and cleans up.
+    // A recording of another program starts, ends, and cleans up.
     run(["record", "--method", "preload", "-o", text(&here.join("between.thw")), "--", "true"]);
     let _ = std::fs::remove_dir_all(here.join("between.thw"));
     std::fs::write(&go, "g").expect("it reads");
@@ -274,12 +274,12 @@ fn what_a_daemon_left_behind_starts_later_is_not_disturbed() {
         assert!(alone.contains("by system") && alone.contains("by a system call"), "{alone}");
         for method in methods() {
             let said = daemon(Some(method), here.path(), program);
-            // A static program's environment is what it was started with.
+            // A static program's environment is that at its start.
             let counted = |text: &str| text.replace("by system\n1\n", "by system\n0\n");
             let (said, alone) = if program == &dynamic { (said, alone.clone()) } else { (counted(&said), counted(&alone)) };
             assert_eq!(said, alone, "{method}: {}", program.display());
         }
     }
-    // Once nobody can load it any more, the next recorder takes the library away.
+    // Once no process can load it any more, the next recorder removes the library.
     run(["record", "--method", "preload", "-o", text(&here.path().join("last.thw")), "--", "true"]).done();
 }

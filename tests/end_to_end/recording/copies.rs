@@ -1,9 +1,9 @@
-//! Recordings, explanations, pictures and exports of real copies, and recordings that were damaged.
+//! Recordings, explanations, pictures and exports of real copies, and damaged recordings.
 
 use crate::common::{Up, content, file, run, scratch, text};
 use std::path::{Path, PathBuf};
 
-/// A recorded copy of 26 requests, as `pvfs2-cp` does it.
+/// Records a copy of 26 requests, as `pvfs2-cp` performs it.
 fn recorded(store: &Up, here: &Path) -> PathBuf {
     let source = file(here, "source", &content(5, 26 << 20));
     let recording = here.join("copy.thw");
@@ -73,7 +73,7 @@ fn pictures_and_exports_are_made() {
     run(["export", text(&recording), "--to", "parquet", "-o", text(&out("b"))]).failed(2, &["parquet"]);
 }
 
-/// A recording's files, largest first.
+/// Returns a recording's files, largest first.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![directory.to_owned()];

@@ -1,4 +1,4 @@
-//! Copies of a store whose devices are emulated: their recorded time is that of such devices, and every output says what they are.
+//! Copies of a store with emulated devices: their recorded times match such devices, and every output names them.
 
 use crate::bounded::Bounded;
 use crate::common::{Up, content, file, run, scratch, text, thalweg};
@@ -7,16 +7,16 @@ use thalweg_trace::{Recording, Source, Span, SpanKind};
 
 const MIB: usize = 1 << 20;
 
-/// How far a device's recorded seconds may be from bytes / rate.
+/// Tolerance of a device's recorded seconds against bytes / rate.
 const TOLERANCE: f64 = 0.02;
 
-/// All of its spans.
+/// Returns all spans of a recording.
 fn spans(recording: &Recording) -> Vec<Span> {
     let batches: Vec<_> = recording.spans_backward().map(|batch| batch.expect("readable")).collect();
     batches.iter().flat_map(|batch| (0..batch.len()).filter_map(|row| batch.row(row))).collect()
 }
 
-/// What each emulated device did in a recording: bytes of its requests, and the seconds that it was busy with them; in order of names.
+/// Returns each emulated device's bytes and busy seconds in a recording, in order of names.
 fn devices(recording: &Path, kind: SpanKind) -> Vec<(u64, f64)> {
     let source = Recording::open(recording).expect("a recording");
     let mut tracks: Vec<_> = source.tracks().iter().filter(|track| track.name.starts_with("emulated ")).collect();
@@ -113,7 +113,7 @@ fn a_device_that_cannot_be_is_refused_by_name() {
 
 #[test]
 fn a_connection_sends_the_next_request_while_it_waits_for_an_answer() {
-    // Each request is one message; its answer is a long way off, and the next is read from the source meanwhile.
+    // Each request is one message; its answer is delayed, and the next is read from the source meanwhile.
     let store = Up::start_with(1, 1, &["--emulate", "rtt=200ms"]);
     let here = scratch();
     let source = file(here.path(), "source", &content(5, 4 * MIB));

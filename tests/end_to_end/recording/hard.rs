@@ -1,8 +1,8 @@
-//! What recorders must survive: full disks, programs with other rights, thousands of processes, numbers that are used again,
-//! a thousand connections.
+//! Conditions that recorders must survive: full disks, programs with other privileges, thousands of processes, reused process IDs, a
+//! thousand connections.
 
 use crate::bounded::Bounded;
-use crate::common::{Said, THALWEG, content, file, is_root, no_bpf, run, scratch, skipped, text};
+use crate::common::{CommandOutput, THALWEG, content, file, is_root, no_bpf, run, scratch, skipped, text};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -16,11 +16,11 @@ fn explained(recording: &Path) -> Value {
     document
 }
 
-/// A script in namespaces of its own; `None`: they cannot be had.
-fn apart(flags: &[&str], script: &str) -> Option<Said> {
+/// Runs a script in separate namespaces; `None` if unavailable.
+fn apart(flags: &[&str], script: &str) -> Option<CommandOutput> {
     let works = Command::new("unshare").args(flags).arg("true").stderr(Stdio::null()).status_in_time().is_ok_and(|s| s.success());
     let run = || Command::new("unshare").args(flags).args(["sh", "-c", script]).env("NO_COLOR", "1").stdin(Stdio::null()).output_in_time();
-    works.then(run)?.ok().map(Said::from)
+    works.then(run)?.ok().map(CommandOutput::from)
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_full_disk_costs_the_recording_and_not_the_command() {
     }
 }
 
-/// The command and a directory that a user without rights can use.
+/// Makes the command and a directory accessible to unprivileged users.
 fn for_anyone(directory: &Path) -> std::path::PathBuf {
     std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o777)).expect("it is ours");
     let copy = directory.join("thalweg");
@@ -58,11 +58,11 @@ fn for_anyone(directory: &Path) -> std::path::PathBuf {
     copy
 }
 
-fn as_nobody(thalweg: &Path, arguments: &[&str]) -> Option<Said> {
+fn as_nobody(thalweg: &Path, arguments: &[&str]) -> Option<CommandOutput> {
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(thalweg).args(arguments);
     command.env("NO_COLOR", "1").env("HOME", "/nonexistent").stdin(Stdio::null());
-    command.output_in_time().ok().map(Said::from)
+    command.output_in_time().ok().map(CommandOutput::from)
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn process_numbers_that_are_used_again_are_not_mixed_up() {
     }
     let here = scratch();
     let recording = here.path().join("a.thw");
-    // Some hundred numbers in a namespace of its own, for a thousand processes.
+    // A few hundred process IDs in a PID namespace, for a thousand processes.
     let work = "i=0; while [ $i -lt 1000 ]; do /bin/true; i=$((i+1)); done; exit 5";
     let script = format!(
         "echo 350 >/proc/sys/kernel/pid_max 2>/dev/null || exit 99; exec {THALWEG} record -o {} -- sh -c '{work}'",
@@ -195,7 +195,7 @@ fn thousands_of_short_processes_are_all_recorded() {
     assert_eq!(explained(&recording)["dropped_events"], 0, "{}", said.err);
 }
 
-/// The reader has a high priority; without pauses it would leave next to nothing of a processor that it shares with the command.
+/// The reader has a high priority; without pauses it would leave almost nothing of a CPU that it shares with the command.
 #[test]
 fn a_reader_without_pauses_leaves_the_command_its_part_of_the_processor() {
     if let Some(why) = no_bpf() {
@@ -206,7 +206,7 @@ fn a_reader_without_pauses_leaves_the_command_its_part_of_the_processor() {
     let work = "import time\nw, c = time.monotonic(), time.process_time()\nwhile time.process_time() - c < 0.2: pass\nprint(0.2 / (time.monotonic() - w))";
     let mut command = Command::new("taskset");
     command.args(["-c", "0", THALWEG, "record", "--drain", "0", "-o", text(&recording), "--", "taskset", "-c", "0", "python3", "-c", work]);
-    let said = Said::from(command.env("NO_COLOR", "1").stdin(Stdio::null()).output_in_time().expect("it ends"));
+    let said = CommandOutput::from(command.env("NO_COLOR", "1").stdin(Stdio::null()).output_in_time().expect("it ends"));
     assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
     let part: f64 = said.out.trim().parse().expect("a share");
     assert!(part > 0.1, "the command had {part} of the processor");

@@ -1,4 +1,4 @@
-//! Recorders that are killed: what they had seen by then is in the recording, which opens.
+//! Killed recorders: what they had recorded is in the recording, which can be opened.
 
 use crate::bounded::{BoundedChild, LIMIT};
 use crate::common::{run, scratch, text, thalweg, wait_until};
@@ -15,7 +15,7 @@ fn kill(recorder: &mut Child, command: Option<i32>) {
     }
 }
 
-/// The names of the threads that a recording has.
+/// Returns the names of the threads in a recording.
 fn threads(recording: &Path, to: &Path) -> Vec<String> {
     run(["export", text(recording), "--to", "csv", "-o", text(to)]).done();
     let table = std::fs::read_to_string(to.join("tracks.csv")).unwrap();
@@ -27,7 +27,7 @@ fn a_recording_that_is_killed_at_any_moment_has_the_threads_that_were_seen_by_th
     let here = scratch();
     for (n, pause_ms) in [0, 1, 3, 10, 30, 100, 300].into_iter().enumerate() {
         let (recording, started) = (here.path().join(format!("{n}.thw")), here.path().join(format!("{n}.started")));
-        // A group of its own, so that it can be ended when its recorder is gone.
+        // In a separate process group, so that it can be ended without its recorder.
         let script = format!("echo $$ > {0}.new; mv {0}.new {0}; sleep 30 & wait", text(&started));
         let mut command = thalweg(["record", "--method", "proc", "-o", text(&recording), "--", "setsid", "-w", "sh", "-c", &script]);
         let mut recorder = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -45,7 +45,7 @@ fn a_recording_that_is_killed_at_any_moment_has_the_threads_that_were_seen_by_th
 #[test]
 fn a_recorder_that_is_killed_as_it_begins_has_the_threads_of_what_it_was_to_record() {
     let here = scratch();
-    // What it is to record runs already: its threads are the first thing that it writes after the machine's own row.
+    // The process to record runs already: its threads are the first rows after the machine's.
     let mut asleep = std::process::Command::new("sleep").arg("60").spawn().unwrap();
     let pid = format!("{}", asleep.id());
     for n in 0..8 {
@@ -64,7 +64,7 @@ fn a_recorder_that_is_killed_as_it_begins_has_the_threads_of_what_it_was_to_reco
     asleep.wait_in_time(LIMIT).unwrap();
 }
 
-/// Whole frames of a segment.
+/// Returns the number of whole frames of a segment.
 fn frames(bytes: &[u8]) -> usize {
     let (mut at, mut frames) = (16, 0);
     while let Some(length) = bytes.get(at..at + 4) {

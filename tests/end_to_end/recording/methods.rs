@@ -1,4 +1,4 @@
-//! What each recorder makes of programs whose disease is known: with privilege, without, and of a static program.
+//! Each recorder on programs with known problems: with privileges, without, and on a static program.
 
 use crate::bounded::Bounded;
 use crate::common::{THALWEG, content, file, is_root, no_bpf, run, scratch, skipped, text, thalweg};
@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// An explanation is one: every instant is charged, once.
+/// Checks that every instant is charged once.
 #[track_caller]
 pub(super) fn sound(document: &Value, recorder: &str) {
     assert_eq!((&document["schema"], &document["recorder"]), (&"thalweg.explain/1".into(), &recorder.into()));
@@ -17,19 +17,19 @@ pub(super) fn sound(document: &Value, recorder: &str) {
     assert_eq!(document["dropped_events"], 0, "events were lost");
 }
 
-/// The share of a cause, of all its places.
+/// Returns the share of a cause over all its places.
 pub(super) fn share(document: &Value, cause: &str) -> f64 {
     let charges = document["critical_path"].as_array().expect("charges");
     charges.iter().filter(|c| c["cause"].as_str().is_some_and(|c| c.ends_with(cause))).filter_map(|c| c["share"].as_f64()).sum()
 }
 
-/// The time of a cause, of all its places.
+/// Returns the time of a cause over all its places.
 pub(super) fn seconds(document: &Value, cause: &str) -> f64 {
     let charges = document["critical_path"].as_array().expect("charges");
     charges.iter().filter(|c| c["cause"].as_str().is_some_and(|c| c.ends_with(cause))).filter_map(|c| c["seconds"].as_f64()).sum()
 }
 
-/// What other programs on the machine, and we, took.
+/// Returns the share taken by other programs on the machine, and the recorder.
 pub(super) fn taken_away(document: &Value) -> f64 {
     share(document, ".runqueue") + share(document, "recorder")
 }
@@ -38,7 +38,7 @@ fn explained(recording: &Path) -> Value {
     run(["explain", "--json", text(recording)]).done().json()
 }
 
-/// Records a command by one method, and explains it.
+/// Records a command with one method, and explains it.
 #[track_caller]
 fn workload(method: &str, command: &[&str]) -> Value {
     let here = scratch();
@@ -57,7 +57,7 @@ fn computing_and_sleeping_are_told_apart(method: &str) {
     let sleeps = workload(method, SLEEPS);
     assert!(share(&sleeps, ".think") >= 0.8 * (1.0 - taken_away(&sleeps)), "{method}: {:?}", sleeps["critical_path"]);
     let computes = workload(method, COMPUTES);
-    // Where others want the processors too, it waits for one.
+    // If other programs use the CPUs too, it waits for one.
     assert!(share(&computes, ".cpu") >= 0.8 * (1.0 - taken_away(&computes)), "{method}: {:?}", computes["critical_path"]);
 }
 
@@ -69,15 +69,15 @@ fn a_copy_is_explained(method: &str, most_unknown: f64) {
     assert_eq!(std::fs::read(&sink).unwrap().len(), 48 << 20);
     let unknown = share(&document, "unknown");
     assert!(unknown <= most_unknown, "{method}: unknown {unknown}: {:?}", document["critical_path"]);
-    // What a copy does: it reads, writes, and uses the processor and memory for that.
+    // A copy reads, writes, and uses the CPU and memory for that.
     let copies: f64 =
         [".cpu", ".memory", ".read", ".write", ".metadata"].iter().map(|cause| share(&document, &format!("client{cause}"))).sum();
     let left = 1.0 - taken_away(&document) - unknown;
     assert!(copies >= 0.9 * left, "{method}: {copies} of {left}: {:?}", document["critical_path"]);
 }
 
-/// Writes blocks, each on stable storage when the write returns, until a quarter of a second was waited; then says how long it waited for
-/// something else than a processor, and how long it worked, as the kernel counts it: nanoseconds.
+/// Writes blocks synchronously until a quarter of a second was spent waiting; then prints, as the kernel counts them in nanoseconds, its
+/// waits for anything but a CPU, and its CPU time.
 const SYNCS: &str = r#"
 import os, sys, time
 def now():
@@ -112,7 +112,7 @@ fn syncing_each_write_is_waiting_for_the_disk(method: &str) {
     let document = explained(&recording);
     sound(&document, method);
     let charged_s = seconds(&document, ".sync") + seconds(&document, ".write");
-    // The kernel counts queueing from when a processor has heard of it: until then it is waiting there, and queueing here.
+    // The kernel counts queueing from when a CPU has been notified: until then it counts as waiting there, and as queueing here.
     let queued_s = seconds(&document, ".runqueue");
     let enough = charged_s >= 0.4 * waited_s && charged_s + queued_s >= 0.7 * waited_s;
     assert!(enough, "{method}: {charged_s} of {waited_s} s: {:?}", document["critical_path"]);
@@ -149,7 +149,7 @@ fn a_preloaded_library_knows_sleep_from_work() {
 
 #[test]
 fn a_preloaded_library_explains_a_copy() {
-    // What a thread was off its processor for between calls is not always known.
+    // The reason why a thread was off the CPU between calls is not always known.
     a_copy_is_explained("preload", 0.1);
 }
 
@@ -182,7 +182,7 @@ fn every_system_call_is_a_span_where_it_is_asked_for() {
     }
 }
 
-/// Somewhere that a user without rights can read: the command, and a directory to write to.
+/// A place accessible to an unprivileged user: the command, and a writable directory.
 pub(super) struct Unprivileged {
     pub directory: tempfile::TempDir,
     thalweg: PathBuf,
@@ -197,7 +197,7 @@ impl Unprivileged {
         Unprivileged { directory, thalweg }
     }
 
-    /// The command as nobody.
+    /// Returns the command, to be run as nobody.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let inner = thalweg(arguments);
         let mut command = Command::new("setpriv");
@@ -210,7 +210,7 @@ impl Unprivileged {
 #[test]
 fn anyone_can_have_a_copy_explained() {
     if !is_root() {
-        // Then the tests above have shown it.
+        // The tests above have covered this.
         return skipped("already not root");
     }
     let nobody = Unprivileged::new();

@@ -1,4 +1,4 @@
-//! What is recorded and explained: commands, copies, servers, RPCs.
+//! Recording and explaining commands, copies, servers and RPCs.
 
 mod both_ends;
 mod captures;

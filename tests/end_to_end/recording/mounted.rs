@@ -1,11 +1,11 @@
-//! `explain -- COMMAND` of a program on a mounted store: its mount and its servers are found, recorded and named, unless they are to be left out.
+//! `explain -- COMMAND` of a program on a mounted store: its mount and servers are found, recorded and named, unless excluded.
 
-use crate::common::{Mounted, Said, Up, can_mount, content, run, scratch, text};
+use crate::common::{CommandOutput, Mounted, Up, can_mount, content, run, scratch, text};
 use serde_json::Value;
 use std::path::Path;
 
 impl Mounted {
-    /// Of this store, with a file in it that its caches do not have; `None` where nothing can be mounted.
+    /// Mounts this store, with a file that is not in its caches; `None` without permission.
     fn with_file(store: &Up, at: &Path, bytes: &[u8]) -> Option<Mounted> {
         if !can_mount() {
             return None;
@@ -34,7 +34,7 @@ fn notes(explanation: &Value) -> String {
     explanation["notes"].as_array().unwrap().iter().map(|note| note.as_str().unwrap()).collect::<Vec<_>>().join("\n")
 }
 
-fn explained(flags: &[&str], command: &[&str]) -> Said {
+fn explained(flags: &[&str], command: &[&str]) -> CommandOutput {
     run([&["explain", "--json"], flags, &["--"], command].concat()).done()
 }
 
@@ -61,7 +61,7 @@ fn what_is_not_to_be_recorded_with_a_program_on_a_mount_is_not() {
     let inside = format!("{}/big", text(&mount.0));
     let without = run(["record", "--no-also", "-o", text(&here.path().join("without.thw")), "--", "cat", &inside]).done();
     assert!(!without.err.contains("its mount is recorded"), "{}", without.err);
-    // A command whose words do not tell where it works is given the mount by hand.
+    // The mount of a command whose words do not name it is given by hand.
     let by_hand = run(["record", "--also", text(&mount.0), "-o", text(&here.path().join("hand.thw")), "--", "true"]).done();
     assert!(by_hand.err.contains("its mount is recorded too"), "{}", by_hand.err);
     run(["record", "--also", text(here.path()), "-o", text(&here.path().join("no.thw")), "--", "true"]).failed(2, &["no mounted store"]);

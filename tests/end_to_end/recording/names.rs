@@ -1,4 +1,4 @@
-//! How many files a command dealt with, as the kernel counts them: known numbers, of other people's programs.
+//! Numbers of files that a command used, as the kernel counts them: known numbers, of third-party programs.
 
 use super::methods::sound;
 use crate::common::{no_bpf, on_ext4, run, scratch, skipped, text};
@@ -6,25 +6,26 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-/// What the programs open, read, stat and list for themselves: libraries, locales, the directories themselves.
+/// Files that the programs open, read, stat and list for themselves: libraries, locales, the directories themselves.
 const OWN: u64 = 60;
 
 const FILES: u64 = 1_000;
 
-/// A directory of as many small files as are counted by.
+/// Creates a directory of that many small files.
 fn tree(path: &Path) {
     fs::create_dir(path).expect("a directory");
     (0..FILES).for_each(|n| fs::write(path.join(format!("file-{n}")), "of few bytes").expect("a file"));
 }
 
-/// What counts files here: programs on the kernel's functions count all, those on tracepoints some.
+/// The means of counting: programs on kernel functions count all files, those on tracepoints some.
 #[derive(Clone, Copy, PartialEq)]
 enum Counting {
     Functions,
     Tracepoints,
 }
 
-/// Records a command in `here` and explains it, and says what counted; `None`, with the reason said: nothing counts files here.
+/// Records a command in `here` and explains it; also returns the means of counting. `None`, with the reason printed, if nothing counts
+/// files here.
 fn explained(here: &Path, command: &str) -> Option<(Value, Counting)> {
     let recording = here.join("names.thw");
     let _ = fs::remove_dir_all(&recording);
@@ -43,7 +44,7 @@ fn explained(here: &Path, command: &str) -> Option<(Value, Counting)> {
     Some((document, counting))
 }
 
-/// What the first line says: a number and what it counts.
+/// Parses the first line: a number and what it counts.
 #[track_caller]
 fn about(document: &Value) -> (u64, String) {
     let about = document["summary"]["about"].as_str().expect("what it was about");
@@ -62,7 +63,7 @@ fn files_that_commands_create_copy_list_and_remove_are_counted() {
         Err(why) => return skipped(&why),
     };
     tree(&here.path().join("a"));
-    // What functions count, and what tracepoints do; `None`: nothing, and then nothing is said of it.
+    // The counts by functions, and by tracepoints; `None` if there is none, and then no output either.
     let cases = [
         (
             "mkdir b && cd b && i=0 && while [ $i -lt 1000 ]; do echo x > f$i; i=$((i+1)); done",

@@ -1,4 +1,4 @@
-//! Bursts and gaps against packets: over a link of known rate, channels say what tcpdump saw at the receiving side.
+//! Bursts and gaps compared with packets: over a link of known rate, channels match tcpdump at the receiving side.
 
 use crate::bounded::{Bounded, BoundedChild, LIMIT};
 use crate::common::{THALWEG, is_root, no_bpf, run, scratch, skipped, text, wait_until};
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const PYTHON: &str = "/usr/bin/python3";
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/end_to_end/recording/programs/over_a_link.py");
 
-/// Each profile with the link's bits per second and its bucket: one packet would make the link slower by the grain of its timer, where packets follow
-/// each other in less than a tenth of a millisecond; several would let a small message pass at the speed of memory.
+/// Each profile with the link's bits per second and its bucket. A bucket of one packet would slow the link by its timer's granularity, if
+/// packets follow each other in less than a tenth of a millisecond; several would let a small message pass at memory speed.
 const PROFILES: [(&str, f64, u32); 6] = [
     ("pulses", 2e9, 37_000),
     ("steady", 1e9, 18_500),
@@ -24,7 +24,7 @@ const PROFILES: [(&str, f64, u32); 6] = [
 const CLIENT: &str = "10.93.0.1";
 const SERVER: &str = "10.93.0.2";
 
-/// Two network namespaces and the link between them; they go away with it.
+/// Two network namespaces and the link between them, removed when dropped.
 struct Link {
     ends: [String; 2],
 }
@@ -37,7 +37,7 @@ fn tool(words: &str) -> bool {
 
 impl Link {
     fn new() -> Option<Link> {
-        // Tests of one process run side by side.
+        // Tests of one process run concurrently.
         static MADE: AtomicU32 = AtomicU32::new(0);
         let own = format!("thw{}x{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
         let link = Link { ends: [format!("{own}c"), format!("{own}s")] };
@@ -71,7 +71,7 @@ fn within(end: &str, words: &[&str]) -> Command {
     command
 }
 
-/// Ends what it holds, by its own process id.
+/// A process, ended by its process ID when dropped.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -81,7 +81,7 @@ impl Drop for Ended {
     }
 }
 
-/// When packets with payload came, and how many bytes of it, in seconds.
+/// Reads the times of packets with payload, in seconds, and their bytes.
 fn packets(path: &Path, from: &str) -> Vec<(f64, f64)> {
     let bytes = std::fs::read(path).expect("a capture");
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
@@ -103,8 +103,8 @@ fn packets(path: &Path, from: &str) -> Vec<(f64, f64)> {
     found
 }
 
-/// How long the link carried payload, and how long it did not, between its first byte and its last: each packet takes what it takes at the
-/// link's rate, and of several that came at once each was carried before the next.
+/// Computes how long the link was busy with payload, and idle, between its first and last byte: each packet takes its time at the link's
+/// rate, and of several that arrived together each was carried before the next.
 fn truth(packets: &[(f64, f64)], link: f64) -> (f64, f64) {
     const HEADERS: f64 = 66.0;
     let (mut busy, mut next) = (0.0, f64::MAX);
@@ -117,7 +117,7 @@ fn truth(packets: &[(f64, f64)], link: f64) -> (f64, f64) {
     (busy, last - next - busy)
 }
 
-/// Packets at this end, from now on, until it goes.
+/// Captures packets at this end until dropped.
 fn capturing(receiver: &str, capture: &Path) -> Ended {
     let words = [
         "tcpdump",
@@ -139,7 +139,7 @@ fn capturing(receiver: &str, capture: &Path) -> Ended {
     tcpdump
 }
 
-/// In what a channel differs from its packets by more than this part of the wall time.
+/// Describes differences between a channel and its packets above this share of the wall time.
 fn differences(profile: &str, channel: &serde_json::Value, packets: &[(f64, f64)], rate_of_link: f64, most: f64) -> Vec<String> {
     let (busy_s, idle_s) = truth(packets, rate_of_link);
     let number = |value: &serde_json::Value| value.as_f64().unwrap_or_else(|| panic!("{profile}: {channel:#}"));
@@ -163,7 +163,7 @@ fn differences(profile: &str, channel: &serde_json::Value, packets: &[(f64, f64)
     judged.iter().filter(|(holds, _)| !holds).map(|(_, what)| format!("{profile}: {what}")).collect()
 }
 
-/// What the explanation of a recording says of the channel that carried most, with how long it all took.
+/// Returns the channel with the most bytes from the explanation of a recording, with the total time.
 fn channel_of(recording: &Path) -> serde_json::Value {
     let document = run(["explain", "--json", text(recording)]).json();
     let sums = document["channels"].as_array().expect("channels").iter().filter(|c| c["aggregate"] == true);
@@ -172,7 +172,7 @@ fn channel_of(recording: &Path) -> serde_json::Value {
     channel
 }
 
-/// A transfer under recording and tcpdump: what the explanation says of the channel, and what packets say.
+/// Records and captures a transfer; returns the explained channel, and the packets.
 fn transfer(link: &Link, directory: &Path, profile: &str) -> (serde_json::Value, Vec<(f64, f64)>) {
     let [client_end, server_end] = &link.ends;
     let replies = profile == "replies";
@@ -215,7 +215,7 @@ fn bursts_and_gaps_are_what_packets_show() {
     assert!(missed.is_empty(), "{missed:?}");
 }
 
-/// Eight requests of 4 MiB from a pipe whose writer sleeps after each, so that the wire stands idle between two.
+/// Eight requests of 4 MiB from a pipe whose writer sleeps after each, so that the wire is idle in between.
 const PULSES: &str = "for n in 1 2 3 4 5 6 7 8; do head -c 4194304 /dev/zero; sleep 0.04; done";
 
 #[test]
@@ -245,7 +245,7 @@ fn a_copys_own_recording_knows_the_rate_of_the_link_and_its_gaps() {
     assert_ne!(channel["basis"], "handed_over", "{channel:#}");
     let sent = f64::from(8 << 22) * 0.99;
     wait_until("tcpdump has written all packets", || packets(&capture, CLIENT).iter().map(|p| p.1).sum::<f64>() >= sent);
-    // Beside the data there are questions about names, before it and after. (Who records is a thread among others: on a busy machine it is late.)
+    // The data is preceded and followed by metadata requests. (The recorder is a thread among others: on a busy machine it is late.)
     let data: Vec<(f64, f64)> = packets(&capture, CLIENT).into_iter().filter(|&(_, bytes)| bytes > 1000.0).collect();
     let differ = differences("own", &channel, &data, rate_of_link, 0.15);
     assert!(differ.is_empty(), "{differ:?}: {channel:#}");

@@ -1,4 +1,4 @@
-//! `thalweg profile`: recordings side by side, commands and machines profiled, and what is refused.
+//! `thalweg profile`: recordings side by side, profiles of commands and machines, and refusals.
 
 use crate::bounded::Bounded;
 use crate::common::{is_root, no_bpf, run, scratch, skipped, text};
@@ -9,7 +9,7 @@ use thalweg_trace::{
     Track, TrackId, TrackKind,
 };
 
-/// A recording of a profile: ten seconds of one processor, half idle, a part of the rest in this function of the kernel.
+/// Creates a recording of a profile: ten seconds of one CPU, half idle, part of the rest in this kernel function.
 fn recording(directory: &Path, name: &str, function: &str, samples: u64) -> PathBuf {
     let path = directory.join(name);
     let at = |ns: u64| Time::from_monotonic_ns(ns as i64);
@@ -149,7 +149,7 @@ fn a_command_is_profiled_and_ends_as_it_did() {
     assert!(shown.code == Some(0) && shown.out.contains("\"program\": \"sh\""), "{shown:?}");
 }
 
-/// The program that counts itself what it spends in each class.
+/// Compiles the program that counts its own time in each class.
 fn spends(directory: &Path) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/profile/spends.c");
     let program = directory.join("spends");
@@ -157,11 +157,11 @@ fn spends(directory: &Path) -> Option<PathBuf> {
     made.is_ok_and(|output| output.status.success()).then_some(program)
 }
 
-/// A part of that program: the classes that it is in, and its own function of the program.
+/// A part of that program: its classes, and its own function.
 const PARTS: [(&str, &[&str], &str); 5] = [
     ("memcpy", &["libc"], "copy"),
     ("write", &["fs"], "write_file"),
-    // Loopback is a driver too, and what takes the profile runs in its software interrupts.
+    // Loopback is a driver too, and the profiler runs in its software interrupts.
     ("send", &["net", "netdrv", "recorder"], "send_over_loopback"),
     ("fault", &["mm"], "fault"),
     ("spin", &["program"], "spin"),
@@ -189,7 +189,7 @@ fn each_class_has_the_share_that_a_program_counts_itself() {
     let rows = |value: &serde_json::Value| value.as_array().expect("a list").clone();
     let samples = |row: &serde_json::Value| row["samples"].as_f64().expect("a number");
     let own = rows(&host["programs"]).into_iter().find(|row| row["program"] == "spends" && row["role"] == "client").expect("the program");
-    // Of its own functions only the few whose callees are the class are taken from the program.
+    // Of its own functions only the few whose callees form the class are taken from the program.
     let of_function = |name: &str| -> f64 {
         let is = |row: &&serde_json::Value| row["function"] == name && row["module"] == text(&program);
         rows(&host["functions"]).iter().filter(is).map(samples).sum()
@@ -221,7 +221,9 @@ fn the_stack_of_a_long_wait_is_a_line_of_what_is_said_in_full() {
     let (with, without) = (of("with.thw"), of("without.thw"));
     let said = run(["record", "--method", "bpf", "--profile", "-o", text(&with), "--", "sleep", "0.3"]);
     assert_eq!(said.code, Some(0), "{said:?}");
-    let waits = |said: &crate::common::Said| said.out.lines().filter(|line| line.contains("nanosleep") && line.contains(" ms in ")).count();
+    let waits = |said: &crate::common::CommandOutput| {
+        said.out.lines().filter(|line| line.contains("nanosleep") && line.contains(" ms in ")).count()
+    };
     let full = run(["explain", "-v", text(&with)]);
     assert_eq!(waits(&full), 1, "{full:?}");
     assert_eq!(waits(&run(["explain", text(&with)])), 0);

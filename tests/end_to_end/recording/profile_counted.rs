@@ -1,4 +1,4 @@
-//! `thalweg profile` by somebody who may take no samples: what /proc counts, held against what programs count themselves.
+//! `thalweg profile` by a user who may not sample: the counts of /proc, compared with what programs count themselves.
 
 use super::methods::Unprivileged;
 use crate::bounded::Bounded;
@@ -6,8 +6,7 @@ use crate::common::{file, is_root, skipped, text};
 use serde_json::Value;
 use std::process::{Command, Output};
 
-/// Spins for so many seconds, by itself or divided among children one after the other, and prints its time as the kernel counts it: in its own code,
-/// and in the kernel.
+/// Spins for this many seconds, itself or in successive children, and prints its user and system time as the kernel counts it.
 const SPINS: &[u8] = br#"#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +44,7 @@ struct Setting {
     spins: String,
 }
 
-/// Somewhere to be nobody, with the program; `None`, and said, where that cannot be.
+/// Returns a setting for an unprivileged user, with the program; `None`, with the reason printed, if that is impossible.
 fn setting() -> Option<Setting> {
     if !is_root() || !Command::new("setpriv").arg("--version").output_in_time().is_ok_and(|output| output.status.success()) {
         skipped("needs root and setpriv, to become nobody");
@@ -76,7 +75,7 @@ fn shares<'a>(host: &'a Value, list: &str, is: impl Fn(&Value) -> bool + 'a, fie
     host[list].as_array().expect("a list").iter().filter(|row| is(row)).filter_map(|row| row[field].as_f64()).sum()
 }
 
-/// The host of the profile, from JSON that follows what the command printed.
+/// Returns the host of the profile, from JSON that follows the command's own output.
 fn host(json: &str) -> Value {
     let document: Value = serde_json::from_str(json.get(json.find("{\n").expect("a document")..).expect("text")).expect("JSON");
     document["hosts"][0].clone()
@@ -97,17 +96,17 @@ fn a_program_has_the_share_that_it_counts_itself_without_any_right() {
     let (again, json, _) = setting.run(&["profile", "--json", text(&kept)]);
     assert!(again.status.success());
     let host = host(&json);
-    // What the processors' counters have counted: of a busy machine, not quite its wall time.
+    // The CPUs' counters cover slightly less than the wall time of a busy machine.
     let whole_s = shares(&host, "classes", |_| true, "seconds");
     let is_spins = |row: &Value| row["program"] == "spins" && row["role"] == "client";
     for (field, used) in [("share", used[0] + used[1]), ("user_share", used[0]), ("system_share", used[1])] {
         let found_s = shares(&host, "programs", is_spins, field) * whole_s;
-        // Two ticks, and one look at the processors that is not quite as long.
+        // Two ticks, and a scan of the CPUs that takes slightly different time.
         assert!((found_s - used).abs() < 0.03 + 0.02 * used, "{field}: {found_s} s of {used} s: {json}");
     }
     let all = shares(&host, "classes", |_| true, "share");
     assert!((all - 1.0).abs() < 1e-6, "{json}");
-    // In programs is at least what this one did; other programs and what lies between the two counts are the rest.
+    // Programs have at least the time of this one; other programs and the time between the two counts are the rest.
     let in_programs = shares(&host, "classes", |row| row["class"] == "user" || row["class"] == "system", "share");
     let by_program = shares(&host, "programs", |_| true, "share");
     let (rest, over) = (host["counted"]["rest"].as_f64().unwrap_or(0.0), host["counted"]["over"].as_f64().unwrap_or(0.0));
@@ -124,13 +123,13 @@ fn children_that_ended_between_two_looks_are_counted_with_their_parent() {
     assert_eq!(output.status.code(), Some(5), "{err}");
     let used: f64 = out.lines().next().unwrap_or_default().split_whitespace().filter_map(|word| word.parse::<f64>().ok()).sum();
     let host = host(&out);
-    // What the processors' counters have counted: of a busy machine, not quite its wall time.
+    // The CPUs' counters cover slightly less than the wall time of a busy machine.
     let whole_s = shares(&host, "classes", |_| true, "seconds");
     let of_command = shares(&host, "programs", |row| row["role"] == "client", "share") * whole_s;
     let of_children = shares(&host, "programs", |row| row["program"] == "children of spins", "share") * whole_s;
-    // A child that was seen at a look may count a tick too much afterwards.
+    // A child seen in a scan may later count a tick too much.
     assert!(used > 1.1 && (of_command - used).abs() < 0.1 + 0.03 * used, "{of_command} s of {used} s: {out}");
-    // The more others run, the longer a child of 10 ms is there to be seen.
+    // The more other programs run, the longer a child of 10 ms is visible.
     assert!(of_children > 0.3, "{of_children} s of {used} s in children of 10 ms: {out}");
 }
 
@@ -190,6 +189,6 @@ fn a_server_of_ones_own_is_profiled_by_its_port() {
     assert!(output.status.success(), "{err}");
     let host = host(&out);
     let of_server = shares(&host, "programs", |row| row["role"] == "server", "share") * host["cpus"].as_f64().expect("processors");
-    // It has a processor to itself, unless others want it.
+    // It has a CPU to itself, unless other programs need it.
     assert!(of_server > 0.1, "{out}");
 }

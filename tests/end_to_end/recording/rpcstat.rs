@@ -1,4 +1,4 @@
-//! What RPCs say: held against tshark on captures of real programs, live on the loopback interface, and kept as a recording.
+//! RPC statistics: compared with tshark on captures of real programs, live on the loopback interface, and kept as a recording.
 
 use crate::bounded::{Bounded, BoundedChild, accepted};
 use crate::common::{Running, is_root, run, scratch, skipped, text, thalweg};
@@ -14,7 +14,7 @@ fn capture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../record/tests/captures").join(name)
 }
 
-/// Calls, and the least, the largest and the sum of their response times.
+/// The number of calls, and the minimum, maximum and sum of their response times.
 #[derive(Debug, Default, PartialEq)]
 struct Times {
     calls: u64,
@@ -23,8 +23,8 @@ struct Times {
     sum_s: f64,
 }
 
-/// tshark's table of response times of one program's version, by procedure. It is told which ports are RPC's: left to itself, it
-/// takes some for what their number is registered for.
+/// Returns tshark's table of response times of one program's version, by procedure. It is given the RPC ports: by itself it assigns some to
+/// the protocol registered for their number.
 fn tshark(file: &str, program: &str, ports: &BTreeSet<String>) -> Option<BTreeMap<String, Times>> {
     let decode = ports.iter().flat_map(|port| ["-d".to_owned(), format!("tcp.port=={port},rpc")]);
     let mut command = Command::new("tshark");
@@ -41,7 +41,7 @@ fn tshark(file: &str, program: &str, ports: &BTreeSet<String>) -> Option<BTreeMa
     Some(table)
 }
 
-/// Ours, of the same; compounds of NFSv4 are one procedure there.
+/// Returns our table of the same; tshark treats compounds of NFSv4 as one procedure.
 fn ours(document: &Value, program: &str, version: &str) -> BTreeMap<String, Times> {
     let mut table: BTreeMap<String, Times> = BTreeMap::new();
     for p in document["procedures"].as_array().expect("procedures") {
@@ -67,7 +67,7 @@ fn counts_and_times_are_those_of_tshark() {
     if Command::new("tshark").arg("-v").stdout(Stdio::null()).stderr(Stdio::null()).status_in_time().is_err() {
         return skipped("there is no tshark to hold the figures against");
     }
-    // Programs by number and version as tshark takes them, and as we name them.
+    // Programs by number and version for tshark, and by our names.
     let cases =
         [("nfs3.pcapng", "100003,3", "nfs", "3"), ("nfs3.pcapng", "100005,3", "mount", "3"), ("nfs4.pcapng", "100003,4", "nfs", "4")];
     for (file, numbers, program, version) in cases {
@@ -82,7 +82,7 @@ fn counts_and_times_are_those_of_tshark() {
         for (name, theirs) in &theirs {
             let ours = &ours[name];
             assert_eq!(ours.calls, theirs.calls, "{file} {name}");
-            // They print microseconds.
+            // tshark prints microseconds.
             let near = |a: f64, b: f64| (a - b).abs() <= 0.51e-6;
             assert!(near(ours.least_s, theirs.least_s) && near(ours.most_s, theirs.most_s), "{file} {name}: {ours:?} {theirs:?}");
             assert!(near(ours.sum_s, theirs.sum_s), "{file} {name}: {ours:?} {theirs:?}");
@@ -100,7 +100,7 @@ fn a_capture_is_shown_kept_and_explained() {
     for expected in ["37 calls", "nfs3 COMMIT", "mount3 MNT", "1 answered with an error", "queue empty: the client", "Over time"] {
         assert!(said.contains(expected), "expected `{expected}` in: {said}");
     }
-    // The recording says the same.
+    // The recording gives the same result.
     let again = run(["rpcstat", "-v", text(&kept)]).done().out;
     assert_eq!(again, said);
     let document = run(["explain", "--json", text(&kept)]).done().json();
@@ -130,7 +130,7 @@ fn a_capture_is_drawn_beside_being_kept() {
     assert!(svg.starts_with("<svg") && svg.contains("role=\"img\"") && svg.contains("Throughput") && !svg.contains("NaN"), "{svg}");
     let html = std::fs::read_to_string(&page).expect("a page");
     assert!(html.contains("<svg") && html.contains("Procedures") && html.contains("<pre>") && !html.contains("<script"), "{html}");
-    // report draws the same of what was kept, and a part of it by connections.
+    // report draws the same from the recording, and part of it by connection.
     let again = here.path().join("again.svg");
     run(["report", text(&kept), "-o", text(&again)]).done();
     assert_eq!(std::fs::read_to_string(&again).expect("a picture"), svg);
@@ -199,16 +199,16 @@ fn what_is_no_capture_is_told() {
     run(["rpcstat", text(&capture("nfs3.pcapng")), "--interface", "lo"]).failed(2, &[]);
     run(["rpcstat", text(&capture("nfs3.pcapng")), "--port", "1"]).failed(1, &["no RPCs"]);
     run(["rpcstat", "--interface", "no-such-one", "--port", "2049"]).failed(2, &["there is no interface no-such-one", "lo"]);
-    // A file that ends in the middle is used as far as it goes.
+    // A truncated file is used as far as it goes.
     let whole = std::fs::read(capture("nfs3.pcapng")).unwrap();
     std::fs::write(&not, &whole[..whole.len() - 2000]).unwrap();
     let said = run(["rpcstat", "-v", text(&not)]).done();
-    // Wherever its lines are broken.
+    // Regardless of line breaks.
     let words: Vec<&str> = said.out.split_whitespace().collect();
     assert!(words.join(" ").contains("in the middle of the packet"), "{}", said.out);
 }
 
-/// Whether this process may capture: packets need a privilege.
+/// Returns whether this process may capture packets, which needs a privilege.
 fn may_capture() -> bool {
     is_root()
         && std::fs::read_to_string("/proc/self/status").is_ok_and(|s| {
@@ -221,7 +221,7 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|w| w.to_be_bytes()).collect()
 }
 
-/// Answers each of `calls` calls of 100 bytes, and half of them late.
+/// Answers each of `calls` calls of 100 bytes, half of them late.
 fn serve(listener: &TcpListener, calls: u32) {
     let mut stream = accepted(listener);
     stream.set_nodelay(true).unwrap();
@@ -249,7 +249,7 @@ fn packets_of_the_loopback_interface_are_counted_once() {
     let mut live = Running::start(command);
     let mut lines = BufReader::new(live.child().stderr.take().expect("piped"));
     let mut line = String::new();
-    // The first line of the table comes when the first second of capturing is over.
+    // The table's first line appears after the first second of capturing.
     lines.read_line(&mut line).expect("a line");
     assert!(line.contains("calls/s"), "{line}");
     std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Recordings as they are shared: without the secrets of their commands, and without anybody's names where that is asked for.
+//! Shared recordings: without the secrets of their commands, and without names on request.
 
 use crate::bounded::Bounded;
 use crate::common::{Up, content, file, no_bpf, run, scratch, skipped, text, thalweg};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 const SECRET: &str = "Hunter2Hunter2";
 
-/// All that a recording says, decompressed, and what stands in its files as they are.
+/// Returns all contents of a recording, decompressed, and the raw contents of its files.
 fn said(recording: &Path, beside: &Path) -> String {
     run(["export", text(recording), "--to", "csv", "-o", text(beside)]).done();
     let mut all = String::new();
@@ -22,7 +22,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
-/// A command with secrets in its words, which shows that it has got them.
+/// Returns a command with secrets in its words, which shows that it received them.
 fn command(got: &Path) -> [String; 6] {
     let script = format!("PGPASSWORD={SECRET} sh -c 'printf %s \"$PGPASSWORD $1\" > {}' x \"$1\"; sleep 0.05", text(got));
     ["sh".to_owned(), "-c".to_owned(), script, "x".to_owned(), format!("--password={SECRET}"), format!("https://ana:{SECRET}@host/")]
@@ -49,7 +49,7 @@ fn secrets_of_a_command_are_in_no_recording_and_the_command_gets_them() {
         let page = here.path().join("a.html");
         run(["report", text(&recording), "-o", text(&page)]).done();
         assert!(!std::fs::read_to_string(&page).unwrap().contains(SECRET), "{method}");
-        // Of a command that was run to be explained, too.
+        // Also for a command that was run to be explained.
         let live = run([&["explain", "--json", "--method", method, "--"], &words[..]].concat()).done().out;
         assert!(!live.contains(SECRET), "{method}");
         let kept = here.path().join("kept.thw");
@@ -63,7 +63,7 @@ fn secrets_are_not_in_what_a_copy_or_a_profile_records_of_itself() {
     let store = Up::start(1);
     let here = scratch();
     let source = file(here.path(), "source", &content(1, 100_000));
-    // A name that looks like a key of a provider.
+    // A name that looks like a provider's key.
     let key = "AKIAIOSFODNN7EXAMPLE";
     for (n, kept) in [false, true].into_iter().enumerate() {
         let recording = here.path().join(format!("{n}.thw"));
@@ -92,12 +92,12 @@ fn a_change_is_not_tried_with_a_command_whose_words_were_cut() {
     let tried =
         thalweg(["explain", "--try", "--yes", "--runs", "1", "-o", text(&recording), "--", "sh", "-c", &script]).output_in_time().unwrap();
     let err = String::from_utf8_lossy(&tried.stderr).into_owned();
-    // Where no change is proposed there is nothing to try; where one is, it is not made of `[secret]`.
+    // Without a proposed change there is nothing to try; a proposed change does not contain `[secret]`.
     assert!(err.contains("--keep-command") || err.contains("nothing to try"), "{err}");
     assert!(!err.contains(SECRET), "{err}");
 }
 
-/// What an explanation answers, without names.
+/// Returns an explanation's results, without names.
 fn answer(recording: &Path) -> (Value, Value, Value, Vec<(Value, Value, Value)>) {
     let document = run(["explain", "--json", text(recording)]).done().json();
     let charges = document["critical_path"].as_array().unwrap().iter();

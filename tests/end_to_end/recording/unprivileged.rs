@@ -1,4 +1,4 @@
-//! What a user without rights is told: chains are followed as far as they can be seen, and what cannot be seen is blamed on nobody.
+//! Explanations for unprivileged users: chains are followed as far as visible, and the invisible is not blamed on anything.
 
 use super::methods::{Unprivileged, seconds, share, sound, taken_away};
 use crate::bounded::Bounded;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-/// Explains a command as nobody; also what it said.
+/// Explains a command as nobody; returns the explanation and the notes.
 #[track_caller]
 fn explained(nobody: &Unprivileged, method: &str, command: &[&str]) -> (Value, String) {
     let json = nobody.directory.path().join("explanation.json");
@@ -21,7 +21,7 @@ fn explained(nobody: &Unprivileged, method: &str, command: &[&str]) -> (Value, S
     (document, String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Somewhere to be nobody; `None`, and said, where that cannot be.
+/// Returns a setting for an unprivileged user; `None`, with the reason printed, if that is impossible.
 fn nobody() -> Option<Unprivileged> {
     if !is_root() || !Command::new("setpriv").arg("--version").output_in_time().is_ok_and(|output| output.status.success()) {
         skipped("needs root and setpriv, to become nobody");
@@ -30,7 +30,7 @@ fn nobody() -> Option<Unprivileged> {
     Some(Unprivileged::new())
 }
 
-/// Compiles a static program; `None`, and said, where that cannot be.
+/// Compiles a static program; `None`, with the reason printed, if that is impossible.
 fn static_program(nobody: &Unprivileged, name: &str, source: &str) -> Option<String> {
     let source = file(nobody.directory.path(), &format!("{name}.c"), source.as_bytes());
     let program = nobody.directory.path().join(name);
@@ -42,8 +42,8 @@ fn static_program(nobody: &Unprivileged, name: &str, source: &str) -> Option<Str
     Some(text(&program).to_owned())
 }
 
-/// Holds if most of `slept_s` is charged in two of three tries: looks at /proc are seldom on a busy machine, and then more is unknown. No try may guess: whatever is not
-/// the truth is unknown, or charged to what could be seen of it.
+/// Checks that most of `slept_s` is charged in two of three runs: /proc is polled rarely on a busy machine, and more is unknown then. No
+/// run may guess: everything but the truth is unknown, or charged to the visible part of it.
 #[track_caller]
 fn is_seen(mut explain: impl FnMut() -> Value, truth: &str, half_seen: Option<&str>, slept_s: f64) {
     let mut paths = Vec::new();
@@ -93,7 +93,7 @@ fn the_holder_of_a_file_lock_is_followed() {
     is_seen(explain, ".think", Some(".lock"), 0.9);
 }
 
-/// Reads all of a file, slowly, with nothing that tells its last part from its exit.
+/// Reads a whole file slowly, without a distinction between its last part and its exit.
 const READS: &str = "#include <fcntl.h>\n#include <unistd.h>\nstatic char block[1 << 20];\nint main(int n, char **words) {\n\
     int file = open(words[n - 1], O_RDONLY);\n    while (read(file, block, sizeof block) > 0) usleep(10000);\n    return 0;\n}\n";
 
@@ -104,7 +104,7 @@ fn the_bytes_of_a_static_program_are_those_of_its_file() {
     let size = 40 << 20;
     let source = file(nobody.directory.path(), "source", &content(7, size));
     std::fs::set_permissions(&source, std::fs::Permissions::from_mode(0o644)).expect("it is ours");
-    // What it read just before it ended may be missed on a busy machine; more than there is is never told.
+    // The last reads before its exit may be missed on a busy machine; more than exist are never reported.
     let mut totals = Vec::new();
     while totals.len() < 3 && totals.last() != Some(&(size as u64)) {
         explained(&nobody, "proc", &[&reads, text(&source)]);
@@ -126,7 +126,7 @@ fn the_bytes_of_a_static_program_are_those_of_its_file() {
     assert_eq!(totals.last(), Some(&(size as u64)), "{totals:?}");
 }
 
-/// Works and sleeps by turns, is stopped for a while, and says at last how long it ran: nanoseconds.
+/// Works and sleeps alternately, is stopped for a while, and finally prints its CPU time in nanoseconds.
 const BY_TURNS: &str = r#"
 import os, signal, subprocess, time
 helper = subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -STOP {os.getpid()}; sleep 0.5; kill -CONT {os.getpid()}"])
@@ -149,7 +149,7 @@ fn running_is_what_the_thread_ran_and_waiting_is_the_rest() {
         let path = &document["critical_path"];
         let running_s = seconds(&document, ".cpu") + seconds(&document, ".metadata");
         let no_wait_s = running_s + seconds(&document, ".runqueue") + seconds(&document, "recorder") + seconds(&document, "unknown");
-        // Starting and ending are outside of what it counts; what is not known is blamed on no wait.
+        // Its counts exclude starting and ending; unknown time is not blamed on a wait.
         assert!(
             wall_s - no_wait_s <= wall_s - ran_s + 0.05 * wall_s,
             "{method}: waited too long, having run {ran_s} of {wall_s} s: {path}"

@@ -1,8 +1,8 @@
-//! What somebody sees who sees every packet between the machines of a store.
+//! What an observer of every packet between the machines of a store can see.
 
 use super::packets::Packets;
 use super::{Needle, derived, found};
-use crate::common::{Mounted, Network, Running, Said, can_mount, description, file, is_root, scratch, skipped, text};
+use crate::common::{CommandOutput, Mounted, Network, Running, can_mount, description, file, is_root, scratch, skipped, text};
 use rustix::fs::{FlockOperation, fcntl_lock};
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const NAME: &str = "qzname-of-a-file";
 const OWNER: &str = "qzowner-of-all";
 const CONTENT: &[u8] = b"qzcontent-that-nobody-else-sees.";
-/// The client's machine, behind metadata and two I/O servers.
+/// The client's machine, after metadata and two I/O servers.
 const CLIENT: usize = 3;
 
 /// A store on three machines.
@@ -42,13 +42,13 @@ impl Store {
         self.servers.push((machine, name, server));
     }
 
-    fn say<'a>(&'a self, words: impl IntoIterator<Item = &'a str>) -> Said {
+    fn say<'a>(&'a self, words: impl IntoIterator<Item = &'a str>) -> CommandOutput {
         let mut arguments: Vec<&str> = words.into_iter().collect();
         arguments.extend(["--store", text(&self.file)]);
         self.network.run(CLIENT, arguments)
     }
 
-    /// All servers anew, one after another.
+    /// Restarts all servers, one after another.
     fn restart(&mut self) {
         for (machine, name, server) in std::mem::take(&mut self.servers) {
             drop(server);
@@ -61,7 +61,7 @@ impl Store {
     }
 }
 
-/// Every verb that asks a store.
+/// Runs every verb that uses a store.
 fn verbs(store: &Store, owner: &str) {
     let here = scratch();
     let (content, tree) = (CONTENT.repeat(20_000), here.path().join(format!("{NAME}-tree")));
@@ -96,13 +96,13 @@ fn verbs(store: &Store, owner: &str) {
     assert!(fs::read(here.path().join("out")).unwrap() == content);
 }
 
-/// Paths of the store are written so, where they could be of this machine.
+/// Marks the store's paths where they could be local.
 fn in_store(words: &[&str], here: &Path) -> Vec<String> {
     let is_ours = |word: &str| word.starts_with('/') && !Path::new(word).starts_with(here) && !Path::new(word).is_file();
     words.iter().map(|word| if is_ours(word) { format!("thal:{word}") } else { (*word).to_owned() }).collect()
 }
 
-/// Written, read, locked and listed through a mount, while the servers are started anew.
+/// Writes, reads, locks and lists through a mount while the servers are restarted.
 fn mounted(store: &mut Store) {
     if !can_mount() {
         return;
@@ -130,7 +130,7 @@ fn mounted(store: &mut Store) {
     store.network.run(CLIENT, ["umount", text(&at)]).done();
 }
 
-/// A whole day of a store on several machines, and of one that `up` starts on one of them: what is seen of it between them.
+/// Runs typical work on a store on several machines, and on one started by `up`; returns the secrets seen in packets.
 fn a_day(plain: bool) -> Option<BTreeSet<&'static str>> {
     let network = Network::of(4)?;
     let packets = Packets::of(network.switch());

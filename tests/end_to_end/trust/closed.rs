@@ -1,20 +1,20 @@
-//! What servers make is closed to the other users of the machine, whatever the umask.
+//! Files of servers are private to their user, whatever the umask.
 
 use crate::bounded::Bounded;
-use crate::common::{Running, Said, THALWEG, file, is_root, run, scratch, text, thalweg, wait_until};
+use crate::common::{CommandOutput, Running, THALWEG, file, is_root, run, scratch, text, thalweg, wait_until};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The command with this umask.
+/// Returns the command with this umask.
 fn under(umask: &str, words: &[&str]) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("umask {umask}; exec \"$@\""), "sh", THALWEG]).args(words);
     command
 }
 
-/// A store that is started with this umask, its credentials among those of a user with this state directory.
+/// Starts a store with this umask and the user's state directory.
 fn up(store: &Path, state: &Path, umask: &str) -> (Running, String) {
     let mut command = under(umask, &["up", "--print-address", "--servers", "2", text(store)]);
     command.env_remove("XDG_RUNTIME_DIR").env("XDG_STATE_HOME", state);
@@ -23,7 +23,7 @@ fn up(store: &Path, state: &Path, umask: &str) -> (Running, String) {
     (running, address)
 }
 
-/// Everything below a directory and itself, with the bits of its mode that let others in.
+/// Returns everything below and including a directory that other users have permissions on, with these bits.
 fn open_to_others(directory: &Path) -> Vec<(PathBuf, u32)> {
     let about = std::fs::symlink_metadata(directory).expect("it is there");
     let mut found = vec![(directory.to_owned(), about.mode() & 0o077)];
@@ -34,7 +34,7 @@ fn open_to_others(directory: &Path) -> Vec<(PathBuf, u32)> {
     found
 }
 
-/// Files, lots, removed names, a credential and one that is taken back: whatever makes servers write.
+/// Makes servers write: files, lots, removed names, a credential and a revoked one.
 fn work(address: &str, credential: &str, here: &Path) {
     let run = |words: &[&str]| run(words.iter().copied().chain(["--credential", credential])).done();
     let source = file(here, "source", &[7; 300_000]);
@@ -52,38 +52,38 @@ fn work(address: &str, credential: &str, here: &Path) {
     std::fs::remove_file(output).unwrap();
 }
 
-/// A copy that is recorded at both ends, its recording in this directory; and a password that is taken out of a `store.toml` there.
+/// Records a copy at both ends into this directory, and moves a password out of a `store.toml` there.
 fn of_clients(store: &Path, address: &str, here: &Path, umask: &str) {
     let credential = store.join("store.credential");
     let (source, recording, other) = (file(here, "recorded", &[8; 300_000]), here.join("copy.thw"), here.join("store.toml"));
     let to = format!("{address}/recorded");
     let copy = ["cp", "--quiet", "--record", text(&recording), "--credential", text(&credential), text(&source), &to];
-    Said::from(under(umask, &copy).output_in_time().unwrap()).done();
+    CommandOutput::from(under(umask, &copy).output_in_time().unwrap()).done();
     let described = std::fs::read_to_string(store.join("store.toml")).unwrap();
     let with_password = described.replace("[metadata]\n", "[metadata]\ndatabase = \"postgresql://ana:beech@127.0.0.1/names\"\n");
     std::fs::write(&other, with_password).unwrap();
     std::fs::set_permissions(&other, PermissionsExt::from_mode(0o600)).unwrap();
-    Said::from(under(umask, &["credential", "password", text(&other)]).output_in_time().unwrap()).done();
+    CommandOutput::from(under(umask, &["credential", "password", text(&other)]).output_in_time().unwrap()).done();
     assert_eq!(std::fs::read_to_string(here.join("database.password")).unwrap().trim(), "beech");
     for made in [&recording, &other, &here.join("database.password")] {
         assert_eq!(reached(open_to_others(made)), [], "umask {umask}");
     }
 }
 
-/// Without what is below a directory that others do not enter.
+/// Drops what is below a directory that others cannot enter.
 fn reached(mut found: Vec<(PathBuf, u32)>) -> Vec<(PathBuf, u32)> {
     let is_closed = |path: &Path| path.ancestors().skip(1).any(|above| above.metadata().is_ok_and(|about| about.mode() & 0o077 == 0));
     found.retain(|(path, _)| !is_closed(path));
     found
 }
 
-/// What another user of the machine opens of a store, whose directory all may enter; and the store's answer to that user.
+/// Checks what another user can open of a store whose parent directory is accessible, and the store's answer to that user.
 fn another_user_gets_nothing(store: &Path, address: &str) {
     const SOMEBODY: u32 = 65_534;
     if !is_root() {
         return;
     }
-    // (A temporary directory is its user's alone, and nobody would come as far as the store.)
+    // (A temporary directory is private, and would hide the store.)
     for directory in [store, store.parent().expect("it is in one")] {
         std::fs::set_permissions(directory, PermissionsExt::from_mode(0o755)).unwrap();
     }
@@ -95,11 +95,11 @@ fn another_user_gets_nothing(store: &Path, address: &str) {
     assert_eq!(String::from_utf8_lossy(&opened.stdout), "", "user {SOMEBODY} may open these");
     let mut ls = thalweg(["ls", &format!("{address}/")]);
     ls.env_clear().uid(SOMEBODY).gid(SOMEBODY).current_dir("/");
-    Said::from(ls.output_in_time().unwrap()).failed(1, &["no credential for store"]);
+    CommandOutput::from(ls.output_in_time().unwrap()).failed(1, &["no credential for store"]);
     std::fs::set_permissions(store, PermissionsExt::from_mode(0o700)).unwrap();
 }
 
-/// All that is below a directory.
+/// Lists everything below a directory.
 fn everything(directory: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for path in std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()) {

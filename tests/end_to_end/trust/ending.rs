@@ -1,8 +1,8 @@
-//! A credential whose time is over, or that is revoked, while it is in use.
+//! Credentials that expire or are revoked while in use.
 
 use super::derived;
 use crate::bounded::BoundedChild;
-use crate::common::{Said, Servers, Up, content, run, scratch, stored_bytes, text, thalweg, wait_until};
+use crate::common::{CommandOutput, Servers, Up, content, run, scratch, stored_bytes, text, thalweg, wait_until};
 use std::io::Write;
 use std::process::Stdio;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,11 +16,11 @@ fn a_copy_whose_credential_expires_ends_with_one_clear_error_and_what_it_made_is
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let writer = writes_slowly(child.stdin.take().unwrap());
     wait_until("it writes", || stored_bytes(store.directory.path()) > 0);
-    let said: Said = child.output_in_time().unwrap().into();
+    let said: CommandOutput = child.output_in_time().unwrap().into();
     crate::bounded::joined(writer);
     let said = said.failed(1, &["the credential of `ana`", "time is over"]);
     assert_eq!(said.err.lines().count(), 1, "{}", said.err);
-    // Nothing has its name: what there is is called partial, as after a client that was killed.
+    // No file has the requested name: only a partial copy exists, as after a killed client.
     let listed = run(["ls", &store.path("/")]).done().out;
     assert!(["", "f.partial\n"].contains(&listed.as_str()), "{listed}");
     let said = run(["ls", "--credential", text(&credential), &store.path("/")]);
@@ -28,7 +28,7 @@ fn a_copy_whose_credential_expires_ends_with_one_clear_error_and_what_it_made_is
     run(["cp", "--quiet", text(&store.credential()), &store.path("/f")]).done();
 }
 
-/// Servers of their own process each, so that a revocation has to reach them.
+/// Uses a process per server, so that a revocation has to reach them.
 #[test]
 fn a_credential_that_is_revoked_is_refused_at_once_by_every_server_on_open_connections_and_after_a_start() {
     let mut servers = Servers::start(2);
@@ -43,9 +43,9 @@ fn a_credential_that_is_revoked_is_refused_at_once_by_every_server_on_open_conne
     let writer = writes_slowly(child.stdin.take().unwrap());
     wait_until("it writes", || stored_bytes(servers.directory()) > 0);
     run(["credential", "revoke", "ana", "--store", store]).done();
-    let said: Said = child.output_in_time().unwrap().into();
+    let said: CommandOutput = child.output_in_time().unwrap().into();
     crate::bounded::joined(writer);
-    // What the server said before it closed the connection is lost where bytes of the copy were still under way to it.
+    // The server's error is lost if bytes of the copy were in flight when it closed the connection.
     let refused = ["the credential of `ana` was revoked", "connection lost while a request was sent"];
     assert!(said.code == Some(1) && refused.iter().any(|words| said.err.contains(words)), "{}", said.err);
     let listed = run(["ls", "--credential", text(&credential), "--store", store, "thal:/"]);
@@ -53,7 +53,7 @@ fn a_credential_that_is_revoked_is_refused_at_once_by_every_server_on_open_conne
     let listed = run(["credential", "ls", "--json", "--store", store]).done().json();
     assert!(listed["credentials"][0]["owner"] == "ana" && listed["credentials"][0]["revoked"].is_string(), "{listed}");
     run(["credential", "revoke", "bob", "--store", store]).failed(1, &["no credential of `bob`"]);
-    // Each server by itself, after a start without the metadata service too.
+    // Each server by itself, also after a start without the metadata service.
     for name in ["metadata", "io0", "io1"] {
         servers.kill(name);
     }
@@ -65,12 +65,12 @@ fn a_credential_that_is_revoked_is_refused_at_once_by_every_server_on_open_conne
     assert!(error.message().contains("was revoked"), "{error}");
 }
 
-/// Writes a little again and again, until nobody reads.
+/// Writes a little at a time until the reader is gone.
 fn writes_slowly(mut pipe: impl Write + Send + 'static) -> std::thread::JoinHandle<()> {
     std::thread::spawn(move || {
         let piece = content(1, 64 << 10);
         while pipe.write_all(&piece).is_ok() {
-            // What makes the writer slow.
+            // Slows the writer.
             std::thread::sleep(Duration::from_millis(5));
         }
     })

@@ -1,12 +1,12 @@
-//! Strangers by the hundred: they take nothing from who has a credential.
+//! Strangers by the hundred do not slow down holders of a credential.
 
 use crate::common::{Running, Up, run};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// Keeps 240 connections to each of some addresses, in turn silent, with garbage, with half a proof and with a wrong one; each is closed after a
-/// moment or when the server closes it, and another takes its place: 2000 a second at most, since on a test's machine they take the processors
-/// that the servers have. Says how many there were when its standard input ends.
+/// Keeps 240 connections to each of some addresses, alternately silent, with garbage, with half a proof and with a wrong one. Each is
+/// closed after a moment or by the server, and replaced: at most 2000 per second, since on a test machine they share the servers' CPUs.
+/// Prints their number when its standard input ends.
 const STRANGERS: &str = r#"
 import os, select, socket, sys, time
 places = [(host, int(port)) for host, port in (address.rsplit(":", 1) for address in sys.argv[1:])]
@@ -47,7 +47,7 @@ while True:
         end(number)
 "#;
 
-/// The same against every server of a store, until they are to stop.
+/// Floods every server of a store until ended.
 struct Flood(Running);
 
 impl Flood {
@@ -59,7 +59,7 @@ impl Flood {
         Flood(process)
     }
 
-    /// How many strangers there were.
+    /// Ends the flood; returns the number of strangers.
     fn end(mut self) -> u64 {
         drop(self.0.child().stdin.take());
         let made = self.0.line().trim().parse().expect("a number");
@@ -68,7 +68,7 @@ impl Flood {
     }
 }
 
-/// Seconds that a copy in and one out take: each with several connections to each server, all of which it gets.
+/// Returns the seconds of a copy in and one out, each with several connections to each server, all of which must succeed.
 fn copied_s(store: &Up) -> f64 {
     let place = store.path("/f");
     let copy = |words: &[&str]| {
@@ -88,7 +88,7 @@ fn a_flood_of_strangers_leaves_who_has_a_credential_every_connection_and_its_thr
     copied_s(&store);
     let (mut ratios, mut strangers) = (Vec::new(), 0);
     for pair in 0..5 {
-        // One after the other, each first in turn.
+        // In succession, each first alternately.
         let mut took = [0.0; 2];
         for floods in [pair % 2 == 0, pair % 2 != 0] {
             let flood = floods.then(|| Flood::begin(&addresses));
@@ -106,6 +106,6 @@ fn a_flood_of_strangers_leaves_who_has_a_credential_every_connection_and_its_thr
         ratios.len()
     );
     assert!(strangers > 2000, "{strangers} strangers are no flood");
-    // The median is to be 0.5 (`bench/run --only flood`); machines that run tests have other things to do, and in one pair of five they had not.
+    // The median should be 0.5 (`bench/run --only flood`); test machines do other work, and in one pair of five did not.
     assert!(ratios.last().is_some_and(|best| *best >= 0.3), "{ratios:?}");
 }

@@ -1,4 +1,4 @@
-//! Who may: a store opens to its credentials alone, its secret is nowhere but in their files, and beyond loopback nothing is in clear.
+//! Access control: only its credentials open a store, its secret is only in their files, and beyond loopback everything is encrypted.
 
 mod campaign;
 mod clear;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use thalweg_wire::trust::{Credential, Credentials, Rights};
 use thalweg_wire::{Connect, Connection};
 
-/// Something that is looked for, and what it is.
+/// Bytes to search for, and their name.
 struct Needle {
     what: &'static str,
     bytes: Vec<u8>,
@@ -25,7 +25,7 @@ impl Needle {
         Needle { what, bytes: bytes.into() }
     }
 
-    /// The secret of a credential file, as it is written there and as it is.
+    /// Returns the secret of a credential file, as text and as bytes.
     fn secrets(credential: &Path) -> [Needle; 2] {
         let text = std::fs::read_to_string(credential).expect("a credential can be read");
         let hex = text.lines().find_map(|line| line.strip_prefix("secret = \"")).expect("its secret").trim_end_matches('"');
@@ -42,12 +42,12 @@ impl Needle {
     }
 }
 
-/// What of these is in the bytes.
+/// Returns which needles are in the bytes.
 fn found(needles: &[Needle], bytes: &[u8]) -> Vec<&'static str> {
     needles.iter().filter(|needle| needle.is_in(bytes)).map(|needle| needle.what).collect()
 }
 
-/// All files below a directory, links aside.
+/// Lists all files below a directory, without links.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -60,26 +60,26 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// Another credential of the store whose own is in this file.
+/// Derives another credential from the store's own in this file.
 fn derived(own: &Path, owner: &str, until_s: Option<u64>, to: PathBuf) -> PathBuf {
     derived_with(own, (owner, Rights::Write), until_s, to)
 }
 
-/// The same, with these rights.
+/// Derives a credential with these rights.
 fn derived_with(own: &Path, (owner, rights): (&str, Rights), until_s: Option<u64>, to: PathBuf) -> PathBuf {
     let credential = Credential::read(own).expect("the store's own").derive(owner, rights, until_s);
     credential.and_then(|credential| credential.write(&to)).expect("a credential can be made");
     to
 }
 
-/// Where the server listens whose address is the `number`th in this `store.toml`: the metadata service's is the first.
+/// Returns the listening address of the `number`th server in this `store.toml`, the metadata service first.
 fn address(description: &Path, number: usize) -> String {
     let description = std::fs::read_to_string(description).expect("a store's description");
     let mut all = description.lines().filter_map(|line| line.strip_prefix("address = "));
     all.nth(number).expect("so many servers").trim_matches('"').to_owned()
 }
 
-/// A connection to that server, with the credential in this file.
+/// Connects to that server with the credential in this file.
 fn connection(description: &Path, number: usize, credential: &Path) -> thalweg_wire::Result<Connection> {
     let options = Connect { credentials: Credentials::file(credential), ..Connect::default() };
     Connection::connect(&address(description, number), &options)

@@ -1,4 +1,4 @@
-//! Every packet that goes through a network namespace.
+//! Captures every packet of a network namespace.
 
 use std::fs::File;
 use std::io::{Error, Result};
@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// What may wait to be read.
+/// Size of the receive buffer.
 const WAITING_BYTES: libc::c_int = 64 << 20;
-/// No packet is longer: those of one machine's own are put together before they are cut.
+/// Maximum size of a packet: those within one machine are joined before segmentation.
 const PACKET_BYTES: usize = 256 << 10;
 
-/// Reads them while it is there.
+/// A capture, which reads until ended.
 pub(super) struct Packets {
     enough: Arc<AtomicBool>,
     reader: JoinHandle<Result<Vec<Vec<u8>>>>,
@@ -28,7 +28,7 @@ fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> Result<()> {
     checked(unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, std::ptr::from_ref(value).cast(), length) }).map(drop)
 }
 
-/// A socket that gets them all; the thread's network is that of the namespace afterwards.
+/// Returns a socket that receives all packets; moves the thread into the namespace.
 fn socket(namespace: &str) -> Result<OwnedFd> {
     let namespace = File::open(namespace)?;
     // SAFETY: setns changes the network of this thread alone, which ends with the capture.
@@ -43,7 +43,7 @@ fn socket(namespace: &str) -> Result<OwnedFd> {
     Ok(socket)
 }
 
-/// How many packets found no room.
+/// Returns the number of packets dropped for lack of buffer space.
 fn lost(socket: &OwnedFd) -> Result<u32> {
     let (mut counts, mut length) = ([0_u32; 2], 8);
     // SAFETY: two numbers are written to an array of two.
@@ -54,7 +54,7 @@ fn lost(socket: &OwnedFd) -> Result<u32> {
 }
 
 impl Packets {
-    /// From now on.
+    /// Starts a capture.
     pub(super) fn of(namespace: String) -> Packets {
         let enough = Arc::new(AtomicBool::new(false));
         let (stop, (begun, begins)) = (Arc::clone(&enough), std::sync::mpsc::channel());
@@ -67,7 +67,7 @@ impl Packets {
         Packets { enough, reader }
     }
 
-    /// All that there were.
+    /// Ends the capture; returns all packets.
     pub(super) fn end(self) -> Vec<Vec<u8>> {
         self.enough.store(true, Ordering::SeqCst);
         self.reader.join().expect("the reader ends").expect("packets can be read")

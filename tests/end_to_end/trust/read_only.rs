@@ -1,4 +1,4 @@
-//! The credential for reading only.
+//! The read-only credential.
 
 use super::connection;
 use crate::common::{Mounted, Up, can_mount, content, file, run, scratch, text};
@@ -46,7 +46,7 @@ fn who_may_only_read_lists_and_copies_out_and_changes_nothing() {
     assert!(fs::read(&out).unwrap() == bytes);
 }
 
-/// The only datafile of a store, by its name on the target.
+/// Returns the only datafile of a store, by its name on the target.
 fn only_datafile(store: &Up) -> DatafileId {
     let all = super::files(&store.directory.path().join("io0/datafiles"));
     let name = all[0].file_name().and_then(|name| name.to_str()).expect("a number");
@@ -79,7 +79,7 @@ fn an_io_server_refuses_every_change_of_who_may_only_read() {
     assert_eq!(reader.call_with::<_, IoReply>(off, Kind::Io, &many, b"x").unwrap_err().kind(), thalweg_wire::ErrorKind::Access);
     let read = IoRequest::Read { datafile, offset, length: 20_000 };
     assert!(reader.call_with::<_, IoReply>(off, Kind::Io, &read, &[]).unwrap().1 == bytes);
-    // They are changes that the store's own credential may make.
+    // The store's own credential may make these changes.
     let mut writer = connection(&store.description(), 1, &store.credential()).unwrap();
     for (request, payload) in &changes {
         writer.call_with::<_, IoReply>(off, Kind::Io, request, payload).unwrap();

@@ -1,4 +1,4 @@
-//! Where a secret is: in the files of credentials, and in the memory of those who use them; nowhere else.
+//! Secrets occur only in credential files, and in the memory of processes that use them.
 
 use super::{Needle, derived, files, found};
 use crate::bounded::{Bounded, BoundedChild, rest};
@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Everything that was found out of place, with where it was.
+/// Everything found out of place, with the place.
 #[derive(Default)]
 struct Search {
     needles: Vec<Needle>,
@@ -21,7 +21,7 @@ impl Search {
         assert!(found(&self.needles, bytes).is_empty(), "{:?} in {place}", found(&self.needles, bytes));
     }
 
-    /// In all files below a directory, but for credentials.
+    /// Searches all files below a directory except credentials.
     #[track_caller]
     fn through_files(&mut self, directory: &Path) {
         for path in files(directory).iter().filter(|path| path.extension().is_none_or(|extension| extension != "credential")) {
@@ -29,7 +29,7 @@ impl Search {
         }
     }
 
-    /// In what everybody may see of a process, and of what it has started.
+    /// Searches the public state of a process and its descendants.
     #[track_caller]
     fn through_process(&mut self, pid: u32) {
         for name in ["cmdline", "environ", "comm"] {
@@ -39,7 +39,7 @@ impl Search {
         children(pid).into_iter().for_each(|child| self.through_process(child));
     }
 
-    /// What a command says, whatever comes of it.
+    /// Searches a command's output, whatever its exit code.
     #[track_caller]
     fn say(&mut self, words: &[&str]) -> Option<i32> {
         let output = thalweg(words).output_in_time().expect("the command starts");
@@ -48,7 +48,7 @@ impl Search {
     }
 }
 
-/// The processes that any thread of this one has started.
+/// Returns the processes that any thread of this one has started.
 fn children(pid: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("a process of ours");
     let of = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
@@ -56,7 +56,7 @@ fn children(pid: u32) -> Vec<u32> {
     all.iter().flat_map(|children| children.split_whitespace()).map(|child| child.parse().expect("a process id")).collect()
 }
 
-/// What a process has in memory: what a core dump has.
+/// Reads a process's memory, as in a core dump.
 fn memory(pid: u32) -> Vec<u8> {
     use std::os::unix::fs::FileExt;
     let memory = std::fs::File::open(format!("/proc/{pid}/mem")).expect("a process of ours");
@@ -74,15 +74,15 @@ fn memory(pid: u32) -> Vec<u8> {
     all
 }
 
-/// What is searched: a store, a directory for what is made, and the flag that names the store's own credential.
-struct Place {
+/// The searched store, a directory for files, and the flag with the store's own credential.
+struct SearchedStore {
     address: String,
     own: String,
     store: tempfile::TempDir,
     here: tempfile::TempDir,
 }
 
-impl Place {
+impl SearchedStore {
     fn at(&self, name: &str) -> String {
         text(&self.here.path().join(name)).to_owned()
     }
@@ -103,57 +103,57 @@ fn a_secret_is_in_no_recording_report_log_error_or_list_of_processes_and_not_in_
     command.stderr(Stdio::piped());
     let mut server = Running::start(command);
     let own = format!("--credential={}", text(&store.path().join("store.credential")));
-    let place = Place { address: server.line(), own, store, here };
-    let of_owner = derived(&place.credential(), "ana", None, place.here.path().join("ana.credential"));
+    let searched = SearchedStore { address: server.line(), own, store, here };
+    let of_owner = derived(&searched.credential(), "ana", None, searched.here.path().join("ana.credential"));
     let mut search = Search::default();
-    for credential in [&place.credential(), &place.store.path().join("read-only.credential"), &of_owner] {
+    for credential in [&searched.credential(), &searched.store.path().join("read-only.credential"), &of_owner] {
         search.needles.extend(Needle::secrets(credential));
     }
     search.through_process(server.pid().cast_unsigned());
-    recorded(&mut search, &place);
-    damaged(&mut search, &place, &of_owner);
-    running(&mut search, &place);
-    mounted(&mut search, &place);
+    recorded(&mut search, &searched);
+    damaged(&mut search, &searched, &of_owner);
+    running(&mut search, &searched);
+    mounted(&mut search, &searched);
     server.signal(libc::SIGTERM);
     let said = rest(server.child().stderr.take().unwrap());
     assert!(said.contains("store.credential"), "the file is named: {said}");
     search.through("what a server says", said.as_bytes());
-    search.through_files(place.here.path());
-    search.through_files(place.store.path());
+    search.through_files(searched.here.path());
+    search.through_files(searched.store.path());
     assert!(search.bytes > 5_000_000, "only {} bytes were searched", search.bytes);
 }
 
-/// Recorded, explained and drawn.
-fn recorded(search: &mut Search, place: &Place) {
-    let source = file(place.here.path(), "source", &content(1, 3_000_000));
-    let (own, target) = (&place.own[..], &place.in_store("f")[..]);
+/// Records, explains and draws.
+fn recorded(search: &mut Search, searched: &SearchedStore) {
+    let source = file(searched.here.path(), "source", &content(1, 3_000_000));
+    let (own, target) = (&searched.own[..], &searched.in_store("f")[..]);
     for method in [&[][..], &["--method", "preload"], &["--method", "proc"]] {
         let name = method.last().unwrap_or(&"usual");
-        let recording = place.at(&format!("of-command-{name}.thw"));
+        let recording = searched.at(&format!("of-command-{name}.thw"));
         let cp = ["--", crate::common::THALWEG, "cp", "--quiet", "--force", own, text(&source), target];
         assert_eq!(search.say(&[&["record", "-o", &recording], method, &cp[..]].concat()), Some(0), "{method:?}");
         search.say(&["explain", "--json", &recording]);
         search.say(&["profile", &recording]);
-        search.say(&["export", "--to", "perfetto", "-o", &place.at(&format!("exported-{name}")), &recording]);
+        search.say(&["export", "--to", "perfetto", "-o", &searched.at(&format!("exported-{name}")), &recording]);
     }
-    let recording = place.at("of-copy.thw");
-    assert_eq!(search.say(&["cp", "--record", &recording, "--explain", own, target, &place.at("out")]), Some(0));
+    let recording = searched.at("of-copy.thw");
+    assert_eq!(search.say(&["cp", "--record", &recording, "--explain", own, target, &searched.at("out")]), Some(0));
     for (words, needed) in [
         (&["explain", "-v", &recording][..], true),
         (&["explain", "--json", &recording], true),
-        (&["report", &recording, "-o", &place.at("report.html")], true),
-        (&["report", &recording, "-o", &place.at("report.svg")], true),
+        (&["report", &recording, "-o", &searched.at("report.html")], true),
+        (&["report", &recording, "-o", &searched.at("report.svg")], true),
         (&["rpcstat", &recording], false),
-        (&["df", "--json", &place.in_store("")], true),
+        (&["df", "--json", &searched.in_store("")], true),
         (&["doctor", "--json"], false),
     ] {
         assert!(search.say(words) == Some(0) || !needed, "{words:?}");
     }
 }
 
-/// Credentials that are damaged, and those that are not accepted.
-fn damaged(search: &mut Search, place: &Place, of_owner: &Path) {
-    let written = std::fs::read_to_string(place.credential()).unwrap();
+/// Damaged credentials, and refused ones.
+fn damaged(search: &mut Search, searched: &SearchedStore, of_owner: &Path) {
+    let written = std::fs::read_to_string(searched.credential()).unwrap();
     for (name, damaged) in [
         ("cut", written[..written.len() - 3].to_owned()),
         ("twice", format!("{written}{written}")),
@@ -162,18 +162,18 @@ fn damaged(search: &mut Search, place: &Place, of_owner: &Path) {
         ("rights", written.replace("rights = \"store\"", "rights = \"read\"")),
         ("owner", std::fs::read_to_string(of_owner).unwrap().replace("ana", "eve")),
     ] {
-        let path = derived(&place.credential(), "x", None, place.here.path().join(format!("{name}.credential")));
+        let path = derived(&searched.credential(), "x", None, searched.here.path().join(format!("{name}.credential")));
         std::fs::write(&path, damaged).unwrap();
-        let root = place.in_store("");
+        let root = searched.in_store("");
         assert_eq!(search.say(&["ls", "--credential", text(&path), &root]), Some(1), "{name}");
         let output = thalweg(["ls", &root]).env(crate::common::CREDENTIAL, &path).output_in_time().unwrap();
         search.through("an error", &[output.stdout, output.stderr].concat());
     }
 }
 
-/// A copy that waits for more, and a program that is recorded.
-fn running(search: &mut Search, place: &Place) {
-    let mut copy = thalweg(["cp", &place.own, "-", &place.in_store("slow")]);
+/// A copy that waits for input, and a recorded program.
+fn running(search: &mut Search, searched: &SearchedStore) {
+    let mut copy = thalweg(["cp", &searched.own, "-", &searched.in_store("slow")]);
     let mut copy = copy.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     copy.stdin.as_mut().unwrap().write_all(&content(2, 1 << 20)).unwrap();
     search.through_process(copy.id());
@@ -181,15 +181,15 @@ fn running(search: &mut Search, place: &Place) {
     let said = rest(copy.stderr.take().unwrap());
     assert!(copy.wait_in_time(crate::bounded::LIMIT).unwrap().success(), "{said}");
     search.through("what a copy says", said.as_bytes());
-    let ready = place.here.path().join("ready");
+    let ready = searched.here.path().join("ready");
     let script = format!("touch {}; exec sleep 100", text(&ready));
     let mut recorder =
-        Running::start(thalweg(["record", "--method", "preload", "-o", &place.at("of-sleep.thw"), "--", "sh", "-c", &script]));
+        Running::start(thalweg(["record", "--method", "preload", "-o", &searched.at("of-sleep.thw"), "--", "sh", "-c", &script]));
     wait_until("what is recorded runs", || ready.exists());
     let pid = recorder.pid().cast_unsigned();
     search.through_process(pid);
     let child = children(pid).into_iter().next().expect("what is recorded");
-    // (It has none while it becomes another program.)
+    // (Its memory is empty during exec.)
     let mut dumped = Vec::new();
     wait_until("its memory can be read", || {
         dumped = memory(child);
@@ -202,15 +202,18 @@ fn running(search: &mut Search, place: &Place) {
 }
 
 /// A mount with a log and a recording.
-fn mounted(search: &mut Search, place: &Place) {
+fn mounted(search: &mut Search, searched: &SearchedStore) {
     if !can_mount() {
         return;
     }
-    let here = place.here.path();
+    let here = searched.here.path();
     let at = here.join("m");
     std::fs::create_dir(&at).unwrap();
     let (log, recording) = (here.join("mount.log"), here.join("mount.thw"));
-    assert_eq!(search.say(&["mount", "--log", text(&log), "--record", text(&recording), &place.own, &place.address, text(&at)]), Some(0));
+    assert_eq!(
+        search.say(&["mount", "--log", text(&log), "--record", text(&recording), &searched.own, &searched.address, text(&at)]),
+        Some(0)
+    );
     let _mounted = Mounted(at.clone());
     std::fs::write(at.join("f"), content(3, 100_000)).unwrap();
     for name in ["user.thalweg.counters", "user.thalweg.store"] {

@@ -1,8 +1,8 @@
-//! Those who have no credential of a store, or go about it wrongly: one clear error each, and a line at the server that counts them.
+//! Clients without a credential of a store, or with a wrong one: one clear error each, and a line at the server that counts them.
 
 use super::derived;
 use crate::bounded::Bounded;
-use crate::common::{Running, Said, Up, credential_of, file, is_root, scratch, skipped, text, thalweg, wait_until};
+use crate::common::{CommandOutput, Running, Up, credential_of, file, is_root, scratch, skipped, text, thalweg, wait_until};
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ impl Store {
         Store { process, address, notes, directory }
     }
 
-    /// What the servers said of those who were refused.
+    /// Returns the servers' lines on refused clients.
     fn refusals(&self) -> Vec<String> {
         let said = fs::read_to_string(&self.notes).unwrap();
         said.lines().filter(|line| line.contains("refused a connection")).map(str::to_owned).collect()
@@ -43,21 +43,21 @@ impl Store {
     }
 }
 
-/// A client that has this credential, or none.
-fn client(credential: Option<&Path>, words: &[&str]) -> Said {
+/// Runs a client with this credential, or none.
+fn client(credential: Option<&Path>, words: &[&str]) -> CommandOutput {
     let mut command = thalweg(words);
     command.env_clear().envs(credential.map(|path| (crate::common::CREDENTIAL, path)));
     command.output_in_time().expect("the command starts").into()
 }
 
-/// It failed with one line, which says so much.
+/// Checks that it failed with one line that contains all of these.
 #[track_caller]
-fn refused(said: Said, says: &[&str]) {
+fn refused(said: CommandOutput, says: &[&str]) {
     let said = said.failed(1, says);
     assert_eq!((said.out.as_str(), said.err.lines().count()), ("", 1), "{}", said.err);
 }
 
-/// Where else the same server can be reached.
+/// Returns another address of the same server.
 fn on_loopback(address: &str, pin: &str) -> String {
     let (place, _) = address.split_once('#').unwrap_or((address, ""));
     let port = place.rsplit_once(':').expect("a port").1;
@@ -78,14 +78,14 @@ fn who_has_no_credential_of_the_store_gets_one_clear_error_and_is_counted_in_one
     refused(client(Some(&elsewhere), &["ls", &root]), &["0000000000000007", &format!("{:016x}", store.number())]);
     refused(client(Some(&old), &["ls", &root]), &["the time of the credential of `ana` is over"]);
     refused(client(None, &["ls", &root]), &["no credential for store", "--credential"]);
-    // What was given to somebody with another name, or more rights.
+    // Credentials of another owner, or with more rights.
     let theirs = derived(&store.own(), "bob", None, here.path().join("theirs"));
     let forged = file(here.path(), "forged", fs::read_to_string(&theirs).unwrap().replace("bob", "eve").as_bytes());
     fs::set_permissions(&forged, Permissions::from_mode(0o600)).unwrap();
     refused(client(Some(&forged), &["ls", &root]), &["`eve`", wrong]);
     wait_until("one of them is reported", || !store.refusals().is_empty());
     assert_eq!(store.refusals().len(), 1, "{:?}", store.refusals());
-    // The next line, in a while, counts those since the first.
+    // The next line, after an interval, counts those since the first.
     let mut more = 0;
     wait_until("the others are reported", || {
         refused(client(Some(&other), &["ls", &root]), &[wrong]);
@@ -111,7 +111,7 @@ fn a_credential_that_others_can_read_is_refused_with_the_command_that_mends_it()
     }
     fs::set_permissions(&copy, Permissions::from_mode(0o600)).unwrap();
     client(Some(&copy), &["ls", &root]).done();
-    // The store itself is no more careless.
+    // Clients of the store's user check the same.
     drop(store.process);
     let own = store.directory.path().join("store.credential");
     fs::set_permissions(&own, Permissions::from_mode(0o644)).unwrap();
@@ -138,14 +138,14 @@ fn a_place_that_may_not_be_read_is_passed_over_for_the_others_and_named_where_th
     let number = Credential::read(&copy).unwrap().store;
     fs::rename(&copy, theirs.join(format!("thalweg/{number:016x}.credential"))).unwrap();
     let description = store.directory.path().join("store.toml");
-    // Who runs the store lets others read it.
+    // The operator lets others read it.
     fs::set_permissions(&description, Permissions::from_mode(0o644)).unwrap();
-    let ls = |state: &Path| -> Said {
+    let ls = |state: &Path| -> CommandOutput {
         let mut command = thalweg(["ls", "--store", text(&description), "thal:/"]);
         command.env_clear().env("XDG_STATE_HOME", state).uid(SOMEBODY).gid(SOMEBODY).current_dir("/");
         command.output_in_time().unwrap().into()
     };
-    // Beside the store.toml stands the store's own, which is not theirs.
+    // The store's own credential is beside store.toml, but not readable for them.
     ls(&theirs).done();
     let unread = |place: &Path| format!("{}, which you may not read", text(place));
     let there = locked.join(format!("thalweg/{number:016x}.credential"));
@@ -157,12 +157,12 @@ fn neither_end_is_talked_out_of_encryption() {
     let (clear, encrypts) = (Store::start(&[]), Store::start(&["--host", "0.0.0.0", "--beyond-loopback"]));
     let credential = encrypts.own();
     let pin = &encrypts.address[encrypts.address.find('#').expect("its fingerprint is in its address")..];
-    // One that is to be encrypted, at a server that is not.
+    // An address that requires encryption, at a server without it.
     let there = on_loopback(&clear.address, pin);
     refused(client(Some(&clear.own()), &["ls", &there]), &["in clear"]);
-    // One in clear, at a server that encrypts.
+    // An address without encryption, at a server that encrypts.
     refused(client(Some(&credential), &["ls", &on_loopback(&encrypts.address, "#plain")]), &["it encrypts", "#plain"]);
-    // Another key than the address says.
+    // Another key than in the address.
     let other = format!("{}{}", if pin.as_bytes()[1] == b'a' { "#b" } else { "#a" }, &pin[2..]);
     refused(client(Some(&credential), &["ls", &on_loopback(&encrypts.address, &other)]), &["key"]);
     for (store, name) in [(&clear, "that speaks in clear"), (&encrypts, "that encrypts")] {

@@ -1,10 +1,10 @@
-//! `thalweg diff`: two runs held against each other.
+//! `thalweg diff`: two runs compared.
 
 use super::{SLOW, SLOW_COPY_BYTES};
 use crate::common::{Up, content, file, run, scratch, text};
 use std::path::{Path, PathBuf};
 
-/// A recorded `dd` of the same 64 MiB (of a few calls alone it is not always seen which file they were of), with these operands besides.
+/// Records a `dd` of the same 64 MiB with these additional operands (with only a few calls their file is not always known).
 fn dd(here: &Path, name: &str, operands: &[&str]) -> PathBuf {
     let source = here.join("source");
     if !source.exists() {
@@ -31,7 +31,7 @@ fn what_went_and_what_came_is_said_in_text_as_json_and_as_a_page() {
     let sum: f64 = diff["rows"].as_array().unwrap().iter().filter_map(|row| row["change_s"].as_f64()).sum();
     let change = diff["after"]["wall_s"].as_f64().unwrap() - diff["before"]["wall_s"].as_f64().unwrap();
     assert!((sum - change).abs() < 1e-6 && (diff["change_s"].as_f64().unwrap() - change).abs() < 1e-9, "{sum} {change}");
-    // Explanations say the same as the recordings that they are of.
+    // Explanations give the same result as their recordings.
     let json = |name: &str, of: &Path| {
         let path = here.path().join(name);
         run(["explain", "--json", "--to", text(&path), text(of)]).done();
@@ -69,7 +69,7 @@ fn the_change_that_was_made_is_found_and_held_against_its_prediction() {
         run([&fixed[..], flags, &[text(&source), &store.path("/copied")]].concat()).done();
         recording
     };
-    // Beside many other programs one copy may wait for processors more than for its devices: then another one is made.
+    // Beside many other programs a copy may wait more for CPUs than for its devices: then another one is recorded.
     let proposed = (0..5).find_map(|n| {
         let serial = copy(&format!("serial-{n}.thw"), &["--requests", "1"]);
         let document = run(["explain", "--json", text(&serial)]).done().json();

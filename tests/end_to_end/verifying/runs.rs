@@ -14,7 +14,7 @@ fn the_median_of_several_runs_is_explained_with_what_all_say() {
     assert_eq!(std::fs::read_to_string(&log).unwrap(), "prepare\nrun\nprepare\nrun\nprepare\nrun\ncleanup\n");
     assert!(said.err.lines().count() <= 15 && said.err.lines().all(|line| line.chars().count() <= 80), "{}", said.err);
     assert!(said.err.contains("3 runs: ") && said.err.contains("median ") && said.err.contains(" %)  think"), "{}", said.err);
-    // The recording that is kept is that of the run that is explained.
+    // The recording kept is that of the explained run.
     let json = run([&["explain", "-n", "3", "--json"], &command[..]].concat()).done().json();
     let runs = &json["repeated"];
     let times: Vec<f64> = serde_json::from_value(runs["wall_s"].clone()).unwrap();

@@ -1,4 +1,4 @@
-//! `explain --try`: a proposed change, made.
+//! `explain --try`: applying a proposed change.
 
 use super::{SLOW, SLOW_COPY_BYTES};
 use crate::common::{THALWEG, Up, content, file, run, scratch, text};
@@ -21,7 +21,7 @@ fn a_command_that_consumes_its_input_is_refused_unless_something_restores_it() {
     run([&["explain", "--try", "--yes"], &mv[..]].concat()).failed(2, &["mv takes away what it works on", "--prepare"]);
     run(["explain", "--try", "--yes", "--", "sh", "-c", "cat a && rm a"]).failed(2, &["rm takes away"]);
     assert!(from.exists() && !to.exists());
-    // Its input restored, it is run: it is over too soon for a change to be proposed.
+    // Its input is restored and it runs, but too briefly for a change to be proposed.
     let prepare = format!("cp -n {} {}; mv -f {0} {1} 2>/dev/null; echo x >{1}", text(&to), text(&from));
     run([&["explain", "--try", "--yes", "-n", "2", "--prepare", &prepare], &mv[..]].concat()).failed(1, &["nothing to try"]);
     assert!(to.exists());
@@ -43,7 +43,7 @@ fn the_proposed_change_of_a_copy_is_made_and_held_against_its_prediction() {
     let source = file(here.path(), "a source", &content(5, SLOW_COPY_BYTES));
     let target = store.path("/tried");
     let copy = ["--", THALWEG, "cp", "--quiet", "--force", "--request", "1Mi", "--requests", "1", text(&source), &target];
-    // Beside many other programs one copy may wait for processors more than for its devices, and nothing is tried.
+    // Beside many other programs a copy may wait more for CPUs than for its devices, and nothing is tried.
     let tried = (0..5).find_map(|n| {
         let kept = here.path().join(format!("kept-{n}.thw"));
         let said = run([&["explain", "--try", "--yes", "-n", "3", "-o", text(&kept)], &copy[..]].concat());
@@ -56,7 +56,7 @@ fn the_proposed_change_of_a_copy_is_made_and_held_against_its_prediction() {
     {
         assert!(said.err.contains(expected), "`{expected}` in: {}", said.err);
     }
-    // The recording that was explained is kept, and says the same.
+    // The explained recording is kept, and gives the same result.
     let explained = run(["explain", text(&kept)]).done().out;
     let sentence = explained.lines().nth(1).expect("a sentence");
     assert!(said.err.contains(sentence), "`{sentence}` in: {}", said.err);
@@ -82,12 +82,12 @@ fn a_verb_of_ours_records_both_of_its_ends_when_it_is_explained() {
     assert_eq!(document["recorder"], "store", "{said}");
     let command: Vec<&str> = document["command"].as_array().expect("words").iter().filter_map(|word| word.as_str()).collect();
     assert_eq!(command, copy[1..], "as it was given");
-    // What is asked of the recorder is recorded by it.
+    // Options of the recorder apply to this recording.
     let again = ["--", THALWEG, "cp", "--quiet", text(&source), &store.path("/again")];
     let said = run([&["explain", "--json", "--only", "--method", "proc"], &again[..]].concat()).done().out;
     let document: serde_json::Value = serde_json::from_str(&said).expect("a document");
     assert_eq!(document["recorder"], "proc", "{said}");
-    // One that fails before it has recorded anything ends as it does.
+    // A command that fails before anything is recorded keeps its exit status.
     let missing = here.path().join("missing");
     let said = run(["explain", "--", THALWEG, "cp", text(&missing), &store.path("/x")]);
     assert!(said.code == Some(1) && said.err.contains("missing"), "{:?} {}", said.code, said.err);

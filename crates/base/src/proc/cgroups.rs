@@ -1,36 +1,36 @@
-//! Control groups: which ones a process is in, and where their files are. Version 2 has one hierarchy for all controllers, version 1 one for some each.
+//! Control groups of a process, and their directories. Version 2 has one hierarchy for all controllers, version 1 has several.
 
 use super::mounts::Mount;
 use std::path::{Path, PathBuf};
 
-/// The groups that a process is in, as the kernel lists them (`/proc/PID/cgroup`); `None` where it is gone.
+/// Returns the groups of a process as the kernel lists them (`/proc/PID/cgroup`); `None` if it has ended.
 pub fn of(pid: u32) -> Option<String> {
     std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()
 }
 
-/// A group that a process is in.
+/// The directory of a group in a mounted hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// Where its hierarchy is mounted.
+pub struct CgroupPath {
+    /// The mount point of the hierarchy.
     pub mount: PathBuf,
-    /// Its directory.
+    /// The group's directory.
     pub directory: PathBuf,
 }
 
-impl Place {
-    /// The directories of the group and of all above it, up to where the hierarchy is mounted.
+impl CgroupPath {
+    /// Iterates over the directories from the group up to the mount point.
     pub fn on_the_way_up(&self) -> impl Iterator<Item = &Path> {
         self.directory.ancestors().take_while(|directory| directory.starts_with(&self.mount))
     }
 
-    /// The path, in its hierarchy, of one of these directories.
+    /// Returns the path of one of these directories within the hierarchy.
     pub fn name(&self, directory: &Path) -> String {
         format!("/{}", directory.strip_prefix(&self.mount).unwrap_or(directory).display())
     }
 }
 
-/// Where the groups of a list are that have one of these controllers, by what is mounted.
-pub fn places(groups: &str, mounts: &[Mount], controllers: &[&str]) -> Vec<Place> {
+/// Locates those groups of a list that have one of these controllers, given the mounts.
+pub fn places(groups: &str, mounts: &[Mount], controllers: &[&str]) -> Vec<CgroupPath> {
     let mut found = Vec::new();
     for line in groups.lines() {
         let mut parts = line.splitn(3, ':').skip(1);
@@ -45,7 +45,7 @@ pub fn places(groups: &str, mounts: &[Mount], controllers: &[&str]) -> Vec<Place
                 }
             };
             if fits {
-                found.push(Place { mount: mount.point.clone(), directory: mount.point.join(path.trim_start_matches('/')) });
+                found.push(CgroupPath { mount: mount.point.clone(), directory: mount.point.join(path.trim_start_matches('/')) });
             }
         }
     }
@@ -65,7 +65,7 @@ mod tests {
               32 1 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
         );
         let found = |controllers: &[&str]| places("4:blkio:/disks\n3:cpu,cpuacct:/job\n0::/user\n", &mounts, controllers);
-        let at = |mount: &str, group: &str| Place { mount: PathBuf::from(mount), directory: PathBuf::from(group) };
+        let at = |mount: &str, group: &str| CgroupPath { mount: PathBuf::from(mount), directory: PathBuf::from(group) };
         let unified = at("/sys/fs/cgroup/unified", "/sys/fs/cgroup/unified/user");
         let cpu = at("/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/cpu,cpuacct/job");
         assert_eq!(found(&["cpu"]), [cpu, unified.clone()]);
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn the_way_up_ends_where_the_hierarchy_is_mounted() {
-        let place = Place { mount: PathBuf::from("/cg"), directory: PathBuf::from("/cg/site/job") };
+        let place = CgroupPath { mount: PathBuf::from("/cg"), directory: PathBuf::from("/cg/site/job") };
         let names: Vec<String> = place.on_the_way_up().map(|directory| place.name(directory)).collect();
         assert_eq!(names, ["/site/job", "/site", "/"]);
     }

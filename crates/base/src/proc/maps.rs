@@ -1,59 +1,59 @@
-//! What a process has mapped: the lines of `/proc/PID/maps`.
+//! Memory mappings of a process: the lines of `/proc/PID/maps`.
 
 use std::ffi::OsStr;
 use std::io::Result;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The text.
+/// The text of a `maps` file.
 #[derive(Clone, Debug, Default)]
 pub struct Maps(Vec<u8>);
 
 /// One mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping<'m> {
-    /// Its first address.
+    /// The first address.
     pub start: u64,
-    /// The address behind it.
+    /// The first address after it.
     pub end: u64,
-    /// Code can be run from it.
+    /// The mapping is executable.
     pub is_executable: bool,
-    /// Where in the file it begins.
+    /// Its offset in the file.
     pub offset: u64,
     /// The file's inode.
     pub inode: u64,
-    /// The file, or a name of the kernel's like `[vdso]`; empty: nothing.
+    /// The file, or a kernel name like `[vdso]`; empty for anonymous memory.
     pub path: &'m Path,
-    /// The file has no name any more; `path` is the last one.
+    /// The file has been unlinked; `path` is its last name.
     pub is_deleted: bool,
 }
 
-/// Of a process.
+/// Reads the mappings of a process.
 ///
 /// # Errors
-/// It is gone, or may not be read.
+/// The process has ended, or permission is denied.
 pub fn of(pid: u32) -> Result<Maps> {
     Ok(Maps(std::fs::read(format!("/proc/{pid}/maps"))?))
 }
 
 impl Maps {
-    /// A text that was read elsewhere.
+    /// Wraps a text that was read elsewhere.
     pub fn parse(text: &[u8]) -> Maps {
         Maps(text.to_owned())
     }
 
-    /// Whether there are none: the kernel's threads, and processes that have ended.
+    /// Returns whether there are no mappings, as for kernel threads and zombies.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The mappings, by address.
+    /// Iterates over the mappings in order of address.
     pub fn iter(&self) -> impl Iterator<Item = Mapping<'_>> {
         self.0.split(|byte| *byte == b'\n').filter_map(mapping)
     }
 }
 
-/// `55d000-55e000 r-xp 00001000 fe:00 12    /usr/bin/a b (deleted)`.
+/// Parses `55d000-55e000 r-xp 00001000 fe:00 12    /usr/bin/a b (deleted)`.
 fn mapping(line: &[u8]) -> Option<Mapping<'_>> {
     let mut fields = line.splitn(6, |byte| *byte == b' ');
     let mut text = || std::str::from_utf8(fields.next()?).ok();

@@ -1,7 +1,7 @@
-//! What the kernel says of processes, mounts and control groups: the readers of the files in /proc that more than one room needs.
+//! Readers of the files in /proc that more than one crate needs: processes, mounts and control groups.
 //!
 //! Each file has one reader, and each reader one parser, which takes the text and is tested with it. The recorders' fast paths keep their
-//! descriptors open and read with one system call ([`stat::ThreadStat`]); that is why the crate `procfs` is not used here.
+//! descriptors open and read with one system call ([`stat::ThreadStat`]), which the crate `procfs` does not offer.
 
 pub mod cgroups;
 pub mod maps;

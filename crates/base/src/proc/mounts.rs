@@ -1,4 +1,4 @@
-//! The table of mounts, `/proc/PID/mountinfo`.
+//! The mount table, `/proc/PID/mountinfo`.
 
 use std::ffi::OsString;
 use std::io::Result;
@@ -8,23 +8,23 @@ use std::path::{Path, PathBuf};
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// The device number that its files carry.
+    /// The device number of its files.
     pub device: (u32, u32),
-    /// Which directory of the file system is mounted.
+    /// The directory of the file system that is mounted.
     pub root: PathBuf,
-    /// Where it is mounted.
+    /// The mount point.
     pub point: PathBuf,
-    /// The options of this mount, as `rw,nosuid`.
+    /// The options of this mount, such as `rw,nosuid`.
     pub mount_options: String,
     /// The file system's type.
     pub kind: String,
-    /// What is mounted: a device, a server's export.
+    /// The mounted device or server export.
     pub source: String,
     /// The file system's own options.
     pub options: String,
 }
 
-/// The mounts that this thread sees, oldest first.
+/// Returns the mounts that this thread sees, oldest first.
 ///
 /// # Errors
 /// The table cannot be read.
@@ -32,25 +32,26 @@ pub fn here() -> Result<Vec<Mount>> {
     Ok(parse(&std::fs::read("/proc/thread-self/mountinfo")?))
 }
 
-/// The mounts that a process sees, oldest first.
+/// Returns the mounts that a process sees, oldest first.
 ///
 /// # Errors
-/// The process is gone, or may not be read.
+/// The process has ended, or permission is denied.
 pub fn of(pid: u32) -> Result<Vec<Mount>> {
     Ok(parse(&std::fs::read(format!("/proc/{pid}/mountinfo"))?))
 }
 
-/// The mount that a path (absolute, and without symbolic links) lies in: the innermost, and of several at one place the last, which covers the others.
+/// Returns the mount that holds a path (absolute, without symbolic links): the innermost, and among several on one mount point the last,
+/// which covers the others.
 pub fn holding<'m>(mounts: impl IntoIterator<Item = &'m Mount>, path: &Path) -> Option<&'m Mount> {
     mounts.into_iter().filter(|mount| path.starts_with(&mount.point)).max_by_key(|mount| mount.point.as_os_str().len())
 }
 
-/// Parses the table; lines that are none are left out.
+/// Parses the table; skips malformed lines.
 pub fn parse(text: &[u8]) -> Vec<Mount> {
     text.split(|byte| *byte == b'\n').filter_map(mount).collect()
 }
 
-/// `36 35 98:0 /root /point options optional-fields... - type source super-options`.
+/// Parses `36 35 98:0 /root /point options optional-fields... - type source super-options`.
 fn mount(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|byte| *byte == b' ');
     let path = |field: &[u8]| PathBuf::from(OsString::from_vec(unescaped(field)));
@@ -63,7 +64,7 @@ fn mount(line: &[u8]) -> Option<Mount> {
     Some(Mount { device: (major.parse().ok()?, minor.parse().ok()?), root, point, mount_options, kind, source, options })
 }
 
-/// A field, in which blanks and the like are `\` and three octal digits.
+/// Decodes a field, in which blanks and special characters are `\` and three octal digits.
 pub(super) fn unescaped(field: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(field.len());
     let mut rest = field;

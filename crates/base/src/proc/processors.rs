@@ -1,11 +1,11 @@
-//! What processors have been in, as `/proc/stat` counts it.
+//! CPU time by state, from `/proc/stat`.
 
-/// What each processor of this machine has been in since it was started.
+/// Returns each CPU's time by state since boot.
 pub fn here() -> Vec<Processor> {
     parse(&std::fs::read_to_string("/proc/stat").unwrap_or_default()).collect()
 }
 
-/// What a processor has been in since it was started, in clock ticks. Guests' time is a part of `user`.
+/// One CPU's time by state since boot, in clock ticks. Guest time is included in `user`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Processor {
@@ -14,17 +14,17 @@ pub struct Processor {
     pub nice: u64,
     pub system: u64,
     pub idle: u64,
-    /// Idle while a disk was waited for.
+    /// Idle with disk I/O outstanding (iowait).
     pub waiting: u64,
     pub hard_interrupts: u64,
     pub soft_interrupts: u64,
     pub stolen: u64,
 }
 
-/// Parses the text.
+/// Parses the text of `/proc/stat`.
 pub fn parse(text: &str) -> impl Iterator<Item = Processor> + '_ {
     text.lines().filter_map(|line| {
-        // `cpu` alone is the sum of all: two blanks follow it.
+        // The line `cpu`, followed by two blanks, is the sum over all CPUs.
         let mut fields = line.strip_prefix("cpu")?.split_ascii_whitespace();
         let number = fields.next().filter(|_| !line.starts_with("cpu "))?.parse().ok()?;
         let mut ticks = || fields.next()?.parse().ok();

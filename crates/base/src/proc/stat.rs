@@ -1,26 +1,26 @@
-//! One process or thread, as `/proc/PID/stat` shows it.
+//! One process or thread, from `/proc/PID/stat`.
 //!
-//! A line of numbers, in which the name stands in parentheses and may hold anything: spaces, parentheses, half of a character. So the line is
-//! taken apart at the first opening and the last closing one.
+//! The line holds numbers and the name in parentheses. The name may contain spaces, parentheses or half a character, so the line is split
+//! at the first opening and the last closing parenthesis.
 
 use super::task_file::TaskFile;
 use std::fs::File;
 use std::io::{Read, Result};
 use std::time::Duration;
 
-/// More than a line has.
+/// Longer than any line.
 const MOST_BYTES: usize = 1024;
 
-/// What the line says, as far as anybody here asks for it.
+/// The fields of the line that are used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
-    /// Its number.
+    /// The process or thread ID.
     pub pid: u32,
-    /// Its name, at most 15 bytes; what of it is not UTF-8 is replaced.
+    /// The name, at most 15 bytes; invalid UTF-8 is replaced.
     pub name: String,
-    /// Running, sleeping, ... : one letter.
+    /// The state as one letter: running, sleeping, ...
     pub state: char,
-    /// Who started it, or adopted it.
+    /// The process that started or adopted it.
     pub parent: u32,
     /// Its process group.
     pub group: u32,
@@ -28,55 +28,55 @@ pub struct Stat {
     pub session: u32,
     /// The kernel's flags (`PF_...`).
     pub flags: u64,
-    /// Page faults that needed no disk.
+    /// Minor page faults, which needed no disk.
     pub minor_faults: u64,
-    /// Page faults that waited for a disk.
+    /// Major page faults, which waited for a disk.
     pub major_faults: u64,
-    /// Processor time in its own code and in the kernel, threads that have ended included, in clock ticks.
+    /// CPU time in user and kernel mode, including threads that have ended, in clock ticks.
     pub used: Ticks,
-    /// The same of children that it has waited for, and of theirs.
+    /// CPU time of children it has waited for, and of their children.
     pub children_used: Ticks,
-    /// When it was started, in clock ticks since boot: with the number, it names a process for good.
+    /// Start time in clock ticks since boot; together with the ID it identifies a process across reuse of IDs.
     pub started_ticks: u64,
-    /// How it ends, as `wait` gives it; 0 where that is not known or may not be read.
+    /// Its exit status as `wait` returns it; 0 if unknown or not readable.
     pub exit_code: u64,
 }
 
-/// Time in a program's own code and in the kernel, in clock ticks.
+/// CPU time in user and kernel mode, in clock ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ticks {
-    /// In its own code.
+    /// In user mode.
     pub user: u64,
-    /// In the kernel.
+    /// In kernel mode.
     pub system: u64,
 }
 
 impl Ticks {
-    /// Of both sums.
+    /// Adds both fields.
     #[must_use]
     pub fn plus(self, more: Ticks) -> Ticks {
         Ticks { user: self.user + more.user, system: self.system + more.system }
     }
 
-    /// What of these is not among `other`.
+    /// Subtracts both fields, stopping at 0.
     #[must_use]
     pub fn less(self, other: Ticks) -> Ticks {
         Ticks { user: self.user.saturating_sub(other.user), system: self.system.saturating_sub(other.system) }
     }
 
-    /// Both together.
+    /// Returns the sum of both as a duration.
     pub fn duration(self) -> Duration {
         Duration::from_nanos((self.user + self.system).saturating_mul(tick_ns()))
     }
 }
 
-/// A tick of the clock in which /proc counts processor time and the starts of processes, in nanoseconds, as the system says it.
+/// Returns the length of a clock tick in nanoseconds: the unit of CPU time and start times in /proc.
 pub fn tick_ns() -> u64 {
     1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)
 }
 
 impl Stat {
-    /// Of a process; `None` where it is gone. The line is read at once: a table has hundreds of them.
+    /// Reads a process's line; `None` if the process has ended. Uses a single read: a table has hundreds of lines.
     pub fn of(pid: u32) -> Option<Stat> {
         let mut line = [0; MOST_BYTES];
         let length = File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut line).ok()?;
@@ -92,7 +92,7 @@ impl Stat {
         let name = String::from_utf8_lossy(&line[open + 1..close]).into_owned();
         let mut fields = text(&line[close + 1..])?.split_ascii_whitespace();
         let state = fields.next()?.chars().next()?;
-        // Field 4 of proc(5) is the next one.
+        // The next field is number 4 in proc(5).
         let mut at = 4;
         let mut number = |field: usize| {
             let skipped = field - std::mem::replace(&mut at, field + 1);
@@ -116,33 +116,33 @@ impl Stat {
         })
     }
 
-    /// Whether it is a thread of the kernel.
+    /// Returns whether this is a kernel thread.
     pub fn is_kernel(&self) -> bool {
         const PF_KTHREAD: u64 = 0x0020_0000;
         self.flags & PF_KTHREAD != 0
     }
 
-    /// Whether it is about to be gone.
+    /// Returns whether it is exiting.
     pub fn is_exiting(&self) -> bool {
         const PF_EXITING: u64 = 0x4;
         self.flags & PF_EXITING != 0
     }
 }
 
-/// The file of one thread, kept open: a reading is one system call.
+/// The open `stat` file of one thread: each read is a single system call.
 #[derive(Debug)]
 pub struct ThreadStat(TaskFile);
 
 impl ThreadStat {
-    /// Opens it.
+    /// Opens the file.
     ///
     /// # Errors
-    /// The thread is gone.
+    /// The thread has ended.
     pub fn open(pid: u32, tid: u32) -> Result<ThreadStat> {
         TaskFile::open(pid, tid, "stat").map(ThreadStat)
     }
 
-    /// How the thread stands; `None` where it is gone.
+    /// Reads the thread's line; `None` if it has ended.
     pub fn read(&self) -> Option<Stat> {
         Stat::parse(self.0.read(&mut [0; MOST_BYTES])?)
     }

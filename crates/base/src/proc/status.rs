@@ -1,60 +1,60 @@
-//! What `/proc/PID/status` says of a process: lines of a name, a colon and a value.
+//! `/proc/PID/status`: lines of a name, a colon and a value.
 
 use super::task_file::TaskFile;
 use std::io::Result;
 use std::str::FromStr;
 
-/// More than a text has.
+/// Longer than any such file.
 const MOST_BYTES: usize = 4096;
 
-/// The text.
+/// The text of a `status` file.
 #[derive(Clone, Debug, Default)]
 pub struct Status(String);
 
-/// Of this process; empty where /proc is not mounted.
+/// Reads the status of this process; empty if /proc is not mounted.
 pub fn here() -> Status {
     Status(std::fs::read_to_string("/proc/self/status").unwrap_or_default())
 }
 
-/// Of a process, or of a thread by its number.
+/// Reads the status of a process, or of a thread by its ID.
 ///
 /// # Errors
-/// It is gone, or may not be read.
+/// The process has ended, or permission is denied.
 pub fn of(pid: u32) -> Result<Status> {
     Ok(Status(std::fs::read_to_string(format!("/proc/{pid}/status"))?))
 }
 
 impl Status {
-    /// The value of a line.
+    /// Returns the value of a line.
     pub fn field(&self, name: &str) -> Option<&str> {
         field(&self.0, name)
     }
 
-    /// The number that a line's value begins with.
+    /// Parses the number at the start of a line's value.
     pub fn number<T: FromStr>(&self, name: &str) -> Option<T> {
         self.field(name)?.split_ascii_whitespace().next()?.parse().ok()
     }
 
-    /// A line's set of bits: signals, capabilities.
+    /// Parses a line's bit set: signals, capabilities.
     pub fn bits(&self, name: &str) -> Option<u64> {
         u64::from_str_radix(self.field(name)?, 16).ok()
     }
 }
 
-/// The file of one thread, kept open: a reading is one system call.
+/// The open `status` file of one thread: each read is a single system call.
 #[derive(Debug)]
 pub struct ThreadStatus(TaskFile);
 
 impl ThreadStatus {
-    /// Opens it.
+    /// Opens the file.
     ///
     /// # Errors
-    /// The thread is gone.
+    /// The thread has ended.
     pub fn open(pid: u32, tid: u32) -> Result<ThreadStatus> {
         TaskFile::open(pid, tid, "status").map(ThreadStatus)
     }
 
-    /// How often it went to sleep; `None` where it is gone.
+    /// Returns the number of its voluntary context switches; `None` if it has ended.
     pub fn sleeps(&self) -> Option<u64> {
         field(self.0.text(&mut [0; MOST_BYTES])?, "voluntary_ctxt_switches")?.parse().ok()
     }

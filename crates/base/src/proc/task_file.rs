@@ -1,10 +1,10 @@
-//! A file of one thread in /proc that is kept open, so that a reading is one system call.
+//! A file of one thread in /proc, kept open so that each read is a single system call.
 
 use std::fs::File;
 use std::io::Result;
 use std::os::unix::fs::FileExt;
 
-/// The file, which answers for that thread alone, even where its number is given to another.
+/// An open file of one thread. It answers for that thread only, even if its ID is reused.
 #[derive(Debug)]
 pub struct TaskFile(File);
 
@@ -12,18 +12,18 @@ impl TaskFile {
     /// Opens `/proc/PID/task/TID/NAME`.
     ///
     /// # Errors
-    /// The thread is gone.
+    /// The thread has ended.
     pub fn open(pid: u32, tid: u32, name: &str) -> Result<TaskFile> {
         Ok(TaskFile(File::open(format!("/proc/{pid}/task/{tid}/{name}"))?))
     }
 
-    /// What the file says now, as far as it fits into the buffer; `None` where the thread is gone.
+    /// Reads the file from its start, as far as the buffer holds; `None` if the thread has ended.
     pub fn read<'b>(&self, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
         let length = self.0.read_at(buffer, 0).ok()?;
         Some(&buffer[..length])
     }
 
-    /// The same as text.
+    /// Reads the file as text.
     pub fn text<'b>(&self, buffer: &'b mut [u8]) -> Option<&'b str> {
         std::str::from_utf8(self.read(buffer)?).ok()
     }

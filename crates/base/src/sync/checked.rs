@@ -1,6 +1,6 @@
-//! The primitives of [`super`] with shuttle's behind them, for tests that run under this model checker: it decides which thread goes on at each of
-//! them, and finds a deadlock by itself. No time passes: who waits for a while waits until it is woken, so that a missing wake-up is a deadlock
-//! and no delay.
+//! The primitives of [`super`] on top of shuttle, for tests under this model checker: it chooses which thread runs at each operation, and
+//! detects deadlocks. Time does not pass: a timed wait lasts until it is notified, so that a missing notification is a deadlock rather than
+//! a delay.
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner, sync as checked};
@@ -9,38 +9,38 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-/// Threads of the checker.
+/// Threads scheduled by the checker.
 pub mod thread {
     pub use shuttle::thread::*;
     use std::time::Duration;
 
-    /// Others go on first, however long they take.
+    /// Yields to all other threads, for as long as they can run.
     pub fn sleep(_: Duration) {
         yield_now();
     }
 }
 
-/// As `parking_lot`'s.
+/// The checker's counterpart of `parking_lot::Mutex`.
 #[derive(Default)]
 pub struct Mutex<T>(checked::Mutex<T>);
 
-/// As `parking_lot`'s.
+/// The checker's counterpart of `parking_lot::MutexGuard`.
 pub struct MutexGuard<'a, T>(Option<checked::MutexGuard<'a, T>>);
 
-/// As `parking_lot`'s.
+/// The checker's counterpart of `parking_lot::RwLock`.
 #[derive(Default)]
 pub struct RwLock<T>(checked::RwLock<T>);
 
-/// As `parking_lot`'s.
+/// The checker's counterpart of `parking_lot::Condvar`.
 #[derive(Default)]
 pub struct Condvar(checked::Condvar);
 
-/// As `parking_lot`'s.
+/// The checker's counterpart of `parking_lot::WaitTimeoutResult`.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitTimeoutResult(());
 
-/// What a lock guards, though its last holder panicked.
-fn whatever<T>(locked: Result<T, PoisonError<T>>) -> T {
+/// Returns the guarded value, even if the last holder panicked.
+fn ignore_poison<T>(locked: Result<T, PoisonError<T>>) -> T {
     locked.unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -53,29 +53,29 @@ fn if_free<T>(locked: Result<T, TryLockError<T>>) -> Option<T> {
 }
 
 impl<T> Mutex<T> {
-    /// A free lock.
+    /// Creates a free lock.
     pub const fn new(value: T) -> Mutex<T> {
         Mutex(checked::Mutex::new(value))
     }
 
-    /// Waits for it.
+    /// Waits for the lock.
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        MutexGuard(Some(whatever(self.0.lock())))
+        MutexGuard(Some(ignore_poison(self.0.lock())))
     }
 
-    /// Nothing, where another thread has it.
+    /// Takes the lock if it is free.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         if_free(self.0.try_lock()).map(|guard| MutexGuard(Some(guard)))
     }
 
-    /// The guarded value. The exclusive borrow shows that no other thread can hold the lock.
+    /// Returns the guarded value. The exclusive borrow shows that no other thread can hold the lock.
     pub fn get_mut(&mut self) -> &mut T {
-        whatever(self.0.get_mut())
+        ignore_poison(self.0.get_mut())
     }
 
-    /// What it guarded.
+    /// Returns the guarded value.
     pub fn into_inner(self) -> T {
-        whatever(self.0.into_inner())
+        ignore_poison(self.0.into_inner())
     }
 }
 
@@ -94,62 +94,62 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 }
 
 impl<T> RwLock<T> {
-    /// A free lock.
+    /// Creates a free lock.
     pub const fn new(value: T) -> RwLock<T> {
         RwLock(checked::RwLock::new(value))
     }
 
     /// Waits until no thread holds the lock for writing.
     pub fn read(&self) -> checked::RwLockReadGuard<'_, T> {
-        whatever(self.0.read())
+        ignore_poison(self.0.read())
     }
 
     /// Waits until no thread holds the lock.
     pub fn write(&self) -> checked::RwLockWriteGuard<'_, T> {
-        whatever(self.0.write())
+        ignore_poison(self.0.write())
     }
 
-    /// Nothing, where another thread writes.
+    /// Takes the lock for reading if no thread holds it for writing.
     pub fn try_read(&self) -> Option<checked::RwLockReadGuard<'_, T>> {
         if_free(self.0.try_read())
     }
 
-    /// Nothing, where another thread reads or writes.
+    /// Takes the lock for writing if it is free.
     pub fn try_write(&self) -> Option<checked::RwLockWriteGuard<'_, T>> {
         if_free(self.0.try_write())
     }
 
-    /// The guarded value. The exclusive borrow shows that no other thread can hold the lock.
+    /// Returns the guarded value. The exclusive borrow shows that no other thread can hold the lock.
     pub fn get_mut(&mut self) -> &mut T {
-        whatever(self.0.get_mut())
+        ignore_poison(self.0.get_mut())
     }
 }
 
 impl Condvar {
-    /// A condition variable that no thread waits on.
+    /// Creates a condition variable without waiters.
     pub const fn new() -> Condvar {
         Condvar(checked::Condvar::new())
     }
 
-    /// Waits until it is woken.
+    /// Waits for a notification.
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         let inner = guard.0.take().expect("locked, but in a wait");
-        guard.0 = Some(whatever(self.0.wait(inner)));
+        guard.0 = Some(ignore_poison(self.0.wait(inner)));
     }
 
-    /// The same.
+    /// Waits for a notification; the timeout never elapses.
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _: Duration) -> WaitTimeoutResult {
         self.wait(guard);
         WaitTimeoutResult(())
     }
 
-    /// The same.
+    /// Waits for a notification; the deadline never passes.
     pub fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, _: Instant) -> WaitTimeoutResult {
         self.wait(guard);
         WaitTimeoutResult(())
     }
 
-    /// Waits until it is woken and the condition no longer holds.
+    /// Waits for notifications until the condition no longer holds.
     pub fn wait_while_for<T>(&self, guard: &mut MutexGuard<'_, T>, condition: impl Fn(&mut T) -> bool, _: Duration) -> WaitTimeoutResult {
         while condition(guard) {
             self.wait(guard);
@@ -157,25 +157,25 @@ impl Condvar {
         WaitTimeoutResult(())
     }
 
-    /// Wakes one who waits.
+    /// Wakes one waiter.
     pub fn notify_one(&self) {
         self.0.notify_one();
     }
 
-    /// Wakes all who wait.
+    /// Wakes all waiters.
     pub fn notify_all(&self) {
         self.0.notify_all();
     }
 }
 
 impl WaitTimeoutResult {
-    /// Never.
+    /// Always false.
     pub fn timed_out(self) -> bool {
         false
     }
 }
 
-// What a lock guards is not shown: reading it would be a step of the schedule.
+// Does not show the guarded value: reading it would be a step of the schedule.
 
 impl<T> fmt::Debug for Mutex<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -201,17 +201,17 @@ impl fmt::Debug for Condvar {
     }
 }
 
-/// Schedules of each kind that a test is run under, unless `THALWEG_SCHEDULES` says another number.
+/// Schedules of each kind that a test runs under, unless `THALWEG_SCHEDULES` is set.
 const SCHEDULES: usize = 300;
-/// Where schedules begin, unless `THALWEG_SCHEDULE_SEED` says otherwise: a failure comes again.
+/// Seed of the schedules, unless `THALWEG_SCHEDULE_SEED` is set; a fixed seed makes failures reproducible.
 const SEED: u64 = 55;
-/// How many of its switches a thread of the second kind of schedule makes at the worst moment.
+/// Preemptions per schedule of the second kind (PCT's depth).
 const DEPTH: usize = 3;
-/// Unoptimised code needs more than shuttle gives.
+/// Unoptimised code needs a larger stack than shuttle's default.
 const STACK_BYTES: usize = 1 << 20;
 
-/// Runs a test under many schedules: half of them random at every step, half with a few switches at chosen ones. A test panics, or all of its
-/// threads wait: then the schedule is printed.
+/// Runs a test under many schedules: half are random at every step, half have few preemptions at chosen steps. Prints the schedule if the
+/// test panics or deadlocks.
 pub fn explore(test: impl Fn() + Send + Sync + 'static) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let schedules = number("THALWEG_SCHEDULES").map_or(SCHEDULES, |number| number as usize);

@@ -1,4 +1,4 @@
-//! Where hosts are: the one address at which everybody reaches a host's servers.
+//! Addresses of hosts: the one address at which all others reach a host's servers.
 
 use crate::error::{LaunchError, Result};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
@@ -6,19 +6,19 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 /// A host of the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// As it was named.
+    /// Its name, as given.
     pub name: String,
-    /// Where its servers listen.
+    /// The address its servers listen on.
     pub address: IpAddr,
-    /// The address is one of this machine's.
+    /// The address belongs to this machine.
     pub is_here: bool,
 }
 
-/// The addresses of these hosts. The name of this machine may lead to loopback (`127.0.1.1` on Debian), which is nothing to the others: where
-/// there are others, it is the address from which this machine reaches them.
+/// Resolves these hosts. This machine's name may resolve to loopback (`127.0.1.1` on Debian), which other hosts cannot reach; if there are
+/// others, this machine gets the address from which it reaches them.
 ///
 /// # Errors
-/// A host that is not known.
+/// A host cannot be resolved.
 pub fn addressed(names: &[String]) -> Result<Vec<Host>> {
     let mut hosts = Vec::new();
     for name in names {
@@ -43,11 +43,11 @@ fn resolved(name: &str) -> Result<IpAddr> {
         ))
     };
     let found: Vec<IpAddr> = (name, 0).to_socket_addrs().map_err(|e| unknown(&e))?.map(|address| address.ip()).collect();
-    // Loopback last, and IPv4 first: it is what clusters have.
+    // Loopback last, and IPv4 first, as clusters use it.
     found.into_iter().min_by_key(|ip| (ip.is_loopback(), ip.is_ipv6())).ok_or_else(|| unknown(&"it has no address"))
 }
 
-/// This machine's address on the way to another. Nothing is sent.
+/// Returns the source address that this machine uses towards another. Sends nothing.
 fn source_towards(other: IpAddr) -> Option<IpAddr> {
     let any: SocketAddr = if other.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
     let socket = UdpSocket::bind(any).ok()?;

@@ -1,10 +1,10 @@
-//! Host files of MPIs and of PBS: a host on each line, and behind it what is nothing to us.
+//! Host files of MPI implementations and PBS: one host per line, followed by settings, which are ignored.
 //!
-//! Open MPI writes `n1 slots=4`, Hydra `n1:4 binding=socket`, PBS the host once for each slot. All take `#` for a comment.
+//! Open MPI writes `n1 slots=4`, Hydra `n1:4 binding=socket`, PBS the host once per slot. All use `#` for comments.
 
 use super::list::is_host;
 
-/// The hosts, in order, as often as they stand there.
+/// Parses the hosts, in order, with repetitions.
 pub(super) fn hosts(text: &str) -> Result<Vec<String>, String> {
     let mut hosts = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -18,7 +18,7 @@ pub(super) fn hosts(text: &str) -> Result<Vec<String>, String> {
 
 fn host(line: &str) -> Option<String> {
     let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-    // `slots = 4` is `slots=4`.
+    // Treats `slots = 4` as `slots=4`.
     let settings = rest.split('=').map(str::trim).collect::<Vec<_>>().join("=");
     if !settings.split_whitespace().all(|word| word.contains('=')) {
         return None;

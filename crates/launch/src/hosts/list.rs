@@ -1,12 +1,12 @@
 //! Lists of hosts as Slurm writes them: `login,n[01-03,7],r[1-2]c[0-1]`.
 //!
-//! A bracket holds numbers and ranges of numbers; a range keeps the width of its first number. Several brackets in one name stand for all
+//! A bracket holds numbers and ranges of numbers; a range keeps the width of its first number. Several brackets in one name expand to all
 //! combinations.
 
-/// Hosts of one job: as many as a store has I/O servers.
+/// Bound: maximum hosts of one job, equal to the maximum I/O servers of a store.
 const MOST: usize = 4096;
 
-/// All hosts, in order.
+/// Expands a list to all its hosts, in order.
 pub(super) fn expand(text: &str) -> Result<Vec<String>, String> {
     let mut hosts = Vec::new();
     for item in items(text)? {
@@ -15,23 +15,23 @@ pub(super) fn expand(text: &str) -> Result<Vec<String>, String> {
         }
         hosts.extend(combinations(item)?);
         if hosts.len() > MOST {
-            return Err(format!("more than {MOST} hosts: expected at most so many"));
+            return Err(format!("more than {MOST} hosts: split the job"));
         }
     }
     match hosts.iter().find(|host| !is_host(host)) {
-        Some(wrong) => Err(format!("`{wrong}` is no host's name: expected letters, digits, `.`, `_` and `-`, or an address")),
+        Some(wrong) => Err(format!("`{wrong}` is not a host name: expected letters, digits, `.`, `_` and `-`, or an address")),
         None => Ok(hosts),
     }
 }
 
-/// Whether this can be the name or the address of a host. One that begins with a dash would be a flag of who starts things there.
+/// Returns whether the text can be a host name or address. A leading dash is rejected: the starter would take it for a flag.
 pub(super) fn is_host(text: &str) -> bool {
     let known = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let is_name = text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.len() <= 253 && text.chars().all(known);
     is_name || text.parse::<std::net::IpAddr>().is_ok()
 }
 
-/// Split at the commas that are in no bracket.
+/// Splits at commas outside brackets.
 fn items(text: &str) -> Result<Vec<&str>, String> {
     let (mut items, mut from, mut is_within) = (Vec::new(), 0, false);
     for (at, c) in text.char_indices() {
@@ -54,7 +54,7 @@ fn items(text: &str) -> Result<Vec<&str>, String> {
     Ok(items)
 }
 
-/// One name with its brackets.
+/// Expands one name with its brackets.
 fn combinations(item: &str) -> Result<Vec<String>, String> {
     let mut names = vec![String::new()];
     let mut rest = item;
@@ -62,7 +62,7 @@ fn combinations(item: &str) -> Result<Vec<String>, String> {
         let close = rest.find(']').ok_or("a `[` without its `]`")?;
         let numbers = numbers(&rest[open + 1..close])?;
         if names.len().saturating_mul(numbers.len()) > MOST {
-            return Err(format!("`{item}` stands for more than {MOST} hosts: expected at most so many"));
+            return Err(format!("`{item}` stands for more than {MOST} hosts, the maximum of a job"));
         }
         let before = &rest[..open];
         names = names.iter().flat_map(|name| numbers.iter().map(move |number| format!("{name}{before}{number}"))).collect();
@@ -72,7 +72,7 @@ fn combinations(item: &str) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// What is in a bracket.
+/// Expands the content of a bracket.
 fn numbers(text: &str) -> Result<Vec<String>, String> {
     let mut all = Vec::new();
     for range in text.split(',') {
@@ -84,7 +84,7 @@ fn numbers(text: &str) -> Result<Vec<String>, String> {
             return Err(format!("`[{text}]`: `{range}` runs backward: expected the lower number first"));
         }
         if high - low >= MOST as u64 {
-            return Err(format!("`[{text}]`: `{range}` are more than {MOST} hosts: expected at most so many"));
+            return Err(format!("`[{text}]`: `{range}` is more than {MOST} hosts, the maximum of a job"));
         }
         let width = first.len();
         all.extend((low..=high).map(|n| format!("{n:0width$}")));
@@ -123,8 +123,8 @@ mod tests {
             ("n[0-999999999]", "more than 4096 hosts"),
             ("r[0-99]c[0-99]", "stands for more than 4096 hosts"),
             ("n[1-4096],m", "more than 4096 hosts"),
-            ("-oProxyCommand=x", "is no host's name"),
-            ("a b", "is no host's name"),
+            ("-oProxyCommand=x", "is not a host name"),
+            ("a b", "is not a host name"),
         ] {
             let error = expand(text).unwrap_err();
             assert!(error.contains(says), "{text}: {error}");

@@ -1,7 +1,7 @@
-//! Which hosts a job has: those that are given, or those of the allocation that it runs in.
+//! The hosts of a job: given, or those of the allocation that it runs in.
 //!
-//! An allocation says its hosts in its environment: Slurm as a list with ranges, the others as a file with a line for each host or for each
-//! slot. The first that is there counts, in the order of [`SOURCES`]: a scheduler knows better than an MPI that runs under it.
+//! An allocation names its hosts in the environment: Slurm as a list with ranges, the others as a file with a line per host or per slot.
+//! The first variable set counts, in the order of [`SOURCES`]: a scheduler is more reliable than an MPI that runs under it.
 
 mod address;
 mod file;
@@ -12,10 +12,10 @@ pub use address::{Host, addressed};
 use crate::error::{LaunchError, Result};
 use std::path::Path;
 
-/// Who has said which hosts there are.
+/// The origin of the list of hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The person.
+    /// Given by the user.
     Given,
     /// Slurm.
     Slurm,
@@ -23,11 +23,11 @@ pub enum Source {
     Pbs,
     /// Open MPI.
     OpenMpi,
-    /// MPICH and its relatives, whose starter is Hydra.
+    /// MPICH and its derivatives, whose starter is Hydra.
     Hydra,
 }
 
-/// The variables that name hosts, or a file with hosts.
+/// Variables that hold hosts, or the path of a file of hosts.
 const SOURCES: &[(&str, Source)] = &[
     ("SLURM_JOB_NODELIST", Source::Slurm),
     ("SLURM_NODELIST", Source::Slurm),
@@ -37,24 +37,25 @@ const SOURCES: &[(&str, Source)] = &[
     ("HYDRA_HOST_FILE", Source::Hydra),
 ];
 
-/// Variables in which starters say to a process how many of its kind there are.
+/// Variables with the number of processes that a starter started together.
 const COPIES: &[(&str, &str)] = &[("OMPI_COMM_WORLD_SIZE", "mpirun"), ("PMI_SIZE", "mpirun"), ("SLURM_STEP_NUM_TASKS", "srun")];
 
-/// The environment that is looked at.
+/// A function that reads an environment variable.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// The hosts of `--hosts`: names with commas between them, ranges as Slurm writes them. A host that is given twice has two servers.
+/// Expands the hosts of `--hosts`: names separated by commas, with ranges as Slurm writes them. A host that is given twice gets two
+/// servers.
 ///
 /// # Errors
-/// [`LaunchError::Usage`] with the place.
+/// [`LaunchError::Usage`] with the position.
 pub fn given(text: &str) -> Result<Vec<String>> {
     list::expand(text).map_err(|problem| LaunchError::usage(format!("--hosts `{text}`: {problem}")))
 }
 
-/// The hosts of the allocation that this environment is in, each once.
+/// Returns the hosts of the allocation that this environment belongs to, each once.
 ///
 /// # Errors
-/// [`LaunchError::Usage`]: there is none, or it cannot be read.
+/// [`LaunchError::Usage`]: there is no allocation, or its hosts cannot be read.
 pub fn of_allocation(environment: Environment<'_>) -> Result<(Vec<String>, Source)> {
     let value = |variable: &str| environment(variable).filter(|value| !value.is_empty());
     let found = SOURCES.iter().find_map(|(variable, source)| Some((*variable, *source, value(variable)?)));
@@ -75,16 +76,16 @@ pub fn of_allocation(environment: Environment<'_>) -> Result<(Vec<String>, Sourc
     Ok((once, source))
 }
 
-/// Whose allocation this environment is in, if in any: it says how servers are started on hosts that are given.
+/// Returns the scheduler or MPI of this environment, which determines how servers are started on given hosts.
 pub fn source(environment: Environment<'_>) -> Source {
     let is_set = |variable: &&(&str, Source)| environment(variable.0).is_some_and(|value| !value.is_empty());
     SOURCES.iter().find(is_set).map_or(Source::Given, |(_, source)| *source)
 }
 
-/// Refuses to be started many times over: each would have a store of its own.
+/// Refuses to run as one process of several, each of which would start its own store.
 ///
 /// # Errors
-/// [`LaunchError::Usage`] when this is one process of several.
+/// [`LaunchError::Usage`] if this is one process of several.
 pub fn started_once(environment: Environment<'_>) -> Result<()> {
     let copies = COPIES.iter().find_map(|(variable, by)| Some((environment(variable)?.parse::<u32>().ok().filter(|n| *n > 1)?, *by)));
     match copies {
@@ -101,9 +102,9 @@ fn none(environment: Environment<'_>) -> LaunchError {
     let of_mpi = environment("OMPI_MCA_orte_num_nodes").and_then(|n| n.parse::<u32>().ok()).filter(|n| *n > 0);
     let seen = match of_mpi {
         Some(nodes) => {
-            format!("this is a job of Open MPI on {nodes} hosts, which does not say their names unless they are in --default-hostfile")
+            format!("this is a job of Open MPI on {nodes} hosts, which publishes their names only with --default-hostfile")
         }
-        None => format!("no allocation is here either: none of {} is set", names.join(", ")),
+        None => format!("there is no allocation: none of {} is set", names.join(", ")),
     };
     LaunchError::usage(format!("no --hosts, and {seen}; give --hosts a,b,c, or --hosts localhost for this machine"))
 }

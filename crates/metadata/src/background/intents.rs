@@ -1,13 +1,12 @@
-//! What was promised is done: removed files' datafiles go, truncated files' datafiles get their sizes.
+//! Carries out intents: removes the datafiles of removed files, and sets the sizes of truncated files' datafiles.
 //!
-//! An intent is in the database before its operation is answered, and leaves it when every I/O server
-//! has done its part. Nothing is asked of an I/O server before the intent is durable: power loss may
-//! otherwise bring a file back whose bytes are gone. So a removal, which nobody waits for, is done by a
-//! thread that syncs once for all it finds; a truncation is done by the thread that serves it, and by
-//! the worker if that failed.
+//! An intent is in the database before its operation is answered, and is deleted once every I/O server has done its part. Requests are sent
+//! to I/O servers only after the intent is durable: otherwise power loss could bring back a file whose bytes are gone. Removals, which no
+//! caller waits for, are done by a worker thread that syncs once for all pending ones. A truncation is done by the thread that serves it,
+//! and by the worker if that failed.
 //!
-//! One thread works on an intent at a time ([`Claims`]); it looks again after it has claimed it, so that
-//! a truncation never reaches an I/O server after its caller has the answer that it is done.
+//! One thread at a time works on an intent ([`Claims`]) and re-reads it after claiming it, so that a truncation never reaches an I/O server
+//! after its caller got the answer that it is complete.
 
 use super::orders::Orders;
 use crate::claims::Claims;
@@ -28,14 +27,15 @@ use thalweg_wire::protocol::metadata::{Attributes, FileId, FileLayout, LayoutCho
 use thalweg_wire::trust::Identity;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Intents looked at in one go.
+/// Bound: intents processed in one batch.
 const PAGE: usize = 1024;
-/// How long an I/O server that failed is left alone.
+/// Back-off towards an I/O server that failed.
 const PAUSE: Duration = Duration::from_millis(500);
-/// How long a removal waits for others, and all of them for more: a command that removes a tree has both processors meanwhile.
+/// How long a removal waits for others to join it: between two, and in total. Meanwhile a command that removes a tree has the CPUs to
+/// itself.
 const GATHER: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// Does what was promised.
+/// Carries out intents.
 pub(crate) struct Intents {
     shared: Arc<Shared>,
     worker: Mutex<Option<std::thread::JoinHandle<()>>>,
@@ -45,19 +45,19 @@ struct Shared {
     namespace: Arc<Namespace>,
     servers: Arc<dyn IoServers>,
     open: Mutex<HashMap<FileId, u32>>,
-    /// How often something was opened.
+    /// Number of opens so far.
     openings: AtomicU64,
     claims: Claims<FileId>,
     orders: Orders,
-    /// Removals wait for its end: clients that had files open when the service went away say so first.
+    /// Removals wait for its end: clients that had files open at the service's last stop report them first.
     recovery: Arc<Recovery>,
 }
 
 impl Intents {
-    /// Begins with what an earlier start left; removals wait for the end of `recovery` first.
+    /// Starts with the intents of earlier starts. Removals wait for the end of `recovery`.
     ///
     /// # Errors
-    /// When no thread can be started.
+    /// The thread cannot be started.
     pub(crate) fn start(namespace: Arc<Namespace>, servers: Arc<dyn IoServers>, recovery: Arc<Recovery>) -> Result<Intents> {
         let shared = Arc::new(Shared {
             namespace,
@@ -76,19 +76,19 @@ impl Intents {
         Ok(Intents { shared, worker: Mutex::new(Some(worker)) })
     }
 
-    /// There may be something to remove.
-    pub(crate) fn look(&self) {
-        self.shared.look();
+    /// Notifies the worker that there may be a removal.
+    pub(crate) fn notify(&self) {
+        self.shared.notify();
     }
 
-    /// A client has these open: their datafiles stay until it closes them.
+    /// Counts a file as open at a client; its datafiles are kept until it is closed.
     pub(crate) fn opened(&self, id: FileId) {
         *self.shared.open.lock().entry(id).or_insert(0) += 1;
         self.shared.openings.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The same for a file without names: only while somebody else has it open, or while those who had may still say so,
-    /// are its datafiles certainly there. Whether it counts as open now.
+    /// Counts a file without names as open. Its datafiles are certain to exist only while another client has it open, or during recovery;
+    /// returns whether that is so and the file was counted.
     pub(crate) fn opened_orphan(&self, id: FileId) -> bool {
         let mut open = self.shared.open.lock();
         let there = open.contains_key(&id) || !self.shared.recovery.is_over();
@@ -99,7 +99,7 @@ impl Intents {
         there
     }
 
-    /// A client has closed it.
+    /// Counts a file as closed by a client.
     pub(crate) fn closed(&self, id: FileId) {
         let mut open = self.shared.open.lock();
         let Some(count) = open.get_mut(&id) else { return };
@@ -108,25 +108,25 @@ impl Intents {
             open.remove(&id);
             drop(open);
             if matches!(self.shared.namespace.intent(id), Ok(Some(_))) {
-                self.look();
+                self.notify();
             }
         }
     }
 
-    /// Whether a client has this file open.
+    /// Returns whether a client has this file open.
     pub(crate) fn is_open(&self, id: FileId) -> bool {
         self.shared.open.lock().contains_key(&id)
     }
 
-    /// The time in which clients of an earlier start say what they have open.
+    /// Returns the recovery, in which clients of an earlier start report their open files.
     pub(crate) fn recovery(&self) -> &Recovery {
         &self.shared.recovery
     }
 
-    /// Has what was promised of these files done, until then at most, and while something of it is done once in so long. What is left.
+    /// Waits for the intents of these files until `deadline`, or until none has completed for `stalled`. Returns those left.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub(crate) fn wait_done(&self, files: Vec<FileId>, deadline: Instant, stalled: Duration) -> Result<Vec<FileId>> {
         let orders = &self.shared.orders;
         let mut left = files;
@@ -144,10 +144,10 @@ impl Intents {
                 return Ok(left);
             }
             let patience = match patience {
-                // What is left that only time can mend is tried again by the worker itself, in its own time.
+                // The worker itself retries what remains after a pause.
                 Some(patience) if left.len() == many => patience,
                 _ => {
-                    self.look();
+                    self.notify();
                     *patience.insert(deadline.min(Instant::now() + stalled))
                 }
             };
@@ -155,11 +155,11 @@ impl Intents {
         }
     }
 
-    /// Has removals done that are under way, of files of this lot or of all: one who needs their room waits for them, and is not refused before.
-    /// With `closing`, those too that a client has open, which may have closed them and not said so yet. Whether something was removed.
+    /// Waits for pending removals, of one lot or of all, so that a caller that needs their space is not refused too early. With `closing`,
+    /// includes files that a client has open, since a close may be on its way. Returns whether anything was removed.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub(crate) fn finish_removals(&self, of: Option<LotId>, closing: bool) -> Result<bool> {
         let deadline = Instant::now() + limits::REMOVAL_PATIENCE;
         let mut pending = self.shared.removals(of)?;
@@ -174,20 +174,20 @@ impl Intents {
         Ok(self.wait_done(pending, deadline, limits::REMOVAL_STALLED)?.len() < many)
     }
 
-    /// How often something was opened so far.
+    /// Returns the number of opens so far.
     pub(crate) fn openings(&self) -> u64 {
         self.shared.openings.load(Ordering::Relaxed)
     }
 
-    /// Files open at clients.
+    /// Returns the number of files open at clients.
     pub(crate) fn open_files(&self) -> usize {
         self.shared.open.lock().len()
     }
 
-    /// Does this file's truncation now, on this thread, if it is not done yet.
+    /// Carries out this file's truncation on this thread, if it is pending.
     ///
     /// # Errors
-    /// When an I/O server could not; the worker then goes on trying.
+    /// An I/O server failed; the worker keeps retrying.
     pub(crate) fn truncate_now(&self, id: FileId, watch: &mut dyn Watch) -> Result<()> {
         let shared = &self.shared;
         let _claim = shared.claims.claim(id);
@@ -198,7 +198,7 @@ impl Intents {
             Ok(()) => {
                 let done = [(id, Intent::Truncate { size_bytes, layout })];
                 if shared.namespace.intents_done_watching(watch, &done, Some((&watched, boots)))? {
-                    self.look();
+                    self.notify();
                 }
                 Ok(())
             }
@@ -207,7 +207,7 @@ impl Intents {
                 Err(error)
             }
             Err(error) => {
-                self.look();
+                self.notify();
                 let message = format!("{}; the file gets its new size when that server is back", error.message());
                 let reported = Error::new(ErrorKind::Io, message);
                 Err(error.server().map_or(reported.clone(), |server| reported.at_server(server)))
@@ -217,11 +217,11 @@ impl Intents {
 }
 
 impl Intents {
-    /// Gives a file another layout. It must have no bytes, and nobody may have it open: an opening waits while this works
-    /// ([`Intents::truncate_now`]), and finds the new layout.
+    /// Replaces a file's layout. The file must have no bytes and must not be open: an open waits meanwhile ([`Intents::truncate_now`]), and
+    /// gets the new layout.
     ///
     /// # Errors
-    /// [`ErrorKind::Busy`] with the reason; [`ErrorKind::Invalid`] for a layout that cannot be; when an I/O server is away.
+    /// [`ErrorKind::Busy`] with the reason; [`ErrorKind::Invalid`] for an invalid layout; or an I/O server is unreachable.
     pub(crate) fn relayout(
         &self,
         who: &Identity,
@@ -232,14 +232,14 @@ impl Intents {
         let shared = &self.shared;
         let names = shared.namespace.called_by(who);
         if !shared.recovery.wait(Instant::now() + limits::REMOVAL_PATIENCE) {
-            return Err(Error::new(ErrorKind::Busy, "clients of an earlier start have yet to say whether they have it open: try again"));
+            return Err(Error::new(ErrorKind::Busy, "clients of an earlier start may still have it open: try again"));
         }
         let _claim = shared.claims.claim(id);
         if shared.open.lock().contains_key(&id) {
-            return Err(Error::new(ErrorKind::Busy, "somebody has it open: a layout is chosen before a file is opened"));
+            return Err(Error::new(ErrorKind::Busy, "it is open: choose a layout before a file is opened"));
         }
         if shared.namespace.intent(id)?.is_some() {
-            return Err(Error::new(ErrorKind::Busy, "an earlier truncation or removal is not done yet"));
+            return Err(Error::new(ErrorKind::Busy, "an earlier truncation or removal is pending: try again"));
         }
         names.check_relayout(id, choice)?;
         shared.remove_empty(id, &shared.namespace.layout_of(id)?)?;
@@ -257,14 +257,13 @@ impl Drop for Intents {
 }
 
 impl Shared {
-    fn look(&self) {
-        self.orders.look();
+    fn notify(&self) {
+        self.orders.notify();
     }
 
     fn run(&self) {
         let mut resting: HashMap<String, Instant> = HashMap::new();
-        // What is promised at the same time shares a sync. What went wrong here is tried again; a broken database is reported to those who
-        // use it.
+        // Intents created at about the same time share a sync. A failure is retried; a broken database is reported to its users.
         self.orders.work(PAUSE, GATHER, || self.round(&mut resting).unwrap_or(true));
     }
 
@@ -272,7 +271,7 @@ impl Shared {
         self.orders.is_stopping()
     }
 
-    /// Works on every intent once. Whether something is left that only time can mend.
+    /// Processes every intent once. Returns whether any must be retried later.
     fn round(&self, resting: &mut HashMap<String, Instant>) -> Result<bool> {
         resting.retain(|_, until| *until > Instant::now());
         let mut left = false;
@@ -296,7 +295,7 @@ impl Shared {
         }
     }
 
-    /// Files that are being removed, of this lot or of all, as far as anybody waits for them.
+    /// Returns the files being removed, of one lot or of all, up to the number that callers wait for.
     fn removals(&self, of: Option<LotId>) -> Result<Vec<FileId>> {
         let (mut found, mut after) = (Vec::new(), None);
         loop {
@@ -322,7 +321,7 @@ impl Shared {
             Ok(()) => {
                 let done = [(id, Intent::Truncate { size_bytes, layout })];
                 if self.namespace.intents_done_watching(&mut Unwatched, &done, Some((&watched, boots)))? {
-                    self.look();
+                    self.notify();
                 }
                 Ok(true)
             }
@@ -337,7 +336,7 @@ impl Shared {
         }
     }
 
-    /// Each server's part of a file that has no bytes goes; an error if the file has bytes.
+    /// Removes each server's part of a file without bytes; fails if the file has bytes.
     fn remove_empty(&self, id: FileId, file: &FileLayout) -> Result<()> {
         let mut by_server: BTreeMap<u32, Vec<DatafileId>> = BTreeMap::new();
         for (index, target) in (0..).zip(&file.targets) {
@@ -348,7 +347,7 @@ impl Shared {
         for (number, datafiles) in &by_server {
             let sizes = self.servers.sizes(server(*number), datafiles).map_err(|e| e.at_server(&server(*number).name))?;
             if sizes.iter().any(|bytes| *bytes > 0) {
-                return Err(Error::new(ErrorKind::Busy, "it has bytes: a layout is chosen before the first one is written"));
+                return Err(Error::new(ErrorKind::Busy, "it has bytes: choose a layout before the first one is written"));
             }
         }
         by_server.iter().try_for_each(|(number, datafiles)| {
@@ -356,15 +355,15 @@ impl Shared {
         })
     }
 
-    /// A truncation that no repetition brings to its end: a target's file system has no files of that size.
+    /// Abandons a truncation that can never complete: a target's file system does not support files of that size.
     fn give_up(&self, id: FileId, intent: Intent, watch: &mut dyn Watch) -> Result<()> {
         if self.namespace.intents_done(watch, &[(id, intent)])? {
-            self.look();
+            self.notify();
         }
         Ok(())
     }
 
-    /// Gives every datafile its size, the largest first: where that is larger than its file system allows, nothing has changed.
+    /// Sets every datafile's size, the largest first: if its file system rejects that, nothing has changed.
     fn truncate(&self, id: FileId, size_bytes: u64, file: &FileLayout) -> Result<()> {
         let count = u32::try_from(file.targets.len()).unwrap_or(u32::MAX);
         let layout = Layout::new(&file.spec, Some(count), count).map_err(|e| Error::new(ErrorKind::Invalid, e.to_string()))?;
@@ -380,7 +379,7 @@ impl Shared {
         by_server.iter().try_for_each(|(server, list)| self.servers.truncate(server, list).map_err(|e| e.at_server(&server.name)))
     }
 
-    /// Removes the datafiles of files that nobody has open. Whether all are gone.
+    /// Removes the datafiles of files that are not open. Returns whether all are removed.
     fn remove(&self, files: Vec<(FileId, Vec<TargetId>, Option<LotId>)>, resting: &mut HashMap<String, Instant>) -> Result<bool> {
         if files.is_empty() {
             return Ok(true);
@@ -390,7 +389,7 @@ impl Shared {
         }
         let files: Vec<_> = {
             let open = self.open.lock();
-            // A file that is open is looked at again when it is closed.
+            // An open file is considered again when it is closed.
             files.into_iter().filter(|(id, ..)| !open.contains_key(id)).collect()
         };
         let map = self.namespace.map();

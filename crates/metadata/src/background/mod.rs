@@ -1,11 +1,11 @@
-//! Threads that do at the I/O servers what operations have left to do.
+//! Background threads that complete operations at the I/O servers.
 //!
-//! | room | what is in it |
+//! | module | content |
 //! |---|---|
-//! | [`intents`] | datafiles of removed files go, those of truncated files get their sizes |
-//! | [`orders`] | when a worker works |
-//! | [`rounds`] | bytes that nobody synced are put on stable storage |
-//! | [`settler`] | sizes that only the I/O servers know are asked for |
+//! | [`intents`] | removes datafiles of removed files, resizes those of truncated files |
+//! | [`orders`] | when a worker runs |
+//! | [`rounds`] | syncs bytes that no client synced |
+//! | [`settler`] | fetches sizes that only the I/O servers know |
 
 pub(super) mod intents;
 pub(super) mod orders;

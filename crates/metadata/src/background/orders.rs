@@ -1,9 +1,9 @@
-//! When a worker works: a round when it is notified, and again after a pause while something is left.
+//! When a worker runs: a round on notification, and again after a pause while work is left.
 
 use std::time::{Duration, Instant};
 use thalweg_base::sync::{Condvar, Mutex};
 
-/// What a worker was notified of, and how far it has come.
+/// A worker's notifications and progress.
 pub(crate) struct Orders {
     state: Mutex<State>,
     changed: Condvar,
@@ -11,29 +11,29 @@ pub(crate) struct Orders {
 
 #[derive(Default)]
 struct State {
-    look: bool,
+    notified: bool,
     stop: bool,
-    /// Who waits for a round's end.
+    /// Number of callers waiting for the end of a round.
     waiting: usize,
     begun: u64,
     ended: u64,
-    /// Grows with what is done, and with each round's end.
+    /// Progress counter: grows with each completed item and at each round's end.
     steps: u64,
 }
 
 impl Orders {
-    /// There is something to look at: what an earlier start left.
+    /// Starts notified, to process what an earlier start left.
     pub(crate) fn new() -> Orders {
-        Orders { state: Mutex::new(State { look: true, ..State::default() }), changed: Condvar::new() }
+        Orders { state: Mutex::new(State { notified: true, ..State::default() }), changed: Condvar::new() }
     }
 
-    /// There may be something to do.
-    pub(crate) fn look(&self) {
-        self.state.lock().look = true;
+    /// Notifies the worker.
+    pub(crate) fn notify(&self) {
+        self.state.lock().notified = true;
         self.changed.notify_all();
     }
 
-    /// The worker ends as soon as it can.
+    /// Asks the worker to end.
     pub(crate) fn stop(&self) {
         self.state.lock().stop = true;
         self.changed.notify_all();
@@ -43,18 +43,18 @@ impl Orders {
         self.state.lock().stop
     }
 
-    /// How much was done so far.
+    /// Returns the progress counter.
     pub(crate) fn steps(&self) -> u64 {
         self.state.lock().steps
     }
 
-    /// The worker has done something that others may wait for.
+    /// Counts a completed item that callers may wait for.
     pub(crate) fn step(&self) {
         self.state.lock().steps += 1;
         self.changed.notify_all();
     }
 
-    /// Waits until more was done than that, or for the worker's end, until then at most.
+    /// Waits until the progress counter exceeds `steps`, the worker ends, or `deadline`.
     pub(crate) fn wait_for_step(&self, steps: u64, deadline: Instant) {
         let mut state = self.state.lock();
         state.waiting += 1;
@@ -63,11 +63,11 @@ impl Orders {
         state.waiting -= 1;
     }
 
-    /// Has a round that begins from now on, and returns when it has ended.
+    /// Requests a round that starts from now on, and returns when it has ended.
     #[cfg(test)]
     pub(crate) fn have_round(&self) {
         let mut state = self.state.lock();
-        state.look = true;
+        state.notified = true;
         state.waiting += 1;
         let goal = state.begun + 1;
         self.changed.notify_all();
@@ -77,15 +77,14 @@ impl Orders {
         state.waiting -= 1;
     }
 
-    /// The worker's life. Before each round others have `gather` to say what they want done with it, and as much again as long as they
-    /// do, until `most` is over or somebody waits; `round` says whether something is left that only time can mend, which is looked at again after
-    /// `pause`.
+    /// Runs the worker. Before each round it waits `gather` for further notifications, repeatedly while they arrive, for at most `most` or
+    /// until a caller waits. `round` returns whether work is left for a retry, which follows after `pause`.
     pub(crate) fn work(&self, pause: Duration, (gather, most): (Duration, Duration), mut round: impl FnMut() -> bool) {
         let mut left = false;
         loop {
             let mut state = self.state.lock();
             let pause_ends = Instant::now() + pause;
-            while !(state.look || state.stop || left && Instant::now() >= pause_ends) {
+            while !(state.notified || state.stop || left && Instant::now() >= pause_ends) {
                 if left {
                     self.changed.wait_until(&mut state, pause_ends);
                 } else {
@@ -94,16 +93,16 @@ impl Orders {
             }
             let begins_by = Instant::now() + most;
             loop {
-                state.look = false;
+                state.notified = false;
                 self.changed.wait_while_for(&mut state, |state| !state.stop && state.waiting == 0, gather);
-                if !state.look || state.waiting > 0 || Instant::now() >= begins_by {
+                if !state.notified || state.waiting > 0 || Instant::now() >= begins_by {
                     break;
                 }
             }
             if state.stop {
                 return;
             }
-            state.look = false;
+            state.notified = false;
             state.begun += 1;
             drop(state);
             left = round();
@@ -124,7 +123,7 @@ mod tests {
 
     const GATHER: Duration = Duration::from_millis(200);
 
-    /// A worker whose rounds are heard of.
+    /// Starts a worker that reports its rounds.
     fn at_work(most: Duration) -> (Arc<Orders>, std::sync::mpsc::Receiver<()>, std::thread::JoinHandle<()>) {
         let (orders, (began, rounds)) = (Arc::new(Orders::new()), channel());
         let theirs = Arc::clone(&orders);
@@ -140,13 +139,13 @@ mod tests {
         let begun = Instant::now();
         let (mut last, mut longest) = (begun, Duration::ZERO);
         while rounds.try_recv().is_err() {
-            orders.look();
+            orders.notify();
             longest = longest.max(last.elapsed());
             last = Instant::now();
             std::thread::sleep(GATHER / 100);
             assert!(begun.elapsed() < 60 * most, "no round");
         }
-        // (On a busy machine this thread may itself have paused for so long that nothing more came.)
+        // (On a busy machine this thread may itself have been suspended for longer than `GATHER`.)
         assert!(begun.elapsed() >= most || longest >= GATHER, "more came: {:?}", begun.elapsed());
         orders.stop();
         worker.join().unwrap();
@@ -156,7 +155,7 @@ mod tests {
     fn nobody_who_waits_for_a_round_waits_for_what_else_may_come() {
         let hour = Duration::from_secs(3600);
         let (orders, _rounds, worker) = at_work(hour);
-        orders.look();
+        orders.notify();
         std::thread::sleep(GATHER / 4);
         orders.wait_for_step(1, Instant::now() + hour);
         assert!(orders.steps() > 1, "a second round");

@@ -18,16 +18,16 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Begins with nothing to do.
+    /// Starts idle.
     ///
     /// # Errors
-    /// When no thread can be started.
+    /// The thread cannot be started.
     pub(crate) fn start(namespace: Arc<Namespace>, io: Arc<dyn IoServers>, witnesses: Arc<Witnesses>) -> Result<Worker> {
         let (theirs, their_io, their_witnesses) = (Arc::clone(&namespace), Arc::clone(&io), Arc::clone(&witnesses));
         let work = move || {
             while theirs.boots.rounds.is_due() {
                 if !end(&theirs, &*their_io, &their_witnesses).unwrap_or(false) {
-                    // Somebody is away: what it has is synced with a later round.
+                    // A server is away: its data is synced in a later round.
                     theirs.boots.rounds.wanted();
                 }
             }
@@ -37,10 +37,10 @@ impl Worker {
         Ok(Worker { namespace, io, witnesses, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Ends the current round, if there is a file of it, and the thread: a store that was taken down has nothing that power could take.
+    /// Ends the current round, if it contains a file, and the thread, so that a store that was stopped has no unsynced data.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub(crate) fn end(&self) -> Result<()> {
         self.join();
         if self.namespace.boots.rounds.take_wanted() {
@@ -63,11 +63,11 @@ impl Drop for Worker {
     }
 }
 
-/// Ends the current round: everything that was written before is put on stable storage at every server that answers, and what was done to
-/// names is, and is witnessed. Whether all servers did.
+/// Ends the current round: puts all earlier writes on stable storage at every server that responds, and earlier metadata changes too, and
+/// has them witnessed. Returns whether all servers responded.
 ///
 /// # Errors
-/// The database's.
+/// An error of the database.
 fn end(namespace: &Namespace, io: &dyn IoServers, witnesses: &Witnesses) -> Result<bool> {
     let (map, boots, database) = (namespace.map(), &namespace.boots, &*namespace.database);
     database.sync(&mut Unwatched)?;
@@ -75,14 +75,14 @@ fn end(namespace: &Namespace, io: &dyn IoServers, witnesses: &Witnesses) -> Resu
     let rounds = &boots.rounds;
     let everybody: BTreeSet<usize> = (0..map.servers.len()).collect();
     let before = boots.ask(database, &map, io, &everybody);
-    // A file settled from here on is of the next one.
+    // A file settled from here on belongs to the next round.
     let round = rounds.turn();
     rounds.keep(database)?;
     let synced: Vec<bool> = std::thread::scope(|scope| {
         let asked: Vec<_> = map.servers.iter().map(|server| scope.spawn(|| io.sync_all(server).is_ok())).collect();
         asked.into_iter().map(|asked| asked.join().unwrap_or(false)).collect()
     });
-    // A machine that was restarted in between has lost what it was to sync.
+    // A machine that was restarted in between has lost unsynced data.
     let after = boots.ask(database, &map, io, &everybody);
     let is_stored = |place: usize| synced[place] && after.is_same_start(&before, place);
     let stored = map.servers.iter().enumerate().filter(|(place, _)| is_stored(*place));

@@ -1,8 +1,8 @@
-//! Asks the I/O servers for sizes of files that nobody writes, so that the next who asks here gets an answer: files that were truncated
-//! while they were written, that an I/O server's restart has put in doubt, or that an earlier release left.
+//! Fetches the sizes of files without writers from the I/O servers, so that later requests are answered here: files truncated while being
+//! written, files in doubt after an I/O server's restart, and files of an earlier release.
 //!
-//! Nobody waits for it. What it is asked for and cannot do, because the queue is full or a server is away, is asked for again by the next
-//! list.
+//! No caller waits for the result. Requests that cannot be met, because the queue is full or a server is away, are repeated by the next
+//! listing.
 
 use crate::database::{Unwatched, View, read, write};
 use crate::inode::{Inode, Node, Settlement, Sizing, id_key};
@@ -18,16 +18,16 @@ use thalweg_wire::protocol::io::DatafileId;
 use thalweg_wire::protocol::metadata::{FileId, FileLayout, Lengths, StoreMap};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Files that wait to be asked for at most.
+/// Bound: files in the queue.
 const QUEUE: usize = 1 << 16;
-/// Datafiles asked for at a time; a file has at most as many.
+/// Bound: datafiles per batch, at least as many as a file can have.
 const DATAFILES: usize = thalweg_wire::limits::BATCH;
-/// Datafiles of one file with holes whose lengths are kept.
+/// Bound: datafiles of a file with holes whose lengths are kept.
 const LENGTHS_KEPT: usize = 256;
-/// Files asked for at a time.
+/// Bound: files per batch.
 const FILES: usize = 1024;
 
-/// See the module.
+/// The queue and the thread that processes it.
 pub(crate) struct Settler {
     shared: Arc<Shared>,
     worker: Mutex<Option<std::thread::JoinHandle<()>>>,
@@ -49,10 +49,10 @@ struct Orders {
 }
 
 impl Settler {
-    /// Begins with nothing to do.
+    /// Starts idle.
     ///
     /// # Errors
-    /// When no thread can be started.
+    /// The thread cannot be started.
     pub(crate) fn start(namespace: Arc<Namespace>, servers: Arc<dyn IoServers>) -> Result<Settler> {
         let shared = Arc::new(Shared { namespace, servers, orders: Mutex::default(), ordered: Condvar::new() });
         let theirs = Arc::clone(&shared);
@@ -63,11 +63,11 @@ impl Settler {
         Ok(Settler { shared, worker: Mutex::new(Some(worker)) })
     }
 
-    /// Nobody writes these, and their sizes are not settled.
-    pub(crate) fn look_at(&self, files: impl IntoIterator<Item = FileId>) {
+    /// Queues files that have no writers and are not settled.
+    pub(crate) fn enqueue(&self, files: impl IntoIterator<Item = FileId>) {
         let mut files = files.into_iter().peekable();
         if files.peek().is_none() {
-            // (Each close comes here, and hardly any has something to settle: nobody is woken for it.)
+            // (Called at each close, where hardly any file needs settling: avoids waking the thread.)
             return;
         }
         let mut orders = self.shared.orders.lock();
@@ -81,7 +81,7 @@ impl Settler {
     }
 
     #[cfg(test)]
-    /// Returns when everything that was ordered before has been tried.
+    /// Returns once everything queued before has been tried.
     pub(crate) fn idle(&self) {
         let mut orders = self.shared.orders.lock();
         while !orders.stop && (orders.is_at_work || !orders.queue.is_empty()) {
@@ -119,7 +119,7 @@ impl Shared {
                 orders.queued.remove(id);
             });
             drop(orders);
-            // What fails now is asked for again by the next that lists it.
+            // The next listing repeats what fails here.
             let _ = self.settle(&files);
         }
     }
@@ -148,7 +148,7 @@ impl Shared {
             namespace.boots.ask(&*namespace.database, &map, &*self.servers, &servers);
             let boots = namespace.boots.now();
             let sizes = self.sizes(&map, files, &asked)?;
-            // The same machine start before and after: these are its sizes.
+            // Only sizes read between two equal machine starts are valid.
             let proof = namespace.boots.ask(&*namespace.database, &map, &*self.servers, &servers);
             let mut settled = false;
             write(&*namespace.database, &mut Unwatched, |t| {
@@ -163,7 +163,7 @@ impl Shared {
                         let settlement = match &found.sizing {
                             Sizing::Settled(before) => {
                                 let known_starts = namespace.boots.known_starts(&map);
-                                // Where bytes were lost, or may have been, what there is now does not take the place of what there was.
+                                // If bytes were or may have been lost, the current sizes do not replace the earlier ones.
                                 if known_starts.settled(before, &layout.targets, |_| true).doubtful.is_some() || !there.has_all_of(before) {
                                     continue;
                                 }
@@ -196,7 +196,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The sizes of these files, from the sizes of their datafiles, and those; `None` where a server did not say.
+    /// Returns the sizes of these files and of their datafiles; `None` where a server did not answer.
     fn sizes(&self, map: &StoreMap, files: &[FileId], asked: &[(usize, Arc<FileLayout>)]) -> Result<Vec<Option<There>>> {
         let mut by_server: BTreeMap<usize, Vec<(usize, DatafileId)>> = BTreeMap::new();
         let mut sizes: Vec<Vec<Option<u64>>> = Vec::with_capacity(asked.len());
@@ -226,7 +226,7 @@ impl Shared {
     }
 }
 
-/// What there is of a file at the I/O servers.
+/// A file's state at the I/O servers.
 struct There {
     size_bytes: u64,
     layout: Layout,
@@ -239,7 +239,7 @@ impl There {
         (0..).zip(&self.datafiles).all(|(index, bytes)| *bytes == self.layout.datafile_size(index, self.size_bytes))
     }
 
-    /// What is kept of the datafiles' lengths.
+    /// Returns the form in which the lengths are stored.
     fn lengths(&self) -> Lengths {
         match self.is_whole() {
             true => Lengths::Whole,
@@ -248,7 +248,7 @@ impl There {
         }
     }
 
-    /// Whether it is what was known before, and nothing of that is missing.
+    /// Returns whether nothing of the earlier settlement is missing.
     fn has_all_of(&self, before: &Settlement) -> bool {
         self.size_bytes == before.size_bytes
             && match &before.lengths {
@@ -261,13 +261,13 @@ impl There {
     }
 }
 
-/// The servers with parts of these files, by place in the map.
+/// Returns the servers with parts of these files, as indices into the map.
 pub(crate) fn servers_of<'a>(map: &StoreMap, layouts: impl Iterator<Item = &'a FileLayout>) -> BTreeSet<usize> {
     let targets = layouts.flat_map(|layout| &layout.targets);
     targets.filter_map(|target| map.target(*target).map(|(entry, _)| entry.server as usize)).collect()
 }
 
-/// A file whose size is worth asking for: nobody writes it, and it is not settled, or is in doubt.
+/// Returns a file to settle: it has no writers, and is unsettled or in doubt.
 fn doubtful_inode<V: View + ?Sized>(view: &V, id: FileId, proof: &Proof) -> Result<Option<(Arc<FileLayout>, Inode)>> {
     let found = match inode(view, id) {
         Ok(found) => found,
@@ -284,7 +284,7 @@ fn doubtful_inode<V: View + ?Sized>(view: &V, id: FileId, proof: &Proof) -> Resu
     Ok(wanted.then_some((layout, found)))
 }
 
-/// The same, unless a truncation of it is not done yet.
+/// Returns such a file, unless a truncation of it is pending.
 fn doubtful<V: View + ?Sized>(view: &V, id: FileId, proof: &Proof) -> Result<Option<(Arc<FileLayout>, Inode)>> {
     let found = doubtful_inode(view, id, proof)?;
     let pending = view.get(crate::database::Table::Intents, &id_key(id))?.is_some();

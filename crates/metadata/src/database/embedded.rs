@@ -1,20 +1,17 @@
-//! The default database: one directory, one process, no service to run.
+//! The default database: a directory used by one process, without a server.
 //!
-//! A transaction changes layers of ordered maps in memory and is one record in an append-only log
-//! ([`super::log`]); it is *Returned* when the record is written. Concurrent transactions share a
-//! write: the first to come writes what all have prepared by then (group commit). When the log is
-//! long, a thread puts the layer that holds its changes into a redb file with one durable commit,
-//! together with the last sequence number it contains, and the segment goes. Reads see layers over
-//! the redb file as of that commit. *Synced* is one `fdatasync` of the live segments, shared by all
-//! who wait for one.
+//! A transaction changes layers of ordered maps in memory and is one record in an append-only log ([`super::log`]); it is *Returned* when
+//! the record is written. Concurrent transactions share a write: the first to arrive writes all that are prepared by then (group commit).
+//! When the log is long, a thread commits the layer with its changes to a redb file, durably and with the last sequence number it contains,
+//! and the segment is deleted. Reads see layers over the redb file as of that commit. *Synced* is one `fdatasync` of the live segments,
+//! shared by all waiting callers.
 //!
-//! So redb only ever makes durable commits, off the path of requests, and never repairs anything after
-//! a kill. The alternative, redb's non-durable transactions for each batch with the log beside them,
-//! keeps no layers in memory, but each batch rewrites a path of pages per table and every durable
-//! commit stops the writers for as long as the disk takes.
+//! So redb only makes durable commits, outside the path of requests, and never needs repair after a kill. Rejected: non-durable redb
+//! transactions for each batch with the log beside them. That keeps no layers in memory, but each batch rewrites a path of pages per table,
+//! and every durable commit stops the writers for as long as the disk takes.
 //!
-//! What bounds memory: a layer holds at most [`Options::segment_bytes`] of log, and at most
-//! [`SEGMENTS_BEHIND`] times that when checkpoints cannot keep up, after which writers wait.
+//! Memory is bounded: a layer holds at most [`Options::segment_bytes`] of log, or [`SEGMENTS_BEHIND`] times that when checkpoints cannot
+//! keep up, after which writers wait.
 
 mod checkpoints;
 
@@ -35,17 +32,17 @@ use thalweg_base::sync::{Condvar, Mutex};
 
 pub use super::replay::Recovery;
 
-/// Past this many segments of log, writers wait for the checkpoint.
+/// Bound: segments of log beyond which writers wait for the checkpoint.
 const SEGMENTS_BEHIND: u64 = 4;
 
-/// How it is set up.
+/// Options of the database.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Log length at which a checkpoint begins.
+    /// Log length that triggers a checkpoint.
     pub segment_bytes: u64,
-    /// redb's page cache.
+    /// Size of redb's page cache.
     pub cache_bytes: usize,
-    /// Where the log is damaged: go on without what cannot be applied, and put it aside, instead of refusing.
+    /// If the log is damaged, continue without what cannot be applied and set it aside, instead of refusing to open.
     pub drop_damaged: bool,
 }
 
@@ -55,7 +52,7 @@ impl Default for Options {
     }
 }
 
-/// See the module.
+/// The embedded database.
 #[derive(Debug)]
 pub struct Embedded {
     shared: Arc<Shared>,
@@ -72,9 +69,9 @@ struct Shared {
     state: RwLock<State>,
     turn: Turn,
     syncs: Syncs,
-    work: Mutex<Work>,
+    work: Mutex<Checkpointer>,
     worked: Condvar,
-    /// Last sequence number written to the log.
+    /// The last sequence number written to the log.
     logged: AtomicU64,
 }
 
@@ -84,50 +81,51 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// The layers, newest last, and what is to be written next.
+/// The layers, newest last, and the next batch.
 struct State {
     base: Arc<Snapshot>,
-    /// What the checkpoint is putting into redb, and its last sequence number.
+    /// The layer being checkpointed into redb, and its last sequence number.
     frozen: Option<(Arc<Layer>, u64)>,
-    /// In the log.
+    /// Written to the log.
     logged: Layer,
     /// Being written to the log by the leader.
     writing: Layer,
-    /// Waits for the next leader.
+    /// Waiting for the next leader.
     pending: Layer,
     records: Vec<u8>,
     batch: Arc<Batch>,
     next_sequence: u64,
-    /// Live segments, the one that is written last.
+    /// Live segments; the last one is being written.
     segments: Vec<Segment>,
-    /// Something that waits for the next leader makes something.
+    /// The pending layer contains a transaction that needs space.
     pending_makes: bool,
-    /// Why nothing can be written any more.
+    /// The error after which nothing more can be written.
     broken: Option<DatabaseError>,
 }
 
-/// The checkpointer's orders.
+/// Instructions to the checkpointer.
 #[derive(Debug, Default)]
-struct Work {
+struct Checkpointer {
     checkpoint: bool,
     stop: bool,
     failed: Option<DatabaseError>,
 }
 
 impl Embedded {
-    /// Closes the database in `directory` to other users, where an earlier release left it open: what was done, as a sentence.
+    /// Removes other users' permissions from the database in `directory`, which an earlier release left open. Returns a sentence on what
+    /// was done.
     pub fn close_to_others(directory: &Path) -> Option<String> {
         private::close(directory, log::is_of_database)
     }
 
-    /// Whether there is a database in `directory`.
+    /// Returns whether `directory` holds a database.
     pub fn is_in(directory: &Path) -> bool {
         directory.join(DATABASE_FILE).exists()
     }
 
-    /// Opens the database in `directory`, or makes one there. Answers when everything that was
-    /// returned before a kill, or synced before a power loss, is there again and is in the redb file. On a full disk what there is no room for
-    /// in the redb file stays in the log, and what is taken of the reserve for the start is taken back after it.
+    /// Opens the database in `directory`, or creates one. On return, everything returned before a kill or synced before a power loss is
+    /// restored and in the redb file. On a full disk, whatever does not fit stays in the log, and reserve space used by the start is
+    /// reclaimed afterwards.
     pub fn open(directory: &Path, options: Options) -> Result<Embedded, DatabaseError> {
         private::make_directory(directory).map_err(|e| DatabaseError::io(directory, "cannot create", &e))?;
         let reserve = Arc::new(Reserve::of(directory));
@@ -157,8 +155,8 @@ impl Embedded {
         let (redb, identity, applied) = redb_file::open(&path, options.cache_bytes)?;
         let mut layer = Layer::default();
         let mut found = replay(directory, identity, applied, options.drop_damaged, &mut layer)?;
-        // On a full disk the log must not take what the reserve has given. (What was dropped of a segment cannot be put aside while the
-        // rest of it is needed.)
+        // On a full disk the log must not take the space that the reserve released. (A segment with dropped parts cannot be set aside while
+        // the rest of it is needed.)
         let may_stay = is_full && found.dropped.is_empty();
         if found.last > applied && !(may_stay && reserve.check_room(2 * log::bytes_of(&found.applied) + STEP_BYTES).is_err()) {
             guarded(&path, || put_into(&redb, &layer, found.last).map_err(|e| redb_error(&path, &e)))?;
@@ -203,18 +201,18 @@ impl Embedded {
         Ok(Embedded { shared, checkpointer: Mutex::new(Some(checkpointer)), recovery })
     }
 
-    /// What was found in the log when it was opened.
+    /// Returns what opening found in the log.
     pub fn recovery(&self) -> &Recovery {
         &self.recovery
     }
 
-    /// What somebody who starts the service should know of its disk.
+    /// Returns a warning if the disk is full.
     pub fn full_disk(&self) -> Option<String> {
         let says = "is full: reading and removing only until there is room";
         (!self.shared.reserve.hold()).then(|| format!("metadata disk of {} {says}", self.shared.directory.display()))
     }
 
-    /// Puts everything into the redb file and empties the log. Answers when that is done.
+    /// Writes everything into the redb file and empties the log.
     pub(crate) fn checkpoint(&self) -> Result<(), DatabaseError> {
         let shared = &self.shared;
         let target = shared.logged.load(Ordering::Acquire);
@@ -234,8 +232,8 @@ impl Embedded {
     }
 }
 
-/// The segments of a database that is opened: those whose records stay in the log, and the one that is written. On a full disk the last one
-/// becomes a short one that is written further, so that the log does not grow with each start.
+/// Returns the live segments of a database being opened: those whose records stay in the log, and the one being written. On a full disk the
+/// last one is replaced by a short one that is extended, so that the log does not grow with each start.
 fn live_segments(
     directory: &Path,
     identity: u64,
@@ -261,7 +259,7 @@ fn live_segments(
 }
 
 impl Drop for Embedded {
-    /// Leaves the files as a kill would, but for a checkpoint that is under way.
+    /// Leaves the files as a kill would, except for a checkpoint in progress.
     fn drop(&mut self) {
         let mut work = self.shared.work.lock();
         work.stop = true;
@@ -306,7 +304,7 @@ impl Database for Embedded {
         } else if state.records.is_empty() && state.writing.is_empty() {
             return Ok(Ordered::default());
         }
-        // Having changed nothing, it may still have seen what is not yet in the log.
+        // A transaction without changes may still have read what is not yet in the log.
         Ok(Ordered(Some(Arc::clone(&state.batch))))
     }
 
@@ -324,7 +322,7 @@ impl Database for Embedded {
 
     fn close(&self) -> Result<(), DatabaseError> {
         match self.checkpoint() {
-            // It stays in the log, as after a kill.
+            // The log keeps it, as after a kill.
             Err(error) if error.full => self.shared.sync(&mut crate::database::Unwatched),
             done => done,
         }
@@ -347,7 +345,7 @@ impl Writer for Shared {
             watch.begin();
             let mut written = segment.append(&records);
             while let Err(failure) = &written {
-                // From here on there is room for what removes.
+                // From here on there is room for removals.
                 let has_given = failure.error.full && failure.cut_back && self.reserve.lend(&segment.file, segment.bytes);
                 if !has_given || makes {
                     break;
@@ -374,7 +372,7 @@ impl Writer for Shared {
                 }
             }
             Err(failure) => {
-                // Those who came after saw what now has not happened: it has not happened for them either.
+                // Later transactions read changes that failed, so they fail too.
                 state.writing = Layer::default();
                 state.pending = Layer::default();
                 state.pending_makes = false;
@@ -405,7 +403,7 @@ impl Shared {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// After a panic of one who was changing it, it may be half-changed: then it is broken.
+    /// A panic may have left the state half-changed; then it is marked broken.
     fn write_state(&self) -> RwLockWriteGuard<'_, State> {
         self.state.write().unwrap_or_else(|poisoned| {
             let mut state = poisoned.into_inner();
@@ -425,7 +423,7 @@ impl Shared {
         self.syncs.sync(self.logged.load(Ordering::Acquire), watch, |watch| self.sync_segments(watch))
     }
 
-    /// `fdatasync` of every live segment. What is not in one of them is in redb, durably.
+    /// `fdatasync`s every live segment. Everything else is in redb, durably.
     fn sync_segments(&self, watch: &mut dyn Watch) -> Result<u64, DatabaseError> {
         let (segments, reached) = {
             let state = self.read_state();
@@ -438,8 +436,7 @@ impl Shared {
         let result = segments.iter().try_for_each(Segment::sync);
         watch.end(Stage::LogSync);
         if let Err(e) = &result {
-            // After a failed sync the kernel may drop what it could not write: a later one that
-            // succeeds would say nothing about it.
+            // After a failed sync the kernel may drop the unwritten data: a later successful sync would prove nothing about it.
             self.write_state().broken = Some(e.clone());
         }
         result.map(|()| reached)

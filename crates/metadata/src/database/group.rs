@@ -1,7 +1,7 @@
-//! Group commit: transactions that come at the same time are written together. The first to come writes, as the *leader*, what all have
-//! prepared by then; the others wait for it, and one of those whose transactions it did not write is the next leader. Syncs are shared likewise.
+//! Group commit: concurrent transactions are written together. The first to arrive becomes the *leader* and writes all that are prepared by
+//! then; the others wait, and one whose transaction was not included leads next. Syncs are shared likewise.
 //!
-//! Who writes, and what it takes, is here; what is written, and where, is the database's ([`Writer`]).
+//! This module decides who writes; the database decides what is written, and where ([`Writer`]).
 
 #[cfg(all(test, feature = "shuttle"))]
 mod checked;
@@ -12,15 +12,15 @@ use thalweg_trace::TrackId;
 
 /// The database, as its leader uses it.
 pub(super) trait Writer {
-    /// Writes what is pending, and says of its batch what became of it.
+    /// Writes what is pending, and reports the outcome to its batch.
     fn write_batch(&self, watch: &mut dyn Watch);
-    /// Why nothing is written any more.
+    /// Returns the error after which nothing is written.
     fn broken(&self) -> Option<DatabaseError>;
-    /// A leader has panicked: nothing is to be written any more.
+    /// Marks the database broken after a leader's panic.
     fn breaks(&self);
 }
 
-/// Who writes.
+/// The turn to write.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     leading: Mutex<bool>,
@@ -38,7 +38,7 @@ impl Turn {
             }
             if !*leading {
                 if let Some(broken) = writer.broken() {
-                    // A leader that failed or panicked may have taken our changes with it.
+                    // A leader that failed or panicked may have taken this batch with it.
                     break (Err(broken), None);
                 }
                 *leading = true;
@@ -64,7 +64,7 @@ impl Turn {
         result
     }
 
-    /// Runs `work` while nobody writes.
+    /// Runs `work` while no thread writes.
     pub(super) fn exclusively<T>(&self, writer: &dyn Writer, work: impl FnOnce() -> T) -> T {
         let mut leading = self.leading.lock();
         while *leading {
@@ -76,7 +76,7 @@ impl Turn {
         work()
     }
 
-    /// The turn, which was taken: passes it on when dropped.
+    /// Wraps the turn, which the caller has taken: passes it on when dropped.
     fn taken<'a>(&'a self, writer: &'a dyn Writer) -> Finally<impl FnMut() + 'a> {
         Finally(|| {
             if std::thread::panicking() {
@@ -88,7 +88,7 @@ impl Turn {
     }
 }
 
-/// How much is on stable storage, and who puts more there.
+/// The number up to which data is on stable storage, and the turn to sync more.
 #[derive(Debug)]
 pub(super) struct Syncs {
     state: Mutex<Syncing>,
@@ -103,23 +103,23 @@ struct Syncing {
 }
 
 impl Syncs {
-    /// What has a number up to this one is there.
+    /// Starts with everything up to this number on stable storage.
     pub(super) fn from(reached: u64) -> Syncs {
         Syncs { state: Mutex::new(Syncing { leading: false, leader: None, reached }), synced: Condvar::new() }
     }
 
-    /// The number up to which everything is there.
+    /// Returns the number up to which everything is on stable storage.
     pub(super) fn reached(&self) -> u64 {
         self.state.lock().reached
     }
 
-    /// Everything up to this number is there.
+    /// Records that everything up to this number is on stable storage.
     pub(super) fn reaches(&self, number: u64) {
         let mut state = self.state.lock();
         state.reached = state.reached.max(number);
     }
 
-    /// Waits until everything up to `target` is there, or has `put` put it there, which answers how far that came.
+    /// Waits until everything up to `target` is on stable storage, or calls `put`, which syncs and returns the number reached.
     pub(super) fn sync(
         &self,
         target: u64,

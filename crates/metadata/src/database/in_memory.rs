@@ -1,4 +1,4 @@
-//! The database in memory, for tests: what the others are compared with. It can be killed and can lose power, and it counts rows.
+//! The in-memory database for tests: the reference for the others. It can be killed, can lose power, and counts rows.
 
 use super::layers::{Base, Layer, Pairs, Stack, Working};
 use crate::database::{Database, DatabaseError, Ordered, Table, Transaction, Verdict, View, Watch};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use thalweg_base::sync::RwLock;
 
-/// A database that forgets everything when the last start of it is dropped.
+/// A database whose contents are lost when its last start is dropped.
 #[derive(Debug, Default)]
 pub struct InMemory {
     disk: Arc<RwLock<Disk>>,
@@ -19,29 +19,29 @@ pub struct InMemory {
 #[derive(Debug, Default)]
 struct Disk {
     now: Layer,
-    /// What there was before each transaction since the last sync, if power may be lost.
+    /// The state before each transaction since the last sync, if power loss is simulated.
     unsynced: Option<Vec<Layer>>,
 }
 
 impl InMemory {
-    /// One that [`InMemory::lose_power`] may be asked of.
+    /// Creates a database that supports [`InMemory::lose_power`].
     pub fn on_a_machine() -> InMemory {
         let database = InMemory::default();
         database.disk.write().unsynced = Some(Vec::new());
         database
     }
 
-    /// As a signal that cannot be caught: nothing more is read or written through this start.
+    /// Simulates a kill: this start reads and writes nothing more.
     pub fn kill(&self) {
         self.is_dead.store(true, Ordering::SeqCst);
     }
 
-    /// The next start, over the same disk.
+    /// Starts again over the same disk.
     pub fn start_again(&self) -> InMemory {
         InMemory { disk: Arc::clone(&self.disk), ..InMemory::default() }
     }
 
-    /// Power loss takes what was not synced, newest first: the last transaction and so many before it, if there are as many.
+    /// Simulates a power loss that takes the newest unsynced transactions: the last one and up to `before_last` before it.
     pub fn lose_power(&self, before_last: usize) {
         let mut disk = self.disk.write();
         let unsynced = disk.unsynced.replace(Vec::new()).expect("a database on a machine");
@@ -50,7 +50,7 @@ impl InMemory {
         }
     }
 
-    /// Power loss takes all that was not synced.
+    /// Simulates a power loss that takes everything unsynced.
     pub fn lose_all_unsynced(&self) {
         let mut disk = self.disk.write();
         let unsynced = disk.unsynced.replace(Vec::new()).expect("a database on a machine");
@@ -59,7 +59,7 @@ impl InMemory {
         }
     }
 
-    /// The most rows that one scan has seen in one go, while nobody could change anything.
+    /// Returns the most rows that a single scan has read while holding the lock.
     pub fn most_rows(&self) -> usize {
         self.most_rows.load(Ordering::Relaxed)
     }
@@ -69,7 +69,7 @@ impl InMemory {
     }
 }
 
-/// Nothing lies below.
+/// The empty base.
 struct Empty;
 
 impl Base for Empty {

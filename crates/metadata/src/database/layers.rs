@@ -1,12 +1,11 @@
-//! States in layers: each holds the changes made on top of those below it, and the whole reads as
-//! one ordered map. The embedded database keeps what is not yet in its file in such layers, and the
-//! one of the tests is nothing else.
+//! State in layers: each layer holds the changes made on top of those below it, and the stack reads as one ordered map. The embedded
+//! database keeps what is not yet in its file in layers; the in-memory one consists of nothing else.
 
 use crate::database::{DatabaseError, Table, Transaction, View};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// One table's changes: `None` removes what is below.
+/// One table's changes: `None` deletes the key of a lower layer.
 pub(crate) type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 /// Changes to every table.
@@ -21,27 +20,27 @@ impl Layer {
         self.tables[table as usize].insert(key, value);
     }
 
-    /// Takes a record of a change away.
+    /// Drops a recorded change.
     fn forget(&mut self, table: Table, key: &[u8]) {
         self.tables[table as usize].remove(key);
     }
 
-    /// One table's changes.
+    /// Returns one table's changes.
     pub(super) fn table(&self, table: Table) -> &Changes {
         &self.tables[table as usize]
     }
 
-    /// Whether nothing is changed.
+    /// Returns whether there are no changes.
     pub(super) fn is_empty(&self) -> bool {
         self.tables.iter().all(BTreeMap::is_empty)
     }
 
-    /// Every change, by table, then key.
+    /// Iterates over all changes, by table, then key.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Table, &Vec<u8>, &Option<Vec<u8>>)> {
         Table::ALL.into_iter().flat_map(|t| self.table(t).iter().map(move |(k, v)| (t, k, v)))
     }
 
-    /// Puts these changes on top of `below`; leaves nothing here.
+    /// Moves these changes onto `below`, leaving this layer empty.
     pub(super) fn settle_onto(&mut self, below: &mut Layer) {
         for (above, below) in self.tables.iter_mut().zip(&mut below.tables) {
             if below.is_empty() {
@@ -53,19 +52,19 @@ impl Layer {
     }
 }
 
-/// Pairs in order of key, from the bottom of the layers: each is there until the next is asked for.
+/// A cursor over pairs in order of key, from the base; the current pair is valid until the next call.
 pub(super) trait Pairs {
-    /// Goes on to the next pair, and to the first one at first; `None`: there are no more.
+    /// Advances to the next pair, initially the first; `None` at the end.
     fn next(&mut self) -> Result<Option<()>, DatabaseError>;
-    /// The pair, if there is one.
+    /// Returns the current pair, if any.
     fn pair(&self) -> Option<(&[u8], &[u8])>;
 }
 
-/// What lies below all layers.
+/// The base below all layers.
 pub(super) trait Base {
-    /// The value at `key`.
+    /// Reads the value at `key`.
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError>;
-    /// The pairs from `from` on.
+    /// Returns the pairs starting at `from`.
     fn range(&self, table: Table, from: Bound<&[u8]>) -> Result<Box<dyn Pairs + '_>, DatabaseError>;
 }
 
@@ -91,19 +90,19 @@ impl View for Stack<'_> {
     }
 }
 
-/// A transaction's own change of a key before another one, if there was one.
+/// A transaction's earlier change of a key, if any.
 type Before = Option<Option<Vec<u8>>>;
 
-/// A transaction: its own changes over the layers it began on.
+/// A transaction: its own changes over the layers it started from.
 pub(super) struct Working<'a> {
     pub own: Layer,
     below: Stack<'a>,
-    /// Since the last save: where something was changed, and what the change before was, if there was one.
+    /// The changes since the last save: the key, and the earlier change if any.
     changed: Option<Vec<(Table, Vec<u8>, Before)>>,
 }
 
 impl<'a> Working<'a> {
-    /// A transaction that has changed nothing yet.
+    /// Creates a transaction without changes.
     pub(super) fn over(below: Stack<'a>) -> Working<'a> {
         Working { own: Layer::default(), below, changed: None }
     }
@@ -165,8 +164,7 @@ fn get<'a>(
     }
 }
 
-/// A merge of all layers and the base. Of equal keys the newest layer's counts; removed ones are
-/// passed over.
+/// Merges all layers and the base. Of equal keys the newest layer's counts; deleted ones are skipped.
 fn scan<'a>(
     layers: impl Iterator<Item = &'a Layer>,
     base: &dyn Base,

@@ -1,4 +1,4 @@
-//! The embedded database's log: what was committed since the last checkpoint, in append-only segments.
+//! The embedded database's log: the commits since the last checkpoint, in append-only segments.
 //!
 //! ```text
 //! segment  log-<first sequence number, 20 digits>
@@ -17,14 +17,14 @@
 //!  16     payload: postcard of a list of (table u8, key, value or none): one transaction's changes
 //! ```
 //!
-//! A record is a transaction's *outcome*, not its operation, so that replaying it twice is replaying it
-//! once, and those of several can be joined: a start on a full disk makes one record of the last segment's ([`Segment::join`]), so that the
-//! log is not longer after any number of starts. A killed process leaves at most one record cut short at the end. Power loss leaves any state
-//! of the bytes after the last `fdatasync`. [`super::replay`] reads what is left.
+//! A record holds a transaction's *outcome*, not its operation, so replay is idempotent, and records can be joined: a start on a full disk
+//! turns the last segment's records into one ([`Segment::join`]), so that repeated starts do not lengthen the log. A killed process leaves
+//! at most one record cut short at the end. Power loss leaves any state of the bytes after the last `fdatasync`. [`super::replay`] reads
+//! what is left.
 //!
-//! What must stay true, so that it can distinguish what power loss leaves from damage: a segment has its name only once its
-//! header is on stable storage, and has a successor only once all of its records are; no sequence number that a file keeps is used twice;
-//! and a segment goes only once all of it is in the redb file, durably, and its successor is there.
+//! Replay distinguishes the effects of power loss from damage. This requires that a segment is named only once its header is on stable
+//! storage, and has a successor only once all of its records are; that no sequence number kept in a file is reused; and that a segment is
+//! deleted only once all of it is durably in the redb file and its successor exists.
 
 use super::DatabaseError;
 use super::layers::Layer;
@@ -39,20 +39,20 @@ use thalweg_bulk::crc32c;
 
 /// The redb file beside the log.
 pub(super) const DATABASE_FILE: &str = "metadata.redb";
-/// What the name of a segment begins with.
+/// Prefix of a segment's name.
 const SEGMENT: &str = "log-";
-/// What the name of a segment begins with that was put aside, since something in it was dropped.
+/// Prefix of the name of a segment that was set aside because part of it was dropped.
 pub(super) const ASIDE: &str = "damaged-log-";
-/// A segment until it has its header. Whatever is under this name was never part of the log.
+/// Name of a segment until it has its header. A file of this name was never part of the log.
 const BEGUN: &str = "begun-log";
 const MAGIC: &[u8; 8] = b"THALWLOG";
 const VERSION: u32 = 1;
 pub(super) const HEADER_BYTES: usize = 40;
 pub(super) const RECORD_HEADER_BYTES: usize = 16;
-/// No transaction of the namespace comes near; a longer claim is a torn record.
+/// Bound: maximum payload of a record. Transactions are far smaller; a larger length indicates a torn record.
 const MAX_PAYLOAD_BYTES: u32 = 16 << 20;
 
-/// A segment that is being written, or waits to be part of a checkpoint.
+/// A segment that is being written, or awaits its checkpoint.
 #[derive(Clone, Debug)]
 pub(super) struct Segment {
     pub path: PathBuf,
@@ -60,15 +60,14 @@ pub(super) struct Segment {
     pub bytes: u64,
 }
 
-/// Whether a name in the metadata's directory is the database's, a log's, or the draft of one.
+/// Returns whether a name in the metadata's directory belongs to the database, a log, or a draft of one.
 pub(super) fn is_of_database(name: &str) -> bool {
     name == DATABASE_FILE || name == BEGUN || name.starts_with(SEGMENT) || name.starts_with(ASIDE) || name == super::reserve::RESERVE_FILE
 }
 
 impl Segment {
-    /// Makes a new segment in `directory`, and makes sure that it survives power loss. One that cannot be begun, as on a
-    /// full disk, leaves nothing in the log; at worst a segment without records, which says nothing and may be begun again. On a full disk
-    /// `reserve` lends it room.
+    /// Creates a new segment in `directory`, durably. A failure, as on a full disk, leaves the log unchanged, except perhaps for an empty
+    /// segment, which is harmless and can be recreated. On a full disk `reserve` lends space.
     pub(super) fn create(
         directory: &Path,
         identity: u64,
@@ -78,8 +77,8 @@ impl Segment {
         Segment::publish(directory, first_sequence, &header(identity, first_sequence, 0), reserve)
     }
 
-    /// Puts a segment in the place of one: a single record of its transactions, from `first_sequence` to `last`, whose changes are
-    /// `layer`. `None`: they are too many to be joined into one record.
+    /// Replaces a segment by a single record of its transactions, from `first_sequence` to `last`, whose changes are `layer`. `None` if
+    /// there are too many to join.
     pub(super) fn join(
         directory: &Path,
         identity: u64,
@@ -93,7 +92,7 @@ impl Segment {
         Segment::publish(directory, first_sequence, &bytes, Some(reserve)).map(Some)
     }
 
-    /// Writes a segment and gives it its name, which another may have had.
+    /// Writes a segment and renames it to its name, replacing any file there.
     fn publish(directory: &Path, first_sequence: u64, bytes: &[u8], reserve: Option<&Reserve>) -> Result<Segment, DatabaseError> {
         let path = directory.join(format!("{SEGMENT}{first_sequence:020}"));
         let begun = directory.join(BEGUN);
@@ -114,15 +113,14 @@ impl Segment {
         Ok(Segment { path, file: Arc::new(file), bytes: bytes.len() as u64 })
     }
 
-    /// One that is there, whose records are in memory but not yet in the redb file.
+    /// Opens an existing segment whose records are in memory but not yet in the redb file.
     pub(super) fn reopen(path: PathBuf) -> Result<Segment, DatabaseError> {
         let open = || File::options().append(true).read(true).open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
         let (bytes, file) = open().map_err(|e| DatabaseError::io(&path, "cannot open", &e))?;
         Ok(Segment { path, file: Arc::new(file), bytes })
     }
 
-    /// Appends whole records. When that fails, the segment is cut back to what it was, durably: what was not done does
-    /// not come back after power loss.
+    /// Appends whole records. On failure, cuts the segment back durably, so that a failed write does not reappear after power loss.
     pub(super) fn append(&self, records: &[u8]) -> Result<(), AppendError> {
         (&*self.file).write_all(records).map_err(|e| AppendError {
             error: DatabaseError::io(&self.path, "cannot write the log", &e),
@@ -130,24 +128,24 @@ impl Segment {
         })
     }
 
-    /// Puts the segment on stable storage.
+    /// Syncs the segment.
     pub(super) fn sync(&self) -> Result<(), DatabaseError> {
         self.file.sync_data().map_err(|e| DatabaseError::io(&self.path, "cannot sync the log", &e))
     }
 }
 
-/// An append failed.
+/// A failed append.
 #[derive(Debug)]
 pub(super) struct AppendError {
     pub error: DatabaseError,
-    /// Whether the segment is as it was before; if not, no more may be appended to it.
+    /// Whether the segment was restored; if not, nothing more may be appended.
     pub cut_back: bool,
 }
 
 /// One change in a record's payload: table, key, value.
 pub(crate) type Row<'a> = (u8, &'a [u8], Option<&'a [u8]>);
 
-/// Adds a transaction's record to `out`; answers how many bytes it takes.
+/// Appends a transaction's record to `out`; returns its length in bytes.
 pub(crate) fn encode(out: &mut Vec<u8>, sequence: u64, changes: &Layer) -> u64 {
     let list: Vec<Row<'_>> = changes.iter().map(|(t, k, v)| (t as u8, k.as_slice(), v.as_deref())).collect();
     let start = out.len();
@@ -162,7 +160,7 @@ pub(crate) fn encode(out: &mut Vec<u8>, sequence: u64, changes: &Layer) -> u64 {
     (out.len() - start) as u64
 }
 
-/// A segment's header.
+/// Encodes a segment's header.
 fn header(identity: u64, first_sequence: u64, passed: u32) -> Vec<u8> {
     let mut header = Vec::with_capacity(HEADER_BYTES);
     header.extend_from_slice(MAGIC);
@@ -176,7 +174,7 @@ fn header(identity: u64, first_sequence: u64, passed: u32) -> Vec<u8> {
     header
 }
 
-/// What a segment's header says: the sequence number that its name must have, and its first record's. `None` if the header is torn.
+/// Decodes a segment's header; returns the sequence number that its name must have, and its first record's. `None` if the header is torn.
 pub(super) fn first_sequence(path: &Path, identity: u64, bytes: &[u8]) -> Result<Option<(u64, u64)>, DatabaseError> {
     let Some(header) = bytes.get(..HEADER_BYTES) else { return Ok(None) };
     if crc32c(&header[..32]) != u32_at(header, 32) || &header[..8] != MAGIC {
@@ -202,7 +200,7 @@ pub(super) fn first_sequence(path: &Path, identity: u64, bytes: &[u8]) -> Result
     Ok(Some((first, first.saturating_add(u32_at(header, 12).into()))))
 }
 
-/// The first record of `bytes`: sequence number, payload, what follows. `None` at a torn one.
+/// Splits off the first record of `bytes`: sequence number, payload, remainder. `None` if it is torn.
 pub(super) fn next_record(bytes: &[u8]) -> Option<(u64, &[u8], &[u8])> {
     let (header, rest) = bytes.split_at_checked(RECORD_HEADER_BYTES)?;
     let length = u32_at(header, 0);
@@ -214,7 +212,7 @@ pub(super) fn next_record(bytes: &[u8]) -> Option<(u64, &[u8], &[u8])> {
     whole.then(|| (u64_at(header, 8), payload, after))
 }
 
-/// The segments in `directory`, in order, and the sequence number in each one's name.
+/// Lists the segments in `directory` in order, with the sequence number in each name.
 pub(super) fn segments(directory: &Path) -> Result<Vec<(u64, PathBuf)>, DatabaseError> {
     let list = || -> std::io::Result<Vec<(u64, PathBuf)>> {
         let mut segments = Vec::new();
@@ -232,12 +230,12 @@ pub(super) fn segments(directory: &Path) -> Result<Vec<(u64, PathBuf)>, Database
     list().map_err(|e| DatabaseError::io(directory, "cannot list the log's segments", &e))
 }
 
-/// How long these files are.
+/// Returns the total length of these files.
 pub(super) fn bytes_of(segments: &[PathBuf]) -> u64 {
     segments.iter().filter_map(|path| std::fs::metadata(path).ok()).map(|found| found.len()).sum()
 }
 
-/// Renames a segment so that it is no longer part of the log; answers its new path.
+/// Renames a segment so that it is no longer part of the log; returns its new path.
 pub(super) fn put_aside(path: &Path) -> Result<PathBuf, DatabaseError> {
     let number = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(SEGMENT)).unwrap_or_default();
     let names = (0..).map(|again: u32| match again {
@@ -245,7 +243,7 @@ pub(super) fn put_aside(path: &Path) -> Result<PathBuf, DatabaseError> {
         again => path.with_file_name(format!("{ASIDE}{number}-{again}")),
     });
     let free = names.into_iter().find(|path| !path.exists()).expect("one of so many names is free");
-    std::fs::rename(path, &free).map_err(|e| DatabaseError::io(path, "cannot put the damaged log aside", &e))?;
+    std::fs::rename(path, &free).map_err(|e| DatabaseError::io(path, "cannot set the damaged log aside", &e))?;
     Ok(free)
 }
 

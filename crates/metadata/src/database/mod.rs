@@ -1,8 +1,8 @@
-//! What the metadata service asks of its database: ordered keys in a few tables, snapshots to read,
-//! transactions to write, and two grades of durability. There are no indices, no types and no queries here.
+//! The interface of the metadata service's database: ordered keys in a few tables, snapshots for reads, transactions for writes, and two
+//! levels of durability. It has no indices, types or queries.
 //!
-//! Keys are bytes and sort as bytes; values are bytes. [`embedded`] is the default implementation, [`postgresql`] is the one for more than
-//! one machine; tests compare both with an ordered map in memory.
+//! Keys and values are bytes; keys sort as bytes. [`embedded`] is the default implementation, [`postgresql`] the one for more than one
+//! machine; tests compare both with an ordered map in memory.
 
 pub mod embedded;
 mod group;
@@ -23,37 +23,37 @@ pub(crate) mod tests;
 use std::sync::{Arc, OnceLock};
 use thalweg_trace::TrackId;
 
-/// What to do about a database that is damaged.
+/// Advice for a damaged database.
 pub(crate) const PUT_BACK: &str = "put back a copy of the whole database";
 
-/// The tables. The number is the one on disk: never reuse one.
+/// The tables. The number is stored on disk: never reuse one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Table {
-    /// What the store knows of itself: its identity, its epoch.
+    /// The store's own state, such as its identity and epoch.
     State = 0,
     /// `id u64 BE` → inode.
     Inodes = 1,
     /// `parent id u64 BE, name` → directory entry.
     Entries = 2,
-    /// `id u64 BE` → what has been promised and not yet been done at the I/O servers.
+    /// `id u64 BE` → an operation promised but not yet completed at the I/O servers.
     Intents = 3,
     /// `number u32 BE` → target.
     Targets = 4,
     /// `id u64 BE, name` → extended attribute.
     Extended = 5,
-    /// `id u64 BE` → where a file is that a copy has not finished, and since when nobody writes it.
+    /// `id u64 BE` → the place of a file that a copy has not finished, and since when it has no writer.
     Drafts = 6,
     /// `number u32 BE` → lot.
     Lots = 7,
     /// `number, 16 bytes` → credential.
     Credentials = 8,
-    /// `client u64 BE, line u8, run u8` → the number of the line's last request, and what became of it.
+    /// `client u64 BE, line u8, run u8` → the number of the line's last request, and its outcome.
     Answers = 9,
 }
 
 impl Table {
-    /// Every table, in the order of its number.
+    /// All tables, by number.
     pub(crate) const ALL: [Table; 10] = [
         Table::State,
         Table::Inodes,
@@ -67,12 +67,12 @@ impl Table {
         Table::Answers,
     ];
 
-    /// The table with this number.
+    /// Returns the table with this number.
     pub(crate) fn from_number(number: u8) -> Option<Table> {
         Table::ALL.get(usize::from(number)).copied()
     }
 
-    /// The name that stands on disk.
+    /// Returns its name on disk.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Table::State => "state",
@@ -89,27 +89,27 @@ impl Table {
     }
 }
 
-/// The database could not do it: the disk, the file, the other process that has it open.
+/// A failure of the database: the disk, the file, or another process that has it open.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("metadata database {path}: {problem}")]
 pub struct DatabaseError {
     /// The file or directory.
     pub path: std::path::PathBuf,
-    /// What happened and what to do.
+    /// The problem and the remedy.
     pub problem: String,
-    /// Whether the device is full: then nothing is wrong that space does not mend.
+    /// Whether the only problem is a full device.
     pub full: bool,
-    /// Whether another service has it, which is active.
+    /// Whether another active service has it.
     pub held: bool,
 }
 
 impl DatabaseError {
-    /// An error at `path`.
+    /// Creates an error at `path`.
     pub fn new(path: &std::path::Path, problem: impl Into<String>) -> DatabaseError {
         DatabaseError { path: path.to_owned(), problem: problem.into(), full: false, held: false }
     }
 
-    /// An input or output error at `path`, while doing `what`.
+    /// Creates an I/O error at `path`, that occurred while doing `what`.
     pub fn io(path: &std::path::Path, what: &str, error: &std::io::Error) -> DatabaseError {
         DatabaseError {
             path: path.to_owned(),
@@ -120,13 +120,12 @@ impl DatabaseError {
     }
 }
 
-/// Reads one consistent state.
+/// A consistent snapshot.
 pub trait View {
-    /// The value at `key`.
+    /// Reads the value at `key`.
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError>;
 
-    /// Calls `each` with the pairs whose key begins with `prefix` and is greater than `after`, in
-    /// order of key, until it answers `false`.
+    /// Calls `each` with the pairs whose key begins with `prefix` and is greater than `after`, in order of key, until it returns `false`.
     fn scan(
         &self,
         table: Table,
@@ -136,49 +135,49 @@ pub trait View {
     ) -> Result<(), DatabaseError>;
 }
 
-/// Reads and changes one state; sees its own changes.
+/// A transaction: reads and changes a snapshot, and sees its own changes.
 pub trait Transaction: View {
     /// Sets `key`.
     fn put(&mut self, table: Table, key: &[u8], value: Vec<u8>);
-    /// Removes `key`, if it is there.
+    /// Removes `key`, if present.
     fn delete(&mut self, table: Table, key: &[u8]);
-    /// Everything changed so far stays, whatever is undone later.
+    /// Sets a savepoint: earlier changes stay whatever is undone later.
     fn save(&mut self);
-    /// Undoes what was changed since the last [`Transaction::save`]; only after one.
+    /// Undoes the changes since the last [`Transaction::save`], which must exist.
     fn undo(&mut self);
 }
 
-/// What a transaction does when its work is done.
+/// How a transaction ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Its changes are made, all of them.
+    /// All of its changes take effect.
     Commit,
-    /// Nothing has happened.
+    /// None of its changes take effect.
     Abandon,
 }
 
-/// Where a call spends its time inside the database, for its caller's trace.
+/// A stage of a database call, for the caller's trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Waiting for another call's work, and whose.
+    /// Waiting for another call; holds that call's track.
     Wait(Option<TrackId>),
-    /// Writing the log: how many bytes.
+    /// Writing the log; holds the number of bytes.
     LogWrite(u64),
-    /// Putting the log on stable storage.
+    /// Syncing the log.
     LogSync,
 }
 
-/// Is notified of the stages, which never nest: `begin`, then `end` with what it was.
+/// Observes the stages, which never nest: `begin`, then `end` with the stage.
 pub trait Watch {
-    /// The caller's track, for those who wait for it.
+    /// Returns the caller's track, for those who wait for it.
     fn track(&self) -> Option<TrackId>;
-    /// A stage begins.
+    /// Called when a stage begins.
     fn begin(&mut self);
-    /// The stage ends.
+    /// Called when the stage ends.
     fn end(&mut self, stage: Stage);
 }
 
-/// Nobody watches.
+/// An observer that ignores the stages.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Unwatched;
 
@@ -190,25 +189,25 @@ impl Watch for Unwatched {
     fn end(&mut self, _: Stage) {}
 }
 
-/// Transactions that are written together, and what became of them.
+/// Transactions that are written together, and their outcome.
 #[derive(Debug, Default)]
 pub struct Batch {
     outcome: OnceLock<(Result<(), DatabaseError>, Option<TrackId>)>,
 }
 
 impl Batch {
-    /// It is written, or not, by this leader.
+    /// Records the outcome of a write by this leader.
     fn ends(&self, outcome: Result<(), DatabaseError>, leader: Option<TrackId>) {
         let _ = self.outcome.set((outcome, leader));
     }
 }
 
-/// A transaction that has its place among all others, and of which it is not known yet whether it is written. `None`: it is.
+/// A transaction with a position in the order, whose write may be pending. `None`: it is written.
 #[derive(Clone, Debug, Default)]
 pub struct Ordered(Option<Arc<Batch>>);
 
 impl Ordered {
-    /// Whether both are written together.
+    /// Returns whether both are written together.
     pub(crate) fn is_with(&self, other: &Ordered) -> bool {
         match (&self.0, &other.0) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
@@ -217,47 +216,46 @@ impl Ordered {
     }
 }
 
-/// The database. Every method may be called from any thread at any time.
+/// The database. All methods are thread-safe.
 ///
-/// Transactions are serialisable. When `settle` returns, a transaction's changes are *Returned*: they survive the
-/// death of the process that made them, and every later `read` sees them; no `read` sees a change that
-/// a killed process could lose. When `sync` returns, everything that had been returned before it was
-/// called is *Synced*: it survives power loss. Power loss may take what was not synced, newest first:
-/// what is left is a state that once was.
+/// Transactions are serialisable. When `settle` returns, a transaction's changes are *Returned*: they survive the death of the process that
+/// made them, and every later `read` sees them; no `read` sees a change that a killed process could lose. When `sync` returns, everything
+/// returned before the call is *Synced*: it survives power loss. Power loss may take unsynced changes, newest first, so that the result is
+/// an earlier state.
 pub trait Database: Send + Sync {
-    /// Shows `work` one consistent state.
+    /// Shows `work` a consistent snapshot.
     fn read(&self, work: &mut dyn FnMut(&dyn View) -> Result<(), DatabaseError>) -> Result<(), DatabaseError>;
 
-    /// Runs `work` as a transaction, which gets its place among all others: later ones see its changes. Nobody may be answered before
-    /// [`Database::settle`]; several that are ordered before the first is settled are written together. An implementation may run it again from the
-    /// start, so it must leave nothing behind but its last run's answer.
+    /// Runs `work` as a transaction and fixes its position in the order: later ones see its changes. Callers must not be answered before
+    /// [`Database::settle`]. Transactions ordered before the first is settled are written together. `work` may be run again from the start,
+    /// so it must have no effect besides its last run's result.
     fn order(&self, work: &mut dyn FnMut(&mut dyn Transaction) -> Result<Verdict, DatabaseError>) -> Result<Ordered, DatabaseError>;
 
-    /// Ends a transaction: its changes are *Returned*, or are not made, and nor are those then of what was ordered after it.
+    /// Completes a transaction: its changes are *Returned*, or fail together with those of all transactions ordered after it.
     fn settle(&self, ordered: &Ordered, watch: &mut dyn Watch) -> Result<(), DatabaseError>;
 
     /// Puts everything returned so far on stable storage.
     fn sync(&self, watch: &mut dyn Watch) -> Result<(), DatabaseError>;
 
-    /// The number of the last change that is on stable storage. Numbers grow, over starts too; 0: changes are not numbered.
+    /// Returns the number of the last change on stable storage. Numbers grow across starts; 0: changes are not numbered.
     fn synced(&self) -> u64 {
         0
     }
 
-    /// Whether what it answers can be relied on at this moment: it is not, where another service may have taken over.
+    /// Checks that answers are valid at this moment; they are not if another service may have taken over.
     fn is_usable(&self) -> Result<(), DatabaseError> {
         Ok(())
     }
 
-    /// Why it answers nothing any more, if that is so.
+    /// Returns the error after which it no longer answers, if any.
     fn ended(&self) -> Option<DatabaseError> {
         None
     }
 
-    /// Calls `notify` when it answers nothing any more.
+    /// Calls `notify` when it stops answering.
     fn on_end(&self, _notify: Box<dyn FnOnce() + Send>) {}
 
-    /// Identifies what returned changes may have been lost with: another one says that some may. `None`: this machine's start.
+    /// Returns an identity that changes when returned changes may have been lost. `None`: the machine's boot is the identity.
     fn boot_id(&self) -> Option<String> {
         None
     }
@@ -268,7 +266,7 @@ pub trait Database: Send + Sync {
     }
 }
 
-/// [`Database::read`] with an answer and the caller's own error.
+/// Calls [`Database::read`] with a result and the caller's error type.
 pub(crate) fn read<T, E: From<DatabaseError>>(database: &dyn Database, mut work: impl FnMut(&dyn View) -> Result<T, E>) -> Result<T, E> {
     let mut answer = None;
     database.read(&mut |view| {
@@ -278,7 +276,7 @@ pub(crate) fn read<T, E: From<DatabaseError>>(database: &dyn Database, mut work:
     answer.expect("read runs its work")
 }
 
-/// A transaction from its order to its end, with an answer and the caller's own error, which abandons it.
+/// Runs a transaction to its end, with a result and the caller's error type. An error abandons it.
 pub(crate) fn write<T, E: From<DatabaseError>>(
     database: &dyn Database,
     watch: &mut dyn Watch,
@@ -289,7 +287,7 @@ pub(crate) fn write<T, E: From<DatabaseError>>(
     answer
 }
 
-/// [`Database::order`] likewise: the caller's own error may have seen what is not settled either.
+/// Calls [`Database::order`] likewise. An error may be based on reads of unsettled changes too.
 pub(crate) fn order<T, E>(
     database: &dyn Database,
     mut work: impl FnMut(&mut dyn Transaction) -> Result<T, E>,

@@ -1,4 +1,5 @@
-//! Stands for [`super::postgresql`] in a build without PostgreSQL: refuses each address of a database there, so that no store is taken for one that it is not.
+//! Replaces [`super::postgresql`] in a build without PostgreSQL: rejects every address of such a database, so that a store is never opened
+//! with the wrong one.
 
 use super::{Database, DatabaseError};
 use std::path::Path;
@@ -9,12 +10,12 @@ mod options;
 
 pub use self::options::{CACHE_BYTES, Options, SEGMENT_BYTES};
 
-/// There is none.
+/// A server that cannot exist in this build.
 #[derive(Debug)]
 pub enum Server {}
 
 impl Server {
-    /// Refuses the address.
+    /// Rejects the address.
     ///
     /// # Errors
     /// Always, as [`Server::parse`].
@@ -22,25 +23,25 @@ impl Server {
         Ok(Server::parse(address)?)
     }
 
-    /// Refuses the address.
+    /// Rejects the address.
     ///
     /// # Errors
-    /// Always: one sentence that names what to do, and not the address, which may have a password in it.
+    /// Always: one sentence with the remedy. It does not show the address, which may contain a password.
     pub fn parse(_address: &str) -> Result<Server, DatabaseError> {
         let problem = "this thalweg was built without PostgreSQL: build it with its default features (tools/build --release)";
         Err(DatabaseError::new(Path::new("on a PostgreSQL server"), problem))
     }
 }
 
-/// There is none.
+/// Unreachable: no [`Server`] exists.
 ///
 /// # Errors
 /// None.
-pub fn look(server: &Server, _options: &Options) -> Result<(), DatabaseError> {
+pub fn check(server: &Server, _options: &Options) -> Result<(), DatabaseError> {
     match *server {}
 }
 
-/// There is none.
+/// Unreachable: no [`Server`] exists.
 ///
 /// # Errors
 /// None.
@@ -48,7 +49,7 @@ pub fn open(server: Server, _options: &Options) -> Result<Arc<dyn Database>, Dat
     match server {}
 }
 
-/// There is none.
+/// Unreachable: no [`Server`] exists.
 ///
 /// # Errors
 /// None.
@@ -56,21 +57,21 @@ pub fn stand_by(server: &Server, _store: u64, _is_over: &dyn Fn() -> bool) -> Re
     match *server {}
 }
 
-/// The password in an address of a database, of which there is none.
+/// Passwords in database addresses, which this build rejects.
 pub mod password {
     use std::path::{Path, PathBuf};
 
-    /// Where the password would be, beside a `store.toml`.
+    /// Returns the path of the password file beside a `store.toml`.
     pub fn file_beside(store_toml: &Path) -> PathBuf {
         store_toml.with_file_name("database.password")
     }
 
-    /// No address is taken, so none has a password.
+    /// Returns false: no address is accepted, so none has a password.
     pub fn is_in(_address: &str) -> bool {
         false
     }
 
-    /// No address is taken, so none has a password.
+    /// Returns `None`: no address is accepted, so none has a password.
     pub fn split(_address: &str) -> Option<(String, String)> {
         None
     }

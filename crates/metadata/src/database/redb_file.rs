@@ -1,8 +1,9 @@
-//! The redb file below the layers of [`super::embedded`]: read as of a commit, and written by one.
+//! The redb file below the layers of [`super::embedded`]: read as of a commit, and written by commits.
 //!
-//! redb has a checksum for each page and looks at it only when it is asked to. It is asked at each start: what a disk or a person did to
-//! the file while it lay there is an error then, and never another file's attributes. That reads the whole file, once: 0.9 s for the
-//! 514 MiB of 1,000,000 files. A checksum in each row would show it at each read, but not that a row is missing, and cost each write.
+//! redb has a checksum for each page but checks it only on request. It is checked at each start, so that a change of the file by a disk or
+//! a person is an error, and never yields another file's attributes. That reads the whole file once: 0.9 s for the 514 MiB of 1,000,000
+//! files. Rejected: a checksum in each row, which would be checked at each read, but would not detect a missing row, and would cost each
+//! write.
 
 use super::layers::{Base, Layer, Pairs};
 use crate::database::{DatabaseError, Table};
@@ -17,7 +18,7 @@ use thalweg_base::sync::panic_text;
 const IDENTITY: &[u8] = b"database.identity";
 /// Key in [`Table::State`]: the last log sequence number that the redb file contains, u64 LE.
 const APPLIED: &[u8] = b"database.applied";
-/// What to do when it cannot be read.
+/// Advice if the file cannot be read.
 const ADVICE: &str = "put back a copy of all of the metadata directory's files";
 
 /// The open file.
@@ -35,9 +36,9 @@ impl std::ops::Deref for Redb {
 }
 
 impl Drop for Redb {
-    /// redb writes once more when it is closed, and panics then as well.
+    /// Closing redb writes once more, and may panic too.
     fn drop(&mut self) {
-        // Whatever was committed is in the file, and the next start looks whether the file is whole.
+        // All commits are in the file, and the next start verifies it.
         let _ = guarded(&self.path, || {
             drop(self.database.take());
             Ok(())
@@ -45,14 +46,14 @@ impl Drop for Redb {
     }
 }
 
-/// The redb file as of one commit.
+/// A snapshot of the redb file as of one commit.
 pub(super) struct Snapshot {
     path: PathBuf,
     tables: Vec<ReadOnlyTable<&'static [u8], &'static [u8]>>,
 }
 
 impl Snapshot {
-    /// As of the last commit.
+    /// Takes a snapshot of the last commit.
     pub(super) fn of(redb: &redb::Database, path: &Path) -> Result<Snapshot, redb::Error> {
         let transaction = redb.begin_read()?;
         let tables = Table::ALL.iter().map(|t| transaction.open_table(definition(*t))).collect::<Result<_, _>>()?;
@@ -72,7 +73,7 @@ impl Base for Snapshot {
     }
 }
 
-/// Pairs of a table, in redb's own memory.
+/// A cursor over a table, in redb's own memory.
 struct Rows<'a> {
     path: &'a Path,
     rest: redb::Range<'a, &'static [u8], &'static [u8]>,
@@ -96,7 +97,7 @@ fn definition(table: Table) -> TableDefinition<'static, &'static [u8], &'static 
     TableDefinition::new(table.name())
 }
 
-/// Opens the file or makes a new one, verified: with its identity and the last sequence number that it contains.
+/// Opens or creates the file and verifies it; returns its identity and the last sequence number that it contains.
 pub(crate) fn open(path: &Path, cache_bytes: usize) -> Result<(Redb, u64, u64), DatabaseError> {
     guarded(path, || {
         let mut builder = redb::Database::builder();
@@ -119,19 +120,20 @@ pub(crate) fn open(path: &Path, cache_bytes: usize) -> Result<(Redb, u64, u64), 
     })
 }
 
-/// Runs `work`; a panic in it is an error. redb is written for files that nobody else writes, and panics at some that were damaged. What
-/// it had in memory must not be used afterwards: the next that opens it gives it up, and a writer calls the database broken.
+/// Runs `work`, turning a panic into an error: redb assumes that no other program writes its files, and panics on some damaged ones. Its
+/// state in memory must not be used afterwards: a reader drops it, and a writer marks the database broken.
 pub(super) fn guarded<T>(path: &Path, work: impl FnOnce() -> Result<T, DatabaseError>) -> Result<T, DatabaseError> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let panic = panic_text(&*panic);
         Err(DatabaseError::new(
             path,
-            format!("damaged, or a bug (redb panicked: {panic}): stop the service, and if it says so again, {ADVICE}"),
+            format!("damaged, or a bug (redb panicked: {panic}): stop the service, and if this happens again, {ADVICE}"),
         ))
     })
 }
 
-/// The database's identity and last applied sequence number; makes the tables of a new one, and those that it was made without.
+/// Returns the database's identity and last applied sequence number; creates missing tables, in a new database or one of an earlier
+/// release.
 fn identify(redb: &redb::Database) -> Result<(u64, u64), redb::Error> {
     let mut transaction = redb.begin_write()?;
     transaction.set_quick_repair(true);
@@ -164,7 +166,7 @@ fn identify(redb: &redb::Database) -> Result<(u64, u64), redb::Error> {
     Ok((identity, 0))
 }
 
-/// One durable commit of `layer`, and of the sequence number it reaches.
+/// Commits `layer` and its last sequence number, durably.
 pub(super) fn put_into(redb: &redb::Database, layer: &Layer, last: u64) -> Result<(), redb::Error> {
     let mut transaction = redb.begin_write()?;
     transaction.set_durability(Durability::Immediate)?;
@@ -185,7 +187,7 @@ pub(super) fn put_into(redb: &redb::Database, layer: &Layer, last: u64) -> Resul
     Ok(())
 }
 
-/// The database's error for one of redb's, at its file.
+/// Converts an error of redb, naming the file.
 pub(super) fn redb_error(path: &Path, error: &redb::Error) -> DatabaseError {
     match error {
         redb::Error::Io(e) => DatabaseError::io(path, "input or output failed", e),

@@ -1,59 +1,59 @@
-//! Reading the log at a start: what can be applied, what is a torn tail, and what is damage.
+//! Reading the log at a start: records to apply, a torn tail, or damage.
 //!
-//! A killed process leaves a last record that is cut short; power loss leaves anything after the last `fdatasync`, which is before a
-//! segment that has a successor ends. So bytes that are no record, with no record behind them, are a *torn tail*: nobody was promised that
-//! they would be synced, and they are cut off and counted. With whole records behind them they are *damage*: going on would take
-//! transactions back that are there to be read, so the start is refused, nothing is changed, and a person chooses. What counts as behind is
-//! searched for byte by byte, since damage may be in a record's length: a checksum that holds and a number that could be.
+//! A killed process leaves a last record that is cut short. Power loss leaves anything after the last `fdatasync`, which is before the end
+//! of a segment that has a successor. So invalid bytes without a later record are a *torn tail*: no client was promised that they were
+//! synced, and they are cut off and counted. With valid records after them they are *damage*: continuing would revert transactions that can
+//! still be read, so the start is refused, nothing is changed, and the operator decides. Later records are searched byte by byte, since a
+//! record's length may be damaged: a match is a valid checksum with a possible number.
 //!
-//! Every decision is made on bytes in memory by [`Scan`]; [`replay`] reads the files.
+//! [`Scan`] makes every decision on bytes in memory; [`replay`] reads the files.
 
 use super::layers::Layer;
 use super::log::{self, HEADER_BYTES, RECORD_HEADER_BYTES, Row};
 use crate::database::{DatabaseError, Table};
 use std::path::{Path, PathBuf};
 
-/// What was found in the log at a start.
+/// The result of reading the log at a start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
-    /// Transactions read back that were not yet in the database's file.
+    /// Transactions replayed that were not yet in the database's file.
     pub replayed: u64,
-    /// Bytes of the log that were not read back.
+    /// Bytes of the log that were dropped.
     pub dropped_bytes: u64,
-    /// Where the files are that they were in.
+    /// The files that they were in, set aside.
     pub aside: Vec<PathBuf>,
-    /// The damage that somebody chose to go on with.
+    /// The damage that the operator chose to accept.
     pub damage: Option<String>,
 }
 
 impl Recovery {
-    /// A sentence for the person who started the service, if anything was dropped.
+    /// Returns a sentence for the operator if anything was dropped.
     pub fn note(&self) -> Option<String> {
         if self.dropped_bytes == 0 && self.damage.is_none() {
             return None;
         }
         let what = match &self.damage {
-            Some(damage) => format!("metadata: {damage}; {} bytes of the log were dropped, as asked", self.dropped_bytes),
-            None => format!("metadata: the last {} bytes of the log were no whole transaction, and were dropped", self.dropped_bytes),
+            Some(damage) => format!("metadata: {damage}; {} bytes of the log were dropped as requested", self.dropped_bytes),
+            None => format!("metadata: the last {} bytes of the log, an incomplete transaction, were dropped", self.dropped_bytes),
         };
         let aside: Vec<_> = self.aside.iter().map(|path| path.display().to_string()).collect();
-        Some(if aside.is_empty() { what } else { format!("{what}; they are in {}, to be looked at or removed", aside.join(", ")) })
+        Some(if aside.is_empty() { what } else { format!("{what}; they are in {}, which can be inspected or removed", aside.join(", ")) })
     }
 }
 
-/// What [`replay`] found.
+/// The result of [`replay`].
 #[derive(Debug, Default)]
 pub(super) struct Replayed {
     pub recovery: Recovery,
-    /// The highest sequence number of which the log or the database's file knows: no number is used twice.
+    /// The highest sequence number in the log or the database's file: numbers are never reused.
     pub last: u64,
-    /// Segments of which everything is applied.
+    /// Segments that were applied completely.
     pub applied: Vec<PathBuf>,
-    /// Segments in which something was dropped.
+    /// Segments from which something was dropped.
     pub dropped: Vec<PathBuf>,
 }
 
-/// Reads every segment in `directory` in order into `onto`, from the record after `applied` on. Changes nothing in the directory.
+/// Reads every segment in `directory` in order into `onto`, starting after record `applied`. Changes nothing in the directory.
 pub(super) fn replay(
     directory: &Path,
     identity: u64,
@@ -68,8 +68,7 @@ pub(super) fn replay(
         scan.segment(*number, path, identity, &bytes, onto)?;
     }
     if segments.is_empty() && applied > 0 {
-        scan.damage =
-            Some(Damage::at(directory, format!("the log is missing: there is always a file log-NNN beside {}", log::DATABASE_FILE)));
+        scan.damage = Some(Damage::at(directory, format!("the log is missing: expected a file log-NNN beside {}", log::DATABASE_FILE)));
     }
     if let Some(damage) = &scan.damage {
         if !drop_damaged {
@@ -80,11 +79,11 @@ pub(super) fn replay(
     Ok(scan.found)
 }
 
-/// Transactions are there that cannot be applied.
+/// Damage: transactions exist that cannot be applied.
 struct Damage {
     path: PathBuf,
     what: String,
-    /// Whole records that cannot be applied.
+    /// Number of valid records after the damage.
     behind: u64,
 }
 
@@ -114,15 +113,15 @@ impl Damage {
 }
 
 struct Scan {
-    /// The last transaction that is applied.
+    /// The last applied transaction.
     reached: u64,
-    /// Past this nothing is applied any more.
+    /// If set, nothing further is applied.
     damage: Option<Damage>,
     found: Replayed,
 }
 
 impl Scan {
-    /// The next segment, whose name says that its first record has this number.
+    /// Reads the next segment, whose name gives the number of its first record.
     fn segment(&mut self, number: u64, path: &Path, identity: u64, bytes: &[u8], onto: &mut Layer) -> Result<(), DatabaseError> {
         let header = log::first_sequence(path, identity, bytes)?;
         let mut at = 0;
@@ -130,11 +129,11 @@ impl Scan {
             if first != number {
                 return Err(DatabaseError::new(
                     path,
-                    format!("begins with transaction {first}, not with that of its name: rename it back"),
+                    format!("begins with transaction {first}, which differs from its name: rename it back"),
                 ));
             }
             if first > self.reached + 1 {
-                let missing = format!("begins with transaction {first}, and the last one before it that is there is {}", self.reached);
+                let missing = format!("begins with transaction {first}, but the last one found before it is {}", self.reached);
                 self.damage.get_or_insert_with(|| Damage::at(path, missing));
             }
             if self.damage.is_none() {
@@ -147,7 +146,7 @@ impl Scan {
             self.found.applied.push(path.to_owned());
             return Ok(());
         }
-        // The number of a segment that is put aside is not given to a new one.
+        // Avoids giving a new segment the number of one that is set aside.
         self.found.last = self.found.last.max(number);
         let most = self.found.last.saturating_add((rest.len() / RECORD_HEADER_BYTES) as u64);
         let (behind, last) = whole_records(rest, self.reached, most);
@@ -161,8 +160,8 @@ impl Scan {
         Ok(())
     }
 
-    /// Applies the records of a segment that have not been; answers how many bytes of it are records in sequence. The first is the outcome of
-    /// those from `first` to `joined`.
+    /// Applies the new records of a segment; returns the length of its sequence of valid records. The first record is the outcome of
+    /// transactions `first` to `joined`.
     fn records(&mut self, path: &Path, (first, joined): (u64, u64), bytes: &[u8], onto: &mut Layer) -> Result<usize, DatabaseError> {
         let mut expected = joined;
         let mut rest = bytes;
@@ -184,7 +183,7 @@ impl Scan {
     }
 }
 
-/// How many whole records with a number past `reached`, and at most `most`, are anywhere in `bytes`; and the highest number.
+/// Searches `bytes` for valid records with a number above `reached` and at most `most`; returns their count and the highest number.
 fn whole_records(bytes: &[u8], reached: u64, most: u64) -> (u64, u64) {
     let (mut many, mut last, mut at) = (0, 0, 0);
     while let Some(header) = bytes.get(at..at + RECORD_HEADER_BYTES) {
@@ -202,7 +201,7 @@ fn whole_records(bytes: &[u8], reached: u64, most: u64) -> (u64, u64) {
 }
 
 pub(super) fn apply(path: &Path, payload: &[u8], onto: &mut Layer) -> Result<(), DatabaseError> {
-    let strange = || DatabaseError::new(path, "a whole record says what this program does not know: use the program that wrote it");
+    let strange = || DatabaseError::new(path, "a valid record has contents that this program does not know: use the program that wrote it");
     let changes: Vec<Row<'_>> = postcard::from_bytes(payload).map_err(|_| strange())?;
     for (table, key, value) in changes {
         let table = Table::from_number(table).ok_or_else(strange)?;
@@ -211,7 +210,7 @@ pub(super) fn apply(path: &Path, payload: &[u8], onto: &mut Layer) -> Result<(),
     Ok(())
 }
 
-/// What a whole segment's records come to, and the number of the first of them; `None`: it has none.
+/// Returns the combined changes of a whole segment's records, and the number of the first one; `None` if it has none.
 pub(super) fn outcome_of(path: &Path, identity: u64) -> Result<Option<(u64, Layer)>, DatabaseError> {
     let bytes = std::fs::read(path).map_err(|e| DatabaseError::io(path, "cannot read the log", &e))?;
     let Some((first, _)) = log::first_sequence(path, identity, &bytes)? else { return Ok(None) };
@@ -224,7 +223,7 @@ pub(super) fn outcome_of(path: &Path, identity: u64) -> Result<Option<(u64, Laye
     Ok((!layer.is_empty()).then_some((first, layer)))
 }
 
-/// Without its file a new database would begin here, and the log would be another's.
+/// Refuses a directory with a log but no database file: a new database would not match the log.
 pub(super) fn refuse_a_log_without_its_database(directory: &Path, path: &Path) -> Result<(), DatabaseError> {
     let there = std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0);
     if there || log::segments(directory)?.is_empty() {
@@ -233,7 +232,7 @@ pub(super) fn refuse_a_log_without_its_database(directory: &Path, path: &Path) -
     Err(DatabaseError::new(path, "missing or empty, and a log is beside it: put it back with a copy of all of the directory's files"))
 }
 
-/// The segments that were there before `live` go, or are put aside, now that all that was read in them is in the redb file.
+/// Deletes the segments before `live`, or sets them aside, once all that was read from them is in the redb file.
 pub(super) fn clear_away(directory: &Path, found: Replayed, live: &log::Segment) -> Result<Recovery, DatabaseError> {
     let mut recovery = found.recovery;
     for path in &found.dropped {

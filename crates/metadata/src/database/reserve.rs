@@ -1,9 +1,10 @@
-//! Room that is kept for the day on which the disk is full: a file in the metadata directory whose space is given up then.
+//! Space reserved for a full disk: a file in the metadata directory that is released then.
 //!
-//! A start writes (the log's next segment, the epoch), and so does removing, which is the way out. The reserve is given up in steps, as they are
-//! needed, and a step goes to the file that needs it in the same moment: a program that fills the disk takes what is free. While the disk is full,
-//! transactions that make something are refused, so that the reserve is there for those that remove. It is taken again, before anything else is
-//! written, as soon as there is room for it and as much again; and a start, which leaves the log no longer than it was, takes back what it used.
+//! A start writes (the log's next segment, the epoch), and so does removing files, which is the way to free space. The reserve is released
+//! in steps as needed, and each step goes immediately to the file that needs it, since a program that fills the disk takes any free space.
+//! While the disk is full, transactions that need space are refused, so that the reserve remains for removals. It is refilled, before
+//! anything else is written, once there is room for it and as much again. A start leaves the log no longer than it was, and refills what it
+//! used.
 
 use super::layers::Layer;
 use crate::database::{DatabaseError, Table};
@@ -14,14 +15,14 @@ use std::path::{Path, PathBuf};
 use thalweg_base::private;
 use thalweg_base::sync::Mutex;
 
-/// Its name.
+/// The name of the file.
 pub(super) const RESERVE_FILE: &str = "reserve";
-/// Its size: the records of some thousand removals.
+/// The full size: enough for the records of some thousand removals.
 const RESERVE_BYTES: u64 = 512 << 10;
-/// What is given up at a time.
+/// The size of a step.
 pub(super) const STEP_BYTES: u64 = 32 << 10;
 
-/// The reserve of one metadata directory.
+/// The reserve of a metadata directory.
 #[derive(Debug)]
 pub(super) struct Reserve {
     path: PathBuf,
@@ -29,7 +30,7 @@ pub(super) struct Reserve {
 }
 
 impl Reserve {
-    /// The one that is there, or not.
+    /// Returns the directory's reserve, whether held or not.
     pub(super) fn of(directory: &Path) -> Reserve {
         let path = directory.join(RESERVE_FILE);
         let reserve = Reserve { path, is_held: Mutex::new(false) };
@@ -37,7 +38,7 @@ impl Reserve {
         reserve
     }
 
-    /// Whether it is there, or could be taken just now.
+    /// Returns whether the reserve is complete, refilling it if possible.
     pub(super) fn hold(&self) -> bool {
         let mut is_held = self.is_held.lock();
         if !*is_held {
@@ -46,12 +47,12 @@ impl Reserve {
         *is_held
     }
 
-    /// Its bytes that have not been given up.
+    /// Returns the bytes not released.
     pub(super) fn bytes(&self) -> u64 {
         std::fs::metadata(&self.path).map_or(0, |found| found.len())
     }
 
-    /// Gives a step of it up; whether there was one.
+    /// Releases a step; returns whether there was one.
     pub(super) fn give_up(&self) -> bool {
         let mut is_held = self.is_held.lock();
         *is_held = false;
@@ -62,14 +63,14 @@ impl Reserve {
         shorter.unwrap_or(false)
     }
 
-    /// Gives a step of it up for what is written to `file` past `at`; whether there was one.
+    /// Releases a step for writing to `file` after offset `at`; returns whether there was one.
     pub(super) fn lend(&self, file: &File, at: u64) -> bool {
-        // Where a file system allocates nothing beforehand, the step is free until it is written to.
+        // On a file system without preallocation, the step is free until it is written to.
         self.give_up()
             && fallocate(file, FallocateFlags::KEEP_SIZE, at, STEP_BYTES).map_or_else(|e| e != rustix::io::Errno::NOSPC, |()| true)
     }
 
-    /// Takes back what was given up since it had `bytes`, as far as there is room. The disk is as full as it was.
+    /// Refills what was released since the reserve had `bytes`, as far as there is room.
     pub(super) fn take_back(&self, bytes: u64) {
         let _held = self.is_held.lock();
         let mut back = bytes;
@@ -86,12 +87,12 @@ impl Reserve {
         self.available_bytes().is_some_and(|available| available >= 2 * RESERVE_BYTES)
     }
 
-    /// What the disk has free for anybody; `None`: it does not say.
+    /// Returns the disk's free space; `None` if unknown.
     fn available_bytes(&self) -> Option<u64> {
         statvfs(self.directory()).ok().map(|space| space.f_bavail.saturating_mul(space.f_frsize))
     }
 
-    /// Whether so many bytes of log have room in the redb file.
+    /// Checks that this many bytes of log fit into the redb file.
     pub(super) fn check_room(&self, bytes: u64) -> Result<(), DatabaseError> {
         match self.available_bytes() {
             Some(available) if available < bytes => {
@@ -103,7 +104,7 @@ impl Reserve {
         }
     }
 
-    /// Makes it `bytes` long. Without room for that it is as long as it was.
+    /// Extends the file to `bytes`, or leaves its length unchanged if there is no room.
     fn extend_to(&self, bytes: u64) -> std::io::Result<()> {
         let file = private::files().write(true).create(true).truncate(false).open(&self.path)?;
         let before = file.metadata()?.len();
@@ -114,7 +115,7 @@ impl Reserve {
         done.inspect_err(|_| drop(file.set_len(before)))
     }
 
-    /// Why nothing is made while it is given up.
+    /// Returns the error for transactions refused while it is released.
     pub(super) fn refusal(&self) -> DatabaseError {
         DatabaseError {
             full: true,
@@ -123,7 +124,7 @@ impl Reserve {
     }
 }
 
-/// Whether a transaction makes something, and removes nothing: what waits until there is room.
+/// Returns whether a transaction adds data and removes none, so that it waits for space.
 pub(super) fn makes_something(changes: &Layer) -> bool {
     let is_made_of = |table: Table| matches!(table, Table::Inodes | Table::Entries | Table::Extended | Table::Drafts);
     let mut makes = false;

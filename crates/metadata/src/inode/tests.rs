@@ -1,4 +1,4 @@
-//! Rows of every version are read, and come back as they were.
+//! Rows of every version can be read.
 
 use super::*;
 use thalweg_layout::Spec;
@@ -12,7 +12,7 @@ fn striped() -> FileLayout {
     FileLayout { spec: Spec::new("simple_stripe").with("strip_size", "65536"), targets: vec![TargetId(2), TargetId(0)], lot: None }
 }
 
-/// Rows that were written when version 1 was the only one.
+/// Rows written when version 1 was current.
 #[test]
 fn rows_of_version_1_are_read() {
     let inode = |hex: &str| decode_inode(b"key", &bytes(hex)).unwrap();
@@ -46,7 +46,7 @@ fn rows_of_version_1_are_read() {
     assert_eq!(decode::<String>(Table::Targets, b"key", &bytes("0103696f30")).unwrap(), "io0");
 }
 
-/// A row that was written when version 3 was: it said nothing of lengths, nor of what was synced.
+/// A row written when version 3 was current, without lengths or sync state.
 #[test]
 fn rows_of_version_3_are_read() {
     let mut inode = Inode::new(Node::File(striped()), Owner { mode: 0o644, uid: 1, gid: 2 }, 77);
@@ -60,7 +60,7 @@ fn rows_of_version_3_are_read() {
     assert_eq!(decode_inode(b"key", &value).unwrap(), inode);
 }
 
-/// Version 4 knew no losses.
+/// Version 4 had no losses.
 #[test]
 fn rows_of_version_4_are_read() {
     let mut inode = Inode::new(Node::File(striped()), Owner { mode: 0o644, uid: 1, gid: 2 }, 77);
@@ -73,7 +73,7 @@ fn rows_of_version_4_are_read() {
     assert_eq!(decode_inode(b"key", &value).unwrap(), inode);
 }
 
-/// Rows that were written when version 5 was, and no layout was in a lot.
+/// Rows written when version 5 was current, and layouts had no lot.
 #[test]
 fn rows_of_version_5_are_read_and_are_in_no_lot() {
     let owner = Owner { mode: 0o644, uid: 1, gid: 2 };

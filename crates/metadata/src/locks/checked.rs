@@ -1,4 +1,4 @@
-//! The table of locks under a model checker: whatever the order in which threads go on, one client holds a lock, and each of them gets it.
+//! The table of locks under a model checker: in every schedule at most one client holds a lock, and each of them gets it.
 
 use super::keeper::Locks;
 use crate::database::Database;
@@ -16,17 +16,17 @@ use thalweg_wire::trust::CredentialId;
 
 const ANA: CredentialId = CredentialId([1; 16]);
 const FILE: FileId = FileId(7);
-/// Longer than a schedule takes: no client asks for its grants because it has waited enough.
+/// Longer than a schedule takes, so that no client's wait times out.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn exclusive() -> LockRequest {
     LockRequest { range: LockRange::whole(FILE, LockSpace::Flock, 1), kind: LockKind::Exclusive, pid: 1 }
 }
 
-/// What a thread does.
-type Work = Box<dyn FnOnce() + Send>;
+/// The work of a thread.
+type Job = Box<dyn FnOnce() + Send>;
 
-/// What the lock guards.
+/// The data that the lock protects.
 #[derive(Default)]
 struct Guarded(AtomicBool);
 
@@ -38,27 +38,27 @@ impl Guarded {
     }
 }
 
-/// A table that nobody holds anything of.
+/// Returns a table without holders.
 fn table() -> Arc<Locks> {
     let database: Arc<dyn Database> = Arc::new(InMemory::default());
     Locks::start(database, &Recovery::begin(Duration::ZERO)).unwrap()
 }
 
-/// Runs these, each in a thread, and waits for all.
-fn at_once(work: Vec<Work>) {
+/// Runs these in a thread each, and joins them.
+fn run_concurrently(work: Vec<Job>) {
     let threads: Vec<_> = work.into_iter().map(thread::spawn).collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
-/// How a client lets go of what it holds.
+/// How a client releases its lock.
 #[derive(Clone, Copy)]
 enum End {
     Unlocks,
     Dies,
 }
 
-/// A client that waits for the lock, holds it, and lets go of it.
-fn client(locks: Arc<Locks>, guarded: Arc<Guarded>, number: u64, end: End) -> Work {
+/// A client that waits for the lock, holds it, and releases it.
+fn client(locks: Arc<Locks>, guarded: Arc<Guarded>, number: u64, end: End) -> Job {
     Box::new(move || {
         let life = locks.hello(number, ANA, &mut Unwatched).unwrap();
         if life.lock(&exclusive(), Some(1)).unwrap() == Outcome::Queued {
@@ -72,8 +72,8 @@ fn client(locks: Arc<Locks>, guarded: Arc<Guarded>, number: u64, end: End) -> Wo
     })
 }
 
-/// A client that does not wait for long: it holds the lock only where its cancel came too late.
-fn impatient(locks: Arc<Locks>, guarded: Arc<Guarded>, number: u64) -> Work {
+/// A client with a short timeout: it holds the lock only if its cancel came too late.
+fn impatient(locks: Arc<Locks>, guarded: Arc<Guarded>, number: u64) -> Job {
     Box::new(move || {
         let life = locks.hello(number, ANA, &mut Unwatched).unwrap();
         if life.lock(&exclusive(), Some(1)).unwrap() == Outcome::Granted || life.cancel(1, &exclusive()) {
@@ -88,7 +88,7 @@ fn one_client_holds_a_lock_and_each_that_waits_gets_it() {
     explore(|| {
         let (locks, guarded) = (table(), Arc::new(Guarded::default()));
         let of = |number, end| client(Arc::clone(&locks), Arc::clone(&guarded), number, end);
-        at_once(vec![of(1, End::Unlocks), of(2, End::Dies), of(3, End::Unlocks)]);
+        run_concurrently(vec![of(1, End::Unlocks), of(2, End::Dies), of(3, End::Unlocks)]);
         assert_eq!(locks.counts(), (0, 0));
     });
 }
@@ -98,7 +98,7 @@ fn who_waits_no_longer_leaves_the_lock_to_the_next() {
     explore(|| {
         let (locks, guarded) = (table(), Arc::new(Guarded::default()));
         let of = |number, end| client(Arc::clone(&locks), Arc::clone(&guarded), number, end);
-        at_once(vec![of(1, End::Dies), impatient(Arc::clone(&locks), Arc::clone(&guarded), 2), of(3, End::Unlocks)]);
+        run_concurrently(vec![of(1, End::Dies), impatient(Arc::clone(&locks), Arc::clone(&guarded), 2), of(3, End::Unlocks)]);
         assert_eq!(locks.counts(), (0, 0));
     });
 }
@@ -127,7 +127,7 @@ fn a_turn_of_the_services_own_waits_for_those_who_append_and_they_for_it() {
                 drop(turn);
             }
         };
-        at_once(vec![Box::new(appends), Box::new(truncates)]);
+        run_concurrently(vec![Box::new(appends), Box::new(truncates)]);
         assert_eq!(locks.counts(), (0, 0));
     });
 }

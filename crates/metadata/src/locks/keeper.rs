@@ -1,12 +1,11 @@
-//! The table of locks at the service: who is alive, who waits where, and what happens after a restart.
+//! The lock service: live clients, waiting requests, and recovery after a restart.
 //!
-//! A client's life is one connection ([`Life`]); a client that says hello under the same name again, while the first connection is
-//! not known to have ended, goes on with what it has. Which clients have a life is in the database, on stable storage, before the
-//! first of them gets a lock: after a restart, while one of these has not claimed its locks and the grace is not over,
-//! nobody else gets one.
+//! A client lives as long as a connection ([`Life`]). A client that says hello under the same name before its first connection is known to
+//! have ended keeps its locks. The set of live clients is on stable storage in the database before any of them gets a lock. After a
+//! restart, only these clients get locks until each has claimed its own or the grace period ends.
 //!
-//! A client's number is no secret: who is told of a lock in the way reads it there. So a client is its credential's, over restarts too: with another
-//! one nobody goes on with what it has, nor hears what it is granted.
+//! A client's number is not secret: clients see it in the holder of a conflicting lock. So a client belongs to its credential, across
+//! restarts too; with another credential its locks and grants are not accessible.
 
 use crate::database::{Database, DatabaseError, Table as Rows, Unwatched, Watch, read, write};
 use crate::recovery::Recovery;
@@ -20,15 +19,15 @@ use thalweg_wire::protocol::metadata::FileId;
 use thalweg_wire::trust::CredentialId;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Key in [`Rows::State`], before a client's number as u64 LE: it may have locks. The value is the number of its credential; empty: of an
-/// earlier release, which did not keep that.
+/// Key in [`Rows::State`], followed by a client's number as u64 LE: the client may have locks. The value is the identifier of its
+/// credential; empty in rows of an earlier release, which did not store it.
 const CLIENT: &[u8] = b"locks.client.";
-/// How long a truncation waits for those who append.
+/// Timeout of a truncation that waits for appends.
 const TURN_PATIENCE: Duration = Duration::from_secs(20);
-/// How long one question for grants is left open.
+/// Maximum time that a request for grants is held open.
 const GRANTS_PATIENCE: Duration = Duration::from_secs(10);
 
-/// See the module.
+/// The lock service.
 pub(crate) struct Locks {
     database: Arc<dyn Database>,
     state: Mutex<State>,
@@ -37,42 +36,42 @@ pub(crate) struct Locks {
 
 struct State {
     table: Table,
-    lives: HashMap<u64, Lively>,
-    /// Clients of an earlier start that have not claimed what they had.
+    lives: HashMap<u64, LiveClient>,
+    /// Clients of an earlier start that have not claimed their locks yet.
     awaited: HashMap<u64, Option<CredentialId>>,
     grace_ends: Instant,
     next: u64,
     stopping: bool,
 }
 
-/// A client that is alive.
-struct Lively {
-    /// Whose it is.
+/// A live client.
+struct LiveClient {
+    /// Its credential.
     of: CredentialId,
-    /// Which connection is its life.
+    /// The number of its life, which a new connection replaces.
     life: u64,
-    /// Granted, and the owner not yet notified.
+    /// Tickets granted but not yet reported to the client.
     granted: Vec<u64>,
 }
 
-/// A client's life: when it is dropped, the client's locks are free.
+/// A client's life; dropping it frees the client's locks.
 pub(crate) struct Life {
     locks: Arc<Locks>,
     client: u64,
     life: u64,
 }
 
-/// A turn of the service's own; ends when it is dropped.
+/// An append turn of the service itself; dropping it ends the turn.
 pub(crate) struct Turn<'a> {
     locks: &'a Locks,
     range: LockRange,
 }
 
 impl Locks {
-    /// Nobody holds anything; those who did in an earlier start have the time of `recovery` to claim it.
+    /// Starts without locks; holders of an earlier start can claim theirs until `recovery` ends.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub(crate) fn start(database: Arc<dyn Database>, recovery: &Recovery) -> Result<Arc<Locks>> {
         let awaited = read::<_, DatabaseError>(&*database, |view| {
             let mut clients = HashMap::new();
@@ -83,43 +82,43 @@ impl Locks {
             })?;
             Ok(clients)
         })?;
-        let lives = HashMap::from([(SERVICE, Lively { of: CredentialId::default(), life: 0, granted: Vec::new() })]);
+        let lives = HashMap::from([(SERVICE, LiveClient { of: CredentialId::default(), life: 0, granted: Vec::new() })]);
         let state = State { table: Table::default(), lives, awaited, grace_ends: recovery.ends_after(1), next: 1, stopping: false };
         Ok(Arc::new(Locks { database, state: Mutex::new(state), changed: Condvar::new() }))
     }
 
-    /// Nobody waits here any longer.
+    /// Stops waiting requests.
     pub(crate) fn stop(&self) {
         self.state.lock().stopping = true;
         self.changed.notify_all();
     }
 
-    /// Locked ranges, and requests that wait.
+    /// Returns the numbers of locked ranges and of waiting requests.
     pub(crate) fn counts(&self) -> (usize, usize) {
         self.state.lock().table.counts()
     }
 
-    /// A client says hello: its life is what is answered.
+    /// Starts a client's life.
     ///
     /// # Errors
-    /// [`ErrorKind::Access`] for a client of another credential; the database's.
+    /// [`ErrorKind::Access`] for a client of another credential; an error of the database.
     pub(crate) fn hello(self: &Arc<Self>, client: u64, of: CredentialId, watch: &mut dyn Watch) -> Result<Life> {
         if client == SERVICE {
-            return Err(Error::new(ErrorKind::Invalid, format!("{SERVICE} is no client's number")));
+            return Err(Error::new(ErrorKind::Invalid, format!("{SERVICE} is not a valid client number")));
         }
         let life = {
             let mut state = self.state.lock();
-            let known = state.lives.get(&client).map(|lively| lively.of).or_else(|| state.awaited.get(&client).copied().flatten());
+            let known = state.lives.get(&client).map(|live| live.of).or_else(|| state.awaited.get(&client).copied().flatten());
             if known.is_some_and(|known| known != of) {
                 return Err(another());
             }
             state.next += 1;
             let life = state.next;
-            state.lives.entry(client).or_insert_with(|| Lively { of, life, granted: Vec::new() }).life = life;
+            state.lives.entry(client).or_insert_with(|| LiveClient { of, life, granted: Vec::new() }).life = life;
             Life { locks: Arc::clone(self), client, life }
         };
         self.changed.notify_all();
-        // After it is alive here, so that an older life that ends now leaves the row alone.
+        // Only once it is alive here, so that an older life that ends now keeps the row.
         write::<_, DatabaseError>(&*self.database, watch, |t| {
             t.put(Rows::State, &key_of(client), of.0.to_vec());
             Ok(())
@@ -128,8 +127,7 @@ impl Locks {
         Ok(life)
     }
 
-    /// Which of the client's requests have been granted since it last asked: as soon as there are any, at most after
-    /// `wait`.
+    /// Waits up to `wait` for grants since the client's last call; returns the granted tickets.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] for a client that is not alive; [`ErrorKind::Access`] for one of another credential.
@@ -140,29 +138,29 @@ impl Locks {
             let now = Instant::now();
             state = self.after_time(state, client, now);
             let stopping = state.stopping;
-            let Some(lively) = state.lives.get_mut(&client) else {
-                return Err(Error::new(ErrorKind::NotFound, "this client is not alive: it says hello first"));
+            let Some(live) = state.lives.get_mut(&client) else {
+                return Err(Error::new(ErrorKind::NotFound, "this client is unknown: it must say hello first"));
             };
-            if lively.of != of {
+            if live.of != of {
                 return Err(another());
             }
-            if !lively.granted.is_empty() || stopping || now >= until {
-                return Ok(std::mem::take(&mut lively.granted));
+            if !live.granted.is_empty() || stopping || now >= until {
+                return Ok(std::mem::take(&mut live.granted));
             }
             let wake = state.table.next_end(client, now).map_or(until, |ends| ends.min(until));
             state = self.wait(state, wake.saturating_duration_since(now));
         }
     }
 
-    /// Who is in the way of a lock of this client's; `None`: of one that has none.
+    /// Returns the holder of a lock that conflicts with this client's request, also for a client without locks (`None`).
     pub(crate) fn test(&self, client: Option<u64>, request: &LockRequest) -> Option<HeldLock> {
         self.after_grace(self.state.lock()).table.test(client.unwrap_or(SERVICE), request)
     }
 
-    /// A turn for the service itself: nobody appends while it lives.
+    /// Takes an append turn for the service: no client appends until it is dropped.
     ///
     /// # Errors
-    /// [`ErrorKind::Busy`] when it does not come in time.
+    /// [`ErrorKind::Busy`] at the timeout.
     pub(crate) fn turn(&self, file: FileId) -> Result<Turn<'_>> {
         let mut state = self.after_grace(self.state.lock());
         state.next += 1;
@@ -180,7 +178,7 @@ impl Locks {
             } else if now >= until || state.stopping {
                 state.table.cancel(Ticket { client: SERVICE, number: owner }, now, &mut granted);
                 self.notify(&mut state, granted);
-                return Err(Error::new(ErrorKind::Busy, "somebody has been appending to it for long: try again"));
+                return Err(Error::new(ErrorKind::Busy, "a client keeps appending to it: try again"));
             } else {
                 let wake = state.table.next_end(SERVICE, now).map_or(until, |ends| ends.min(until));
                 state = self.wait(state, wake - now);
@@ -190,14 +188,14 @@ impl Locks {
         Ok(Turn { locks: self, range })
     }
 
-    /// Waits until those who had locks before the restart have claimed them, or have had the time to.
+    /// Waits until the holders of locks before the restart have claimed them, or the grace period has ended.
     fn after_grace<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         while !state.awaited.is_empty() && !state.stopping {
             let now = Instant::now();
             if now >= state.grace_ends {
                 let late: Vec<u64> = state.awaited.drain().map(|(client, _)| client).collect();
                 drop(state);
-                // Those who come later have lost what they had, and say hello anew.
+                // Later clients have lost their locks, and say hello again.
                 self.forget_rows(&late);
                 self.changed.notify_all();
                 return self.state.lock();
@@ -220,20 +218,20 @@ impl Locks {
         state
     }
 
-    /// Notes for their clients what was granted.
+    /// Queues grants for their clients.
     fn notify(&self, state: &mut State, granted: Vec<Ticket>) {
         if granted.is_empty() {
             return;
         }
         for ticket in granted {
-            if let Some(lively) = state.lives.get_mut(&ticket.client) {
-                lively.granted.push(ticket.number);
+            if let Some(live) = state.lives.get_mut(&ticket.client) {
+                live.granted.push(ticket.number);
             }
         }
         self.changed.notify_all();
     }
 
-    /// These clients are not awaited after the next restart. If the database cannot say so, they are: a grace too many.
+    /// Deletes clients' rows, so that they are not awaited after the next restart. If that fails, the next grace period may be unnecessary.
     fn forget_rows(&self, clients: &[u64]) {
         let _ = write::<_, DatabaseError>(&*self.database, &mut Unwatched, |t| {
             clients.iter().for_each(|client| t.delete(Rows::State, &key_of(*client)));
@@ -243,15 +241,15 @@ impl Locks {
 }
 
 impl Life {
-    /// Asks for a lock; with a ticket, it waits if it must.
+    /// Requests a lock; with a ticket, the request waits if necessary.
     ///
     /// # Errors
-    /// As [`Table::lock`].
+    /// Those of [`Table::lock`].
     pub(crate) fn lock(&self, request: &LockRequest, ticket: Option<u64>) -> Result<Outcome> {
         let mut state = self.locks.after_grace(self.locks.state.lock());
         let mut granted = Vec::new();
         let outcome = if ticket.is_some() && state.table.has(self.client, request) {
-            // Asked again after an answer was lost.
+            // Repeated after a lost answer.
             Ok(Outcome::Granted)
         } else {
             state.table.lock(self.client, request, ticket, Instant::now(), &mut granted)
@@ -260,7 +258,7 @@ impl Life {
         outcome
     }
 
-    /// Gives what was held before; what could not be given again is answered.
+    /// Grants the locks held before; returns the ranges that could not be granted.
     ///
     /// # Errors
     /// [`ErrorKind::TooMany`].
@@ -282,22 +280,22 @@ impl Life {
         Ok(refused)
     }
 
-    /// A request waits no longer. Whether it had been granted before: then the lock is held.
+    /// Cancels a waiting request. Returns whether it was granted before, in which case the lock is held.
     pub(crate) fn cancel(&self, number: u64, request: &LockRequest) -> bool {
         let mut state = self.locks.state.lock();
         let mut granted = Vec::new();
         let waited = state.table.cancel(Ticket { client: self.client, number }, Instant::now(), &mut granted);
         self.locks.notify(&mut state, granted);
-        if let Some(lively) = state.lives.get_mut(&self.client) {
-            lively.granted.retain(|other| *other != number);
+        if let Some(live) = state.lives.get_mut(&self.client) {
+            live.granted.retain(|other| *other != number);
         }
         !waited && state.table.has(self.client, request)
     }
 
-    /// Frees what is held of a range.
+    /// Frees the locked parts of a range.
     ///
     /// # Errors
-    /// As [`Table::unlock`].
+    /// Those of [`Table::unlock`].
     pub(crate) fn unlock(&self, range: &LockRange) -> Result<()> {
         let mut state = self.locks.state.lock();
         let mut granted = Vec::new();
@@ -306,16 +304,16 @@ impl Life {
         done
     }
 
-    /// Frees all that programs hold of a file.
+    /// Frees all locks of an owner on a file.
     ///
     /// # Errors
-    /// As [`Table::unlock`].
+    /// Those of [`Table::unlock`].
     pub(crate) fn unlock_all(&self, file: FileId, owner: u64) -> Result<()> {
         self.unlock(&LockRange::whole(file, LockSpace::Flock, owner))?;
         self.unlock(&LockRange::whole(file, LockSpace::Record, owner))
     }
 
-    /// Who is in the way of a lock.
+    /// Returns the holder of a conflicting lock.
     pub(crate) fn test(&self, request: &LockRequest) -> Option<HeldLock> {
         self.locks.test(Some(self.client), request)
     }
@@ -325,19 +323,19 @@ impl Drop for Life {
     fn drop(&mut self) {
         let locks = &self.locks;
         let mut state = locks.state.lock();
-        // A younger life goes on with what this one had.
-        if state.lives.get(&self.client).is_none_or(|lively| lively.life != self.life) {
+        // A newer life keeps this one's locks.
+        if state.lives.get(&self.client).is_none_or(|live| live.life != self.life) {
             return;
         }
         state.lives.remove(&self.client);
-        // The service ends before its clients do: they come back to what they have, and nobody else gets it meanwhile.
+        // The service stops before its clients: they reclaim their locks, which are reserved for them meanwhile.
         if state.stopping && !state.table.is_idle(self.client) {
             return;
         }
         let mut granted = Vec::new();
         state.table.forget(self.client, Instant::now(), &mut granted);
         locks.notify(&mut state, granted);
-        // Under the same lock, so that a younger life's row is not taken.
+        // Under the same lock, so that a newer life's row is not deleted.
         locks.forget_rows(&[self.client]);
         drop(state);
         locks.changed.notify_all();
@@ -348,14 +346,14 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let mut state = self.locks.state.lock();
         let mut granted = Vec::new();
-        // Whole ranges are never divided: this cannot fail.
+        // Cannot fail: unlocking a whole range never splits one.
         let _ = state.table.unlock(SERVICE, &self.range, Instant::now(), &mut granted);
         self.locks.notify(&mut state, granted);
     }
 }
 
 fn another() -> Error {
-    Error::new(ErrorKind::Access, "this client's locks are of another credential: a client has a number of its own")
+    Error::new(ErrorKind::Access, "this client number belongs to another credential: choose another number")
 }
 
 fn key_of(client: u64) -> Vec<u8> {

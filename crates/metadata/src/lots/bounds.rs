@@ -1,7 +1,8 @@
-//! How much an owner may have reserved, and for how long: what the credential says, and where it says nothing, so much that others find room.
+//! Bounds on an owner's reservations, in size and time: as in the credential, or by default such that others find room.
 //!
-//! An owner's lots that last count together, at all targets, also those that the store made for the owner. With bounds in the credential that is all. Without, they may
-//! come to a half of the store; and no lot is made that leaves less than a quarter of it to those who have none. The store's own credential is not bound.
+//! All of an owner's current lots count together, on all targets, including those that the store made for the owner. Bounds in the
+//! credential are sufficient. Without them, the lots may take half of the store, and no lot may leave less than a quarter of it outside of
+//! lots. The store's own credential is not bound.
 
 use super::keeper::Keeper;
 use super::rows::Row;
@@ -14,18 +15,18 @@ use thalweg_wire::protocol::metadata::LotId;
 use thalweg_wire::trust::{Identity, Rights};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// What is asked of all lots of an owner, for one that is made, made larger, or promised again.
+/// Checks the lots of an owner when one is created, enlarged, or renewed.
 #[derive(Clone, Debug)]
 pub(super) struct Bounds {
     owner: String,
-    /// What the credential says; `None`: nothing.
+    /// The bound in the credential, if any.
     of_credential: Option<u64>,
     space_bytes: u64,
     now_ns: i64,
 }
 
 impl Bounds {
-    /// Refuses a lot of this size (in the place of the one with this number) beside the others.
+    /// Refuses a lot of this size (replacing the one with this number) in addition to the others.
     ///
     /// # Errors
     /// [`ErrorKind::Quota`] with the numbers.
@@ -37,13 +38,13 @@ impl Bounds {
         let (theirs, all) = (others().filter(|lot| lot.owner == self.owner).fold(0, sum), others().fold(0, sum));
         let half = self.space_bytes / limits::LOTS_OF_OWNER_PART;
         let (most, why) = match self.of_credential {
-            Some(most) => (most, "as its credential says".to_owned()),
+            Some(most) => (most, "as its credential allows".to_owned()),
             None => (half, format!("half of the store's {}", size(self.space_bytes))),
         };
-        let more = "ask for less, or ask who runs the store for a credential with more (`thalweg credential create NAME --lots SIZE`)";
+        let more = "ask for less, or ask the store's operator for a credential with more (`thalweg credential create NAME --lots SIZE`)";
         if theirs.saturating_add(size_bytes) > most {
             let problem = format!(
-                "lots of `{}` may have {} together, {why}: {} asked, and others of them have {}; {more}",
+                "lots of `{}` may have {} together, {why}: {} asked, and their other lots have {}; {more}",
                 self.owner,
                 size(most),
                 size(size_bytes),
@@ -68,15 +69,15 @@ impl Bounds {
 /// Refuses a time that is longer than the credential allows.
 ///
 /// # Errors
-/// [`ErrorKind::Quota`] with the longest.
+/// [`ErrorKind::Quota`] with the maximum.
 pub(super) fn check_time(who: &Identity, for_ns: u64) -> Result<()> {
     let most = who.lots.longest().unwrap_or(limits::LOT_OF_OWNER);
-    // (What no lot may last is refused to all, in other words.)
+    // (The maximum of any lot is refused elsewhere, with another message.)
     if who.rights == Rights::Store || for_ns > limits::LOT_NS || u128::from(for_ns) <= most.as_nanos() {
         return Ok(());
     }
     let problem = format!(
-        "lots of `{}` last at most {} from now on: ask for less and renew it, or ask who runs the store for a credential with more (`thalweg \
+        "lots of `{}` last at most {} from now on: ask for less and renew it, or ask the operator for a credential with more (`thalweg \
          credential create NAME --lots-for TIME`)",
         who.owner,
         age(most),
@@ -84,24 +85,24 @@ pub(super) fn check_time(who: &Identity, for_ns: u64) -> Result<()> {
     Err(Error::new(ErrorKind::Quota, problem))
 }
 
-/// A number for an owner, under which one request at a time changes how much they have.
+/// Returns a number for an owner, by which changes of its lots are serialised.
 pub(super) fn number_of(owner: &str) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(owner)
 }
 
 impl Keeper {
-    /// The bounds for lots of an owner, for this client; `None`: it is the store.
+    /// Returns the bounds on lots of an owner for this client; `None` for the store's own credential.
     pub(super) fn bounds(&self, who: &Identity, owner: &str) -> Option<Bounds> {
         if who.rights == Rights::Store {
             return None;
         }
         let of_credential = who.lots.most_bytes();
-        // (Where the credential says it, no server is asked.)
+        // (With a bound in the credential, no server is queried.)
         let space_bytes = if of_credential.is_some() { 0 } else { self.space_bytes() };
         Some(Bounds { owner: owner.to_owned(), of_credential, space_bytes, now_ns: self.namespace.now_ns() })
     }
 
-    /// How large the file systems of the store are together, of those servers that answer.
+    /// Returns the total size of the file systems of those servers that respond.
     fn space_bytes(&self) -> u64 {
         let map = self.namespace.map();
         let targets: Vec<_> = map.targets.iter().map(|entry| (entry.target, 0)).collect();

@@ -1,4 +1,4 @@
-//! A lot gets another time, or another size: at all of its targets, or as it was.
+//! Changing a lot's time or size: on all of its targets, or not at all.
 
 use super::keeper::{Keeper, is_beyond, share_at, used_blocks};
 use super::terms::{check_size, resized, until_ns};
@@ -7,10 +7,11 @@ use thalweg_wire::protocol::metadata::{LotId, TargetId};
 use thalweg_wire::{Error, Result};
 
 impl Keeper {
-    /// A lot ends so long from now on; 0: now.
+    /// Sets a lot's remaining time; 0 ends it now.
     ///
     /// # Errors
-    /// [`thalweg_wire::ErrorKind::Invalid`]; [`thalweg_wire::ErrorKind::NoSpace`] when its time was over, and its room is promised to others by now.
+    /// [`thalweg_wire::ErrorKind::Invalid`]; [`thalweg_wire::ErrorKind::NoSpace`] if it had expired and its space has been promised to
+    /// others.
     pub(super) fn renew(&self, id: LotId, for_ns: u64) -> Result<LotReport> {
         let _claim = self.claims.claim(id);
         let old = self.standing(id)?;
@@ -19,13 +20,13 @@ impl Keeper {
         let uses = kept.map_err(|(error, _)| self.explained(&new, &new.shares, error))?;
         let renewed = self.change(id, |row| row.lot.until_ns = new.until_ns)?;
         if uses.iter().any(is_beyond) {
-            self.look();
+            self.notify();
         }
         Ok(self.report(renewed.lot, uses))
     }
 
-    /// Has these targets keep their shares as of `new`; if one refuses, all that may have done it keep what they had as of `old`, and whether
-    /// they certainly do is said with the error.
+    /// Sets these targets' shares as of `new`. If one refuses, those that may have done so get their shares as of `old`; the error comes
+    /// with whether they certainly have.
     fn keep_all(&self, old: &Lot, new: &Lot, shares: &[(TargetId, u64)]) -> Result<Vec<LotUse>, (Error, bool)> {
         let mut kept = Vec::with_capacity(shares.len());
         for (target, bytes) in shares {
@@ -37,7 +38,7 @@ impl Keeper {
                     let back: Vec<_> = asked.iter().map(|(target, bytes)| self.keep(old, *target, had(*target).min(*bytes))).collect();
                     let is_back = back.iter().all(Result::is_ok);
                     if !is_back {
-                        self.look();
+                        self.notify();
                     }
                     return Err((error, is_back));
                 }
@@ -46,11 +47,11 @@ impl Keeper {
         Ok(kept)
     }
 
-    /// A lot gets another size, not below what is used of it.
+    /// Sets a lot's size, not below its use.
     ///
     /// # Errors
-    /// [`thalweg_wire::ErrorKind::Invalid`], [`thalweg_wire::ErrorKind::NoSpace`] with the numbers; when a server is away: how much is used there is not
-    /// known then.
+    /// [`thalweg_wire::ErrorKind::Invalid`], [`thalweg_wire::ErrorKind::NoSpace`] with the numbers; or a server is unreachable, whose use
+    /// is then unknown.
     pub(super) fn resize(&self, id: LotId, size_bytes: u64) -> Result<LotReport> {
         check_size(size_bytes)?;
         let _claim = self.claims.claim(id);
@@ -61,12 +62,12 @@ impl Keeper {
             resized(&used, size_bytes).map_err(|e| Error::new(e.kind(), format!("lot `{}`: {}", old.name, e.message())))
         };
         let shares = match shares() {
-            // What was removed of it may not be gone yet.
+            // Removed files of the lot may still take space.
             Err(_) if self.intents.finish_removals(Some(id), true)? => shares()?,
             other => other?,
         };
         let new = Lot { size_bytes, shares, ..old.clone() };
-        // Smaller at the targets, then all in the row, then larger at the targets.
+        // Shrinks at the targets, then changes all shares in the row, then grows at the targets.
         let had = |target: TargetId| share_at(&old, target);
         let (smaller, larger): (Vec<_>, Vec<_>) = new.shares.iter().partition::<Vec<_>, _>(|(target, bytes)| *bytes < had(*target));
         self.keep_all_smaller(&old, &new, &smaller)?;
@@ -77,17 +78,17 @@ impl Keeper {
         if let Err((error, is_back)) = self.keep_all(&old, &new, &larger) {
             let error = self.explained(&new, &larger, error);
             if !is_back {
-                // A target may have more than it had: the row says so until the worker has heard from it.
+                // A target may have more than before: the row keeps that until the worker has had an answer.
                 let problem = format!("{}; lot `{}` gets its new size when that server is back", error.message(), old.name);
                 return Err(Error::new(error.kind(), problem));
             }
-            // (The larger ones are back; the smaller ones are smaller than the row that they get back.)
+            // (The enlarged shares are restored; the shrunk ones are below the restored row.)
             let back = self.change(id, |row| {
                 row.lot.size_bytes = old.size_bytes;
                 row.lot.shares.clone_from(&old.shares);
             })?;
             if smaller.iter().any(|(target, _)| self.keep(&back.lot, *target, had(*target)).is_err()) {
-                self.look();
+                self.notify();
             }
             return Err(error);
         }
@@ -95,7 +96,7 @@ impl Keeper {
         Ok(self.report(resized.lot, uses))
     }
 
-    /// Makes shares smaller at their targets; what is used stays. If one cannot be, they are as they were.
+    /// Shrinks shares at their targets, not below their use. If one cannot be shrunk, all are restored.
     fn keep_all_smaller(&self, old: &Lot, new: &Lot, smaller: &[(TargetId, u64)]) -> Result<()> {
         for (done, (target, bytes)) in smaller.iter().enumerate() {
             let problem = match self.keep(new, *target, *bytes) {
@@ -109,7 +110,7 @@ impl Keeper {
             };
             let had = |target: TargetId| share_at(old, target);
             if smaller[..=done].iter().any(|(target, _)| self.keep(old, *target, had(*target)).is_err()) {
-                self.look();
+                self.notify();
             }
             return Err(problem);
         }

@@ -1,5 +1,5 @@
-//! What is in a lot: its files, and the directories whose new files are in it. Nothing counts them: all inodes are looked at, in slices, so
-//! that nobody waits for it.
+//! The contents of a lot: its files, and the directories whose new files go into it. They are not indexed: all inodes are scanned, in
+//! slices, so that other requests are not delayed.
 
 use super::keeper::Keeper;
 use crate::database::{Table, Unwatched, read, write};
@@ -11,15 +11,15 @@ use thalweg_wire::limits;
 use thalweg_wire::protocol::metadata::{FileId, LotId, Place};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Rows in a slice.
+/// Rows of a slice.
 const SLICE: usize = 512;
-/// Names that are removed in one transaction.
+/// Names removed per transaction.
 const RUN: usize = 32;
-/// How often a lot's files are looked for, should some get another name meanwhile.
+/// Bound: scans for a lot's files, which are repeated if some are renamed meanwhile.
 const PASSES: usize = 64;
 
 impl Keeper {
-    /// Shows `each` all rows of a table, in slices.
+    /// Calls `each` with all rows of a table, reading in slices.
     fn each_row(&self, table: Table, mut each: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
         let mut after: Option<Vec<u8>> = None;
         loop {
@@ -49,7 +49,7 @@ impl Keeper {
         })
     }
 
-    /// All files of a lot, and whether each has a name.
+    /// Returns all files of a lot, and whether each has a name.
     pub(super) fn files_of(&self, lot: LotId) -> Result<Vec<(FileId, bool)>> {
         let mut files = Vec::new();
         self.each_inode(|id, found| {
@@ -60,7 +60,7 @@ impl Keeper {
         Ok(files)
     }
 
-    /// Some directories of each of these lots, as paths.
+    /// Returns paths of some directories of each of these lots.
     pub(super) fn directories_of(&self, lots: &[LotId]) -> Result<HashMap<LotId, Vec<Vec<u8>>>> {
         let mut directories: HashMap<LotId, Vec<FileId>> = lots.iter().map(|lot| (*lot, Vec::new())).collect();
         if lots.is_empty() {
@@ -83,7 +83,7 @@ impl Keeper {
                     match path_of(view, *id, &mut known) {
                         Ok(Some(path)) => of_lot.push(if path.is_empty() { b"/".to_vec() } else { path }),
                         Ok(None) => {}
-                        // It was removed meanwhile.
+                        // Removed in the meantime.
                         Err(e) if e.is_gone() => {}
                         Err(e) => return Err(e),
                     }
@@ -95,7 +95,7 @@ impl Keeper {
         })
     }
 
-    /// Removes the names of all files of a lot in which no more are made; their datafiles go with them, when nobody has them open.
+    /// Removes the names of all files of a lot that accepts no new ones; their datafiles are removed once they are not open.
     pub(super) fn remove_files(&self, lot: LotId) -> Result<()> {
         for _ in 0..PASSES {
             let named = self.files_of(lot)?.into_iter().filter(|(_, has_name)| *has_name);
@@ -113,7 +113,7 @@ impl Keeper {
             })?;
             self.unlink(run)?;
         }
-        Err(Error::new(ErrorKind::Busy, "files of the lot get other names again and again"))
+        Err(Error::new(ErrorKind::Busy, "files of the lot keep being renamed: try again"))
     }
 
     fn unlink(&self, names: Vec<(Place, FileId)>) -> Result<()> {
@@ -123,18 +123,18 @@ impl Keeper {
                 t.save();
                 match namespace.unlink_in(t, place, Some(*id)) {
                     Ok(_) => {}
-                    // It has another name by now, or none.
+                    // Renamed or removed in the meantime.
                     Err(e) if e.is_gone() || e.kind() == ErrorKind::Busy => t.undo(),
                     Err(e) => return Err(e),
                 }
             }
             Ok(())
         })?;
-        self.intents.look();
+        self.intents.notify();
         Ok(())
     }
 
-    /// What is made in directories of this lot from now on is in none.
+    /// Detaches the lot from its directories; their new files are in no lot.
     pub(super) fn clear_directories(&self, lot: LotId) -> Result<()> {
         let mut directories = Vec::new();
         self.each_inode(|id, found| {

@@ -1,25 +1,24 @@
-//! Lots: space that is reserved for an owner, of a size and for a time.
+//! Lots: space reserved for an owner, with a size and a duration.
 //!
-//! A row here says what is promised, and each target of the lot keeps its share of that. The two are changed in an order in which the
-//! targets never promise more than the row, and the row never more than the lot is: a share is made smaller at the target and then in the row,
-//! and larger in the row and then at the target. What a crash leaves in between is promised by nobody for a while, and is given again by
-//! the worker ([`settle`]).
+//! A row holds the promise, and each target of the lot holds its share. Their changes are ordered such that the targets never promise more
+//! than the row, nor the row more than the lot: a share is shrunk at the target and then in the row, and enlarged in the row and then at
+//! the target. Space that a crash leaves unpromised in between is promised again by the worker ([`settle`]).
 //!
-//! | room | what is in it |
+//! | module | content |
 //! |---|---|
 //! | `rows` | the rows of lots |
-//! | `terms` | what a lot can be: its name, size and time, and its shares |
-//! | `fits` | why one does not fit, and when it would |
+//! | `terms` | validity of a lot's name, size and time, and its shares |
+//! | `fits` | why a lot does not fit, and when it would |
 //! | `rules` | who may use a lot, and what may be moved between two |
-//! | `service` | what is asked, and by whom |
-//! | `keeper` | shares at the targets, and the row beside them |
-//! | `bounds` | how much an owner may have, and for how long |
+//! | `service` | requests and their authorisation |
+//! | `keeper` | shares on the targets, and the lot's row |
+//! | `bounds` | bounds on an owner's reservations |
 //! | `create`, `change`, `remove` | the life of a lot |
-//! | `moving` | promise that is not used moves to the target that needs it |
-//! | `reclaim` | lots whose time is over make room |
-//! | `files` | what is in a lot |
-//! | `settle` | the worker: what a crash or a server that was away has left |
-//! | `notes` | what was reclaimed |
+//! | `moving` | moving unused promise to the target that needs it |
+//! | `reclaim` | removing expired lots to make room |
+//! | `files` | the contents of a lot |
+//! | `settle` | the worker, which repairs after a crash or a server's absence |
+//! | `notes` | a log of reclaimed lots |
 
 mod bounds;
 mod change;

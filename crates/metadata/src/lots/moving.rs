@@ -1,7 +1,7 @@
-//! Promise that is not used moves to the target that needs it: it is taken from those that have most, at the target first.
+//! Moving unused promise to the target that needs it, from those targets that have most, shrinking them first.
 //!
-//! What is taken from a target is free there, and may be gone at once. So no more is taken than there is room for at the target that needs it,
-//! and of that room a part is left to other lots, unless all of it is needed.
+//! Space taken from a target is free there, and may be used by others immediately. So no more is taken than the target that needs it has
+//! room for, and part of that room is left to other lots unless all of it is needed.
 
 use super::keeper::{Keeper, share_at, used_blocks};
 use super::terms::{BLOCK_BYTES, rest_bytes};
@@ -12,7 +12,7 @@ use thalweg_wire::protocol::lots::{Lot, LotReport, LotUse};
 use thalweg_wire::protocol::metadata::{LotId, TargetId};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Who gives how much of what it does not use, so that it comes to `wanted`: those that have most come first. Whole blocks.
+/// Returns how much each target gives of its unused promise to reach `wanted_bytes`, in whole blocks, those with most first.
 pub(super) fn donors(unused: &[(TargetId, u64)], wanted_bytes: u64) -> Vec<(TargetId, u64)> {
     let mut order: Vec<(TargetId, u64)> = unused.iter().map(|(target, bytes)| (*target, bytes / BLOCK_BYTES * BLOCK_BYTES)).collect();
     order.sort_by_key(|(target, bytes)| (std::cmp::Reverse(*bytes), *target));
@@ -29,13 +29,13 @@ pub(super) fn donors(unused: &[(TargetId, u64)], wanted_bytes: u64) -> Vec<(Targ
 }
 
 impl Keeper {
-    /// Moves at least so many bytes of a lot's promise to one of its targets.
+    /// Moves at least this many bytes of a lot's promise to one of its targets.
     ///
     /// # Errors
-    /// [`ErrorKind::Quota`] when it is used up, or its time is over; [`ErrorKind::NoSpace`] when there is no room at the target.
+    /// [`ErrorKind::Quota`] if the lot is used up or expired; [`ErrorKind::NoSpace`] if the target has no room.
     pub(super) fn move_here(&self, id: LotId, target: TargetId, bytes: u64) -> Result<LotReport> {
         match self.move_now(id, target, bytes) {
-            // What was removed of it, and is not gone yet, is room here or elsewhere.
+            // Files of the lot whose removal is pending make room here or elsewhere.
             Err(refused) if is_full(&refused) && self.intents.finish_removals(Some(id), true)? => {
                 let lot = self.standing(id)?;
                 let uses = self.uses(&lot);
@@ -51,11 +51,11 @@ impl Keeper {
         let _claim = self.claims.claim(id);
         let lot = self.standing(id)?;
         if !lot.shares.iter().any(|(of, _)| *of == target) {
-            return Err(Error::new(ErrorKind::Invalid, format!("target {target} is none of lot `{}`", lot.name)));
+            return Err(Error::new(ErrorKind::Invalid, format!("target {target} is not one of lot `{}`", lot.name)));
         }
         let is_over = |used: &LotUse| used.target == target && used.expired;
         if lot.until_ns <= self.namespace.now_ns() && self.uses(&lot).iter().any(is_over) {
-            let problem = format!("lot `{}` promises nothing any more: it ended at {}", lot.name, utc_minute(lot.until_ns));
+            let problem = format!("lot `{}` has expired: it ended at {}", lot.name, utc_minute(lot.until_ns));
             return Err(Error::new(ErrorKind::Quota, problem));
         }
         let least = bytes.max(1).checked_next_multiple_of(BLOCK_BYTES).ok_or_else(|| used_up(&lot, 0))?;
@@ -63,9 +63,9 @@ impl Keeper {
         let wanted = least.max(limits::LOT_MOVE_BYTES.min(room));
         let rest = rest_bytes(&lot).min(wanted);
         let (moved, got) = if rest >= least { (lot, rest) } else { self.gather(&lot, target, rest, (least, wanted))? };
-        let raised = self.raise_by(&moved, target, got, least).inspect_err(|_| self.look())?;
+        let raised = self.raise_by(&moved, target, got, least).inspect_err(|_| self.notify())?;
         if got < least {
-            // Those that had it have used it meanwhile.
+            // The donors have used it in the meantime.
             let used = self.uses(&raised).iter().fold(0_u64, |sum, used| sum.saturating_add(used.used_bytes));
             return Err(used_up(&raised, used));
         }
@@ -73,7 +73,7 @@ impl Keeper {
         Ok(self.report(raised, uses))
     }
 
-    /// Makes a share larger by so many bytes, or, where they do not fit, by as many as do, but at least by so many. The row.
+    /// Enlarges a share by `bytes`, or by as much as fits but at least by `least`. Returns the row.
     pub(super) fn raise_by(&self, lot: &Lot, target: TargetId, bytes: u64, least: u64) -> Result<Lot> {
         let raise = |lot: &Lot, bytes: u64| {
             let to_bytes = share_at(lot, target).checked_add(bytes).ok_or_else(|| used_up(lot, 0))?;
@@ -89,14 +89,15 @@ impl Keeper {
         }
     }
 
-    /// What is free where a target is, and promised to nobody; `None`: it does not say.
+    /// Returns the free and unpromised space at a target; `None` if unknown.
     fn room_at(&self, target: TargetId) -> Option<u64> {
         let spaces = self.servers.space(&self.server_of(target).ok()?).ok()?;
         let here = spaces.into_iter().find(|space| space.target == target)?;
         Some(here.available_bytes.saturating_sub(here.promised_bytes))
     }
 
-    /// Takes what others do not use, until it comes, with the rest, to what is wanted; the row, and how much there is for the target now.
+    /// Takes unused promise from other targets until it reaches, with `rest`, what is wanted. Returns the row and the bytes available to
+    /// the target.
     pub(super) fn gather(&self, lot: &Lot, target: TargetId, rest: u64, (least, wanted): (u64, u64)) -> Result<(Lot, u64)> {
         let (mut row, mut got) = (lot.clone(), rest);
         for _ in 0..limits::LOT_GIFTS {
@@ -115,8 +116,8 @@ impl Keeper {
                         got = got.saturating_add(rest_bytes(&lowered).saturating_sub(rest));
                         row = lowered;
                     }
-                    // It may have given something, or not: the worker finds out. Others have some too.
-                    Err(_) => self.look(),
+                    // Its outcome is unknown; the worker settles it, and other donors are tried.
+                    Err(_) => self.notify(),
                 }
             }
             if got >= least || got == before {
@@ -126,7 +127,7 @@ impl Keeper {
         Ok((row, got))
     }
 
-    /// Takes so much from a share, or less, where writes are in flight at its target that may need some of it. The row.
+    /// Takes this much from a share, or less if writes in flight at its target may need some of it. Returns the row.
     fn give(&self, row: &Lot, donor: TargetId, gift: u64) -> Result<Lot> {
         let has = share_at(row, donor);
         let mut gift = gift;
@@ -149,7 +150,7 @@ fn is_full(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Quota | ErrorKind::NoSpace)
 }
 
-/// The refusal of more than there is.
+/// Returns the refusal of more than is left.
 fn used_up(lot: &Lot, used_bytes: u64) -> Error {
     let (name, until) = (&lot.name, utc_minute(lot.until_ns));
     let problem = format!(

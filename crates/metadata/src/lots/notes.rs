@@ -1,15 +1,15 @@
-//! What was reclaimed: the last of it, and a line on standard error for each.
+//! A log of reclaimed lots: the last entries, and a line on standard error for each.
 
 use std::collections::VecDeque;
 use thalweg_base::sync::Mutex;
 use thalweg_wire::limits;
 
-/// The last removals.
+/// The last entries.
 #[derive(Default)]
 pub(super) struct Notes(Mutex<VecDeque<String>>);
 
 impl Notes {
-    /// One more.
+    /// Adds an entry.
     pub(super) fn add(&self, note: String) {
         eprintln!("thalweg metadata: {note}");
         let mut notes = self.0.lock();
@@ -19,7 +19,7 @@ impl Notes {
         notes.push_back(note);
     }
 
-    /// The last ones, in order.
+    /// Returns the last entries, in order.
     #[cfg(test)]
     pub(super) fn all(&self) -> Vec<String> {
         self.0.lock().iter().cloned().collect()

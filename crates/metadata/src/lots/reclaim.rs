@@ -1,6 +1,5 @@
-//! Lots whose time is over make room where somebody needs it: whole lots, the one that ended first before the others, none of which a file is
-//! open, and no more than it takes. That the time is over, the target must say too, which counts how much has passed: the service's clock
-//! alone may have jumped.
+//! Reclaiming expired lots when space is needed: whole lots without open files, in order of expiry, and no more than necessary. The target
+//! must confirm the expiry by the time it has counted, since the service's clock may have jumped.
 
 use super::keeper::Keeper;
 use std::time::Instant;
@@ -11,7 +10,7 @@ use thalweg_wire::protocol::lots::{Lot, LotReport, LotState, LotUse};
 use thalweg_wire::protocol::metadata::{FileId, TargetId};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// The lots whose time is over, in the order in which they go.
+/// Returns the expired lots, in the order in which they are reclaimed.
 pub(super) fn in_turn(lots: impl IntoIterator<Item = Lot>, now_ns: i64) -> Vec<Lot> {
     let is_over = |lot: &Lot| lot.state == LotState::Active && lot.until_ns <= now_ns;
     let mut over: Vec<Lot> = lots.into_iter().filter(is_over).collect();
@@ -20,14 +19,14 @@ pub(super) fn in_turn(lots: impl IntoIterator<Item = Lot>, now_ns: i64) -> Vec<L
 }
 
 impl Keeper {
-    /// Frees so many bytes at a target, and answers when they are free; the lots that were removed for it. None, where removals that were under
-    /// way have made room, which may be less.
+    /// Frees this many bytes at a target and waits until they are free; returns the reclaimed lots. Returns none if pending removals have
+    /// made room, which may be less.
     ///
     /// # Errors
-    /// [`ErrorKind::NoSpace`] when there is not as much to free; what there is, is freed then. When the target does not answer.
+    /// [`ErrorKind::NoSpace`] if there is less to free, in which case that is freed; or the target does not respond.
     pub(super) fn reclaim(&self, target: TargetId, bytes: u64) -> Result<Vec<LotReport>> {
         let deadline = Instant::now() + limits::LOT_RECLAIM;
-        // What was removed before goes first: it may suffice.
+        // Pending removals first: they may suffice.
         if self.intents.finish_removals(None, false)? {
             return Ok(Vec::new());
         }
@@ -37,10 +36,10 @@ impl Keeper {
         let (mut freed, mut reports, mut files) = (0_u64, Vec::new(), Vec::new());
         let over = in_turn(self.namespace.lots()?.into_iter().map(|row| row.lot), self.namespace.now_ns());
         let mut over: Vec<(Lot, LotUse)> = over.into_iter().filter_map(|lot| Some((lot.clone(), used(&lot)?.clone()))).collect();
-        // One that has nothing there is left alone: its end would free nothing.
+        // A lot without use at this target is skipped: removing it would free nothing.
         over.retain(|(_, used)| used.expired && used.used_bytes > 0);
         if !over.is_empty() && !self.intents.recovery().wait(deadline) {
-            let problem = "lots whose time is over stay until clients of an earlier start have said what they have open: try again";
+            let problem = "expired lots are kept until clients of an earlier start have reported their open files: try again";
             return Err(Error::new(ErrorKind::NoSpace, problem));
         }
         for (lot, used) in over {
@@ -54,7 +53,7 @@ impl Keeper {
             report.lot.state = LotState::Removing;
             reports.push(report);
         }
-        // (A server elsewhere may be away: what it has of them is not awaited longer than that.)
+        // (Does not wait longer for other targets of these lots, whose servers may be unreachable.)
         let done = self.intents.wait_done(files, deadline, limits::LOT_RECLAIM)?.is_empty();
         if freed >= bytes && done && !reports.is_empty() {
             return Ok(reports);
@@ -63,24 +62,24 @@ impl Keeper {
             return Ok(reports);
         }
         let problem = match done {
-            true => format!("{} are needed at target {target}, and lots whose time is over had {} there", size(bytes), size(freed)),
-            false => format!("{} are being freed at target {target}, and are not free yet: try again", size(freed)),
+            true => format!("{} are needed at target {target}, but expired lots had {} there", size(bytes), size(freed)),
+            false => format!("{} at target {target} are still being freed: try again", size(freed)),
         };
         Err(Error::new(ErrorKind::NoSpace, problem))
     }
 
-    /// Removes a lot whose time is over, if nobody has a file of it open and nobody works on it. Its files.
+    /// Removes an expired lot if none of its files is open and no other thread works on it; returns its files.
     fn take(&self, lot: &Lot, target: TargetId, bytes: u64) -> Result<Option<Vec<FileId>>> {
         let Some(_claim) = self.claims.try_claim(lot.id) else { return Ok(None) };
         let is_over = |lot: Lot| in_turn([lot], self.namespace.now_ns()).pop();
-        // It may have been renewed, or removed.
+        // It may have been renewed or removed.
         match self.namespace.lot(lot.id) {
             Ok(row) if is_over(row.lot.clone()).is_some() => {}
             Ok(_) => return Ok(None),
             Err(e) if e.is_gone() => return Ok(None),
             Err(e) => return Err(e),
         }
-        // From now on no file of it is opened; a crash here leaves it as it was.
+        // From now on its files cannot be opened; a crash here leaves the lot as it was.
         self.change(lot.id, |row| (row.lot.state, row.takes_files) = (LotState::Removing, false))?;
         let files = self.files_of(lot.id)?;
         if files.iter().any(|(id, _)| self.intents.is_open(*id)) {
@@ -88,7 +87,7 @@ impl Keeper {
             return Ok(None);
         }
         self.notes.add(format!(
-            "lot `{}` of `{}`, {}, ended at {}, goes with its {} files: {} are needed at target {target}",
+            "lot `{}` of `{}`, {}, ended at {}, is removed with its {} files: {} are needed at target {target}",
             lot.name,
             lot.owner,
             size(lot.size_bytes),
@@ -98,7 +97,7 @@ impl Keeper {
         ));
         self.change(lot.id, |row| row.takes_files = true)?;
         if self.finish(lot.id).is_err() {
-            self.look();
+            self.notify();
         }
         Ok(Some(files.into_iter().map(|(id, _)| id).collect()))
     }

@@ -1,4 +1,4 @@
-//! The end of a lot: its files' names, then its shares, then its row. What cannot be done at once is done by the worker.
+//! Removing a lot: its files' names, then its shares, then its row. The worker completes what cannot be done immediately.
 
 use super::keeper::Keeper;
 use thalweg_wire::protocol::lots::{LotReport, LotState};
@@ -9,38 +9,38 @@ impl Keeper {
     /// Removes a lot, and with `files` its files too.
     ///
     /// # Errors
-    /// [`ErrorKind::NotEmpty`] when it has files and they are to stay; the database's.
+    /// [`ErrorKind::NotEmpty`] if it has files that are to stay; an error of the database.
     pub(super) fn remove(&self, id: LotId, files: bool) -> Result<LotReport> {
         let _claim = self.claims.claim(id);
         let lot = self.standing(id)?;
-        // From now on nothing is made in it, so that what is counted is all there is.
+        // From now on the lot accepts no files, so that the count is final.
         self.change(id, |row| (row.lot.state, row.takes_files) = (LotState::Removing, files))?;
         let uses = self.uses(&lot);
         if let Err(error) = self.empty(id) {
             if error.kind() != ErrorKind::NotEmpty {
-                self.look();
+                self.notify();
             }
             return Err(error);
         }
-        // From here on it is gone: the worker does the rest when those are back that are away.
+        // From here on it is removed; the worker completes the rest once unreachable servers are back.
         if self.give_back(id).is_err() {
-            self.look();
+            self.notify();
         }
         let mut report = self.report(lot, uses);
         report.lot.state = LotState::Removing;
         Ok(report)
     }
 
-    /// Does what is left of a lot's removal. One that has files that are to stay is there again.
+    /// Completes a lot's removal. A lot with files that are to stay is restored.
     ///
     /// # Errors
-    /// [`ErrorKind::NotEmpty`] with the number of its files; when a server is away; the database's.
+    /// [`ErrorKind::NotEmpty`] with the number of files; a server is unreachable; an error of the database.
     pub(super) fn finish(&self, id: LotId) -> Result<()> {
         self.empty(id)?;
         self.give_back(id)
     }
 
-    /// Nothing is in it any more. One that has files that are to stay is there again.
+    /// Empties the lot. A lot with files that are to stay is restored.
     fn empty(&self, id: LotId) -> Result<()> {
         let row = self.namespace.lot(id)?;
         if row.takes_files {
@@ -57,10 +57,10 @@ impl Keeper {
         self.clear_directories(id)
     }
 
-    /// Its targets promise nothing for it any more, and then it is gone.
+    /// Releases its targets' shares, then deletes the row.
     fn give_back(&self, id: LotId) -> Result<()> {
         let lot = self.namespace.lot(id)?.lot;
-        // Before a share is given back, nobody may find the lot's files again after the power fails.
+        // Before a share is released: the removal of the lot's files must survive power loss.
         self.namespace.database().sync(&mut crate::database::Unwatched)?;
         let released: Vec<Result<()>> = lot.shares.iter().map(|(target, _)| self.release(id, *target)).collect();
         released.into_iter().collect::<Result<()>>()?;

@@ -1,7 +1,7 @@
-//! The rows of lots: what is written down of each, in [`Table::Lots`].
+//! The rows of lots, in [`Table::Lots`].
 //!
-//! Lots are few ([`limits::LOTS`]): a name is looked for among all of them. A number is never given twice, nor one that a target has a share
-//! of: the counter is on stable storage before a target hears of the number.
+//! There are few lots ([`limits::LOTS`]), so a name is found by a scan. Numbers are never reused, nor given to a new lot if a target has a
+//! share of that number: the counter is on stable storage before a target gets the number.
 
 use crate::database::{Table, Transaction, Unwatched, View, read, write};
 use crate::inode::{decode, encode, number_at};
@@ -12,14 +12,14 @@ use thalweg_wire::protocol::lots::{Lot, LotState};
 use thalweg_wire::protocol::metadata::LotId;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// In [`Table::State`]: the last number that was given, u32 LE.
+/// In [`Table::State`]: the last number given, u32 LE.
 const COUNTER: &[u8] = b"lots.counter";
 
-/// A lot as it is written down.
+/// A lot's row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub lot: Lot,
-    /// While it is being removed: its files go with it. Otherwise it stays if it turns out to have some.
+    /// During removal: its files are removed too. Otherwise the lot is restored if it has files.
     pub takes_files: bool,
 }
 
@@ -27,12 +27,12 @@ fn key(id: LotId) -> [u8; 4] {
     id.0.to_be_bytes()
 }
 
-/// A lot's row, if there is such a lot.
+/// Reads a lot's row, if it exists.
 pub(crate) fn row<V: View + ?Sized>(view: &V, id: LotId) -> Result<Option<Row>> {
     view.get(Table::Lots, &key(id))?.map(|value| decode(Table::Lots, &key(id), &value)).transpose()
 }
 
-/// The rows of all lots, in order of number.
+/// Reads the rows of all lots, in order of number.
 pub(crate) fn rows<V: View + ?Sized>(view: &V) -> Result<Vec<Row>> {
     let (mut all, mut failed) = (Vec::new(), None);
     view.scan(Table::Lots, &[], None, &mut |key, value| {
@@ -49,66 +49,62 @@ fn put(t: &mut dyn Transaction, row: &Row) {
     t.put(Table::Lots, &key(row.lot.id), encode(row));
 }
 
-/// The last number that was given.
+/// Reads the last number given.
 fn counter<V: View + ?Sized>(view: &V) -> Result<u32> {
     Ok(number_at(view, COUNTER)?.map_or(0, u32::from_le_bytes))
 }
 
 fn gone(id: LotId) -> Error {
-    Error::new(ErrorKind::NotFound, format!("there is no lot {id} any more: it was removed"))
+    Error::new(ErrorKind::NotFound, format!("there is no lot {id}: it was removed"))
 }
 
 impl Namespace {
-    /// All lots.
+    /// Returns all lots.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub(crate) fn lots(&self) -> Result<Vec<Row>> {
         read(&*self.database, |view| rows(view))
     }
 
-    /// Whether there was ever a lot.
+    /// Returns whether there was ever a lot.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub(crate) fn has_had_lots(&self) -> Result<bool> {
         read(&*self.database, |view| Ok(view.get(Table::State, COUNTER)?.is_some()))
     }
 
-    /// One lot.
+    /// Returns a lot.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`], and the database's.
+    /// [`ErrorKind::NotFound`], or an error of the database.
     pub(crate) fn lot(&self, id: LotId) -> Result<Row> {
         read(&*self.database, |view| row(view, id)?.ok_or_else(|| gone(id)))
     }
 
-    /// The lot of this name. One that is being removed has none any more.
+    /// Returns the lot of this name, unless it is being removed.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`], and the database's.
+    /// [`ErrorKind::NotFound`], or an error of the database.
     pub(crate) fn lot_named(&self, name: &str) -> Result<Row> {
         let found = self.lots()?.into_iter().find(|row| row.lot.name == name && row.lot.state != LotState::Removing);
-        found.ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, format!("there is no lot `{name}`: `thalweg lot ls` names those that there are"))
-        })
+        found.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no lot `{name}`: `thalweg lot ls` lists the lots")))
     }
 
-    /// Writes a new lot down, durably, with a number of its own: its targets are not asked yet.
+    /// Creates the row of a new lot, durably, with a new number, before its targets get a request.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`], [`ErrorKind::TooMany`], what is said of it beside the others (`within`), and the database's.
+    /// [`ErrorKind::Exists`], [`ErrorKind::TooMany`], the error of `within`, which checks it beside the others, or an error of the
+    /// database.
     pub(crate) fn add_lot_within(&self, lot: &Lot, within: impl Fn(&[Row]) -> Result<()>) -> Result<Lot> {
         let added = write(&*self.database, &mut Unwatched, |t| {
             let all = rows(t)?;
             if all.iter().any(|row| row.lot.name == lot.name && row.lot.state != LotState::Removing) {
-                return Err(Error::new(ErrorKind::Exists, format!("there is a lot `{}` already: choose another name", lot.name)));
+                return Err(Error::new(ErrorKind::Exists, format!("lot `{}` exists already: choose another name", lot.name)));
             }
             if all.len() >= limits::LOTS {
-                return Err(Error::new(
-                    ErrorKind::TooMany,
-                    format!("the store has {} lots, the most that it keeps: remove some", all.len()),
-                ));
+                return Err(Error::new(ErrorKind::TooMany, format!("the store has {} lots, which is the maximum: remove some", all.len())));
             }
             within(&all)?;
             let number = counter(t)?;
@@ -122,7 +118,7 @@ impl Namespace {
         Ok(added)
     }
 
-    /// The same, whatever others there are.
+    /// Creates a row without a check beside the others.
     #[cfg(test)]
     pub(crate) fn add_lot(&self, lot: &Lot) -> Result<Lot> {
         self.add_lot_within(lot, |_| Ok(()))
@@ -131,7 +127,7 @@ impl Namespace {
     /// Changes a lot's row, durably.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`], `change`'s, and the database's.
+    /// [`ErrorKind::NotFound`], the error of `change`, or an error of the database.
     pub(crate) fn change_lot(&self, id: LotId, change: impl Fn(&mut Row) -> Result<()>) -> Result<Row> {
         let changed = write(&*self.database, &mut Unwatched, |t| {
             let mut row = row(t, id)?.ok_or_else(|| gone(id))?;
@@ -143,10 +139,10 @@ impl Namespace {
         Ok(changed)
     }
 
-    /// A lot is gone, durably.
+    /// Deletes a lot's row, durably.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub(crate) fn forget_lot(&self, id: LotId) -> Result<()> {
         write(&*self.database, &mut Unwatched, |t| {
             t.delete(Table::Lots, &key(id));
@@ -155,10 +151,10 @@ impl Namespace {
         Ok(self.database.sync(&mut Unwatched)?)
     }
 
-    /// A target knows a lot of this number: it is not given again, even if what gave it was lost with the power.
+    /// Prevents a new lot from getting this number, which a target knows although the row may have been lost to a power failure.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub(crate) fn pass_over_lot(&self, id: LotId) -> Result<()> {
         write(&*self.database, &mut Unwatched, |t| {
             let number = counter(t)?;

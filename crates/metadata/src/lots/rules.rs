@@ -1,10 +1,10 @@
-//! Who may use a lot, and what may be moved between two.
+//! Who may use a lot, and what may be moved between lots.
 //!
-//! A lot's files are for its owner's credentials and the store's own. Their names and attributes are for all to see.
+//! Only the credentials of a lot's owner and the store's own can read and write its files. Their names and attributes are visible to all.
 //!
-//! A directory may have a lot for what is made in it. That has an effect for the lot's owner and the store alone: what others make there is in no
-//! lot, and they are kept from nothing. It is put on a directory, and taken off, by whose the directory is ([`makers`]) and by the store; the lot's
-//! owner may take it off, too, and put another of theirs in its place.
+//! A directory can have a lot for new files in it. It applies to the lot's owner and the store only: files of others are in no lot, and are
+//! not restricted. The directory's maker ([`makers`]) and the store can set and remove it; the lot's owner can remove it too, or replace it
+//! by another of their lots.
 
 use super::rows::row;
 use crate::database::View;
@@ -15,19 +15,19 @@ use thalweg_wire::protocol::metadata::{FileId, FileKind, LotId};
 use thalweg_wire::trust::{Identity, Rights, STORE_OWNER};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Whether this may read a lot's files and see what is used of it: its owner, and the store's own credentials, also that for reading.
+/// Returns whether this client may read a lot's files and see its use: its owner, and the store's credentials, including the read-only one.
 pub(crate) fn sees(who: &Identity, lot: &Lot) -> bool {
     who.acts_for(&lot.owner) || who.owner == STORE_OWNER
 }
 
-/// The refusal of who is neither.
+/// Returns the refusal of a client that is neither.
 pub(crate) fn refused(who: &Identity, lot: &Lot) -> Error {
     let (name, owner) = (&lot.name, &lot.owner);
     let problem = format!("lot `{name}` is `{owner}`'s, and this credential is `{}`'s: give one of `{owner}` with --credential", who.owner);
     Error::new(ErrorKind::Access, problem)
 }
 
-/// Refuses a change of what is in a lot of which `who` is not the owner.
+/// Refuses a change in a lot that `who` does not own.
 ///
 /// # Errors
 /// [`ErrorKind::Access`] that names the lot and its owner.
@@ -39,7 +39,7 @@ pub(crate) fn may_use<V: View + ?Sized>(view: &V, who: &Identity, lot: Option<Lo
     }
 }
 
-/// Refuses the opening of a file in a lot that `who` may not read, or write; or that is being removed.
+/// Refuses to open a file in a lot that `who` may not read or write, or that is being removed.
 ///
 /// # Errors
 /// [`ErrorKind::Access`]; [`ErrorKind::Busy`].
@@ -55,12 +55,12 @@ pub(crate) fn may_open<V: View + ?Sized>(view: &V, who: &Identity, lot: Option<L
 fn is_there(lot: &Lot) -> Result<()> {
     match lot.state {
         LotState::Active | LotState::Expired => Ok(()),
-        LotState::Creating => Err(Error::new(ErrorKind::Busy, format!("lot `{}` is being made: try again when that has ended", lot.name))),
+        LotState::Creating => Err(Error::new(ErrorKind::Busy, format!("lot `{}` is being created: try again later", lot.name))),
         LotState::Removing => Err(Error::new(ErrorKind::Busy, format!("lot `{}` is being removed, and its files with it", lot.name))),
     }
 }
 
-/// The lot that somebody has asked for: there, and theirs.
+/// Returns the requested lot, which must exist and be usable by `who`.
 ///
 /// # Errors
 /// [`ErrorKind::NotFound`], [`ErrorKind::Access`], [`ErrorKind::Busy`].
@@ -77,7 +77,8 @@ fn usable(who: &Identity, lot: Lot) -> Result<Lot> {
     Ok(lot)
 }
 
-/// The lot of what `who` makes in this directory: that of somebody else is none, and so is one that is gone, since a directory may outlive it.
+/// Returns the lot of new files of `who` in this directory. Other owners' lots do not apply, nor removed ones, which a directory may
+/// outlive.
 ///
 /// # Errors
 /// [`ErrorKind::Busy`].
@@ -87,16 +88,16 @@ pub(crate) fn inherited<V: View + ?Sized>(view: &V, who: &Identity, directory: &
     Ok(lot)
 }
 
-/// The lot that a file is in; or that a directory has for what `who` makes in it.
+/// Returns the lot that a file is in, or that applies to new files of `who` in a directory.
 fn effective<V: View + ?Sized>(view: &V, who: &Identity, of: &Inode) -> Result<Option<Lot>> {
     let is_file = of.kind() == FileKind::File;
     Ok(standing(view, of)?.filter(|lot| is_file || who.acts_for(&lot.owner)))
 }
 
-/// Whether `who` may give this directory, which has a lot or none, this lot or none. The lot that is asked for.
+/// Checks that `who` may set this directory's lot, or remove it; returns the requested lot.
 ///
 /// # Errors
-/// [`ErrorKind::Access`] that says whose what is; as [`asked`].
+/// [`ErrorKind::Access`] that names the owners; those of [`asked`].
 pub(crate) fn may_put<V: View + ?Sized>(
     view: &V,
     who: &Identity,
@@ -119,29 +120,29 @@ pub(crate) fn may_put<V: View + ?Sized>(
     let maker = makers::maker(view, id)?.map_or_else(|| "the store's own credential".to_owned(), |maker| format!("`{maker}`"));
     let problem = match &old {
         Some(old) => format!(
-            "the directory was made with {maker}, and lot `{}` of `{}` is on it: they take it off, and it has no effect on what `{}` makes there",
+            "the directory was made with {maker}, and has lot `{}` of `{}`: only these can remove the lot, which does not apply to files that `{}` creates there",
             old.name, old.owner, who.owner
         ),
-        None => format!(
-            "the directory was made with {maker}, and only that puts a lot on it: make a directory of your own, or give --lot to what writes"
-        ),
+        None => {
+            format!("the directory was made with {maker}, and only that can set its lot: create your own directory, or write with --lot")
+        }
     };
     Err(Error::new(ErrorKind::Access, problem))
 }
 
-/// A lot that is still there and stays, of a file or directory.
+/// Returns the lot of a file or directory, if it exists and is not being removed.
 fn standing<V: View + ?Sized>(view: &V, of: &Inode) -> Result<Option<Lot>> {
     let found = of.lot().map(|id| row(view, id)).transpose()?.flatten();
     Ok(found.map(|row| row.lot))
 }
 
-/// Whether the lot of this directory is one that a new directory of `who` in it takes over.
+/// Returns whether a new directory of `who` in this one inherits its lot.
 pub(crate) fn is_inherited<V: View + ?Sized>(view: &V, who: &Identity, directory: &Inode) -> Result<bool> {
     Ok(effective(view, who, directory)?.is_some_and(|lot| lot.state != LotState::Removing))
 }
 
-/// Refuses to give a file or directory a name in a directory of another lot than its own, unless it comes from one of that same lot:
-/// what is where it is stays what it is, and what a person moves into a lot is to be in it, which only a copy is.
+/// Refuses to name a file or directory in a directory of another lot, unless it comes from a directory of that lot: a rename does not move
+/// a file's space, so moving a file into a lot requires a copy.
 ///
 /// # Errors
 /// [`ErrorKind::CrossLot`] that names both.
@@ -149,7 +150,7 @@ pub(crate) fn may_cross<V: View + ?Sized>(view: &V, who: &Identity, moved: &Inod
     if !matches!(moved.kind(), FileKind::File | FileKind::Directory) {
         return Ok(());
     }
-    // What each number stands for need not be looked up where they are the same: so it is with nearly every name.
+    // Equal numbers, as for nearly every name, need no look-up.
     if moved.lot() == to.lot() || from.is_some_and(|from| from.lot() == to.lot()) {
         return Ok(());
     }

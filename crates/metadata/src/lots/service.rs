@@ -1,8 +1,8 @@
-//! What is asked about lots, and by whom: its owner and the store see a lot and change it, and what servers ask only the store's own
-//! credential may.
+//! Requests on lots and their authorisation: the lot's owner and the store may see and change a lot; requests of servers require the
+//! store's own credential.
 
 use super::bounds::{check_time, number_of};
-use super::create::Asked;
+use super::create::LotRequest;
 use super::keeper::Keeper;
 use super::notes::Notes;
 use super::rules::{refused, sees};
@@ -17,7 +17,7 @@ use thalweg_wire::protocol::lots::{Lot, LotOperation, LotReport, LotState};
 use thalweg_wire::trust::{Identity, Rights};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Bytes of reports in one reply, well below a message's body.
+/// Bound: bytes of reports in a reply, well below a message's body.
 const REPLY_BYTES: usize = 512 << 10;
 
 /// The lots of a store.
@@ -27,10 +27,10 @@ pub(crate) struct Lots {
 }
 
 impl Lots {
-    /// Begins with what an earlier start left: lots that were being made then are not made.
+    /// Starts, abandoning lots that were being created at the last stop.
     ///
     /// # Errors
-    /// When no thread can be started; the database's.
+    /// The thread cannot be started, or an error of the database.
     pub(crate) fn start(namespace: Arc<Namespace>, servers: Arc<dyn IoServers>, intents: Arc<Intents>) -> Result<Lots> {
         for row in namespace.lots()? {
             if row.lot.state == LotState::Creating {
@@ -55,47 +55,47 @@ impl Lots {
         Ok(Lots { keeper, worker: Mutex::new(Some(worker)) })
     }
 
-    /// A server has come, or come back: what it keeps is held against the rows.
+    /// Checks a server's shares against the rows when it has connected.
     pub(crate) fn met(&self) {
-        self.keeper.look();
+        self.keeper.notify();
     }
 
-    /// Returns when everything that was left before has been tried.
+    /// Returns once everything left over has been tried.
     #[cfg(test)]
     pub(super) fn settled(&self) {
         self.keeper.orders.have_round();
     }
 
-    /// What was reclaimed.
+    /// Returns the log of reclaimed lots.
     #[cfg(test)]
     pub(super) fn notes(&self) -> Vec<String> {
         self.keeper.notes.all()
     }
 
-    /// Does what is asked.
+    /// Executes a request.
     ///
     /// # Errors
-    /// [`ErrorKind::Access`] that names the lot's owner; each operation's own ([`LotOperation`]).
+    /// [`ErrorKind::Access`] that names the lot's owner; those of each operation ([`LotOperation`]).
     pub(crate) fn answer(&self, who: &Identity, operation: LotOperation) -> Result<Vec<LotReport>> {
         let keeper = &self.keeper;
         match operation {
             LotOperation::Create { name, owner, size_bytes, for_ns, elastic, least, targets } => {
                 let owner = owner.unwrap_or_else(|| who.owner.clone());
                 if !who.acts_for(&owner) {
-                    let problem = format!("this credential is `{}`'s: only the store's own makes a lot for `{owner}`", who.owner);
+                    let problem = format!("this credential is `{}`'s: only the store's own can create a lot for `{owner}`", who.owner);
                     return Err(Error::new(ErrorKind::Access, problem));
                 }
                 check_time(who, for_ns)?;
                 let _owner = keeper.owners.claim(number_of(&owner));
                 let bounds = keeper.bounds(who, &owner);
-                keeper.create(&Asked { name, owner, size_bytes, for_ns, elastic, least, targets }, bounds.as_ref()).map(one)
+                keeper.create(&LotRequest { name, owner, size_bytes, for_ns, elastic, least, targets }, bounds.as_ref()).map(one)
             }
             LotOperation::Show { name } => self.show(who, name.as_deref()),
             LotOperation::Renew { name, for_ns } => {
                 let lot = self.owned(who, &name)?;
                 check_time(who, for_ns)?;
                 let _owner = keeper.owners.claim(number_of(&lot.owner));
-                // One that lasts has its part already.
+                // A lot in force already counts.
                 if for_ns > 0 && lot.until_ns <= keeper.namespace.now_ns() {
                     self.check_bounds(who, &lot, lot.size_bytes)?;
                 }
@@ -121,13 +121,13 @@ impl Lots {
         }
     }
 
-    /// The lot of this name, if it is one that `who` may change.
+    /// Returns the lot of this name if `who` may change it.
     fn owned(&self, who: &Identity, name: &str) -> Result<Lot> {
         let lot = self.keeper.namespace.lot_named(name)?.lot;
         if who.acts_for(&lot.owner) { Ok(lot) } else { Err(refused(who, &lot)) }
     }
 
-    /// Refuses more for a lot's owner than this credential's bounds.
+    /// Refuses an increase for a lot's owner beyond this credential's bounds.
     fn check_bounds(&self, who: &Identity, lot: &Lot, size_bytes: u64) -> Result<()> {
         let Some(bounds) = self.keeper.bounds(who, &lot.owner) else { return Ok(()) };
         bounds.check(&self.keeper.namespace.lots()?, (Some(lot.id), size_bytes))
@@ -145,7 +145,7 @@ impl Lots {
             }
             None => keeper.namespace.lots()?.into_iter().map(|row| row.lot).filter(|lot| sees(who, lot)).collect(),
         };
-        // They are looked for among all inodes: only for who asks about one lot.
+        // Directories are found by scanning all inodes, so they are only reported for a single lot.
         let mut directories = match name {
             Some(_) => keeper.directories_of(&lots.iter().map(|lot| lot.id).collect::<Vec<_>>())?,
             None => std::collections::HashMap::new(),
@@ -176,18 +176,18 @@ fn one(report: LotReport) -> Vec<LotReport> {
     vec![report]
 }
 
-/// What servers ask: only the store's own credential may.
+/// Requires the store's own credential, for requests of servers.
 fn is_store(who: &Identity) -> Result<()> {
     match who.rights {
         Rights::Store => Ok(()),
         Rights::Read | Rights::Write => {
-            let problem = format!("only the store's own servers ask for that, and this credential is `{}`'s", who.owner);
+            let problem = format!("only the store's own servers may request this, but this credential is `{}`'s", who.owner);
             Err(Error::new(ErrorKind::Access, problem))
         }
     }
 }
 
-/// Leaves out what its targets say of lots, of the last first, until the reports fit in a message.
+/// Omits targets' reports, of the last lots first, until the reports fit in a message.
 fn fit(reports: &mut [LotReport]) -> Result<()> {
     let mut bytes = 0;
     for report in reports {
@@ -200,7 +200,7 @@ fn fit(reports: &mut [LotReport]) -> Result<()> {
             bytes += uses;
         }
         if bytes > REPLY_BYTES {
-            return Err(Error::new(ErrorKind::TooMany, "there are more lots than fit in an answer: ask for one by name"));
+            return Err(Error::new(ErrorKind::TooMany, "there are more lots than fit in a reply: request one by name"));
         }
     }
     Ok(())

@@ -1,11 +1,11 @@
-//! The worker: ends removals, and brings rows and targets together after a crash, or when a server is back that was away.
+//! The worker: completes removals, and reconciles rows and targets after a crash or a server's absence.
 //!
-//! A target has what the row says, or less: then it gets it, or, where there is no room any more, the row says less. What no target has of a
-//! lot is given to those that have least. A share of a lot that there is no row of is released: its lot was never promised.
+//! A target has at most what the row says. If it has less, it gets the rest; if there is no room, the row is lowered. Promise that no
+//! target holds is given to those that have least. A share without a row is released: its lot was never promised.
 //!
-//! It looks whenever an I/O server comes back: that may have an older list of shares than it had, or none, as when a disk was replaced by a copy.
-//! Where more is used by then than the row says, what others have not used of the lot moves there. So it does when a lot is renewed that was
-//! written to while its time was over: all that its files took then was nobody's promise.
+//! It runs whenever an I/O server reconnects, whose list of shares may be older, or missing if its disk was replaced by a copy. If more is
+//! used there by then than the row says, unused promise of other targets moves there; likewise when a lot is renewed that was written to
+//! while expired, since its files' space was not promised.
 
 use super::keeper::{Keeper, is_beyond, set_share, share_at, share_of, used_blocks};
 use super::terms::{BLOCK_BYTES, rest_bytes};
@@ -15,16 +15,16 @@ use thalweg_wire::protocol::lots::{Lot, LotState, LotUse};
 use thalweg_wire::protocol::metadata::{LotId, TargetId};
 use thalweg_wire::{ErrorKind, Result};
 
-/// How long what could not be done is left alone.
+/// Back-off after a failure.
 const PAUSE: Duration = Duration::from_millis(500);
 
 impl Keeper {
     pub(super) fn run(&self) {
-        // What went wrong here is tried again; a broken database is reported to those who use it.
+        // Failures are retried; a broken database is reported to its users.
         self.orders.work(PAUSE, (Duration::ZERO, Duration::ZERO), || self.round().unwrap_or(true));
     }
 
-    /// Looks at every lot once. Whether something is left that only time can mend.
+    /// Checks every lot once. Returns whether any must be retried later.
     fn round(&self) -> Result<bool> {
         let mut left = false;
         for row in self.namespace.lots()? {
@@ -32,11 +32,11 @@ impl Keeper {
                 continue;
             }
             let Some(_claim) = self.claims.try_claim(row.lot.id) else {
-                // Who works on it may be the one that has asked for this round.
+                // The thread that works on it may be the one that requested this round.
                 left = true;
                 continue;
             };
-            // It may have gone meanwhile.
+            // Removed in the meantime.
             match self.finish(row.lot.id) {
                 Err(e) if !matches!(e.kind(), ErrorKind::NotEmpty | ErrorKind::NotFound) => left = true,
                 _ => {}
@@ -47,7 +47,7 @@ impl Keeper {
         }
         let (held, all_answered) = self.held();
         left |= !all_answered;
-        // Read after the targets were asked: a lot of which a target has a share is among them, or is none.
+        // Read after the targets were queried, so that a share without a row has no lot.
         let rows = self.namespace.lots()?;
         left |= !self.release_strangers(&held, &rows.iter().map(|row| row.lot.id).collect())?;
         for row in rows {
@@ -63,13 +63,13 @@ impl Keeper {
         Ok(left)
     }
 
-    /// What all targets have, and whether all have said.
+    /// Returns the shares of all targets, and whether all have responded.
     fn held(&self) -> (Vec<LotUse>, bool) {
         let (mut held, mut all) = (Vec::new(), true);
         for server in &self.namespace.map().servers {
             match self.servers.list_shares(server) {
                 Ok(uses) => held.extend(uses),
-                // One that knows no lots has none.
+                // A server without support for lots has no shares.
                 Err(e) if e.kind() == ErrorKind::Unsupported => {}
                 Err(_) => all = false,
             }
@@ -77,7 +77,7 @@ impl Keeper {
         (held, all)
     }
 
-    /// Has targets forget lots that there are no rows of. Whether all have.
+    /// Releases shares without a row. Returns whether all are released.
     fn release_strangers(&self, held: &[LotUse], known: &BTreeSet<LotId>) -> Result<bool> {
         let mut all = true;
         for used in held.iter().filter(|used| !known.contains(&used.share.lot)) {
@@ -87,7 +87,7 @@ impl Keeper {
         Ok(all)
     }
 
-    /// Brings a lot's row and its targets together. Whether all of them have answered.
+    /// Reconciles a lot's row and its targets. Returns whether all have responded.
     fn settle(&self, id: LotId) -> Result<bool> {
         let mut lot = self.namespace.lot(id)?.lot;
         if lot.state != LotState::Active {
@@ -97,18 +97,18 @@ impl Keeper {
         let mut all = true;
         let targets: Vec<TargetId> = lot.shares.iter().map(|(target, _)| *target).collect();
         for target in targets {
-            // (What it gave to another just now is its no more.)
+            // (An earlier target of this loop may have taken some of it.)
             let bytes = share_at(&lot, target);
             match self.keep_making_room(&lot, target, bytes) {
-                // Its files took more while nothing was promised.
+                // Its files grew while nothing was promised.
                 Ok(used) if is_beyond(&used) => lot = self.catch_up(&lot, target, used_blocks(&used))?,
                 Ok(_) => {}
-                // Its room was given to others while it was not kept.
+                // Its room was given to others while the share was missing.
                 Err(e) if e.kind() == ErrorKind::NoSpace => {
                     let has = held.get(&target).copied().unwrap_or(0).min(bytes);
                     lot = self.lower(&lot, target, has)?;
                 }
-                // It was written to while it had more.
+                // It was written to while its share was larger.
                 Err(e) if e.kind() == ErrorKind::Quota => {
                     let covered = self.cover(&lot, target)?;
                     lot = covered.0;
@@ -129,7 +129,7 @@ impl Keeper {
                     rest = rest_bytes(&raised);
                     lot = raised;
                 }
-                // There is no room here: perhaps elsewhere.
+                // There is no room here; there may be elsewhere.
                 Err(e) if e.kind() == ErrorKind::NoSpace => lot = self.namespace.lot(id)?.lot,
                 Err(_) => all = false,
             }
@@ -139,12 +139,12 @@ impl Keeper {
 }
 
 impl Keeper {
-    /// A target uses more of a lot than its row says: what it has must not grow, and others give up what they have not used, as far as
-    /// they have as much. The row, and whether it says all that is used now.
+    /// Covers a target's use beyond its row: stops its growth, and takes unused promise from other targets as available. Returns the row,
+    /// and whether it covers the current use.
     fn cover(&self, lot: &Lot, target: TargetId) -> Result<(Lot, bool)> {
         let has = share_at(lot, target);
         let used = self.all_uses(lot)?.get(&target).map_or(0, used_blocks);
-        // (Refused where still more is used by now: then in the next round.)
+        // (Refused if the use has grown further: then the next round retries.)
         self.keep(lot, target, used)?;
         let missing = used.saturating_sub(has);
         let rest = rest_bytes(lot).min(missing);
@@ -153,8 +153,8 @@ impl Keeper {
         Ok((self.change(row.id, |row| set_share(&mut row.lot, target, covered))?.lot, covered >= used))
     }
 
-    /// A target has used more than its share: it gets what others have not used, as far as they have as much. Where they have not, the lot is
-    /// used up: what is there stays. The row.
+    /// Covers a target's use beyond its share with unused promise of other targets. If there is not enough, the lot is used up, and its
+    /// files stay. Returns the row.
     fn catch_up(&self, lot: &Lot, target: TargetId, used: u64) -> Result<Lot> {
         let has = share_at(lot, target);
         let missing = used.saturating_sub(has);
@@ -165,8 +165,8 @@ impl Keeper {
     }
 }
 
-/// Whether the targets have just what the row says, and none takes a lot for over that is not; and none has used more than it has while others
-/// have something left.
+/// Returns whether the targets' shares equal the row's, none considers the lot expired while it is not, and none uses more than its share
+/// while others have unused promise.
 fn is_settled(lot: &Lot, held: &[LotUse], now_ns: i64) -> bool {
     let has = |target: TargetId, bytes: u64| {
         let mut here = held.iter().filter(|used| used.target == target && used.share.lot == lot.id);

@@ -1,5 +1,4 @@
-//! What a lot can be: its name, its size, its time, and its shares at so many targets. Pure, and all arithmetic on what a client asks for
-//! is checked.
+//! Validity of a lot's name, size and duration, and its shares on a number of targets. Pure; arithmetic on clients' numbers is checked.
 
 use thalweg_base::numbers::size;
 use thalweg_wire::limits;
@@ -9,88 +8,90 @@ use thalweg_wire::protocol::names::is_label;
 use thalweg_wire::trust::NAME_BYTES;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Shares are whole blocks of this many bytes.
+/// The block size of which shares are multiples.
 pub(crate) const BLOCK_BYTES: u64 = 4096;
 
 fn invalid<T>(problem: String) -> Result<T> {
     Err(Error::new(ErrorKind::Invalid, problem))
 }
 
-/// A name of a lot, or of an owner (`what`).
+/// Checks a name of a lot or an owner (`what`).
 ///
 /// # Errors
 /// [`ErrorKind::Invalid`] with what is expected.
 pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
     if !is_label(name, NAME_BYTES) {
         let shown: String = name.chars().take(NAME_BYTES).collect();
-        return invalid(format!("`{shown}` is no name of {what}: 1 to {NAME_BYTES} letters, digits, dots, dashes and underscores are"));
+        return invalid(format!(
+            "`{shown}` is not a name for {what}: expected 1 to {NAME_BYTES} letters, digits, dots, dashes and underscores"
+        ));
     }
     Ok(())
 }
 
-/// A lot's size.
+/// Checks a lot's size.
 ///
 /// # Errors
 /// [`ErrorKind::Invalid`] with what is expected.
 pub(crate) fn check_size(size_bytes: u64) -> Result<()> {
     match size_bytes {
-        0 => invalid("a lot of 0 bytes promises nothing: give a size of at least 1 byte".to_owned()),
+        0 => invalid("a lot of 0 bytes: expected a size of at least 1 byte".to_owned()),
         bytes if bytes >= limits::LOT_BYTES => {
-            invalid(format!("a lot of {bytes} bytes: less than {} ({} bytes) is possible", size(limits::LOT_BYTES), limits::LOT_BYTES))
+            invalid(format!("a lot of {bytes} bytes: expected less than {} ({} bytes)", size(limits::LOT_BYTES), limits::LOT_BYTES))
         }
         _ => Ok(()),
     }
 }
 
-/// When a lot ends that lasts so long from now on.
+/// Returns when a lot ends that lasts this long from now on.
 ///
 /// # Errors
 /// [`ErrorKind::Invalid`] with what is expected.
 pub(crate) fn until_ns(now_ns: i64, for_ns: u64) -> Result<i64> {
     let until = i64::try_from(for_ns).ok().filter(|_| for_ns <= limits::LOT_NS).and_then(|for_ns| now_ns.checked_add(for_ns));
     let most = limits::LOT_NS / 1_000_000_000 / 86_400 / 365;
-    until.ok_or(()).or_else(|()| invalid(format!("a lot for {} days: at most {most} years are possible", for_ns / 86_400_000_000_000)))
+    until.ok_or(()).or_else(|()| invalid(format!("a lot for {} days: expected at most {most} years", for_ns / 86_400_000_000_000)))
 }
 
-/// The time of a new lot, which does not end before it begins.
+/// Returns the end of a new lot, whose duration must not be 0.
 ///
 /// # Errors
 /// [`ErrorKind::Invalid`] with what is expected.
 pub(crate) fn new_until_ns(now_ns: i64, for_ns: u64) -> Result<i64> {
     match for_ns {
-        0 => invalid("a lot for no time promises nothing: say for how long, as in --for 7d".to_owned()),
+        0 => invalid("a lot without a duration: give one, as in --for 7d".to_owned()),
         _ => until_ns(now_ns, for_ns),
     }
 }
 
-/// What each of so many targets promises of a lot of this size at first.
+/// Returns the initial share of each target, for a lot of this size.
 pub(crate) fn share_bytes(size_bytes: u64, targets: usize) -> u64 {
     size_bytes.div_ceil(targets.max(1) as u64).next_multiple_of(BLOCK_BYTES)
 }
 
-/// What all shares of a lot come to, at most and when nothing is on its way between two targets.
+/// Returns the maximum sum of a lot's shares, reached when none is being moved.
 pub(crate) fn whole_bytes(size_bytes: u64, targets: usize) -> u64 {
     share_bytes(size_bytes, targets).saturating_mul(targets.max(1) as u64)
 }
 
-/// What of a lot no target promises at present.
+/// Returns the part of a lot that no target holds at present.
 pub(crate) fn rest_bytes(lot: &Lot) -> u64 {
     let kept: u64 = lot.shares.iter().fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes));
     whole_bytes(lot.size_bytes, lot.shares.len()).saturating_sub(kept)
 }
 
-/// The shares of a lot that gets another size: what is used stays, and the rest is spread evenly, in whole blocks.
+/// Returns the shares of a lot with a new size: used space stays, and the rest is spread evenly, in whole blocks.
 ///
 /// # Errors
-/// [`ErrorKind::Invalid`] when more is used.
+/// [`ErrorKind::Invalid`] if more is used.
 pub(crate) fn resized(used: &[(TargetId, u64)], size_bytes: u64) -> Result<Vec<(TargetId, u64)>> {
     let whole = whole_bytes(size_bytes, used.len());
     let in_use: Vec<u64> = used.iter().map(|(_, bytes)| bytes.saturating_add(BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES).collect();
     let all_used = in_use.iter().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
     let Some(free) = whole.checked_sub(all_used) else {
-        return invalid(format!("{} of it is used: {} is less than that", size(all_used), size(size_bytes)));
+        return invalid(format!("{} of it is used: {} is too small", size(all_used), size(size_bytes)));
     };
-    // The most even shares that are not below what is used: fill up from the lowest.
+    // The most even shares that are not below the use: fill up from the lowest.
     let mut shares = in_use;
     let mut order: Vec<usize> = (0..shares.len()).collect();
     order.sort_by_key(|at| shares[*at]);
@@ -132,7 +133,7 @@ mod tests {
             assert!(check_size(bytes).unwrap_err().message().contains("less than"));
         }
         let year = 365 * 86_400_000_000_000_u64;
-        assert!(new_until_ns(5, 0).unwrap_err().message().contains("for how long"));
+        assert!(new_until_ns(5, 0).unwrap_err().message().contains("--for 7d"));
         assert_eq!(until_ns(5, 0).unwrap(), 5);
         assert_eq!(until_ns(5, 100 * year).unwrap(), 5 + 100 * year as i64);
         for for_ns in [100 * year + 1, 1 << 63, u64::MAX] {
@@ -163,7 +164,7 @@ mod tests {
                     let least = shares.iter().map(|(_, bytes)| *bytes).min().unwrap();
                     for ((_, share), (_, used)) in shares.iter().zip(&used) {
                         prop_assert!(share >= used && share % BLOCK_BYTES == 0);
-                        // Who has more than the least has it because it is used, but for a block.
+                        // A share above the minimum is due to its use, up to a block.
                         prop_assert!(*share <= least + BLOCK_BYTES || *share == used.next_multiple_of(BLOCK_BYTES));
                     }
                 }

@@ -1,8 +1,8 @@
-//! Changes that are sent again, since their answer was lost: each is done once.
+//! Changes repeated after a lost answer: each is executed once.
 //!
-//! The answer is kept in the transaction that makes the change, under the client's number and its line; the next request of the
-//! line takes its place, so that a client has as many answers here as it has lines. What failed has changed nothing, and is not kept. They go when
-//! the client is gone ([`forget`]).
+//! The answer is stored in the transaction that makes the change, under the client's number and its line, and replaced by the line's next
+//! request, so that a client has one stored answer per line. A failed change had no effect, and is not stored. Answers are deleted when the
+//! client is gone ([`forget`]).
 
 use super::Namespace;
 use super::caller::Caller;
@@ -13,21 +13,21 @@ use serde::de::DeserializeOwned;
 use thalweg_wire::protocol::metadata::RequestNumber;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Answers that go in one transaction.
+/// Answers deleted per transaction.
 const AT_ONCE: usize = 1024;
 
 impl Caller<'_> {
-    /// The same, for a request that may be sent again.
+    /// Attaches the number of a request that may be repeated.
     pub(crate) fn numbered(self, request: Option<RequestNumber>) -> Self {
         Caller { request, ..self }
     }
 
-    /// Whether what was asked was done before: the answer is that one.
+    /// Returns whether the request was executed before; then its stored answer applies.
     pub(crate) fn was_done(&self) -> bool {
         self.was_done.get()
     }
 
-    /// A change, as one transaction.
+    /// Executes a change in its own transaction.
     pub(super) fn change<T: Serialize + DeserializeOwned>(
         &self,
         watch: &mut dyn Watch,
@@ -36,7 +36,7 @@ impl Caller<'_> {
         write(&*self.database, watch, |t| self.once(t, 0, &mut work))
     }
 
-    /// A part of a request, as a part of a transaction: what became of it, if it was done before.
+    /// Executes a part of a request within a transaction; returns the stored answer if it was executed before.
     pub(super) fn once<T: Serialize + DeserializeOwned>(
         &self,
         t: &mut dyn Transaction,
@@ -49,8 +49,8 @@ impl Caller<'_> {
         if let Some(value) = t.get(Table::Answers, &key)? {
             let (number, answer): (u64, Vec<u8>) = decode(Table::Answers, &key, &value)?;
             if number > request.number {
-                // Its client has given it up, and gone on.
-                return Err(Error::new(ErrorKind::Stale, "a later request of the same client is done: this one is not done any more"));
+                // The client has abandoned it, and sent later requests.
+                return Err(Error::new(ErrorKind::Stale, "a later request of the same client was executed, so this one is not"));
             }
             if number == request.number {
                 self.was_done.set(true);
@@ -63,10 +63,10 @@ impl Caller<'_> {
     }
 }
 
-/// The clients of which answers are kept.
+/// Returns the clients with stored answers.
 ///
 /// # Errors
-/// The database's.
+/// An error of the database.
 pub(crate) fn clients(namespace: &Namespace) -> Result<Vec<u64>> {
     read(&*namespace.database, |view| {
         let mut found = Vec::new();
@@ -81,10 +81,10 @@ pub(crate) fn clients(namespace: &Namespace) -> Result<Vec<u64>> {
     })
 }
 
-/// These clients are gone: their answers go.
+/// Deletes the answers of clients that are gone.
 ///
 /// # Errors
-/// The database's.
+/// An error of the database.
 pub(crate) fn forget(namespace: &Namespace, clients: &[u64]) -> Result<()> {
     for some in clients.chunks(AT_ONCE) {
         write::<_, Error>(&*namespace.database, &mut Unwatched, |t| {

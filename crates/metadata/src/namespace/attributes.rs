@@ -1,4 +1,4 @@
-//! What changes a file and not its names: attributes, sizes, layouts, extended attributes.
+//! Changes of files other than names: attributes, sizes, layouts, extended attributes.
 
 use super::Namespace;
 use super::caller::Caller;
@@ -14,18 +14,18 @@ use thalweg_wire::protocol::metadata::{Attributes, FileId, FileLayout, LayoutCho
 use thalweg_wire::{Error, ErrorKind, Result};
 
 impl Namespace {
-    /// Where a file's datafiles are. The caller sees to it that there are none before it gives the file another layout.
+    /// Returns a file's layout. The caller ensures that there are no datafiles before it changes the layout.
     ///
     /// # Errors
-    /// [`ErrorKind::IsDirectory`], and as [`Namespace::stat`].
+    /// [`ErrorKind::IsDirectory`], and those of [`Namespace::stat`].
     pub(crate) fn layout_of(&self, id: FileId) -> Result<FileLayout> {
         read(&*self.database, |view| file_layout(&inode(view, id)?).cloned())
     }
 
-    /// A symbolic link's target.
+    /// Returns a symbolic link's target.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for what is no symbolic link, and as [`Namespace::stat`].
+    /// [`ErrorKind::Invalid`] for another kind of file, and those of [`Namespace::stat`].
     pub(crate) fn read_symlink(&self, place: &Place) -> Result<Vec<u8>> {
         on(
             place,
@@ -36,10 +36,10 @@ impl Namespace {
         )
     }
 
-    /// An extended attribute's value.
+    /// Returns an extended attribute's value.
     ///
     /// # Errors
-    /// As [`Namespace::stat`]; [`ErrorKind::NameTooLong`].
+    /// Those of [`Namespace::stat`]; [`ErrorKind::NameTooLong`].
     pub(crate) fn get_extended(&self, place: &Place, name: &[u8]) -> Result<Option<Vec<u8>>> {
         on(
             place,
@@ -52,10 +52,10 @@ impl Namespace {
         )
     }
 
-    /// The names of all extended attributes, in order.
+    /// Returns the names of all extended attributes, in order.
     ///
     /// # Errors
-    /// As [`Namespace::stat`].
+    /// Those of [`Namespace::stat`].
     pub(crate) fn list_extended(&self, place: &Place) -> Result<Vec<Vec<u8>>> {
         on(
             place,
@@ -73,8 +73,8 @@ impl Namespace {
         )
     }
 
-    /// What is known of a file that was settled, and whose size changes. A client that truncates a file of which bytes may have been lost accepts
-    /// what there is.
+    /// Returns the knowledge of a settled file whose size changes. A client that truncates a file with possibly lost bytes accepts the
+    /// loss.
     fn unasked(&self, before: &Settlement, targets: &[TargetId]) -> Sizing {
         match self.boots.known_starts(&self.map()).standing(before, targets) {
             Standing::Pending => Sizing::Unasked { boots: before.boots, unsynced: before.unsynced },
@@ -93,7 +93,7 @@ impl Caller<'_> {
     /// Changes attributes.
     ///
     /// # Errors
-    /// As [`Namespace::stat`]; [`ErrorKind::NotDirectory`] for a default layout of a file.
+    /// Those of [`Namespace::stat`]; [`ErrorKind::NotDirectory`] for a default layout of a file.
     pub(crate) fn set_attributes(&self, watch: &mut dyn Watch, place: &Place, set: &SetAttributes) -> Result<Attributes> {
         self.change(watch, |t| self.set_attributes_in(t, place, set))
     }
@@ -103,7 +103,7 @@ impl Caller<'_> {
             let id = find(t, place)?;
             let mut changed = inode(t, id)?;
             self.check_default(t, (id, &changed), set)?;
-            // Who takes its lot off a directory of others does no more to it.
+            // A client that may only remove its lot from the directory can change nothing else.
             if !changes_the_lot_alone(&changed, set) {
                 self.may_alter(t, (id, &changed))?;
             }
@@ -114,8 +114,8 @@ impl Caller<'_> {
         on(place, change())
     }
 
-    /// Whether a directory can have the default layout that is set, and whether the caller may give it that one's lot. Files that are in the
-    /// directory already stay in the lot that they were made in.
+    /// Checks that a directory can have the requested default layout, and that the caller may set its lot. Files already in the directory
+    /// keep their lot.
     pub(super) fn check_default(&self, view: &dyn View, (id, directory): (FileId, &Inode), set: &SetAttributes) -> Result<()> {
         let Some(choice) = &set.default_layout else { return Ok(()) };
         let lot = choice.as_ref().and_then(|choice| choice.lot);
@@ -124,16 +124,15 @@ impl Caller<'_> {
         choice.as_ref().map_or(Ok(()), |choice| placement::check(choice, &self.map(), lot.as_ref()))
     }
 
-    /// Promises that the file will have this size: its attributes, now changed. What the I/O servers have
-    /// to do for it is an intent.
+    /// Sets a file's size and returns its new attributes; the work at the I/O servers becomes an intent.
     ///
     /// # Errors
-    /// [`ErrorKind::Busy`] while an earlier truncation is not done yet; [`ErrorKind::IsDirectory`].
+    /// [`ErrorKind::Busy`] while an earlier truncation is pending; [`ErrorKind::IsDirectory`].
     pub(crate) fn truncate(&self, watch: &mut dyn Watch, place: &Place, size_bytes: u64) -> Result<Attributes> {
         if size_bytes > limits::FILE_BYTES {
             return on(
                 place,
-                Err(Error::new(ErrorKind::TooLarge, format!("a size of {size_bytes} bytes: at most {} are possible", limits::FILE_BYTES))),
+                Err(Error::new(ErrorKind::TooLarge, format!("a size of {size_bytes} bytes: expected at most {}", limits::FILE_BYTES))),
             );
         }
         on(
@@ -146,22 +145,22 @@ impl Caller<'_> {
                 self.may_use(t, layout.lot)?;
                 let layout = layout.clone();
                 self.disarm_in(t, id, &mut changed)?;
-                // A file without names keeps its promise of being removed: the truncation's end renews it.
+                // The pending removal of a file without names is kept: the truncation's completion renews it.
                 let pending = t.get(Table::Intents, &id_key(id))?;
                 let pending = pending.map(|v| decode_intent(&id_key(id), &v)).transpose()?;
                 if matches!(pending, Some(Intent::Truncate { .. })) {
-                    return Err(Error::new(ErrorKind::Busy, "an earlier truncation is not done yet: one of its I/O servers is away"));
+                    return Err(Error::new(ErrorKind::Busy, "an earlier truncation is pending: one of its I/O servers is unreachable"));
                 }
                 t.put(Table::Intents, &id_key(id), encode_intent(&Intent::Truncate { size_bytes, layout: layout.clone() }));
                 self.writers.touches(id);
                 let sizing = match &changed.sizing {
                     Sizing::Settled(before) if size_bytes > 0 => self.unasked(before, &layout.targets),
-                    // Without bytes there are none to lose.
+                    // A file without bytes cannot lose any.
                     Sizing::Settled(_) => Sizing::Unknown,
                     other => other.clone(),
                 };
                 changed.sizing = sizing;
-                // A client that truncates a file accepts what it has lost.
+                // A client that truncates a file accepts its losses.
                 changed.lost = None;
                 changed.modified(now_ns);
                 put_inode(t, id, &changed);
@@ -170,10 +169,10 @@ impl Caller<'_> {
         )
     }
 
-    /// Notes that a client's writes, up to `size_bytes`, are at the I/O servers.
+    /// Records that a client's writes up to `size_bytes` have reached the I/O servers.
     ///
     /// # Errors
-    /// [`ErrorKind::Stale`] when the file is gone, [`ErrorKind::IsDirectory`].
+    /// [`ErrorKind::Stale`] if the file is gone, [`ErrorKind::IsDirectory`].
     pub(crate) fn written(&self, watch: &mut dyn Watch, id: FileId, size_bytes: u64) -> Result<Attributes> {
         self.change(watch, |t| self.written_in(t, id, size_bytes))
     }
@@ -191,10 +190,10 @@ impl Caller<'_> {
         on(&Place::of(id), change())
     }
 
-    /// Notes which acknowledged bytes of a file are lost, and which of those that were are written again.
+    /// Records acknowledged bytes of a file that are lost, and lost ones that were written again.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for bytes of a datafile that the file does not have; as [`Caller::written`].
+    /// [`ErrorKind::Invalid`] for a datafile that the file does not have; those of [`Caller::written`].
     pub(crate) fn lost(&self, watch: &mut dyn Watch, id: FileId, (lost, mended): (&Lost, &Lost)) -> Result<Attributes> {
         on(
             &Place::of(id),
@@ -217,10 +216,10 @@ impl Caller<'_> {
         )
     }
 
-    /// Whether a file can get this layout: its lot, in which it stays.
+    /// Checks that a file can get this layout without leaving its lot.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a layout that cannot be; [`ErrorKind::CrossLot`] for another lot; [`ErrorKind::Access`].
+    /// [`ErrorKind::Invalid`] for an invalid layout; [`ErrorKind::CrossLot`] for another lot; [`ErrorKind::Access`].
     pub(crate) fn check_relayout(&self, id: FileId, choice: &LayoutChoice) -> Result<()> {
         read(&*self.database, |view| {
             let lot = self.lot_to_stay_in(view, &inode(view, id)?, choice)?;
@@ -231,16 +230,16 @@ impl Caller<'_> {
     fn lot_to_stay_in(&self, view: &dyn View, of: &Inode, choice: &LayoutChoice) -> Result<Option<Lot>> {
         let lot = file_layout(of)?.lot;
         if choice.lot.is_some() && choice.lot != lot {
-            let problem = "a file stays in the lot, or in none, that it was made in: copy it with --lot";
+            let problem = "a file stays in the lot it was created in, or outside lots: copy it with --lot";
             return Err(Error::new(ErrorKind::CrossLot, problem));
         }
         lot.map(|lot| rules::asked(view, self.who, lot)).transpose()
     }
 
-    /// Gives a file another layout. What is not chosen comes from the store's defaults; its lot stays.
+    /// Replaces a file's layout. Unspecified parts come from the store's defaults; its lot stays.
     ///
     /// # Errors
-    /// As [`Caller::check_relayout`] and [`Caller::written`].
+    /// Those of [`Caller::check_relayout`] and [`Caller::written`].
     pub(crate) fn relayout(&self, watch: &mut dyn Watch, id: FileId, choice: &LayoutChoice, node: &str) -> Result<Attributes> {
         let random = thalweg_wire::protocol::common::random_u64();
         write(&*self.database, watch, |t| {
@@ -259,8 +258,8 @@ impl Caller<'_> {
     /// Sets an extended attribute.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`] and [`ErrorKind::NoAttribute`] as `how` says; [`ErrorKind::NameTooLong`],
-    /// [`ErrorKind::TooLong`] and [`ErrorKind::NoSpace`] past the bounds; as [`Namespace::stat`].
+    /// [`ErrorKind::Exists`] and [`ErrorKind::NoAttribute`] according to `how`; [`ErrorKind::NameTooLong`], [`ErrorKind::TooLong`] and
+    /// [`ErrorKind::NoSpace`] beyond the bounds; those of [`Namespace::stat`].
     pub(crate) fn set_extended(&self, watch: &mut dyn Watch, place: &Place, name: &[u8], value: &[u8], how: SetExtended) -> Result<()> {
         on(
             place,
@@ -271,7 +270,7 @@ impl Caller<'_> {
                     let most = limits::EXTENDED_VALUE_BYTES;
                     return Err(Error::new(
                         ErrorKind::TooLong,
-                        format!("an extended attribute of {} bytes: at most {most} are possible", value.len()),
+                        format!("an extended attribute of {} bytes: expected at most {most}", value.len()),
                     ));
                 }
                 let id = find(t, place)?;
@@ -289,7 +288,7 @@ impl Caller<'_> {
                     let most = limits::EXTENDED_BYTES;
                     return Err(Error::new(
                         ErrorKind::NoSpace,
-                        format!("extended attributes of {bytes} bytes: at most {most} are possible for one file"),
+                        format!("extended attributes of {bytes} bytes: a file can have at most {most}"),
                     ));
                 }
                 t.put(Table::Extended, &extended_key(id, name), encode(&value));
@@ -302,7 +301,7 @@ impl Caller<'_> {
     /// Removes an extended attribute.
     ///
     /// # Errors
-    /// [`ErrorKind::NoAttribute`], and as [`Namespace::stat`].
+    /// [`ErrorKind::NoAttribute`], and those of [`Namespace::stat`].
     pub(crate) fn remove_extended(&self, watch: &mut dyn Watch, place: &Place, name: &[u8]) -> Result<()> {
         on(
             place,
@@ -322,7 +321,7 @@ impl Caller<'_> {
     }
 }
 
-/// Whether a directory gets another lot for what is made in it, or none, and stays as it is otherwise.
+/// Returns whether the change only sets or removes a directory's lot for new files.
 fn changes_the_lot_alone(directory: &Inode, set: &SetAttributes) -> bool {
     let (Node::Directory { default_layout, .. }, Some(choice)) = (&directory.node, &set.default_layout) else { return false };
     let (old, new) = (default_layout.clone().unwrap_or_default(), choice.clone().unwrap_or_default());
@@ -349,12 +348,12 @@ fn no_attribute(name: &[u8]) -> Error {
 
 fn check_extended_name(name: &[u8]) -> Result<()> {
     if name.is_empty() || name.contains(&0) {
-        return Err(Error::new(ErrorKind::Invalid, "an extended attribute's name is not empty and has no zero byte in it"));
+        return Err(Error::new(ErrorKind::Invalid, "an extended attribute's name must not be empty or contain a zero byte"));
     }
     if name.len() > limits::NAME_BYTES {
         return Err(Error::new(
             ErrorKind::NameTooLong,
-            format!("an extended attribute's name of {} bytes: at most {} are allowed", name.len(), limits::NAME_BYTES),
+            format!("an extended attribute's name of {} bytes: expected at most {}", name.len(), limits::NAME_BYTES),
         ));
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! The namespace as one client may use it. Whatever changes a name or a file is an operation of a [`Caller`], so that none can be
-//! called without saying for whom.
+//! The namespace as one client may use it. Every operation that changes a name or a file is a method of [`Caller`], so that each has an
+//! identity.
 
 use super::Namespace;
 use super::makers;
@@ -14,10 +14,10 @@ use thalweg_wire::protocol::metadata::{FileId, LotId, Place, RequestNumber};
 use thalweg_wire::trust::{Identity, Rights};
 use thalweg_wire::{ErrorKind, Result};
 
-/// The store's own identity: what the service does by itself.
+/// The store's own identity, for the service's own operations.
 static STORE: LazyLock<Identity> = LazyLock::new(Identity::store);
 
-/// See the module.
+/// The namespace with the identity of a client.
 pub(crate) struct Caller<'a> {
     pub(super) namespace: &'a Namespace,
     pub(crate) who: &'a Identity,
@@ -34,30 +34,30 @@ impl Deref for Caller<'_> {
 }
 
 impl Namespace {
-    /// As this client may use it.
+    /// Returns the namespace as this client may use it.
     pub(crate) fn called_by<'a>(&'a self, who: &'a Identity) -> Caller<'a> {
         Caller { namespace: self, who, request: None, was_done: Cell::new(false) }
     }
 
-    /// As the store itself uses it.
+    /// Returns the namespace as the store itself may use it.
     pub(crate) fn for_store(&self) -> Caller<'_> {
         self.called_by(&STORE)
     }
 }
 
 impl Caller<'_> {
-    /// Refuses a change of what is in a lot of which the caller is not the owner.
+    /// Refuses a change in a lot that the caller does not own.
     pub(super) fn may_use<V: View + ?Sized>(&self, view: &V, lot: Option<LotId>) -> Result<()> {
         rules::may_use(view, self.who, lot)
     }
 
-    /// The same, of a file or directory.
+    /// Refuses a change of a file or directory in a lot that the caller does not own.
     pub(super) fn may_change<V: View + ?Sized>(&self, view: &V, id: FileId) -> Result<()> {
-        // Nothing is refused to the store, and nothing is read for that.
+        // The store may change everything, so nothing is read.
         if self.who.rights == Rights::Store { Ok(()) } else { self.may_alter(view, (id, &inode(view, id)?)) }
     }
 
-    /// The same, of one that has been read. A directory is its maker's, whatever lot is on it; what is in it is not a part of it.
+    /// Refuses a change of an inode already read. A directory belongs to its maker, whatever its lot; its contents do not.
     pub(super) fn may_alter<V: View + ?Sized>(&self, view: &V, (id, of): (FileId, &Inode)) -> Result<()> {
         match self.may_use(view, of.lot()) {
             Err(refused) if refused.kind() == ErrorKind::Access && matches!(of.node, Node::Directory { .. }) => {
@@ -67,10 +67,10 @@ impl Caller<'_> {
         }
     }
 
-    /// Refuses the opening of a file in a lot that the caller may not read, or write; or that is being removed. The file's number.
+    /// Refuses to open a file in a lot that the caller may not read or write, or that is being removed. Returns the file's number.
     ///
     /// # Errors
-    /// [`ErrorKind::Access`] that names the lot and its owner, [`ErrorKind::Busy`], and as [`Namespace::stat`].
+    /// [`ErrorKind::Access`] that names the lot and its owner, [`ErrorKind::Busy`], and those of [`Namespace::stat`].
     pub(crate) fn may_open(&self, place: &Place, write: bool) -> Result<FileId> {
         on(
             place,
@@ -82,10 +82,11 @@ impl Caller<'_> {
         )
     }
 
-    /// Whether the caller may have had a file open that it says it has: its lot is the caller's. It may be going, with its lot or alone.
+    /// Returns whether the caller may have had this file open as it reports: its lot is the caller's. The file may be being removed, alone
+    /// or with its lot.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub(crate) fn may_have_open(&self, id: FileId, write: bool) -> Result<bool> {
         match self.may_open(&Place::of(id), write) {
             Err(e) if e.kind() == ErrorKind::Access => Ok(false),

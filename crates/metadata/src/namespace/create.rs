@@ -1,8 +1,7 @@
-//! What brings names into being: directories, files, links, and what else has a name.
+//! Creating names: directories, files, links and other nodes.
 //!
-//! In a directory with the set-group-identifier bit, whatever is made gets the directory's group, and a directory also
-//! the bit: the one rule of ownership that a kernel leaves to its file systems. Which owners and modes a credential may store is in
-//! [`super::privileges`].
+//! In a directory with the set-group-ID bit, new files and directories get the directory's group, and directories also the bit: the one
+//! rule of ownership that the kernel leaves to file systems. The owners and modes that a credential may store are in [`super::privileges`].
 
 use super::caller::Caller;
 use super::draft_rows;
@@ -18,11 +17,11 @@ use thalweg_wire::protocol::metadata::{Attributes, End, Existing, FileId, FileKi
 use thalweg_wire::protocol::names::split;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// In a directory's mode: what is made in it is of its group.
+/// The set-group-ID bit of a directory's mode.
 const SET_GROUP: u32 = 0o2000;
 
 impl Caller<'_> {
-    /// Makes a directory. With `parents`, those above it too, and one that is there already is no error.
+    /// Creates a directory. With `parents`, creates its missing parents too, and an existing directory is no error.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`], [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`].
@@ -61,7 +60,7 @@ impl Caller<'_> {
         let mut above = directory_of(t, parent)?;
         let Node::Directory { default_layout, .. } = &above.node else { unreachable!("directory_of checks") };
         let mut default_layout = default_layout.clone();
-        // A directory that is made while its lot goes does not outlive it in that lot; nor is another owner's in it.
+        // A new directory does not inherit a lot that is being removed, nor one of another owner.
         if above.lot().is_some()
             && !rules::is_inherited(t, self.who, &above)?
             && let Some(choice) = &mut default_layout
@@ -79,10 +78,10 @@ impl Caller<'_> {
         Ok(id)
     }
 
-    /// Makes an empty file. The file whose name it takes, if any, is to be removed.
+    /// Creates an empty file. A file whose name it takes is to be removed.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`], [`ErrorKind::IsDirectory`], [`ErrorKind::Invalid`] for a layout that cannot be, ...
+    /// [`ErrorKind::Exists`], [`ErrorKind::IsDirectory`], [`ErrorKind::Invalid`] for an invalid layout, ...
     pub(crate) fn create(
         &self,
         watch: &mut dyn Watch,
@@ -96,10 +95,10 @@ impl Caller<'_> {
         self.change(watch, |t| self.create_in(t, place, made, None))
     }
 
-    /// The same, and its maker has it open for writing ([`super::Namespace::closed`]).
+    /// Creates an empty file and counts the caller as its writer ([`super::Namespace::closed`]).
     ///
     /// # Errors
-    /// As [`Caller::create`].
+    /// Those of [`Caller::create`].
     pub(crate) fn create_open(
         &self,
         watch: &mut dyn Watch,
@@ -115,7 +114,7 @@ impl Caller<'_> {
         done
     }
 
-    /// Of the files that were begun to be written in a transaction, those that it did not make have no writer.
+    /// Removes the writers of files that a transaction has begun to write but not created.
     pub(super) fn not_made(&self, begun: &[FileId], made: &[FileId]) {
         begun.iter().filter(|id| !made.contains(id)).for_each(|id| {
             self.writers.ended(*id, End::Read);
@@ -160,7 +159,7 @@ impl Caller<'_> {
             let id = self.fresh()?;
             let mut made = Inode::new(Node::File(layout), in_directory(&above, owner, false), now_ns);
             made.sizing = if let Some(begun) = opens {
-                // Counted as a writer before anybody can find it, and after the last point where this can fail.
+                // Counted as a writer before the file can be found, and after the last point of failure.
                 begun.push(id);
                 self.writers.begins(id);
                 self.writers.opens(id, (Some(Settlement::empty(self.boots.now())), false), self.boots.now());
@@ -180,21 +179,21 @@ impl Caller<'_> {
         on(place, make())
     }
 
-    /// Makes a symbolic link, a named pipe, a socket or a device.
+    /// Creates a symbolic link, a named pipe, a socket or a device.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`], [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`]; [`ErrorKind::NameTooLong`] or
-    /// [`ErrorKind::Invalid`] for a target that none can be.
+    /// [`ErrorKind::Exists`], [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`]; [`ErrorKind::NameTooLong`] or [`ErrorKind::Invalid`]
+    /// for an invalid link target.
     pub(crate) fn make_node(&self, watch: &mut dyn Watch, place: &Place, node: &NewNode, owner: Owner) -> Result<Attributes> {
         self.change(watch, |t| self.make_node_in(t, place, node, owner))
     }
 
-    /// [`Caller::make_node`] as a part of a transaction.
+    /// Does [`Caller::make_node`] within a transaction.
     pub(super) fn make_node_in(&self, t: &mut dyn Transaction, place: &Place, node: &NewNode, owner: Owner) -> Result<Attributes> {
         let mut owner = owner;
         if let NewNode::Symlink(target) = node {
             on(place, check_target(target))?;
-            // Nobody asks for a link's permissions; everywhere they are these.
+            // A symbolic link's mode is fixed, and not checked.
             owner.mode = 0o777;
         }
         let mut make = || {
@@ -218,11 +217,11 @@ impl Caller<'_> {
         on(place, make())
     }
 
-    /// Gives a file one more name.
+    /// Adds a name to a file.
     ///
     /// # Errors
-    /// [`ErrorKind::NotPermitted`] for a directory, [`ErrorKind::Exists`], [`ErrorKind::NotFound`] also for a file that has
-    /// lost its last name, [`ErrorKind::TooManyLinks`], [`ErrorKind::CrossLot`].
+    /// [`ErrorKind::NotPermitted`] for a directory, [`ErrorKind::Exists`], [`ErrorKind::NotFound`] also for a file that has lost its last
+    /// name, [`ErrorKind::TooManyLinks`], [`ErrorKind::CrossLot`].
     pub(crate) fn link(&self, watch: &mut dyn Watch, file: &Place, to: &Place) -> Result<Attributes> {
         self.change(watch, |t| {
             let now_ns = self.now_ns();
@@ -234,20 +233,20 @@ impl Caller<'_> {
                 return on(to, Err(exists()));
             }
             let refused = match &linked.node {
-                Node::Directory { .. } => Some(Error::new(ErrorKind::NotPermitted, "a directory has one name")),
+                Node::Directory { .. } => Some(Error::new(ErrorKind::NotPermitted, "a directory can have only one name")),
                 _ if linked.links == 0 => Some(Error::new(ErrorKind::NotFound, "it was removed")),
                 _ if linked.links >= limits::LINKS => {
-                    Some(Error::new(ErrorKind::TooManyLinks, format!("it has {} names: that is the most", linked.links)))
+                    Some(Error::new(ErrorKind::TooManyLinks, format!("it has {} names, which is the maximum", linked.links)))
                 }
                 _ => None,
             };
             if let Some(refused) = refused {
                 return on(file, Err(refused));
             }
-            // A file that is named by its number has no directory that it is linked from.
+            // A file named by its number has no source directory.
             let from = find_parent(t, file).ok().map(|(from, _)| inode(t, from)).transpose()?;
             on(to, rules::may_cross(t, self.who, &linked, from.as_ref(), &inode(t, parent)?))?;
-            // What has another name is more than a draft.
+            // A file with another name is no longer a draft.
             draft_rows::forget(t, id)?;
             linked.links += 1;
             linked.changed(now_ns);
@@ -259,7 +258,7 @@ impl Caller<'_> {
     }
 }
 
-/// Who owns what is made in `directory`.
+/// Returns the owner of a new object in `directory`.
 fn in_directory(directory: &Inode, owner: Owner, makes_directory: bool) -> Owner {
     if directory.mode & SET_GROUP == 0 {
         return owner;
@@ -269,12 +268,12 @@ fn in_directory(directory: &Inode, owner: Owner, makes_directory: bool) -> Owner
 
 fn check_target(target: &[u8]) -> Result<()> {
     if target.is_empty() || target.contains(&0) {
-        return Err(Error::new(ErrorKind::Invalid, "a symbolic link's target is not empty and has no zero byte in it"));
+        return Err(Error::new(ErrorKind::Invalid, "a symbolic link's target must not be empty or contain a zero byte"));
     }
     if target.len() > limits::SYMLINK_BYTES {
         return Err(Error::new(
             ErrorKind::NameTooLong,
-            format!("a symbolic link's target of {} bytes: at most {} are possible", target.len(), limits::SYMLINK_BYTES),
+            format!("a symbolic link's target of {} bytes: expected at most {}", target.len(), limits::SYMLINK_BYTES),
         ));
     }
     Ok(())

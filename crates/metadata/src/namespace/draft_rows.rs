@@ -1,4 +1,4 @@
-//! The rows of drafts ([`crate::service::drafts`]): written with the files, and gone with their names.
+//! The rows of drafts ([`crate::service::drafts`]), written with the files and deleted with their names.
 
 use crate::database::{Table, Transaction, View};
 use crate::inode::{Entry, decode, encode, id_key, id_of};
@@ -7,21 +7,21 @@ use thalweg_wire::protocol::metadata::FileId;
 use thalweg_wire::protocol::names::shown;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// What is remembered of a draft.
+/// A draft's row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub parent: FileId,
     pub name: Vec<u8>,
-    /// Since when nobody writes it; `None`: somebody does, or did when the service was stopped.
+    /// Since when it has no writer; `None` if it has one, or had one when the service stopped.
     pub abandoned_ns: Option<i64>,
 }
 
-/// In a transaction: this file was made as a draft.
+/// Records, in a transaction, that this file was created as a draft.
 pub(crate) fn put(t: &mut dyn Transaction, id: FileId, parent: FileId, name: &[u8]) {
     t.put(Table::Drafts, &id_key(id), encode(&Row { parent, name: name.to_vec(), abandoned_ns: None }));
 }
 
-/// In a transaction: this file is no draft, whatever it was.
+/// Records, in a transaction, that this file is not a draft.
 pub(crate) fn forget(t: &mut dyn Transaction, id: FileId) -> Result<()> {
     let key = id_key(id);
     if t.get(Table::Drafts, &key)?.is_some() {
@@ -30,13 +30,13 @@ pub(crate) fn forget(t: &mut dyn Transaction, id: FileId) -> Result<()> {
     Ok(())
 }
 
-/// Whether a file may give way to a draft of its name: only another draft may.
+/// Checks that a file may be replaced by a draft of its name: only another draft may.
 pub(crate) fn gives_way(t: &dyn Transaction, found: Entry, name: &[u8]) -> Result<()> {
     if t.get(Table::Drafts, &id_key(found.id))?.is_some() {
         return Ok(());
     }
     let name = shown(name);
-    let problem = format!("`{name}` is there already and was not made by a copy: rename or remove it, then copy again");
+    let problem = format!("`{name}` exists and was not made by a copy: rename or remove it, then copy again");
     Err(Error::new(ErrorKind::Exists, problem))
 }
 

@@ -1,8 +1,8 @@
-//! Which owner made a directory: the one whose credential did. It is its maker's, and the store's: who else may change what is in it has no say in
-//! where new files of it go.
+//! The maker of a directory: the owner whose credential created it. The directory belongs to its maker and the store; others who may change
+//! its contents cannot decide which lot its new files are in.
 //!
-//! Nothing else is believed here: users and modes are what clients say, and a client may speak the protocol without a kernel that checks them.
-//! Directories that the store's own credential made, or an earlier release, are the store's.
+//! Users and modes are not considered: they are claims of clients, which may use the protocol without a kernel that checks them.
+//! Directories made with the store's own credential, or by an earlier release, belong to the store.
 
 use crate::database::{Table, Transaction, View};
 use crate::inode::{decode, encode, id_key};
@@ -10,32 +10,32 @@ use thalweg_wire::Result;
 use thalweg_wire::protocol::metadata::FileId;
 use thalweg_wire::trust::{Identity, Rights};
 
-/// Key in [`Table::State`], before a directory's number as u64 BE: the name of the owner whose it is.
+/// Key in [`Table::State`], followed by a directory's number as u64 BE: the name of its maker.
 const MAKER: &[u8] = b"makers.";
 
 fn key(directory: FileId) -> Vec<u8> {
     [MAKER, &id_key(directory)[..]].concat()
 }
 
-/// Whose a directory is; `None`: the store's.
+/// Returns a directory's maker; `None` for the store.
 pub(crate) fn maker<V: View + ?Sized>(view: &V, directory: FileId) -> Result<Option<String>> {
     let key = key(directory);
     view.get(Table::State, &key)?.map(|value| decode(Table::State, &key, &value)).transpose()
 }
 
-/// Whether a directory is this client's owner's, or this is the store's own.
+/// Returns whether this client's owner made the directory, or the client has the store's own credential.
 pub(crate) fn is_of<V: View + ?Sized>(view: &V, directory: FileId, who: &Identity) -> Result<bool> {
     Ok(who.rights == Rights::Store || maker(view, directory)?.as_deref() == Some(&who.owner))
 }
 
-/// A directory was made.
+/// Records the maker of a new directory.
 pub(super) fn made(t: &mut dyn Transaction, directory: FileId, who: &Identity) {
     if who.rights != Rights::Store {
         t.put(Table::State, &key(directory), encode(&who.owner));
     }
 }
 
-/// A directory is gone.
+/// Deletes a removed directory's maker.
 pub(super) fn gone(t: &mut dyn Transaction, directory: FileId) -> Result<()> {
     let key = key(directory);
     if t.get(Table::State, &key)?.is_some() {

@@ -1,8 +1,8 @@
-//! Many operations in one request: each with its own outcome, in order, a run of them in one transaction.
+//! Many operations in one request: executed in order, each with its own outcome, several per transaction.
 //!
-//! A transaction is undone as far as an operation goes that fails, so one that fails leaves nothing behind and the others stand. A run
-//! is at most [`RUN`] long: a transaction keeps readers out while it runs, and nobody waits for 512 of them. All runs are written together
-//! when the last one has its place, which is one round trip where the database is elsewhere.
+//! A failed operation is undone back to its start, so it has no effect, and the others stand. A run has at most [`RUN`] operations: a
+//! transaction blocks readers, which must not wait for 512 of them. All runs are written together once the last one is ordered, which takes
+//! one round trip if the database is remote.
 
 use super::caller::Caller;
 use super::tree::*;
@@ -14,30 +14,30 @@ use thalweg_wire::protocol::metadata::{Attributes, Existing, FileId, Place, Refu
 use thalweg_wire::protocol::names::split;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Operations in one transaction.
+/// Bound: operations of a transaction.
 const RUN: usize = 32;
-/// Bytes of outcomes in one reply, well below a message's body.
+/// Bound: bytes of outcomes in a reply, well below a message's body.
 const REPLY_BYTES: usize = 512 << 10;
 
-/// What became of many operations.
+/// The outcomes of many operations.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Outcomes {
-    /// Each one's, in order; those that did not fit in a reply were not begun.
+    /// The outcomes in order; operations whose outcomes did not fit in a reply were not started.
     pub each: Vec<Result<SmallReply, Refusal>>,
-    /// Files that were made to be open, and whether each is a draft.
+    /// Files created open, and whether each is a draft.
     pub opened: Vec<(Attributes, bool)>,
     /// Whether there may be something to remove.
     pub removed: bool,
-    /// What the inodes say of sizes that were asked for: the outcome's number, and that.
+    /// The claims of inodes whose sizes were requested, with the outcome's index.
     #[serde(skip)]
     pub(crate) claims: Vec<(usize, Claim)>,
-    /// Files of `opened` that were made when the request was sent before.
+    /// Files of `opened` that an earlier attempt of the request created.
     #[serde(skip)]
     pub made_before: Vec<FileId>,
 }
 
 impl Outcomes {
-    /// Those of the next run.
+    /// Appends the next run's outcomes.
     fn add(&mut self, run: Outcomes) {
         self.claims.extend(run.claims.into_iter().map(|(n, claim)| (n + self.each.len(), claim)));
         self.each.extend(run.each);
@@ -52,13 +52,14 @@ fn refusal(error: &Error) -> Refusal {
 }
 
 impl Caller<'_> {
-    /// Does many operations, as far as their outcomes fit in a reply.
+    /// Executes operations as far as their outcomes fit in a reply.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for none or too many. The database's: then nothing is known of those after `each`.
+    /// [`ErrorKind::Invalid`] for no or too many operations. An error of the database; then the state of operations after `each` is
+    /// unknown.
     pub(crate) fn many(&self, watch: &mut dyn Watch, operations: &[Small]) -> Result<Outcomes> {
         if operations.is_empty() || operations.len() > limits::MANY {
-            return Err(Error::new(ErrorKind::Invalid, format!("{} operations: 1 to {} are possible", operations.len(), limits::MANY)));
+            return Err(Error::new(ErrorKind::Invalid, format!("{} operations: expected 1 to {}", operations.len(), limits::MANY)));
         }
         let (mut outcomes, mut begun, mut runs) = (Outcomes::default(), Vec::new(), Vec::<Ordered>::new());
         let (mut bytes, mut run_number) = (0, 0_usize);
@@ -87,7 +88,7 @@ impl Caller<'_> {
         self.not_made(&begun, &made);
         settled?;
         match ordered {
-            // What was done before stands, and is answered; the rest says why it is not.
+            // Earlier outcomes stand and are returned; the remaining operations get the error.
             Err(error) if !outcomes.each.is_empty() => {
                 outcomes.each.push(Err(refusal(&error)));
                 Ok(outcomes)
@@ -96,10 +97,11 @@ impl Caller<'_> {
         }
     }
 
-    /// The first of these operations, as one transaction, as far as their outcomes take less than `room` bytes; and what they take.
+    /// Executes the first of these operations in one transaction, while their outcomes take less than `room` bytes; returns the outcomes
+    /// and their size.
     fn run(&self, t: &mut dyn Transaction, operations: &[Small], room: usize, begun: &mut Vec<FileId>) -> Result<(Outcomes, usize)> {
         let (mut run, mut bytes) = (Outcomes::default(), 0);
-        // The directory that names leave one after another: found once, and marked as changed once.
+        // The directory that successive removals have in common, looked up and marked as changed once.
         let mut leaving: Option<FileId> = None;
         for operation in operations.iter().take(RUN) {
             if leaves(operation).is_none_or(|from| leaving != Some(from)) {
@@ -121,7 +123,7 @@ impl Caller<'_> {
         Ok((run, bytes))
     }
 
-    /// Takes a file's name out of a directory, which is `leaving` from then on. If it was before, it is the one that the place begins at.
+    /// Removes a file's name from a directory, and caches the directory in `leaving`. If it is cached already, the place starts there.
     fn leave(&self, t: &mut dyn Transaction, place: &Place, only: Option<FileId>, leaving: &mut Option<FileId>) -> Result<Removed> {
         let mut leave = || {
             let (parent, name) = match (&split(&place.path)?[..], *leaving) {
@@ -135,7 +137,7 @@ impl Caller<'_> {
         on(place, leave())
     }
 
-    /// Marks the directory as changed that names have left.
+    /// Marks a directory as changed after removals from it.
     fn have_left(&self, t: &mut dyn Transaction, left: Option<FileId>) -> Result<()> {
         left.map_or(Ok(()), |directory| touch_directory(t, directory, self.now_ns(), 0))
     }
@@ -186,7 +188,7 @@ impl Caller<'_> {
     }
 }
 
-/// The directory that a file's name leaves, where nothing but the name is said of it.
+/// Returns the directory of an operation that only removes a file's name.
 fn leaves(operation: &Small) -> Option<FileId> {
     match operation {
         Small::Unlink { place, .. } if !place.path.contains(&b'/') => Some(place.from),

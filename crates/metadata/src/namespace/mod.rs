@@ -1,18 +1,16 @@
-//! The namespace: what each operation reads and changes, as one transaction.
+//! The namespace: the reads and changes of each operation, as one transaction.
 //!
-//! A directory entry is `(parent's number, name) → (number, kind)`; a file or directory is `number → inode`.
-//! A directory's names are thus one range of keys in order of name, and a page of it is resumed after its
-//! last name whatever was created or removed meanwhile: no name that stays is missed or seen twice.
+//! A directory entry is `(parent's number, name) → (number, kind)`; a file or directory is `number → inode`. So a directory's names are one
+//! range of keys in order of name, and reading resumes after a page's last name despite concurrent changes: a name that stays is neither
+//! missed nor returned twice.
 //!
-//! Numbers are `epoch << 40 | n`; the epoch grows, on stable storage, at each start. So a number lost together
-//! with an unsynced creation is not given again, and a new file never finds an old one's datafiles.
+//! Numbers are `epoch << 40 | n`; the epoch grows, on stable storage, at each start. So a number lost with an unsynced creation is not
+//! reused, and a new file never finds an old one's datafiles.
 //!
-//! Removing a file's last name leaves an [`Intent`] in the same transaction; what the intent asks of the
-//! I/O servers is done afterwards, by [`crate::background::intents`], when nobody has the file open any more. Until then
-//! the file is an *orphan*: an inode without links, which is still found by its number.
+//! Removing a file's last name leaves an [`Intent`] in the same transaction, which [`crate::background::intents`] carries out at the I/O
+//! servers once the file is not open. Until then the file is an *orphan*: an inode without links, which can still be found by its number.
 //!
-//! This file reads; the operations that change something are in [`self::create`], [`self::rename`] and
-//! [`self::attributes`].
+//! This file contains the reads; changes are in [`self::create`], [`self::rename`] and [`self::attributes`].
 
 pub(super) mod answers;
 mod attributes;
@@ -37,7 +35,7 @@ use crate::inode::{
     Entry, Inode, Intent, Layouts, Node, Settlement, Sizing, decode, decode_attributes, decode_inode, decode_intent, encode, encode_intent,
     entry_key, id_key, id_of, missing, number_at,
 };
-use crate::lineage::{Lineage, Older, Seen};
+use crate::lineage::{Lineage, Older, WitnessReports};
 use crate::sizes::boots::Boots;
 use crate::sizes::writers::{Watched, Writers};
 use serde::{Deserialize, Serialize};
@@ -51,40 +49,40 @@ use thalweg_wire::{Error, ErrorKind, Result};
 const EPOCH: &[u8] = b"namespace.epoch";
 const START: &[u8] = b"namespace.start";
 const STORE: &[u8] = b"namespace.store";
-/// Names in a page of a directory at most.
+/// Bound: names of a directory page.
 const PAGE_NAMES: usize = 4096;
-/// Names that are read while changes wait, and in one turn ([`self::turns`]): longer ones list a quarter more beside a hundred others,
-/// and keep a writer waiting twice as long.
+/// Names read per turn ([`self::turns`]), while changes wait. Longer slices make a hundred concurrent listings a quarter faster, but make a
+/// writer wait twice as long.
 const SLICE: usize = 128;
-/// Bytes of a page at most, well below a message's body.
+/// Bound: bytes of a page, well below a message's body.
 const PAGE_BYTES: usize = 512 << 10;
 
 /// The namespace of one store over its database.
 pub struct Namespace {
     pub(super) database: Arc<dyn Database>,
     epoch: u64,
-    /// Distinguishes this start from another of the same epoch, of another copy of the database.
+    /// Distinguishes this start from another of the same epoch, on another copy of the database.
     start: u64,
     lineage: Lineage,
-    /// What was accepted at this start.
+    /// The findings accepted at this start.
     accepted: Vec<Older>,
     next: AtomicU64,
     map: RwLock<Arc<StoreMap>>,
     clock: Clock,
     pub(super) writers: Writers,
     pub(super) boots: Boots,
-    /// In which directories are read.
+    /// The turns in which directories are read.
     turns: Turns,
 }
 
-/// What an inode says of a file's size; proved by [`crate::sizes`].
+/// An inode's claim on a file's size, to be proved by [`crate::sizes`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// Nothing, or nobody asked.
+    /// None, or not requested.
     None,
-    /// Nobody writes, but only the I/O servers know it.
+    /// No writers, but only the I/O servers know the size.
     Unknown,
-    /// It is this, as of its machine starts.
+    /// This size, as of its machine starts.
     Settled(Settlement),
 }
 
@@ -102,19 +100,19 @@ impl Claim {
     }
 }
 
-/// A page of a directory that is being read, slice by slice: a writer waits for a slice, not for a page.
+/// A page of a directory, read slice by slice: a writer waits for a slice, not for a page.
 struct Page {
     most: usize,
     entries: Vec<DirectoryEntry>,
     bytes: usize,
     layouts: Layouts,
-    /// Files of the slice that is being read.
+    /// Files of the slice being read.
     files: Vec<FileId>,
 }
 
-/// What comes after what was read.
+/// What follows the entries read so far.
 enum More {
-    /// Nothing.
+    /// The end of the directory.
     None,
     /// The next slice of the page.
     Slice,
@@ -183,7 +181,7 @@ impl Page {
         Ok(more)
     }
 
-    /// Attributes of the entries of a slice, which begins with the one at `first`.
+    /// Adds the attributes of the entries of a slice, which starts with the one at `first`.
     fn describe(&mut self, view: &dyn View, first: usize, detail: Detail, claims: &mut Vec<Claim>) -> Result<()> {
         let entries = &mut self.entries[first..];
         let base = claims.len();
@@ -206,17 +204,17 @@ impl Page {
     }
 }
 
-/// What an operation leaves to do.
+/// A file to remove after an operation, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Removed(pub Option<FileId>);
 
 impl Namespace {
-    /// The namespace of the store `map.store`; makes the root directory of a new one.
+    /// Opens the namespace of the store `map.store`; creates the root directory of a new one.
     ///
     /// # Errors
-    /// When the database belongs to another store, a target is at another server than before, or the disk fails; [`ErrorKind::Absent`]
-    /// when it is older than what the targets have `seen`.
-    pub fn open(database: Arc<dyn Database>, map: StoreMap, owner: Owner, seen: &Seen) -> Result<Namespace> {
+    /// The database belongs to another store, a target is on another server than before, or an I/O error. [`ErrorKind::Absent`] if it is
+    /// older than what the targets have `seen`.
+    pub fn open(database: Arc<dyn Database>, map: StoreMap, owner: Owner, seen: &WitnessReports) -> Result<Namespace> {
         let clock = Clock::default();
         let start = random_u64() | 1;
         let come_to = database.synced();
@@ -234,7 +232,7 @@ impl Namespace {
                 }
                 Some(_) if number(t, EPOCH)?.is_none() => return Err(missing(Table::State, EPOCH, "of a store that was started before")),
                 Some(_) => {}
-                // What makes a new store is never done to one that is there.
+                // An existing store is never initialised again.
                 None if t.get(Table::Inodes, &id_key(FileId::ROOT))?.is_some() => {
                     return Err(missing(Table::State, STORE, "and a root directory is there"));
                 }
@@ -280,15 +278,15 @@ impl Namespace {
         })
     }
 
-    /// In what this metadata is older than its targets, as was accepted at this start.
+    /// Returns how this metadata is older than its targets, as accepted at this start.
     pub fn accepted(&self) -> &[Older] {
         &self.accepted
     }
 
-    /// A server says what its targets have been notified of: whether it goes on from here all the same, since it is more than this metadata knows.
+    /// Compares what `server` witnessed with this metadata; `Ok(true)` if it is ahead and that was accepted at start.
     ///
     /// # Errors
-    /// [`ErrorKind::Absent`] when it is more, and that was not accepted when this started.
+    /// [`ErrorKind::Absent`] if it is ahead and that was not accepted.
     pub(crate) fn meets(&self, server: &str, seen: Witnessed) -> Result<bool> {
         match self.lineage.older(server, seen, Some(self.service_start())) {
             Some(older) => Err(older.refusal()),
@@ -296,22 +294,22 @@ impl Namespace {
         }
     }
 
-    /// The database under it.
+    /// Returns the underlying database.
     pub fn database(&self) -> &Arc<dyn Database> {
         &self.database
     }
 
-    /// This start of the service: no number that it gives was given before.
+    /// Returns the identity of this start of the service; its numbers are not reused.
     pub fn service_start(&self) -> ServiceStart {
         ServiceStart { epoch: self.epoch, start: self.start }
     }
 
-    /// Who is who.
+    /// Returns the store map.
     pub(crate) fn map(&self) -> Arc<StoreMap> {
         Arc::clone(&self.map.read())
     }
 
-    /// Attributes.
+    /// Returns attributes.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`].
@@ -319,7 +317,7 @@ impl Namespace {
         self.stat_claiming(place).map(|(attributes, _)| attributes)
     }
 
-    /// The same, and what the inode says of the size.
+    /// Returns attributes and the inode's claim on the size.
     pub(super) fn stat_claiming(&self, place: &Place) -> Result<(Attributes, Claim)> {
         on(
             place,
@@ -332,16 +330,16 @@ impl Namespace {
         )
     }
 
-    /// A page of a directory after the name `after`: at most `most` entries, and whether there are more.
+    /// Returns a page of a directory after the name `after`, with at most `most` entries, and whether there are more.
     ///
     /// # Errors
-    /// As [`Namespace::stat`].
+    /// Those of [`Namespace::stat`].
     #[cfg(test)]
     pub(crate) fn list(&self, place: &Place, after: Option<&[u8]>, most: u32, detail: Detail) -> Result<(Vec<DirectoryEntry>, bool)> {
         self.list_claiming(&mut crate::database::Unwatched, place, after, (most, detail), &mut Vec::new())
     }
 
-    /// The same, and of each entry what its inode says of its size, if sizes are asked for.
+    /// Returns such a page, and each entry's claim on its size if sizes are requested.
     pub(super) fn list_claiming(
         &self,
         watch: &mut dyn Watch,
@@ -365,16 +363,16 @@ impl Namespace {
         }
     }
 
-    /// A time for what changes now: never earlier than one given before.
+    /// Returns a time for a change, never earlier than any returned before.
     pub(super) fn now_ns(&self) -> i64 {
         self.clock.now_ns()
     }
 
-    /// A file's attributes, to be opened with. Links and devices are not opened here: readers of names follow
-    /// links, and the kernel of the machine where a device is opened knows what it is.
+    /// Returns a file's attributes, for opening it. Links and devices cannot be opened here: clients follow links, and the kernel of the
+    /// client's machine opens devices.
     ///
     /// # Errors
-    /// [`ErrorKind::IsDirectory`], [`ErrorKind::Unsupported`], and as [`Namespace::stat`].
+    /// [`ErrorKind::IsDirectory`], [`ErrorKind::Unsupported`], and those of [`Namespace::stat`].
     pub(crate) fn open_file(&self, place: &Place) -> Result<Attributes> {
         let attributes = self.stat(place)?;
         match attributes.kind {
@@ -385,10 +383,10 @@ impl Namespace {
         }
     }
 
-    /// What is promised for this file and not done yet.
+    /// Returns the pending intent of this file.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub(crate) fn intent(&self, id: FileId) -> Result<Option<Intent>> {
         read(&*self.database, |view| {
             let value = view.get(Table::Intents, &id_key(id))?;
@@ -396,10 +394,10 @@ impl Namespace {
         })
     }
 
-    /// Up to `most` of what is promised and not done yet, in order of number, after `after`.
+    /// Returns up to `most` pending intents with numbers above `after`, in order.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub(crate) fn intents(&self, after: Option<FileId>, most: usize) -> Result<Vec<(FileId, Intent)>> {
         read(&*self.database, |view| {
             let mut found = Vec::new();
@@ -413,17 +411,17 @@ impl Namespace {
         })
     }
 
-    /// These are done. One that has become another promise meanwhile stays. A removed file's inode goes; a truncated
-    /// file that has lost its last name is now to be removed. Whether there is such a file.
+    /// Deletes completed intents, unless they have changed meanwhile. A removed file's inode is deleted; a truncated file that has lost its
+    /// last name is to be removed next. Returns whether there is such a file.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub(crate) fn intents_done(&self, watch: &mut dyn Watch, done: &[(FileId, Intent)]) -> Result<bool> {
         self.intents_done_watching(watch, done, None)
     }
 
-    /// The same; a truncated file that was quiet meanwhile has a size that is known, if its servers' machines have not been
-    /// started again since the count that is given.
+    /// Deletes completed intents; a truncated file without writers meanwhile gets a settled size, unless its servers' machines have been
+    /// restarted since the given count.
     pub(super) fn intents_done_watching(
         &self,
         watch: &mut dyn Watch,
@@ -434,7 +432,7 @@ impl Namespace {
             let mut left = false;
             for (id, intent) in done {
                 let key = id_key(*id);
-                // Compared as it is read: an earlier version's row is another, and means the same.
+                // Compares decoded intents: a row of an earlier version differs but has the same meaning.
                 if t.get(Table::Intents, &key)?.is_none_or(|value| decode_intent(&key, &value).ok().as_ref() != Some(intent)) {
                     continue;
                 }
@@ -446,14 +444,14 @@ impl Namespace {
                     {
                         inode.sizing = match std::mem::replace(&mut inode.sizing, Sizing::Unknown) {
                             Sizing::Unknown => Sizing::Settled(Settlement::truncated(*size_bytes, boots)),
-                            // What the file had before may have been lost before it was truncated.
+                            // Bytes may have been lost before the truncation.
                             Sizing::Unasked { boots, unsynced } => {
                                 Sizing::Settled(Settlement { unsynced, ..Settlement::truncated(*size_bytes, boots) })
                             }
                             other => other,
                         };
                     }
-                    // Who read while it was under way may keep bytes that are gone, under the change it was promised with.
+                    // Readers during the truncation may have cached removed bytes under the earlier change number.
                     inode.change += 1;
                     put_inode(t, *id, inode);
                 }
@@ -470,10 +468,10 @@ impl Namespace {
         })
     }
 
-    /// Which of these files still exist or are kept because somebody has them open, and whether they have names.
+    /// Returns those of these files that exist, or are kept because they are open, and whether they have names.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub(crate) fn still_there(&self, files: &[FileId]) -> Result<Vec<(FileId, bool)>> {
         read(&*self.database, |view| {
             let mut there = Vec::new();
@@ -483,7 +481,7 @@ impl Namespace {
                 let intent = || view.get(Table::Intents, &key);
                 match inode {
                     Some(inode) => there.push((*id, inode.links > 0)),
-                    // Removed when an inode still went with its last name.
+                    // Removed by a release that deleted an inode with its last name.
                     None if intent()?.is_some() => there.push((*id, false)),
                     None => {}
                 }
@@ -501,7 +499,7 @@ impl Namespace {
     }
 }
 
-/// A target belongs to one server for good; the address and directory may change.
+/// Checks that each target stays on its server. Its address and directory may change.
 fn register_targets(t: &mut dyn Transaction, map: &StoreMap) -> Result<()> {
     for target in &map.targets {
         let server = map.servers.get(target.server as usize).map(|s| s.name.clone()).unwrap_or_default();
@@ -535,7 +533,7 @@ fn register_targets(t: &mut dyn Transaction, map: &StoreMap) -> Result<()> {
     Ok(())
 }
 
-/// Nanoseconds since 1970; a clock that is set back stands still here until it has caught up.
+/// Nanoseconds since 1970. If the system clock is set back, this clock stands still until that has caught up.
 #[derive(Debug, Default)]
 struct Clock(AtomicI64);
 

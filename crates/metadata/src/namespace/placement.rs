@@ -1,30 +1,27 @@
-//! From what is asked of a new file's layout to its datafiles' targets. Pure: everything is refused here,
-//! before anything is created.
+//! Turns a requested layout into the targets of a new file's datafiles. Pure: invalid requests are refused here, before anything is
+//! created.
 
 use thalweg_layout::{Layout, Spec};
 use thalweg_wire::protocol::lots::Lot;
 use thalweg_wire::protocol::metadata::{FileLayout, LayoutChoice, Placement, StoreMap, TargetEntry, TargetId};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// The strip size of a file for which nothing else is asked. A flow buffer is as large by default, so that
-/// it is one piece of the file.
+/// The default strip size, equal to the default size of a flow buffer, so that a buffer is one piece of the file.
 pub(crate) const DEFAULT_STRIP_BYTES: u64 = 1 << 20;
 
-/// The longest text of a layout choice's names and parameters together, in bytes. A varstrip of a
-/// thousand strips takes a tenth of it.
+/// Bound: total bytes of the names and parameters of a layout choice. A varstrip of a thousand strips takes a tenth of it.
 const CHOICE_BYTES: usize = 128 << 10;
 
-/// The store's own choice.
+/// Returns the store's default distribution.
 pub(crate) fn default_spec() -> Spec {
     Spec::new("simple_stripe").with("strip_size", DEFAULT_STRIP_BYTES)
 }
 
-/// The layout of a new file: what is asked, then what its directory says, then the store's default.
-/// `node` is the writer's; `random` picks the first target where nothing else does. A file in a lot is on the lot's targets only;
-/// which lot that is, the caller has found out.
+/// Returns the layout of a new file: as requested, then as its directory specifies, then the store's default. `node` is the writer's;
+/// `random` picks the first target unless something else does. A file in a lot uses only the lot's targets; the caller determines the lot.
 ///
 /// # Errors
-/// When the distribution or a parameter is wrong, or there are not the targets for it.
+/// The distribution or a parameter is invalid, or the required targets do not exist.
 pub(crate) fn place(
     asked: &LayoutChoice,
     inherited: Option<&LayoutChoice>,
@@ -35,7 +32,7 @@ pub(crate) fn place(
     check_size(asked)?;
     let own_spec = asked.spec.is_some();
     let spec = asked.spec.as_ref().or(inherited.and_then(|c| c.spec.as_ref())).cloned().unwrap_or_else(default_spec);
-    // A number of datafiles belongs to the distribution it was given with.
+    // A number of datafiles applies only to the distribution it was given with.
     let inherited_datafiles = inherited.filter(|c| !own_spec || c.spec.is_none()).and_then(|c| c.datafiles);
     let datafiles = asked.datafiles.or(inherited_datafiles);
     let placement = asked.placement.as_ref().or(inherited.and_then(|c| c.placement.as_ref()));
@@ -57,7 +54,7 @@ pub(crate) fn place(
     Ok(FileLayout { spec: layout.spec(), targets, lot: lot.map(|lot| lot.id) })
 }
 
-/// The targets in the order in which round-robin takes them: the first of every server, then the second.
+/// Iterates over the targets in round-robin order: the first of every server, then the second.
 fn in_turn(map: &StoreMap) -> impl Iterator<Item = &TargetEntry> {
     let mut seen = vec![0_u32; map.servers.len()];
     let mut order: Vec<(u32, &TargetEntry)> = Vec::with_capacity(map.targets.len());
@@ -72,7 +69,7 @@ fn in_turn(map: &StoreMap) -> impl Iterator<Item = &TargetEntry> {
     order.into_iter().map(|(_, target)| target)
 }
 
-/// The targets to choose from, which of them is first, and how many datafiles are asked for.
+/// Returns the candidate targets, the index of the first, and the requested number of datafiles.
 fn candidates(
     placement: &Placement,
     datafiles: Option<u32>,
@@ -85,7 +82,7 @@ fn candidates(
     let unknown = |target: &TargetId| {
         let known = all().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let problem = match lot.filter(|_| map.target(*target).is_some()) {
-            Some(lot) => format!("target {target} is none of lot `{}`: it has the targets {known}", lot.name),
+            Some(lot) => format!("target {target} is not one of lot `{}`, which has the targets {known}", lot.name),
             None => format!("there is no target {target}: the store has the targets {known}"),
         };
         Error::new(ErrorKind::Invalid, problem)
@@ -111,7 +108,7 @@ fn candidates(
             {
                 return Err(Error::new(
                     ErrorKind::Invalid,
-                    format!("{count} datafiles are asked for and {} targets are listed: list one target for each", list.len()),
+                    format!("{count} datafiles are requested but {} targets are listed: list one target for each", list.len()),
                 ));
             }
             Ok((list.clone(), 0, datafiles))
@@ -130,10 +127,7 @@ fn candidates(
                 labels.dedup();
                 return Err(Error::new(
                     ErrorKind::Invalid,
-                    format!(
-                        "no server is on the node `{node}`: the servers' nodes are {} (choose one with --node or THALWEG_NODE)",
-                        labels.join(", ")
-                    ),
+                    format!("no server is on the node `{node}`: choose one of {} with --node or THALWEG_NODE", labels.join(", ")),
                 ));
             }
             let start = anywhere(&targets);
@@ -142,12 +136,12 @@ fn candidates(
     }
 }
 
-/// Whether a choice is one that can be kept as a directory's default: of this size, and possible now.
+/// Checks that a choice can be a directory's default: its size, and that it is possible now.
 ///
 /// # Errors
-/// As [`place`].
+/// Those of [`place`].
 pub(crate) fn check(choice: &LayoutChoice, map: &StoreMap, lot: Option<&Lot>) -> Result<()> {
-    // `local` is judged where the writer is.
+    // `local` can only be checked for a given writer.
     let anywhere = LayoutChoice { placement: choice.placement.clone().filter(|p| *p != Placement::Local), ..choice.clone() };
     place(&anywhere, None, (map, lot), "", 0).map(|_| ())
 }
@@ -156,7 +150,7 @@ fn check_size(choice: &LayoutChoice) -> Result<()> {
     let spec = choice.spec.iter().flat_map(|s| s.parameters.iter().map(|(k, v)| k.len() + v.len() + 2));
     let bytes: usize = spec.sum::<usize>() + choice.spec.as_ref().map_or(0, |s| s.name.len());
     if bytes > CHOICE_BYTES {
-        return Err(Error::new(ErrorKind::Invalid, format!("a layout's parameters of {bytes} bytes: at most {CHOICE_BYTES} are kept")));
+        return Err(Error::new(ErrorKind::Invalid, format!("a layout's parameters of {bytes} bytes: expected at most {CHOICE_BYTES}")));
     }
     if let Some(Placement::Targets(list)) = &choice.placement
         && list.len() > thalweg_wire::limits::DATAFILES
@@ -216,7 +210,7 @@ mod tests {
         assert!(text(asked(Some(Spec::new("simple_stripe").with("strip_size", "0")), None, None)).contains("strip_size"));
         assert!(text(asked(None, None, Some(Placement::Targets(vec![TargetId(9)])))).contains("no target 9"));
         let two = Placement::Targets(vec![TargetId(0), TargetId(1)]);
-        assert!(text(asked(None, Some(3), Some(two))).contains("3 datafiles are asked for and 2 targets"));
+        assert!(text(asked(None, Some(3), Some(two))).contains("3 datafiles are requested but 2 targets"));
         let huge = Spec::new("varstrip_dist").with("strips", "0:1;".repeat(100_000));
         assert!(text(asked(Some(huge), None, None)).contains("at most"));
     }
@@ -245,9 +239,9 @@ mod tests {
         let text = |choice: LayoutChoice, node: &str| place(&choice, node, 0).unwrap_err().to_string();
         assert!(text(asked(None, Some(3), None), "n0").contains("3 datafiles requested, but there are only 2 targets"));
         let outside = Placement::Targets(vec![TargetId(1), TargetId(2)]);
-        assert!(text(asked(None, None, Some(outside)), "n0").contains("target 2 is none of lot `run`: it has the targets 1, 3"));
+        assert!(text(asked(None, None, Some(outside)), "n0").contains("target 2 is not one of lot `run`, which has the targets 1, 3"));
         let first = Placement::RoundRobin { first: Some(TargetId(0)) };
-        assert!(text(asked(None, None, Some(first)), "n0").contains("target 0 is none of lot `run`"));
+        assert!(text(asked(None, None, Some(first)), "n0").contains("target 0 is not one of lot `run`"));
         let mut narrow = lot.clone();
         narrow.shares.pop();
         let choice = asked(None, None, Some(Placement::Local));

@@ -1,20 +1,21 @@
-//! What only the store's own credential may store: privileges that a machine which mounts or copies the store might honour.
+//! Privileges that only the store's own credential may store, since a machine that mounts or copies the store might honour them.
 //!
-//! A store believes what its clients say about users, so anybody with a credential is root of a mount somewhere. Root of a mount is not root of
+//! A store trusts its clients' claims about users, so the holder of any credential can be root of a mount. Root of a mount is not root of
 //! the store. The rule is that of the system calls: an owner's credential may store what a program without capabilities may.
 //!
-//! | what | the store's own credential | an owner's |
+//! | object | the store's own credential | an owner's |
 //! |---|---|---|
 //! | set-user bit; set-group bit, unless of a directory | stored | refused |
-//! | set-group bit of a directory | stored | stored: it only hands the directory's group down |
-//! | device nodes | made, changed | not made; those that are there keep their mode and owner |
-//! | attributes in `security.`, `trusted.` and any other space than `user.` | set, removed | refused; `security.capability` may be removed |
-//! | user 0 and group 0 of what is made | stored | user and group 65534, as with `root_squash` of NFS |
-//! | a change of the user | done | refused, unless it is the file's already; 0 stands for 65534 |
-//! | a change of the group | done | done, but not to 0 |
+//! | set-group bit of a directory | stored | stored: it only makes new files inherit the group |
+//! | device nodes | created, changed | not created; existing ones keep their mode and owner |
+//! | attributes in `security.`, `trusted.` and any other namespace than `user.` | set, removed | refused; `security.capability` may be
+//! removed |
+//! | user 0 and group 0 of new files | stored | user and group 65534, as with `root_squash` of NFS |
+//! | a change of the user | allowed | refused, except to the current user; 0 stands for 65534 |
+//! | a change of the group | allowed | allowed, but not to 0 |
 //!
-//! A file keeps its privileges only while nobody without them changes it: whatever such a credential does to its bytes or its group takes set-user
-//! and set-group bits and capabilities away first, as writing does on Linux.
+//! A file loses its privileges when a credential without them changes it: before it changes the file's bytes or group, set-user and
+//! set-group bits and capabilities are removed, as writing does on Linux.
 
 use super::caller::Caller;
 use super::tree::{self, inode, put_inode};
@@ -27,15 +28,15 @@ use thalweg_wire::{Error, ErrorKind, Result};
 const SET_USER: u32 = 0o4000;
 const SET_GROUP: u32 = 0o2000;
 const ROOT: u32 = 0;
-/// The user and the group that stand for root of a client's machine: `nobody` and `nogroup`.
+/// The user and group that represent root of a client's machine: `nobody` and `nogroup`.
 const NOBODY: u32 = 65_534;
-/// The attributes that any program may set.
+/// The namespace of attributes that any program may set.
 const USER_SPACE: &[u8] = b"user.";
-/// What a program may do when it is run, beyond what its user may.
+/// The attribute with a program's capabilities.
 const CAPABILITIES: &[u8] = b"security.capability";
 
 impl Caller<'_> {
-    /// Whether what the caller stores is stored as it is.
+    /// Returns whether the caller may store any privilege.
     fn has_all(&self) -> bool {
         self.who.rights == Rights::Store
     }
@@ -52,7 +53,7 @@ impl Caller<'_> {
         self.refuse(&format!("mode {:o}: set-user and set-group bits are taken", mode & 0o7777))
     }
 
-    /// The owner and mode that what the caller makes gets.
+    /// Returns the owner and mode of an object that the caller creates.
     ///
     /// # Errors
     /// [`ErrorKind::NotPermitted`] for a mode with privileges.
@@ -72,10 +73,10 @@ impl Caller<'_> {
         }
     }
 
-    /// Changes attributes, as far as the caller may.
+    /// Changes attributes as far as the caller may.
     ///
     /// # Errors
-    /// [`ErrorKind::NotPermitted`], and as [`tree::apply`].
+    /// [`ErrorKind::NotPermitted`], and those of [`tree::apply`].
     pub(super) fn apply(&self, t: &mut dyn Transaction, id: FileId, changed: &mut Inode, set: &SetAttributes, now_ns: i64) -> Result<()> {
         if self.has_all() {
             return tree::apply(changed, set, now_ns);
@@ -99,13 +100,13 @@ impl Caller<'_> {
         if gid.is_some() {
             self.disarm_in(t, id, changed)?;
         }
-        // What is asked again stays, and what was taken away does not come back with it.
+        // Repeating the current bits keeps them, but does not restore removed ones.
         set.mode = mode;
         set.gid = gid;
         tree::apply(changed, &set, now_ns)
     }
 
-    /// Refuses attributes that mean something to the system.
+    /// Refuses attributes that are significant to the system.
     pub(super) fn may_set_extended(&self, name: &[u8]) -> Result<()> {
         if self.has_all() || name.starts_with(USER_SPACE) {
             return Ok(());
@@ -113,12 +114,12 @@ impl Caller<'_> {
         self.refuse(&format!("the attribute `{}` is changed", thalweg_wire::protocol::names::shown(name)))
     }
 
-    /// The same of their removal, which takes a program's privileges away.
+    /// Refuses to remove such attributes, except capabilities, whose removal takes privileges away.
     pub(super) fn may_remove_extended(&self, name: &[u8]) -> Result<()> {
         if name == CAPABILITIES { Ok(()) } else { self.may_set_extended(name) }
     }
 
-    /// The caller is going to change a file's bytes: its privileges go, unless the caller may store them. Whether there were any.
+    /// Removes a file's privileges before the caller changes its bytes, unless the caller may store them. Returns whether it had any.
     pub(super) fn disarm_in(&self, t: &mut dyn Transaction, id: FileId, changed: &mut Inode) -> Result<bool> {
         if self.has_all() || !is_armed(t, id, changed)? {
             return Ok(false);
@@ -131,10 +132,10 @@ impl Caller<'_> {
         Ok(true)
     }
 
-    /// The same before a file is opened for writing.
+    /// Removes a file's privileges before it is opened for writing.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub(crate) fn disarm(&self, watch: &mut dyn Watch, id: FileId) -> Result<()> {
         if self.has_all() || !read(&**self.database(), |view| is_armed(view, id, &inode(view, id)?))? {
             return Ok(());
@@ -150,17 +151,17 @@ impl Caller<'_> {
     }
 }
 
-/// The bits of a mode that lend a program the rights of its file's owner.
+/// Returns the set-user and set-group bits that give a program its file's rights.
 fn privileged_bits(kind: FileKind) -> u32 {
     if kind == FileKind::Directory { SET_USER } else { SET_USER | SET_GROUP }
 }
 
-/// Root of a client's machine is nobody here.
+/// Maps root of a client's machine to nobody.
 fn of_client(number: u32) -> u32 {
     if number == ROOT { NOBODY } else { number }
 }
 
-/// Whether a file lends rights to those who run it.
+/// Returns whether a file gives privileges to those who run it.
 fn is_armed<V: View + ?Sized>(view: &V, id: FileId, file: &Inode) -> Result<bool> {
     if file.kind() != FileKind::File {
         return Ok(false);
@@ -168,7 +169,7 @@ fn is_armed<V: View + ?Sized>(view: &V, id: FileId, file: &Inode) -> Result<bool
     Ok(file.mode & privileged_bits(FileKind::File) != 0 || capabilities(view, id, file)?.is_some())
 }
 
-/// How many bytes a file's capabilities take, if it has any.
+/// Returns the size of a file's capabilities, if it has any.
 fn capabilities<V: View + ?Sized>(view: &V, id: FileId, file: &Inode) -> Result<Option<u32>> {
     if file.extended_bytes == 0 {
         return Ok(None);

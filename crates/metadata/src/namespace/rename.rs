@@ -1,4 +1,4 @@
-//! What moves names and takes them away.
+//! Renaming and removing.
 
 use super::caller::Caller;
 use super::draft_rows;
@@ -11,13 +11,13 @@ use thalweg_wire::Result;
 use thalweg_wire::protocol::metadata::{Attributes, FileId, FileKind, Place, SetAttributes};
 
 impl Caller<'_> {
-    /// Renames a file or directory, in one step: at every moment the new name stands for the
-    /// old thing or the new one. The file it replaces, if any, is to be removed. Two names of one file both stay.
+    /// Renames a file or directory atomically. A file that it replaces is to be removed. If both names belong to one file, both stay.
     ///
     /// # Errors
-    /// [`thalweg_wire::ErrorKind::Exists`] unless `replace`; [`thalweg_wire::ErrorKind::IsDirectory`], [`thalweg_wire::ErrorKind::NotDirectory`],
-    /// [`thalweg_wire::ErrorKind::NotEmpty`] for what cannot be replaced; [`thalweg_wire::ErrorKind::Invalid`] for a directory into itself;
-    /// [`thalweg_wire::ErrorKind::CrossLot`] for a directory of another lot.
+    /// [`thalweg_wire::ErrorKind::Exists`] unless `replace`; [`thalweg_wire::ErrorKind::IsDirectory`],
+    /// [`thalweg_wire::ErrorKind::NotDirectory`], [`thalweg_wire::ErrorKind::NotEmpty`] for a target that cannot be replaced;
+    /// [`thalweg_wire::ErrorKind::Invalid`] for a directory into itself; [`thalweg_wire::ErrorKind::CrossLot`] for a directory of another
+    /// lot.
     pub(crate) fn rename(
         &self,
         watch: &mut dyn Watch,
@@ -49,7 +49,7 @@ impl Caller<'_> {
         if set.default_layout.is_some() {
             on(to, self.check_default(t, (moved.id, &inode(t, moved.id)?), set))?;
         }
-        // Another name of the same file: both stay, as POSIX says.
+        // Another name of the same file: POSIX requires both to stay.
         let same = target.is_some_and(|target| target.id == moved.id);
         if same && !replace && (from_parent, from_name) != (to_parent, to_name) {
             return on(to, Err(exists()));
@@ -74,7 +74,7 @@ impl Caller<'_> {
             old = on(to, removed)?;
         }
         if moved.kind == FileKind::File {
-            // Its copy has ended, or somebody wants to keep it as it is.
+            // Its copy is complete, or a user keeps it as it is.
             draft_rows::forget(t, moved.id)?;
         }
         t.delete(Table::Entries, &entry_key(from_parent, from_name));
@@ -94,7 +94,7 @@ impl Caller<'_> {
         Ok((inode_moved.attributes(moved.id), Removed(old)))
     }
 
-    /// Removes a file's name, if it is that of the file it must be; the file is to be removed.
+    /// Removes a file's name, if it belongs to the file `only` (if given); the file is to be removed.
     ///
     /// # Errors
     /// [`thalweg_wire::ErrorKind::IsDirectory`], [`thalweg_wire::ErrorKind::NotFound`], [`thalweg_wire::ErrorKind::Busy`].
@@ -112,7 +112,7 @@ impl Caller<'_> {
         on(place, remove())
     }
 
-    /// Removes a file's name from this directory, which is not marked as changed yet.
+    /// Removes a file's name from this directory, without marking the directory as changed.
     pub(super) fn unlink_from(&self, t: &mut dyn Transaction, (parent, name): (FileId, &[u8]), only: Option<FileId>) -> Result<Removed> {
         let found = entry(t, parent, name)?.ok_or_else(|| not_found(name))?;
         expected(found.id, only)?;
@@ -148,10 +148,11 @@ impl Caller<'_> {
         on(place, remove())
     }
 
-    /// Two names exchange what they stand for, in one step.
+    /// Exchanges two names atomically.
     ///
     /// # Errors
-    /// [`thalweg_wire::ErrorKind::NotFound`], [`thalweg_wire::ErrorKind::NotDirectory`]; [`thalweg_wire::ErrorKind::Invalid`] for a directory and what is in it.
+    /// [`thalweg_wire::ErrorKind::NotFound`], [`thalweg_wire::ErrorKind::NotDirectory`]; [`thalweg_wire::ErrorKind::Invalid`] for a
+    /// directory and one of its descendants.
     pub(crate) fn exchange(&self, watch: &mut dyn Watch, one: &Place, other: &Place) -> Result<()> {
         self.change(watch, |t| {
             let now_ns = self.now_ns();
@@ -195,7 +196,7 @@ impl Caller<'_> {
         })
     }
 
-    /// Refuses to move what is in one lot into a directory of another.
+    /// Refuses to move an object from one lot into a directory of another.
     fn crosses_lots(&self, t: &dyn Transaction, moved: Entry, from: FileId, to: FileId) -> Result<()> {
         rules::may_cross(t, self.who, &inode(t, moved.id)?, Some(&inode(t, from)?), &inode(t, to)?)
     }

@@ -1,5 +1,4 @@
-//! The pieces of the namespace's operations: walking paths, reading and changing inodes and entries,
-//! within one view or transaction.
+//! Building blocks of the namespace's operations within one view or transaction: walking paths, reading and changing inodes and entries.
 
 use super::makers;
 use crate::database::{PUT_BACK, Table, Transaction, View};
@@ -11,27 +10,26 @@ use thalweg_wire::protocol::metadata::{
 use thalweg_wire::protocol::names::{shown, split};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// A loop check follows parents this far. A path alone cannot make so deep a tree; renaming trees into
-/// trees can.
+/// Bound: ancestors followed by a loop check. Paths alone cannot create such a deep tree, but renaming trees into trees can.
 const DEPTH: usize = 1 << 16;
 
-/// Names the place in an error.
+/// Adds the place to an error.
 pub(crate) fn on<T>(place: &Place, result: Result<T>) -> Result<T> {
     result.map_err(|e| {
-        // A name and what it stands for come and go together.
+        // A name and its inode exist together or not at all.
         let is_damage = e.kind() == ErrorKind::Stale && place.from == FileId::ROOT && !place.path.is_empty();
-        let what = "the metadata database is damaged, a name is there and the row of what it stands for is not";
+        let what = "the metadata database is damaged: a name exists but its inode's row is missing";
         let damage = || Error::new(ErrorKind::Io, format!("{what} (table inodes, {}): {PUT_BACK}", e.message()));
         if is_damage { damage() } else { e }.on_file(shown_place(place))
     })
 }
 
-/// The error for a name that stands for a file of which there is no inode.
+/// Returns the error for a name whose inode is missing.
 fn nameless(id: FileId) -> Error {
-    missing(Table::Inodes, &id_key(id), "and a name is there that stands for it")
+    missing(Table::Inodes, &id_key(id), "although a name refers to it")
 }
 
-/// A place for a person.
+/// Formats a place for messages.
 pub(crate) fn shown_place(place: &Place) -> String {
     let path = shown(&place.path);
     match place.from {
@@ -54,12 +52,12 @@ pub(super) fn is_directory() -> Error {
     Error::new(ErrorKind::IsDirectory, "it is a directory")
 }
 
-/// A name must be that of this file, if of any one.
+/// Checks that a name refers to the file `only`, if given.
 pub(crate) fn expected(found: FileId, only: Option<FileId>) -> Result<()> {
     if only.is_none_or(|only| only == found) {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Busy, "the name is another file's by now: somebody else writes to it"))
+    Err(Error::new(ErrorKind::Busy, "the name now belongs to another file: another program has replaced it"))
 }
 
 pub(crate) fn exists() -> Error {
@@ -112,14 +110,14 @@ pub(crate) fn find<V: View + ?Sized>(view: &V, place: &Place) -> Result<FileId> 
     Ok(walk(view, place.from, &names)?.0)
 }
 
-/// The directory a name is or will be in, and the name.
+/// Returns the directory that contains or will contain a name, and the name.
 pub(super) fn find_parent<'a, V: View + ?Sized>(view: &V, place: &'a Place) -> Result<(FileId, &'a [u8])> {
     let mut names = split(&place.path)?;
     let Some(name) = names.pop() else {
         return Err(if place.from == FileId::ROOT {
             Error::new(ErrorKind::IsDirectory, "it is the root directory of the store")
         } else {
-            Error::new(ErrorKind::Invalid, "a name is needed here")
+            Error::new(ErrorKind::Invalid, "expected a name")
         });
     };
     let (parent, kind) = walk(view, place.from, &names)?;
@@ -130,11 +128,11 @@ pub(super) fn find_parent<'a, V: View + ?Sized>(view: &V, place: &'a Place) -> R
     Ok((parent, name))
 }
 
-/// Takes one of a file's names away. A file that loses its last one keeps its inode, with no links, and its extended
-/// attributes until nobody has it open; the intent to remove it is there from now on. A truncation that is not done yet
-/// comes first, and leaves that intent when it is done. Whatever else has a name is gone with its last one.
+/// Removes one of a file's names. A file that loses its last name keeps its inode, with no links, and its extended attributes until it is
+/// not open; the intent to remove it is created now. A pending truncation completes first, and then creates that intent. Other objects are
+/// deleted with their last name.
 ///
-/// The file, if there is something to remove.
+/// Returns the file if there is something to remove.
 pub(super) fn drop_name(t: &mut dyn Transaction, id: FileId, now_ns: i64) -> Result<Option<FileId>> {
     let mut dropped = inode(t, id)?;
     dropped.links = dropped.links.saturating_sub(1);
@@ -159,7 +157,7 @@ pub(super) fn drop_name(t: &mut dyn Transaction, id: FileId, now_ns: i64) -> Res
     }
 }
 
-/// Takes an inode and its extended attributes out of the database.
+/// Deletes an inode and its extended attributes from the database.
 pub(super) fn erase(t: &mut dyn Transaction, id: FileId, erased: &Inode) -> Result<()> {
     t.delete(Table::Inodes, &id_key(id));
     if erased.extended_bytes > 0 {
@@ -187,7 +185,7 @@ pub(super) fn drop_empty_directory(t: &mut dyn Transaction, id: FileId) -> Resul
     erase(t, id, &dropped)
 }
 
-/// What has the name gives way to what is moved there: a file to a file, an empty directory to a directory.
+/// Removes the object that is replaced by a rename: a file by a file, an empty directory by a directory.
 pub(super) fn give_way(t: &mut dyn Transaction, parent: FileId, moved: FileKind, target: Entry, now_ns: i64) -> Result<Option<FileId>> {
     match (moved == FileKind::Directory, target.kind == FileKind::Directory) {
         (false, true) => Err(is_directory()),
@@ -201,7 +199,7 @@ pub(super) fn give_way(t: &mut dyn Transaction, parent: FileId, moved: FileKind,
     }
 }
 
-/// Whether `at` is neither `directory` nor below it.
+/// Checks that `at` is neither `directory` nor below it.
 pub(super) fn not_within<V: View + ?Sized>(view: &V, mut at: FileId, directory: FileId) -> Result<()> {
     for _ in 0..DEPTH {
         if at == directory {
@@ -216,7 +214,7 @@ pub(super) fn not_within<V: View + ?Sized>(view: &V, mut at: FileId, directory: 
     Err(Error::new(ErrorKind::Invalid, format!("the directory is more than {DEPTH} levels deep")))
 }
 
-/// Notes in a directory that its names changed, and how many subdirectories it gained.
+/// Records in a directory that its names changed, and how many subdirectories it gained.
 pub(super) fn touch_directory(t: &mut dyn Transaction, id: FileId, now_ns: i64, gained: i64) -> Result<()> {
     let mut directory = directory_of(t, id)?;
     directory.links = directory.links.saturating_add_signed(i32::try_from(gained).expect("one at a time"));
@@ -246,13 +244,13 @@ pub(crate) fn apply(changed: &mut Inode, set: &SetAttributes, now_ns: i64) -> Re
     Ok(())
 }
 
-/// Numbers this far apart are next to each other: it costs less to pass over what is between than to look for the next.
+/// Bound: distance of numbers read in one scan. Skipping rows up to this distance is cheaper than a new search.
 const RUN_GAP: u64 = 8;
-/// Fewer inodes than this are looked for one by one.
+/// Below this number of inodes each is searched individually.
 const RUN_LEAST: usize = 4;
 
-/// Shows `each` the inodes of these files, with the file's place here, in any order. Files that were made one after the other have
-/// numbers, and so inodes, next to each other: those are read in one go.
+/// Calls `each` with the inodes of these files and their indices, in any order. Files created in succession have adjacent inodes, which are
+/// read in one scan.
 pub(super) fn inodes_of(view: &dyn View, files: &[FileId], mut each: impl FnMut(usize, &[u8]) -> Result<()>) -> Result<()> {
     let mut order: Vec<(FileId, usize)> = files.iter().enumerate().map(|(at, id)| (*id, at)).collect();
     order.sort_unstable();
@@ -271,7 +269,7 @@ pub(super) fn inodes_of(view: &dyn View, files: &[FileId], mut each: impl FnMut(
             while let Some((_, at)) = wanted.next_if(|(id, _)| *id == here) {
                 failed = failed.take().or_else(|| each(*at, value).err());
             }
-            // The next one is further on, or is not there.
+            // The next inode is further away, or missing.
             failed.is_none() && wanted.peek().is_some_and(|(id, _)| *id > here)
         })?;
         if let Some(error) = failed {
@@ -284,12 +282,12 @@ pub(super) fn inodes_of(view: &dyn View, files: &[FileId], mut each: impl FnMut(
     Ok(())
 }
 
-/// About how many bytes an entry of a page takes in a message, without its layout: a page has each of them once.
+/// Returns the approximate size of a page's entry in a message, without its layout: a page contains each layout once.
 pub(super) fn entry_cost(entry: &DirectoryEntry) -> usize {
     entry.name.len() + 16 + entry.attributes.as_ref().map_or(0, slim_cost)
 }
 
-/// About how many bytes a layout takes in a message.
+/// Returns the approximate size of a layout in a message.
 pub(super) fn layout_cost(layout: &FileLayout) -> usize {
     5 * layout.targets.len() + spec_cost(&layout.spec) + 16
 }
@@ -298,7 +296,7 @@ fn spec_cost(spec: &Spec) -> usize {
     spec.name.len() + spec.parameters.iter().map(|(k, v)| k.len() + v.len() + 6).sum::<usize>()
 }
 
-/// About how many bytes attributes take in a message; rather more than less.
+/// Returns the approximate size of attributes in a message, rounded up.
 pub(crate) fn attributes_cost(attributes: &Attributes) -> usize {
     let lengths = match &attributes.settled {
         Some(Settled { lengths: Lengths::AtLeast(lengths), .. }) => 10 * lengths.len(),
@@ -307,7 +305,7 @@ pub(crate) fn attributes_cost(attributes: &Attributes) -> usize {
     slim_cost(attributes) + lengths + attributes.layout.as_deref().map_or(0, layout_cost)
 }
 
-/// The same without the layout.
+/// Returns the approximate size of attributes without the layout.
 fn slim_cost(attributes: &Attributes) -> usize {
     let choice = attributes.default_layout.as_ref().map_or(0, |choice| {
         let targets = match &choice.placement {

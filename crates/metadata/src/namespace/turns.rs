@@ -1,8 +1,8 @@
-//! Turns of work that many want at once, so that it does not take all processors from everybody else.
+//! Turns for work that many threads request simultaneously, so that it does not occupy all CPUs.
 //!
-//! A hundred clients that list a large directory are a hundred threads with a millisecond of work each. If all of them run, who
-//! only wants to make a file waits for its share of a processor among them. So the reading of directories takes turns: half of the
-//! processors' number at a time, in the order of asking, for a short piece of work each.
+//! A hundred clients that list a large directory are a hundred threads with a millisecond of work each. If all of them run, a client that
+//! creates a file waits for a share of the CPUs. So directories are read in turns: by half as many threads as CPUs at a time, in order of
+//! arrival, for a short slice each.
 
 use crate::database::{Stage, Watch};
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 use thalweg_base::sync::Mutex;
 
-/// Who may work, and who waits to.
+/// The threads that work, and those that wait.
 #[derive(Debug)]
 pub(crate) struct Turns {
     most: usize,
@@ -30,7 +30,7 @@ struct Waiter {
     is_called: AtomicBool,
 }
 
-/// A turn; it ends when it is dropped, and the next one's begins.
+/// A turn, which ends when dropped.
 #[derive(Debug)]
 pub(crate) struct Turn<'a>(&'a Turns);
 
@@ -42,7 +42,7 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// So many at a time.
+    /// Allows `most` turns at a time.
     pub(super) fn new(most: usize) -> Turns {
         Turns { most: most.max(1), state: Mutex::default() }
     }

@@ -1,4 +1,4 @@
-//! What opening for writing and closing mean for a file's size ([`crate::sizes`]).
+//! The effect of opening for writing and closing on a file's size ([`crate::sizes`]).
 
 use super::Namespace;
 use super::tree::*;
@@ -9,17 +9,17 @@ use thalweg_wire::protocol::metadata::{End, FileId, Lengths};
 use thalweg_wire::{ErrorKind, Result};
 
 impl Namespace {
-    /// These are open for writing from now on, once each, until [`Namespace::closed`]: nobody is given a size any more that was known here.
-    /// Those that are not there, or are no files, are passed over. `again`: their writer has begun before this start of the service.
+    /// Counts these files as open for writing, once each, until [`Namespace::closed`]: their sizes are no longer answered from here.
+    /// Missing files and other objects are skipped. `again`: their writer started before this start of the service.
     ///
     /// # Errors
-    /// The database's: then none of them is.
+    /// An error of the database; then none of them is counted.
     pub(crate) fn opened_for_writing(&self, watch: &mut dyn Watch, files: &[FileId], again: bool) -> Result<()> {
         files.iter().for_each(|id| self.writers.begins(*id));
         let done = write(&*self.database, watch, |t| files.iter().try_for_each(|id| self.open_row(t, *id, again)));
         if done.is_err() {
             let ends: Vec<_> = files.iter().map(|id| (*id, End::Read)).collect();
-            // The row is as it was, or was open before.
+            // The row is unchanged, or was already open.
             let _ = self.closed(&mut Unwatched, &ends);
         }
         done
@@ -40,7 +40,7 @@ impl Namespace {
             Sizing::Settled(settlement) => (Some(settlement), false),
             Sizing::Unasked { boots, unsynced } => (Some(Settlement { unsynced, ..Settlement::empty(boots) }), true),
         };
-        // Restarts between what was known of it and now may have taken what such a writer wrote before.
+        // Restarts since the settlement may have lost earlier writes of such a writer.
         let boots = if again { base.0.as_ref().map_or(0, |base| base.boots) } else { self.boots.now() };
         self.writers.opens(id, base, boots);
         found.sizing = Sizing::Open;
@@ -48,11 +48,10 @@ impl Namespace {
         Ok(())
     }
 
-    /// These uses for writing have ended. The files of which nobody writes any more, and of whose datafiles only the I/O servers know
-    /// how long they are.
+    /// Ends these uses for writing. Returns the files that have no writers left and whose datafile lengths only the I/O servers know.
     ///
     /// # Errors
-    /// The database's: then their sizes are not known here any more.
+    /// An error of the database; then their sizes are no longer known here.
     pub(crate) fn closed(&self, watch: &mut dyn Watch, ends: &[(FileId, End)]) -> Result<Vec<FileId>> {
         let last: Vec<FileId> = ends.iter().filter(|(id, end)| self.writers.ended(*id, *end)).map(|(id, _)| *id).collect();
         if last.is_empty() {

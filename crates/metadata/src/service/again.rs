@@ -1,4 +1,4 @@
-//! Requests that are sent again under their number: each is done once, whatever became of the service and of the answer.
+//! Repeated requests with a number: each is executed once, whatever happens to the service or the answer.
 
 use super::session::ClientSession;
 use super::{MetadataOptions, MetadataService};
@@ -9,8 +9,8 @@ use crate::database::postgresql::CACHE_BYTES;
 #[cfg(feature = "postgresql")]
 use crate::database::tests::postgresql::{self, Server};
 use crate::database::{Database, Unwatched};
-use crate::lineage::Seen;
-use crate::lots::tests::made_up::{Disks, Fuse, OWNER, Servers, map};
+use crate::lineage::WitnessReports;
+use crate::lots::tests::simulated::{Disks, Fuse, OWNER, Servers, map};
 use crate::namespace::{Namespace, answers};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -20,15 +20,15 @@ use thalweg_wire::protocol::metadata::*;
 use thalweg_wire::trust::{CredentialId, Identity, Rights};
 use thalweg_wire::{ErrorKind, Result};
 
-/// What becomes of a request that is sent.
+/// The fate of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Answered,
-    /// The service is killed before it is done.
+    /// The service is killed before executing it.
     KilledBefore,
-    /// After it is done, before the answer.
+    /// The service is killed after executing it, before the answer.
     KilledAfter,
-    /// The connection alone ends, after it is done.
+    /// Only the connection ends, after it is executed.
     Disconnected,
 }
 
@@ -43,7 +43,7 @@ impl World {
     fn start(&mut self, database: Arc<dyn Database>) {
         let disks: Arc<Mutex<Disks>> = Arc::default();
         let servers = Arc::new(Servers { disks, fuse: Arc::new(Fuse::endless()) });
-        let namespace = Arc::new(Namespace::open(database, map(), OWNER, &Seen::default()).unwrap());
+        let namespace = Arc::new(Namespace::open(database, map(), OWNER, &WitnessReports::default()).unwrap());
         let service = Arc::new(MetadataService::new(namespace, servers, MetadataOptions::of_a_test("one")).unwrap());
         self.service = Some((Arc::clone(&service), session(&service)));
     }
@@ -54,7 +54,7 @@ impl World {
         self.service.as_mut().unwrap().1.request(request, &mut Unwatched)
     }
 
-    /// One operation, as a client has it done. `reopen`: the database again, after a kill.
+    /// Executes an operation as a client does. `reopen` reopens the database after a kill.
     fn play(&mut self, operation: &Operation, fate: Fate, reopen: &mut dyn FnMut() -> Arc<dyn Database>) -> Result<MetadataReply> {
         self.number += 1;
         if matches!(fate, Fate::KilledAfter | Fate::Disconnected) {
@@ -79,7 +79,7 @@ fn session(service: &Arc<MetadataService>) -> ClientSession {
     ClientSession::new(Arc::clone(service), Arc::new(Identity::store()))
 }
 
-/// A file of a few.
+/// Returns one of a few paths.
 fn path(n: u8) -> Place {
     Place::at(format!("/{}", n % 4))
 }
@@ -88,7 +88,7 @@ fn new_file(n: u8) -> NewFile {
     NewFile { place: path(n), owner: OWNER, existing: Existing::Refuse, layout: LayoutChoice::default(), node: "n".into() }
 }
 
-/// Each is an error when it is done a second time, or another file stands there then.
+/// Operations that fail when repeated, or leave another file in place.
 fn operation() -> impl Strategy<Value = Operation> {
     let small = prop_oneof![
         any::<u8>().prop_map(|n| Small::MakeFile(new_file(n))),
@@ -116,7 +116,7 @@ fn fate() -> impl Strategy<Value = Fate> {
     prop_oneof![Just(Fate::Answered), Just(Fate::KilledBefore), Just(Fate::KilledAfter), Just(Fate::Disconnected)]
 }
 
-/// What is said of it, without what differs from store to store.
+/// Formats a reply without what differs between stores.
 fn said(reply: &Result<MetadataReply>) -> String {
     let of = |attributes: &Attributes| format!("{:?} with {} names", attributes.kind, attributes.links);
     match reply {
@@ -140,7 +140,7 @@ fn tree(world: &mut World) -> Vec<String> {
     entries.iter().map(|entry| format!("{:?} {:?} {}", entry.name, entry.kind, entry.attributes.as_ref().unwrap().links)).collect()
 }
 
-/// What is done in a world in which services are killed and answers are lost is what is done in one where nothing happens.
+/// Compares a world in which services are killed and answers are lost with one without failures.
 fn compare(steps: &[(Operation, Fate)], mut reopen: impl FnMut() -> Arc<dyn Database>) {
     let (mut world, mut calm) = (World { service: None, number: 0 }, World { service: None, number: 0 });
     world.start(reopen());
@@ -203,7 +203,7 @@ fn what_a_client_has_given_up_is_not_done_late_and_what_is_remembered_is_one_ans
     assert_eq!(answers::clients(&namespace).unwrap(), [CLIENT]);
     let rows = || crate::database::tests::rows(&*database, crate::database::Table::Answers, b"", None, 99).len();
     assert_eq!(rows(), 1);
-    // Another client over the same connection, and a line too many.
+    // Another client over the same connection, and a line beyond the maximum.
     for (client, line) in [(CLIENT + 1, 0), (CLIENT, 200)] {
         let number = Some(RequestNumber { client, line, number: 9 });
         let request = MetadataRequest { closed: Vec::new(), directory: None, number, operation: make(3) };

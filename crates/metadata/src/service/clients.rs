@@ -1,5 +1,5 @@
-//! Clients that send requests with numbers: of those that are gone, the answers are forgotten. Of one credential's clients that are gone, a bounded
-//! number is remembered: who makes many of them forgets their own.
+//! Clients that send numbered requests: stored answers of clients that are gone are deleted. A bounded number of a credential's gone
+//! clients is kept, so that a credential with many clients only displaces its own.
 
 use crate::namespace::Namespace;
 use crate::namespace::answers;
@@ -10,10 +10,10 @@ use thalweg_wire::Result;
 use thalweg_wire::limits;
 use thalweg_wire::trust::CredentialId;
 
-/// Between two looks for those that are gone.
-const LOOK: Duration = Duration::from_secs(10);
+/// Interval between sweeps for clients that are gone.
+const SWEEP: Duration = Duration::from_secs(10);
 
-/// Who is connected, or was until lately.
+/// Clients that are connected, or were until recently.
 pub(super) struct Clients {
     state: Mutex<State>,
 }
@@ -24,18 +24,18 @@ struct State {
 }
 
 struct Presence {
-    /// Whose it is, if that is known in this start.
+    /// The client's credential, if known in this start.
     of: Option<CredentialId>,
     connections: u32,
-    /// When the last one ended.
+    /// When its last connection ended.
     left: Instant,
 }
 
 impl Clients {
-    /// Those that an earlier start has known may come back.
+    /// Starts with the clients of earlier starts, which may return.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub(super) fn of(namespace: &Namespace) -> Result<Clients> {
         let now = Instant::now();
         let known =
@@ -43,7 +43,7 @@ impl Clients {
         Ok(Clients { state: Mutex::new(State { known, looked: now }) })
     }
 
-    /// A connection of a client.
+    /// Counts a connection of a client.
     pub(super) fn comes(&self, namespace: &Namespace, client: u64, of: CredentialId) {
         let absent = Presence { of: None, connections: 0, left: Instant::now() };
         let mut state = self.state.lock();
@@ -58,17 +58,17 @@ impl Clients {
         if gone.len() <= limits::REMEMBERED_OF_CREDENTIAL {
             return;
         }
-        // A half of them at a time, so that the next ones cost nothing.
+        // Half of them at a time, to amortise the cost.
         gone.sort_unstable();
         gone.truncate(gone.len() / 2);
         let gone: Vec<u64> = gone.into_iter().map(|(_, client)| client).collect();
         gone.iter().for_each(|client| _ = state.known.remove(client));
         drop(state);
-        // A failure leaves them to the next start.
+        // On failure the next start deletes them.
         let _ = answers::forget(namespace, &gone);
     }
 
-    /// A connection of a client has ended. What is remembered of those that left long ago goes.
+    /// Counts the end of a client's connection, and deletes answers of clients that left long ago.
     pub(super) fn leaves(&self, namespace: &Namespace, client: u64) {
         let now = Instant::now();
         let mut state = self.state.lock();
@@ -76,14 +76,14 @@ impl Clients {
             presence.connections = presence.connections.saturating_sub(1);
             presence.left = now;
         }
-        if now.duration_since(state.looked) < LOOK {
+        if now.duration_since(state.looked) < SWEEP {
             return;
         }
         state.looked = now;
         let is_gone = |presence: &Presence| presence.connections == 0 && now.duration_since(presence.left) >= limits::REMEMBERED;
         let gone: Vec<u64> = state.known.extract_if(|_, presence| is_gone(presence)).map(|(client, _)| client).collect();
         drop(state);
-        // A failure leaves them to the next start.
+        // On failure the next start deletes them.
         let _ = answers::forget(namespace, &gone);
     }
 }

@@ -1,26 +1,26 @@
-//! Pages of directories that are asked for before the page before them has come.
+//! Pages of directories requested before the previous page has arrived.
 //!
-//! A page begins after the last name of the one before, which only its answer gives. Requests of one connection are worked on in
-//! order, though: so the service can remember that name for the client, and a listing need not wait a round trip for each page. What
-//! is remembered is of use only to requests that were on their way already; a client that has an answer asks with the name.
+//! A page starts after the last name of the previous one, which only that one's answer contains. Since requests of a connection are
+//! executed in order, the service remembers that name for the client, so that a listing need not wait a round trip for each page. This only
+//! serves requests already in flight; a client that has the answer sends the name.
 
 use std::collections::VecDeque;
 use thalweg_wire::protocol::metadata::After;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Walks of one connection whose last page is remembered: more than requests are ever on their way.
+/// Bound: walks of a connection whose last page is remembered, above the maximum in flight.
 const REMEMBERED: usize = 32;
 
-/// The last name of the page before, of each walk that was asked for last; `None`: that page was the last one.
+/// The last name of the last page of each recent walk; `None` if that was the directory's last page.
 #[derive(Debug, Default)]
 pub(super) struct Continued(VecDeque<(u32, Option<Vec<u8>>)>);
 
 impl Continued {
-    /// The name after which this page begins, if it is not the first; `None`: the page before was the last one. Until
-    /// [`Continued::answered`] nothing is known of a walk that goes on.
+    /// Returns the name after which this page starts, if it is not the first; `None` if the previous page was the last one. Forgets a
+    /// continued walk until [`Continued::answered`].
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`]: the page before was never asked for, could not be had, or is forgotten.
+    /// [`ErrorKind::Invalid`]: the previous page was not requested, failed, or is forgotten.
     pub(super) fn begin(&mut self, walk: u32, after: After) -> Result<Option<Option<Vec<u8>>>> {
         let known = self.0.iter().position(|(known, _)| *known == walk).and_then(|at| self.0.remove(at));
         match (after, known) {
@@ -32,12 +32,12 @@ impl Continued {
                 Ok(None)
             }
             (After::Page, None) => {
-                Err(Error::new(ErrorKind::Invalid, format!("the page before, of walk {walk}, is not known: ask with a name")))
+                Err(Error::new(ErrorKind::Invalid, format!("the previous page of walk {walk} is unknown: request the page by name")))
             }
         }
     }
 
-    /// The page that was begun ends with this name; `None`: it is the last one.
+    /// Records that the page ends with this name; `None` if it is the last one.
     pub(super) fn answered(&mut self, walk: u32, last: Option<&[u8]>) {
         if walk == 0 {
             return;
@@ -71,10 +71,10 @@ mod tests {
         assert_eq!(pages.begin(1, After::Page).unwrap_err().kind(), ErrorKind::Invalid);
         pages.begin(1, After::Nothing).unwrap();
         pages.answered(1, Some(b"a"));
-        // It failed: nothing was answered.
+        // The page failed: there was no answer.
         pages.begin(1, After::Page).unwrap();
         assert_eq!(pages.begin(1, After::Page).unwrap_err().kind(), ErrorKind::Invalid);
-        // A walk without a number is remembered by nobody.
+        // A walk without a number is not remembered.
         pages.begin(0, After::Nothing).unwrap();
         pages.answered(0, Some(b"a"));
         assert_eq!(pages.begin(0, After::Page).unwrap_err().kind(), ErrorKind::Invalid);

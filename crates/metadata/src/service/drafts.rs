@@ -1,12 +1,12 @@
-//! Drafts: files that a copy makes under `NAME.partial` and renames when they are complete.
+//! Drafts: files that a copy creates as `NAME.partial` and renames when they are complete.
 //!
-//! A copy says of a file that it makes it as a draft ([`Existing::Draft`](thalweg_wire::protocol::metadata::Existing::Draft)), and a row remembers that, over restarts
-//! too. So a draft is known by what was said when it was made, never by its name: a person's own `x.partial` is none. It is one no more
-//! as soon as it gets another name: the copy's last step, or a person's who wants to keep it.
+//! A copy creates a file explicitly as a draft ([`Existing::Draft`](thalweg_wire::protocol::metadata::Existing::Draft)), and a row records
+//! that across restarts. So drafts are never recognised by name: a user's own `x.partial` is not one. A draft that gets another name is no
+//! longer one, whether the copy completes it or a user keeps it.
 //!
-//! A draft is *being written* as long as the connection of its maker lives, and *abandoned* since that ended. A client whose connection
-//! broke, or whose service was started again, says that it has the file open still, and it is being written again: those of an
-//! earlier start are waited for ([`Recovery`]) before they count as abandoned.
+//! A draft is *being written* while its maker's connection lives, and *abandoned* since that ended. A client whose connection broke, or
+//! whose service was restarted, reports the file as open again, which makes it a draft being written; drafts of earlier starts count as
+//! abandoned only after a wait ([`Recovery`]).
 
 use crate::database::{Table, Unwatched, View, Watch, read, write};
 use crate::inode::{Entry, Node, decode, encode, id_key};
@@ -23,26 +23,26 @@ use thalweg_wire::limits;
 use thalweg_wire::protocol::metadata::{DraftEntry, FileId, Place};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Drafts in one page.
+/// Bound: drafts of a page.
 const PAGE: usize = 512;
-/// Names of a directory among which the name of one in it is looked for, to show a path, and the deepest path shown.
-const LOOKED_AT: usize = 1 << 16;
+/// Bounds of the search for a path to show: names of a directory scanned, and depth.
+const SCANNED: usize = 1 << 16;
 const DEPTH: usize = 128;
 
-/// Which drafts are being written, as far as this start of the service knows.
+/// The drafts being written, as known to this start of the service.
 #[derive(Debug)]
 pub(crate) struct Drafts {
     writing: Mutex<HashSet<FileId>>,
-    /// Until then, clients of an earlier start may come back.
+    /// Until when clients of an earlier start may return.
     awaited_until: Instant,
     started_ns: i64,
-    /// Those of earlier starts that did not come back have been found out.
+    /// Whether the drafts of clients that did not return have been marked as abandoned.
     settled: AtomicBool,
     stopping: AtomicBool,
 }
 
 impl Drafts {
-    /// Nobody is back yet.
+    /// Starts without any.
     pub(super) fn new(namespace: &Namespace, recovery: &Recovery) -> Drafts {
         Drafts {
             writing: Mutex::default(),
@@ -53,7 +53,7 @@ impl Drafts {
         }
     }
 
-    /// Their maker is there: a draft that was abandoned is not any more.
+    /// Records that the maker of these files is connected; returns those that are drafts.
     pub(super) fn begin(&self, namespace: &Namespace, watch: &mut dyn Watch, files: &[FileId]) -> Result<Vec<FileId>> {
         self.writing.lock().extend(files);
         let there = mark(namespace, watch, files, None);
@@ -62,27 +62,27 @@ impl Drafts {
         there
     }
 
-    /// A draft was made by somebody who is there.
+    /// Records a new draft.
     pub(super) fn made(&self, id: FileId) {
         self.writing.lock().insert(id);
     }
 
-    /// Their maker is gone, or says that it has closed them: those that are still drafts are abandoned.
+    /// Records that the maker of these files is gone or has closed them: those that are still drafts are abandoned.
     pub(super) fn end(&self, namespace: &Namespace, files: &[FileId]) {
         if files.is_empty() || self.stopping.load(Ordering::Acquire) {
             return;
         }
-        // A failure leaves them as they were: abandoned after the next start.
+        // On failure they count as abandoned after the next start.
         let _ = mark(namespace, &mut Unwatched, files, Some(namespace.now_ns()));
         self.writing.lock().retain(|id| !files.contains(id));
     }
 
-    /// The service stops: connections end now, and nobody is gone because of that.
+    /// Stops: connections that end from now on abandon nothing.
     pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
     }
 
-    /// Since when a draft is abandoned; `None`: it is being written, or may be.
+    /// Returns since when a draft is abandoned; `None` if it is or may be being written.
     fn abandoned(&self, id: FileId, row: &Row) -> Option<i64> {
         if self.writing.lock().contains(&id) {
             return None;
@@ -90,7 +90,7 @@ impl Drafts {
         row.abandoned_ns.or_else(|| (Instant::now() >= self.awaited_until).then_some(self.started_ns))
     }
 
-    /// Writes down who did not come back, so that the next start knows since when.
+    /// Stores which drafts' makers did not return, so that the next start knows since when.
     fn settle(&self, namespace: &Namespace) -> Result<()> {
         if Instant::now() < self.awaited_until || self.settled.swap(true, Ordering::AcqRel) {
             return Ok(());
@@ -108,7 +108,7 @@ impl Drafts {
         mark(namespace, &mut Unwatched, &lost, Some(self.started_ns)).map(drop)
     }
 
-    /// A page of the drafts, in order of number, after `after`; and whether there are more.
+    /// Returns a page of the drafts after `after`, in order of number, and whether there are more.
     pub(super) fn list(&self, namespace: &Namespace, after: Option<FileId>) -> Result<(Vec<DraftEntry>, bool)> {
         self.settle(namespace)?;
         let now_ns = namespace.now_ns();
@@ -133,17 +133,17 @@ impl Drafts {
         })
     }
 
-    /// Removes a draft that has been abandoned for so long.
+    /// Removes a draft that has been abandoned for at least this long.
     ///
     /// # Errors
-    /// [`ErrorKind::Busy`] when it is being written, or has been until lately; [`ErrorKind::NotFound`] when it is no draft.
+    /// [`ErrorKind::Busy`] if it is or recently was being written; [`ErrorKind::NotFound`] if it is not a draft.
     pub(super) fn remove(&self, names: &Caller<'_>, watch: &mut dyn Watch, id: FileId, abandoned_for_ns: u64) -> Result<Removed> {
         let now_ns = names.now_ns();
         write(&**names.database(), watch, |t| {
-            let row = row(t, id)?.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("{id} is no partial copy any more")))?;
+            let row = row(t, id)?.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("{id} is no longer a partial copy")))?;
             let since = self.abandoned(id, &row);
             if since.is_none_or(|since| (now_ns.saturating_sub(since).max(0) as u64) < abandoned_for_ns) {
-                let problem = format!("`{}` is being written, or was until lately", thalweg_wire::protocol::names::shown(&row.name));
+                let problem = format!("`{}` is being written, or was until recently", thalweg_wire::protocol::names::shown(&row.name));
                 return Err(Error::new(ErrorKind::Busy, problem));
             }
             let place = Place { from: row.parent, path: row.name };
@@ -152,13 +152,13 @@ impl Drafts {
     }
 }
 
-/// Notes since when these are abandoned; those that are drafts.
+/// Records since when these are abandoned; returns those that are drafts.
 fn mark(namespace: &Namespace, watch: &mut dyn Watch, files: &[FileId], abandoned_ns: Option<i64>) -> Result<Vec<FileId>> {
     let drafts = |view: &dyn View| -> Result<Vec<(FileId, Row)>> {
         let found = files.iter().map(|id| Ok(row(view, *id)?.map(|row| (*id, row))));
         found.filter_map(Result::transpose).collect()
     };
-    // Mostly there is none: then nothing is written.
+    // Usually there are none, and nothing is written.
     let found = read(&**namespace.database(), drafts)?;
     if found.iter().any(|(_, row)| row.abandoned_ns != abandoned_ns) {
         write(&**namespace.database(), watch, |t| {
@@ -173,7 +173,7 @@ fn mark(namespace: &Namespace, watch: &mut dyn Watch, files: &[FileId], abandone
     Ok(found.into_iter().map(|(id, _)| id).collect())
 }
 
-/// A directory's path from the root, empty for the root itself; `None`: it would take too long to find.
+/// Returns a directory's path from the root, empty for the root itself; `None` if the search takes too long.
 pub(crate) fn path_of(view: &dyn View, directory: FileId, known: &mut HashMap<FileId, Option<Vec<u8>>>) -> Result<Option<Vec<u8>>> {
     let (mut names, mut at) = (Vec::new(), directory);
     let mut path = Some(Vec::new());
@@ -192,7 +192,7 @@ pub(crate) fn path_of(view: &dyn View, directory: FileId, known: &mut HashMap<Fi
             if decode::<Entry>(Table::Entries, key, value).is_ok_and(|entry| entry.id == at) {
                 name = Some(key[8..].to_vec());
             }
-            name.is_none() && looked_at < LOOKED_AT
+            name.is_none() && looked_at < SCANNED
         })?;
         let Some(name) = name else {
             path = None;

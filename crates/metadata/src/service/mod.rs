@@ -1,16 +1,16 @@
-//! The metadata service on the wire: one operation of the namespace for each request, in the order of the
-//! connection; what its client has open is remembered as long as the connection lives.
+//! The protocol of the metadata service: each request is one operation of the namespace, executed in the connection's order. A client's
+//! open files are tracked while its connection lives.
 //!
-//! | room | what is in it |
+//! | module | content |
 //! |---|---|
 //! | `session` | one client's connection |
-//! | `operations` | what depends on nothing that the client asked before |
-//! | `stat` | attributes and pages, with the sizes that can be proved |
-//! | `cursors` | pages that are asked for before the page before them has come |
-//! | `openings` | what one client has open |
-//! | `drafts` | files that copies have made and not finished |
-//! | `clients` | whose answers are kept, for requests that are sent again |
-//! | `state` | what the service is made of |
+//! | `operations` | requests that do not depend on earlier ones of the client |
+//! | `stat` | attributes and pages, with provable sizes |
+//! | `cursors` | pages requested before the previous page has arrived |
+//! | `openings` | a client's open files |
+//! | `drafts` | files of unfinished copies |
+//! | `clients` | clients whose answers are stored for repeated requests |
+//! | `state` | the service and its parts |
 
 #[cfg(test)]
 mod again;

@@ -1,4 +1,4 @@
-//! How many files are open with each credential, on all its connections.
+//! Open files per credential, over all its connections.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
@@ -6,12 +6,12 @@ use std::sync::{Arc, Weak};
 use thalweg_base::sync::Mutex;
 use thalweg_wire::trust::CredentialId;
 
-/// How many files are open with each credential.
+/// The number of open files per credential.
 #[derive(Default)]
 pub(super) struct OpenCounts(Mutex<HashMap<CredentialId, Weak<AtomicUsize>>>);
 
 impl OpenCounts {
-    /// The count of one credential, for as long as somebody has it.
+    /// Returns a credential's counter, which exists while it is held.
     pub(super) fn of(&self, credential: CredentialId) -> Arc<AtomicUsize> {
         let mut counts = self.0.lock();
         if let Some(count) = counts.get(&credential).and_then(Weak::upgrade) {

@@ -1,4 +1,4 @@
-//! What one client has open.
+//! A client's open files.
 
 use super::MetadataService;
 use crate::database::Unwatched;
@@ -12,20 +12,20 @@ use thalweg_wire::protocol::metadata::{Attributes, Closed, End, FileId, Place};
 use thalweg_wire::trust::{Identity, Rights};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Files one connection may have open.
+/// Bound: open files of a connection.
 const OPEN_FILES: usize = 1 << 16;
 
-/// One client's open files. Dropped with the connection: who was writing then may have sent what has not arrived.
+/// A client's open files. They are dropped with the connection; messages of its writers may still arrive afterwards.
 pub(super) struct Openings {
     service: Arc<MetadataService>,
-    /// How many files are open with this credential, on all connections.
+    /// Number of open files of this credential, on all connections.
     of_credential: Arc<AtomicUsize>,
-    /// As many as that may be.
+    /// The maximum of that.
     most: usize,
     open: HashMap<FileId, Uses>,
-    /// Drafts that this client makes.
+    /// Drafts that this client is writing.
     drafts: HashSet<FileId>,
-    /// Those that it has closed with the last request, which may have renamed them.
+    /// Drafts closed by the last request, which may have renamed them.
     finished: Vec<FileId>,
 }
 
@@ -45,20 +45,20 @@ impl Drop for Openings {
         }
         let drafts: Vec<FileId> = self.drafts.drain().chain(self.finished.drain(..)).collect();
         self.service.drafts.end(self.service.namespace(), &drafts);
-        // A failure leaves their rows open, which is what they are to be.
+        // On failure their rows stay open, as intended.
         let _ = self.service.namespace().closed(&mut Unwatched, &ends);
     }
 }
 
 impl Openings {
-    /// Nothing is open.
+    /// Starts without open files.
     pub(super) fn new(service: Arc<MetadataService>, who: &Identity) -> Openings {
         let of_credential = service.open_counts.of(who.id);
         let most = if who.rights == Rights::Store { usize::MAX } else { limits::OPEN_FILES_OF_CREDENTIAL };
         Openings { service, of_credential, most, open: HashMap::new(), drafts: HashSet::new(), finished: Vec::new() }
     }
 
-    /// Whether one more may be opened.
+    /// Checks that `more` files may be opened.
     ///
     /// # Errors
     /// [`ErrorKind::TooMany`].
@@ -80,7 +80,7 @@ impl Openings {
         *(if write { &mut uses.writing } else { &mut uses.reading }) += 1;
     }
 
-    /// A file that was made to be open for writing.
+    /// Adds a file that was created open for writing.
     pub(super) fn made(&mut self, id: FileId, is_draft: bool) {
         if is_draft {
             self.drafts.insert(id);
@@ -90,9 +90,9 @@ impl Openings {
         self.note(id, true);
     }
 
-    /// What the client says that it has closed.
+    /// Closes the files that the client reports as closed.
     pub(super) fn close(&mut self, watch: &mut dyn Watch, closed: &[Closed]) -> Result<()> {
-        // Those that were closed before and have not got their name since are left as they are.
+        // Drafts closed earlier and not renamed since are abandoned.
         self.service.drafts.end(self.service.namespace(), &std::mem::take(&mut self.finished));
         let mut ends = Vec::new();
         for Closed { file, write, end } in closed {
@@ -122,12 +122,12 @@ impl Openings {
         }
         if !ends.is_empty() {
             let unknown = self.service.namespace().closed(watch, &ends)?;
-            self.service.settler.look_at(unknown);
+            self.service.settler.enqueue(unknown);
         }
         Ok(())
     }
 
-    /// Opens a file. A truncation of it that is not done yet is done first: nobody reads or writes a file that is half truncated.
+    /// Opens a file. A pending truncation is completed first, so that a half-truncated file is never read or written.
     pub(super) fn open(&mut self, who: &Identity, watch: &mut dyn Watch, place: &Place, write: bool) -> Result<Attributes> {
         self.room(1)?;
         let service = Arc::clone(&self.service);
@@ -140,7 +140,7 @@ impl Openings {
         } else if !service.intents.opened_orphan(id) {
             return Err(gone());
         }
-        // Asked when it counts as open: a lot that is reclaimed is found to have an open file, or is found to go.
+        // Checked once the file counts as open: a lot being reclaimed either sees the open file, or is seen to be going.
         let may = namespace.called_by(who).may_open(&Place::of(id), write).map(drop);
         let ready = may.and_then(|()| service.intents.truncate_now(id, watch)).and_then(|()| match write {
             true => namespace.called_by(who).disarm(watch, id).and_then(|()| namespace.opened_for_writing(watch, &[id], false)),
@@ -151,8 +151,7 @@ impl Openings {
             return Err(error.on_file(shown_place(place)));
         }
         self.note(id, write);
-        // Had it been removed before it counted as open, its datafiles might be going already; had it got another layout,
-        // this is it.
+        // Before it counted as open, it may have been removed, with its datafiles going, or have got another layout, which this returns.
         match service.stat_to_open(&Place::of(id)) {
             Ok(now) if now.links > 0 || found.links == 0 => Ok(now),
             _ => {
@@ -162,7 +161,7 @@ impl Openings {
         }
     }
 
-    /// The client says what it had open before this start, or before its connection broke. Those that are still there.
+    /// Reopens the files that the client had open before this start, or before its connection broke; returns those that still exist.
     pub(super) fn reopen(&mut self, who: &Identity, watch: &mut dyn Watch, files: &[(FileId, bool)]) -> Result<Vec<FileId>> {
         let ids: Vec<FileId> = files.iter().map(|(id, _)| *id).collect();
         let service = Arc::clone(&self.service);
@@ -190,7 +189,7 @@ impl Openings {
             reopened.iter().for_each(|(id, _)| service.intents.closed(*id));
             return Err(error);
         }
-        // A failure leaves them abandoned, and their copies end all the same.
+        // On failure they stay abandoned, and their copies complete nevertheless.
         self.drafts.extend(service.drafts.begin(service.namespace(), watch, &writing).unwrap_or_default());
         reopened.iter().for_each(|(id, write)| self.note(*id, *write));
         Ok(reopened.into_iter().map(|(id, _)| id).collect())

@@ -1,4 +1,4 @@
-//! Operations that depend on nothing that their client asked before.
+//! Operations that do not depend on earlier requests of their client.
 
 use super::MetadataService;
 use crate::database::Watch;
@@ -10,12 +10,12 @@ use thalweg_wire::protocol::metadata::{MetadataReply, Operation, RequestNumber};
 use thalweg_wire::trust::Identity;
 
 impl MetadataService {
-    /// The datafiles of what an operation has removed go in the background.
+    /// Leaves the datafiles of a removed file to the background.
     pub(super) fn finish(&self, removed: Removed) {
-        removed.0.iter().for_each(|_| self.intents.look());
+        removed.0.iter().for_each(|_| self.intents.notify());
     }
 
-    /// Those on names.
+    /// Executes operations on names.
     pub(super) fn answer(
         &self,
         who: &Identity,
@@ -46,7 +46,7 @@ impl MetadataService {
             }
             Operation::Unlink { place, only } => {
                 names.unlink(watch, &place, only)?;
-                self.intents.look();
+                self.intents.notify();
                 MetadataReply::Done
             }
             Operation::RemoveDirectory { place } => {
@@ -59,14 +59,14 @@ impl MetadataService {
             }
             Operation::RemoveDraft { file, abandoned_for_ns } => {
                 self.drafts.remove(&names, watch, file, abandoned_for_ns)?;
-                self.intents.look();
+                self.intents.notify();
                 MetadataReply::Done
             }
             other => self.answer_attributes(&names, other, watch)?,
         })
     }
 
-    /// Those on what names stand for, and on the store.
+    /// Executes operations on objects, and on the store.
     fn answer_attributes(&self, names: &Caller<'_>, operation: Operation, watch: &mut dyn Watch) -> Result<MetadataReply> {
         let (namespace, intents) = (&self.namespace, &self.intents);
         Ok(match operation {

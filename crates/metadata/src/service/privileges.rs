@@ -1,8 +1,8 @@
-//! What connections of different credentials may store of privileges: each way into the namespace, and each way around it.
+//! Which privileges connections of different credentials may store, by every operation and every workaround.
 
 use super::rights::{World, ask, attributes, make, open};
 use super::session::ClientSession;
-use crate::lots::tests::made_up::owner;
+use crate::lots::tests::simulated::owner;
 use thalweg_wire::protocol::metadata::*;
 use thalweg_wire::trust::Identity;
 use thalweg_wire::{Error, ErrorKind};
@@ -56,7 +56,7 @@ fn without(path: &str, name: &str) -> Operation {
     Operation::RemoveExtended { place: Place::at(path), name: name.as_bytes().to_vec() }
 }
 
-/// The same in a request for many; `None`: there is none.
+/// Returns the operation as a part of a request for many; `None` if there is none.
 fn small(operation: &Operation) -> Option<Small> {
     Some(match operation.clone() {
         Operation::MakeFile { place, owner, existing, layout, node } => Small::MakeFile(NewFile { place, owner, existing, layout, node }),
@@ -75,7 +75,7 @@ fn is_refused(error: &Error, what: &str) {
     assert!(text.contains("`ana`"), "{what}: {text}");
 }
 
-/// Refused alone, and among many.
+/// Checks that the operation is refused alone and among many.
 fn refused(session: &mut ClientSession, operation: Operation) {
     let what = format!("{operation:?}");
     is_refused(&ask(session, operation.clone()).expect_err(&what), &what);
@@ -91,7 +91,7 @@ fn stat(session: &mut ClientSession, path: &str) -> Attributes {
     found.into_iter().next().unwrap().unwrap()
 }
 
-/// A world with a file of a user's, `/f`, and what only the store's own credential makes: a set-user program `/su` with capabilities, and a
+/// Returns a world with a user's file `/f`, and objects of the store's own credential: a set-user program `/su` with capabilities, and a
 /// device `/disk`.
 fn world() -> (World, ClientSession, ClientSession) {
     let world = World::new();
@@ -128,7 +128,7 @@ fn an_owners_credential_stores_no_set_id_bit_no_device_and_no_systems_attribute_
     ask(&mut ana, without("/f", "security.capability")).unwrap();
     let f = stat(&mut ana, "/f");
     assert_eq!((f.mode, f.uid), (0o644, 7), "what was refused has changed nothing");
-    // What programs without privileges do is done.
+    // What unprivileged programs may do works.
     ask(&mut ana, attribute("/f", "user.mime")).unwrap();
     attributes(&mut ana, directory("/shared", 0o3775));
     attributes(&mut ana, node("/pipe", NewNode::Fifo, 0o1644));
@@ -150,7 +150,7 @@ fn root_of_a_client_is_nobody_and_files_do_not_change_their_user() {
         refused(&mut ana, rename("/f", "/g", given(Some(uid), Some(7))));
     }
     refused(&mut ana, set("/f", given(None, Some(0))));
-    // What it is already is no change, and root stands for nobody; groups are the user's to choose.
+    // Setting the current user is no change, and root stands for nobody; the user can choose groups.
     attributes(&mut ana, set("/f", given(Some(7), Some(9))));
     attributes(&mut ana, set("/r0", given(Some(0), Some(0))));
     attributes(&mut ana, set("/su", given(Some(0), Some(0))));

@@ -1,12 +1,12 @@
-//! What a credential for reading can do, whatever it sends: every operation of the protocol ([`examples`]), one after the other.
+//! The limits of a read-only credential: every operation of the protocol ([`examples`]) is tried.
 
 use super::session::ClientSession;
 use super::{MetadataOptions, MetadataService};
 use crate::database::in_memory::InMemory;
 use crate::database::tests::everything;
 use crate::database::{Database, Unwatched};
-use crate::lineage::Seen;
-use crate::lots::tests::made_up::{Disks, Fuse, OWNER, Servers, map, owner};
+use crate::lineage::WitnessReports;
+use crate::lots::tests::simulated::{Disks, Fuse, OWNER, Servers, map, owner};
 use crate::namespace::Namespace;
 use std::sync::Arc;
 use thalweg_base::sync::Mutex;
@@ -26,7 +26,7 @@ fn a_reading_credential_neither_changes_nor_holds_up_anything_whatever_it_sends(
     let database: Arc<dyn Database> = Arc::new(InMemory::default());
     let disks: Arc<Mutex<Disks>> = Arc::default();
     let servers = Arc::new(Servers { disks, fuse: Arc::new(Fuse::endless()) });
-    let namespace = Arc::new(Namespace::open(Arc::clone(&database), map(), OWNER, &Seen::default()).unwrap());
+    let namespace = Arc::new(Namespace::open(Arc::clone(&database), map(), OWNER, &WitnessReports::default()).unwrap());
     let service = Arc::new(MetadataService::new(namespace, servers, MetadataOptions::of_a_test("one")).unwrap());
     let session = |who: Identity| ClientSession::new(Arc::clone(&service), Arc::new(who));
     let ask = |session: &mut ClientSession, operation: Operation, number: u64| -> Result<MetadataReply> {
@@ -58,7 +58,7 @@ fn a_reading_credential_neither_changes_nor_holds_up_anything_whatever_it_sends(
         assert_eq!(service.status().unwrap().lock_waits + service.status().unwrap().locks, 0, "{shown}");
     }
     assert!(answered >= 14 && refused >= 40, "{answered} answered, {refused} refused");
-    // A writer has its turn at once, while the reader is there.
+    // A writer gets its turn immediately while the reader is connected.
     let mut writer = session(owner("ana"));
     for operation in [
         LockOperation::Hello { client: 8 },

@@ -1,11 +1,11 @@
-//! What connections of different credentials may ask for.
+//! Requests allowed to connections of different credentials.
 
 use super::session::ClientSession;
 use super::{MetadataOptions, MetadataService};
 use crate::database::Unwatched;
 use crate::database::in_memory::InMemory;
-use crate::lineage::Seen;
-use crate::lots::tests::made_up::{Disks, Fuse, HOUR_NS, MI, OWNER, Servers, map, owner};
+use crate::lineage::WitnessReports;
+use crate::lots::tests::simulated::{Disks, Fuse, HOUR_NS, MI, OWNER, Servers, map, owner};
 use crate::namespace::Namespace;
 use std::sync::Arc;
 use thalweg_base::sync::Mutex;
@@ -23,7 +23,7 @@ impl World {
     pub(super) fn new() -> World {
         let disks: Arc<Mutex<Disks>> = Arc::default();
         let servers = Arc::new(Servers { disks: Arc::clone(&disks), fuse: Arc::new(Fuse::endless()) });
-        let namespace = Arc::new(Namespace::open(Arc::new(InMemory::default()), map(), OWNER, &Seen::default()).unwrap());
+        let namespace = Arc::new(Namespace::open(Arc::new(InMemory::default()), map(), OWNER, &WitnessReports::default()).unwrap());
         let options = MetadataOptions::of_a_test("one");
         World { service: Arc::new(MetadataService::new(namespace, servers, options).unwrap()), disks }
     }
@@ -103,7 +103,7 @@ fn a_lots_files_are_opened_by_its_owner_and_are_not_reclaimed_while_they_are_ope
     }
     let truncate = Operation::Truncate { place: Place::at("/f"), size_bytes: 0 };
     assert_eq!(ask(&mut bob, truncate).unwrap_err().kind(), ErrorKind::Access);
-    // What bob says that it had open it had not.
+    // Bob falsely claims to have had it open.
     let MetadataReply::Opened(opened) = ask(&mut bob, Operation::Reopen { files: vec![(made.id, true)] }).unwrap() else { panic!() };
     assert_eq!(opened, []);
     let opened = attributes(&mut alice, open("/f", true));

@@ -1,4 +1,4 @@
-//! One client's connection: what depends on what it asked before, and the requests as such.
+//! A client's connection: requests that depend on its earlier ones, and the handling of requests in general.
 
 use super::MetadataService;
 use super::cursors::Continued;
@@ -29,7 +29,7 @@ impl Service for MetadataService {
                 format!("this is the store {store:016x}, not {meant:016x}: another store took over its address"),
             ));
         }
-        // One that may not be the active one any more says so by its silence: the client goes on to the next.
+        // A service that may have been superseded does not answer, so that the client tries the next.
         self.namespace.database().is_usable()?;
         Ok(HelloReply {
             version: VERSION,
@@ -50,7 +50,7 @@ impl Service for MetadataService {
     }
 
     fn stopping(&self) {
-        // Connections end now, and what is open on them is open still.
+        // Connections end now, but their files count as still open.
         *self.idle.lock() = (self.intents.open_files() == 0 && self.recovery.is_over()).then(|| self.intents.openings());
         self.recovery.stop();
         self.drafts.stop();
@@ -63,20 +63,20 @@ impl Service for MetadataService {
     }
 }
 
-/// One client's connection.
+/// A client's connection.
 pub struct ClientSession {
     service: Arc<MetadataService>,
-    /// Whose connection it is.
+    /// The client's identity.
     who: Arc<Identity>,
     open: Openings,
     continued: Continued,
-    /// The client's, if it locks.
+    /// The client's life, if it uses locks.
     life: Option<Life>,
     /// Its number among the witnesses, if it is an I/O server that witnesses.
     witness: Option<u64>,
-    /// The client's number, if it sends requests with numbers.
+    /// The client's number, if it sends numbered requests.
     client: Option<u64>,
-    /// What it has closed, as its last request said, where that is seen to when the request is answered.
+    /// Files closed with the last request, to be processed after the answer.
     later: Vec<Closed>,
 }
 
@@ -94,7 +94,7 @@ impl Session for ClientSession {
         let about = exchange.about();
         let mut watch = Traced { about, begun: None, tracer: exchange.tracer };
         let reply = self.request(request, &mut watch).map_err(|error| match self.service.namespace.database().ended() {
-            // What became of it is not known here any more. It is known to the next service that is active.
+            // The outcome is unknown here; the next active service knows it.
             Some(_) => Error::new(ErrorKind::Reset, error.to_string()),
             None => error,
         });
@@ -105,7 +105,7 @@ impl Session for ClientSession {
 }
 
 impl ClientSession {
-    /// Of a client that has proved who it is.
+    /// Creates the session of an authenticated client.
     pub fn new(service: Arc<MetadataService>, who: Arc<Identity>) -> ClientSession {
         ClientSession {
             open: Openings::new(Arc::clone(&service), &who),
@@ -119,23 +119,24 @@ impl ClientSession {
         }
     }
 
-    /// Does what is asked for.
+    /// Executes a request.
     ///
     /// # Errors
-    /// As the operation says.
+    /// Those of the operation.
     pub fn request(&mut self, request: MetadataRequest, watch: &mut dyn Watch) -> Result<MetadataReply> {
         if request.closed.len() > limits::CLOSED {
             return Err(Error::new(ErrorKind::Invalid, format!("{} files closed: at most {}", request.closed.len(), limits::CLOSED)));
         }
-        // What is known in memory alone, as locks are, is answered by the active service too, and by no other.
+        // Only the active service may answer from memory, as for locks.
         self.service.namespace.database().is_usable()?;
         self.close_later(watch);
         match request.operation {
-            // A new name has nothing to do with what was closed, and a program that makes many files waits for each: in one directory with its lock held.
+            // A new name does not depend on the closed files, and a program that creates many files waits for each, with a lock on the
+            // directory: so they are closed after the answer.
             Operation::Create { existing: Existing::Refuse, .. } => self.later = request.closed,
             _ => self.open.close(watch, &request.closed)?,
         }
-        // What changes nothing may be done twice, and leaves nothing to remember.
+        // Reads may be repeated, and their answers are not stored.
         let number = request.number.filter(|_| request.operation.effect() != Effect::Reads).map(|number| self.own(number));
         number.iter().try_for_each(|number| self.comes(number))?;
         let reply = self.answer(request.operation, number, watch)?;
@@ -145,15 +146,15 @@ impl ClientSession {
         })
     }
 
-    /// Closes what its last request has said, if that was not done before it was answered. A failure leaves the files' rows open, as if their
-    /// writer had gone.
+    /// Closes the files reported by the last request if that was deferred. On failure the files' rows stay open, as if their writer were
+    /// gone.
     fn close_later(&mut self, watch: &mut dyn Watch) {
         if !self.later.is_empty() {
             let _ = self.open.close(watch, &std::mem::take(&mut self.later));
         }
     }
 
-    /// An answer to a change, with the attributes that a directory has after it. One that has gone meanwhile has none.
+    /// Adds a directory's new attributes to the answer to a change; none if the directory was removed meanwhile.
     fn with_directory(&self, reply: MetadataReply, directory: FileId) -> MetadataReply {
         let made = match reply {
             MetadataReply::Attributes(made) => Some(made),
@@ -166,13 +167,14 @@ impl ClientSession {
         }
     }
 
-    /// Under which number a request is remembered: its client's, with its credential's in it. With another credential nobody is answered what it was.
+    /// Returns the number under which a request's answer is stored: it includes the credential, so that another credential cannot read the
+    /// answer.
     fn own(&self, number: RequestNumber) -> RequestNumber {
         let [credential, _] = self.who.id.halves();
         RequestNumber { client: number.client ^ credential, ..number }
     }
 
-    /// A request with a number: of one client on one connection, so that what is remembered is bounded.
+    /// Checks a request's number: one client per connection, and a limited number of lines, to bound stored answers.
     fn comes(&mut self, number: &RequestNumber) -> Result<()> {
         if number.line >= limits::LINES || self.client.is_some_and(|client| client != number.client) {
             let problem = format!("a request's line is {}: less than {}, and one client on a connection", number.line, limits::LINES);
@@ -184,14 +186,14 @@ impl ClientSession {
         Ok(())
     }
 
-    /// Files that were made to be open for writing when their request was sent before, over a connection that has ended.
+    /// Adds files that an earlier attempt of the request, over a connection that has ended, created open for writing.
     fn made_before(&mut self, files: &[FileId], watch: &mut dyn Watch) -> Result<()> {
         let files: Vec<(FileId, bool)> = files.iter().map(|id| (*id, true)).collect();
         let who = Arc::clone(&self.who);
         self.open.reopen(&who, watch, &files).map(drop)
     }
 
-    /// What depends on the connection is answered here, everything else by the service.
+    /// Executes requests that depend on the connection; the service executes all others.
     fn answer(&mut self, operation: Operation, number: Option<RequestNumber>, watch: &mut dyn Watch) -> Result<MetadataReply> {
         let (service, who) = (Arc::clone(&self.service), Arc::clone(&self.who));
         let namespace = &service.namespace;
@@ -234,7 +236,7 @@ impl ClientSession {
                 self.made_before(&done.made_before, watch)?;
                 service.prove_outcomes(watch, &mut done);
                 if done.removed {
-                    service.intents.look();
+                    service.intents.notify();
                 }
                 MetadataReply::Each(done.each)
             }
@@ -242,16 +244,16 @@ impl ClientSession {
         })
     }
 
-    /// An I/O server asks for the next change that it is to witness.
+    /// Waits, for an I/O server, for the next change that it is to witness.
     fn witness(&mut self, server: &str, seen: Witnessed, revision: u64) -> Result<MetadataReply> {
-        // (Who claims to have witnessed changes that it has not takes from them what they are to survive: only servers get here.)
+        // (False claims would hide lost changes, so only servers may call this.)
         let service = Arc::clone(&self.service);
         if !service.namespace.map().servers.iter().any(|known| known.name == server) {
             return Err(Error::new(ErrorKind::Invalid, format!("the store has no I/O server of the name {server}")));
         }
         let accepted = service.namespace.meets(server, seen)?;
         if accepted {
-            // It goes on from here first, and comes back.
+            // It must continue from here first, and then return.
             return Ok(MetadataReply::Witness { change: 0, accepted, revoked: None });
         }
         let has = if seen.start == service.namespace.service_start() { seen.change } else { 0 };
@@ -276,12 +278,12 @@ impl ClientSession {
                 let wait = Duration::from_millis(wait_ms.into());
                 return locks.grants(client, self.who.id, wait).map(LockReply::Tickets);
             }
-            // Who asks and holds nothing need not say who it is.
+            // A client without locks need not identify itself.
             LockOperation::Test { request } if self.life.is_none() => return Ok(LockReply::Held(locks.test(None, &request))),
             _ => {}
         }
         let Some(life) = &self.life else {
-            return Err(Error::new(ErrorKind::Invalid, "a client that locks says hello first"));
+            return Err(Error::new(ErrorKind::Invalid, "a client must say hello before it locks"));
         };
         Ok(match operation {
             LockOperation::Claim { locks, last } => LockReply::Refused(life.claim(&locks, last)?),
@@ -308,20 +310,21 @@ impl ClientSession {
 }
 
 impl ClientSession {
-    /// Nobody keeps the owner of a lot waiting at a file that is not theirs to open; nor takes turns to append to one that is not theirs to write.
+    /// Refuses locks that would block a lot's owner on a file that the caller may not open, and append turns on a file that it may not
+    /// write.
     fn may_lock(&self, range: &LockRange) -> Result<()> {
         if self.who.rights == Rights::Store {
             return Ok(());
         }
         match self.service.namespace.called_by(&self.who).may_open(&Place::of(range.file), range.space == LockSpace::Append) {
             Err(error) if error.kind() == ErrorKind::Access => Err(error),
-            // What else is wrong with it, its lock is no answer to.
+            // Other problems of the file are not reported by a lock request.
             _ => Ok(()),
         }
     }
 }
 
-/// Turns the database's stages into spans of the connection's thread.
+/// Converts the database's stages into spans of the connection's thread.
 struct Traced<'a> {
     about: SpanFields,
     begun: Option<OpenSpan>,

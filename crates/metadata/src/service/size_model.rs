@@ -1,14 +1,13 @@
-//! Sizes that the service says it can prove, against a model that knows every byte: writers that go without a word, messages that
-//! arrive late, truncations at any time, a service that is killed or loses power, I/O servers that lose power. A size that the
-//! file did not have at some moment of the request is a failure; so are a file that has lost bytes and passes for whole, and one that has lost
-//! none and does not.
+//! Sizes that the service claims to prove, against a model that knows every byte: with writers that fail silently, messages that arrive
+//! late, truncations at any time, a service that is killed or loses power, and I/O servers that lose power. It is a failure if a size is
+//! answered that the file never had during the request, if a file with lost bytes passes as complete, or if one without losses does not.
 
 use super::session::ClientSession;
 use super::{MetadataOptions, MetadataService};
 use crate::database::Unwatched;
 use crate::database::in_memory::InMemory;
 use crate::io_servers::IoServers;
-use crate::lineage::Seen;
+use crate::lineage::WitnessReports;
 use crate::namespace::Namespace;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,10 +22,10 @@ const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
 const SERVERS: usize = 2;
 const FILES: u64 = 4;
 const CLIENTS: usize = 3;
-/// In these a server was away that had lost power, and what it had lost was said to be a hole.
+/// Seeds of a past failure: a server that had lost power was away, and its lost bytes were reported as a hole.
 const FOUND: [u64; 8] = [285, 645, 915, 1034, 1038, 1713, 1806, 1998];
 
-/// The same numbers again for the same seed.
+/// Pseudo-random numbers from a seed.
 struct Random(u64);
 
 impl Random {
@@ -42,19 +41,19 @@ impl Random {
     }
 }
 
-/// The I/O servers, and what each file's size was.
+/// The I/O servers, and the history of each file's size.
 #[derive(Default)]
 struct Bytes {
-    /// Size now, and size on stable storage.
+    /// Current size, and size on stable storage.
     datafiles: HashMap<DatafileId, (u64, u64)>,
-    /// Size if no machine had ever lost power.
+    /// Size without any power loss.
     should: HashMap<DatafileId, u64>,
     layouts: HashMap<FileId, Arc<FileLayout>>,
     boots: [u64; SERVERS],
     away: [bool; SERVERS],
-    /// Every size that a file got, in order.
+    /// Every size that a file had, in order.
     log: Vec<(FileId, u64)>,
-    /// Done while a server is asked for its machine's start, which is in the middle of a request.
+    /// Writes executed while a server is queried for its machine start, in the middle of a request.
     meanwhile: Vec<Write>,
 }
 
@@ -95,7 +94,7 @@ impl Bytes {
         self.note(id);
     }
 
-    /// Of each datafile of a file: its size, and what it would be had no power been lost.
+    /// Returns for each datafile of a file its size, and its size without any power loss.
     fn each(&self, id: FileId) -> Vec<(u64, u64)> {
         let (of, _) = self.layout(id);
         let datafiles = (0..).zip(&of.targets).map(|(index, target)| DatafileId { file: id, index, target: *target, lot: None });
@@ -113,7 +112,7 @@ impl Bytes {
     }
 }
 
-/// A file, and the bytes of it that are written: from, to.
+/// A file, and the start and end of the bytes written.
 type Write = (FileId, u64, u64);
 
 struct Servers(Arc<Mutex<Bytes>>);
@@ -196,9 +195,9 @@ struct Use {
     end_bytes: u64,
     whole_from_bytes: u64,
     wrote: bool,
-    /// Starts of the servers when it first wrote what it has not synced since.
+    /// Machine starts of the servers at its first unsynced write.
     unsynced: Option<[u64; SERVERS]>,
-    /// A write of it was sent and not answered, ever.
+    /// Whether any write of it was sent but not answered.
     lost_write: bool,
 }
 
@@ -215,11 +214,11 @@ struct World {
     service: Option<Arc<MetadataService>>,
     boot: u64,
     clients: Vec<Client>,
-    /// Writes that arrive when they arrive.
+    /// Writes in flight.
     in_flight: Vec<Write>,
     asked: u64,
     proved: u64,
-    /// Files of which it was said how long their datafiles are, and that bytes of them may be lost.
+    /// Number of answers with datafile lengths, and of those with possible losses.
     answered: u64,
     doubted: u64,
 }
@@ -234,7 +233,7 @@ impl Use {
     }
 }
 
-/// What is said of a file's datafiles, against what they are.
+/// Checks the answer on a file's datafiles against the model.
 fn hold(bytes: &Bytes, id: FileId, settled: &Settled, seed: u64) {
     let (_, layout) = bytes.layout(id);
     let each: Vec<(u64, u64)> = bytes.each(id);
@@ -242,7 +241,7 @@ fn hold(bytes: &Bytes, id: FileId, settled: &Settled, seed: u64) {
     let least = |index: u32| match &settled.lengths {
         Lengths::Whole => expected(index),
         Lengths::AtLeast(lengths) => lengths[index as usize],
-        // The file's last byte is there.
+        // The file's last byte exists.
         Lengths::Unknown if settled.size_bytes > 0 && expected(index) > layout.logical_to_physical(index, settled.size_bytes - 1) => {
             expected(index)
         }
@@ -290,13 +289,13 @@ impl World {
     fn start(&mut self) {
         self.database = Arc::new(self.database.start_again());
         let database = Arc::clone(&self.database) as _;
-        let namespace = Arc::new(Namespace::open(database, map(), OWNER, &Seen::default()).unwrap());
+        let namespace = Arc::new(Namespace::open(database, map(), OWNER, &WitnessReports::default()).unwrap());
         let options = MetadataOptions::of_a_test(format!("service {}", self.boot));
         let servers = Arc::new(Servers(Arc::clone(&self.bytes)));
         self.service = Some(Arc::new(MetadataService::new(namespace, servers, options).unwrap()));
     }
 
-    /// As a signal that cannot be caught: nothing of it reaches the disk any more.
+    /// Kills the service: nothing more of it reaches the disk.
     fn kill(&mut self) {
         self.database.kill();
         self.clients.iter_mut().for_each(|client| {
@@ -377,7 +376,7 @@ impl World {
         }
     }
 
-    /// A client syncs a file that it writes: what was written before a machine lost power cannot be synced any more.
+    /// Syncs a file that a client writes: writes before a machine's power loss can no longer be synced.
     fn sync(&mut self, random: &mut Random, client: usize) {
         let many = self.clients[client].open.len() as u64;
         if many == 0 {
@@ -407,19 +406,19 @@ impl World {
                 End::Written { end_bytes, whole_from_bytes, is_synced: unsynced.is_none() }
             }
         };
-        // A broken connection has reported it already, in its way.
+        // A broken connection has already reported it.
         if one.session.is_some() {
             one.closed.push(Closed { file: used.id, write: used.write, end });
         }
     }
 
-    /// Asks, and holds every size that is answered against all that the file had meanwhile.
+    /// Sends a request, and checks every size in the answer against the sizes that the file had meanwhile.
     fn ask(&mut self, random: &mut Random, seed: u64) {
         let client = random.below(CLIENTS as u64) as usize;
         if random.one_in(4)
             && let Some(used) = self.clients.iter().flat_map(|c| &c.open).find(|u| u.write)
         {
-            // Only who has it open writes.
+            // Only clients that have the file open write.
             let (id, end) = (used.id, 1 + random.below(60));
             let writer = self.clients.iter_mut().flat_map(|c| &mut c.open).find(|u| u.write && u.id == id).unwrap();
             let mut bytes = self.bytes.lock();
@@ -460,12 +459,12 @@ impl World {
                 },
             }
         };
-        // What was not done meanwhile is done now: it was sent.
+        // Executes the writes that were not executed meanwhile, since they were sent.
         let mut bytes = self.bytes.lock();
         for write in std::mem::take(&mut bytes.meanwhile) {
             bytes.write(write);
         }
-        // The datafiles of a file without names may be going already, and its row goes after them.
+        // The datafiles of a file without names are removed before its row.
         for attributes in answered.iter().filter(|a| a.kind == FileKind::File && a.links > 0) {
             self.asked += 1;
             if let Some(settled) = &attributes.settled
@@ -485,7 +484,7 @@ impl World {
 
     fn step(&mut self, random: &mut Random, seed: u64) {
         let client = random.below(CLIENTS as u64) as usize;
-        // In two of three runs disasters are rare: most things are to be known most of the time.
+        // In two of three runs failures are rare, so that most sizes are known most of the time.
         let is_calm = !seed.is_multiple_of(3) && !random.one_in(12);
         match random.below(if is_calm { 86 } else { 100 }) {
             0..=17 => self.open(random, client),
@@ -521,7 +520,7 @@ impl World {
                 self.clients[client].closed.clear();
             }
             88 => {
-                // A client that is killed; what it has sent may still arrive.
+                // Kills a client; its messages may still arrive.
                 self.clients[client] = Client::default();
             }
             89..=91 => {
@@ -541,7 +540,7 @@ impl World {
                 self.start();
             }
             94 => {
-                // Stopped in good order, and its machine started again.
+                // Orderly stop, followed by a restart of the machine.
                 self.clients.iter_mut().for_each(|client| {
                     client.session = None;
                     client.closed.clear();

@@ -1,7 +1,7 @@
-//! Attributes and pages of directories, with the sizes that can be proved ([`crate::sizes`]).
+//! Attributes and directory pages, with sizes that can be proved ([`crate::sizes`]).
 //!
-//! Rows are read first, then the I/O servers that the found sizes depend on are asked whether their machines are still the same, all at a
-//! time: so the proof is of a moment after the question, whatever the rows said before.
+//! Rows are read first; then the I/O servers of the sizes found are queried in parallel for their machine starts. So the proof is of a time
+//! after the request, whatever the age of the rows.
 
 use super::MetadataService;
 use crate::background::settler::servers_of;
@@ -15,13 +15,13 @@ use thalweg_wire::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileI
 use thalweg_wire::protocol::page::Distinct;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Places in one request for attributes.
+/// Bound: places in a request for attributes.
 const STAT_PLACES: usize = 1024;
-/// Bytes of attributes in one reply, well below a message's body.
+/// Bound: bytes of attributes in a reply, well below a message's body.
 const STAT_BYTES: usize = 512 << 10;
 
 impl MetadataService {
-    /// A page of a directory.
+    /// Returns a page of a directory.
     pub(crate) fn list(
         &self,
         watch: &mut dyn Watch,
@@ -37,10 +37,10 @@ impl MetadataService {
         Ok((entries, more))
     }
 
-    /// Attributes of each place, as many as fit in a message.
+    /// Returns the attributes of each place, as many as fit in a message.
     pub(crate) fn stat_many(&self, watch: &mut dyn Watch, places: &[Place], sizes: bool) -> Result<Vec<Result<Attributes, Refusal>>> {
         if places.is_empty() || places.len() > STAT_PLACES {
-            return Err(Error::new(ErrorKind::Invalid, format!("attributes of {} places: ask for 1 to {STAT_PLACES}", places.len())));
+            return Err(Error::new(ErrorKind::Invalid, format!("attributes of {} places: expected 1 to {STAT_PLACES}", places.len())));
         }
         let map = self.namespace.map();
         let known_starts = self.namespace.boots.known_starts(&map);
@@ -68,7 +68,7 @@ impl MetadataService {
         Ok(found)
     }
 
-    /// Attributes of a file that is being opened, with what is known of its datafiles as of now.
+    /// Returns the attributes of a file being opened, with the current knowledge of its datafiles.
     pub(super) fn stat_to_open(&self, place: &Place) -> Result<Attributes> {
         let (mut attributes, claim) = self.namespace.stat_claiming(place)?;
         let map = self.namespace.map();
@@ -80,8 +80,7 @@ impl MetadataService {
         Ok(attributes)
     }
 
-    /// A file was synced: whether what had been written of it before, and was not synced then, was still there. Its servers' machines have
-    /// to say.
+    /// Returns whether a sync of a file has covered all its earlier unsynced writes, by the machine starts of its servers.
     pub(super) fn was_all_synced(&self, id: FileId) -> bool {
         let (namespace, map) = (&self.namespace, self.namespace.map());
         let Some(before) = namespace.writers.base(id).filter(|before| before.unsynced.is_some()) else { return true };
@@ -94,7 +93,7 @@ impl MetadataService {
         proof.since(&layout.targets) <= before.boots
     }
 
-    /// Sizes that were asked for among many operations.
+    /// Proves sizes requested among many operations.
     pub(super) fn prove_outcomes(&self, watch: &mut dyn Watch, outcomes: &mut Outcomes) {
         let mut claims = std::mem::take(&mut outcomes.claims).into_iter().peekable();
         let mut claimed = Vec::new();
@@ -106,7 +105,7 @@ impl MetadataService {
         self.prove(watch, claimed);
     }
 
-    /// Fills in the sizes that count; those of files that nobody writes, and that do not count, are looked at for the next who asks.
+    /// Fills in sizes that are proved; unproved ones of files without writers are queued for settlement.
     fn prove(&self, watch: &mut dyn Watch, claimed: Vec<(&mut Attributes, Claim)>) {
         if claimed.is_empty() {
             return;
@@ -143,16 +142,16 @@ impl MetadataService {
                 Claim::Unknown => doubtful.push(attributes.id),
                 Claim::None => {}
             }
-            // What the servers have just said counts.
+            // The servers' fresh answers are valid.
             fill_in(&known_starts, attributes, &claim, |place| proof.has_said(place));
         }
         if !doubtful.is_empty() {
-            self.settler.look_at(doubtful);
+            self.settler.enqueue(doubtful);
         }
     }
 }
 
-/// Fills in what a file's row says of its datafiles.
+/// Fills in the knowledge of a file's datafiles from its row.
 fn fill_in(known_starts: &KnownStarts<'_>, attributes: &mut Attributes, claim: &Claim, has_said: impl Fn(usize) -> bool) {
     if let (Claim::Settled(settlement), Some(layout)) = (claim, &attributes.layout) {
         attributes.settled = Some(known_starts.settled(settlement, &layout.targets, has_said));

@@ -1,4 +1,4 @@
-//! What the service is made of.
+//! The service and its parts.
 
 use super::clients::Clients;
 use super::drafts::Drafts;
@@ -23,25 +23,25 @@ use thalweg_wire::protocol::metadata::Status;
 use thalweg_wire::trust::Gate;
 use thalweg_wire::{Error, Result};
 
-/// How the service introduces itself, and where it lives.
+/// The name of the service, its place, and its environment.
 #[derive(Clone, Debug)]
 pub struct MetadataOptions {
-    /// Its name, for messages: `metadata`.
+    /// Its name for messages: `metadata`.
     pub name: String,
-    /// The label of the machine it is on.
+    /// The node label of its machine.
     pub node: String,
-    /// Where its database is.
+    /// The directory of its database.
     pub directory: PathBuf,
-    /// How long clients of an earlier start have to say what they have open.
+    /// How long clients of an earlier start have to report their open files.
     pub recovery: Duration,
-    /// Identifies the start of the machine that it is on.
+    /// Identifies its machine's boot.
     pub boot_id: String,
-    /// What is checked of those who come.
+    /// The gate, which checks its clients.
     pub gate: Arc<Gate>,
 }
 
 impl MetadataOptions {
-    /// Without a time for clients of before, in this start of the machine.
+    /// Returns options without a recovery time, on this machine boot.
     pub fn of_a_test(boot_id: impl Into<String>) -> MetadataOptions {
         MetadataOptions {
             name: "metadata".into(),
@@ -54,7 +54,7 @@ impl MetadataOptions {
     }
 }
 
-/// The metadata service of one store.
+/// The metadata service of a store.
 pub struct MetadataService {
     pub(super) namespace: Arc<Namespace>,
     pub(super) intents: Arc<Intents>,
@@ -68,7 +68,7 @@ pub struct MetadataService {
     pub(super) clients: Clients,
     pub(super) open_counts: OpenCounts,
     pub(super) recovery: Arc<Recovery>,
-    /// How often something had been opened when the service began to stop, if nothing was open then.
+    /// The number of opens when the service began to stop, if no file was open.
     pub(super) idle: Mutex<Option<u64>>,
     pub(super) witnesses: Arc<Witnesses>,
     pub(super) verifier: BootVerifier,
@@ -76,10 +76,10 @@ pub struct MetadataService {
 }
 
 impl MetadataService {
-    /// A service over a namespace. `servers` is how it speaks to the I/O servers.
+    /// Creates a service over a namespace. `servers` executes requests to the I/O servers.
     ///
     /// # Errors
-    /// When no thread can be started, and the database's.
+    /// A thread cannot be started, or an error of the database.
     pub fn new(namespace: Arc<Namespace>, servers: Arc<dyn IoServers>, options: MetadataOptions) -> Result<MetadataService> {
         namespace.boots.start(&**namespace.database(), &options.boot_id)?;
         let recovery = Arc::new(Recovery::begin(recovery::length(&namespace, options.recovery)?));
@@ -113,16 +113,16 @@ impl MetadataService {
         })
     }
 
-    /// The namespace it serves.
+    /// Returns the namespace.
     pub fn namespace(&self) -> &Arc<Namespace> {
         &self.namespace
     }
 
-    /// The service is about to be stopped, and still answers: what was done is put on stable storage, files' bytes too as far as their servers
-    /// answer, and those servers are notified how far the log has come.
+    /// Prepares for a stop while requests are still answered: puts metadata on stable storage, and files' bytes as far as their servers
+    /// respond, and reports the log's progress to those servers.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub fn before_stop(&self) -> Result<()> {
         let database = self.namespace.database();
         database.sync(&mut Unwatched)?;
@@ -131,28 +131,28 @@ impl MetadataService {
         if matters { self.sync(&mut Unwatched) } else { Ok(()) }
     }
 
-    /// Puts names on stable storage, and has the I/O servers witness how far the log has come.
+    /// Puts metadata on stable storage, and has the I/O servers witness the log's progress.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub(super) fn sync(&self, watch: &mut dyn Watch) -> Result<()> {
         let database = self.namespace.database();
         database.sync(watch)?;
-        // (After that: notified of what power may still take, servers would call this metadata old.)
+        // (Afterwards: if servers witnessed a change that a power loss could take, this metadata would count as old.)
         self.witnesses.report(database.synced(), watch);
         Ok(())
     }
 
-    /// Waits until these servers are there to witness what is done from now on, for a moment.
+    /// Waits up to `patience` until these servers are ready to witness.
     pub fn wait_for_witnesses(&self, servers: &[String], patience: Duration) {
         self.witnesses.wait_for(servers, patience);
     }
 
-    /// Leaves word that it was stopped in good order, and puts everything on stable storage, files' bytes too as far as their servers
-    /// answer. Nobody may be connected any more.
+    /// Records an orderly stop, and puts everything on stable storage, including files' bytes as far as their servers respond. All
+    /// connections must have ended.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub fn close(&self) -> Result<()> {
         self.rounds.end()?;
         self.namespace.boots.stop(&**self.namespace.database())?;
@@ -167,7 +167,7 @@ impl MetadataService {
             .map_err(|e| Error::system(format!("space of {}", self.options.directory.display()), e))?;
         let mut pending_intents = 0;
         let mut after = None;
-        // Bounded: a client that has more than this many has a server that is away.
+        // Bounded: a client that closes more files than this has an unreachable server.
         for _ in 0..64 {
             let page = self.namespace.intents(after, 1024)?;
             let Some((last, _)) = page.last() else { break };

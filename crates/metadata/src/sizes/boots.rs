@@ -1,13 +1,13 @@
-//! Which machine start of each server a settled size is of.
+//! Machine starts: those of each server to which a settled size belongs.
 //!
-//! Machine starts are counted over the whole store: the count grows when a server is found to have been restarted, or is met for the first
-//! time, and each server is known *since* a count. A size that was settled at a count is of the present start of a server if that is
-//! not later. Nothing is lost with a machine that is stopped in good order after this service was: the service leaves word of that.
+//! Machine starts are counted over the whole store: the count grows when a server is found to have been restarted, or is first met, and
+//! each server is known *since* a count. A size settled at a count belongs to a server's current start if the server is not known since a
+//! later count. A machine that is stopped in an orderly way after this service loses nothing; the service records this.
 //!
-//! Servers are asked in rounds: a round begins after everybody who waits for it has come, and asks each server that one of them
-//! needs once. A caller that comes while it is under way waits for the next.
+//! Servers are queried in rounds: a round starts once all current callers have joined, and queries each server that one of them needs once.
+//! A caller that arrives during a round waits for the next.
 
-use super::rounds::{Known as Stored, Rounds};
+use super::rounds::{RoundState, Rounds};
 use crate::database::{Database, Table, Unwatched, write};
 use crate::inode::{Settlement, decode, encode};
 use crate::io_servers::IoServers;
@@ -22,34 +22,34 @@ use thalweg_wire::protocol::metadata::{Lengths, ServerEntry, Settled, StoreMap, 
 
 /// Key in [`Table::State`].
 const BOOTS: &[u8] = b"sizes.boots";
-/// Key in [`Table::State`]: there while the service is not running and was stopped in good order.
+/// Key in [`Table::State`]: present while the service is stopped, if it was stopped in an orderly way.
 const STOPPED: &[u8] = b"sizes.stopped";
 
-/// What a server has said so long ago still holds.
+/// Validity of a server's answer.
 const LATELY: Duration = Duration::from_secs(1);
 
-/// What is known of machine starts.
+/// The known machine starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Known {
+struct BootState {
     /// The count.
     now: u32,
-    /// This service's machine.
+    /// This service's machine: its boot, and the count since which it is known.
     service: (String, u32),
-    /// The I/O servers', by name.
+    /// The I/O servers' machines, by server name.
     servers: HashMap<String, (String, u32)>,
 }
 
-/// See the module.
+/// The known machine starts, and the rounds that query servers.
 #[derive(Default)]
 pub(crate) struct Boots {
-    known: Mutex<Known>,
+    known: Mutex<BootState>,
     asking: Mutex<Asking>,
     done: Condvar,
-    /// When each server has last said which start this is.
+    /// When each server last reported its machine start.
     heard: Mutex<HashMap<usize, Instant>>,
-    /// Whether every server of the map has said which start this is, once.
+    /// Whether every server of the map has reported its machine start once.
     met: AtomicBool,
-    /// Which bytes are on stable storage.
+    /// The rounds that put bytes on stable storage.
     pub rounds: Rounds,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Boots {
 struct Asking {
     is_under_way: bool,
     next: Arc<Round>,
-    /// Whom the next round asks: places in the map.
+    /// The servers that the next round queries, as indices into the map.
     wanted: BTreeSet<usize>,
 }
 
@@ -66,19 +66,19 @@ struct Round {
     outcome: OnceLock<Arc<Proof>>,
 }
 
-/// Since which count each target's machine start is known, as of a moment after the question.
+/// The counts since which the targets' machine starts are known, as of a time after the query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Proof {
     service: u32,
-    /// By place in the map's list of servers; `u32::MAX`: it did not say.
+    /// By index of the server in the map; `u32::MAX` if it did not answer.
     servers: Vec<u32>,
-    /// By place in the map's list of targets.
+    /// By index of the target in the map.
     targets: Vec<(TargetId, u32)>,
 }
 
 impl Proof {
     fn server(&self, target: TargetId) -> Option<usize> {
-        // Targets are numbered from 0 on, unless somebody wrote store.toml by hand.
+        // Targets are numbered from 0 on, unless store.toml was edited by hand.
         let place = match self.targets.get(target.0 as usize) {
             Some((id, server)) if *id == target => *server,
             _ => self.targets[self.targets.binary_search_by_key(&target, |(id, _)| *id).ok()?].1,
@@ -86,52 +86,51 @@ impl Proof {
         Some(place as usize)
     }
 
-    /// The latest count since which the servers of these targets are known; `u32::MAX`: one of them did not say. A size that was
-    /// settled at an earlier count does not count, unless it is 0: a file without bytes has nothing to lose, and was truncated on
-    /// media.
+    /// Returns the latest count since which the servers of these targets are known; `u32::MAX` if one did not answer. A size settled at an
+    /// earlier count is not valid, unless it is 0: an empty file has nothing to lose, and its truncation is durable.
     pub(crate) fn since(&self, targets: &[TargetId]) -> u32 {
         let of_server = |target: &TargetId| self.server(*target).and_then(|server| self.servers.get(server).copied());
         targets.iter().map(|target| of_server(target).unwrap_or(u32::MAX)).max().unwrap_or(0)
     }
 
-    /// Whether the server at this place has said which start of its machine this is.
+    /// Returns whether this server has reported its machine start.
     pub(crate) fn has_said(&self, place: usize) -> bool {
         self.servers.get(place).is_some_and(|since| *since != u32::MAX)
     }
 
-    /// Whether the server at this place has said, both times, that this is the same start of its machine.
+    /// Returns whether this server reported the same machine start in both proofs.
     pub(crate) fn is_same_start(&self, other: &Proof, place: usize) -> bool {
         let since = |proof: &Proof| proof.servers.get(place).copied().filter(|since| *since != u32::MAX);
         since(self).is_some_and(|ours| since(other) == Some(ours))
     }
 
-    /// Whether the service itself has not lost what writers said since `boots`: without that no size counts.
+    /// Returns whether the service's own machine has kept writers' reports since `boots`; otherwise no size is valid.
     pub(crate) fn remembers(&self, boots: u32) -> bool {
         self.service <= boots
     }
 }
 
-/// What is known of machine starts and rounds at a moment, by which clients are answered what files' rows say.
+/// The known machine starts and rounds at a point in time, from which clients' answers on files are derived.
 pub(crate) struct KnownStarts<'m> {
     service: u32,
-    stored: Arc<Stored>,
+    stored: Arc<RoundState>,
     map: &'m StoreMap,
 }
 
-/// What has become of the bytes of a file that was settled.
+/// The state of a settled file's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// They are on stable storage.
+    /// On stable storage.
     Durable,
-    /// They are where they were written.
+    /// Written, but not on stable storage.
     Pending,
-    /// They may have been lost.
+    /// Possibly lost.
     Doubtful,
 }
 
 impl KnownStarts<'_> {
-    /// What a file's row says, as clients are answered. `has_said`: whether the server at a place has just said which start of its machine this
-    /// is. One that has not may have been restarted; where nobody knows how long the datafiles are, what it lost would be read as a hole.
+    /// Returns the answer to clients on a file's bytes. `has_said`: whether a server has just reported its machine start. One that has not
+    /// may have been restarted; if the datafiles' lengths are unknown, its losses would read as holes.
     pub(crate) fn settled(&self, of: &Settlement, targets: &[TargetId], has_said: impl Fn(usize) -> bool) -> Settled {
         let unsaid = || {
             let mut servers = targets.iter().filter_map(|target| Some((self.map.target(*target)?.0.server, self.map.target(*target)?.1)));
@@ -142,7 +141,7 @@ impl KnownStarts<'_> {
         Settled { size_bytes: of.size_bytes, lengths: of.lengths.clone(), is_exact: self.service <= of.boots, doubtful }
     }
 
-    /// What has become of its bytes, and what only the present starts of its servers have taken.
+    /// Returns the state of its bytes.
     pub(crate) fn standing(&self, of: &Settlement, targets: &[TargetId]) -> Standing {
         let is_stored = |target: &TargetId| self.map.target(*target).is_some_and(|(_, server)| self.stored.has_stored(&server.name, of));
         match self.doubtful(of, targets) {
@@ -164,14 +163,14 @@ impl KnownStarts<'_> {
 }
 
 impl Boots {
-    /// The service begins on a machine of this start. Until then nothing is proved.
+    /// Starts on a machine with this boot. Nothing is provable before.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub(crate) fn start(&self, database: &dyn Database, boot_id: &str) -> Result<()> {
         let known = write(database, &mut Unwatched, |t| {
             let value = t.get(Table::State, BOOTS)?;
-            let mut known: Known = value.map(|value| decode(Table::State, BOOTS, &value)).transpose()?.unwrap_or_default();
+            let mut known: BootState = value.map(|value| decode(Table::State, BOOTS, &value)).transpose()?.unwrap_or_default();
             let stopped = t.get(Table::State, STOPPED)?.is_some();
             let same = known.service.0 == boot_id && is_known(boot_id);
             if known.service.1 == 0 || !(same || stopped) {
@@ -189,10 +188,10 @@ impl Boots {
         Ok(())
     }
 
-    /// The service stops in good order: nobody writes through it any more, and everything will be durable.
+    /// Records an orderly stop: there are no more writers, and everything will be durable.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub(crate) fn stop(&self, database: &dyn Database) -> Result<()> {
         write(database, &mut Unwatched, |t| {
             t.put(Table::State, STOPPED, encode(&()));
@@ -200,12 +199,12 @@ impl Boots {
         })
     }
 
-    /// The count that sizes are settled at.
+    /// Returns the count at which sizes are settled.
     pub(crate) fn now(&self) -> u32 {
         self.known.lock().now
     }
 
-    /// What can be said without asking any server.
+    /// Returns the proof that needs no query of a server.
     pub(crate) fn unasked(&self, map: &StoreMap) -> Proof {
         let targets = map.targets.iter().map(|t| (t.target, t.server)).collect();
         Proof { service: self.service(), servers: vec![u32::MAX; map.servers.len()], targets }
@@ -218,13 +217,13 @@ impl Boots {
         }
     }
 
-    /// What is to be said of files' rows now.
+    /// Returns the current state, from which answers on files are derived.
     pub(crate) fn known_starts<'m>(&self, map: &'m StoreMap) -> KnownStarts<'m> {
         KnownStarts { service: self.service(), stored: self.rounds.known(), map }
     }
 
-    /// Asks the servers that were never met: what is written to one before cannot be distinguished from what it has lost. (One that is away is asked
-    /// again with the next file.)
+    /// Queries servers that were never met: earlier writes to such a server cannot be distinguished from losses. (An unreachable server is
+    /// queried again with the next file.)
     pub(crate) fn meet(&self, database: &dyn Database, map: &StoreMap, io: &dyn IoServers) {
         if self.met.load(Ordering::Acquire) {
             return;
@@ -237,8 +236,8 @@ impl Boots {
         self.met.store(strangers.iter().all(has_said), Ordering::Release);
     }
 
-    /// Asks the servers with parts of a file whose bytes may not be on stable storage, unless they have said lately which start of their machine
-    /// this is: no machine restarts faster than that. What is to be said of the file's row then.
+    /// Queries the servers of a file whose bytes may not be on stable storage, unless they have reported their machine starts recently,
+    /// within less time than a restart takes. Returns the answer on the file.
     pub(crate) fn ask_again(
         &self,
         database: &dyn Database,
@@ -258,7 +257,7 @@ impl Boots {
         self.known_starts(map).settled(of, targets, has_said)
     }
 
-    /// Asks the servers at these places in the map, together with all others that wait for them, after this was called.
+    /// Queries these servers (indices into the map) after this call, together with all other waiting callers.
     pub(crate) fn ask(&self, database: &dyn Database, map: &StoreMap, io: &dyn IoServers, servers: &BTreeSet<usize>) -> Arc<Proof> {
         let mut asking = self.asking.lock();
         asking.wanted.extend(servers);
@@ -276,7 +275,7 @@ impl Boots {
             let wanted = std::mem::take(&mut asking.wanted);
             drop(asking);
             let over = Finally(|| {
-                // After a panic: nothing was learned.
+                // After a panic nothing was learned.
                 ours.outcome.get_or_init(|| Arc::new(self.unasked(map)));
                 self.asking.lock().is_under_way = false;
                 self.done.notify_all();
@@ -298,7 +297,8 @@ impl Boots {
             .filter_map(|((place, entry), boot)| Some((*place, entry, boot.filter(|boot| is_known(boot))?)))
             .collect();
         let mut proof = self.unasked(map);
-        let has_changed = |known: &Known| reported.iter().any(|(_, s, boot)| known.servers.get(&s.name).is_none_or(|(was, _)| was != boot));
+        let has_changed =
+            |known: &BootState| reported.iter().any(|(_, s, boot)| known.servers.get(&s.name).is_none_or(|(was, _)| was != boot));
         let before = self.known.lock().clone();
         let known = if has_changed(&before) {
             let mut after = before;
@@ -320,10 +320,10 @@ impl Boots {
                 }
                 Ok::<_, thalweg_wire::Error>(())
             });
-            // A start that is forgotten again, with the service's power, would hide the next one.
+            // If a start is forgotten in a power loss of the service, the next one would be overlooked.
             let kept = kept.and_then(|()| if has_met { Ok(database.sync(&mut Unwatched)?) } else { Ok(()) });
             if kept.is_err() {
-                // Nothing is settled at a count that is not kept, and nothing is proved meanwhile.
+                // Nothing may be settled at a count that is not stored, and nothing is proved meanwhile.
                 return proof;
             }
             *self.known.lock() = after.clone();
@@ -341,7 +341,7 @@ impl Boots {
     }
 }
 
-/// A machine without a number of its start cannot be distinguished from itself after the next.
+/// Returns whether a machine reports its boot; otherwise a restart cannot be detected.
 fn is_known(boot_id: &str) -> bool {
     !boot_id.is_empty() && boot_id != "unknown"
 }

@@ -1,14 +1,13 @@
-//! When bytes that nobody synced are on stable storage all the same, and which files may have lost theirs.
+//! Rounds: when bytes that no client synced are on stable storage nevertheless, and which files may have lost theirs.
 //!
-//! A copy that is not asked to sync gives its file a name at once, and that name can become durable before the bytes: with the next
-//! client's sync, or when the kernel writes the log back. After a power loss such a file would look whole and have holes. So a file
-//! whose bytes were not synced is of a *round*, and every half minute in which there was such a file, a round ends: the next one
-//! begins, and every I/O server puts what was written before on stable storage. All files of the rounds before are durable then, at the
-//! servers that have answered, and no row has to be written again for it.
+//! A copy without a sync names its file immediately, and that name can become durable before the bytes: with another client's sync, or when
+//! the kernel writes the log back. After a power loss such a file would look complete but have holes. So a file with unsynced bytes belongs
+//! to a *round*. Every half minute in which there was such a file, a round ends: the next one starts, and every I/O server puts all earlier
+//! writes on stable storage. All files of earlier rounds are durable then at the servers that have answered, without rewriting any row.
 //!
-//! A server whose machine was restarted has lost what it had of rounds that had not ended there. That is remembered for good, with the count of
-//! machine starts since when it is so ([`super::boots`]): files of those rounds are *doubtful*, and reading them is an error, until
-//! their bytes are written again or the file is truncated to the size that it is to have.
+//! A server whose machine was restarted has lost its part of rounds that had not ended there. This is stored permanently, with the count of
+//! machine starts since when it applies ([`super::boots`]): files of those rounds are *doubtful*, and reading them is an error, until their
+//! bytes are written again or the file is truncated to its intended size.
 
 use crate::database::{Database, Table, Unwatched, View, write};
 use crate::inode::{Settlement, decode, encode};
@@ -21,13 +20,13 @@ use thalweg_wire::Result;
 
 /// Key in [`Table::State`].
 const ROUNDS: &[u8] = b"sizes.rounds";
-/// How long a round lasts at least: as long as the kernel leaves written pages in memory before it writes them back by itself.
+/// Minimum length of a round: as long as the kernel keeps written pages in memory before it writes them back.
 const ROUND: Duration = Duration::from_secs(30);
 
-/// What is known of rounds, and kept.
+/// The stored state of rounds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Known {
-    /// The round that files are of now.
+pub(crate) struct RoundState {
+    /// The current round.
     now: u64,
     /// The last round that has ended at each server, by name.
     ended: BTreeMap<String, u64>,
@@ -35,52 +34,52 @@ pub(crate) struct Known {
     restarts: BTreeMap<String, Vec<(u32, u64)>>,
 }
 
-impl Known {
-    /// Whether no server's machine was ever restarted.
+impl RoundState {
+    /// Returns whether no server's machine was ever restarted.
     pub(crate) fn is_without_restart(&self) -> bool {
         self.restarts.is_empty()
     }
 
-    /// Whether bytes of this file on this server may have been lost.
+    /// Returns whether bytes of this file on this server may have been lost.
     pub(crate) fn may_have_lost(&self, server: &str, of: &Settlement) -> bool {
         let Some(round) = of.unsynced else { return false };
         let restarts = self.restarts.get(server).map_or(&[][..], Vec::as_slice);
         restarts.iter().any(|(since, ended)| of.boots < *since && round > *ended)
     }
 
-    /// Whether the file's bytes on this server are on stable storage.
+    /// Returns whether the file's bytes on this server are on stable storage.
     pub(crate) fn has_stored(&self, server: &str, of: &Settlement) -> bool {
         of.unsynced.is_none_or(|round| self.ended.get(server).is_some_and(|ended| *ended >= round))
     }
 }
 
-/// See the module.
+/// The state of rounds, and the wait for the end of one.
 #[derive(Default)]
 pub(crate) struct Rounds {
-    known: Mutex<Arc<Known>>,
+    known: Mutex<Arc<RoundState>>,
     orders: Mutex<Orders>,
     ordered: Condvar,
 }
 
 #[derive(Default)]
 struct Orders {
-    /// There are files of the current round, since then.
+    /// Since when there are files of the current round.
     since: Option<Instant>,
     stop: bool,
 }
 
 impl Rounds {
-    /// What was kept.
+    /// Reads the stored state.
     ///
     /// # Errors
-    /// When the row cannot be read.
+    /// The row cannot be decoded.
     pub(crate) fn read(&self, view: &dyn View) -> Result<()> {
         let value = view.get(Table::State, ROUNDS)?;
-        let known: Known = value.map(|value| decode(Table::State, ROUNDS, &value)).transpose()?.unwrap_or_default();
-        // Nobody knows whether files of the last round were left to be synced.
+        let known: RoundState = value.map(|value| decode(Table::State, ROUNDS, &value)).transpose()?.unwrap_or_default();
+        // There may be unsynced files of the last round.
         let known = if known.now == 0 {
-            // Rounds are counted from 1: the last one that has ended where none has is 0.
-            Known { now: 1, ..known }
+            // Rounds are counted from 1; 0 means that none has ended.
+            RoundState { now: 1, ..known }
         } else {
             self.wanted();
             known
@@ -89,12 +88,12 @@ impl Rounds {
         Ok(())
     }
 
-    /// The round that files are of that are settled now.
+    /// Returns the round of files that are settled now.
     pub(crate) fn now(&self) -> u64 {
         self.known.lock().now
     }
 
-    /// There is a file of this round.
+    /// Records that there is a file of this round.
     pub(crate) fn wanted(&self) {
         let mut orders = self.orders.lock();
         if orders.since.is_none() {
@@ -103,7 +102,7 @@ impl Rounds {
         }
     }
 
-    /// A server's machine was found to have been restarted: since this count. What is to be kept of it.
+    /// Records that servers' machines were restarted since a count; returns the row to store.
     pub(crate) fn restarted(&self, servers: &[(String, u32)]) -> (Vec<u8>, Vec<u8>) {
         let mut known = self.known.lock();
         let changed = Arc::make_mut(&mut known);
@@ -117,12 +116,12 @@ impl Rounds {
         (ROUNDS.to_vec(), encode(&**known))
     }
 
-    /// What is known now.
-    pub(crate) fn known(&self) -> Arc<Known> {
+    /// Returns the current state.
+    pub(crate) fn known(&self) -> Arc<RoundState> {
         Arc::clone(&self.known.lock())
     }
 
-    /// The next round begins; the one that ends.
+    /// Starts the next round; returns the one that ends.
     pub(crate) fn turn(&self) -> u64 {
         let mut known = self.known.lock();
         let round = known.now;
@@ -130,16 +129,16 @@ impl Rounds {
         round
     }
 
-    /// These servers have everything of the rounds up to this one on stable storage.
+    /// Records that these servers have everything up to this round on stable storage.
     pub(crate) fn ended<'s>(&self, round: u64, servers: impl Iterator<Item = &'s str>) {
         let mut known = self.known.lock();
         Arc::make_mut(&mut known).ended.extend(servers.map(|server| (server.to_owned(), round)));
     }
 
-    /// Keeps what is known.
+    /// Stores the state.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub(crate) fn keep(&self, database: &dyn Database) -> Result<()> {
         write(database, &mut Unwatched, |t| {
             t.put(Table::State, ROUNDS, encode(&**self.known.lock()));
@@ -147,18 +146,18 @@ impl Rounds {
         })
     }
 
-    /// Whether there is a file of this round, as far as nobody has asked before.
+    /// Returns whether there is a file of this round, and resets that.
     pub(crate) fn take_wanted(&self) -> bool {
         self.orders.lock().since.take().is_some()
     }
 
-    /// Ends the thread that ends rounds.
+    /// Stops the thread that ends rounds.
     pub(crate) fn stop(&self) {
         self.orders.lock().stop = true;
         self.ordered.notify_all();
     }
 
-    /// Waits until a round is to end; whether there is one (and not: this stops).
+    /// Waits until a round is to end; returns false when stopped.
     pub(crate) fn is_due(&self) -> bool {
         let mut orders = self.orders.lock();
         loop {

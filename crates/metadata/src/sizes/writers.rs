@@ -1,7 +1,7 @@
-//! Who may be changing which file's bytes: counted in memory, decided in transactions.
+//! The writers of each file: counted in memory, evaluated in transactions.
 //!
-//! What is in the inode is changed only in transactions, which are one after the other; the counts here change before them. So a
-//! transaction that finds no writer is right about everything that was answered before it, and one that begins later undoes it.
+//! Inodes are changed only in transactions, which are serial; the counts here change before them. So a transaction that finds no writer is
+//! right about everything answered before it, and a later transaction revises it.
 
 use super::boots::Standing;
 use crate::inode::Settlement;
@@ -9,50 +9,50 @@ use std::collections::HashMap;
 use thalweg_base::sync::Mutex;
 use thalweg_wire::protocol::metadata::{End, FileId, Lengths};
 
-/// Parts of a file that its writers say they have written whole, and that do not touch, at most: more are not distinguished.
+/// Bound: separate completely written parts of a file that are tracked.
 const PARTS: usize = 64;
 
-/// The table.
+/// The writers of all files.
 #[derive(Debug, Default)]
 pub(crate) struct Writers {
     files: Mutex<HashMap<FileId, Writing>>,
 }
 
-/// One file that somebody may change, or that somebody watches.
+/// A file that has writers or is being watched.
 #[derive(Clone, Debug, Default)]
 struct Writing {
     writers: u32,
-    /// How many want to know whether it was touched.
+    /// Number of watchers.
     watchers: u32,
-    /// Grows whenever it may have been changed.
+    /// Grows whenever the file may have been changed.
     touches: u64,
-    /// The row says open because of writers that are counted here.
+    /// The row is open because of the writers counted here.
     ours: bool,
-    /// What was known of it before the first of these writers.
+    /// The settlement before the first of these writers.
     base: Option<Settlement>,
-    /// The count of machine starts then.
+    /// The count of machine starts at that time.
     boots: u32,
-    /// Where the last byte ends that a writer which has ended wrote.
+    /// The highest end of the bytes written by writers that have ended.
     end_bytes: u64,
-    /// Parts that writers which have ended wrote whole: where each begins and ends, in no order.
+    /// Parts completely written by writers that have ended: start and end, in no order.
     whole: Vec<(u64, u64)>,
-    /// Some of them wrote, and one of those did not sync what it had written.
+    /// A writer wrote, and one of those that wrote did not sync its bytes.
     wrote: bool,
     unsynced: bool,
-    /// It was truncated since: the ends do not give its size.
+    /// The file was truncated since, so the ends do not determine its size.
     spoiled: bool,
-    /// A writer has gone, or was there before this start, and what it has sent may arrive at any time.
+    /// A writer has failed, or precedes this start, so its messages may arrive at any time.
     lost: bool,
 }
 
-/// What a row becomes when the last writer has ended.
+/// The state of a row when the last writer has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Settles {
-    /// There is another writer, or one that was lost.
+    /// Unchanged: there is another writer, or a lost one.
     Not,
-    /// To this.
+    /// This settlement.
     To(Settlement),
-    /// Nothing is in flight, but the size is at the I/O servers alone; bytes are of these machine starts and of this round, if that is known.
+    /// Nothing in flight, but only the I/O servers know the size; holds the machine starts and the round of the bytes, if known.
     Unknown(Option<(u32, Option<u64>)>),
 }
 
@@ -67,7 +67,7 @@ impl Writers {
         answer
     }
 
-    /// Somebody is about to be answered that it has the file open for writing.
+    /// Counts a writer, before its open is answered.
     pub(crate) fn begins(&self, id: FileId) {
         self.with(id, |w| {
             w.writers += 1;
@@ -75,8 +75,8 @@ impl Writers {
         });
     }
 
-    /// In the transaction that opens the row: it was not open, and this is what it said (`spoiled`: but not the size); and the count of
-    /// machine starts.
+    /// Called in the transaction that opens the row, which was not open: stores its settlement (`spoiled`: without a valid size) and the
+    /// count of machine starts.
     pub(crate) fn opens(&self, id: FileId, (base, spoiled): (Option<Settlement>, bool), boots: u32) {
         self.with(id, |w| {
             let (writers, watchers, touches) = (w.writers, w.watchers, w.touches);
@@ -84,13 +84,12 @@ impl Writers {
         });
     }
 
-    /// In the transaction that would open the row: it is open already. Unless that is because of writers that are counted here, it
-    /// is because of one that was lost.
+    /// Called in the transaction that finds the row open: unless that is due to writers counted here, it is due to a lost one.
     pub(crate) fn finds_open(&self, id: FileId) {
         self.with(id, |w| w.lost |= !w.ours);
     }
 
-    /// A writer has ended; whether it was the last, and a transaction should ask [`Writers::settles`].
+    /// Counts the end of a writer; returns whether it was the last, so that a transaction should call [`Writers::settles`].
     pub(crate) fn ended(&self, id: FileId, end: End) -> bool {
         let mut files = self.files.lock();
         let Some(w) = files.get_mut(&id) else { return false };
@@ -111,8 +110,8 @@ impl Writers {
         w.writers == 0
     }
 
-    /// In the transaction after the last writer has ended; what it wrote is put on stable storage by this round. `standing`: of what was
-    /// there before.
+    /// Called in the transaction after the last writer has ended; returns the row's new state, with bytes to be synced in this round.
+    /// `standing`: the state of the earlier bytes.
     pub(crate) fn settles(&self, id: FileId, round: u64, standing: impl FnOnce(&Settlement) -> Standing) -> Settles {
         match self.files.lock().get(&id) {
             Some(w @ Writing { writers: 0, ours: true, lost: false, .. }) => match &w.base {
@@ -126,7 +125,7 @@ impl Writers {
         }
     }
 
-    /// After that transaction.
+    /// Called after that transaction.
     pub(crate) fn settled(&self, id: FileId) {
         self.with(id, |w| {
             if w.writers == 0 {
@@ -135,7 +134,7 @@ impl Writers {
         });
     }
 
-    /// The file is truncated, or is laid out anew.
+    /// Records that the file is truncated, or gets a new layout.
     pub(crate) fn touches(&self, id: FileId) {
         self.with(id, |w| {
             w.touches += 1;
@@ -143,12 +142,12 @@ impl Writers {
         });
     }
 
-    /// What was known of a file before those who write it now.
+    /// Returns a file's settlement before its current writers.
     pub(crate) fn base(&self, id: FileId) -> Option<Settlement> {
         self.files.lock().get(&id)?.base.clone()
     }
 
-    /// From now on, [`Watched::is_quiet`] says whether the file may have been changed.
+    /// Watches a file: [`Watched::is_quiet`] then returns whether it may have been changed.
     pub(crate) fn watch(&self, id: FileId) -> Watched<'_> {
         self.with(id, |w| {
             w.watchers += 1;
@@ -158,29 +157,29 @@ impl Writers {
 }
 
 impl Writing {
-    /// What the writers have made of what was known before them.
+    /// Derives the settlement after the writers from the one before.
     fn settlement(&self, base: &Settlement, round: u64, standing: Standing) -> Settlement {
         let size_bytes = base.size_bytes.max(self.end_bytes);
         let lengths = match &base.lengths {
-            // Nothing that was written within the file makes a datafile shorter.
+            // Writes within the file do not shorten any datafile.
             known if self.end_bytes <= base.size_bytes => known.clone(),
             Lengths::Whole if self.is_whole_from(base.size_bytes) => Lengths::Whole,
             Lengths::AtLeast(_) | Lengths::Unknown | Lengths::Whole => Lengths::Unknown,
         };
         let (boots, unsynced) = match standing {
-            // What was lost before is not there again because something else was written, or synced.
+            // Other writes or syncs do not restore lost bytes.
             Standing::Doubtful => (base.boots, base.unsynced),
             _ if !self.wrote => (base.boots, base.unsynced),
-            // A sync of a file syncs all of it.
+            // A sync covers the whole file.
             Standing::Pending if !self.unsynced => (base.boots, None),
             Standing::Pending => (base.boots, Some(round)),
-            // Restarts before these writers began have taken nothing.
+            // Restarts before these writers have lost nothing.
             Standing::Durable => (self.boots, self.unsynced.then_some(round)),
         };
         Settlement { size_bytes, boots, lengths, unsynced }
     }
 
-    /// Whether the writers together have written everything from here to the last end.
+    /// Returns whether the writers together have written everything from here to the highest end.
     fn is_whole_from(&self, start: u64) -> bool {
         let mut parts = self.whole.clone();
         parts.sort_unstable();
@@ -189,16 +188,16 @@ impl Writing {
     }
 }
 
-/// A file that is watched.
+/// A file being watched.
 pub(crate) struct Watched<'a> {
     writers: &'a Writers,
     id: FileId,
-    /// As of the beginning; `None`: somebody was writing.
+    /// The change counter at the start; `None` if there was a writer.
     touches: Option<u64>,
 }
 
 impl Watched<'_> {
-    /// Whether nobody can have changed it since it is watched, by an open or a truncation that was answered.
+    /// Returns whether the file cannot have been changed since by an answered open or truncation.
     pub(crate) fn is_quiet(&self) -> bool {
         self.writers.files.lock().get(&self.id).is_some_and(|w| w.writers == 0 && Some(w.touches) == self.touches)
     }

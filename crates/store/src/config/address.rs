@@ -1,7 +1,8 @@
-//! The addresses by which stores, servers and places in stores are named.
+//! The addresses of stores, servers and paths in stores.
 //!
-//! `thal://HOST:PORT` names a store by its metadata service (several, of which one is active, stand with commas between them), and `thal://HOST:PORT/path` a place in it. Behind the port may stand `#` and the
-//! fingerprint of the server's key, or `#plain`: see [`thalweg_wire::address::Pin`]. It stands before the path, since names of files have every character but `/`.
+//! `thal://HOST:PORT` names a store by its metadata service, and `thal://HOST:PORT/path` a path in it. Several services, one of them
+//! active, are separated by commas. The port may be followed by `#` and the fingerprint of the server's key, or by `#plain` (see
+//! [`thalweg_wire::address::Pin`]). The pin precedes the path, since file names may contain `#`.
 
 use super::StoreConfig;
 use std::path::{Path, PathBuf};
@@ -10,40 +11,37 @@ use thalweg_wire::protocol::names::split;
 use thalweg_wire::trust::Credentials;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// The environment's store, where no other is named.
+/// The environment variable that names the store if no other is given.
 pub const STORE_VARIABLE: &str = "THALWEG_STORE";
 
-/// How a store is found.
+/// How to find a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreAddress {
-    /// Its metadata service: `HOST:PORT`.
+    /// The address of its metadata service: `HOST:PORT`.
     Service(String),
-    /// Its `store.toml`.
+    /// The path of its `store.toml`.
     File(PathBuf),
 }
 
 impl StoreAddress {
-    /// `thal://HOST:PORT` or the path of a `store.toml`.
+    /// Parses `thal://HOST:PORT` or the path of a `store.toml`.
     ///
     /// # Errors
-    /// When it is neither.
+    /// The text is neither.
     pub fn parse(text: &str) -> Result<StoreAddress> {
         let path = StorePath::parse(text)?;
         match path {
             Some(StorePath { store: Some(address), path }) if path == b"/" => Ok(address),
-            Some(_) => Err(Error::new(
-                ErrorKind::Invalid,
-                format!("`{text}` names a place in a store: expected the store alone, thal://HOST:PORT"),
-            )),
+            Some(_) => Err(Error::new(ErrorKind::Invalid, format!("`{text}` has a path: expected a store, thal://HOST:PORT"))),
             None if text.is_empty() => Err(Error::new(ErrorKind::Invalid, "no store: expected thal://HOST:PORT or a store.toml")),
             None => Ok(StoreAddress::File(PathBuf::from(text))),
         }
     }
 
-    /// The store that `THALWEG_STORE` names, if it names one.
+    /// Returns the store that `THALWEG_STORE` names, if set.
     ///
     /// # Errors
-    /// When it is not a store's address.
+    /// The variable is not a store's address.
     pub fn from_environment() -> Result<Option<StoreAddress>> {
         match std::env::var(STORE_VARIABLE) {
             Ok(text) if !text.is_empty() => {
@@ -54,10 +52,10 @@ impl StoreAddress {
         }
     }
 
-    /// Where the metadata service is: `HOST:PORT`.
+    /// Returns the address of the metadata service: `HOST:PORT`.
     ///
     /// # Errors
-    /// When the `store.toml` cannot be read.
+    /// The `store.toml` cannot be read.
     pub fn service(&self) -> Result<String> {
         match self {
             StoreAddress::Service(address) => Ok(address.clone()),
@@ -67,11 +65,11 @@ impl StoreAddress {
 }
 
 impl StoreAddress {
-    /// Where a client of this store finds its credential: in the file that is `given`; otherwise where the environment or the `store.toml`
-    /// says, or among the user's own.
+    /// Returns where to find the credential: the `given` file if any; otherwise as set in the environment or the `store.toml`, or among the
+    /// user's credentials.
     ///
     /// # Errors
-    /// When the `store.toml` cannot be read.
+    /// The `store.toml` cannot be read.
     pub fn credentials(&self, given: Option<&Path>) -> Result<Credentials> {
         match (given, self) {
             (Some(file), _) => Ok(Credentials::file(file)),
@@ -90,20 +88,20 @@ impl std::fmt::Display for StoreAddress {
     }
 }
 
-/// A place in a store, as a command's argument.
+/// A path in a store, as a command-line argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StorePath {
-    /// The store; `None`: the one of the environment or of a flag.
+    /// The store; `None`: that of the environment or of a flag.
     pub store: Option<StoreAddress>,
-    /// The path, from the root.
+    /// The path from the root.
     pub path: Vec<u8>,
 }
 
 impl StorePath {
-    /// `thal://HOST:PORT/PATH`, or `thal:///PATH` for the store of the environment. `None`: not of this form.
+    /// Parses `thal://HOST:PORT/PATH`, or `thal:///PATH` for the store of the environment; `None` for any other text.
     ///
     /// # Errors
-    /// When the host, port or path is wrong.
+    /// The host, port or path is invalid.
     pub fn parse(text: &str) -> Result<Option<StorePath>> {
         let Some(rest) = text.strip_prefix("thal:") else { return Ok(None) };
         let bad = |problem: &str| Error::new(ErrorKind::Invalid, format!("`{text}`: {problem}"));

@@ -1,5 +1,4 @@
-//! `store.toml`, which says what a store consists of, and the addresses by which stores and places in
-//! them are named.
+//! `store.toml`, the description of a store, and the addresses of stores and of paths in them.
 //!
 //! ```toml
 //! store = "5f0c1d2e3a4b5968"
@@ -20,8 +19,8 @@
 //! key = "90c4..."                     # the fingerprint of its key, where it encrypts
 //! ```
 //!
-//! Relative directories start at the file's own. Targets are numbered in the order of the file, from 0:
-//! new servers and targets go to the end.
+//! Relative directories are relative to the file's directory. Targets are numbered from 0 in the order of the file, so new servers and
+//! targets are appended at the end.
 
 mod address;
 mod secret;
@@ -40,65 +39,65 @@ use thalweg_wire::protocol::metadata::{ServerEntry, StoreMap, TargetEntry, Targe
 use thalweg_wire::protocol::names::is_label;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// The name under which `serve` starts the metadata service.
+/// The name by which `serve` starts the metadata service.
 pub const METADATA_NAME: &str = "metadata";
-/// What the names begin with under which `serve` starts metadata services that take over.
+/// The prefix of the names by which `serve` starts standby metadata services.
 pub const STANDBY_NAME: &str = "standby";
-/// A `store.toml` is at most this long.
+/// Bound: maximum bytes of a `store.toml`.
 const FILE_BYTES: u64 = 4 << 20;
-/// I/O servers of one store.
+/// Bound: maximum I/O servers of a store.
 const SERVERS: usize = 4096;
 
-/// What a store consists of.
+/// The description of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreConfig {
-    /// Where it was read from, or is to be written.
+    /// The path of the file, read or to be written.
     pub path: PathBuf,
-    /// The store's identity.
+    /// The store's identifier.
     pub store: u64,
     /// The metadata service.
     pub metadata: MetadataConfig,
     /// The I/O servers, in order.
     pub servers: Vec<ServerConfig>,
-    /// The file with the store's own credential.
+    /// The file with the store's credential.
     pub credential: PathBuf,
-    /// Bytes go in clear beyond loopback too.
+    /// Do not encrypt beyond loopback.
     pub plain: bool,
 }
 
-/// The metadata service's part.
+/// The metadata service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetadataConfig {
     /// `HOST:PORT`.
     pub address: String,
     /// The directory of the embedded database.
     pub directory: PathBuf,
-    /// The database on a PostgreSQL server that is used instead: `postgresql://…`.
+    /// The address of a PostgreSQL database to use instead: `postgresql://…`.
     pub database: Option<String>,
-    /// Where the services are that take over when this one is gone; in order, named `standby1` and so on.
+    /// The addresses of standby services, which are named `standby1` and so on, in this order.
     pub standby: Vec<String>,
-    /// The label of its machine.
+    /// The node label of its machine.
     pub node: Option<String>,
-    /// Its key, if it encrypts.
+    /// The fingerprint of its key, if it encrypts.
     pub key: Option<Fingerprint>,
 }
 
-/// An I/O server's part.
+/// An I/O server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerConfig {
     /// Its name.
     pub name: String,
-    /// The label of its machine.
+    /// The node label of its machine.
     pub node: String,
     /// `HOST:PORT`.
     pub address: String,
-    /// Its targets' directories, and their numbers.
+    /// Its targets: numbers and directories.
     pub targets: Vec<(TargetId, PathBuf)>,
-    /// Its key, if it encrypts.
+    /// The fingerprint of its key, if it encrypts.
     pub key: Option<Fingerprint>,
 }
 
-/// The file as it is written; every value knows where it stands.
+/// The file's contents, with the position of every value.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -170,21 +169,21 @@ impl StoreConfig {
     /// Reads a `store.toml`.
     ///
     /// # Errors
-    /// What is wrong, with file, line and field.
+    /// The file cannot be read or is invalid; names the file, line and field.
     pub fn read(path: &Path) -> Result<StoreConfig> {
         let shown = path.display();
         let size = std::fs::metadata(path).map_err(|e| Error::system(&shown, e))?.len();
         if size > FILE_BYTES {
-            return Err(Error::new(ErrorKind::Invalid, format!("{shown}: {size} bytes are no store.toml")));
+            return Err(Error::new(ErrorKind::Invalid, format!("{shown}: {size} bytes are too many for a store.toml")));
         }
         let text = std::fs::read_to_string(path).map_err(|e| Error::system(&shown, e))?;
         StoreConfig::parse(path, &text)
     }
 
-    /// Reads the text of a `store.toml` that stands at `path`.
+    /// Parses the text of a `store.toml` at `path`.
     ///
     /// # Errors
-    /// As [`StoreConfig::read`].
+    /// The text is invalid; names the file, line and field.
     pub fn parse(path: &Path, text: &str) -> Result<StoreConfig> {
         let file: File = toml::from_str(text).map_err(|e| {
             let place = e.span().map_or_else(String::new, |span| format!(":{}", line_of(text, span.start)));
@@ -193,16 +192,16 @@ impl StoreConfig {
         Checker { path, text }.check(file)
     }
 
-    /// Where the store's own credential is, if the file at `path` does not say otherwise.
+    /// Returns the default path of the store's credential, beside the file at `path`.
     pub(crate) fn usual_credential(path: &Path) -> Result<PathBuf> {
         let beside = path.with_file_name("store.credential");
         std::path::absolute(&beside).map_err(|e| Error::system(beside.display(), e))
     }
 
-    /// Writes it to [`StoreConfig::path`]; it appears whole or not at all, and survives power loss.
+    /// Writes the file to [`StoreConfig::path`], atomically and durably.
     ///
     /// # Errors
-    /// When the file system refuses.
+    /// An I/O error.
     pub fn write(&self) -> Result<()> {
         let base = self.path.parent().unwrap_or(Path::new(""));
         let short = |path: &'_ PathBuf| -> PathBuf {
@@ -213,7 +212,7 @@ impl StoreConfig {
             }
         };
         let (directory, credential) = (short(&self.metadata.directory), short(&self.credential));
-        // The password first: it must not be in neither file.
+        // The password first: it must be in at least one of the files.
         let database = self.database_without_password()?;
         let key = |key: &Option<Fingerprint>| key.map(|key| key.to_string());
         let targets: Vec<Vec<PathBuf>> = self.servers.iter().map(|s| s.targets.iter().map(|(_, d)| short(d)).collect()).collect();
@@ -247,14 +246,14 @@ impl StoreConfig {
             return Ok(());
         }
         let draft = self.path.with_extension("toml.partial");
-        // Who runs the store may have let others read it. They may not change it.
+        // Keeps read permissions that the operator has given to others, but not write permissions.
         let mode = std::fs::metadata(&self.path).map_or(0o600, |about| about.mode() & 0o755);
         let written = durable::write(&text, &draft, &self.path);
         let shared = written.and_then(|()| std::fs::set_permissions(&self.path, std::fs::Permissions::from_mode(mode)));
         shared.map_err(|e| Error::system(self.path.display(), e))
     }
 
-    /// What is known of a server with this key.
+    /// Returns the pin of a server with this key.
     fn pin(&self, key: Option<Fingerprint>) -> Pin {
         match key {
             _ if self.plain => Pin::Plain,
@@ -263,14 +262,14 @@ impl StoreConfig {
         }
     }
 
-    /// Where the metadata service is, with what is known of it.
+    /// Returns the address of the metadata service, with its pin.
     pub fn service(&self) -> String {
         let mut places = vec![self.metadata.address.as_str()];
         places.extend(self.metadata.standby.iter().map(String::as_str));
         pinned(&places.join(","), self.pin(self.metadata.key))
     }
 
-    /// Where a metadata service of this name listens: `metadata`, or `standby1` and so on.
+    /// Returns the listening address of a metadata service: `metadata`, or `standby1` and so on.
     pub(crate) fn metadata_address(&self, name: &str) -> Option<&str> {
         if name == METADATA_NAME {
             return Some(&self.metadata.address);
@@ -279,12 +278,12 @@ impl StoreConfig {
         self.metadata.standby.get(number.checked_sub(1)?).map(String::as_str)
     }
 
-    /// Whether there are several metadata services, of which one is active.
+    /// Returns whether there are standby metadata services.
     pub fn has_standbys(&self) -> bool {
         !self.metadata.standby.is_empty()
     }
 
-    /// Who is who, for clients.
+    /// Returns the store map for clients.
     pub fn map(&self) -> StoreMap {
         let servers = self.servers.iter();
         let address = |s: &ServerConfig| pinned(&s.address, self.pin(s.key));
@@ -300,10 +299,10 @@ impl StoreConfig {
         StoreMap { store: self.store, servers: servers.clone().map(entry).collect(), targets: targets.collect() }
     }
 
-    /// The I/O server of this name.
+    /// Returns the I/O server of this name.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`], with the names there are.
+    /// [`ErrorKind::NotFound`], with the existing names.
     pub fn server(&self, name: &str) -> Result<&ServerConfig> {
         self.servers.iter().find(|s| s.name == name).ok_or_else(|| {
             let mut names = vec![METADATA_NAME];
@@ -315,7 +314,7 @@ impl StoreConfig {
     }
 }
 
-/// Checks what the file says, and knows on which line it says so.
+/// Checks the file's values; errors name the line.
 struct Checker<'a> {
     path: &'a Path,
     text: &'a str,
@@ -335,7 +334,7 @@ impl Checker<'_> {
                 return Err(self.error(standby, "metadata.standby", "two servers have this address"));
             }
             if file.metadata.database.is_none() {
-                let problem = "expected a `database` on a PostgreSQL server too: the embedded one has one service";
+                let problem = "expected a `database` on a PostgreSQL server too: an embedded database serves a single service";
                 return Err(self.error(standby, "metadata.standby", problem));
             }
             addresses.push(address);
@@ -411,7 +410,7 @@ impl Checker<'_> {
         value.map(read).transpose()
     }
 
-    /// It may be left out where there is another database.
+    /// The directory is optional if there is a `database`.
     fn metadata_directory(&self, base: &Path, metadata: &FileMetadata) -> Result<PathBuf> {
         match &metadata.directory {
             Some(directory) => self.directory(base, "metadata.directory", directory),
@@ -424,7 +423,7 @@ impl Checker<'_> {
     }
 
     fn database(&self, value: &toml::Spanned<String>) -> Result<String> {
-        // The error names it without its password.
+        // The error shows the address without its password.
         let line = line_of(self.text, value.span().start);
         Server::parse(value.get_ref())
             .map_err(|error| Error::new(ErrorKind::Invalid, format!("{}:{line}: metadata.database: {error}", self.path.display())))?;
@@ -497,7 +496,7 @@ targets = ["/x/c"]
         std::fs::write(&path, text).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
         let config = StoreConfig::read(&path).unwrap();
-        let said = config.says_password().expect("it is there");
+        let said = config.password_warning().expect("it is there");
         assert!(said.contains("thalweg credential password") && !said.contains("secret"), "{said}");
         let moved = config.move_password().unwrap().expect("it was there");
         assert_eq!(
@@ -507,7 +506,7 @@ targets = ["/x/c"]
         let written = StoreConfig::read(&path).unwrap();
         assert_eq!(written.metadata.database.as_deref(), Some("postgresql://me@db/names"));
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o644, "who could read it still can");
-        assert!(written.says_password().is_none() && written.move_password().unwrap().is_none());
+        assert!(written.password_warning().is_none() && written.move_password().unwrap().is_none());
     }
 
     #[test]
@@ -515,7 +514,7 @@ targets = ["/x/c"]
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("store.toml");
         let mut config = StoreConfig::parse(&path, GOOD).unwrap();
-        // The first directory of a store is a target, and has the file in it.
+        // The store's first directory is a target, and holds the file.
         config.servers[0].targets[0].1 = directory.path().to_owned();
         config.metadata.database = Some("postgresql://me@db/names".into());
         config.metadata.standby = vec!["10.0.0.2:7400".into(), "10.0.0.3:7400".into()];

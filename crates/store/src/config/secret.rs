@@ -1,4 +1,4 @@
-//! The password of the metadata's database: out of `store.toml`, into a file that its user alone may read.
+//! The password of the metadata's database: moved from `store.toml` into a file that only its user can read.
 
 use super::StoreConfig;
 use std::path::PathBuf;
@@ -7,13 +7,13 @@ use thalweg_metadata::database::postgresql::password;
 use thalweg_wire::{Error, ErrorKind, Result};
 
 impl StoreConfig {
-    /// What is to be said where the file on disk has the password of the metadata's database in it, or this process its arguments.
-    pub(crate) fn says_password(&self) -> Option<String> {
+    /// Returns a warning if the password is in the file on disk, or on this process's command line.
+    pub(crate) fn password_warning(&self) -> Option<String> {
         let has_password = |config: &StoreConfig| config.metadata.database.as_deref().is_some_and(password::is_in);
         let shown = self.path.display();
         if StoreConfig::read(&self.path).is_ok_and(|written| has_password(&written)) {
             return Some(format!(
-                "{shown} has the password of the metadata's database in it: `thalweg credential password {shown}` moves it into a file of mode 600"
+                "{shown} contains the password of the metadata's database: move it into a file of mode 600 with `thalweg credential password {shown}`"
             ));
         }
         let beside = password::file_beside(&self.path);
@@ -26,13 +26,13 @@ impl StoreConfig {
         })
     }
 
-    /// The address of the metadata's database as it is written, without its password, which is written to a file of its own before.
+    /// Returns the address of the metadata's database without its password, after writing the password to a separate file.
     pub(super) fn database_without_password(&self) -> Result<Option<String>> {
         let Some(address) = self.metadata.database.as_deref().filter(|address| password::is_in(address)) else {
             return Ok(self.metadata.database.clone());
         };
         let (address, secret) = password::split(address).ok_or_else(|| {
-            let problem = "the address of the metadata's database has a password that cannot be taken out of it: expected postgresql://USER:PASSWORD@HOST/DATABASE";
+            let problem = "the address of the metadata's database has a password that cannot be extracted: expected postgresql://USER:PASSWORD@HOST/DATABASE";
             Error::new(ErrorKind::Invalid, format!("{}: {problem}", self.path.display()))
         })?;
         let path = password::file_beside(&self.path);
@@ -40,11 +40,11 @@ impl StoreConfig {
         Ok(Some(address))
     }
 
-    /// Moves the password of the metadata's database out of the file, into one beside it that its user alone may read; where it is then. `None`: the file
-    /// has none.
+    /// Moves the password of the metadata's database into a file of mode 600 beside this one; returns that file's path, or `None` if there
+    /// is no password.
     ///
     /// # Errors
-    /// The file system's; then the password is in one of the two files still, or in both.
+    /// An I/O error; then the password is still in at least one of the two files.
     pub fn move_password(&self) -> Result<Option<PathBuf>> {
         if !self.metadata.database.as_deref().is_some_and(password::is_in) {
             return Ok(None);

@@ -1,8 +1,8 @@
-//! A client: the walker's core where it walks, and the few steps around it.
+//! A simulated client: the walker's core for walks, and the few steps around it.
 //!
-//! What a client sends one after the other is as [`thalweg_client::metadata::MetadataClient::connect`], [`thalweg_client::Store`] and
-//! [`thalweg_client::DataClient::glimpse`] do it: a connection to the metadata service, who is who; then a walk, on connections of the walker's
-//! own; or a file is opened, and its datafiles' sizes are asked of all their servers at once.
+//! The client sends in the order of [`thalweg_client::metadata::MetadataClient::connect`], [`thalweg_client::Store`] and
+//! [`thalweg_client::DataClient::glimpse`]: it connects to the metadata service and fetches the store map; then it walks over the walker's
+//! own connections, or opens a file and requests its datafiles' sizes from all servers in parallel.
 
 use super::setting::{Setting, Storm};
 use super::site::{OWNER, Site, layout, pack, unpack, verified};
@@ -17,12 +17,12 @@ use thalweg_wire::pipe::Arrived;
 use thalweg_wire::protocol::io::{DatafileId, IoReply, IoRequest};
 use thalweg_wire::protocol::metadata::*;
 
-/// The connections of a client, in the order of their numbers: to the metadata service, the walker's own to it, to each I/O server.
+/// The connection numbers of a client: to the metadata service, the walker's to it, and to each I/O server.
 pub(super) const NAMES: usize = 0;
 pub(super) const WALKER: usize = 1;
 pub(super) const FIRST_IO: usize = 2;
 
-/// What a client is waiting for.
+/// What the client is waiting for.
 pub(super) enum Doing {
     Mapping,
     Walking(Box<Core>, WalkId),
@@ -32,7 +32,7 @@ pub(super) enum Doing {
     Creating,
     Closing,
     Done,
-    /// Why.
+    /// The reason.
     Failed(String),
 }
 
@@ -40,12 +40,12 @@ pub(super) struct Client {
     pub(super) number: u64,
     pub(super) doing: Doing,
     pub(super) entries: u64,
-    /// Requests that the walker says it has sent.
+    /// Requests that the walker has reported as sent.
     pub(super) walk_requests: u64,
     pub(super) ended_ns: u64,
 }
 
-/// What is to be sent, over which connection.
+/// A message to send: connection number and bytes.
 pub(super) type Sending = (usize, Vec<u8>);
 
 impl Client {
@@ -66,12 +66,12 @@ impl Client {
         self.ended_ns = now_ns;
     }
 
-    /// The first that it says.
+    /// Returns the client's first message.
     pub(super) fn first() -> Sending {
         (NAMES, ask(0, Operation::StoreMap))
     }
 
-    /// What is in an answer, for what it costs to take it in.
+    /// Handles an answer; returns the client's CPU time for it and the messages to send.
     pub(super) fn answered(&mut self, site: &Site, setting: &Setting, connection: usize, reply: &[u8], now_ns: u64) -> (u64, Vec<Sending>) {
         let (count, sending) = match self.take_in(site, setting, connection, reply, now_ns) {
             Ok(done) => done,
@@ -124,7 +124,7 @@ impl Client {
         }
     }
 
-    /// It knows who is who.
+    /// Starts the storm once the store map is known.
     fn begin(&mut self, setting: &Setting, map: &StoreMap, now_ns: u64) -> Vec<Sending> {
         let to_names = |operation| vec![(NAMES, ask(1, operation))];
         match setting.storm {
@@ -157,7 +157,7 @@ impl Client {
         }
     }
 
-    /// Begins a walk: nothing is there to be read yet.
+    /// Starts a walk; no entries are available yet.
     fn walk_sends(&mut self, now_ns: u64) -> Vec<Sending> {
         let Doing::Walking(core, walk) = &mut self.doing else { return Vec::new() };
         let taken = core.take(*walk, 64, &mut VecDeque::new(), now_ns);
@@ -165,7 +165,7 @@ impl Client {
         next_requests(core, now_ns)
     }
 
-    /// Reads what is there, as a program that lists does, and sends what the walker wants to send.
+    /// Reads available entries, as a listing program does, and sends the walker's requests.
     fn walk_on(&mut self, site: &Site, now_ns: u64) -> Vec<Sending> {
         let Doing::Walking(core, walk) = &mut self.doing else { return Vec::new() };
         let (mut sending, mut read) = (Vec::new(), VecDeque::new());
@@ -191,7 +191,7 @@ impl Client {
         sending
     }
 
-    /// Asks all servers of a file for the sizes of its datafiles, each once.
+    /// Requests the sizes of a file's datafiles, once from each of its servers.
     fn ask_sizes(&mut self, file: Attributes) -> Vec<Sending> {
         let targets = file.layout.as_ref().expect("a file has a layout").targets.clone();
         let mut by_server: BTreeMap<usize, Vec<DatafileId>> = BTreeMap::new();

@@ -1,18 +1,18 @@
-//! What happens when, in the order of time and, at one time, of its being arranged.
+//! The event queue, ordered by time, then by insertion.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// An event's place in the order, and where it is kept.
+/// An event's time and insertion number.
 type Due = Reverse<(u64, u64)>;
 
-/// See the module's page.
+/// A queue of events.
 pub(super) struct Events<E> {
     due: BinaryHeap<(Due, Same<E>)>,
     arranged: u64,
 }
 
-/// Never what decides an order.
+/// Wraps the event so that it does not affect the order.
 struct Same<E>(E);
 
 impl<E> PartialEq for Same<E> {

@@ -1,9 +1,9 @@
-//! A machine: processors, a link each way, and what its server does one at a time.
+//! A machine: CPUs, a link in each direction, and the server's serialised resources.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Several of one kind; the one that is free first takes the next work.
+/// Several identical resources; work goes to the one that is free first.
 pub(super) struct Pool(BinaryHeap<Reverse<u64>>);
 
 impl Pool {
@@ -22,15 +22,15 @@ impl Pool {
     }
 }
 
-/// What a piece of work needs besides a processor.
+/// The serialised resource that a piece of work needs besides a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     Nothing,
     /// The acceptor's thread.
     Accept,
-    /// A turn to read a directory: half of the processors' number at a time.
+    /// A slot to read a directory: half as many as CPUs.
     Read,
-    /// To be the database's one writer.
+    /// The database's single writer.
     Write,
 }
 
@@ -41,9 +41,9 @@ pub(super) struct Host {
     writing: Pool,
     out_ns: u64,
     in_ns: u64,
-    /// Processor time that was used.
+    /// CPU time used.
     pub(super) busy_ns: u64,
-    /// Bytes that went out.
+    /// Bytes sent.
     pub(super) out_bytes: u64,
 }
 
@@ -61,7 +61,7 @@ impl Host {
         }
     }
 
-    /// Works for `cost_ns`, from `from_ns` on or when there is a processor and a turn for it; when it is done.
+    /// Runs for `cost_ns`, from `from_ns` or once a CPU and the resource are free; returns the end time.
     pub(super) fn work(&mut self, from_ns: u64, cost_ns: u64, turn: Turn) -> u64 {
         let pool = match turn {
             Turn::Nothing => None,
@@ -79,14 +79,14 @@ impl Host {
         end_ns
     }
 
-    /// Sends; when the last byte is on the link.
+    /// Sends; returns the time when the last byte is on the link.
     pub(super) fn send(&mut self, from_ns: u64, bytes: usize, bits_per_s: u64) -> u64 {
         self.out_bytes += bytes as u64;
         self.out_ns = self.out_ns.max(from_ns) + on_link(bytes, bits_per_s);
         self.out_ns
     }
 
-    /// Receives what arrives at `at_ns` and before; when its last byte is here.
+    /// Receives a message that arrives at `at_ns`; returns the time when its last byte has been received.
     pub(super) fn receive(&mut self, at_ns: u64, bytes: usize, bits_per_s: u64) -> u64 {
         self.in_ns = at_ns.max(self.in_ns + on_link(bytes, bits_per_s));
         self.in_ns

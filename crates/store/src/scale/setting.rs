@@ -1,22 +1,22 @@
-//! What is simulated, and what a piece of work costs.
+//! The parameters of a simulation, and its CPU costs.
 
 use thalweg_wire::limits;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// What all clients do at once.
+/// What all clients do simultaneously.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Storm {
-    /// Connect, and ask who is who.
+    /// Connect, and fetch the store map.
     Connect,
     /// List one directory with sizes that the metadata service proves.
     List,
     /// List it with sizes that only the I/O servers know.
     Glimpse,
-    /// Open the same file, and ask for its size.
+    /// Open the same file, and fetch its size.
     Open,
-    /// Make a file each in one directory, and close it.
+    /// Create a file each in one directory, and close it.
     Create,
-    /// Open a file that is on every server, and ask for its size.
+    /// Open a file that is on every server, and fetch its size.
     Each,
 }
 
@@ -31,7 +31,7 @@ impl Storm {
     ];
 }
 
-/// Numbers of a simulation, each with its name in a line of settings: `clients=10000 servers=1000 …`.
+/// Parameters of a simulation, each named in a line of settings: `clients=10000 servers=1000 …`.
 macro_rules! numbers {
     ($($(#[$doc:meta])* $name:ident = $default:expr,)*) => {
         #[derive(Clone, Debug)]
@@ -59,41 +59,41 @@ macro_rules! numbers {
 numbers! {
     clients = 16,
     servers = 4,
-    /// In the directory.
+    /// Files in the directory.
     files = 100,
-    /// Of each file in it, and of the one that all open.
+    /// Datafiles of each file in it, and of the file that all open.
     datafiles = 4,
-    /// Connections that a server serves at most.
+    /// Maximum connections of a server.
     connections = limits::CONNECTIONS as u64,
-    /// Descriptors that a server's process may have.
+    /// Descriptor limit of a server's process.
     descriptors = 1 << 20,
-    /// Connections that wait to be accepted at most: `net.core.somaxconn` where nobody has raised it.
+    /// Maximum connections waiting to be accepted: `net.core.somaxconn` by default.
     backlog = 4096,
-    /// 1: all hosts are one machine, with `processors` for both ends.
+    /// 1: all hosts are one machine, whose `processors` are shared by both ends.
     one_machine = 0,
-    /// Of the metadata service's machine, and of each I/O server's.
+    /// CPUs of the metadata service's machine, and of each I/O server's.
     processors = 2,
-    /// One way.
+    /// One-way latency.
     latency_ns = 50_000,
-    /// Of each host's link, each way.
+    /// Rate of each host's link in each direction.
     link_bits_per_s = 10_000_000_000,
-    /// Accepting a connection and starting its thread: one after the other.
+    /// Accepting a connection and starting its thread; serialised.
     accept_ns = 40_000,
-    /// Proving credentials and saying hello, at the server.
+    /// Verifying credentials and the greeting, at the server.
     greet_ns = 60_000,
-    /// A message to the metadata service, whatever it asks, and its answer.
+    /// A message of any kind to the metadata service, and its answer.
     metadata_ns = 15_000,
     /// Each entry of a page.
     entry_ns = 700,
-    /// Each server in the answer to who is who.
+    /// Each server in the store map.
     map_server_ns = 200,
-    /// Opening a file, besides the message.
+    /// Opening a file, in addition to the message.
     open_ns = 5_000,
-    /// Making one, and closing it, besides the messages: one after the other.
+    /// Creating and closing a file, in addition to the messages; serialised.
     create_ns = 15_000,
     /// A message to an I/O server, and its answer.
     io_ns = 12_000,
-    /// Each datafile of it.
+    /// Each datafile in such a message.
     glimpse_ns = 500,
     /// Connecting, at the client.
     client_connect_ns = 80_000,
@@ -104,7 +104,7 @@ numbers! {
 }
 
 impl Setting {
-    /// `storm=NAME` and numbers by their names.
+    /// Parses `storm=NAME` and parameters as NAME=NUMBER.
     pub(super) fn read(line: &str) -> Result<Setting> {
         let invalid = |word: &str| Error::new(ErrorKind::Invalid, format!("`{word}`: expected storm=NAME, or NAME=NUMBER of a setting"));
         let words: Vec<(&str, &str)> =

@@ -1,4 +1,4 @@
-//! The store's side: the services that ship, without their sockets and threads.
+//! The store's side: the production services, without their sockets and threads.
 
 use super::host::Turn;
 use super::setting::{Setting, Storm};
@@ -12,7 +12,7 @@ use thalweg_layout::{Distribution, Layout};
 use thalweg_metadata::database::Unwatched;
 use thalweg_metadata::database::in_memory::InMemory;
 use thalweg_metadata::io_servers::IoServers;
-use thalweg_metadata::lineage::Seen;
+use thalweg_metadata::lineage::WitnessReports;
 use thalweg_metadata::namespace::Namespace;
 use thalweg_metadata::service::{ClientSession, MetadataOptions, MetadataService};
 use thalweg_wire::protocol::io::{DatafileId, IoReply, IoRequest, LotId, TargetId, TargetSpace};
@@ -25,20 +25,20 @@ use thalweg_wire::{HEADER_BYTES, Header, Kind, decode, encode, request_header};
 pub(super) const OWNER: Owner = Owner { mode: 0o755, uid: 1, gid: 2 };
 const STORE: u64 = 1;
 
-/// A message as it is on the wire.
+/// Encodes a message as on the wire.
 pub(super) fn pack<T: Serialize>(kind: Kind, number: u64, body: &T) -> Vec<u8> {
     let mut message = Vec::new();
     encode(request_header(kind, number, 0, 0, 0), body, &mut message).expect("it is within limits");
     message
 }
 
-/// Its number and its body.
+/// Decodes a message; returns its number and body.
 pub(super) fn unpack<T: DeserializeOwned>(message: &[u8]) -> Result<(u64, T)> {
     let (number, body) = verified(message)?;
     Ok((number, decode(body)?))
 }
 
-/// Its number and the bytes of its body, verified as a receiver does; or what a server refused it with.
+/// Verifies a message as a receiver does; returns its number and the bytes of its body, or the server's refusal.
 pub(super) fn verified(message: &[u8]) -> Result<(u64, &[u8])> {
     let head: &[u8; HEADER_BYTES] = message.first_chunk().expect("a whole message");
     let (header, body) = (Header::decode(head)?, &message[HEADER_BYTES..]);
@@ -63,20 +63,20 @@ fn reply<T: Serialize>(kind: Kind, number: u64, done: Result<T>) -> Vec<u8> {
     message
 }
 
-/// An answer, and what it cost.
+/// An answer and its costs.
 pub(super) struct Answered {
     pub(super) reply: Vec<u8>,
     pub(super) cost_ns: u64,
     pub(super) turn: Turn,
 }
 
-/// Round-robin, not from a random target on: the same in each run.
+/// Round-robin from a given first target, not a random one, so that runs are reproducible.
 pub(super) fn layout(first: u64, datafiles: u64, servers: u64) -> LayoutChoice {
     let placement = Placement::RoundRobin { first: Some(TargetId((first % servers) as u32)) };
     LayoutChoice { datafiles: Some(datafiles as u32), placement: Some(placement), ..LayoutChoice::default() }
 }
 
-/// What the metadata service asks of the targets.
+/// The targets' side of the metadata service's requests.
 struct Targets(Arc<Vec<Target>>);
 
 impl Targets {
@@ -117,7 +117,7 @@ impl IoServers for Targets {
 
 pub(super) struct Site {
     pub(super) map: StoreMap,
-    /// The size of each file that is there.
+    /// The size of each existing file.
     pub(super) sizes: HashMap<FileId, u64>,
     service: Arc<MetadataService>,
     targets: Arc<Vec<Target>>,
@@ -125,7 +125,7 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// A store with what the storm finds there.
+    /// Creates a store with the files that the storm needs.
     pub(super) fn new(setting: &Setting) -> Site {
         let directory = tempfile::tempdir().expect("a directory for targets");
         let target = |number: u64| {
@@ -134,13 +134,14 @@ impl Site {
             Target::initialise(&path, STORE, TargetId(number as u32)).expect("a new target")
         };
         let targets: Arc<Vec<Target>> = Arc::new((0..setting.servers).map(target).collect());
-        // As long as those of a site are.
+        // As long as real addresses.
         let address = |n: u64| format!("10.{}.{}.{}:33334/{}", n >> 16, n >> 8 & 255, n & 255, "k".repeat(43));
         let server = |n: u64| ServerEntry { name: format!("io{n}"), node: format!("node{n:04}"), address: address(n) };
         let on = |n: u64| TargetEntry { target: TargetId(n as u32), server: n as u32, directory: format!("/scratch/thalweg/io{n}") };
         let map =
             StoreMap { store: STORE, servers: (0..setting.servers).map(server).collect(), targets: (0..setting.servers).map(on).collect() };
-        let namespace = Namespace::open(Arc::new(InMemory::default()), map.clone(), OWNER, &Seen::default()).expect("a new namespace");
+        let namespace =
+            Namespace::open(Arc::new(InMemory::default()), map.clone(), OWNER, &WitnessReports::default()).expect("a new namespace");
         let servers = Arc::new(Targets(Arc::clone(&targets)));
         let options = MetadataOptions::of_a_test("boot");
         let service = Arc::new(MetadataService::new(Arc::new(namespace), servers, options).expect("a service"));
@@ -186,7 +187,7 @@ impl Site {
         }
     }
 
-    /// Writes the first bytes of each datafile; the file's size then.
+    /// Writes the first bytes of each datafile; returns the file's size.
     fn write(&self, made: &Attributes, bytes: u64) -> u64 {
         let of = made.layout.as_deref().expect("a file has a layout");
         let many = of.targets.len() as u32;
@@ -199,7 +200,7 @@ impl Site {
         layout.logical_file_size(&vec![bytes; many as usize]).expect("a size")
     }
 
-    /// What was written just now may still be changing, as far as a server knows: who asks then asks twice.
+    /// Waits until the last writes are old enough to be reported as stable; earlier glimpses would be repeated.
     fn wait_until_quiet(&self) {
         let begun = Instant::now();
         let found = |id: &FileId| {
@@ -211,7 +212,7 @@ impl Site {
             })
         };
         while !self.sizes.keys().all(found) {
-            assert!(begun.elapsed() < Duration::from_secs(60), "nobody writes, and datafiles are not quiet");
+            assert!(begun.elapsed() < Duration::from_secs(60), "without writers, datafiles are not quiet");
             std::thread::sleep(Duration::from_millis(20));
         }
     }

@@ -1,4 +1,4 @@
-//! One storm, from the moment when all clients begin to the moment when the last has ended.
+//! One storm, from the common start to the end of the last client.
 
 use super::client::{Client, Doing, FIRST_IO, NAMES, Sending};
 use super::events::Events;
@@ -11,30 +11,30 @@ use thalweg_metadata::service::ClientSession;
 use thalweg_wire::descriptors::Shares;
 use thalweg_wire::server::{Client as Admitted, Clients};
 
-/// How long TCP waits for the answer to a connection request before it asks again; twice as long each time.
+/// TCP's first retransmission timeout for a connection request; doubles each time.
 const CONNECT_AGAIN_NS: u64 = 1_000_000_000;
-/// How often it asks again.
+/// Number of retransmissions.
 const CONNECT_TRIES: u32 = 6;
 
 enum Event {
-    /// A client begins.
+    /// A client starts.
     Begins,
-    /// Its request for a connection has arrived at a server, for the so-many-th time.
+    /// Its connection request arrives at a server; holds the attempt's number.
     Syn(u16, u32),
-    /// Its credential is proven, and its hello is there.
+    /// Its credential is verified, and its hello has arrived.
     Hello(u16),
-    /// A message is at the server, or at the client.
+    /// A message arrives at the server, or at the client.
     Asked(u16, Vec<u8>),
     Answered(u16, Vec<u8>),
 }
 
-/// A connection of a client.
+/// A client's connection.
 #[derive(Default)]
 struct Line {
     state: LineState,
-    /// What is to be sent once it is open.
+    /// Messages to send once it is open.
     held: Vec<Vec<u8>>,
-    /// Until when the server's thread works on what it was asked before.
+    /// When the server's thread finishes its earlier requests.
     busy_ns: u64,
 }
 
@@ -46,25 +46,25 @@ enum LineState {
     Open,
 }
 
-/// What came of it.
+/// The results of a storm.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Outcome {
     pub(super) first_s: f64,
     pub(super) median_s: f64,
     pub(super) last_s: f64,
     pub(super) failed: u64,
-    /// Why the first that failed did.
+    /// The reason of the first failure.
     pub(super) why: String,
     pub(super) entries: u64,
     pub(super) metadata_messages: u64,
     pub(super) io_messages: u64,
     pub(super) walk_requests: u64,
-    /// Of the metadata service, and of the I/O server that has most.
+    /// Connections of the metadata service, and of the busiest I/O server.
     pub(super) metadata_connections: u64,
     pub(super) io_connections: u64,
-    /// Of the client that has most.
+    /// Connections of the busiest client.
     pub(super) client_connections: u64,
-    /// Requests for connections that found a full queue.
+    /// Connection requests dropped because of a full queue.
     pub(super) dropped: u64,
     pub(super) metadata_busy_s: f64,
     pub(super) io_busy_s: f64,
@@ -80,7 +80,7 @@ pub(super) struct World<'a> {
     clients: Vec<Client>,
     lines: Vec<Vec<Line>>,
     sessions: Vec<[Option<ClientSession>; FIRST_IO]>,
-    /// Of the metadata service, and of each I/O server: who is admitted, and who waits to be accepted, until when.
+    /// Per server, the metadata service first: admitted clients, and those waiting to be accepted with the time of their acceptance.
     admitted: Vec<Clients>,
     queues: Vec<VecDeque<u64>>,
     most: (usize, usize),
@@ -104,7 +104,7 @@ impl World<'_> {
             sessions: (0..clients).map(|_| [None, None]).collect(),
             admitted: (0..=servers).map(|_| Clients::default()).collect(),
             queues: (0..=servers).map(|_| VecDeque::new()).collect(),
-            // Each server is a process of its own, with one target.
+            // Each server is a separate process with one target.
             most: (Shares::of(setting.descriptors, 1, 0).connections, Shares::of(setting.descriptors, 1, 1).connections),
             outcome: Outcome::default(),
         };
@@ -118,7 +118,7 @@ impl World<'_> {
         world.sum_up()
     }
 
-    /// Each I/O server has a connection to the metadata service, on which it waits for what to witness; and it has one from it.
+    /// Connects each I/O server to the metadata service, on which it waits for starts to witness, and the service to each of them.
     fn servers_are_connected(&mut self) {
         for server in 0..self.setting.servers as usize {
             let at_names = self.admitted[0].enter(&admitted_as(u32::MAX, format!("io{server}")), self.most.0);
@@ -185,7 +185,7 @@ impl World<'_> {
         let host = self.server_host(line);
         let accepted_ns = self.hosts[host].work(now_ns, self.setting.accept_ns, Turn::Accept);
         self.queues[server_of(line)].push_back(accepted_ns);
-        // What the client says first, and proves when it was answered.
+        // The client's first message, and its proof after the answer.
         let proven_ns = accepted_ns.max(now_ns + 2 * way_ns) + 2 * way_ns;
         self.events.at(proven_ns, (client, Event::Hello(line)));
     }
@@ -205,7 +205,7 @@ impl World<'_> {
         let here = &mut self.lines[client as usize][usize::from(line)];
         (here.state, here.busy_ns) = (LineState::Open, greeted_ns);
         let held = std::mem::take(&mut here.held);
-        // A pipe's requests come with its hello; a client that waits for the greeting first asks a round trip later.
+        // A pipe's requests accompany its hello; a client that waits for the greeting sends them a round trip later.
         let waits = usize::from(line) == NAMES || !matches!(self.clients[client as usize].doing, Doing::Walking(..));
         for message in held {
             if waits {
@@ -284,12 +284,12 @@ impl World<'_> {
     }
 }
 
-/// 0: the metadata service; then the I/O servers.
+/// Returns a connection's server: 0 for the metadata service, then the I/O servers.
 fn server_of(line: u16) -> usize {
     (usize::from(line) + 1).saturating_sub(FIRST_IO)
 }
 
-/// How servers know it: every client is a machine of its own.
+/// Returns the client's identity at servers: each is a separate machine.
 fn admitted_as(client: u32, says: String) -> Admitted {
     Admitted::Own(IpAddr::V4(Ipv4Addr::from_bits(client)), says)
 }

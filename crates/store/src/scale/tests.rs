@@ -1,4 +1,4 @@
-//! What storms of simulated clients must come to, in seconds; and, where points are given, the storms of a site.
+//! Bounds on storms of simulated clients, in seconds; and the storms of a settings file, if given.
 
 use super::setting::{Setting, Storm};
 use super::storm::{Outcome, World};
@@ -27,7 +27,7 @@ fn every_client_of_a_storm_reads_every_entry_with_its_size() {
     for storm in [Storm::List, Storm::Glimpse] {
         for (clients, servers, files) in [(1, 1, 0), (1, 3, 1), (30, 20, 500)] {
             let outcome = World::run(&Setting { files, ..of(storm, clients, servers) });
-            // (Each size is held against the file's as it is read.)
+            // (Each size is compared with the file's as it is read.)
             assert_eq!((outcome.entries, outcome.failed), (clients * files, 0), "{storm:?}: {}", outcome.why);
         }
     }
@@ -54,7 +54,7 @@ fn as_many_messages_are_sent_as_each_step_needs() {
     let glimpse = run(Storm::Glimpse);
     assert_eq!(glimpse.metadata_messages + glimpse.io_messages, clients + glimpse.walk_requests);
     assert_eq!(glimpse.client_connections, 2 + servers);
-    // A page of 32 names, then larger ones: each brings at most one question to each server, besides what waits for one in flight.
+    // A page of 32 names, then larger ones: each causes at most one request to each server, in addition to those waiting for one in flight.
     assert!(glimpse.io_messages <= servers * (glimpse.metadata_messages - clients), "{glimpse:?}");
 }
 
@@ -84,7 +84,7 @@ fn a_bound_of_one_server_is_reached_later_with_more_of_them_by_those_who_use_few
     assert!(few(4).io_connections > few(16).io_connections, "files are spread");
 }
 
-/// How long it really takes `clients` threads to connect to a store, all at once, and to ask it something `times` over.
+/// Measures how long `clients` threads really take to connect to a store simultaneously and send `times` requests each.
 fn really(store: &crate::start::RunningStore, clients: usize, times: usize) -> f64 {
     let address = store.address().service().unwrap();
     let barrier = std::sync::Barrier::new(clients + 1);
@@ -106,17 +106,17 @@ fn really(store: &crate::start::RunningStore, clients: usize, times: usize) -> f
     })
 }
 
-/// With what a connection costs in this build, on this machine and now: it is measured first, with few clients.
+/// Uses the cost of a connection in this build on this machine, measured first with few clients.
 #[test]
 fn what_is_simulated_takes_about_as_long_as_it_really_does() {
     let directory = tempfile::tempdir().unwrap();
     let store = up(&UpOptions { servers: Some(1), ..UpOptions::new([directory.path()]) }).unwrap();
     let mut off_by = Vec::new();
-    // The machine may be busy with something else for a moment.
+    // Repeated, since the machine may be busy for a moment.
     for _ in 0..5 {
         let few_s = really(&store, 16, 0);
         let many_s = really(&store, 128, 0);
-        // On one machine both ends share the processors: half of the time is each end's.
+        // On one machine both ends share the CPUs: each has half of the time.
         let half_ns = (few_s * 1e9 / 16.0) as u64;
         let of_both = Setting { one_machine: 1, processors: 1, latency_ns: 10_000, ..of(Storm::Connect, 128, 1) };
         let costs = Setting { accept_ns: half_ns / 3, greet_ns: half_ns / 6, metadata_ns: 1, client_connect_ns: half_ns / 2, ..of_both };
@@ -139,7 +139,7 @@ fn settings_are_read_as_they_are_written() {
     }
 }
 
-/// The storms of a file of settings, each a line of results as it is done: what `make scale` runs. Nothing, where there is none.
+/// Runs the storms of a settings file and prints a line of results for each (`make scale`). Does nothing without such a file.
 #[test]
 fn storms_that_are_asked_for() {
     let (Ok(points), Ok(results)) = (std::env::var("THALWEG_SCALE_POINTS"), std::env::var("THALWEG_SCALE_RESULTS")) else { return };

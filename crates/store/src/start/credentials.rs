@@ -1,4 +1,4 @@
-//! The store's own credential where a store is started: found, or made with a new store.
+//! The store's credential at a start: found, or created with a new store.
 
 use crate::config::{METADATA_NAME, StoreConfig};
 use thalweg_base::private;
@@ -7,13 +7,13 @@ use thalweg_wire::trust::{Credential, Rights};
 use thalweg_wire::{Error, ErrorKind, Result};
 use thalweg_wire::{Fingerprint, ServerKey};
 
-/// The name of the credential for reading only, beside the store's own.
+/// The name of the read-only credential, beside the store's own.
 const READ_ONLY: &str = "read-only.credential";
 
-/// The store's own credential; `makes`: a new one where there is none. And a sentence for the person who starts it, if one was made.
+/// Finds the store's credential, or creates one if there is none and `makes` is set; then returns a note for the user, too.
 ///
 /// # Errors
-/// [`ErrorKind::Absent`] when there is none; when it is another store's, or somebody's of this store.
+/// [`ErrorKind::Absent`] if there is none; an error if it is another store's, or one issued to a user of this store.
 pub(super) fn find(config: &StoreConfig, makes: bool) -> Result<(Credential, Option<String>)> {
     let (path, mut note) = (&config.credential, None);
     let shown = path.display();
@@ -22,7 +22,7 @@ pub(super) fn find(config: &StoreConfig, makes: bool) -> Result<(Credential, Opt
             private::make_directory(directory).map_err(|e| Error::system(directory.display(), e))?;
         }
         if Credential::new_store(config.store).write_new(path)? {
-            note = Some(format!("{shown} opens this store: only its owner can read it"));
+            note = Some(format!("{shown} opens this store; only its owner can read it"));
         }
     }
     let credential = Credential::read(path).map_err(|error| match error.kind() {
@@ -37,14 +37,12 @@ pub(super) fn find(config: &StoreConfig, makes: bool) -> Result<(Credential, Opt
         _ => error,
     })?;
     if credential.store != config.store {
-        let problem = format!(
-            "{shown} is a credential of store {:016x}, and this is {:016x}: give the one it was made with",
-            credential.store, config.store
-        );
+        let problem =
+            format!("{shown} is a credential of store {:016x}, and this is {:016x}: give this store's own", credential.store, config.store);
         return Err(Error::new(ErrorKind::Invalid, problem));
     }
     if credential.identity.rights != Rights::Store {
-        let problem = format!("{shown} is the credential of `{}`: servers need the store's own", credential.identity.owner);
+        let problem = format!("{shown} is the credential of `{}`: servers need the store's own credential", credential.identity.owner);
         return Err(Error::new(ErrorKind::Invalid, problem));
     }
     if makes {
@@ -53,19 +51,19 @@ pub(super) fn find(config: &StoreConfig, makes: bool) -> Result<(Credential, Opt
     Ok((credential, note))
 }
 
-/// A server's key, where this is its store's own credential: made of the store's secret and the server's name, so that it stands nowhere.
+/// Returns a server's key, derived from the store's secret and the server's name, so that it need not be stored.
 ///
 /// # Errors
-/// The library's.
+/// An error of the TLS library.
 pub(super) fn key_of(credential: &Credential, server: &str) -> Result<ServerKey> {
     let root = credential.root().ok_or_else(|| Error::new(ErrorKind::Access, "only the store's own credential has its servers' keys"))?;
     ServerKey::from_seed(&root.server_seed(server))
 }
 
-/// Fills in the fingerprints of those servers among the `needed` that encrypt: all whose addresses are not known to be loopback.
+/// Sets the fingerprints of those servers among `needed` that encrypt, which are all whose addresses are not known to be loopback.
 ///
 /// # Errors
-/// The library's.
+/// An error of the TLS library.
 pub(super) fn pin_servers(config: &mut StoreConfig, credential: &Credential, needed: impl Fn(&str) -> bool) -> Result<()> {
     let plain = config.plain;
     let key = |name: &str, address: &str| -> Result<Option<Fingerprint>> {
@@ -81,16 +79,14 @@ pub(super) fn pin_servers(config: &mut StoreConfig, credential: &Credential, nee
     })
 }
 
-/// Makes the credential of a store that has none.
+/// Creates the credential of a store that has none.
 ///
 /// # Errors
-/// [`ErrorKind::Exists`] when it has one.
+/// [`ErrorKind::Exists`] if it has one.
 pub fn init(config: &StoreConfig) -> Result<String> {
     match find(config, true)? {
         (_, Some(note)) => Ok(note),
-        (_, None) => {
-            Err(Error::new(ErrorKind::Exists, format!("{} is there already: the store has its credential", config.credential.display())))
-        }
+        (_, None) => Err(Error::new(ErrorKind::Exists, format!("{} exists: the store has a credential", config.credential.display()))),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The metadata's database, as `store.toml` says: in a directory, or on a PostgreSQL server.
+//! The metadata's database as `store.toml` specifies it: in a directory, or on a PostgreSQL server.
 
 use crate::config::{METADATA_NAME, StoreConfig};
 use std::path::PathBuf;
@@ -9,20 +9,20 @@ use thalweg_metadata::database::embedded::{self, Embedded};
 use thalweg_metadata::database::postgresql::{self, Options, Server};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Whether there can be one, before anything is made or anybody else is asked about it.
-pub(super) fn look(config: &StoreConfig, initialise: bool) -> Result<()> {
+/// Checks that the database exists or may be created, before anything is created or any server is queried.
+pub(super) fn check(config: &StoreConfig, initialise: bool) -> Result<()> {
     let directory = &config.metadata.directory;
     if let Some(address) = &config.metadata.database {
-        return Ok(postgresql::look(&Server::of_store(address, &config.path)?, &options(config, initialise))?);
+        return Ok(postgresql::check(&Server::of_store(address, &config.path)?, &options(config, initialise))?);
     }
     if !initialise && !Embedded::is_in(directory) {
-        let what = "is its file system mounted? --initialise begins with an empty store: the files that there were are lost";
+        let what = "check that its file system is mounted; --initialise starts with an empty store, and its earlier files are lost";
         return Err(Error::new(ErrorKind::Absent, format!("{} holds no metadata: {what}", directory.display())));
     }
     Ok(())
 }
 
-/// Opens it: with what the person who starts it should know.
+/// Opens the database; returns notes for the user, too.
 pub(super) fn open(
     config: &StoreConfig,
     (initialise, drop_damaged, take_over): (bool, bool, Option<i64>),
@@ -30,7 +30,7 @@ pub(super) fn open(
     if let Some(address) = &config.metadata.database {
         let server = Server::of_store(address, &config.path)?;
         let database = postgresql::open(server, &Options { take_over, ..options(config, initialise) })?;
-        return Ok((database, config.says_password().into_iter().collect()));
+        return Ok((database, config.password_warning().into_iter().collect()));
     }
     let options = embedded::Options { drop_damaged, ..embedded::Options::default() };
     let closed = Embedded::close_to_others(&config.metadata.directory);
@@ -50,7 +50,7 @@ fn options(config: &StoreConfig, initialise: bool) -> Options {
     }
 }
 
-/// A directory on the disk of which names take room; on another machine, that of `store.toml`.
+/// Returns the directory whose disk holds the names; for a database on another machine, that of `store.toml`.
 pub(super) fn directory(config: &StoreConfig) -> PathBuf {
     match (&config.metadata.database, config.path.parent()) {
         (Some(_), Some(beside)) if !beside.as_os_str().is_empty() => beside.to_owned(),
@@ -59,14 +59,14 @@ pub(super) fn directory(config: &StoreConfig) -> PathBuf {
     }
 }
 
-/// Waits while another metadata service of the store is active, until it is gone or gives no sign of life, or `is_over`. The epoch that it is
-/// in then, for [`super::StartOptions::take_over`]; `None`: it is over.
+/// Waits while another metadata service of the store is active, until it stops or shows no sign of life, or `is_over`. Returns the epoch
+/// then found, for [`super::StartOptions::take_over`]; `None` if `is_over`.
 ///
 /// # Errors
-/// When the store's names are not in a PostgreSQL database, or it says that this user may not read there.
+/// The store's names are not in a PostgreSQL database, or this user may not read there.
 pub fn stand_by(config: &StoreConfig, is_over: &dyn Fn() -> bool) -> Result<Option<i64>> {
     let Some(address) = &config.metadata.database else {
-        return Err(Error::new(ErrorKind::Invalid, format!("{}: nobody stands by without a `database`", config.path.display())));
+        return Err(Error::new(ErrorKind::Invalid, format!("{}: a standby requires a `database`", config.path.display())));
     };
     Ok(postgresql::stand_by(&Server::of_store(address, &config.path)?, config.store, is_over)?)
 }

@@ -1,8 +1,8 @@
-//! Starting: a whole store in one process over the directories there are ([`up`]), or one of its servers
-//! ([`serve`]). Either way the servers speak TCP, so what is seen in one process is what a network gives.
+//! Starting a whole store in one process from directories ([`up`]), or one of its servers ([`serve`]). Servers use TCP in both cases, so
+//! measurements in one process hold for a network.
 //!
-//! Starting finds what is there; only a store that is new, or somebody who asks for it ([`StartOptions::initialise`]), makes targets and
-//! metadata. What is missing is far more often a file system that is not mounted.
+//! A start opens existing targets and metadata. It creates them only for a new store or with [`StartOptions::initialise`]: a missing
+//! directory is far more often a file system that is not mounted.
 
 mod credentials;
 mod database;
@@ -18,7 +18,7 @@ use thalweg_base::machine;
 use thalweg_base::private;
 use thalweg_io::{IoServer, IoServerOptions, Target, TargetIdentity};
 use thalweg_metadata::io_servers::Remote;
-use thalweg_metadata::lineage::Seen;
+use thalweg_metadata::lineage::WitnessReports;
 use thalweg_metadata::namespace::Namespace;
 use thalweg_metadata::service::{MetadataOptions, MetadataService};
 use thalweg_wire::address::resolve;
@@ -29,55 +29,55 @@ use thalweg_wire::trust::{Credential, Credentials, Gate, Published};
 use thalweg_wire::{Connect, Connection, Fingerprint, Running, ServeOptions, ServerTls, serve as serve_on};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// The file that says what a store consists of.
+/// The file that describes a store.
 pub const STORE_FILE: &str = "store.toml";
-/// Silence after which the metadata service gives an I/O server up; it tries again later.
+/// Silence after which the metadata service gives up on an I/O server; it retries later.
 const PEER_SILENCE: Duration = Duration::from_secs(5);
-/// How long a start of the metadata service waits for I/O servers to say what they have seen.
+/// How long a start of the metadata service waits for I/O servers to report what they witnessed.
 const LOOKING_ROUND: Duration = Duration::from_secs(2);
 
-/// What a start may do besides starting.
+/// Options of a start.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StartOptions {
-    /// Listen on another address than loopback.
+    /// Listen on addresses other than loopback.
     pub beyond_loopback: bool,
-    /// Bytes go in clear there.
+    /// Do not encrypt there.
     pub plain: bool,
-    /// Make targets and metadata that are not there, anew and empty.
+    /// Create missing targets and metadata, empty.
     pub initialise: bool,
-    /// Go on with metadata that is older than what the targets have seen.
+    /// Continue with metadata that is older than the targets have witnessed.
     pub accept_older_metadata: bool,
-    /// Go on without what is behind damage in the metadata's log; it is put aside.
+    /// Continue without what follows a damaged place in the metadata's log; it is set aside.
     pub drop_damaged_log: bool,
-    /// The devices that the store pretends to have.
+    /// Emulated devices.
     pub emulated: Option<Emulation>,
-    /// Take over from a metadata service that gives no sign of life: the epoch that [`stand_by`] has found it in.
+    /// Take over from a metadata service without a sign of life: the epoch that [`stand_by`] returned.
     pub take_over: Option<i64>,
 }
 
-/// What store to start.
+/// Options of [`up`].
 #[derive(Clone, Debug)]
 pub struct UpOptions {
-    /// One I/O server for each; or a single one, divided by `servers`.
+    /// One I/O server for each directory; or a single directory, divided by `servers`.
     pub directories: Vec<PathBuf>,
-    /// I/O servers in a single directory: `io0`, `io1`, ... become directories in it.
+    /// The number of I/O servers in a single directory, in its subdirectories `io0`, `io1`, ...
     pub servers: Option<usize>,
-    /// Targets of each server: `target0`, ... become directories. One: the server's directory is the target.
+    /// The number of targets per server, in its subdirectories `target0`, ... `None`: the server's directory is the target.
     pub targets: Option<usize>,
     /// The host to listen on.
     pub host: String,
-    /// The metadata service's port. Otherwise the last one, if it is free, or any.
+    /// The metadata service's port; `None`: the previous one if it is free, or any.
     pub port: Option<u16>,
-    /// The label of this machine; otherwise [`machine::node`].
+    /// The node label of this machine; `None`: [`machine::node`].
     pub node: Option<String>,
-    /// Where the metadata's database is, if it is on a PostgreSQL server: `postgresql://…`. Otherwise as before, or in the first directory.
+    /// The address of a PostgreSQL database for the metadata: `postgresql://…`. `None`: as before, or in the first directory.
     pub database: Option<String>,
-    /// What else it may do.
+    /// Options shared with [`serve`].
     pub start: StartOptions,
 }
 
 impl UpOptions {
-    /// A server over each of these directories, on loopback.
+    /// Creates options for a server over each of these directories, on loopback.
     pub fn new(directories: impl IntoIterator<Item = impl Into<PathBuf>>) -> UpOptions {
         UpOptions {
             directories: directories.into_iter().map(Into::into).collect(),
@@ -92,7 +92,7 @@ impl UpOptions {
     }
 }
 
-/// Servers that run in this process, until this is stopped or dropped.
+/// Servers running in this process, until stopped or dropped.
 pub struct RunningStore {
     config: StoreConfig,
     metadata: Option<(Running, Arc<MetadataService>)>,
@@ -100,37 +100,37 @@ pub struct RunningStore {
     notes: Vec<String>,
     credential: Credential,
     gate: Arc<Gate>,
-    /// The credential among those of the user who started the store.
+    /// The published copy of the credential, for the user who started the store.
     published: Option<Published>,
 }
 
 impl RunningStore {
-    /// What the store consists of, with the addresses it now has.
+    /// Returns the description of the store, with its current addresses.
     pub fn config(&self) -> &StoreConfig {
         &self.config
     }
 
-    /// The store's address: `thal://HOST:PORT`.
+    /// Returns the store's address: `thal://HOST:PORT`.
     pub fn address(&self) -> StoreAddress {
         StoreAddress::Service(self.config.service())
     }
 
-    /// The store's own credential.
+    /// Returns the store's credential.
     pub fn credential(&self) -> &Credential {
         &self.credential
     }
 
-    /// What is checked of those who come.
+    /// Returns the gate, which checks the servers' clients.
     pub fn gate(&self) -> &Gate {
         &self.gate
     }
 
-    /// What the person who started it should know: a sentence each.
+    /// Returns notes for the user who started it, one sentence each.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Recordings that clients have asked these servers for.
+    /// Returns the number of recordings that clients have requested from these servers.
     pub fn recordings(&self) -> u64 {
         self.running().map(Running::recordings).sum()
     }
@@ -139,14 +139,14 @@ impl RunningStore {
         self.metadata.iter().map(|(running, _)| running).chain(self.io.iter().map(|(_, running)| running))
     }
 
-    /// Why one of its servers answers nothing more, if a request left it in doubt. What is left to do is to stop it.
+    /// Returns why one of its servers no longer answers, if a request left its state in doubt. The store should then be stopped.
     pub fn failure(&self) -> Option<Error> {
         let ended = self.metadata.as_ref().and_then(|(_, service)| service.namespace().database().ended());
         let ended = ended.map(|error| Error::from(error).at_server(METADATA_NAME));
         self.running().find_map(Running::failure).or(ended)
     }
 
-    /// Calls `notify` when there is a [`RunningStore::failure`].
+    /// Calls `notify` once there is a [`RunningStore::failure`].
     pub fn on_failure(&self, notify: impl Fn() + Clone + Send + 'static) {
         self.running().for_each(|running| running.on_failure(notify.clone()));
         if let Some((_, service)) = &self.metadata {
@@ -154,13 +154,13 @@ impl RunningStore {
         }
     }
 
-    /// The names of the servers that run here, `metadata` among them.
+    /// Returns the names of the servers that run here, including `metadata`.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let metadata = self.metadata.is_some().then_some(METADATA_NAME);
         metadata.into_iter().chain(self.io.iter().map(|(name, _)| name.as_str()))
     }
 
-    /// Where a server that runs here listens.
+    /// Returns the listening address of a server that runs here.
     pub fn listens(&self, name: &str) -> Option<SocketAddr> {
         if name == METADATA_NAME {
             return self.metadata.as_ref().map(|(running, _)| running.address());
@@ -168,17 +168,17 @@ impl RunningStore {
         self.io.iter().find(|(n, _)| n == name).map(|(_, running)| running.address())
     }
 
-    /// Stops one I/O server gracefully; whether it ran here.
+    /// Stops one I/O server gracefully; returns whether it ran here.
     pub fn stop_server(&mut self, name: &str) -> bool {
         let before = self.io.len();
         self.io.retain(|(n, _)| n != name);
         self.io.len() < before
     }
 
-    /// Finishes what is being worked on, and stops all servers. Names are on stable storage afterwards.
+    /// Finishes requests in progress and stops all servers. Metadata is on stable storage afterwards.
     ///
     /// # Errors
-    /// When the metadata could not be put there, or there is a [`RunningStore::failure`]; everything is stopped all the same.
+    /// The metadata could not be written out, or there is a [`RunningStore::failure`]; everything is stopped nevertheless.
     pub fn stop(mut self) -> Result<()> {
         self.stop_all()
     }
@@ -188,7 +188,7 @@ impl RunningStore {
         let closed = match self.metadata.take() {
             None => Ok(()),
             Some((mut running, service)) => {
-                // What a service in doubt has in memory is not put in order: what it answered is in the log, as after a kill.
+                // The memory of a service in doubt is not written out: its answers are in the log, as after a kill.
                 let reported = if failure.is_none() { service.before_stop() } else { Ok(()) };
                 running.stop();
                 running.failure().or(failure.clone()).map_or_else(|| service.close().and(reported), Err)
@@ -205,11 +205,11 @@ impl Drop for RunningStore {
     }
 }
 
-/// Whether the devices that the store is to pretend to have are those of its targets, on this machine.
+/// Checks that the emulated devices are those of the store's targets, on this machine.
 fn can_be_emulated(config: &StoreConfig, start: StartOptions) -> Result<()> {
     let Some(emulation) = start.emulated else { return Ok(()) };
     if start.beyond_loopback {
-        let problem = "a link that is emulated is this machine's own: --emulate and --beyond-loopback do not go together";
+        let problem = "an emulated link is local to this machine: --emulate cannot be combined with --beyond-loopback";
         return Err(Error::new(ErrorKind::Invalid, problem));
     }
     let targets: usize = config.servers.iter().map(|server| server.targets.len()).sum();
@@ -222,12 +222,11 @@ fn can_be_emulated(config: &StoreConfig, start: StartOptions) -> Result<()> {
     }
 }
 
-/// Starts a whole store in this process. A store that is there already is opened again; otherwise one is
-/// made, and its `store.toml` stands in the first directory.
+/// Starts a whole store in this process. Opens an existing store; otherwise creates one, with its `store.toml` in the first directory.
 ///
 /// # Errors
-/// When the directories belong to another store or are divided otherwise, or a port is in use; [`ErrorKind::Absent`] when a target or the
-/// metadata of a store that was made before is not there, or the metadata is older than its targets.
+/// The directories belong to another store or are divided differently, or a port is in use. [`ErrorKind::Absent`] if a target or the
+/// metadata of an existing store is missing, or the metadata is older than its targets.
 pub fn up(options: &UpOptions) -> Result<RunningStore> {
     let planned = plan(options)?;
     let path = planned.path.clone();
@@ -235,7 +234,7 @@ pub fn up(options: &UpOptions) -> Result<RunningStore> {
     let mut config = if path.exists() {
         let config = StoreConfig::read(&path)?;
         same_parts(&config, &planned)?;
-        // What `up` writes it mends.
+        // Repairs a file that `up` wrote.
         moved = config.move_password()?;
         if moved.is_some() { StoreConfig::read(&path)? } else { config }
     } else {
@@ -245,7 +244,7 @@ pub fn up(options: &UpOptions) -> Result<RunningStore> {
             return Err(Error::new(
                 ErrorKind::Exists,
                 format!(
-                    "{} belongs to a store already, and {} is not there to say which: give other directories",
+                    "{} belongs to a store already, but {} is missing: restore it, or give other directories",
                     directory.display(),
                     path.display()
                 ),
@@ -256,8 +255,8 @@ pub fn up(options: &UpOptions) -> Result<RunningStore> {
     };
     if options.database.is_some() {
         config.metadata.database.clone_from(&options.database);
-        // What is wrong with it is found before there is half a store.
-        database::look(&config, start.initialise).map_err(|e| e.at_server(METADATA_NAME))?;
+        // Detects problems before a store is half created.
+        database::check(&config, start.initialise).map_err(|e| e.at_server(METADATA_NAME))?;
     }
     if let Some(node) = &options.node {
         config.servers.iter_mut().for_each(|s| s.node.clone_from(node));
@@ -275,9 +274,9 @@ pub fn up(options: &UpOptions) -> Result<RunningStore> {
     }
     config.plain = start.plain;
     let mut store = RunningStore::of(&config, true, |_| true)?;
-    store.notes.extend(
-        moved.map(|to| format!("the password of the metadata's database is no longer in {}, but in {}", path.display(), to.display())),
-    );
+    store
+        .notes
+        .extend(moved.map(|to| format!("moved the password of the metadata's database from {} to {}", path.display(), to.display())));
     store.publish();
     for (server, listener) in config.servers.iter().zip(listeners) {
         store.start_io(server, listener, start)?;
@@ -287,16 +286,18 @@ pub fn up(options: &UpOptions) -> Result<RunningStore> {
     Ok(store)
 }
 
-/// Starts one server of a `store.toml`: `metadata`, `standby1` and so on, or an I/O server by its name. It listens on the
-/// address that the file gives it; the others need not be there.
+/// Starts one server of a `store.toml`: `metadata`, `standby1` and so on, or an I/O server by its name. It listens on its address in the
+/// file; the other servers need not be running.
 ///
 /// # Errors
-/// When there is no such server, its directory is another's, or its port is in use; [`ErrorKind::Absent`] as for [`up`]; [`ErrorKind::Busy`]
-/// when another metadata service is active.
+/// There is no such server, its directory belongs to another, or its port is in use. [`ErrorKind::Absent`] as for [`up`];
+/// [`ErrorKind::Busy`] if another metadata service is active.
 pub fn serve(config: &StoreConfig, name: &str, start: StartOptions) -> Result<RunningStore> {
     if start.plain && !config.plain {
-        let problem =
-            format!("{}: the servers of a store encrypt or none does: put `plain = true` there, above [metadata]", config.path.display());
+        let problem = format!(
+            "{}: all servers of a store encrypt, or none do: put `plain = true` into this file, above [metadata]",
+            config.path.display()
+        );
         return Err(Error::new(ErrorKind::Invalid, problem));
     }
     let of_metadata = config.metadata_address(name);
@@ -305,18 +306,18 @@ pub fn serve(config: &StoreConfig, name: &str, start: StartOptions) -> Result<Ru
     serve_listening(config, name, listener, start)
 }
 
-/// Starts one server of a store on a listener that is there already: of a store whose ports are not known before its servers have them.
+/// Starts one server of a store on an existing listener, for stores whose ports are known only once their servers listen.
 ///
 /// # Errors
 /// As for [`serve`].
 pub fn serve_listening(config: &StoreConfig, name: &str, listener: TcpListener, start: StartOptions) -> Result<RunningStore> {
     let name = if config.metadata_address(name).is_some() { METADATA_NAME } else { name };
-    // Who serves names says where all others are; the others need to know where the names are.
+    // The metadata service needs all other addresses; the others need the metadata service's.
     let needs = |server: &str| name == METADATA_NAME || server == METADATA_NAME || server == name;
     let mut store = RunningStore::of(config, start.initialise, needs)?;
     if name == METADATA_NAME {
         store.start_metadata(listener, start)?;
-        // One that stands by instead takes nothing away when it is dropped.
+        // A standby does not publish, so dropping it removes nothing.
         store.publish();
     } else {
         store.start_io(config.server(name)?, listener, start)?;
@@ -324,15 +325,17 @@ pub fn serve_listening(config: &StoreConfig, name: &str, listener: TcpListener, 
     Ok(store)
 }
 
-/// What the options describe, without addresses.
+/// Describes the store of these options, without addresses.
 fn plan(options: &UpOptions) -> Result<StoreConfig> {
     let invalid = |problem: String| Err(Error::new(ErrorKind::Invalid, problem));
     let Some(first) = options.directories.first() else { return invalid("no directory to put a store in".into()) };
     if options.servers.is_some() && options.directories.len() != 1 {
-        return invalid("a number of servers divides one directory: give one, or give a directory for each server".into());
+        return invalid(
+            "a number of servers applies to a single directory: give one directory, or one for each server without a number".into(),
+        );
     }
     if options.servers == Some(0) || options.targets == Some(0) {
-        return invalid("a store has at least one server, and a server one target".into());
+        return invalid("a store needs at least one server, and a server at least one target".into());
     }
     let absolute = |path: &Path| std::path::absolute(path).map_err(|e| Error::system(path.display(), e));
     let base = absolute(first)?;
@@ -380,7 +383,7 @@ fn plan(options: &UpOptions) -> Result<StoreConfig> {
     })
 }
 
-/// Whether a store that is there is the one that is asked for.
+/// Checks that an existing store has the requested servers and targets.
 fn same_parts(found: &StoreConfig, planned: &StoreConfig) -> Result<()> {
     let targets = |config: &StoreConfig| config.servers.iter().map(|s| s.targets.clone()).collect::<Vec<_>>();
     if targets(found) == targets(planned) {
@@ -393,7 +396,7 @@ fn same_parts(found: &StoreConfig, planned: &StoreConfig) -> Result<()> {
     Err(Error::new(
         ErrorKind::Exists,
         format!(
-            "{} is a store of {} servers ({}), not of {} ({}): start it as it is, or give other directories",
+            "{} is a store of {} servers ({}), not of {} ({}): start it with its own directories, or give others",
             found.path.display(),
             found.servers.len(),
             shown(found),
@@ -404,7 +407,7 @@ fn same_parts(found: &StoreConfig, planned: &StoreConfig) -> Result<()> {
 }
 
 impl RunningStore {
-    /// Nothing of it runs yet. `makes`: a credential where there is none. `needs`: the servers whose keys have to be known here.
+    /// Creates a store without running servers. `makes`: create a missing credential. `needs`: the servers whose keys must be known here.
     fn of(config: &StoreConfig, makes: bool, needs: impl Fn(&str) -> bool) -> Result<RunningStore> {
         let (credential, note) = credentials::find(config, makes)?;
         let gate = Arc::new(Gate::new(&credential)?);
@@ -414,17 +417,17 @@ impl RunningStore {
         Ok(RunningStore { config, metadata: None, io: Vec::new(), notes, credential, gate, published: None })
     }
 
-    /// A server's part in encrypting, if it is to have this key.
+    /// Returns a server's TLS settings, if it has a key.
     fn tls(&self, server: &str, key: Option<Fingerprint>) -> Result<Option<ServerTls>> {
         key.map(|_| ServerTls::new(&credentials::key_of(&self.credential, server)?)).transpose()
     }
 
-    /// Puts the credential where the user who starts the store finds it without a flag, until the store stops.
+    /// Publishes the credential until the store stops, so that clients of the user who starts it need no flag.
     pub fn publish(&mut self) {
         match Published::publish(&self.credential) {
             Ok(published) => self.published = Some(published),
             Err(error) => self.notes.push(format!(
-                "the store's credential is not among yours ({error}): give it with --credential {}",
+                "cannot publish the store's credential ({error}): give it to clients with --credential {}",
                 self.config.credential.display()
             )),
         }
@@ -459,7 +462,7 @@ impl RunningStore {
         let begin = || -> Result<(Running, Arc<MetadataService>)> {
             let config = &self.config;
             let node = config.metadata.node.clone().unwrap_or_else(machine::node);
-            database::look(config, start.initialise)?;
+            database::check(config, start.initialise)?;
             let peers = Connect {
                 timeout: PEER_SILENCE,
                 client: METADATA_NAME.into(),
@@ -468,7 +471,7 @@ impl RunningStore {
                 credentials: Credentials::given(self.credential.clone()),
                 ..Connect::default()
             };
-            let seen = Seen { servers: seen_by(config, &peers), accepts_older: start.accept_older_metadata };
+            let seen = WitnessReports { servers: seen_by(config, &peers), accepts_older: start.accept_older_metadata };
             let (database, notes) = database::open(config, (start.initialise, start.drop_damaged_log, start.take_over))?;
             self.notes.extend(notes);
             let owner = Owner { mode: 0o755, uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
@@ -489,7 +492,7 @@ impl RunningStore {
             serving.tls = self.tls(METADATA_NAME, config.metadata.key)?;
             let running = serve_on(listener, Arc::clone(&service) as _, serving)?;
             if !service.namespace().accepted().is_empty() {
-                // Until they go on from here, they refuse clients.
+                // These servers refuse clients until they have continued from here.
                 let servers: Vec<String> = seen.servers.into_iter().map(|(server, _)| server).collect();
                 service.wait_for_witnesses(&servers, LOOKING_ROUND);
             }
@@ -500,7 +503,7 @@ impl RunningStore {
     }
 }
 
-/// What the servers have been notified of, of those that answer: the others say so when they come.
+/// Collects what the responding servers have witnessed. The others report later, when they connect.
 fn seen_by(config: &StoreConfig, peers: &Connect) -> Vec<(String, Witnessed)> {
     let options = Connect { timeout: LOOKING_ROUND, ..peers.clone() };
     let map = config.map();
@@ -515,7 +518,7 @@ fn seen_by(config: &StoreConfig, peers: &Connect) -> Vec<(String, Witnessed)> {
     })
 }
 
-/// Listens on the port that is asked for; else on the one it had; else on any.
+/// Listens on the requested port, or the previous one, or any.
 fn listen_again(host: &str, port: Option<u16>, before: &str) -> Result<TcpListener> {
     let at = |port: u16| if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     if let Some(port) = port {
@@ -534,7 +537,7 @@ fn listen(address: &str) -> Result<TcpListener> {
         let error = Error::system(format!("cannot listen on {address}"), e);
         match error.kind() {
             ErrorKind::AddressInUse => {
-                Error::new(ErrorKind::AddressInUse, format!("{address} is in use by another process: stop that, or choose another port"))
+                Error::new(ErrorKind::AddressInUse, format!("{address} is in use by another process: stop it, or choose another port"))
             }
             _ => error,
         }

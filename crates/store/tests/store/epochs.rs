@@ -1,4 +1,4 @@
-//! What a client says of starts of the metadata service is believed by nobody, and kept by nobody.
+//! Clients' claims about starts of the metadata service are neither believed nor stored.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ fn connect(store: &RunningStore, name: &str, service_start: Option<ServiceStart>
     Connection::connect(&store.listens(name).unwrap().to_string(), &options)
 }
 
-/// Every file below a directory, with its bytes.
+/// Reads every file below a directory.
 fn everything(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(directory).unwrap().flatten() {
@@ -44,7 +44,7 @@ fn ask(connection: &mut Connection, operation: Operation) -> thalweg_wire::Resul
     connection.call(&mut Tracer::off(), Kind::Metadata, &MetadataRequest::of(operation))
 }
 
-/// A file's number, which the service has given.
+/// Creates a file; returns its number.
 fn create(store: &RunningStore, path: &str) -> FileId {
     let place = Place { from: FileId::ROOT, path: path.into() };
     let owner = Owner { mode: 0o600, uid: 0, gid: 0 };
@@ -68,7 +68,7 @@ fn a_client_that_makes_an_epoch_up_is_refused_and_nothing_of_it_is_kept() {
     let now = connect(&store, "metadata", None).unwrap().hello().service_start;
     assert_eq!(file.epoch(), now.epoch);
     let before = everything(&io1);
-    // Who says hello with a start that never was, and who says nothing.
+    // Clients that claim a start that never happened, and one that claims none.
     let starts = [(NEVER, 1), (now.epoch + 1, 1), (NEVER, 0)].map(|(epoch, start)| Some(ServiceStart { epoch, start }));
     for service_start in starts.into_iter().chain([None]) {
         let mut connection = connect(&store, "io1", service_start).unwrap();
@@ -89,14 +89,14 @@ fn a_client_that_makes_an_epoch_up_is_refused_and_nothing_of_it_is_kept() {
             let many = IoRequest::WriteMany { writes: vec![(bogus, 0, 1)], durability: Durability::Returned };
             let (reply, _) = connection.call_with::<_, IoReply>(&mut Tracer::off(), Kind::Io, &many, b"x").unwrap();
             assert!(matches!(reply, IoReply::WrittenMany { each, .. } if each[0].is_err()));
-            // Those that make nothing are answered, and change nothing.
+            // Requests that create nothing are answered, and change nothing.
             for request in [IoRequest::Sync { datafiles: vec![bogus] }, IoRequest::Remove { datafiles: vec![bogus] }, IoRequest::SyncAll] {
                 connection.call::<_, IoReply>(&mut Tracer::off(), Kind::Io, &request).unwrap();
             }
         }
     }
     assert_eq!(everything(&io1), before);
-    // Nor does the service believe who calls himself an I/O server.
+    // Nor does the service believe a client that claims to be an I/O server.
     let mut connection = connect(&store, "metadata", None).unwrap();
     for (server, start) in [("io1", ServiceStart { epoch: NEVER, start: 1 }), ("io7", now)] {
         let seen = Witnessed { start, change: u64::MAX };
@@ -125,7 +125,7 @@ fn a_server_whose_service_is_away_serves_what_it_knows_and_refuses_the_rest_in_b
     write(&mut connect(&store, "io0", None).unwrap(), id(file), Durability::Synced).unwrap();
     let config = store.config().clone();
     store.stop().unwrap();
-    // Alone, as after a crash of everything in which it comes back first.
+    // Started alone, as if it were the first to return after a crash.
     let alone = thalweg_store::start::serve(&config, "io0", Default::default()).unwrap();
     let mut connection = connect(&alone, "io0", None).unwrap();
     write(&mut connection, id(file), Durability::Synced).unwrap();
@@ -145,7 +145,7 @@ fn a_sync_of_names_does_not_wait_for_servers_that_are_away_nor_for_one_that_neve
     let mut client = connect(&store, "metadata", None).unwrap();
     create(&store, "a");
     ask(&mut client, Operation::Sync).unwrap();
-    // It says that it is io1, and takes an answer without ever asking again.
+    // Claims to be io1, and takes an answer without a further request.
     let mut strange = connect(&store, "metadata", None).unwrap();
     let start = strange.hello().service_start;
     store.stop_server("io1");

@@ -1,4 +1,4 @@
-//! I/O servers on loopback, and names kept in memory: a store for tests of the data path alone.
+//! I/O servers on loopback with names in memory: a store for tests of the data path.
 #![allow(dead_code, reason = "examples use some of it")]
 
 #[path = "../../../../tests/content.rs"]
@@ -23,7 +23,7 @@ use thalweg_wire::{Error, ErrorKind, Result};
 
 pub const STORE: u64 = 7;
 
-/// The same in every process of these tests.
+/// Equal in every process of these tests.
 static CREDENTIAL: LazyLock<Credential> = LazyLock::new(|| {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("credential");
@@ -34,12 +34,12 @@ static CREDENTIAL: LazyLock<Credential> = LazyLock::new(|| {
     Credential::read(&path).unwrap()
 });
 
-/// How a client connects that has the store's own credential.
+/// Returns options for clients with the store's own credential.
 pub fn connect() -> Connect {
     Connect { credentials: Credentials::given(CREDENTIAL.clone()), ..Connect::default() }
 }
 
-/// How a server serves that has it.
+/// Returns options for servers with the store's own credential.
 #[allow(dead_code, reason = "examples serve stores")]
 pub fn serving(name: &str) -> ServeOptions {
     ServeOptions::new(name, "here", Arc::new(Gate::new(&CREDENTIAL).unwrap()))
@@ -51,7 +51,7 @@ pub struct Servers {
     pub map: StoreMap,
 }
 
-/// `servers` servers with `targets` targets each, under `directory`.
+/// Starts `servers` servers with `targets` targets each, under `directory`.
 pub fn servers(directory: &Path, servers: u32, targets: u32) -> Servers {
     let mut running = Vec::new();
     let mut map = StoreMap { store: STORE, servers: Vec::new(), targets: Vec::new() };
@@ -68,7 +68,7 @@ pub fn servers(directory: &Path, servers: u32, targets: u32) -> Servers {
     Servers { running, map }
 }
 
-/// One server with these targets, which are made where they are not there.
+/// Starts one server with these targets, creating missing ones.
 pub fn start(directory: &Path, name: &str, address: &str, targets: impl IntoIterator<Item = u32>) -> RunningStore {
     let targets = targets.into_iter().map(|n| (TargetId(n), directory.join(format!("t{n}")))).collect();
     let config = StoreConfig {
@@ -92,7 +92,7 @@ pub fn start(directory: &Path, name: &str, address: &str, targets: impl IntoIter
 }
 
 impl Servers {
-    /// Recordings that clients have asked them for.
+    /// Returns the number of recordings that clients have requested from them.
     pub fn recordings(&self) -> u64 {
         self.running.iter().flatten().map(RunningStore::recordings).sum()
     }
@@ -102,7 +102,7 @@ impl Servers {
         drop(self.running[server].take());
     }
 
-    /// Starts it again: at the same address, with the same targets, as another start of it.
+    /// Starts a server again, at the same address with the same targets.
     pub fn start(&mut self, server: usize, directory: &Path) {
         let entry = &self.map.servers[server];
         let targets = self.map.targets.iter().filter(|t| t.server as usize == server).map(|t| t.target.0);
@@ -117,7 +117,7 @@ pub struct InMemory {
     data: Arc<DataClient>,
 }
 
-/// A store over these servers.
+/// Returns a store over these servers.
 pub fn store(map: &StoreMap, timeout: Duration) -> (Store, Arc<InMemory>) {
     let data = Arc::new(DataClient::new(map.clone(), &Connect { timeout, ..connect() }));
     let names = Arc::new(InMemory { files: Mutex::new((HashMap::new(), 100)), targets: map.targets.len() as u32, data: Arc::clone(&data) });
@@ -125,7 +125,7 @@ pub fn store(map: &StoreMap, timeout: Duration) -> (Store, Arc<InMemory>) {
 }
 
 impl InMemory {
-    /// What there is, in order.
+    /// Returns the names, in order.
     pub fn list(&self) -> Vec<String> {
         let mut names: Vec<String> = self.files.lock().unwrap().0.keys().cloned().collect();
         names.sort();
@@ -220,23 +220,23 @@ impl Names for InMemory {
     }
 }
 
-/// The checksum of a message's payload.
+/// Returns the checksum of a message's payload.
 pub fn crc32c(bytes: &[u8]) -> u32 {
     thalweg_bulk::crc32c(bytes)
 }
 
-/// Bytes that are not the same anywhere.
+/// Returns bytes without repetition.
 pub fn noise(length: usize, seed: u64) -> Vec<u8> {
     content::content(seed, length)
 }
 
-/// A small file system, unmounted with its owner.
+/// A small file system, unmounted when dropped.
 pub struct SmallDisk {
     pub path: PathBuf,
 }
 
 impl SmallDisk {
-    /// `None`: it cannot be mounted here.
+    /// Mounts it; `None` if mounting is not permitted here.
     pub fn mount(at: &Path, size: &str) -> Option<SmallDisk> {
         std::fs::create_dir_all(at).unwrap();
         let options = format!("size={size}");
@@ -244,7 +244,7 @@ impl SmallDisk {
         mounted.is_ok_and(|status| status.success()).then(|| SmallDisk { path: at.to_owned() })
     }
 
-    /// Takes all the room that is left; the file that has it.
+    /// Fills the remaining space; returns the file that takes it.
     pub fn fill(&self) -> PathBuf {
         let filler = self.path.join("filler");
         let mut file = std::fs::File::options().create(true).append(true).open(&filler).unwrap();

@@ -1,6 +1,6 @@
 //! The store as programs see it: through its clients, over servers on loopback, and over processes that are killed.
 //!
-//! One program for all: each one links the whole store.
+//! A single test program, since each one links the whole store.
 
 #[path = "../../../../tests/bounded.rs"]
 mod bounded;

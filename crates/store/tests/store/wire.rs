@@ -1,4 +1,4 @@
-//! The wire's promises, on real sockets.
+//! Promises of the wire protocol, on real sockets.
 
 use crate::bounded::{accepted, heard, joined};
 use crate::loopback;
@@ -60,11 +60,11 @@ fn connect(server: &Running) -> Connection {
     Connection::connect(&server.address().to_string(), &loopback::connect()).unwrap()
 }
 
-/// A connection whose ends have proven their credentials, and on which nothing was said.
+/// Returns an authenticated connection on which nothing was sent.
 fn proven(server: &Running) -> TcpStream {
     let channel = thalweg_wire::proven(&server.address().to_string(), &loopback::connect()).unwrap();
     let stream = channel.try_clone().unwrap();
-    // Its other descriptor is closed, which does not end the connection.
+    // Closes its other descriptor, which does not end the connection.
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     stream
 }
@@ -184,11 +184,11 @@ fn both_ends_of_a_recorded_call_are_joined_by_its_request_number() {
     let server = start(4);
     let mut connection = connect(&server);
     let sink = Arc::new(Memory::new(1000));
-    let mode = TraceHandle::on(sink.clone(), HostId(0), Role::Client, IdSpace(1));
+    let trace = TraceHandle::on(sink.clone(), HostId(0), Role::Client, IdSpace(1));
     let (session, host) = connection.record_start(HostId(0), IdSpace(2)).unwrap();
     assert_eq!(host.node, "here");
-    connection.record(&mode, session, None);
-    let mut tracer = mode.thread("main");
+    connection.record(&trace, session, None);
+    let mut tracer = trace.thread("main");
     for _ in 0..3 {
         let _: (String, Vec<u8>) = connection.call_with(&mut tracer, Kind::Io, &"x", &[1, 2, 3]).unwrap();
     }
@@ -219,11 +219,11 @@ fn stopping_finishes_and_closes() {
     assert!(connection.is_broken());
 }
 
-/// Connections that say this much, and no more.
+/// Opens connections that send this much, and nothing more.
 fn strangers(server: &Running, many: usize, say: &[u8]) -> Vec<TcpStream> {
     let one = |_| {
         let mut stream = TcpStream::connect(server.address()).unwrap();
-        // The first ones may be closed before the last ones are there.
+        // The first may be closed before the last are opened.
         let _ = stream.write_all(say);
         stream
     };
@@ -256,7 +256,7 @@ fn who_takes_long_to_say_hello_is_closed_however_often_a_byte_comes() {
     while slow.write_all(b"W").is_ok() && !is_closed(&slow) {
         slow.set_nonblocking(false).unwrap();
         assert!(begun.elapsed() < 3 * thalweg_wire::limits::HELLO, "still open");
-        // A byte now and then is what is tested.
+        // Sends a byte at long intervals, which is the subject of the test.
         std::thread::sleep(Duration::from_millis(250));
     }
     assert!(begun.elapsed() > thalweg_wire::limits::HELLO / 2, "{:?}", begun.elapsed());
@@ -305,7 +305,7 @@ fn a_job_that_connects_all_at_once_from_one_address_gets_every_connection() {
     });
 }
 
-/// How often threads of this process with this name have gone to sleep; and how many there are.
+/// Returns the number of this process's threads with this name, and their voluntary context switches.
 fn sleeps(name: &str) -> (usize, u64) {
     let mut all = (0, 0);
     for task in std::fs::read_dir("/proc/self/task").unwrap().flatten() {
@@ -333,7 +333,7 @@ fn connections_that_are_idle_wake_nobody_and_work_when_they_are_used_again() {
         let begun = std::time::Instant::now();
         loop {
             let before = sleeps("rests serve");
-            // Each thread would wake some times in it.
+            // Within this time each thread would wake several times.
             std::thread::sleep(silence * 5);
             let after = sleeps("rests serve");
             assert_eq!(after.0, MANY, "a thread for each connection");
@@ -391,10 +391,10 @@ fn recordings_of_all_sessions_share_one_budget_and_what_does_not_fit_is_counted(
         let space = |n| IdSpace(2 * number as u16 + n);
         let (session, _) = connection.record_start(HostId(0), space(2)).unwrap();
         let sink = Arc::new(Memory::new(10));
-        let mode = TraceHandle::on(sink.clone(), HostId(0), Role::Client, space(1));
-        connection.record(&mode, session, None);
-        let mut tracer = mode.thread("main");
-        // The first fill what there is; the others must find something left.
+        let trace = TraceHandle::on(sink.clone(), HostId(0), Role::Client, space(1));
+        connection.record(&trace, session, None);
+        let mut tracer = trace.thread("main");
+        // The first ones exhaust the space; the others must still get some.
         for _ in 0..if number < 4 { 6000 } else { 300 } {
             let _: (String, Vec<u8>) = connection.call_with(&mut tracer, Kind::Io, &"x", &[]).unwrap();
         }

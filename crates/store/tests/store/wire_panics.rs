@@ -1,4 +1,5 @@
-//! A request that makes the service panic: its client gets an error, what it held goes back, and a service that may be half-changed stops.
+//! A request that makes the service panic: its client gets an error, its resources are released, and a service that may be half-changed
+//! stops.
 
 use crate::loopback;
 use std::net::TcpListener;
@@ -11,7 +12,7 @@ use thalweg_wire::trust::Identity;
 use thalweg_wire::{Connect, Connection, Exchange, Kind, Running, ServeOptions, Service, Session, serve};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Answers with the word it is sent, or panics.
+/// Answers with the word that it is sent, or panics.
 struct Clumsy {
     stops: bool,
     sessions: Arc<AtomicUsize>,
@@ -113,7 +114,7 @@ fn is_reported(error: &Error) {
 
 #[test]
 fn a_request_that_panics_is_answered_and_what_it_held_goes_back() {
-    // One slot: what is not given back is missed at once.
+    // A single slot: a leak shows immediately.
     let (server, sessions) = start(1, false);
     let free = || eventually("a free slot", || server.connections() == 0 && sessions.load(Ordering::SeqCst) == 0);
     for word in ["at once", "amid the payload", "when dropped", "after the reply"] {
@@ -125,7 +126,7 @@ fn a_request_that_panics_is_answered_and_what_it_held_goes_back() {
                 Err(error) => is_reported(&error),
             }
             assert!(begun.elapsed() < Duration::from_secs(10), "answered, not given up");
-            // Nothing more is said on a connection whose state is in doubt.
+            // A connection whose state is in doubt sends nothing further.
             call(&mut connection, "well", &[]).unwrap_err();
             free();
         }
@@ -146,7 +147,7 @@ fn a_panic_when_a_client_has_gone_is_no_less_a_panic() {
         assert_eq!(call(&mut connection, "later", &[]).unwrap(), "later");
         drop(connection);
         eventually("a free slot", || server.connections() == 0 && sessions.load(Ordering::SeqCst) == 0);
-        // The client's place is free a moment before the panic has reached the count.
+        // The client's slot is free shortly before the panic is counted.
         eventually("the verdict", || server.failure().is_some() == stops);
         assert_eq!(connect(&server).is_err(), stops);
     }

@@ -1,4 +1,4 @@
-//! Who asks, and what comes of it.
+//! The callers, and the outcomes of their attempts.
 
 use super::super::{connection, derived, derived_with};
 use crate::common::{Servers, scratch};
@@ -16,10 +16,10 @@ use thalweg_wire::trust::{Credential, Rights};
 use thalweg_wire::{Connection, Kind};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Users of the machines of clients own what is made here, unless a probe says otherwise.
+/// The owner of files created here, a user of clients' machines, unless a probe sets another.
 pub(super) const USER: Owner = Owner { mode: 0o640, uid: 7, gid: 7 };
 
-/// Whose credential it is. Reading ones are two: the store's, and one of an owner.
+/// The kind of credential. There are two read-only ones: the store's, and an owner's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Who {
     Store,
@@ -42,7 +42,7 @@ impl Who {
     }
 }
 
-/// What came of an attempt.
+/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Done,
@@ -50,19 +50,19 @@ pub(super) enum Outcome {
     Refused,
     /// EPERM.
     NotPermitted,
-    /// EDQUOT: past a bound.
+    /// EDQUOT: beyond a bound.
     Past,
-    /// It was answered, and there was nothing in it.
+    /// An empty answer.
     Empty,
-    /// A lock: another client has to wait.
+    /// A lock that makes another client wait.
     HoldsUp,
-    /// So many, then no more.
+    /// This many, then no more.
     Many(usize),
-    /// What was made belongs to this user and group.
+    /// The new file belongs to this user and group.
     Of(u32),
-    /// There is no connection to ask on.
+    /// No connection could be made.
     Outside,
-    /// Another error: no cell means one.
+    /// Another error, which no cell allows.
     Failed(ErrorKind),
 }
 
@@ -80,13 +80,13 @@ impl From<ErrorKind> for Outcome {
 /// Labels and outcomes of a row's attempts.
 pub(super) type Attempts = Vec<(&'static str, Outcome)>;
 
-/// A store of one I/O server, and credentials of every kind: `ana` is the owner whose are tried, `bob` is another.
+/// A store of one I/O server, and credentials of every kind: `ana` is the owner under test, `bob` another owner.
 pub(super) struct World {
     pub store: Servers,
     pub ana: PathBuf,
     pub bob: PathBuf,
     anas_reading: PathBuf,
-    /// A store's own of another store, which has this one's number.
+    /// The own credential of another store with the same number.
     foreign: PathBuf,
     pub anas_lot: LotId,
     pub bobs_lot: LotId,
@@ -94,38 +94,38 @@ pub(super) struct World {
     _here: tempfile::TempDir,
 }
 
-/// A file that a probe is about.
-pub(super) struct Known {
+/// A file that a probe uses.
+pub(super) struct ProbedFile {
     pub path: String,
     pub datafile: DatafileId,
 }
 
-impl Known {
+impl ProbedFile {
     pub(super) const BYTES: &'static [u8] = b"bytes of somebody";
 
     pub(super) fn place(&self) -> Place {
         Place::at(&self.path)
     }
 
-    /// A new name in its directory.
+    /// Returns a new name in its directory.
     pub(super) fn beside(&self) -> Place {
         let (directory, _) = self.path.rsplit_once('/').expect("a path from the root");
         Place::at(format!("{directory}{}", new_name()))
     }
 
-    /// Itself, whatever its name is.
+    /// Returns the file by its number.
     pub(super) fn itself(&self) -> Place {
         Place::of(self.datafile.file)
     }
 }
 
-/// A name that nothing has yet.
+/// Returns an unused name.
 pub(super) fn new_name() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     format!("/{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Where files of a lot are.
+/// Returns the directory for files of a lot.
 fn directory_of(lot: Option<LotId>) -> String {
     lot.map_or_else(String::new, |lot| format!("/of-lot-{lot}"))
 }
@@ -153,7 +153,7 @@ impl World {
         world
     }
 
-    /// Makes a lot for this owner, and a directory whose new files are in it.
+    /// Creates a lot for this owner, and a directory whose new files are in it.
     fn lot(&self, owner: &str) -> LotId {
         let create = LotOperation::Create {
             name: format!("of-{owner}"),
@@ -182,7 +182,7 @@ impl World {
         Asker::new(self, Who::Store)
     }
 
-    /// Has the store's own credential do something, on connections that are kept for that.
+    /// Runs `work` with the store's own credential, on connections kept for that.
     pub(super) fn with_store<T>(&self, work: impl FnOnce(&mut Asker) -> T) -> T {
         work(self.own.borrow_mut().get_or_insert_with(|| self.as_store()))
     }
@@ -197,43 +197,43 @@ impl World {
         }
     }
 
-    /// A connection for who has this file, to the service of names (0) or of bytes (1).
+    /// Connects with the credential in this file to the metadata service (0) or the I/O server (1).
     pub(super) fn connect(&self, number: usize, credential: &std::path::Path) -> Result<Connection> {
         connection(&self.store.store, number, credential)
     }
 
-    /// A new file with bytes, in this lot or in none.
-    pub(super) fn file(&self, lot: Option<LotId>) -> Known {
+    /// Creates a file with bytes, in this lot or in none.
+    pub(super) fn file(&self, lot: Option<LotId>) -> ProbedFile {
         self.file_at(format!("{}{}", directory_of(lot), new_name()), lot)
     }
 
-    /// The same, under this name.
-    pub(super) fn file_at(&self, path: String, lot: Option<LotId>) -> Known {
+    /// Creates a file with bytes under this name.
+    pub(super) fn file_at(&self, path: String, lot: Option<LotId>) -> ProbedFile {
         let datafile = self.with_store(|store| {
             let made = store.attributes(make(&path, USER, lot)).expect("the store makes it");
             let target = made.layout.expect("a file has one").targets[0];
             let datafile = DatafileId { file: made.id, index: 0, target, lot };
             let write = IoRequest::Write { datafile, offset: 0, durability: Durability::Returned };
-            store.io_with(&write, Known::BYTES).expect("the store writes it");
-            store.ask(Operation::Written { file: made.id, size_bytes: Known::BYTES.len() as u64 }).expect("it is written");
+            store.io_with(&write, ProbedFile::BYTES).expect("the store writes it");
+            store.ask(Operation::Written { file: made.id, size_bytes: ProbedFile::BYTES.len() as u64 }).expect("it is written");
             datafile
         });
-        Known { path, datafile }
+        ProbedFile { path, datafile }
     }
 
-    /// One in no lot, one in `ana`'s, and one in `bob`'s.
-    pub(super) fn three_files(&self) -> [Known; 3] {
+    /// Creates a file in no lot, one in `ana`'s, and one in `bob`'s.
+    pub(super) fn three_files(&self) -> [ProbedFile; 3] {
         [None, Some(self.anas_lot), Some(self.bobs_lot)].map(|lot| self.file(lot))
     }
 }
 
-/// Makes a file that is not opened.
+/// Returns the request to create a file without opening it.
 pub(super) fn make(path: &str, owner: Owner, lot: Option<LotId>) -> Operation {
     let layout = LayoutChoice { lot, ..LayoutChoice::default() };
     Operation::MakeFile { place: Place::at(path), owner, existing: Existing::Refuse, layout, node: String::new() }
 }
 
-/// Asks with one credential, or tries to.
+/// A client with one credential.
 pub(super) struct Asker {
     metadata: Option<Connection>,
     io: Option<Connection>,
@@ -263,7 +263,7 @@ impl Asker {
         connection.call_with(&mut Tracer::off(), Kind::Io, request, payload).map_err(kind)
     }
 
-    /// What each server answers, asked of the one of bytes.
+    /// Sends a request that every server answers to the I/O server.
     pub(super) fn common(&mut self, request: &CommonRequest) -> Result<CommonReply, Outcome> {
         let connection = self.io.as_mut().ok_or(Outcome::Outside)?;
         connection.call(&mut Tracer::off(), Kind::Common, request).map_err(kind)
@@ -284,7 +284,7 @@ impl Asker {
         done(self.io_with(request, payload))
     }
 
-    /// The start of the metadata service that its connections are to.
+    /// Returns the start of the metadata service of its connections.
     pub(super) fn service(&self) -> Option<thalweg_wire::protocol::common::ServiceStart> {
         self.metadata.as_ref().map(|connection| connection.hello().service_start)
     }

@@ -1,9 +1,9 @@
-//! Hostile messages: from strangers before the proof, and after it from those who have a credential, which they abuse.
+//! Hostile messages: from strangers before the proof, and from holders of a credential after it.
 //!
-//! What is sent is nearly right: requests of every kind with numbers at which arithmetic goes wrong, bytes changed, cut off or added, and frames
-//! whose lengths are not so. All of it follows from one seed. `THALWEG_TEST_MESSAGES` says how many; `THALWEG_TEST_SEED` which.
+//! The messages are nearly valid: requests of every kind with numbers that overflow arithmetic, bytes changed, removed or added, and frames
+//! with wrong lengths. All follow from one seed. `THALWEG_TEST_MESSAGES` sets their number, `THALWEG_TEST_SEED` the seed.
 
-use super::asking::{Asker, Known, Outcome, USER, Who, World};
+use super::asking::{Asker, Outcome, ProbedFile, USER, Who, World};
 use super::mutate::{Random, mutated};
 use super::sending::{Client, FIRST_BYTES, Message, framed, header, hello, message, stranger};
 use super::state::State;
@@ -23,11 +23,11 @@ use thalweg_wire::{Connect, Connection, HEADER_BYTES, Kind};
 
 const MESSAGES: usize = 4000;
 const SEED: u64 = 1;
-/// What a server of this test may have in memory at most; at rest it has a tenth of that.
+/// Bound on the memory of a server in this test; idle, it has a tenth of that.
 const MOST_MEMORY_KIB: u64 = 256 << 10;
-/// Servers, by their place in the description.
+/// Servers, by their index in the description.
 const SERVERS: [(usize, Kind, &str); 2] = [(0, Kind::Metadata, "metadata"), (1, Kind::Io, "io0")];
-/// Numbers that are put where a request has a small one.
+/// Numbers that replace small ones in a request.
 const EXTREME: [u64; 7] = [1 << 31, u32::MAX as u64, 1 << 32, (1 << 63) - 1, 1 << 63, u64::MAX - 1, u64::MAX];
 
 fn number(variable: &str, otherwise: u64) -> u64 {
@@ -64,11 +64,11 @@ fn hostile_messages_before_and_after_the_hello_change_nothing_and_stop_nobody() 
     }
 }
 
-/// What hostile requests are about. `/f` and `/d` are what the examples of requests name.
+/// The objects of hostile requests. The examples of requests name `/f` and `/d`.
 struct Scene {
-    theirs: Known,
-    plain: Known,
-    own: Known,
+    theirs: ProbedFile,
+    plain: ProbedFile,
+    own: ProbedFile,
 }
 
 impl Scene {
@@ -88,7 +88,7 @@ impl Scene {
         Scene { theirs, plain: world.file(None), own: world.file(Some(world.anas_lot)) }
     }
 
-    /// The bodies of right requests to this service, of every kind.
+    /// Returns the bodies of valid requests to this service, of every kind.
     fn corpus(&self, kind: Kind) -> Vec<Vec<u8>> {
         let files = [&self.theirs, &self.plain, &self.own].map(|file| file.datafile);
         let mut all: Vec<Vec<u8>> = match kind {
@@ -108,7 +108,7 @@ fn encoded(request: &impl Serialize) -> Vec<u8> {
     postcard::to_allocvec(request).expect("memory")
 }
 
-/// Each operation, with and without a number, and with files that it says it has closed.
+/// Returns each operation, with and without a number, and with closed files.
 fn metadata_requests(file: FileId) -> Vec<Vec<u8>> {
     let closed = vec![Closed { file, write: true, end: End::whole(1 << 40, true) }];
     let about = |(number, operation): (u64, Operation)| {
@@ -120,7 +120,7 @@ fn metadata_requests(file: FileId) -> Vec<Vec<u8>> {
     (1..).zip(examples::operations(file)).flat_map(about).collect()
 }
 
-/// Bytes of strangers: cut, changed and false proofs, what is no proof, and what belongs behind one.
+/// Sends bytes of strangers: truncated, changed and false proofs, other bytes, and messages that belong after a proof.
 fn strangers(world: &World, many: usize, random: &mut Random) {
     let corpus = first_bytes(world);
     for number in 0..many {
@@ -129,19 +129,19 @@ fn strangers(world: &World, many: usize, random: &mut Random) {
             0 => corpus[random.below(corpus.len())].clone(),
             _ => mutated(&corpus, random),
         };
-        // A proof, and a hello behind it, as if it had been accepted.
+        // A proof followed by a hello, as if it had been accepted.
         let mut then = vec![random.next() as u8; [0, 1, 8, 39, 40][random.below(5)]];
         then.iter_mut().zip(b"THALWEG\x01").for_each(|(to, from)| *to = *from);
         if random.below(2) == 0 {
             then.extend(hello());
         }
         let said = stranger(&super::super::address(&world.store.store, server), &first, &then);
-        // An answer, a verdict or an error's text: no name, and no byte of a file.
+        // An answer, a verdict or an error's text, but no name or byte of a file.
         assert!(said.len() < 1024, "{name} says {} bytes to a stranger", said.len());
     }
 }
 
-/// What connections begin with, of this protocol and of others: the first is right, and of the store's own credential.
+/// Returns the first bytes of connections, of this protocol and others; the first one is valid, with the store's own credential.
 fn first_bytes(world: &World) -> Vec<Vec<u8>> {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let (address, credentials) = (listener.local_addr().unwrap().to_string(), Credentials::file(world.credential(Who::Store)));
@@ -155,7 +155,7 @@ fn first_bytes(world: &World) -> Vec<Vec<u8>> {
     vec![first, hello(), hello_of_tls, b"GET / HTTP/1.1\r\nHost: store\r\n\r\n".to_vec(), b"THALWEG\x02".to_vec(), vec![0; 200]]
 }
 
-/// Requests of somebody with a credential, to both servers.
+/// Sends requests with a credential to both servers.
 fn abuse(world: &World, scene: &Scene, who: Who, many: usize, random: &mut Random) {
     let mut sides = SERVERS.map(|(server, kind, _)| (kind, scene.corpus(kind), Client::new(world, server, world.credential(who))));
     for number in 0..many {
@@ -170,7 +170,7 @@ fn abuse(world: &World, scene: &Scene, who: Who, many: usize, random: &mut Rando
     }
 }
 
-/// The next message; `None`: it would only fill this machine's memory, which is anybody's right who may write.
+/// Returns the next message; `None` if it would only fill this machine's memory, which any writer may do.
 fn hostile(kind: Kind, corpus: &[Vec<u8>], number: usize, random: &mut Random) -> Option<Message> {
     let right = &corpus[number / 2 % corpus.len()];
     let payload = content(number as u64, [0, 0, 1, 9, 4096][random.below(5)]);
@@ -208,14 +208,14 @@ fn hostile(kind: Kind, corpus: &[Vec<u8>], number: usize, random: &mut Random) -
     Some(Message { bytes, is_right: false })
 }
 
-/// What every server answers, with any numbers.
+/// Returns a request that every server answers, with any numbers.
 fn common(random: &mut Random) -> Vec<u8> {
     let all = examples::common_requests();
     with_extremes(Kind::Common, &encoded(&all[random.below(all.len())]), random)
 }
 
-/// A body with one to three of its small numbers as large as they can be written: lengths, offsets, sizes, numbers of files and lots. Mostly it
-/// can still be read.
+/// Returns a body with one to three of its small numbers set to extremes: lengths, offsets, sizes, numbers of files and lots. Usually it
+/// can still be decoded.
 fn with_extremes(kind: Kind, body: &[u8], random: &mut Random) -> Vec<u8> {
     let mut changed = Vec::new();
     for _ in 0..8 {
@@ -233,7 +233,7 @@ fn with_extremes(kind: Kind, body: &[u8], random: &mut Random) -> Vec<u8> {
     changed
 }
 
-/// Whether a server of this kind can read it.
+/// Returns whether a server of this kind can decode it.
 fn is_known(kind: Kind, body: &[u8]) -> bool {
     match kind {
         Kind::Common => postcard::from_bytes::<CommonRequest>(body).is_ok(),
@@ -242,7 +242,7 @@ fn is_known(kind: Kind, body: &[u8]) -> bool {
     }
 }
 
-/// Whether it asks for space that it would get: here that is memory.
+/// Returns whether it requests space that would be granted, which is memory here.
 fn fills_memory(kind: Kind, body: &[u8]) -> bool {
     let too_much = |bytes: u64| (1 << 24..1 << 50).contains(&bytes);
     match kind {
@@ -257,7 +257,7 @@ fn fills_memory(kind: Kind, body: &[u8]) -> bool {
     }
 }
 
-/// The whole store, as an honest client copies it out.
+/// Copies the whole store out, as an honest client.
 fn copied_out(world: &World) -> Vec<(String, Vec<u8>)> {
     let here = scratch();
     let out = here.path().join("out");
@@ -272,7 +272,7 @@ fn name_in(directory: &Path, path: &Path) -> String {
     path.strip_prefix(directory).expect("it is in there").to_string_lossy().into_owned()
 }
 
-/// An honest client copies in and out.
+/// Copies in and out as an honest client.
 fn works(world: &World) {
     let (here, bytes) = (scratch(), content(5, 3_000_000));
     let (source, out, store) = (file(here.path(), "in", &bytes), here.path().join("out"), text(&world.store.store));

@@ -1,8 +1,8 @@
-//! The security campaign in its short form: what `docs/TRUST.md` says that each credential may do is held against a store that runs, cell by
-//! cell, and servers are sent what nobody should send.
+//! The security campaign in its short form: the permissions of each credential in `docs/TRUST.md` are checked against a running store, cell
+//! by cell, and servers get hostile messages.
 //!
-//! A row of the table has a probe here, under its name: what it attempts, and what each wording of a cell says of each attempt. A row without a
-//! probe is a failure, and so is a probe without a row, or a wording that no probe knows: the table says nothing that is not tried.
+//! Each row of the table has a probe of its name, with the attempts, and the outcome of each attempt for each wording of a cell. A row
+//! without a probe, a probe without a row, or an unknown wording is a failure: the table claims nothing that is not tried.
 
 mod asking;
 mod messages;
@@ -34,7 +34,7 @@ fn each_cell_of_the_table_of_credentials_is_what_a_store_does() {
     assert!(wrong.is_empty(), "docs/TRUST.md says otherwise:\n{}", wrong.join("\n"));
 }
 
-/// Whether a cell is what comes of the row's attempts; if not, what does.
+/// Compares a cell with the outcomes of the row's attempts; returns the deviation.
 fn held(world: &World, row: &Row, cell: &str, who: Who) -> Option<String> {
     let Some(says) = (row.says)(cell, who) else { return Some(format!("no probe knows the wording `{cell}`")) };
     let found = (row.attempt)(world, &mut Asker::new(world, who));

@@ -1,4 +1,4 @@
-//! Bytes to a server that no client of ours sends: whole messages, and what is nearly one.
+//! Bytes that no regular client sends to a server: whole messages, and invalid ones.
 
 use super::super::address;
 use super::asking::World;
@@ -10,38 +10,38 @@ use thalweg_wire::protocol::common::{CommonRequest, Hello};
 use thalweg_wire::trust::Credentials;
 use thalweg_wire::{Channel, Connect, HEADER_BYTES, Header, Kind, VERSION, VERSION_MIN, proven};
 
-/// How long an answer is awaited. What comes later (a question that is answered late) is not read: who asks has hung up.
+/// Timeout for an answer. Later ones (of requests answered late) are not read: the client has disconnected.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// What a server says of a request that has made it panic.
+/// Part of a server's error for a request that made it panic.
 const PANIC: &[u8] = b"ended in a panic";
 
 /// The length of a client's first message.
 pub(super) const FIRST_BYTES: usize = 144;
 
-/// Somebody who has proven a credential and said hello.
+/// A client that has proven a credential and said hello.
 pub(super) struct Client {
     address: String,
     credential: PathBuf,
     channel: Option<Channel>,
-    /// Requests that were done, and those that were answered with an error.
+    /// Requests that succeeded, and those answered with an error.
     pub done: usize,
     pub refused: usize,
 }
 
-/// A message as it goes out.
+/// An outgoing message.
 pub(super) struct Message {
     pub bytes: Vec<u8>,
-    /// It is as long as its header says, and has its checksum: it is answered, and another may follow.
+    /// Its length and checksum match its header, so it is answered, and another may follow.
     pub is_right: bool,
 }
 
-/// The header of a request that nobody records.
+/// Returns the header of an unrecorded request.
 pub(super) fn header(kind: Kind, request: u64, (body_bytes, payload_bytes): (u32, u64), payload_crc: u32) -> Header {
     Header { kind, reply: false, status: 0, request, body_bytes, payload_bytes, payload_crc, session: 0 }
 }
 
-/// Header, body and payload, as this header says they are.
+/// Concatenates this header, a body and a payload.
 pub(super) fn framed(header: Header, body: &[u8], payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; HEADER_BYTES];
     bytes.extend_from_slice(body);
@@ -50,13 +50,13 @@ pub(super) fn framed(header: Header, body: &[u8], payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A whole message.
+/// Returns a valid message.
 pub(super) fn message(kind: Kind, request: u64, body: &[u8], payload: &[u8]) -> Vec<u8> {
     let payload_crc = if payload.is_empty() { 0 } else { thalweg_bulk::crc32c(payload) };
     framed(header(kind, request, (body.len() as u32, payload.len() as u64), payload_crc), body, payload)
 }
 
-/// The first message of a connection.
+/// Returns the first message of a connection.
 pub(super) fn hello() -> Vec<u8> {
     let hello = Hello {
         version_min: VERSION_MIN,
@@ -74,10 +74,10 @@ impl Client {
         Client { address: address(&world.store.store, server), credential, channel: None, done: 0, refused: 0 }
     }
 
-    /// Sends a message and reads what is answered.
+    /// Sends a message and reads the answer.
     pub(super) fn send(&mut self, message: &Message) {
         let mut channel = self.channel.take().unwrap_or_else(|| self.connected());
-        // A server that has closed the connection is none that has stopped: the next one says.
+        // A closed connection does not mean that the server has stopped: the next connection shows that.
         let sent = channel.send_pieces(&mut [IoSlice::new(&message.bytes)]);
         if !message.is_right {
             let _ = channel.shutdown(Shutdown::Write);
@@ -98,7 +98,7 @@ impl Client {
     }
 }
 
-/// The status of the next answer, all of which is read; `None`: there is none.
+/// Reads the next answer and returns its status; `None` if there is none.
 fn answer(channel: &mut Channel) -> Option<u32> {
     let mut head = [0; HEADER_BYTES];
     channel.receive_exact(&mut head).ok()?;
@@ -111,7 +111,7 @@ fn answer(channel: &mut Channel) -> Option<u32> {
     Some(header.status)
 }
 
-/// A stranger says this, and then that, once it was answered where the first is what is answered; all that the server says.
+/// Sends `first` as a stranger, and `then` after an answer; returns everything that the server sends.
 pub(super) fn stranger(address: &str, first: &[u8], then: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).expect("the server listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a limit that is not zero");

@@ -1,4 +1,4 @@
-//! All that a store has, as its own credential sees it.
+//! The whole contents of a store, as its own credential sees them.
 
 use super::asking::{Asker, World};
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,22 +8,22 @@ use thalweg_wire::protocol::io::{DatafileId, IoRequest};
 use thalweg_wire::protocol::lots::{Lot, LotOperation};
 use thalweg_wire::protocol::metadata::*;
 
-/// What is compared of a store before and after.
+/// The compared state of a store.
 #[derive(Debug)]
 pub(super) struct State {
-    /// Each path, and what it stands for.
+    /// Each path with its number.
     pub names: BTreeMap<Vec<u8>, u64>,
-    pub things: BTreeMap<u64, Thing>,
+    pub objects: BTreeMap<u64, Object>,
     pub lots: Vec<(Lot, Vec<Vec<u8>>)>,
     pub credentials: Vec<String>,
-    /// Each datafile on the target, and its length: also those that belong to no file.
+    /// Each datafile on the target with its length, including those without a file.
     pub datafiles: BTreeMap<PathBuf, u64>,
 }
 
 /// A file or directory.
 #[derive(Debug, PartialEq)]
-pub(super) struct Thing {
-    /// Without what the service finds out by itself, when it comes to it.
+pub(super) struct Object {
+    /// Without attributes that the service determines in the background.
     attributes: Attributes,
     extended: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     bytes: Vec<u8>,
@@ -34,7 +34,7 @@ impl State {
         let mut store = world.as_store();
         let mut state = State {
             names: BTreeMap::new(),
-            things: BTreeMap::new(),
+            objects: BTreeMap::new(),
             lots: lots(&mut store),
             credentials: credentials(&mut store),
             datafiles: datafiles(world),
@@ -43,26 +43,26 @@ impl State {
         state
     }
 
-    /// What an owner may not change who is not this lot's: it, its files, and the directories that have it.
+    /// Keeps what other owners must not change of this lot: its files, and the directories that have it.
     pub(super) fn of_lot(mut self, lot: LotId) -> State {
-        self.things.retain(|_, thing| thing.lot() == Some(lot));
-        for directory in self.things.values_mut().filter(|thing| thing.attributes.kind == FileKind::Directory) {
-            // What others make in it is in no lot.
+        self.objects.retain(|_, object| object.lot() == Some(lot));
+        for directory in self.objects.values_mut().filter(|object| object.attributes.kind == FileKind::Directory) {
+            // Files that others create in it are in no lot.
             let about = &mut directory.attributes;
             (about.modified_ns, about.changed_ns, about.change, about.links) = (0, 0, 0, 0);
         }
-        self.names.retain(|_, id| self.things.contains_key(id));
+        self.names.retain(|_, id| self.objects.contains_key(id));
         self.lots.retain(|(of, _)| of.id == lot);
         self.datafiles.clear();
         self
     }
 
-    /// What is otherwise than it was.
+    /// Describes the differences from an earlier state.
     pub(super) fn changes_since(&self, before: &State) -> Vec<String> {
         let mut all = Vec::new();
-        let ids: BTreeSet<u64> = self.things.keys().chain(before.things.keys()).copied().collect();
+        let ids: BTreeSet<u64> = self.objects.keys().chain(before.objects.keys()).copied().collect();
         for id in ids {
-            let (was, is) = (before.things.get(&id), self.things.get(&id));
+            let (was, is) = (before.objects.get(&id), self.objects.get(&id));
             all.extend((was != is).then(|| format!("{was:?} is {is:?}")));
         }
         all.extend((self.names != before.names).then(|| format!("names {:?} are {:?}", before.names, self.names)));
@@ -80,12 +80,12 @@ impl State {
                 self.add_directory(store, entry.id, &path);
             }
             self.names.insert(path, entry.id.0);
-            self.things.insert(entry.id.0, Thing::of(store, entry.attributes.expect("they were asked for")));
+            self.objects.insert(entry.id.0, Object::of(store, entry.attributes.expect("they were asked for")));
         }
     }
 }
 
-/// All of a directory.
+/// Lists a whole directory.
 fn entries(store: &mut Asker, id: FileId) -> Vec<DirectoryEntry> {
     let mut all: Vec<DirectoryEntry> = Vec::new();
     loop {
@@ -102,8 +102,8 @@ fn entries(store: &mut Asker, id: FileId) -> Vec<DirectoryEntry> {
     }
 }
 
-impl Thing {
-    fn of(store: &mut Asker, attributes: Attributes) -> Thing {
+impl Object {
+    fn of(store: &mut Asker, attributes: Attributes) -> Object {
         let place = || Place::of(attributes.id);
         let Ok(MetadataReply::ExtendedNames(names)) = store.ask(Operation::ListExtended { place: place() }) else { panic!("names") };
         let value = |name: Vec<u8>| match store.ask(Operation::GetExtended { place: place(), name: name.clone() }) {
@@ -118,7 +118,7 @@ impl Thing {
                 bytes.extend(store.io_with(&IoRequest::Read { datafile, offset: 0, length: 1 << 20 }, &[]).expect("it is read").1);
             }
         }
-        Thing { attributes: Attributes { size_bytes: None, settled: None, ..attributes }, extended, bytes }
+        Object { attributes: Attributes { size_bytes: None, settled: None, ..attributes }, extended, bytes }
     }
 
     fn lot(&self) -> Option<LotId> {

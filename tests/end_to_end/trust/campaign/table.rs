@@ -1,11 +1,11 @@
-//! The table of `docs/TRUST.md`, as it is written.
+//! Parses the table of `docs/TRUST.md`.
 
 use std::path::Path;
 
 const HEADING: &str = "## What each credential may do";
 const COLUMNS: &str = "| | the store's own | an owner's | a reading one | none, another user of the machine | test |";
 
-/// A row: what is done, and a cell for each kind of credential.
+/// A row: the action, and a cell for each kind of credential.
 pub(super) struct TableRow {
     pub name: String,
     pub cells: Vec<String>,

@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::time::Duration;
 use thalweg_base::numbers;
-use thalweg_launch::{Job, Kept, LaunchError, Starter, hosts};
+use thalweg_launch::{Job, LaunchError, SavedStore, Starter, hosts};
 use thalweg_record::Exit;
 
 /// Arguments of `thalweg launch`.
@@ -91,7 +91,7 @@ impl Arguments {
         }
         let variable = |name: &str| std::env::var(name).ok();
         hosts::started_once(&variable).map_err(failure)?;
-        let again = self.again.as_deref().map(Kept::find).transpose().map_err(failure)?;
+        let again = self.again.as_deref().map(SavedStore::find).transpose().map_err(failure)?;
         let (hosts, source) = match (&again, &self.hosts) {
             (Some(kept), _) => (kept.hosts.clone(), hosts::source(&variable)),
             (None, Some(given)) => (hosts::given(given).map_err(failure)?, hosts::source(&variable)),

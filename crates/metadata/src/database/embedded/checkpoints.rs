@@ -1,4 +1,4 @@
-//! The log becomes a commit of the redb file: when it is long, and when the service stops.
+//! Checkpoints: the log becomes a commit of the redb file when it is long, and when the service stops.
 
 use super::{SEGMENTS_BEHIND, Shared};
 use crate::database::DatabaseError;
@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 use thalweg_base::sync::panic_text;
 
 impl Shared {
-    /// Begins a new segment and hands the layer of the old ones to the checkpointer. Only by the thread that has the turn to write the log,
-    /// and while nothing is frozen.
+    /// Starts a new segment and hands the layer of the old ones to the checkpointer. Only called by the thread whose turn it is to write
+    /// the log, while nothing is frozen.
     pub(super) fn rotate(&self) -> Result<(), DatabaseError> {
         let segment = {
             let state = self.read_state();
@@ -20,7 +20,7 @@ impl Shared {
             }
             state.segments.last().expect("there is always a segment").clone()
         };
-        // So that nothing but damage makes a segment fall short of its successor.
+        // Synced, so that only damage can make a segment end before its successor.
         if let Err(e) = segment.sync() {
             self.write_state().broken = Some(e.clone());
             return Err(e);
@@ -35,7 +35,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The checkpointer's thread.
+    /// Runs the checkpointer's thread.
     pub(super) fn checkpoints(&self) {
         loop {
             let mut work = self.work.lock();
@@ -63,7 +63,7 @@ impl Shared {
         let Some((layer, last)) = self.read_state().frozen.clone() else { return Ok(()) };
         let path = self.directory.join(DATABASE_FILE);
         let bytes = self.read_state().segments.iter().map(|segment| segment.bytes).sum();
-        // After an error redb does nothing more with what it has open, so that it is not asked in vain.
+        // redb stops working with an open file after an error, so the space is checked first.
         self.reserve.check_room(bytes)?;
         let base = put_into(&self.redb, &layer, last).and_then(|()| Snapshot::of(&self.redb, &path)).map_err(|e| redb_error(&path, &e))?;
         let mut state = self.write_state();
@@ -78,7 +78,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits until no checkpoint is under way; its error, if it failed.
+    /// Waits until no checkpoint is in progress; returns its error if it failed.
     pub(super) fn wait_for_checkpoint(&self) -> Result<(), DatabaseError> {
         let mut work = self.work.lock();
         while work.checkpoint && !work.stop {
@@ -87,7 +87,7 @@ impl Shared {
         work.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// Keeps the log bounded when checkpoints do not keep up, and tries a failed one again.
+    /// Bounds the log when checkpoints do not keep up, and retries a failed one.
     pub(super) fn wait_while_far_behind(&self) -> Result<(), DatabaseError> {
         let bytes = {
             let state = self.read_state();

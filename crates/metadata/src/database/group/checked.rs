@@ -1,4 +1,4 @@
-//! Group commit under a model checker: whatever the order in which threads go on, a thread that is answered has its batch written, and no thread waits for ever.
+//! Group commit under a model checker: in every schedule, a thread that gets its answer has its batch written, and every wait ends.
 
 use super::{Syncs, Turn, Writer};
 use crate::database::{Batch, DatabaseError, Unwatched, Watch};
@@ -16,7 +16,7 @@ struct Log {
     pending: Mutex<Pending>,
     written: Mutex<Vec<u64>>,
     is_writing: AtomicBool,
-    /// From this number on nothing is written any more.
+    /// Writes fail from this number on.
     full_from: Option<u64>,
     is_broken: AtomicBool,
 }
@@ -38,7 +38,7 @@ impl Log {
         Arc::clone(&pending.batch)
     }
 
-    /// Does something that nobody else may do meanwhile.
+    /// Runs a section that no other thread may run concurrently.
     fn alone(&self) {
         assert!(!self.is_writing.swap(true, Ordering::SeqCst), "two write at a time");
         thread::yield_now();
@@ -68,7 +68,7 @@ impl Writer for Log {
     }
 }
 
-/// Runs one thread for each number below [`THREADS`], and waits for all.
+/// Runs one thread for each number below [`THREADS`], and joins them.
 fn each_in_a_thread(work: impl Fn(u64) + Send + Sync + 'static) {
     let work = Arc::new(work);
     let threads: Vec<_> = (0..THREADS)
@@ -138,7 +138,7 @@ fn who_has_synced_finds_everything_up_to_there_on_stable_storage() {
                 let reached = written.load(Ordering::SeqCst);
                 thread::yield_now();
                 is_syncing.store(false, Ordering::SeqCst);
-                // The first sync of one of them fails, which is for nobody else to hear.
+                // The first sync of one of them fails; other threads must not see its error.
                 if of == 0 && fails.swap(false, Ordering::SeqCst) {
                     return Err(no_space());
                 }

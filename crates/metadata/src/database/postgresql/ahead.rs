@@ -1,13 +1,13 @@
-//! Reading ahead: while one range of pairs is used, the next one is fetched by a thread.
+//! Read-ahead: a thread fetches the next range of pairs while one is in use.
 
 use crate::database::Table;
 use std::collections::VecDeque;
 use thalweg_base::sync::{Condvar, Mutex};
 
-/// Ranges that wait to be fetched at most: what comes later is fetched by who needs it.
+/// Bound: queued ranges. Later ones are fetched by their reader.
 const WAITING: usize = 8;
 
-/// What is to be fetched, and what is being fetched.
+/// The queue of ranges to fetch, and the one being fetched.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
     state: Mutex<State>,
@@ -22,7 +22,7 @@ struct State {
 }
 
 impl Ahead {
-    /// What begins at `end` is likely to be asked for next; `None`: nothing follows.
+    /// Queues the range that starts at `end`, which is likely to be read next; `None`: there is none.
     pub(super) fn ask(&self, table: Table, end: Option<&Vec<u8>>) {
         let Some(end) = end else { return };
         let mut state = self.state.lock();
@@ -33,7 +33,7 @@ impl Ahead {
         }
     }
 
-    /// If what begins at `from` is being fetched, waits until it is, and answers `true`. What is only waiting is left to who asks.
+    /// If the range starting at `from` is being fetched, waits for it and returns `true`. A queued range is left to the caller.
     pub(super) fn wait_for(&self, table: Table, from: &[u8]) -> bool {
         let mut state = self.state.lock();
         let is_this = |(of, at): &(Table, Vec<u8>)| *of == table && at == from;
@@ -45,13 +45,13 @@ impl Ahead {
         is_fetched
     }
 
-    /// No more of it.
+    /// Ends read-ahead.
     pub(super) fn stop(&self) {
         self.state.lock().stop = true;
         self.changed.notify_all();
     }
 
-    /// What is to be fetched next, when there is something; what was fetched before is. `None`: no more of it.
+    /// Marks the last range as fetched, and waits for the next; `None` at the end of read-ahead.
     pub(super) fn next(&self) -> Option<(Table, Vec<u8>)> {
         let mut state = self.state.lock();
         state.fetching = None;

@@ -1,10 +1,9 @@
-//! What is known here of the database's tables: *chunks*, each all pairs of a range of keys, so that it is known as well what is not there.
+//! A cache of the tables in *chunks*, each with all pairs of a range of keys, so that the absence of a key is cached too.
 //!
-//! One service at a time changes the database, and each of its changes is made here when it is made there. So what is here is never old,
-//! and a service that goes on with what it has just used asks the server for nothing. A cache of single pairs was rejected: each name
-//! that is looked up before it is made would cost a round trip.
+//! One service at a time changes the database, and applies each change here as well, so the cache is never stale, and a service that reuses
+//! recent rows sends no requests. A cache of single pairs was rejected: each name looked up before its creation would cost a round trip.
 //!
-//! What bounds memory: chunks that nobody has used since the last round go when there are more bytes than [`Cache::new`] was given.
+//! Memory is bounded: when the cache exceeds the size given to [`Cache::new`], chunks unused since the last round are evicted.
 
 use crate::database::Table;
 use crate::database::layers::{Changes, Layer};
@@ -14,21 +13,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use thalweg_base::sync::RwLock;
 
-/// Pairs of a chunk at most; one that grows longer is divided.
+/// Bound: pairs of a chunk; a longer one is split.
 const MOST_PAIRS: usize = 512;
-/// What a pair takes besides its bytes: two boxes, and what the allocator adds.
+/// Overhead of a pair: two boxes, and the allocator's.
 const PAIR_BYTES: usize = 64;
 
 pub(super) type Pair = (Box<[u8]>, Box<[u8]>);
 
-/// All pairs from where it stands to `end`.
+/// All pairs from the chunk's key to `end`.
 #[derive(Debug)]
 pub(super) struct Chunk {
     pub pairs: Vec<Pair>,
-    /// The first key that it says nothing of; `None`: it goes to the end of the table.
+    /// The first key after its range; `None`: it extends to the end of the table.
     pub end: Option<Vec<u8>>,
     used: AtomicBool,
-    /// Was fetched before anybody asked for it, and nobody has yet.
+    /// Fetched by read-ahead, and not used since.
     early: AtomicBool,
 }
 
@@ -43,12 +42,12 @@ impl Chunk {
         Chunk { pairs, end, used: AtomicBool::new(true), early: AtomicBool::new(false) }
     }
 
-    /// Nobody has asked for it.
+    /// Marks the chunk as fetched by read-ahead.
     pub(super) fn is_early(&self) {
         self.early.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is asked for the first time since it was fetched early.
+    /// Returns whether this is its first use since read-ahead fetched it.
     pub(super) fn was_early(&self) -> bool {
         self.early.load(Ordering::Relaxed) && self.early.swap(false, Ordering::Relaxed)
     }
@@ -61,7 +60,7 @@ impl Chunk {
         self.pairs.iter().map(bytes_of).sum()
     }
 
-    /// Where a key is, or would be.
+    /// Searches a key; `Err` holds its insertion point.
     pub(super) fn find(&self, key: &[u8]) -> Result<usize, usize> {
         self.pairs.binary_search_by(|pair| (*pair.0).cmp(key))
     }
@@ -73,23 +72,23 @@ fn bytes_of(pair: &Pair) -> usize {
 
 type Chunks = BTreeMap<Vec<u8>, Arc<Chunk>>;
 
-/// See the module.
+/// A cache of the tables.
 #[derive(Debug)]
 pub(super) struct Cache {
     tables: [RwLock<Chunks>; Table::ALL.len()],
     bytes: AtomicUsize,
     most_bytes: usize,
-    /// Where the last round of [`Cache::shrink`] stopped.
+    /// The clock hand: where the last round of [`Cache::shrink`] stopped.
     hand: RwLock<(usize, Option<Vec<u8>>)>,
 }
 
 impl Cache {
-    /// One that holds about this many bytes at most.
+    /// Creates a cache of about this many bytes.
     pub(super) fn new(most_bytes: usize) -> Cache {
         Cache { tables: std::array::from_fn(|_| RwLock::default()), bytes: AtomicUsize::new(0), most_bytes, hand: RwLock::default() }
     }
 
-    /// The chunk that says what is at `key`.
+    /// Returns the chunk whose range contains `key`.
     pub(super) fn chunk(&self, table: Table, key: &[u8]) -> Option<Arc<Chunk>> {
         let chunks = self.tables[table as usize].read();
         let (_, chunk) = chunks.range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back()?;
@@ -100,14 +99,14 @@ impl Cache {
         Some(Arc::clone(chunk))
     }
 
-    /// The pairs of the chunk that ends where `key` is: a reader that asks for that goes on from there.
+    /// Returns the number of pairs of the chunk that ends at `key`, for a reader that continues from there.
     pub(super) fn pairs_before(&self, table: Table, key: &[u8]) -> Option<usize> {
         let chunks = self.tables[table as usize].read();
         let (_, chunk) = chunks.range::<[u8], _>((Bound::Unbounded, Bound::Excluded(key))).next_back()?;
         (chunk.end.as_deref() == Some(key)).then_some(chunk.pairs.len())
     }
 
-    /// All pairs from `from` to `end`, as the server has them. What is known there already stays. The chunk that begins at `from`.
+    /// Adds all pairs from `from` to `end`, as read from the server. Cached ranges are kept. Returns the chunk that starts at `from`.
     pub(super) fn learn(&self, table: Table, from: &[u8], mut pairs: Vec<Pair>, mut end: Option<Vec<u8>>) -> Arc<Chunk> {
         let mut chunks = self.tables[table as usize].write();
         let before = chunks.range::<[u8], _>((Bound::Unbounded, Bound::Included(from))).next_back();
@@ -125,7 +124,7 @@ impl Cache {
         chunk
     }
 
-    /// The server has made these changes.
+    /// Applies changes that the server has made.
     pub(super) fn apply(&self, changes: &Layer) {
         for table in Table::ALL {
             if !changes.table(table).is_empty() {
@@ -166,13 +165,13 @@ impl Cache {
         }
     }
 
-    /// Whether there is more than was meant to be.
+    /// Evicts chunks until the cache is within its size.
     pub(super) fn shrink(&self) {
         if self.bytes.load(Ordering::Relaxed) <= self.most_bytes {
             return;
         }
         let Some(mut hand) = self.hand.try_write() else { return };
-        // Twice around, every chunk that was there at first is gone.
+        // After two rounds, every chunk present at first is evicted.
         for _ in 0..=2 * Table::ALL.len() {
             let mut chunks = self.tables[hand.0].write();
             while self.bytes.load(Ordering::Relaxed) > self.most_bytes / 8 * 7 {
@@ -193,14 +192,14 @@ impl Cache {
         }
     }
 
-    /// Bytes that it holds.
+    /// Returns the size of the contents in bytes.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 }
 
-/// Divides the chunk that begins at `start` into halves: the bytes that this takes.
+/// Splits the chunk that starts at `start` in half; returns the bytes that the split adds.
 fn divide(chunks: &mut Chunks, start: &[u8]) -> usize {
     let Some(chunk) = chunks.get_mut(start) else { return 0 };
     let first = Arc::make_mut(chunk);
@@ -220,7 +219,7 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Step {
         Change(Vec<(Vec<u8>, Option<u8>)>),
-        /// Asked for at a key, so many pairs of the server's.
+        /// Reads this many pairs of the server's, starting at a key.
         Learn(Vec<u8>, usize),
     }
 
@@ -255,7 +254,7 @@ mod tests {
                     cache.learn(Table::Entries, from, found, end);
                 }
             }
-            // Whatever is said is what the server has.
+            // The cache's answers equal the server's.
             for key in (0..256_u32).map(|n| vec![(n / 64) as u8, (n / 16 % 4) as u8, (n / 4 % 4) as u8][..(n % 4) as usize].to_vec()) {
                 if let Some(chunk) = cache.chunk(Table::Entries, &key) {
                     let said = chunk.find(&key).ok().map(|at| chunk.pairs[at].1.to_vec());

@@ -1,7 +1,7 @@
-//! The log becomes rows of the tables: when it is long, and when the service stops.
+//! Checkpoints: the log becomes rows of the tables when it is long, and when the service stops.
 //!
-//! While a layer is being put there, reads see it over what the tables have, before and after that comes to be committed; it goes when what is
-//! known here of the tables has its changes too.
+//! While a layer is being written to the tables, reads see it on top of the tables, before and after its commit. It is dropped once the
+//! cache of the tables contains its changes.
 
 use super::link::{PAUSE, taken_over};
 use super::schema::{apply_statement, trim};
@@ -14,23 +14,23 @@ use postgres::{Client, Statement};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Past this many segments of log, writers wait for the tables.
+/// Bound: segments of log beyond which writers wait for the tables.
 const SEGMENTS_BEHIND: u64 = 8;
 
-/// A table's keys, and their values.
+/// The keys and values of a table.
 type Columns<'a> = (Vec<&'a [u8]>, Vec<Option<&'a [u8]>>);
 
-/// Over which layers go to the tables.
+/// The session on which layers are written to the tables.
 struct Session {
     client: Client,
     apply: Statement,
 }
 
 impl Postgresql {
-    /// Puts everything into the tables. Answers when that is done.
+    /// Writes everything into the tables.
     ///
     /// # Errors
-    /// Why it cannot be.
+    /// An error of the database.
     pub(crate) fn checkpoint(&self) -> Result<(), DatabaseError> {
         let shared = &self.shared;
         let target = shared.rows.committed.load(Ordering::Acquire);
@@ -51,14 +51,14 @@ impl Postgresql {
 }
 
 impl Shared {
-    /// Hands what is logged to the checkpointer, if it is long enough.
+    /// Freezes the logged layer for the checkpointer if it is long enough.
     pub(super) fn freeze_if_long(&self, state: &mut State) {
         if state.logged_bytes >= self.segment_bytes {
             self.freeze(state);
         }
     }
 
-    /// Hands it over, unless there is something frozen still.
+    /// Freezes it, unless a frozen layer exists.
     fn freeze(&self, state: &mut State) {
         if state.frozen.is_none() {
             let last = self.rows.committed.load(Ordering::Acquire);
@@ -70,7 +70,7 @@ impl Shared {
         self.worked.notify_all();
     }
 
-    /// The checkpointer's thread.
+    /// Runs the checkpointer's thread.
     pub(super) fn checkpoints(&self) {
         let mut session = None;
         loop {
@@ -88,14 +88,14 @@ impl Shared {
                 self.lease.end(error.clone());
             }
             let mut work = self.work.lock();
-            // One that had no room is tried again by the next who waits for it.
+            // The next caller that waits for it retries a checkpoint that failed for want of space.
             work.checkpoint = false;
             work.failed = done.err();
             self.worked.notify_all();
         }
     }
 
-    /// Waits until no checkpoint is under way; its error, if it failed.
+    /// Waits until no checkpoint is in progress; returns its error if it failed.
     fn wait_for_checkpoint(&self) -> Result<(), DatabaseError> {
         let mut work = self.work.lock();
         while work.checkpoint && !work.stop {
@@ -109,7 +109,7 @@ impl Shared {
         }
     }
 
-    /// Keeps the log bounded when the tables do not keep up, and tries a failed checkpoint again.
+    /// Bounds the log when the tables do not keep up, and retries a failed checkpoint.
     pub(super) fn wait_while_far_behind(&self) -> Result<(), DatabaseError> {
         if self.state.read().logged_bytes < self.segment_bytes.saturating_mul(SEGMENTS_BEHIND) {
             return Ok(());
@@ -118,7 +118,7 @@ impl Shared {
         self.wait_for_checkpoint()
     }
 
-    /// Puts what is frozen into the tables, durably, however long the server is away.
+    /// Writes the frozen layer into the tables, durably, however long the server is unreachable.
     fn put_frozen(&self, session: &mut Option<Session>) -> Result<(), DatabaseError> {
         let Some((layer, last)) = self.state.read().frozen.clone() else { return Ok(()) };
         loop {
@@ -127,7 +127,7 @@ impl Shared {
                 Err(Trouble::Refused(error)) => return Err(error),
                 Err(Trouble::Fenced) => return Err(taken_over(&self.server)),
                 Err(Trouble::Again) => {}
-                // A caller that needs the server waits for it as long as is worth it.
+                // A caller that needs the server has its own timeout.
                 Err(Trouble::Lost(_) | Trouble::ReadOnly) => {
                     *session = None;
                     if self.work.lock().stop || self.lease.ended().is_some() {
@@ -135,7 +135,7 @@ impl Shared {
                             .lease
                             .ended()
                             .cloned()
-                            .unwrap_or_else(|| self.server.error("it was lost while the service stopped")));
+                            .unwrap_or_else(|| self.server.error("the connection was lost while the service stopped")));
                     }
                     std::thread::sleep(PAUSE);
                 }
@@ -145,7 +145,7 @@ impl Shared {
         self.state.write().frozen = None;
         self.link.lock().is_applied(last);
         self.syncs.reaches(last);
-        // What is not trimmed is passed over at a start, and goes the next time.
+        // Untrimmed changes are skipped at a start, and trimmed the next time.
         let trimmed = session.as_mut().map(|session| trim(&mut session.client, last));
         if trimmed.is_some_and(|trimmed| trimmed.is_err()) {
             *session = None;

@@ -1,9 +1,9 @@
-//! Who is active: one service, from when it has the advisory lock and has raised the epoch until another one raises it.
+//! The lease: a service is active from when it holds the advisory lock and has raised the epoch until another service raises it.
 //!
-//! The lock goes with the session that holds it, so that a service that was killed is followed at once. A machine that is gone without a word
-//! keeps its session; it is followed when its *beat*, a number that the active service makes grow every second, has not changed for
-//! [`STALE`]. So the active service answers nothing after [`VALID`] without a beat that it knows has arrived: nobody reads what
-//! another service has changed meanwhile. Changes need no such clock, since the epoch is held against each.
+//! PostgreSQL releases the lock with the session, so a standby succeeds a killed service immediately. A machine that fails silently keeps
+//! its session; a standby succeeds it when its *beat*, a counter that the active service increments every second, has not changed for
+//! [`STALE`]. The active service stops answering [`VALID`] after the last acknowledged beat, so that it never returns data that a successor
+//! has changed. Changes need no such clock, since each is checked against the epoch.
 
 use super::link::{PAUSE, lost, taken_over};
 use super::options::Options;
@@ -18,22 +18,22 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use thalweg_base::sync::{Condvar, Mutex};
 
-/// Between two beats.
+/// Interval between beats.
 pub(super) const BEAT: Duration = Duration::from_secs(1);
-/// A beat that is known to have arrived is good for this long, from when it was sent.
+/// Validity of an acknowledged beat, from when it was sent.
 pub(super) const VALID: Duration = Duration::from_secs(6);
-/// Without a new beat for this long, a service is taken for gone.
+/// Time without a new beat after which a service is considered dead.
 pub(super) const STALE: Duration = Duration::from_secs(8);
 
-/// The server ends a session within this time when its client has ended.
+/// The time within which the server ends the session of a client that has ended.
 const ENDING: Duration = Duration::from_secs(1);
 
-/// One beat: durable if asked for, which puts all that was committed before it on stable storage. Answers how far the database has come.
+/// One beat. A durable one puts all earlier commits on stable storage. Returns the last change of the database.
 const BEAT_STATEMENT: &str = "WITH durable AS MATERIALIZED (SELECT set_config('synchronous_commit', $2, true)) \
     UPDATE thalweg.lease SET beat = beat + 1 FROM thalweg.owner, durable WHERE lease.epoch = $1 AND owner.epoch = $1 \
     RETURNING greatest(owner.change, (SELECT max(number) FROM thalweg.log))";
 
-/// The active service's part.
+/// The lease of the active service.
 pub(super) struct Lease {
     server: Arc<Server>,
     epoch: i64,
@@ -47,23 +47,23 @@ pub(super) struct Lease {
 
 struct Session {
     client: Client,
-    /// Whether it has the lock. One that was made after another was lost may have to wait until the server notices that loss.
+    /// Whether it holds the lock. A session that replaces a lost one may have to wait until the server notices the loss.
     has_lock: bool,
 }
 
 struct State {
-    /// When the last beat that has arrived was sent, by a clock that goes on while the machine sleeps.
+    /// When the last acknowledged beat was sent, on a clock that includes suspend.
     sent: Duration,
 }
 
-/// Time since the machine was started, sleep included.
+/// Returns the time since boot, including suspend.
 pub(super) fn now() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
 impl Lease {
-    /// One that was taken at `sent`, over the session that has the lock.
+    /// Creates a lease taken at `sent`, over the session that holds the lock.
     pub(super) fn new(server: Arc<Server>, epoch: i64, client: Client, sent: Duration) -> Lease {
         Lease {
             server,
@@ -77,7 +77,7 @@ impl Lease {
         }
     }
 
-    /// Whether this service is active at this moment; waits for a beat that is late.
+    /// Checks that this service is active at this moment; waits for a late beat.
     pub(super) fn check(&self) -> Result<(), DatabaseError> {
         let began = Instant::now();
         let mut state = self.state.lock();
@@ -95,7 +95,7 @@ impl Lease {
         }
     }
 
-    /// It is over: from now on nothing is answered.
+    /// Ends the lease: nothing is answered from now on.
     pub(super) fn end(&self, error: DatabaseError) {
         let _ = self.ended.set(error);
         self.renewed.notify_all();
@@ -104,7 +104,7 @@ impl Lease {
         }
     }
 
-    /// Calls `notify` when it is over: at once, if it is already.
+    /// Calls `notify` when the lease ends, or immediately if it has.
     pub(super) fn on_end(&self, notify: Box<dyn FnOnce() + Send>) {
         let mut waiting = self.notify.lock();
         match self.ended() {
@@ -113,18 +113,18 @@ impl Lease {
         }
     }
 
-    /// Why it is over.
+    /// Returns the error that ended the lease.
     pub(super) fn ended(&self) -> Option<&DatabaseError> {
         self.ended.get()
     }
 
-    /// No further beats.
+    /// Stops the beats.
     pub(super) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Release);
         self.renewed.notify_all();
     }
 
-    /// Waits for the time of the next beat; `false`: there is none.
+    /// Waits until the next beat is due; `false` if beats have stopped.
     pub(super) fn wait_for_next(&self) -> bool {
         let mut state = self.state.lock();
         if !self.is_stopping.load(Ordering::Acquire) && self.ended().is_none() {
@@ -133,7 +133,7 @@ impl Lease {
         !self.is_stopping.load(Ordering::Acquire) && self.ended().is_none()
     }
 
-    /// One beat, once; the last change that the database has.
+    /// Sends one beat without retries; returns the last change of the database.
     pub(super) fn beat(&self, durable: bool) -> Result<u64, Trouble> {
         let mut held = self.session.lock();
         if held.is_none() {
@@ -156,7 +156,7 @@ impl Lease {
         Ok(found)
     }
 
-    /// The error that it ended with, when the epoch is not ours any more.
+    /// Returns the error of a lease whose epoch has been superseded.
     pub(super) fn taken_over(&self) -> DatabaseError {
         taken_over(&self.server)
     }
@@ -173,7 +173,7 @@ impl Session {
     }
 }
 
-/// Beats do not wait for changes, nor the other way round: each sees what is committed.
+/// Lets beats see what is committed, so that beats and changes do not wait for each other.
 pub(super) fn prepare(server: &Server, client: &mut Client) -> Result<(), Trouble> {
     client.batch_execute("SET default_transaction_isolation = 'read committed'").map_err(|e| server.trouble(&e))
 }
@@ -184,29 +184,29 @@ pub(super) fn try_lock(server: &Server, client: &mut Client) -> Result<bool, Tro
     Ok(row.get(0))
 }
 
-/// A lease that has just been taken.
+/// A lease that was just taken.
 pub(super) struct Taken {
-    /// The session that has the lock.
+    /// The session that holds the lock.
     pub session: Client,
     pub epoch: i64,
-    /// The last change that the database has, on stable storage.
+    /// The last change of the database, on stable storage.
     pub change: u64,
-    /// What is not in the tables yet.
+    /// The log after what is in the tables.
     pub tail: Tail,
     /// When the first beat was sent.
     pub sent: Duration,
-    /// Another one says that returned changes may have been lost.
+    /// A different value means that returned changes may have been lost.
     pub incarnation: String,
 }
 
-/// A session on a database that can be this store's, and whether it is already.
-pub(super) fn look(server: &Server, options: &Options) -> Result<(Client, bool), DatabaseError> {
+/// Opens a session on a database that can belong to this store; returns whether it already does.
+pub(super) fn inspect(server: &Server, options: &Options) -> Result<(Client, bool), DatabaseError> {
     let at_start = |trouble| server.at_start(trouble);
     let mut client = server.connect().map_err(at_start)?;
     prepare(server, &mut client).map_err(at_start)?;
     let is_made = owner(server, &mut client, options.store).map_err(at_start)?.is_some();
     if !is_made && !options.initialise {
-        let what = "is it the right one? --initialise begins with an empty store: the files that there were are lost";
+        let what = "check that it is the right one; --initialise starts with an empty store, and its earlier files are lost";
         return Err(server.error(format!("it holds no metadata: {what}")));
     }
     if is_made {
@@ -216,10 +216,10 @@ pub(super) fn look(server: &Server, options: &Options) -> Result<(Client, bool),
     Ok((client, is_made))
 }
 
-/// Becomes the active service of a store: looks at all that could be wrong first, and raises the epoch last.
+/// Becomes the active service of a store: performs all checks first, and raises the epoch last.
 pub(super) fn take(server: &Server, options: &Options) -> Result<Taken, DatabaseError> {
     let at_start = |trouble| server.at_start(trouble);
-    let (mut client, is_made) = look(server, options)?;
+    let (mut client, is_made) = inspect(server, options)?;
     if !is_made {
         create(server, &mut client, options.store).map_err(at_start)?;
     }
@@ -229,14 +229,14 @@ pub(super) fn take(server: &Server, options: &Options) -> Result<Taken, Database
     let takes_over = options.take_over == Some(epoch);
     let begun = Instant::now();
     let mut is_free = try_lock(server, &mut client).map_err(at_start)?;
-    // The session of a service that has just ended may still be ending.
+    // The session of a service that has just ended may still be closing.
     while !is_free && !takes_over && begun.elapsed() < ENDING {
         std::thread::sleep(PAUSE);
         is_free = try_lock(server, &mut client).map_err(at_start)?;
     }
     if !is_free && !takes_over {
         let problem = format!(
-            "in use by another metadata service, {holder}: one is active at a time, others stand by (`standby` below [metadata] in store.toml)"
+            "in use by another metadata service, {holder}: only one is active at a time; further ones are standbys (`standby` below [metadata] in store.toml)"
         );
         return Err(DatabaseError { held: true, ..server.error(problem) });
     }
@@ -246,27 +246,27 @@ pub(super) fn take(server: &Server, options: &Options) -> Result<Taken, Database
     if !is_free {
         expel(server, &mut client)?;
     }
-    // What the one before has put into the tables, and appended, until its epoch was over.
+    // Reads what the previous service wrote to the tables and the log until its epoch ended.
     let found = owner(server, &mut client, options.store).map_err(at_start)?.ok_or_else(removed)?;
     let tail = tail::read(server, &mut client, &found).map_err(at_start)?;
     Ok(Taken { session: client, epoch: epoch + 1, change: last, tail, sent, incarnation })
 }
 
-/// Raises the epoch after `epoch`. The number of the last change, and which incarnation it is.
+/// Raises the epoch after `epoch`. Returns the number of the last change, and the incarnation.
 fn raise(server: &Server, client: &mut Client, epoch: i64, holder: &str) -> Result<(u64, String), DatabaseError> {
     loop {
         match client.query_opt(RAISE, &[&epoch, &holder]) {
             Ok(Some(raised)) => return Ok((u64::try_from(raised.get::<_, i64>(0)).unwrap_or(0), raised.get(1))),
             Ok(None) => return Err(DatabaseError { held: true, ..server.at_start(Trouble::Fenced) }),
-            // The service before has just used the number. It has one change in flight.
+            // The previous service has just used the number. It has at most one change in flight.
             Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => {}
             Err(error) => return Err(server.at_start(server.trouble(&error))),
         }
     }
 }
 
-/// Raises the epoch, on stable storage, with a change without records. PostgreSQL may have lost returned changes if it was started again since
-/// the last service began.
+/// Raises the epoch on stable storage, with a change without records. PostgreSQL may have lost returned changes if it was restarted since
+/// the last service started.
 const RAISE: &str = "WITH durable AS MATERIALIZED (SELECT set_config('synchronous_commit', 'on', true)), \
     beaten AS (UPDATE thalweg.lease SET epoch = $1 + 1, beat = beat + 1 FROM durable WHERE epoch = $1), \
     owned AS (UPDATE thalweg.owner SET epoch = $1 + 1, holder = $2, started = pg_postmaster_start_time()::text, \
@@ -276,7 +276,7 @@ const RAISE: &str = "WITH durable AS MATERIALIZED (SELECT set_config('synchronou
     SELECT greatest(change, (SELECT max(number) FROM thalweg.log)) + 1, $1 + 1, '' FROM owned \
     RETURNING number, (SELECT incarnation FROM owned)";
 
-/// Ends the sessions of a service that is gone, and takes its lock.
+/// Ends the sessions of a dead service, and takes its lock.
 fn expel(server: &Server, client: &mut Client) -> Result<(), DatabaseError> {
     let begun = Instant::now();
     let end = format!("SELECT pg_terminate_backend(pid) FROM {} AND pid <> pg_backend_pid()", holders());

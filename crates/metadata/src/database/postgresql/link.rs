@@ -1,8 +1,8 @@
-//! The session over which changes go, and what becomes of them when it breaks.
+//! The session for changes, and its recovery when it breaks.
 //!
-//! Changes are numbered. Those that the server has, but perhaps not yet on stable storage, are kept here as well. So when the connection
-//! is lost, the number that the database has come to says whether the last change was carried out; and when PostgreSQL crashed and lost
-//! some, they are sent again. Only where both end, the service and PostgreSQL, changes that were returned and not synced are lost, the newest first.
+//! Changes are numbered. Those that the server may not have on stable storage yet are kept here as well. When the connection is lost, the
+//! database's last number shows whether the last change was executed; when PostgreSQL crashed and lost some, they are sent again. Returned
+//! but unsynced changes are lost, the newest first, only if the service and PostgreSQL both end.
 
 use super::schema::{APPEND, Owner, owner};
 use super::server::{Server, Trouble};
@@ -12,9 +12,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Between two attempts to reach it.
+/// Pause between two attempts to connect.
 pub(super) const PAUSE: Duration = Duration::from_millis(100);
-/// Attempts at a change that others come in between of: there are no others but who takes over.
+/// Attempts at a change that conflicts with other transactions; only a service that takes over can conflict.
 const ATTEMPTS: u32 = 100;
 
 /// One row of the log: the records of a group of transactions.
@@ -30,18 +30,18 @@ impl Change {
     }
 }
 
-/// See the module.
+/// The session for changes, and the changes that PostgreSQL may lose.
 pub(super) struct Link {
     server: Arc<Server>,
     store: u64,
     epoch: i64,
     session: Option<Session>,
-    /// What the server has, or is to have, and may lose; in order.
+    /// Changes that the server has or is to get, and may lose; in order.
     kept: VecDeque<Change>,
     kept_bytes: u64,
-    /// The last change that it cannot lose any more.
+    /// The last change on stable storage.
     safe: u64,
-    /// The last change that is in the tables, as far as is known here.
+    /// The last change known to be in the tables.
     applied: u64,
 }
 
@@ -50,27 +50,27 @@ struct Session {
     append: Statement,
 }
 
-/// A change could not be made.
+/// A change that failed.
 #[derive(Debug)]
 pub(super) struct NotApplied {
     pub error: DatabaseError,
-    /// Whether it is known that nothing was done, and the next one may be tried.
+    /// Whether the change is known not to have been executed, so that the next may be tried.
     pub clean: bool,
 }
 
 impl Link {
-    /// Over a database whose last change is `safe` on stable storage.
+    /// Creates a link to a database whose last change on stable storage is `safe`.
     pub(super) fn new(server: Arc<Server>, store: u64, epoch: i64, safe: u64) -> Link {
         Link { server, store, epoch, session: None, kept: VecDeque::new(), kept_bytes: 0, safe, applied: 0 }
     }
 
-    /// Everything up to this change is in the tables, on stable storage.
+    /// Records that everything up to this change is in the tables, on stable storage.
     pub(super) fn is_applied(&mut self, change: u64) {
         self.applied = self.applied.max(change);
         self.is_safe(change);
     }
 
-    /// Everything up to this change is on stable storage.
+    /// Records that everything up to this change is on stable storage.
     pub(super) fn is_safe(&mut self, change: u64) {
         self.safe = self.safe.max(change);
         while let Some(oldest) = self.kept.pop_front_if(|oldest| oldest.number <= change) {
@@ -78,12 +78,12 @@ impl Link {
         }
     }
 
-    /// Bytes of changes that are kept.
+    /// Returns the bytes of kept changes.
     pub(super) fn kept_bytes(&self) -> u64 {
         self.kept_bytes
     }
 
-    /// Appends a change: one round trip. Waits for a server that is away.
+    /// Appends a change in one round trip. Waits for an unreachable server.
     pub(super) fn append(&mut self, change: Change) -> Result<(), NotApplied> {
         let number = change.number;
         self.kept_bytes += change.bytes();
@@ -97,13 +97,13 @@ impl Link {
         applied
     }
 
-    /// Sees to it that the server has all changes: sends those again that it has lost.
+    /// Makes the server have all changes: sends those again that it has lost.
     pub(super) fn repair(&mut self) -> Result<(), NotApplied> {
         self.session = None;
         self.persist(|link| link.session().map(drop))
     }
 
-    /// Does `work` until it is done, or refused, or the server was away for too long.
+    /// Repeats `work` until it succeeds or is refused, or the server's patience is exceeded.
     fn persist(&mut self, work: impl Fn(&mut Link) -> Result<(), Trouble>) -> Result<(), NotApplied> {
         let (began, mut attempts) = (Instant::now(), 0);
         loop {
@@ -115,7 +115,7 @@ impl Link {
                     attempts += 1;
                     continue;
                 }
-                Err(Trouble::Again) => ("other transactions came in between all the time".to_owned(), true),
+                Err(Trouble::Again) => ("it kept conflicting with other transactions".to_owned(), true),
                 Err(Trouble::ReadOnly) => ("it has become read-only".to_owned(), false),
                 Err(Trouble::Lost(said)) => (said, false),
             };
@@ -127,7 +127,7 @@ impl Link {
         }
     }
 
-    /// Sends what is kept from `number` on, over a session that has what is before it.
+    /// Sends the kept changes from `number` on, over a session whose database has all earlier ones.
     fn send_from(&mut self, number: u64) -> Result<(), Trouble> {
         if self.session()? {
             return Ok(());
@@ -136,7 +136,7 @@ impl Link {
         self.kept.iter().filter(|change| change.number >= number).try_for_each(|change| session.send(&self.server, epoch, change))
     }
 
-    /// The session; a new one first finds out how far the database has come, and sends all that is kept and not there. Whether it is new.
+    /// Opens the session if needed; a new one first reads the database's last change, and sends all later ones. Returns whether it is new.
     fn session(&mut self) -> Result<bool, Trouble> {
         if self.session.is_some() {
             return Ok(false);
@@ -154,10 +154,10 @@ impl Link {
 }
 
 impl Link {
-    /// The last change that the database has; refuses one that is not ours any more, or has lost what it could not lose.
+    /// Returns the last change of the database; refuses one that is no longer ours, or that has lost what was on stable storage.
     pub(super) fn check(&self, client: &mut Client) -> Result<u64, Trouble> {
         let Some(Owner { epoch, change, last, .. }) = owner(&self.server, client, self.store)? else {
-            let problem = format!("everything of this store is gone from it: {PUT_BACK}");
+            let problem = format!("it no longer contains this store: {PUT_BACK}");
             return Err(Trouble::Refused(self.server.error(problem)));
         };
         if epoch != self.epoch {
@@ -186,12 +186,12 @@ impl Session {
     }
 }
 
-/// Another service is active.
+/// Returns the error of a service that has been superseded.
 pub(super) fn taken_over(server: &Server) -> DatabaseError {
-    server.error("another metadata service has taken over, and this one changes and answers nothing any more: start it again to stand by")
+    server.error("another metadata service has taken over, and this one no longer answers: start it again as a standby")
 }
 
-/// PostgreSQL was away for too long.
+/// Returns the error for a PostgreSQL that was unreachable for too long.
 pub(super) fn lost(server: &Server, waited: Duration, said: &str) -> DatabaseError {
     server.error(format!("PostgreSQL was lost and is not back after {} s ({said}): start it again", waited.as_secs()))
 }

@@ -1,20 +1,20 @@
-//! The database on a PostgreSQL server: where a site outgrows one machine, with the replication and the failover that PostgreSQL brings.
+//! The database on a PostgreSQL server, for sites that need more than one machine, with PostgreSQL's replication and failover.
 //!
-//! One service at a time is active ([`lease`]), and it alone changes the database. So transactions are ordered here, over what is
-//! known here of the tables ([`cache`]) and what the server has besides ([`rows`]); the server sees their outcomes. Concurrent transactions
-//! are one row that is appended to its table `log`, which is one round trip ([`link`]). The rows of many transactions are put into the tables
-//! when the log is long, aside from requests ([`checkpoints`]); until then they are layers here, over what the tables have ([`super::layers`]).
-//! A transaction whose rows are known here costs one round trip; what is not known is one more for each range of keys.
+//! One service at a time is active ([`lease`]), and it alone changes the database. So transactions are ordered here, over the cached part
+//! of the tables ([`cache`]) and the rest at the server ([`rows`]); the server sees only their outcomes. Concurrent transactions form one
+//! row that is appended to the table `log` in one round trip ([`link`]). When the log is long, its rows are written into the tables in the
+//! background ([`checkpoints`]); until then they are layers here, on top of the tables ([`super::layers`]). A transaction over cached rows
+//! costs one round trip, and one more for each range of keys that is not cached.
 //!
-//! Running each transaction at the server, with its reads, was rejected: each name of a path and each inode would be a round trip. So was
-//! putting each group's outcome into the tables at once: a file is three rows in two tables with an index each, which the server takes three
-//! times as long for as for a row of the log; and its directory's row is written once for each group, not for each file.
+//! Rejected: running each transaction at the server with its reads, which costs a round trip for each name of a path and each inode.
+//! Rejected too: writing each group's outcome into the tables directly. A file is three rows in two tables with an index each, which takes
+//! the server three times as long as a row of the log; and with the log its directory's row is written once per group, not once per file.
 //!
-//! *Returned* is a commit with `synchronous_commit = off`; *Synced* is a commit after it that is put on stable storage, and so all before it,
-//! on synchronous standbys too where PostgreSQL has such. Returned changes are kept here until they are safe there, and sent again if
-//! PostgreSQL crashes: it takes the end of both, the service and PostgreSQL, to lose one.
+//! *Returned* is a commit with `synchronous_commit = off`. *Synced* is a later commit that is put on stable storage together with all
+//! before it, on synchronous standbys too if PostgreSQL has any. Returned changes are kept here until they are on stable storage, and sent
+//! again if PostgreSQL crashes: one is lost only if the service and PostgreSQL both end.
 //!
-//! Locks are taken in this order: `turn` (never while another is held), `state`, `link`; `work` alone.
+//! Lock order: `turn` (never while holding another), `state`, `link`; `work` alone.
 
 mod ahead;
 mod cache;
@@ -46,10 +46,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use thalweg_base::sync::{Condvar, Mutex, RwLock};
 
-/// Changes that are kept are put on stable storage when there are more bytes of them.
+/// Kept changes are put on stable storage when they exceed this many bytes.
 const KEPT_BYTES: u64 = 16 << 20;
 
-/// See the module.
+/// The database on a PostgreSQL server.
 pub struct Postgresql {
     shared: Arc<Shared>,
     incarnation: String,
@@ -64,44 +64,44 @@ struct Shared {
     turn: Turn,
     syncs: Syncs,
     link: Arc<Mutex<Link>>,
-    work: Mutex<Work>,
+    work: Mutex<Checkpointer>,
     worked: Condvar,
     segment_bytes: u64,
 }
 
-/// The checkpointer's orders.
+/// Instructions to the checkpointer.
 #[derive(Debug, Default)]
-struct Work {
+struct Checkpointer {
     checkpoint: bool,
     stop: bool,
     failed: Option<DatabaseError>,
 }
 
-/// The layers over the tables, newest last, and what is to be appended to the log next.
+/// The layers over the tables, newest last, and the next batch for the log.
 struct State {
-    /// Is being put into the tables, and the number of its last change.
+    /// The layer being written into the tables, and the number of its last change.
     frozen: Option<(Arc<Layer>, u64)>,
-    /// In the log.
+    /// Appended to the log.
     logged: Layer,
-    /// Bytes of the log that `logged` stands for.
+    /// Bytes of log of the changes in `logged`.
     logged_bytes: u64,
-    /// Is being sent by the leader.
+    /// Being sent by the leader.
     writing: Layer,
-    /// Waits for the next leader.
+    /// Waiting for the next leader.
     pending: Layer,
     records: Vec<u8>,
     batch: Arc<Batch>,
-    /// The number of the change that `pending` will be.
+    /// The number of the change that `pending` will become.
     next: u64,
 }
 
 impl State {
-    /// What transactions see.
+    /// Returns the layers that transactions see.
     fn newest(&self) -> Vec<&Layer> {
         [&self.pending, &self.writing].into_iter().chain(self.returned()).collect()
     }
 
-    /// What readers see: of what is not in the log yet, a killed service would leave nothing.
+    /// Returns the layers that readers see: changes not in the log yet would be lost with a killed service.
     fn returned(&self) -> Vec<&Layer> {
         std::iter::once(&self.logged).chain(self.frozen.as_ref().map(|(layer, _)| &**layer)).collect()
     }
@@ -113,27 +113,27 @@ impl std::fmt::Debug for Postgresql {
     }
 }
 
-/// Opens the database of a store, as [`Postgresql::open`].
+/// Opens the database of a store; see [`Postgresql::open`].
 ///
 /// # Errors
-/// Its errors.
+/// Those of [`Postgresql::open`].
 pub fn open(server: Server, options: &Options) -> Result<Arc<dyn Database>, DatabaseError> {
     Ok(Arc::new(Postgresql::open(server, options)?))
 }
 
-/// Whether [`open`] would find what it needs, as far as can be seen without a change.
+/// Checks what [`open`] needs, as far as possible without a change.
 ///
 /// # Errors
-/// Its errors.
-pub fn look(server: &Server, options: &Options) -> Result<(), DatabaseError> {
-    lease::look(server, options).map(drop)
+/// Those of [`Postgresql::open`].
+pub fn check(server: &Server, options: &Options) -> Result<(), DatabaseError> {
+    lease::inspect(server, options).map(drop)
 }
 
 impl Postgresql {
     /// Opens the database of a store, as its active service.
     ///
     /// # Errors
-    /// One sentence that says what is wrong with it; nothing is changed then.
+    /// One sentence with the problem; the database is unchanged.
     pub fn open(server: Server, options: &Options) -> Result<Postgresql, DatabaseError> {
         let taken = lease::take(&server, options)?;
         let server = Arc::new(server);
@@ -188,14 +188,14 @@ impl Postgresql {
 
 #[cfg(test)]
 impl Postgresql {
-    /// Questions for rows, and changes, that were sent to the server.
+    /// Returns the number of requests for rows and of changes sent to the server.
     pub(crate) fn round_trips(&self) -> u64 {
         self.shared.server.round_trips()
     }
 }
 
 impl Drop for Postgresql {
-    /// Leaves the database as a kill would, but for a checkpoint that is under way.
+    /// Leaves the database as a kill would, except for a checkpoint in progress.
     fn drop(&mut self) {
         self.shared.stop();
         for thread in self.threads.lock().drain(..) {
@@ -225,7 +225,7 @@ impl Database for Postgresql {
         } else if state.pending.is_empty() && state.writing.is_empty() {
             return Ok(Ordered::default());
         }
-        // Having changed nothing, it may still have seen what is not yet at the server.
+        // A transaction without changes may still have read what is not yet at the server.
         Ok(Ordered(Some(Arc::clone(&state.batch))))
     }
 
@@ -300,7 +300,7 @@ impl Writer for Shared {
                 if !clean {
                     self.lease.end(error.clone());
                 }
-                // Those who came after saw what now has not happened: it has not happened for them either.
+                // Later transactions read changes that failed, so they fail too.
                 (state.writing, state.pending) = (Layer::default(), Layer::default());
                 state.records.clear();
                 state.next = number;
@@ -311,7 +311,7 @@ impl Writer for Shared {
         }
         drop(guard);
         if kept_bytes > KEPT_BYTES {
-            // So that what is kept is bounded; who needs it synced says so.
+            // Bounds the kept changes; a caller that needs them synced gets the error itself.
             let _ = self.make_safe(&mut Unwatched);
         }
     }
@@ -328,18 +328,18 @@ impl Writer for Shared {
 impl Shared {
     fn sync(&self, watch: &mut dyn Watch) -> Result<(), DatabaseError> {
         self.lease.check()?;
-        // (One beat says how far it came itself.)
+        // (One beat reports its own progress.)
         self.syncs.sync(self.rows.committed.load(Ordering::Acquire), watch, |watch| self.make_safe(watch).map(|()| self.syncs.reached()))
     }
 
-    /// The thread that reads ahead.
+    /// Runs the read-ahead thread.
     fn reads_ahead(&self) {
         while let Some((table, from)) = self.rows.ahead.next() {
             self.rows.fetch_early(table, &from);
         }
     }
 
-    /// No more beats, checkpoints and reading ahead.
+    /// Stops beats, checkpoints and read-ahead.
     fn stop(&self) {
         self.lease.stop();
         self.rows.ahead.stop();
@@ -347,7 +347,7 @@ impl Shared {
         self.worked.notify_all();
     }
 
-    /// Puts all that the database has on stable storage there. Waits for a server that is away.
+    /// Puts everything in the database on stable storage. Waits for an unreachable server.
     fn make_safe(&self, watch: &mut dyn Watch) -> Result<(), DatabaseError> {
         let began = Instant::now();
         loop {
@@ -372,11 +372,11 @@ impl Shared {
         }
     }
 
-    /// One beat. A durable one makes safe what the database had before.
+    /// Sends one beat. A durable one puts earlier changes on stable storage.
     fn beat(&self, durable: bool) -> Result<(), Trouble> {
         let target = self.rows.committed.load(Ordering::Acquire);
         if self.lease.beat(durable)? < target {
-            // PostgreSQL crashed, and lost what is still known here: the next beat comes after that.
+            // PostgreSQL crashed and lost changes that are kept here: sends them again before the next beat.
             self.link.lock().repair().map_err(|failed| Trouble::Refused(failed.error))?;
             return Err(Trouble::Again);
         }
@@ -387,14 +387,14 @@ impl Shared {
         Ok(())
     }
 
-    /// The lease's thread: signs of life, until the service stops or another one has taken over.
+    /// Runs the lease's thread: beats until the service stops or is superseded.
     fn beats(&self) {
         while self.lease.wait_for_next() {
             let has_unsafe = self.link.lock().kept_bytes() > 0;
             match self.beat(has_unsafe) {
                 Err(Trouble::Fenced) => self.lease.end(self.lease.taken_over()),
                 Err(Trouble::Refused(error)) if !error.full => self.lease.end(error),
-                // Those who need it wait for it, as long as is worth it.
+                // Callers that need the beat wait for it, up to their own timeout.
                 Ok(()) | Err(_) => {}
             }
         }

@@ -1,24 +1,24 @@
-//! How the database is set up.
+//! Options of the database on PostgreSQL.
 
-/// What is known here of the tables takes at most so much, unless somebody says otherwise.
+/// Default size of the cache of the tables.
 pub const CACHE_BYTES: usize = 256 << 20;
 
-/// The log is put into the tables when it is so long, unless somebody says otherwise.
+/// Default log length that triggers a checkpoint.
 pub const SEGMENT_BYTES: u64 = 4 << 20;
 
-/// See the module.
+/// Options of the database on PostgreSQL.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The store that it is to belong to.
+    /// The identifier of the store.
     pub store: u64,
-    /// Whether a database in which there is nothing is given to the store.
+    /// Whether an empty database is initialised for the store.
     pub initialise: bool,
-    /// Whether to take over from a service that is in this epoch, though it has its lock still.
+    /// The epoch of a service to take over from although it still holds its lock.
     pub take_over: Option<i64>,
-    /// What is known here of the tables takes about this many bytes at most.
+    /// Size of the cache of the tables, approximately.
     pub cache_bytes: usize,
-    /// The log is put into the tables when it is so long.
+    /// Log length that triggers a checkpoint.
     pub segment_bytes: u64,
-    /// Who opens it, for messages of others.
+    /// Identifies this service in other services' messages.
     pub holder: String,
 }

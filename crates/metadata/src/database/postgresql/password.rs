@@ -1,8 +1,9 @@
-//! Where the password of a PostgreSQL server is, if not in its address.
+//! Finding the password of a PostgreSQL server outside its address.
 //!
-//! In this order: the address, `PGPASSWORD`, `database.password` beside `store.toml`, and PostgreSQL's own file (`PGPASSFILE`, by default `~/.pgpass`),
-//! as libpq reads it. A file that others can read is not: libpq leaves it out with a warning, and here it is an error, since the session would be
-//! refused for a reason that is harder to find. `store.toml` is given to clients, so no password is written there.
+//! The sources, in order: the address, `PGPASSWORD`, `database.password` beside `store.toml`, and PostgreSQL's own password file
+//! (`PGPASSFILE`, by default `~/.pgpass`), as in libpq. libpq ignores a password file that others can read, with a warning; here it is an
+//! error, since otherwise the session would be refused for a less obvious reason. Clients get `store.toml`, so no password is written to
+//! it.
 
 use postgres::Config;
 use postgres::config::Host;
@@ -12,22 +13,22 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Where a password may stand that is not in the address.
+/// The environment variable for a password.
 const VARIABLE: &str = "PGPASSWORD";
-/// The file with the password alone, beside `store.toml`.
+/// The password file beside `store.toml`.
 const BESIDE: &str = "database.password";
-/// A file of passwords is at most this long.
+/// Bound: maximum bytes of a password file.
 const FILE_BYTES: u64 = 64 << 10;
 
-/// The file with the password alone, of a `store.toml`.
+/// Returns the path of the password file beside a `store.toml`.
 pub fn file_beside(store_toml: &Path) -> PathBuf {
     store_toml.with_file_name(BESIDE)
 }
 
-/// Gives a server's configuration the password that its address does not have, where one is found.
+/// Adds a password to the configuration if the address has none and one is found.
 ///
 /// # Errors
-/// [`ErrorKind::Access`] where a file with passwords can be read by others; the system's.
+/// [`ErrorKind::Access`] if others can read a password file; or an I/O error.
 pub(super) fn find(config: &mut Config, store_toml: Option<&Path>) -> Result<()> {
     if config.get_password().is_some() {
         return Ok(());
@@ -48,13 +49,13 @@ pub(super) fn find(config: &mut Config, store_toml: Option<&Path>) -> Result<()>
     Ok(())
 }
 
-/// PostgreSQL's own file of passwords.
+/// Returns the path of PostgreSQL's own password file.
 fn passfile() -> Option<PathBuf> {
     let named = std::env::var_os("PGPASSFILE").filter(|path| !path.is_empty());
     named.map(PathBuf::from).or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".pgpass")))
 }
 
-/// The text of a file that its user alone may read; `None`: it is not there.
+/// Reads a file that must be readable by its user only; `None` if it does not exist.
 fn read(path: &Path) -> Result<Option<String>> {
     let shown = path.display();
     let file = match std::fs::File::open(path) {
@@ -64,7 +65,8 @@ fn read(path: &Path) -> Result<Option<String>> {
     };
     let about = file.metadata().map_err(|e| Error::system(&shown, e))?;
     if about.is_file() && about.mode() & 0o077 != 0 {
-        let problem = format!("{shown}: others may read or change these passwords (mode {:o}): chmod 600 {shown}", about.mode() & 0o777);
+        let problem =
+            format!("{shown}: other users can read or change these passwords (mode {:o}): run chmod 600 {shown}", about.mode() & 0o777);
         return Err(Error::new(ErrorKind::Access, problem));
     }
     let mut text = String::new();
@@ -72,11 +74,11 @@ fn read(path: &Path) -> Result<Option<String>> {
     Ok(Some(text))
 }
 
-/// What a line of the file of passwords is compared with: host, port, database and user.
+/// Returns the fields that a line of the password file is matched against: host, port, database and user.
 fn asked(config: &Config) -> [String; 4] {
     let host = match config.get_hosts().first() {
         Some(Host::Tcp(name)) => name.clone(),
-        // libpq calls the directory that it uses by itself `localhost`.
+        // libpq calls its default directory `localhost`.
         Some(Host::Unix(path)) if path == Path::new("/var/run/postgresql") => "localhost".to_owned(),
         Some(Host::Unix(path)) => path.display().to_string(),
         None => config.get_hostaddrs().first().map_or_else(String::new, ToString::to_string),
@@ -88,7 +90,8 @@ fn asked(config: &Config) -> [String; 4] {
     [host, port, database, user]
 }
 
-/// The password of the first line that is about this server: `HOST:PORT:DATABASE:USER:PASSWORD`, where `*` is any, and `\` makes `:` and `\` themselves.
+/// Returns the password of the first line that matches this server: `HOST:PORT:DATABASE:USER:PASSWORD`, where `*` matches anything, and `\`
+/// escapes `:` and `\`.
 fn in_passfile(text: &str, asked: &[String; 4]) -> Option<String> {
     text.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
         let fields = fields(line);
@@ -112,17 +115,17 @@ fn fields(line: &str) -> Vec<String> {
     fields
 }
 
-/// The password that an address means, however it is written there.
+/// Returns the password in an address, in any notation.
 fn of_address(address: &str) -> Option<String> {
     Some(String::from_utf8_lossy(address.parse::<Config>().ok()?.get_password()?).into_owned())
 }
 
-/// Whether an address has a password in it.
+/// Returns whether an address contains a password.
 pub fn is_in(address: &str) -> bool {
     of_address(address).is_some()
 }
 
-/// An address without its password, and the password; `None`: it has none, or one that this cannot part from it.
+/// Splits an address into the address without a password and the password; `None` if it has none, or one that cannot be separated.
 pub fn split(address: &str) -> Option<(String, String)> {
     let password = of_address(address)?;
     let (scheme, rest) = address.split_once("://")?;
@@ -131,7 +134,7 @@ pub fn split(address: &str) -> Option<(String, String)> {
         Some((user, host)) => format!("{}@{host}", user.split_once(':').map_or(user, |(name, _)| name)),
         None => location.to_owned(),
     };
-    // What is a password is for the parser to say: `%70assword=` is one too.
+    // The parser decides what is a password: `%70assword=` is one too.
     let kept: Vec<&str> =
         query.into_iter().flat_map(|query| query.split('&')).filter(|part| !is_in(&format!("{scheme}:///?{part}"))).collect();
     let query = if kept.is_empty() { String::new() } else { format!("?{}", kept.join("&")) };

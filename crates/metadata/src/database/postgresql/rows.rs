@@ -1,7 +1,7 @@
-//! Reading: from the cache, and what is not there from the server, a range of pairs at a time. A reader that goes on where a range has ended gets
-//! longer ones, and the next one is fetched meanwhile ([`super::ahead`]).
+//! Reads: from the cache, otherwise a range of pairs from the server. A reader that continues at the end of a range gets longer ranges,
+//! with the next one read ahead ([`super::ahead`]).
 //!
-//! What the server says is learned only if no checkpoint has changed its tables since it was asked ([`Rows::tables_changed`]).
+//! The server's answer is cached only if no checkpoint has changed its tables since the request ([`Rows::tables_changed`]).
 
 use super::ahead::Ahead;
 use super::cache::{Cache, Chunk, Pair};
@@ -17,38 +17,38 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_base::sync::Mutex;
 
-/// Pairs that are fetched with one that is asked for alone: its neighbours are often next.
+/// Pairs fetched with a single one: its neighbours are often read next.
 const BESIDE: i64 = 32;
-/// Pairs that a scan fetches first, and when it goes on.
+/// Pairs that a scan fetches first, and when it continues.
 const FIRST: i64 = 192;
 const FURTHER: i64 = 1024;
-/// Sessions for reading that are kept.
+/// Bound: idle read sessions that are kept.
 const SESSIONS: usize = 8;
 
-/// A session for reading.
+/// A read session.
 pub(super) struct Reader {
     client: Client,
     fetch: [Option<Statement>; Table::ALL.len()],
 }
 
-/// See the module.
+/// The tables at the server, through the cache.
 pub(super) struct Rows {
     pub server: Arc<Server>,
     pub epoch: i64,
     pub lease: Arc<Lease>,
-    /// Sends again what the server has lost.
+    /// Sends changes again that the server has lost.
     pub link: Arc<Mutex<Link>>,
     pub cache: Cache,
     pub readers: Mutex<Vec<Reader>>,
     pub ahead: Ahead,
-    /// How often the tables have changed.
+    /// Number of checkpoints that have changed the tables.
     pub changes: Mutex<u64>,
-    /// The last change that the database has.
+    /// The last change of the database.
     pub committed: AtomicU64,
 }
 
 impl Rows {
-    /// The chunk that says what is at `from`, fetched if need be.
+    /// Returns the chunk that contains `from`, fetching it if needed.
     fn chunk_at(&self, table: Table, from: &[u8], most: i64) -> Result<Arc<Chunk>, DatabaseError> {
         let mut known = self.cache.chunk(table, from);
         if known.is_none() && self.ahead.wait_for(table, from) {
@@ -73,7 +73,7 @@ impl Rows {
         Ok(chunk)
     }
 
-    /// Fetches a chunk early, if nothing is known there.
+    /// Reads a chunk ahead if it is not cached.
     pub(super) fn fetch_early(&self, table: Table, from: &[u8]) {
         if self.cache.chunk(table, from).is_none()
             && let Ok(Some(chunk)) = self.learn(table, from, FURTHER, Duration::ZERO)
@@ -82,7 +82,7 @@ impl Rows {
         }
     }
 
-    /// What the server has from `from` on; `None`: the tables have changed meanwhile.
+    /// Fetches and caches pairs starting at `from`; `None` if the tables have changed meanwhile.
     fn learn(&self, table: Table, from: &[u8], most: i64, patience: Duration) -> Result<Option<Arc<Chunk>>, DatabaseError> {
         let before = *self.changes.lock();
         let pairs = self.fetch(table, from, most, patience)?;
@@ -95,13 +95,13 @@ impl Rows {
         Ok(chunk)
     }
 
-    /// A checkpoint has changed the tables: what was asked of them before is not learned any more.
+    /// Records that a checkpoint has changed the tables: answers to earlier requests are not cached.
     pub(super) fn tables_changed(&self, layer: &Layer) {
         *self.changes.lock() += 1;
         self.cache.apply(layer);
     }
 
-    /// Pairs from the server, from `from` on. Waits for so long for a server that is away.
+    /// Fetches pairs from the server, starting at `from`. Waits up to `patience` for an unreachable server.
     fn fetch(&self, table: Table, from: &[u8], most: i64, patience: Duration) -> Result<Vec<Pair>, DatabaseError> {
         let began = Instant::now();
         loop {
@@ -132,12 +132,12 @@ impl Rows {
         }
     }
 
-    /// A session for reading, on a database that has all that was returned.
+    /// Returns a read session on a database that has all returned changes.
     fn reader(&self) -> Result<Reader, Trouble> {
         Ok(Reader { client: self.session()?, fetch: [const { None }; Table::ALL.len()] })
     }
 
-    /// A session on a database that has all that was returned.
+    /// Opens a session on a database that has all returned changes.
     pub(super) fn session(&self) -> Result<Client, Trouble> {
         let mut client = self.server.connect()?;
         loop {
@@ -145,7 +145,7 @@ impl Rows {
             if has >= self.committed.load(Ordering::Acquire) {
                 return Ok(client);
             }
-            // PostgreSQL crashed, and lost what is still known here.
+            // PostgreSQL crashed and lost changes that are kept here.
             self.link.lock().repair().map_err(|failed| Trouble::Refused(failed.error))?;
         }
     }
@@ -183,11 +183,11 @@ impl Base for Rows {
     }
 }
 
-/// Pairs in order, chunk by chunk.
+/// An iterator over pairs in order, chunk by chunk.
 struct Range<'a> {
     rows: &'a Rows,
     table: Table,
-    /// Where the next chunk begins; `None`: there is none.
+    /// Where the next chunk starts; `None` at the end.
     next: Option<Vec<u8>>,
     chunk: Option<Arc<Chunk>>,
     at: usize,

@@ -1,29 +1,30 @@
-//! What stands in the database: the schema `thalweg`, with a table of keys and values for each [`Table`], who owns it, and the lease.
+//! The schema `thalweg` in the database: a table of keys and values for each [`Table`], the owner, the lease and the log.
 //!
-//! | table | what |
+//! | table | content |
 //! |---|---|
-//! | `owner` | one row: the store, the version of this format, the epoch of the active service, the number of the last change that is in the tables, which start of PostgreSQL that was in |
-//! | `lease` | one row: the epoch, and a number that the active service makes grow while it lives |
-//! | `log` | changes by number, without gaps: the records ([`crate::database::log`]) of the transactions of each |
-//! | each [`Table`] | `key bytea primary key, value bytea`: as of the change in `owner`; those after it are in the log |
+//! | `owner` | one row: the store, the format version, the epoch of the active service, the number of the last change in the tables, the
+//! boot of PostgreSQL when that was written |
+//! | `lease` | one row: the epoch, and a counter that the active service increments while it lives |
+//! | `log` | changes by number, without gaps: the records ([`crate::database::log`]) of each one's transactions |
+//! | each [`Table`] | `key bytea primary key, value bytea`: as of the change in `owner`; later changes are in the log |
 //!
-//! A service that takes over appends a change without records in the transaction that raises the epoch, and that stays in the log for good. It
-//! has the number that the service before would have used next: whatever that one still sends has a number that is taken. So
-//! appending holds nothing against the epoch, and is one row.
+//! A service that takes over appends a change without records in the transaction that raises the epoch; this change stays in the log
+//! permanently. Its number is the next one of the previous service, so that anything that service still sends has a number in use and
+//! fails. So appending needs no check of the epoch, and is one row.
 //!
-//! The function `apply` puts changes into the tables, as one transaction. It holds the epoch against the owner's first; and the number of the last
-//! change, so that what is sent again, since its answer was lost, is carried out once.
+//! The function `apply` writes changes into the tables in one transaction. It first checks the owner's epoch, and the number of the last
+//! change, so that a change sent again after its answer was lost is applied once.
 
 use super::server::{FENCED, Server, Trouble};
 use crate::database::{DatabaseError, PUT_BACK, Table};
 use postgres::Client;
 
-/// The version of this format.
+/// The format version.
 const VERSION: i32 = 1;
-/// The advisory lock of the active service, in its database.
+/// The advisory lock of the active service in its database.
 pub(super) const LOCK: i64 = i64::from_be_bytes(*b"thalweg\0");
 
-/// Those rows of `pg_locks` that say who has [`LOCK`].
+/// Returns a query for the rows of `pg_locks` that show the holder of [`LOCK`].
 pub(super) fn holders() -> String {
     let (high, low) = (LOCK >> 32, LOCK & 0xffff_ffff);
     format!(
@@ -32,15 +33,15 @@ pub(super) fn holders() -> String {
     )
 }
 
-/// What the owner's row says.
+/// The owner's row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     pub epoch: i64,
-    /// The number of the last change that is in the tables.
+    /// The number of the last change in the tables.
     pub change: i64,
     /// The number of the last change.
     pub last: i64,
-    /// Who was active last.
+    /// Identifies the last active service.
     pub holder: String,
 }
 
@@ -50,7 +51,7 @@ const OWNER: &str =
 /// The statement that appends a change: number, epoch, records.
 pub(super) const APPEND: &str = "INSERT INTO thalweg.log (number, epoch, records) VALUES ($1, $2, $3)";
 
-/// Reads who owns the database; `None`: nobody yet.
+/// Reads the owner of the database; `None` if there is none yet.
 pub(super) fn owner(server: &Server, client: &mut Client, store: u64) -> Result<Option<Owner>, Trouble> {
     let is_there = client.query_opt("SELECT 1 FROM pg_namespace WHERE nspname = 'thalweg'", &[]).map_err(|e| server.trouble(&e))?;
     if is_there.is_none() {
@@ -58,7 +59,7 @@ pub(super) fn owner(server: &Server, client: &mut Client, store: u64) -> Result<
     }
     let row = client.query_opt(OWNER, &[]).map_err(|e| server.trouble(&e))?;
     let refused = |problem: String| Err(Trouble::Refused(server.error(problem)));
-    let Some(row) = row else { return refused(format!("nobody owns it, its table `owner` is empty: {PUT_BACK}")) };
+    let Some(row) = row else { return refused(format!("its table `owner` is empty: {PUT_BACK}")) };
     let (found, version): (String, i32) = (row.get(0), row.get(1));
     let own = format!("{store:016x}");
     if version > VERSION {
@@ -70,7 +71,7 @@ pub(super) fn owner(server: &Server, client: &mut Client, store: u64) -> Result<
     Ok(Some(Owner { epoch: row.get(2), change: row.get(3), holder: row.get(4), last: row.get(5) }))
 }
 
-/// Makes everything, in one transaction: all of it is there afterwards, or nothing.
+/// Creates the schema in one transaction.
 pub(super) fn create(server: &Server, client: &mut Client, store: u64) -> Result<(), Trouble> {
     let mut sql = String::from("BEGIN; SET LOCAL synchronous_commit = on; CREATE SCHEMA thalweg;");
     let row = "one boolean PRIMARY KEY DEFAULT true CHECK (one)";
@@ -81,7 +82,7 @@ pub(super) fn create(server: &Server, client: &mut Client, store: u64) -> Result
     for table in Table::ALL {
         sql.push_str(&format!("CREATE TABLE thalweg.{} (key bytea PRIMARY KEY, value bytea NOT NULL);", table.name()));
     }
-    // (Compressing it would cost more than it saves.)
+    // (Compression would cost more than it saves.)
     sql.push_str(
         "CREATE TABLE thalweg.log (number bigint PRIMARY KEY, epoch bigint NOT NULL, records bytea NOT NULL); \
          ALTER TABLE thalweg.log ALTER records SET STORAGE EXTERNAL;",
@@ -97,7 +98,7 @@ pub(super) fn create(server: &Server, client: &mut Client, store: u64) -> Result
     })
 }
 
-/// Whether all tables are there, the function, and the lease's row, which is the owner's.
+/// Checks that all tables and the function exist, and that the lease's row matches the owner's.
 pub(super) fn check_whole(server: &Server, client: &mut Client) -> Result<(), Trouble> {
     let rows = client.query("SELECT tablename FROM pg_tables WHERE schemaname = 'thalweg'", &[]).map_err(|e| server.trouble(&e))?;
     let there: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
@@ -114,18 +115,18 @@ pub(super) fn check_whole(server: &Server, client: &mut Client) -> Result<(), Tr
         _ if !has_function => refused("its function `apply` is gone".into()),
         (None, _) => Err(no_lease(server)),
         (Some(leased), Some(owned)) if leased != owned => {
-            refused(format!("its table `lease` has the epoch {leased} and its table `owner` {owned}, they have the same"))
+            refused(format!("its table `lease` has the epoch {leased} and its table `owner` {owned}: expected the same epoch"))
         }
         _ => Ok(()),
     }
 }
 
-/// The lease's row is gone.
+/// Returns the error of a missing lease row.
 pub(super) fn no_lease(server: &Server) -> Trouble {
     Trouble::Refused(server.error(format!("its table `lease` is empty, it has one row: {PUT_BACK}")))
 }
 
-/// Whether this user may do here what a service does, which begins with making the tables where it `is_made` not.
+/// Checks that this user has the privileges of a service, including creating the tables unless `is_made`.
 pub(super) fn check_rights(server: &Server, client: &mut Client, is_made: bool) -> Result<(), DatabaseError> {
     let lacking = if is_made {
         "SELECT string_agg(format('%s on %s', r, tablename), ', ') FROM pg_tables, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) r \
@@ -142,11 +143,11 @@ pub(super) fn check_rights(server: &Server, client: &mut Client, is_made: bool) 
     }
     match lacks {
         None => Ok(()),
-        Some(lacks) => Err(server.error(format!("the user {user} lacks rights there ({lacks}): grant them"))),
+        Some(lacks) => Err(server.error(format!("the user {user} lacks rights there ({lacks}): grant these"))),
     }
 }
 
-/// The statement that applies a change: epoch, number, then keys and values of each table, a value of NULL for what is removed.
+/// Returns the statement that applies a change: epoch, number, then the keys and values of each table; NULL deletes.
 pub(super) fn apply_statement() -> String {
     let parameters: Vec<String> = (1..=2 + 2 * Table::ALL.len()).map(|n| format!("${n}")).collect();
     format!("SELECT thalweg.apply({})", parameters.join(", "))
@@ -178,10 +179,10 @@ fn apply_function() -> String {
     )
 }
 
-/// Takes out of the log what is in the tables: but not what a service began with.
+/// Deletes changes from the log that are in the tables, except those with which services started.
 pub(super) fn trim(client: &mut Client, last: u64) -> Result<(), postgres::Error> {
     let last = i64::try_from(last).unwrap_or(i64::MAX);
     client.execute("DELETE FROM thalweg.log WHERE number <= $1 AND octet_length(records) > 0", &[&last])?;
-    // So much is written and deleted that the server's own rounds come too late. (Only a warning where the user may not.)
+    // So many rows are written and deleted that autovacuum runs too late. (Only a warning if the user lacks the privilege.)
     client.batch_execute("VACUUM (INDEX_CLEANUP on, TRUNCATE off) thalweg.log")
 }

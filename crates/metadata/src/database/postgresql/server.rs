@@ -1,4 +1,4 @@
-//! Where the PostgreSQL server is, sessions on it, and what its errors mean here.
+//! The PostgreSQL server: its address, sessions, and the meaning of its errors.
 
 use super::password;
 use crate::database::{DatabaseError, PUT_BACK};
@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The code with which the database's own function says that another service has taken over.
+/// The error code by which the database's own function reports that another service has taken over.
 pub(super) const FENCED: &str = "TH001";
-/// How long one attempt to connect takes at most.
+/// Timeout of one attempt to connect.
 const CONNECT: Duration = Duration::from_secs(3);
-/// How long operations wait: a little less than clients wait for a silent service.
+/// Timeout of operations: slightly shorter than clients' for a silent service.
 const PATIENCE: Duration = Duration::from_secs(25);
-/// A link is given up when what was sent on it is not acknowledged for so long.
+/// Timeout for the acknowledgement of sent data, after which a connection is abandoned.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(5);
-/// What every session begins with. Keys are the only index, and what the planner knows of the tables is often old: it is to use it. That makes
-/// plans look expensive, and compiling each would take a millisecond.
+/// Initial settings of every session. The primary key is the only index and must be used even when the planner's statistics are old. That
+/// makes plans look expensive, and JIT-compiling each would take a millisecond.
 const SETTINGS: &str = "SET default_transaction_isolation = 'serializable'; SET synchronous_commit = off; SET client_min_messages = warning; \
     SET jit = off; SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
     SET plan_cache_mode = force_generic_plan; SET search_path = thalweg, pg_catalog; SET bytea_output = 'hex'; SET lock_timeout = 0; \
@@ -30,51 +30,51 @@ const SETTINGS: &str = "SET default_transaction_isolation = 'serializable'; SET 
 pub struct Server {
     config: Config,
     shown: PathBuf,
-    /// How long operations wait for a PostgreSQL that is away: it starts again, or a standby is promoted.
+    /// Timeout of operations while PostgreSQL is unreachable, such as during a restart or the promotion of a standby.
     pub(super) patience: Duration,
-    /// Questions for rows, and changes, that were sent.
+    /// Number of requests for rows and of changes sent.
     round_trips: AtomicU64,
 }
 
-/// What went wrong with a statement.
+/// The outcome of a failed statement.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// The connection, or the server: whether the statement was carried out is not known.
+    /// The connection or the server failed: whether the statement was executed is unknown.
     Lost(String),
-    /// Another transaction came between; nothing was done.
+    /// Another transaction conflicted; the statement had no effect.
     Again,
-    /// Another service has taken over; nothing was done.
+    /// Another service has taken over; the statement had no effect.
     Fenced,
-    /// The server takes no changes; nothing was done.
+    /// The server is read-only; the statement had no effect.
     ReadOnly,
-    /// Nothing was done, and nothing would be the next time.
+    /// The statement had no effect, and repeating it is useless.
     Refused(DatabaseError),
 }
 
 impl Server {
-    /// The server of a store: at this address, with the password that it has or that is found elsewhere ([`password`]).
+    /// Returns the server of a store: at this address, with its password or one found elsewhere ([`password`]).
     ///
     /// # Errors
-    /// As [`Server::parse`]; where a file with passwords can be read by others.
+    /// Those of [`Server::parse`]; or others can read a password file.
     pub fn of_store(address: &str, store_toml: &Path) -> thalweg_wire::Result<Server> {
         let mut server = Server::parse(address)?;
         password::find(&mut server.config, Some(store_toml))?;
         Ok(server)
     }
 
-    /// What `postgresql://…` means.
+    /// Parses `postgresql://…`.
     ///
     /// # Errors
-    /// One sentence, when it means nothing.
+    /// One sentence on what is wrong with the address.
     pub fn parse(address: &str) -> Result<Server, DatabaseError> {
         let is_address = ["postgresql://", "postgres://"].iter().any(|scheme| address.starts_with(scheme));
         let parsed = if is_address { address.parse::<Config>().map_err(|e| reason(&e)) } else { Err("another scheme".to_owned()) };
         let mut config = parsed.map_err(|problem| {
             let expected = "expected postgresql://USER@HOST:PORT/DATABASE, or postgresql:///DATABASE?host=/DIRECTORY for a socket";
-            DatabaseError::new(Path::new(presentable(address)), format!("this is no address of one ({problem}): {expected}"))
+            DatabaseError::new(Path::new(presentable(address)), format!("not a valid address ({problem}): {expected}"))
         })?;
         if config.get_user().is_some_and(|user| user.contains(['/', '?'])) {
-            let problem = "an `@` after the host is not written %40, so that what is before it would be the user: write it so";
+            let problem = "an `@` after the host makes the text before it the user: write it as %40";
             return Err(DatabaseError::new(Path::new(presentable(address)), problem));
         }
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
@@ -95,41 +95,41 @@ impl Server {
         Ok(Server { config, shown, patience: PATIENCE, round_trips: AtomicU64::new(0) })
     }
 
-    /// How it is named to people: without its password.
+    /// Returns its name for messages, without its password.
     pub(crate) fn shown(&self) -> &Path {
         &self.shown
     }
 
-    /// One that gives up earlier.
+    /// Shortens its timeout.
     #[cfg(test)]
     pub(crate) fn with_patience(self, patience: Duration) -> Server {
         Server { patience, ..self }
     }
 
-    /// A question for rows, or a change, is sent.
+    /// Counts a request for rows or a change.
     pub(super) fn asks(&self) {
         self.round_trips.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many were sent.
+    /// Returns the number of these.
     #[cfg(test)]
     pub(super) fn round_trips(&self) -> u64 {
         self.round_trips.load(Ordering::Relaxed)
     }
 
-    /// An error of this database.
+    /// Creates an error of this database.
     pub(super) fn error(&self, problem: impl Into<String>) -> DatabaseError {
         DatabaseError::new(&self.shown, problem)
     }
 
-    /// A new session.
+    /// Opens a session.
     pub(super) fn connect(&self) -> Result<Client, Trouble> {
         let mut client = self.config.connect(NoTls).map_err(|e| self.trouble(&e))?;
         client.batch_execute(SETTINGS).map_err(|e| self.trouble(&e))?;
         Ok(client)
     }
 
-    /// What an error means.
+    /// Classifies an error.
     pub(super) fn trouble(&self, error: &postgres::Error) -> Trouble {
         let text = reason(error);
         let Some(code) = error.code() else { return Trouble::Lost(text) };
@@ -137,22 +137,22 @@ impl Server {
         match code {
             code if code.code() == FENCED => Trouble::Fenced,
             code if *code == SqlState::T_R_SERIALIZATION_FAILURE || *code == SqlState::T_R_DEADLOCK_DETECTED => Trouble::Again,
-            // Of the log's numbers: a change that was sent twice over two sessions, or another service's. What is there now says which.
+            // A log number in use: by a change sent twice over two sessions, or by another service. Reading the row decides which.
             code if *code == SqlState::UNIQUE_VIOLATION => Trouble::Lost(text),
             code if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Trouble::ReadOnly,
             code if *code == SqlState::TOO_MANY_CONNECTIONS => Trouble::Lost(text),
-            // Shut down, crashed, starting up, or the connection.
+            // Shut down, crashed, starting up, or a connection error.
             code if code.code().starts_with("57P") || code.code().starts_with("08") => Trouble::Lost(text),
             code if *code == SqlState::DISK_FULL => {
                 let full = format!("its disk is full ({text}): free space there");
                 Trouble::Refused(DatabaseError { full: true, ..self.error(full) })
             }
             code if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
-                refused("the user needs all rights on the schema thalweg, and CREATE on the database to make it")
+                refused("grant the user all rights on the schema thalweg, and CREATE on the database to create it")
             }
             code if code.code().starts_with("28") => refused("check the user, the password and pg_hba.conf"),
-            code if *code == SqlState::INVALID_CATALOG_NAME => refused("make it with createdb"),
-            // Its own checks of what is on its disk.
+            code if *code == SqlState::INVALID_CATALOG_NAME => refused("create it with createdb"),
+            // PostgreSQL's own checks of its files.
             code if [SqlState::DATA_CORRUPTED, SqlState::INDEX_CORRUPTED, SqlState::UNDEFINED_FILE].contains(code) => {
                 refused(&format!("its files are damaged: {PUT_BACK}"))
             }
@@ -163,19 +163,19 @@ impl Server {
         }
     }
 
-    /// An error at a start, when nothing was answered to anybody yet.
+    /// Returns the error of a start, when no client has been answered yet.
     pub(super) fn at_start(&self, trouble: Trouble) -> DatabaseError {
         match trouble {
             Trouble::Lost(text) => self.error(format!("cannot be reached ({text}): start PostgreSQL, or correct the address")),
             Trouble::ReadOnly => self.error("is read-only, as a standby is: give the address of the primary, or several hosts"),
-            Trouble::Again => self.error("another service starts at the same time: start this one again"),
+            Trouble::Again => self.error("another service is starting simultaneously: start this one again"),
             Trouble::Fenced => self.error("another metadata service took over while this one started"),
             Trouble::Refused(error) => error,
         }
     }
 }
 
-/// What an error says, with what its source says.
+/// Returns an error's text with its source's.
 fn reason(error: &postgres::Error) -> String {
     if let Some(db) = error.as_db_error() {
         return db.message().to_owned();
@@ -192,7 +192,7 @@ fn reason(error: &postgres::Error) -> String {
     text
 }
 
-/// What may be shown of an address that is none: where its password is, or whether it has one, is not known.
+/// Returns the part of an invalid address that may be shown: it may contain a password anywhere.
 fn presentable(address: &str) -> &'static str {
     if address.starts_with("postgres") { "postgresql://..." } else { "the database's address" }
 }

@@ -1,4 +1,4 @@
-//! The end of the log: what a service finds at its start that was returned, and is not in the tables yet.
+//! The tail of the log: returned changes that are not in the tables at a service's start.
 
 use super::schema::Owner;
 use super::server::{Server, Trouble};
@@ -8,14 +8,14 @@ use crate::database::log::next_record;
 use crate::database::replay::apply;
 use postgres::Client;
 
-/// What the log has over the tables.
+/// The log after the tables' last change.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
     pub layer: Layer,
     pub bytes: u64,
 }
 
-/// Reads the log after the last change that is in the tables.
+/// Reads the log after the last change in the tables.
 pub(super) fn read(server: &Server, client: &mut Client, owner: &Owner) -> Result<Tail, Trouble> {
     check(server, client, owner.epoch)?;
     let applied = owner.change;
@@ -26,7 +26,7 @@ pub(super) fn read(server: &Server, client: &mut Client, owner: &Owner) -> Resul
     for row in &rows {
         let (number, mut records): (i64, &[u8]) = (row.get(0), row.get(1));
         if number != expected {
-            return Err(damaged(format!("change {expected} is missing, and change {number} is there")));
+            return Err(damaged(format!("change {expected} is missing, but change {number} exists")));
         }
         tail.bytes += records.len() as u64;
         while !records.is_empty() {
@@ -46,8 +46,8 @@ fn damaged(server: &Server, what: String) -> Trouble {
     Trouble::Refused(server.error(format!("its table `log` is damaged: {what}: {PUT_BACK}")))
 }
 
-/// What the log has for good is one change without records for each epoch, the one that began it. Where the newest is missing, so may be all that came
-/// after it, which the numbers alone would not show; and a second one was a change that has lost its records.
+/// Checks the permanent part of the log: one change without records per epoch, which began it. If the newest is missing, so may be all
+/// later changes, which the numbers alone would not show; a second one in an epoch is a change that has lost its records.
 fn check(server: &Server, client: &mut Client, epoch: i64) -> Result<(), Trouble> {
     let sql = "SELECT count(*) FILTER (WHERE epoch = $1) > 0, \
         (SELECT max(number) FROM thalweg.log WHERE octet_length(records) = 0 GROUP BY epoch HAVING count(*) > 1 LIMIT 1) \

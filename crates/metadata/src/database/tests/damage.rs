@@ -1,16 +1,16 @@
-//! What a start makes of a metadata directory in which something is damaged or missing: everything that was acknowledged, or an error that
-//! says what to do.
+//! Starts on a metadata directory with damaged or missing parts: they restore everything acknowledged, or fail with an error that gives the
+//! remedy.
 
 use super::*;
 use crate::database::embedded::{Embedded, Options};
 use crate::database::{Database, DatabaseError, Table, Unwatched, write};
 use std::path::{Path, PathBuf};
 
-/// Goes on with a damaged log.
+/// Accepts a damaged log.
 const DROP: Options = Options { drop_damaged: true, ..LARGE };
 const HEADER_BYTES: usize = 40;
 
-/// Where each record of a segment begins, and the segment's end.
+/// Returns the offset of each record of a segment, and of the segment's end.
 fn records(segment: &[u8]) -> Vec<usize> {
     let mut at = vec![HEADER_BYTES];
     while let Some(length) = segment.get(at[at.len() - 1]..).and_then(|rest| rest.get(..4)) {
@@ -19,7 +19,7 @@ fn records(segment: &[u8]) -> Vec<usize> {
     at
 }
 
-/// A segment of the same database as `like` with these records, whose first has the number `first`.
+/// Builds a segment of the same database as `like` with these records, the first of which has the number `first`.
 fn segment(like: &[u8], first: u64, records: &[u8]) -> Vec<u8> {
     let mut bytes = like[..HEADER_BYTES].to_vec();
     bytes[24..32].copy_from_slice(&first.to_le_bytes());
@@ -33,7 +33,7 @@ fn log(directory: &Path, first: u64) -> PathBuf {
     directory.join(format!("log-{first:020}"))
 }
 
-/// The files of a killed database: a checkpoint of 10 transactions, and logs of 11 to 18, 19 to 24 and 25 to 30.
+/// Returns the files of a killed database: a checkpoint of 10 transactions, and logs of 11 to 18, 19 to 24 and 25 to 30.
 fn three_segments() -> (tempfile::TempDir, [PathBuf; 3]) {
     let (killed, path, bytes) = killed_after_thirty();
     assert_eq!(path, log(killed.path(), 11));
@@ -48,7 +48,7 @@ fn three_segments() -> (tempfile::TempDir, [PathBuf; 3]) {
     (killed, paths)
 }
 
-/// Every file of a directory but the redb file, which opening it writes to.
+/// Reads every file of a directory except the redb file, which opening modifies.
 fn files(directory: &Path) -> Vec<(String, Vec<u8>)> {
     let mut files: Vec<_> = std::fs::read_dir(directory)
         .unwrap()
@@ -60,7 +60,7 @@ fn files(directory: &Path) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// The start is refused with the choice and changes nothing, and the choice does what it says: answers how many transactions are left.
+/// Checks that the start is refused with a choice and without changes, and that the choice works; returns how many transactions are left.
 fn refused_until_allowed_to_go_on(directory: &Path) -> u64 {
     let before = files(directory);
     let error = Embedded::open(directory, LARGE).unwrap_err().to_string();
@@ -75,7 +75,7 @@ fn refused_until_allowed_to_go_on(directory: &Path) -> u64 {
         let name = aside.file_name().unwrap().to_str().unwrap().strip_prefix("damaged-").unwrap();
         assert!(before.contains(&(name.into(), std::fs::read(aside).unwrap())), "{name} is kept as it was");
     }
-    // What is written from now on is not lost, and not mixed up with what was put aside.
+    // Later writes are not lost, and are separate from what was set aside.
     (left..left + 3).for_each(|i| history(&database, i));
     let copy = copy_of(directory);
     assert_eq!(prefix_length(&open_copy(copy.path())), left + 3);
@@ -98,7 +98,7 @@ fn a_flipped_bit_in_the_log_loses_nothing_behind_it_without_a_word() {
             damaged[at] ^= 1 << (at % 8);
             std::fs::write(copy.path().join(path.file_name().unwrap()), &damaged).unwrap();
             if is_last && at >= last {
-                // As if the machine had lost power while it was written: nobody can say.
+                // Indistinguishable from a power loss during the write.
                 let database = open_copy(copy.path());
                 assert_eq!(prefix_length(&database), 29, "byte {at}");
                 assert_eq!(database.recovery().dropped_bytes, (bytes.len() - last) as u64);
@@ -107,7 +107,7 @@ fn a_flipped_bit_in_the_log_loses_nothing_behind_it_without_a_word() {
                 continue;
             }
             match Embedded::open(copy.path(), LARGE) {
-                // Of the header, not every byte says something.
+                // Some bytes of the header have no meaning.
                 Ok(database) => assert_eq!(prefix_length(&database), 30, "byte {at} of {}", path.display()),
                 Err(_) => {
                     refused_until_allowed_to_go_on(copy.path());
@@ -140,7 +140,7 @@ fn a_segment_cut_short_with_another_behind_it_stops_the_start() {
 fn a_segment_that_could_not_be_begun_is_no_end_of_the_log() {
     let (whole, paths) = three_segments();
     let header = std::fs::read(&paths[1]).unwrap()[..HEADER_BYTES].to_vec();
-    // 21 is what would have followed 20; but the second segment went on to 24. At the end, 31 follows.
+    // 21 would have followed 20, but the second segment continued to 24. At the end, 31 follows.
     for (first, behind) in [(21, 24), (31, 30)] {
         for begun in [&[][..], &header[..7], &[0; HEADER_BYTES]] {
             let copy = copy_of(whole.path());
@@ -157,7 +157,7 @@ fn a_segment_that_could_not_be_begun_is_no_end_of_the_log() {
 
 #[test]
 fn what_a_start_that_was_killed_left_is_no_damage() {
-    // The log is in the redb file, the next segment is there, and the old ones, torn tail and all, are not away yet.
+    // The log is in the redb file and the next segment exists, but the old ones, including a torn tail, are not deleted yet.
     let (whole, paths) = three_segments();
     let mut long = std::fs::read(&paths[2]).unwrap();
     let like = long.clone();
@@ -190,7 +190,7 @@ fn transactions_synced_after_a_full_disk_while_the_log_changed_segments_survive(
     };
     more(&database, 1);
     database.checkpoint().unwrap();
-    // Not a byte is free, but for what is left of the segment's last page: it grows past its length, and no next one can be begun.
+    // No byte is free except in the segment's last page: it outgrows its length, and no further one can be created.
     let filler = disk.path.join("filler");
     let mut filled = std::fs::File::options().append(true).create(true).open(&filler).unwrap();
     while std::io::Write::write_all(&mut filled, &[1; 4096]).is_ok() {}
@@ -215,7 +215,7 @@ fn transactions_synced_after_a_full_disk_while_the_log_changed_segments_survive(
     }
 }
 
-/// Numbers that are as good as random, the same each time.
+/// Pseudo-random numbers from a fixed seed.
 struct Seeded(u64);
 
 impl Seeded {
@@ -288,7 +288,7 @@ fn an_older_redb_file_under_a_newer_log_is_refused() {
     assert_eq!(refused_without_bytes(copy.path()), 10);
 }
 
-/// As [`refused_until_allowed_to_go_on`], where the log itself is whole.
+/// As [`refused_until_allowed_to_go_on`], with an intact log.
 fn refused_without_bytes(directory: &Path) -> u64 {
     let error = Embedded::open(directory, LARGE).unwrap_err().to_string();
     assert!(error.contains("--drop-damaged-log") && error.contains("begins with transaction"), "{error}");

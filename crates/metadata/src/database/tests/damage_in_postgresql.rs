@@ -1,25 +1,25 @@
-//! What a start makes of a database in PostgreSQL in which something is damaged or missing: everything that was acknowledged, or one sentence
-//! that names the thing and says what to do. Then nothing was changed, so that it serves again when that is put back.
+//! Starts on a PostgreSQL database with damaged or missing parts: they restore everything acknowledged, or fail with one sentence that
+//! names the problem and the remedy. Then nothing was changed, so that the database works again once it is restored.
 
 use super::postgresql::{Server, open, refusal, settings};
 use super::*;
 
-/// A database of which the tables have 10 transactions of the history, and the log 20 more.
+/// Creates a database with 10 transactions of the history in its tables and 20 more in its log.
 fn killed_after_thirty_in(server: &Server, name: &str) {
     server.create(name);
     let database = open(server, name, 0).unwrap();
     (0..10).for_each(|i| history(&database, i));
     database.checkpoint().unwrap();
     drop(database);
-    // (Its log is never long.)
+    // (Its log is never long enough for a checkpoint.)
     let long = super::postgresql::Settings { segment_bytes: 1 << 30, ..settings(0) };
     let database = super::postgresql::open_with(server, name, &long).unwrap();
     (10..30).for_each(|i| history(&database, i));
 }
 
-/// What is done to it, and what the sentence says.
+/// Each kind of damage, and parts of the error.
 const DAMAGE: [(&str, &[&str]); 15] = [
-    // A change of the log: cut short, emptied, another's bytes.
+    // A change of the log is cut short, emptied, or replaced.
     (
         "UPDATE thalweg.log SET records = substring(records FROM 1 FOR octet_length(records) - 3) WHERE number = NTH",
         &["`log`", "change NTH cannot be read"],
@@ -35,10 +35,10 @@ const DAMAGE: [(&str, &[&str]); 15] = [
         "UPDATE thalweg.log SET records = (SELECT records FROM thalweg.log WHERE number = NTH - 1) WHERE number = NTH",
         &["`log`", "change NTH cannot be read"],
     ),
-    // Changes that are missing: one, and all.
+    // One change is missing, or all.
     ("DELETE FROM thalweg.log WHERE number = NTH", &["`log`", "change NTH is missing"]),
     ("TRUNCATE thalweg.log", &["`log`", "the change that began epoch 2 is missing"]),
-    // What the database is besides: tables, rows of which there is one, the function.
+    // Other parts: tables, single-row tables, the function.
     ("DROP TABLE thalweg.log", &["\"thalweg.log\" does not exist"]),
     ("DROP TABLE thalweg.entries", &["`entries` is gone"]),
     ("DELETE FROM thalweg.owner", &["`owner` is empty"]),
@@ -66,7 +66,7 @@ fn a_damaged_database_in_postgresql_is_refused_in_one_sentence_and_left_as_it_wa
         }
         server.sql("postgres", "DROP DATABASE damaged WITH (FORCE)");
     }
-    // Without a word of them it is whole.
+    // Without damage it is complete.
     assert_eq!(prefix_length(&open(&server, "whole", 0).unwrap()), 30);
 }
 

@@ -1,4 +1,4 @@
-//! Databases with a known history, what a kill leaves of them, and small disks.
+//! Databases with a known history, their state after a kill, and small disks.
 
 mod damage;
 #[cfg(feature = "postgresql")]
@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 
 /// Checkpoints after a few transactions.
 pub(super) const SMALL: Options = Options { segment_bytes: 600, cache_bytes: 1 << 20, drop_damaged: false };
-/// Never checkpoints by itself.
+/// Never checkpoints on its own.
 pub(super) const LARGE: Options = Options { segment_bytes: 1 << 30, cache_bytes: 1 << 20, drop_damaged: false };
 
-/// In memory where that is possible: these tests open thousands of databases, and each syncs.
+/// Creates a directory, in memory if possible: these tests open thousands of databases, and each syncs.
 pub(super) fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
@@ -37,7 +37,7 @@ pub(crate) fn rows(database: &dyn Database, table: Table, prefix: &[u8], after: 
 }
 
 pub(crate) fn everything(database: &dyn Database) -> Vec<Rows> {
-    // What the embedded database keeps for itself begins with `database.`.
+    // Keys of the embedded database itself start with `database.`.
     let own = |row: &(Vec<u8>, Vec<u8>)| row.0.starts_with(b"database.");
     let table = |t: &Table| rows(database, *t, b"", None, usize::MAX).into_iter().filter(|row| !own(row)).collect();
     Table::ALL.iter().map(table).collect()
@@ -51,7 +51,7 @@ pub(super) fn commit(database: &dyn Database, work: impl Fn(&mut dyn Transaction
     .unwrap();
 }
 
-/// Transaction number `i` of a history: a count in one table, a name in another, and one name less.
+/// Runs transaction number `i` of a history: updates a count in one table, adds a name in another, and removes one.
 pub(super) fn history(database: &dyn Database, i: u64) {
     commit(database, |t| {
         t.put(Table::State, b"count", i.to_le_bytes().to_vec());
@@ -62,7 +62,7 @@ pub(super) fn history(database: &dyn Database, i: u64) {
     });
 }
 
-/// How many transactions of [`history`] a database has; panics unless it is exactly a prefix of it.
+/// Returns how many transactions of [`history`] a database has; panics unless it is exactly a prefix.
 pub(super) fn prefix_length(database: &dyn Database) -> u64 {
     let count = rows(database, Table::State, b"count", None, 1).pop().map_or(0, |(_, v)| u64::from_le_bytes(v.try_into().unwrap()) + 1);
     let expected = InMemory::default();
@@ -81,7 +81,7 @@ pub(super) fn segments(directory: &Path) -> Vec<PathBuf> {
     logs
 }
 
-/// The state a kill leaves: a copy of the files while the database is open.
+/// Copies the files while the database is open, as a kill would leave them.
 pub(super) fn copy_of(directory: &Path) -> tempfile::TempDir {
     loop {
         let copy = scratch();
@@ -91,14 +91,14 @@ pub(super) fn copy_of(directory: &Path) -> tempfile::TempDir {
         });
         match copied {
             Ok(()) => return copy,
-            // A segment that a checkpoint has made useless went meanwhile: no kill leaves such a state.
+            // Another thread's checkpoint deleted a segment during the copy: a kill cannot leave that state.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => panic!("{error}"),
         }
     }
 }
 
-/// A database of a checkpoint of 10 transactions and a log of 20, and its files after a kill.
+/// Returns a database of a checkpoint of 10 transactions and a log of 20, and its files after a kill.
 pub(super) fn killed_after_thirty() -> (tempfile::TempDir, PathBuf, Vec<u8>) {
     let directory = scratch();
     let database = Embedded::open(directory.path(), LARGE).unwrap();
@@ -115,14 +115,14 @@ pub(super) fn open_copy(directory: &Path) -> Embedded {
     Embedded::open(directory, LARGE).unwrap()
 }
 
-/// A file system of a few megabytes, gone with this.
+/// A file system of a few megabytes, unmounted when dropped.
 pub(super) struct SmallDisk {
     pub path: PathBuf,
     _directory: tempfile::TempDir,
 }
 
 impl SmallDisk {
-    /// `None` where that is not allowed.
+    /// Mounts it; `None` without permission.
     pub(super) fn mount(bytes: u64) -> Option<SmallDisk> {
         let directory = scratch();
         let path = directory.path().to_owned();
@@ -138,7 +138,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Tables are added at the end; a store that was made before has the new ones from its next start on.
+/// Tables are added at the end; an existing store gets new ones at its next start.
 #[test]
 fn a_database_that_was_made_without_a_table_gets_it_and_keeps_what_it_had() {
     let (directory, _, _) = killed_after_thirty();

@@ -1,4 +1,4 @@
-//! The embedded database against an ordered map, and against everything that can happen to its log.
+//! The embedded database against an ordered map, and against every possible state of its log.
 
 use super::*;
 use crate::database::embedded::{Embedded, Options};
@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    /// Puts (`Some`) and deletes, all or none.
+    /// Puts (`Some`) and deletes, committed or abandoned.
     Transaction(Vec<(u8, Vec<u8>, Option<u8>)>, bool),
     Scan(u8, Vec<u8>, Option<Vec<u8>>, usize),
     Checkpoint,
     Sync,
-    /// Opened again after a kill.
+    /// Reopened after a kill.
     Kill,
 }
 
@@ -48,8 +48,8 @@ pub(super) fn play(database: &dyn Database, changes: &[(u8, Vec<u8>, Option<u8>)
     database.settle(&ordered.unwrap(), &mut Unwatched).unwrap();
 }
 
-/// Plays the steps on a database and on an ordered map, which is returned: what is asked of one is what the other says, and so is all that is there
-/// at the end. `open`: also after a kill.
+/// Applies the steps to a database and to an ordered map, which is returned, and compares every read and the final state. `open` also runs
+/// after a kill.
 pub(super) fn follows<D: Database>(steps: &[Step], open: impl Fn() -> D, checkpoint: impl Fn(&D)) -> Result<InMemory, TestCaseError> {
     let (mut opened, model) = (Some(open()), InMemory::default());
     for step in steps {
@@ -68,7 +68,7 @@ pub(super) fn follows<D: Database>(steps: &[Step], open: impl Fn() -> D, checkpo
                     found
                 };
                 prop_assert_eq!(ask(database), ask(&model));
-                // A reader that ends early has seen the beginning of that.
+                // A scan that stops early has returned the beginning of the full one.
                 let mut all = rows(database, table, prefix, after.as_deref(), usize::MAX);
                 all.truncate(*most);
                 prop_assert_eq!(rows(database, table, prefix, after.as_deref(), *most), all);
@@ -100,7 +100,7 @@ proptest! {
 fn a_log_cut_at_any_byte_leaves_a_state_that_once_was() {
     let (killed, log, bytes) = killed_after_thirty();
     let mut before = 10;
-    // Every byte of the header and the first records, then every few.
+    // Every byte of the header and the first records, then every fifth.
     for cut in (0..400).chain((400..bytes.len()).step_by(5)).chain([bytes.len()]) {
         let copy = copy_of(killed.path());
         std::fs::write(copy.path().join(log.file_name().unwrap()), &bytes[..cut]).unwrap();
@@ -114,7 +114,7 @@ fn a_log_cut_at_any_byte_leaves_a_state_that_once_was() {
         assert_eq!(kept, if found.dropped_bytes > 0 { vec![bytes[..cut].to_vec()] } else { vec![] }, "and kept");
         before = count;
         if cut % 97 == 0 {
-            // Life goes on from there, and is not lost by the next kill.
+            // Later transactions succeed, and survive the next kill.
             (count..count + 3).for_each(|i| history(&database, i));
             let again = copy_of(copy.path());
             assert_eq!(prefix_length(&open_copy(again.path())), count + 3);
@@ -252,7 +252,7 @@ fn name(i: u64) -> Vec<u8> {
     format!("kept {i:04}").into_bytes()
 }
 
-/// Takes all room that a disk has.
+/// Fills a disk.
 fn fill(filler: &std::path::Path) {
     let mut file = std::fs::File::options().create(true).append(true).open(filler).unwrap();
     for size in [1 << 16, 4096, 1] {
@@ -269,7 +269,7 @@ fn a_database_on_a_full_disk_opens_for_reading_and_removing_and_goes_on_when_the
     let (directory, filler) = (mounted.path.join("database"), mounted.path.join("filler"));
     let database = Embedded::open(&directory, LARGE).unwrap();
     assert_eq!(database.full_disk(), None);
-    // More than the reserve has room for in the database's file.
+    // More than the reserve can hold in the database's file.
     for i in 0..100 {
         commit(&database, |t| t.put(Table::Entries, &name(i), vec![b'x'; 10_000]));
     }
@@ -306,7 +306,7 @@ fn a_database_on_a_full_disk_opens_for_reading_and_removing_and_goes_on_when_the
     assert_eq!(rows(&database, Table::Entries, b"", None, 200).len(), left + 1);
     drop(database);
 
-    // As an earlier release leaves it.
+    // The state of an earlier release.
     std::fs::remove_file(directory.join("reserve")).unwrap();
     fill(&filler);
     let error = Embedded::open(&directory, LARGE).unwrap_err();
@@ -315,7 +315,7 @@ fn a_database_on_a_full_disk_opens_for_reading_and_removing_and_goes_on_when_the
 
 #[test]
 fn starting_on_a_full_disk_uses_nothing_up_however_often() {
-    // A log of little, and one that the reserve has no room for in the database's file.
+    // A small log, and one too large for the reserve to hold in the database's file.
     for kept in [1, 100] {
         let Some(mounted) = SmallDisk::mount(6 << 20) else {
             println!("SKIPPED: mounting a small file system needs root");
@@ -333,7 +333,7 @@ fn starting_on_a_full_disk_uses_nothing_up_however_often() {
             fill(&filler);
             let database = Embedded::open(&directory, LARGE).unwrap_or_else(|e| panic!("start {start} of {kept}: {e}"));
             fill(&filler);
-            // A start says that it began, as the service's does.
+            // A start records that it began, as the service's does.
             commit(&database, |t| t.put(Table::State, b"starts", vec![start as u8; 5000]));
             assert_eq!(rows(&database, Table::Entries, b"kept", None, 200).len() as u64, kept);
             if start % 2 == 1 {
@@ -345,7 +345,7 @@ fn starting_on_a_full_disk_uses_nothing_up_however_often() {
         }
         assert!(left[0] >= 400 << 10, "{left:?}");
         assert_eq!(left[59], left[2], "{left:?}");
-        // So that there is room for the way out.
+        // Makes room for the removals.
         let database = Embedded::open(&directory, LARGE).unwrap();
         (0..kept).for_each(|i| commit(&database, |t| t.delete(Table::Entries, &name(i))));
         std::fs::remove_file(&filler).unwrap();

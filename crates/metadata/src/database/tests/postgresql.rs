@@ -1,4 +1,4 @@
-//! The database on PostgreSQL against an ordered map, and against what can happen to it: each case on a real server.
+//! The database on PostgreSQL against an ordered map, and against failures, each on a real server.
 
 #[path = "../../../../../tests/postgresql.rs"]
 mod server;
@@ -13,17 +13,17 @@ pub(crate) use server::Server;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The store that databases of tests belong to.
+/// The store that the test databases belong to.
 const STORE: u64 = 7;
 
 pub(super) fn settings(cache_bytes: usize) -> Settings {
-    // (A little more than one of the histories' transactions: they are put into the tables all the time.)
+    // (Slightly more than one transaction of the histories, so that checkpoints run continuously.)
     let segment_bytes = 300;
     let holder = format!("a test, process {}", std::process::id());
     Settings { store: STORE, initialise: true, take_over: None, cache_bytes, segment_bytes, holder }
 }
 
-/// Opens a database of a test's server.
+/// Opens a database of a test server.
 pub(crate) fn open(server: &Server, name: &str, cache_bytes: usize) -> Result<Postgresql, DatabaseError> {
     open_with(server, name, &settings(cache_bytes))
 }
@@ -67,7 +67,7 @@ fn what_was_returned_survives_the_end_of_the_service_and_a_crash_of_postgresql()
         if round % 2 == 0 {
             server.kill();
             server.begin();
-            // It has lost what was not yet on stable storage, and gets it again from the service, with the first read, change or sync.
+            // The server has lost what was not on stable storage, and gets it again from the service, with the first read, change or sync.
             if round == 2 {
                 history(&database, next);
                 next += 1;
@@ -124,7 +124,7 @@ fn transactions_of_many_threads_are_serial_in_postgresql() {
                         t.put(Table::State, b"total", total.to_le_bytes().to_vec());
                         t.put(Table::Entries, format!("{thread} {i}").as_bytes(), total.to_le_bytes().to_vec());
                     });
-                    // Never more names than the total says, nor less: a read sees one state.
+                    // The names always match the total: a read sees a single state.
                     read::<_, DatabaseError>(database, |view| {
                         let mut names = 0;
                         let total = view.get(Table::State, b"total")?.map(|v| u64::from_le_bytes(v.try_into().unwrap()));
@@ -254,7 +254,7 @@ fn a_postgresql_that_stays_away_is_an_error_that_names_it() {
     let lost = write(&database, &mut Unwatched, change).unwrap_err().to_string();
     assert!(lost.contains("PostgreSQL was lost and is not back after") && lost.contains("postgresql://"), "{lost}");
     assert!(begun.elapsed() < Duration::from_secs(20));
-    // What became of that change is not known: nothing more is answered.
+    // The outcome of that change is unknown: nothing further is answered.
     assert!(database.read(&mut |_| Ok(())).unwrap_err().to_string().contains("PostgreSQL was lost"));
     assert!(database.is_usable().is_err());
     drop(database);
@@ -263,7 +263,7 @@ fn a_postgresql_that_stays_away_is_an_error_that_names_it() {
     assert!(left <= 1);
 }
 
-/// Names of [`history`] that are there.
+/// Returns the names of [`history`] that exist.
 fn prefix_length_of(database: &dyn Database) -> usize {
     rows(database, Table::Entries, b"name", None, usize::MAX).len()
 }
@@ -273,7 +273,7 @@ fn a_service_that_another_one_took_over_from_changes_nothing_any_more() {
     let Some(server) = Server::start() else { return };
     let old = open(&server, "names", CACHE_BYTES).unwrap();
     history(&old, 0);
-    // As when its machine was away for so long that another one has taken over.
+    // As when its machine was unreachable for so long that another service has taken over.
     let epoch: i64 = server.sql("names", "SELECT epoch FROM thalweg.owner").parse().unwrap();
     let taker = Settings { take_over: Some(epoch), ..settings(CACHE_BYTES) };
     let new = Postgresql::open(Address::parse(&server.address("names")).unwrap(), &taker).unwrap();

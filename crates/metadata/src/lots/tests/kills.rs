@@ -1,13 +1,13 @@
-//! Everything is killed after every step of what can be asked about a lot.
+//! Every operation on a lot, killed after each of its steps.
 
-use super::made_up::*;
+use super::simulated::*;
 use crate::database::Unwatched;
 use thalweg_wire::ErrorKind;
 use thalweg_wire::protocol::lots::LotOperation;
 use thalweg_wire::protocol::metadata::{LotId, Place, TargetId};
 use thalweg_wire::trust::Identity;
 
-/// Does `work` in a world that `prepare` has made, killed after each step of it in turn; `hold` judges what is left. With `true` it was
+/// Runs `work` in a world made by `prepare`, killed after each of its steps; `hold` checks what is left, and is passed whether `work` was
 /// answered.
 fn killed_everywhere(prepare: impl Fn(&World), work: impl Fn(&World) -> bool, hold: impl Fn(&World, bool)) {
     for power in [false, true] {
@@ -44,7 +44,7 @@ fn a_lot_whose_making_is_killed_is_promised_whole_or_not_at_all() {
         |world, answered| {
             assert!(!answered || names(world) == ["run"], "what was answered is there");
             assert_eq!(world.disks.lock().shares.len(), names(world).len() * TARGETS as usize);
-            // The room is free again, or promised once: a lot of all the rest fits.
+            // The space is free again, or promised once: a lot of all the rest fits.
             world.create("other", CAPACITY * 4 - if names(world).is_empty() { 0 } else { 4 * GI }, HOUR_NS).unwrap();
         },
     );
@@ -158,7 +158,7 @@ fn a_reclaim_that_is_killed_takes_whole_lots() {
     );
 }
 
-/// Whatever is asked, in any order, and killed at any step.
+/// Arbitrary operations in any order, killed at any step.
 #[test]
 fn nothing_is_ever_promised_twice() {
     for seed in 1..60_u64 {
@@ -179,7 +179,7 @@ fn nothing_is_ever_promised_twice() {
                 world.disks.lock().away.insert(TargetId(below(TARGETS.into()) as u32));
             }
             world.fuse.light(if below(3) == 0 { below(25) as i64 + 1 } else { i64::MAX / 2 });
-            // What is refused, or killed, is as good as what is done: what counts is what is promised then.
+            // Refused and killed operations are fine: only the resulting promises count.
             let _ = match below(7) {
                 0 | 1 => world.create(&name, size_bytes, if below(4) == 0 { 1 } else { HOUR_NS }).map(drop),
                 2 => world.ask(&alice, LotOperation::Resize { name, size_bytes }).map(drop),

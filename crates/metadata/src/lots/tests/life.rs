@@ -1,6 +1,6 @@
-//! A lot's life, and what is refused with which words.
+//! The life of a lot, and the messages of refusals.
 
-use super::made_up::*;
+use super::simulated::*;
 use crate::database::Unwatched;
 use std::time::{Duration, Instant};
 use thalweg_wire::Error;
@@ -30,7 +30,7 @@ fn what_is_no_lot_is_refused_with_what_is_expected() {
     refused("a b", GI, HOUR_NS, &["a b", "1 to 63 letters"]);
     refused("run", 0, HOUR_NS, &["at least 1 byte"]);
     refused("run", 1 << 63, HOUR_NS, &["9223372036854775808", "less than"]);
-    refused("run", GI, 0, &["for how long"]);
+    refused("run", GI, 0, &["--for 7d"]);
     refused("run", GI, u64::MAX, &["at most 100 years"]);
     world.create("run", GI, HOUR_NS).unwrap();
     said(&world.create("run", GI, HOUR_NS).unwrap_err(), ErrorKind::Exists, &["`run`"]);
@@ -63,7 +63,7 @@ fn a_lot_that_does_not_fit_is_refused_and_leaves_nothing_but_the_words_when_it_w
     world.create("more", 8 * GI, HOUR_NS).unwrap();
     let refused = world.create("never", 50 * GI, HOUR_NS).unwrap_err();
     said(&refused, ErrorKind::NoSpace, &["no lot's end makes room"]);
-    // One target that is full is enough.
+    // A single full target suffices.
     world.ask(&owner("alice"), remove("big", false)).unwrap();
     world.disks.lock().outside.insert(TargetId(3), 8 * GI);
     said(&world.create("again", 4 * GI, HOUR_NS).unwrap_err(), ErrorKind::NoSpace, &["target 3: 1 GiB asked, 2 GiB free, 2 GiB of that"]);
@@ -79,7 +79,7 @@ fn what_a_target_that_is_away_keeps_is_released_when_it_is_back() {
     world.lots().settled();
     world.check();
     assert!(world.namespace.lots().unwrap().is_empty());
-    // The same of one that is removed.
+    // The space of a removed lot counts too.
     world.create("run", 4 * GI, HOUR_NS).unwrap();
     world.disks.lock().away.insert(TargetId(1));
     world.ask(&owner("alice"), remove("run", false)).unwrap();
@@ -97,7 +97,7 @@ fn a_lot_gets_another_size_everywhere_or_nowhere_and_not_below_what_is_used() {
     let resize = |size_bytes| world.ask(&alice, LotOperation::Resize { name: "run".into(), size_bytes });
     let lot = world.create("run", 4 * GI, HOUR_NS).unwrap().lot.id;
     world.file("/f", lot, 512 * MI);
-    said(&resize(GI).unwrap_err(), ErrorKind::Invalid, &["`run`", "2 GiB of it is used", "1 GiB is less"]);
+    said(&resize(GI).unwrap_err(), ErrorKind::Invalid, &["`run`", "2 GiB of it is used", "1 GiB is too small"]);
     said(&resize(0).unwrap_err(), ErrorKind::Invalid, &["at least 1 byte"]);
     assert_eq!(resize(2 * GI).unwrap()[0].lot.size_bytes, 2 * GI);
     world.check();
@@ -151,7 +151,7 @@ fn promise_moves_to_where_it_is_needed_until_it_is_used_up() {
         ErrorKind::Access,
         &["servers"],
     );
-    // There is little room where it is needed: that much moves, and a part is left to others.
+    // There is little room where it is needed: that much moves, and part is left to others.
     let other = world.create("other", 4 * GI, HOUR_NS).unwrap().lot.id;
     let free = |world: &World, bytes| {
         let mut disks = world.disks.lock();
@@ -165,7 +165,7 @@ fn promise_moves_to_where_it_is_needed_until_it_is_used_up() {
     assert_eq!(there(&world), GI + 10 * MI);
     move_there(7 * MI).unwrap();
     assert_eq!(there(&world), GI + 17 * MI, "what is needed, whatever is left then");
-    // There is none: nothing moves.
+    // There is no room: nothing moves.
     free(&world, 0);
     assert_eq!(move_there(2 * GI).unwrap_err().kind(), ErrorKind::NoSpace);
     world.lots().settled();
@@ -217,7 +217,7 @@ fn expired_lots_make_room_the_oldest_first_and_never_one_with_an_open_file() {
     reclaim(MI).unwrap();
     assert!(!there("open"));
     said(&reclaim(1).unwrap_err(), ErrorKind::NoSpace, &["had 0 B there"]);
-    // A lot that is made needs room, and gets it the same way.
+    // Creating a lot that needs room reclaims likewise.
     end("lasting");
     world.create("all", 40 * GI, HOUR_NS).unwrap();
     assert!(!there("lasting"));
@@ -245,7 +245,7 @@ fn a_removal_under_way_is_waited_for_before_anything_is_refused_for_want_of_room
     said(&more(&world, lot).unwrap_err(), ErrorKind::Quota, &["used up"]);
     said(&reclaim(&world).unwrap_err(), ErrorKind::NoSpace, &["target 1"]);
     assert!(smaller(&world).is_err());
-    // (Whose bytes go in the background: nobody has told the worker.)
+    // (Removed in the background; the worker was not notified.)
     unlink(&world, "/f");
     more(&world, lot).unwrap();
     assert_eq!(world.disks.lock().used(TargetId(2), Some(lot)), 0);
@@ -255,7 +255,7 @@ fn a_removal_under_way_is_waited_for_before_anything_is_refused_for_want_of_room
     let (world, _, _) = full();
     unlink(&world, "/f");
     smaller(&world).unwrap();
-    // One that a client has open is waited for as long as that may have closed it without a word, and no longer.
+    // Waits for a file that a client may have closed without having reported it yet, and no longer.
     let (world, lot, file) = full();
     world.intents.opened(file);
     unlink(&world, "/f");
@@ -265,7 +265,7 @@ fn a_removal_under_way_is_waited_for_before_anything_is_refused_for_want_of_room
         world.intents.closed(file);
         asks.join().unwrap().unwrap();
     });
-    // A lot that needs all of a target gets what is being removed there, and what lots have there that are over.
+    // A lot that needs all of a target gets the space of pending removals and of expired lots.
     let world = World::new();
     let [over, other] = ["over", "other"].map(|name| world.create(name, CAPACITY * 2, HOUR_NS).unwrap().lot.id);
     world.file("/over", over, CAPACITY / 2);
@@ -293,14 +293,14 @@ fn after_a_start_nothing_is_decided_from_what_is_open_until_those_who_had_it_cou
     world.namespace.database().sync(&mut Unwatched).unwrap();
     let world = world.killed_and_awaits(false, HOUR);
     let there = |id| world.namespace.intent(id).unwrap().is_some();
-    world.intents.look();
+    world.intents.notify();
     std::thread::scope(|scope| {
         let reclaims = scope.spawn(|| world.ask(&Identity::store(), LotOperation::Reclaim { target: TargetId(1), bytes: MI }));
         let relayout = scope.spawn(|| {
             let choice = LayoutChoice::default();
             world.intents.relayout(&Identity::store(), file, (&choice, "n"), &mut Unwatched).map_err(|e| e.kind())
         });
-        // It says so late, and is in time.
+        // Reports late, but in time.
         std::thread::sleep(Duration::from_millis(100));
         assert!(!reclaims.is_finished() && !relayout.is_finished(), "they wait");
         assert!(there(unlinked) && there(forgotten));
@@ -308,7 +308,7 @@ fn after_a_start_nothing_is_decided_from_what_is_open_until_those_who_had_it_cou
         assert!(world.intents.opened_orphan(unlinked));
         world.intents.recovery().end();
         assert_eq!(relayout.join().unwrap().unwrap_err(), ErrorKind::Busy);
-        // (What nobody has open any more may go for it.)
+        // (A file that is no longer open may be reclaimed.)
         let _ = reclaims.join().unwrap();
     });
     let refused = world.ask(&Identity::store(), LotOperation::Reclaim { target: TargetId(1), bytes: MI }).unwrap_err();
@@ -317,7 +317,7 @@ fn after_a_start_nothing_is_decided_from_what_is_open_until_those_who_had_it_cou
     assert_eq!(world.disks.lock().used(TargetId(1), Some(lot)), GI);
     assert!(there(unlinked) && !there(forgotten), "what nobody has open goes then");
     assert!(!world.intents.opened_orphan(forgotten));
-    // Who stops decides nothing.
+    // Closing after the decision changes nothing.
     world.intents.closed(file);
     let world = world.killed_and_awaits(false, HOUR);
     std::thread::scope(|scope| {
@@ -397,7 +397,7 @@ fn an_owner_sees_its_own_lots_and_the_store_all() {
 
 #[test]
 fn a_renewed_lot_covers_what_was_written_after_its_end_from_what_others_have_left_and_promises_no_more_than_it_is() {
-    // 1 GiB is promised at each target: what the second has by then, and what it is promised therefore, in MiB.
+    // 1 GiB is promised at each target. In MiB: the second target's use, and its promise afterwards.
     for (written, covered) in [(1000, 1024), (1500, 1500), (4096, 4096), (5000, 4096)] {
         let world = World::new();
         let lot = world.create("run", 4 * GI, HOUR_NS).unwrap().lot.id;
@@ -422,7 +422,7 @@ fn what_one_target_gives_to_cover_another_is_not_promised_there_once_more() {
     let lot = world.create("run", 4 * GI, HOUR_NS).unwrap().lot.id;
     world.datafile(lot, 0, 100 * MI);
     world.datafile(lot, 1, 1536 * MI);
-    // Older lists of shares: the second target has more than the row says, and the last has nothing.
+    // Older lists of shares: the second target has more than the row, and the last has nothing.
     world.disks.lock().shares.get_mut(&(TargetId(1), lot)).unwrap().share_bytes = 2 * GI;
     world.disks.lock().shares.remove(&(TargetId(3), lot));
     world.lots().settled();
@@ -450,7 +450,7 @@ fn a_lot_that_somebody_works_on_is_looked_at_again() {
         world.lots().settled();
         assert!(world.namespace.lot(lot).is_ok());
         drop(claim);
-        // Nobody asks for a round from here on.
+        // No further round is requested.
         let begun = Instant::now();
         while world.disks.lock().shares.len() != if is_removed { 0 } else { 4 } {
             assert!(begun.elapsed() < Duration::from_secs(60), "it is never looked at");
@@ -459,7 +459,7 @@ fn a_lot_that_somebody_works_on_is_looked_at_again() {
     }
 }
 
-/// `ana` with these bounds.
+/// Returns `ana` with these bounds.
 fn bounded(bytes: Option<u64>, hours: Option<u64>) -> Identity {
     let time = hours.map(|hours| Duration::from_secs(hours * 3600));
     Identity { lots: LotBounds::new(bytes, time).unwrap(), ..owner("ana") }
@@ -480,16 +480,16 @@ fn an_owner_reserves_no_more_and_for_no_longer_than_their_credential_says() {
     refused(asks("one", GI, 6 * HOUR_NS), &["at most 5h", "--lots-for TIME"]);
     assert!(world.namespace.lots().unwrap().is_empty(), "nothing is left of what was refused");
     world.ask(&ana, asks("one", 5 * GI, 5 * HOUR_NS)).unwrap();
-    refused(asks("two", 4 * GI, HOUR_NS), &["others of them have 5 GiB"]);
+    refused(asks("two", 4 * GI, HOUR_NS), &["their other lots have 5 GiB"]);
     refused(renew(6 * HOUR_NS), &["at most 5h"]);
     refused(resize(9 * GI), &["8 GiB together"]);
     world.ask(&ana, resize(6 * GI)).unwrap();
     world.ask(&ana, renew(4 * HOUR_NS)).unwrap();
-    // What is over counts no more, and what is renewed counts again.
+    // Expired lots do not count, and renewed ones count again.
     world.ask(&ana, renew(0)).unwrap();
     world.ask(&ana, asks("two", 4 * GI, HOUR_NS)).unwrap();
     refused(renew(HOUR_NS), &["6 GiB asked", "4 GiB"]);
-    // What the store makes for her counts, and is not refused.
+    // Lots that the store makes for her count, and are not refused.
     let for_her = |name: &str| LotOperation::Create {
         name: name.into(),
         owner: Some("ana".into()),

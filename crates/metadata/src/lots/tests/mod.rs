@@ -1,6 +1,5 @@
-//! Lots over I/O servers that are made up: what is promised when everything is killed after any step, with the power or without, and who
-//! may do what.
+//! Lots over simulated I/O servers: promises after a kill at any step, with or without a power loss, and permissions.
 
 mod kills;
 mod life;
-pub(crate) mod made_up;
+pub(crate) mod simulated;

@@ -1,17 +1,17 @@
-//! Rows that are damaged or missing, one at a time: each is an error that names it and says what to do, for what it holds, and nothing else changes.
-//! The rows are the namespace's own, so both databases are held to it by one function.
+//! Rows damaged or missing one at a time: each causes an error that names the row and the remedy, for the affected objects only. The rows
+//! are the namespace's, so one function tests both databases.
 
 use super::model::{OWNER, map};
 use crate::database::in_memory::InMemory;
 use crate::database::{Database, DatabaseError, Table, Unwatched, read, write};
-use crate::lineage::Seen;
+use crate::lineage::WitnessReports;
 use crate::namespace::Namespace;
 use std::sync::Arc;
 use thalweg_wire::protocol::metadata::{Detail, Existing, LayoutChoice, Place};
 use thalweg_wire::{Error, ErrorKind, Result};
 
 fn open(database: &Arc<dyn Database>) -> Result<Namespace> {
-    Namespace::open(Arc::clone(database), map(), OWNER, &Seen::default())
+    Namespace::open(Arc::clone(database), map(), OWNER, &WitnessReports::default())
 }
 
 fn rows(database: &dyn Database) -> Vec<(Table, Vec<u8>, Vec<u8>)> {
@@ -39,7 +39,7 @@ fn set(database: &dyn Database, table: Table, key: &[u8], value: Option<&[u8]>) 
     .unwrap();
 }
 
-/// Everything that a client can see: of each path its attributes, and the directory's pages.
+/// Returns everything that a client can see: each path's attributes, and directory pages.
 fn seen(namespace: &Namespace) -> Vec<Result<String>> {
     let paths = ["/", "/d", "/d/one", "/d/two"].map(Place::at);
     let stats = paths.iter().map(|path| namespace.stat(path).map(|found| format!("{found:?}")));
@@ -91,7 +91,7 @@ pub(super) fn each_row_damaged(database: &Arc<dyn Database>) {
                                 now == was.as_ref().unwrap() || table == Table::Entries && damage.is_none(),
                                 "{what}: {at} is {now}"
                             ),
-                            // A name that is gone is not there; nothing of it says that it was.
+                            // A missing name is simply absent: nothing shows that it existed.
                             Err(error) if error.kind() == ErrorKind::NotFound => {
                                 assert!(table == Table::Entries && damage.is_none(), "{what}: {error}")
                             }

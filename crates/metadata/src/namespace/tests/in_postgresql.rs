@@ -1,4 +1,4 @@
-//! The namespace against the tree in memory, with its rows in PostgreSQL.
+//! The namespace against the in-memory tree, with its rows in PostgreSQL.
 
 use super::damage::each_row_damaged;
 use super::model::{operation, play};
@@ -10,7 +10,7 @@ use proptest::test_runner::TestRunner;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A database of its own for each case, since each begins with an empty one.
+/// Uses a separate database for each case, since each starts empty.
 fn in_postgresql(cases: u32, cache_bytes: usize) {
     let Some(server) = Server::start() else { return };
     let mut runner = TestRunner::new(ProptestConfig { cases, ..ProptestConfig::default() });

@@ -1,8 +1,8 @@
-//! Who may do what in a lot, and what may be moved between two.
+//! Permissions in lots, and moves between lots.
 
 use crate::database::Unwatched;
 use crate::database::in_memory::InMemory;
-use crate::lineage::Seen;
+use crate::lineage::WitnessReports;
 use crate::namespace::Namespace;
 use crate::namespace::caller::Caller;
 use std::sync::Arc;
@@ -17,12 +17,13 @@ fn who(owner: &str, rights: Rights) -> Identity {
     Identity { id: CredentialId([7; 16]), owner: owner.to_owned(), rights, until_s: None, lots: Default::default() }
 }
 
-/// A store of three targets with alice's lot `hers` on two of them and bob's lot `his` on all; `/hers` and `/his` are theirs, `/plain` is not.
+/// Returns a store of three targets with alice's lot `hers` on two of them and bob's lot `his` on all; `/hers` and `/his` belong to these
+/// lots, `/plain` to none.
 fn store() -> (Namespace, LotId, LotId) {
     let server = |n: u32| ServerEntry { name: format!("io{n}"), node: "n".into(), address: String::new() };
     let target = |n: u32| TargetEntry { target: TargetId(n), server: n, directory: String::new() };
     let map = StoreMap { store: 5, servers: (0..3).map(server).collect(), targets: (0..3).map(target).collect() };
-    let n = Namespace::open(Arc::new(InMemory::default()), map, OWNER, &Seen::default()).unwrap();
+    let n = Namespace::open(Arc::new(InMemory::default()), map, OWNER, &WitnessReports::default()).unwrap();
     let lot = |name: &str, owner: &str, targets: &[u32]| {
         let lot = Lot {
             id: LotId(0),
@@ -93,17 +94,17 @@ fn a_file_is_in_the_lot_that_is_asked_for_or_its_directorys_and_on_its_targets()
     assert_eq!(create_in(&names, "/plain/h", Some(LotId(99))).unwrap_err().kind(), ErrorKind::NotFound);
     names.make_directory(&mut Unwatched, &Place::at("/hers/a/b"), OWNER, true).unwrap();
     assert_eq!(lot_of(create(&names, "/hers/a/b/f").unwrap()), Some(hers), "directories hand it down");
-    // Another layout is one in the same lot.
+    // Another layout stays in the lot.
     let one = LayoutChoice { datafiles: Some(1), ..LayoutChoice::default() };
     let changed = names.relayout(&mut Unwatched, asked.id, &one, "n").unwrap().layout.unwrap();
     assert!(changed.lot == Some(hers) && [TargetId(0), TargetId(2)].contains(&changed.targets[0]), "{changed:?}");
     let other = LayoutChoice { lot: Some(his), ..one };
     assert_eq!(n.for_store().relayout(&mut Unwatched, asked.id, &other, "n").unwrap_err().kind(), ErrorKind::CrossLot);
-    // What is removed says in which lot its datafiles are.
+    // A removal's intent names the lot of the datafiles.
     names.unlink(&mut Unwatched, &Place::at("/plain/g"), None).unwrap();
     let intent = n.intent(asked.id).unwrap().unwrap();
     assert_eq!(intent, crate::inode::Intent::remove(&changed));
-    // One whose time is over is there for best effort; one that goes takes nothing in.
+    // An expired lot still works on a best-effort basis; one being removed accepts nothing.
     state(&n, hers, LotState::Removing);
     let refused = create(&names, "/hers/late").unwrap_err();
     assert!(refused.kind() == ErrorKind::Busy && refused.to_string().contains("`hers` is being removed"), "{refused}");
@@ -150,7 +151,7 @@ fn nobody_but_its_owner_and_the_store_changes_what_is_in_a_lot() {
     let store = Identity::store();
     for (what, done) in each(&n.called_by(&bob)) {
         let error = done.expect_err(what);
-        // What a change before it would have made is not there; all are refused for whose it is.
+        // Earlier changes in the test may have removed the object; what exists is refused because of its owner.
         let is_refused = error.kind() == ErrorKind::Access && error.to_string().contains("lot `hers` ");
         assert!(is_refused || what == "unlink" && error.kind() == ErrorKind::NotFound, "{what}: {error}");
     }
@@ -159,7 +160,7 @@ fn nobody_but_its_owner_and_the_store_changes_what_is_in_a_lot() {
     }
     default_lot(&n.for_store(), "/hers", Some(hers)).unwrap();
     create(&n.called_by(&alice), "/hers/new").unwrap();
-    // Names and attributes are for all to see, and the store's reader reads everything.
+    // Names and attributes are public, and the store's read-only credential reads everything.
     n.called_by(&bob).stat(&at("/hers/new")).unwrap();
     let reader = who(STORE_OWNER, Rights::Read);
     n.called_by(&reader).may_open(&at("/hers/new"), false).unwrap();
@@ -196,22 +197,22 @@ fn what_is_in_a_lot_is_not_moved_out_of_it_and_what_is_not_is_not_moved_in() {
     }
     crosses(names.link(w, &Place::at("/hers/f"), &Place::at("/his/l")).map(drop), ["`hers`", "`his`"]);
     names.link(w, &Place::at("/hers/f"), &Place::at("/hers/d/l")).unwrap();
-    // What has no bytes is in no lot.
+    // Objects without bytes are in no lot.
     names.make_node(w, &Place::at("/plain/link"), &NewNode::Symlink(b"x".to_vec()), OWNER).unwrap();
     rename(&names, "/plain/link", "/hers/link").unwrap();
-    // A copy with a lot of its own keeps it where it is made, under all its names there, and may go home.
+    // A copy with its own lot keeps it where it is created, under all its names there, and may be moved to its lot's directory.
     create_in(&names, "/plain/x.partial", Some(hers)).unwrap();
     rename(&names, "/plain/x.partial", "/plain/x").unwrap();
     rename(&names, "/plain/x", "/plain/d/x").unwrap();
     names.link(w, &Place::at("/plain/d/x"), &Place::at("/plain/y")).unwrap();
     crosses(rename(&names, "/plain/y", "/his/y"), ["`hers`", "`his`"]);
     rename(&names, "/plain/y", "/hers/y").unwrap();
-    // A directory that gets a lot has files outside it: they stay outside, and where they are.
+    // Files in a directory that gets a lot stay outside the lot, and in the directory.
     default_lot(&names, "/plain/d", Some(his)).unwrap();
     create(&names, "/plain/d/new").unwrap();
     assert_eq!(n.stat(&Place::at("/plain/d/x")).unwrap().layout.unwrap().lot, Some(hers));
     rename(&names, "/plain/d/x", "/plain/d/z").unwrap();
-    // Lots that are gone are none.
+    // Removed lots do not apply.
     n.forget_lot(his).unwrap();
     rename(&names, "/his/f", "/plain/from-his").unwrap();
 }
@@ -236,7 +237,7 @@ fn a_lot_on_a_directory_has_an_effect_on_its_owners_files_and_locks_nobody_out()
         ours.make_directory(w, &Place::at(at("bd")), OWNER, false).unwrap();
         ours.make_node(w, &Place::at(at("pipe")), &NewNode::Fifo, OWNER).unwrap();
         assert_eq!(["a", "ad", "b", "asked", "bd"].map(|name| lot_of(&at(name))), [Some(hers), Some(hers), None, Some(his), None]);
-        // What is his he does with as everywhere.
+        // He may do everything with his own files.
         ours.link(w, &Place::at(at("b")), &Place::at(at("link"))).unwrap();
         rename(&ours, &at("b"), &at("b2")).unwrap();
         rename(&ours, &at("b2"), "/plain/b2").unwrap();
@@ -261,13 +262,13 @@ fn a_lot_is_put_on_a_directory_by_whose_it_is_and_taken_off_by_them_and_by_the_l
         words.iter().for_each(|word| assert!(error.to_string().contains(word), "{word}: {error}"));
     };
     for path in ["/", "/plain"] {
-        refused(default_lot(&theirs, path, Some(hers)), &["the store's own credential", "make a directory of your own"]);
+        refused(default_lot(&theirs, path, Some(hers)), &["the store's own credential", "create your own directory"]);
     }
-    refused(default_lot(&theirs, "/bobs", Some(hers)), &["`bob`", "make a directory of your own"]);
+    refused(default_lot(&theirs, "/bobs", Some(hers)), &["`bob`", "create your own directory"]);
     default_lot(&ours, "/bobs", Some(his)).unwrap();
     refused(default_lot(&theirs, "/bobs", Some(hers)), &["lot `his` of `bob`"]);
     refused(default_lot(&theirs, "/bobs", None), &["lot `his` of `bob`"]);
-    // The store may put any lot on any directory; whose the directory is undoes it, and so does whose the lot is.
+    // The store may set any lot on any directory; the directory's owner and the lot's owner may remove it.
     default_lot(&n.for_store(), "/bobs", Some(hers)).unwrap();
     let mode = SetAttributes { mode: Some(0o700), ..SetAttributes::default() };
     ours.set_attributes(w, &Place::at("/bobs"), &mode).unwrap();
@@ -279,7 +280,7 @@ fn a_lot_is_put_on_a_directory_by_whose_it_is_and_taken_off_by_them_and_by_the_l
     default_lot(&n.for_store(), "/bobs", Some(hers)).unwrap();
     rename(&ours, "/bobs", "/moved").unwrap();
     ours.remove_directory(w, &Place::at("/moved")).unwrap();
-    // A directory of the same name is another one.
+    // A new directory of the same name is a different one.
     theirs.make_directory(w, &Place::at("/bobs"), OWNER, false).unwrap();
     default_lot(&theirs, "/bobs", Some(hers)).unwrap();
     theirs.remove_directory(w, &Place::at("/bobs")).unwrap();

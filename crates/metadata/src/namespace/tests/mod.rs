@@ -1,4 +1,4 @@
-//! The namespace against a model, and rule by rule.
+//! The namespace against a model, and individual rules.
 
 mod damage;
 #[cfg(feature = "postgresql")]

@@ -1,10 +1,9 @@
-//! The namespace against a tree in memory: whatever is done, both answer the same and look the same,
-//! also after a kill.
+//! The namespace against an in-memory tree: every operation has the same result and the same effect, also after a kill.
 
 use crate::database::embedded::{Embedded, Options};
 use crate::database::in_memory::InMemory;
 use crate::database::{Database, DatabaseError, Table, Unwatched, read};
-use crate::lineage::Seen;
+use crate::lineage::WitnessReports;
 use crate::namespace::Namespace;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -18,20 +17,20 @@ use thalweg_wire::protocol::metadata::{
 
 pub(super) const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
 
-/// The definition of correct: a directory is its names, a name stands for a number, and what has no name is kept only while
-/// something is promised about it.
+/// The definition of correct: a directory is a set of names, a name refers to a number, and an object without names exists only while an
+/// intent refers to it.
 #[derive(Clone, Debug)]
 struct Model {
-    things: BTreeMap<usize, Thing>,
+    objects: BTreeMap<usize, Object>,
     next: usize,
 }
 
 #[derive(Clone, Debug)]
-struct Thing {
+struct Object {
     body: Body,
     names: u32,
     extended: BTreeMap<u8, usize>,
-    /// A file whose truncation is not done.
+    /// A file whose truncation is pending.
     truncating: bool,
 }
 
@@ -47,7 +46,7 @@ const ROOT: usize = 0;
 
 impl Model {
     fn empty() -> Model {
-        let mut model = Model { things: BTreeMap::new(), next: 0 };
+        let mut model = Model { objects: BTreeMap::new(), next: 0 };
         model.add(Body::Directory(BTreeMap::new()));
         model
     }
@@ -55,19 +54,19 @@ impl Model {
     fn add(&mut self, body: Body) -> usize {
         let id = self.next;
         self.next += 1;
-        self.things.insert(id, Thing { body, names: 1, extended: BTreeMap::new(), truncating: false });
+        self.objects.insert(id, Object { body, names: 1, extended: BTreeMap::new(), truncating: false });
         id
     }
 
     fn names(&self, id: usize) -> Result<&BTreeMap<u8, usize>, ErrorKind> {
-        match &self.things[&id].body {
+        match &self.objects[&id].body {
             Body::Directory(names) => Ok(names),
             _ => Err(ErrorKind::NotDirectory),
         }
     }
 
     fn names_mut(&mut self, id: usize) -> &mut BTreeMap<u8, usize> {
-        match &mut self.things.get_mut(&id).unwrap().body {
+        match &mut self.objects.get_mut(&id).unwrap().body {
             Body::Directory(names) => names,
             other => panic!("{other:?} has no names"),
         }
@@ -81,7 +80,7 @@ impl Model {
         path.iter().try_fold(ROOT, |at, name| self.names(at)?.get(name).copied().ok_or(ErrorKind::NotFound))
     }
 
-    /// The directory that a name is or will be in, and the name.
+    /// Returns the directory that contains or will contain a name, and the name.
     fn parent(&self, path: &[u8]) -> Result<(usize, u8), ErrorKind> {
         let (name, above) = path.split_last().ok_or(ErrorKind::IsDirectory)?;
         let parent = self.find(above)?;
@@ -97,25 +96,25 @@ impl Model {
     fn links(&self, id: usize) -> u32 {
         match self.names(id) {
             Ok(names) => 2 + names.values().filter(|below| self.is_directory(**below)).count() as u32,
-            Err(_) => self.things[&id].names,
+            Err(_) => self.objects[&id].names,
         }
     }
 
-    /// What has lost its last name and is promised to be removed.
+    /// Returns the number of objects without names whose removal is pending.
     fn orphans(&self) -> usize {
-        self.things.values().filter(|thing| thing.names == 0).count()
+        self.objects.values().filter(|object| object.names == 0).count()
     }
 
     fn promises(&self) -> usize {
-        self.things.values().filter(|thing| thing.names == 0 || thing.truncating).count()
+        self.objects.values().filter(|object| object.names == 0 || object.truncating).count()
     }
 
-    /// One name less.
+    /// Removes one name.
     fn drop_name(&mut self, id: usize) {
-        let thing = self.things.get_mut(&id).unwrap();
-        thing.names -= 1;
-        if thing.names == 0 && thing.body != Body::File {
-            self.things.remove(&id);
+        let object = self.objects.get_mut(&id).unwrap();
+        object.names -= 1;
+        if object.names == 0 && object.body != Body::File {
+            self.objects.remove(&id);
         }
     }
 
@@ -179,7 +178,7 @@ impl Model {
         if self.is_directory(id) {
             return Err(ErrorKind::NotPermitted);
         }
-        self.things.get_mut(&id).unwrap().names += 1;
+        self.objects.get_mut(&id).unwrap().names += 1;
         self.names_mut(parent).insert(name, id);
         Ok(())
     }
@@ -200,7 +199,7 @@ impl Model {
             return Err(ErrorKind::NotEmpty);
         }
         self.names_mut(parent).remove(&name);
-        self.things.remove(&id);
+        self.objects.remove(&id);
         Ok(())
     }
 
@@ -221,7 +220,7 @@ impl Model {
                 Ok(_) if !is_directory => return Err(ErrorKind::IsDirectory),
                 Err(_) if is_directory => return Err(ErrorKind::NotDirectory),
                 Ok(below) if !below.is_empty() => return Err(ErrorKind::NotEmpty),
-                Ok(_) => drop(self.things.remove(&target)),
+                Ok(_) => drop(self.objects.remove(&target)),
                 Err(_) => self.drop_name(target),
             }
         }
@@ -249,11 +248,11 @@ impl Model {
 
     fn truncate(&mut self, path: &[u8]) -> Result<(), ErrorKind> {
         let id = self.find(path)?;
-        let thing = self.things.get_mut(&id).unwrap();
-        match thing.body {
-            Body::File if thing.truncating => Err(ErrorKind::Busy),
+        let object = self.objects.get_mut(&id).unwrap();
+        match object.body {
+            Body::File if object.truncating => Err(ErrorKind::Busy),
             Body::File => {
-                thing.truncating = true;
+                object.truncating = true;
                 Ok(())
             }
             Body::Directory(_) => Err(ErrorKind::IsDirectory),
@@ -261,11 +260,11 @@ impl Model {
         }
     }
 
-    /// Everything that is promised now is done.
+    /// Completes all pending intents.
     fn settle(&mut self) {
-        self.things.retain(|_, thing| {
-            let stays = thing.names > 0 || thing.truncating;
-            thing.truncating = false;
+        self.objects.retain(|_, object| {
+            let stays = object.names > 0 || object.truncating;
+            object.truncating = false;
             stays
         });
     }
@@ -275,24 +274,24 @@ impl Model {
         if bytes > limits::EXTENDED_VALUE_BYTES {
             return Err(ErrorKind::TooLong);
         }
-        let thing = self.things.get_mut(&found?).unwrap();
-        match (thing.extended.contains_key(&name), how) {
+        let object = self.objects.get_mut(&found?).unwrap();
+        match (object.extended.contains_key(&name), how) {
             (true, SetExtended::Create) => return Err(ErrorKind::Exists),
             (false, SetExtended::Replace) => return Err(ErrorKind::NoAttribute),
             _ => {}
         }
-        let mut after = thing.extended.clone();
+        let mut after = object.extended.clone();
         after.insert(name, bytes);
         if after.values().map(|bytes| 1 + bytes).sum::<usize>() > limits::EXTENDED_BYTES {
             return Err(ErrorKind::NoSpace);
         }
-        thing.extended = after;
+        object.extended = after;
         Ok(())
     }
 
     fn remove_extended(&mut self, path: &[u8], name: u8) -> Result<(), ErrorKind> {
         let id = self.find(path)?;
-        self.things.get_mut(&id).unwrap().extended.remove(&name).map(drop).ok_or(ErrorKind::NoAttribute)
+        self.objects.get_mut(&id).unwrap().extended.remove(&name).map(drop).ok_or(ErrorKind::NoAttribute)
     }
 }
 
@@ -347,7 +346,7 @@ pub(super) fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// `[a, b]` is `/a/b`.
+/// `[a, b]` means `/a/b`.
 fn place(path: &[u8]) -> Place {
     Place::at(path.iter().flat_map(|name| [b'/', *name]).collect::<Vec<u8>>())
 }
@@ -382,24 +381,24 @@ fn kind_of(body: &Body) -> FileKind {
     }
 }
 
-/// Compares all of the tree: what each name stands for, and that the same names stand for the same things.
+/// Compares the whole trees, including that equal names refer to equal objects.
 fn same(namespace: &Namespace, model: &Model, at: usize, path: &mut Path, seen: &mut BTreeMap<usize, FileId>) {
     let found = namespace.stat(&place(path)).unwrap();
-    let thing = &model.things[&at];
-    assert_eq!((found.kind, found.links), (kind_of(&thing.body), model.links(at)), "{path:?}");
-    assert_eq!(*seen.entry(at).or_insert(found.id), found.id, "{path:?} is one thing under all its names");
-    let extended: Vec<Vec<u8>> = thing.extended.keys().map(|name| vec![*name]).collect();
+    let object = &model.objects[&at];
+    assert_eq!((found.kind, found.links), (kind_of(&object.body), model.links(at)), "{path:?}");
+    assert_eq!(*seen.entry(at).or_insert(found.id), found.id, "{path:?} is one object under all its names");
+    let extended: Vec<Vec<u8>> = object.extended.keys().map(|name| vec![*name]).collect();
     assert_eq!(namespace.list_extended(&place(path)).unwrap(), extended, "{path:?}");
-    for (name, bytes) in &thing.extended {
+    for (name, bytes) in &object.extended {
         assert_eq!(namespace.get_extended(&place(path), &[*name]).unwrap(), Some(vec![*name; *bytes]), "{path:?}");
     }
-    match &thing.body {
+    match &object.body {
         Body::Symlink(target) => {
             assert_eq!(namespace.read_symlink(&place(path)).unwrap(), *target);
             assert_eq!(found.target_bytes, target.len() as u64);
         }
         Body::Directory(names) => {
-            let expected: Vec<_> = names.iter().map(|(name, id)| (*name, kind_of(&model.things[id].body))).collect();
+            let expected: Vec<_> = names.iter().map(|(name, id)| (*name, kind_of(&model.objects[id].body))).collect();
             assert_eq!(names_of(namespace, path, 2).unwrap(), expected, "{path:?}");
             for (name, below) in names {
                 path.push(*name);
@@ -411,7 +410,7 @@ fn same(namespace: &Namespace, model: &Model, at: usize, path: &mut Path, seen: 
     }
 }
 
-/// Does one operation in both.
+/// Performs one operation on both.
 fn step(namespace: &Namespace, model: &mut Model, operation: &Operation) {
     let watch = &mut Unwatched;
     let mut tried = model.clone();
@@ -450,7 +449,7 @@ fn step(namespace: &Namespace, model: &mut Model, operation: &Operation) {
         }
         Operation::Stat(path) => (namespace.stat(&place(path)).map(drop), tried.find(path).map(drop)),
         Operation::ReadSymlink(path) => {
-            let expected = tried.find(path).and_then(|id| match tried.things[&id].body {
+            let expected = tried.find(path).and_then(|id| match tried.objects[&id].body {
                 Body::Symlink(_) => Ok(()),
                 _ => Err(ErrorKind::Invalid),
             });
@@ -465,7 +464,7 @@ fn step(namespace: &Namespace, model: &mut Model, operation: &Operation) {
         Operation::Settle => {
             let promised = namespace.intents(None, usize::MAX).unwrap();
             let left = namespace.intents_done(watch, &promised).unwrap();
-            let renewed = tried.things.values().any(|thing| thing.names == 0 && thing.truncating);
+            let renewed = tried.objects.values().any(|object| object.names == 0 && object.truncating);
             assert_eq!(left, renewed, "a truncated file without names is still to be removed");
             tried.settle();
             (Ok(()), Ok(()))
@@ -473,7 +472,7 @@ fn step(namespace: &Namespace, model: &mut Model, operation: &Operation) {
         Operation::Kill => return,
     };
     assert_eq!(done.map_err(|e| e.kind()), expected, "{operation:?}");
-    // What was made on the way to a failure is undone with it.
+    // Parents created before a failure are undone with it.
     if expected.is_ok() {
         *model = tried;
     }
@@ -482,21 +481,21 @@ fn step(namespace: &Namespace, model: &mut Model, operation: &Operation) {
 
 pub(super) fn play(operations: &[Operation], mut database: impl FnMut(Option<Arc<dyn Database>>) -> Arc<dyn Database>) {
     let mut model = Model::empty();
-    let mut namespace = Namespace::open(database(None), map(), OWNER, &Seen::default()).unwrap();
+    let mut namespace = Namespace::open(database(None), map(), OWNER, &WitnessReports::default()).unwrap();
     for operation in operations {
         step(&namespace, &mut model, operation);
         if matches!(operation, Operation::Kill) {
             let old = Arc::clone(namespace.database());
             drop(namespace);
-            namespace = Namespace::open(database(Some(old)), map(), OWNER, &Seen::default()).unwrap();
+            namespace = Namespace::open(database(Some(old)), map(), OWNER, &WitnessReports::default()).unwrap();
         }
     }
     same(&namespace, &model, ROOT, &mut Vec::new(), &mut BTreeMap::new());
-    // What has no name is found by number, as long as its removal is promised and not done, and nothing else is.
+    // An object without names can be found by number while its removal is pending, and not afterwards.
     let promised = namespace.intents(None, usize::MAX).unwrap();
     let orphans = promised.iter().filter(|(id, _)| namespace.stat(&Place::of(*id)).unwrap().links == 0).count();
     assert_eq!(orphans, model.orphans());
-    // In the end nothing is left of them: no inode, no attribute.
+    // Finally no inode or attribute of them is left.
     while namespace.intents_done(&mut Unwatched, &namespace.intents(None, usize::MAX).unwrap()).unwrap() {}
     let rows = |table| {
         read::<_, DatabaseError>(&**namespace.database(), |view| {
@@ -509,9 +508,9 @@ pub(super) fn play(operations: &[Operation], mut database: impl FnMut(Option<Arc
         })
         .unwrap()
     };
-    let named: Vec<&Thing> = model.things.values().filter(|thing| thing.names > 0).collect();
+    let named: Vec<&Object> = model.objects.values().filter(|object| object.names > 0).collect();
     assert_eq!(rows(Table::Inodes), named.len());
-    assert_eq!(rows(Table::Extended), named.iter().map(|thing| thing.extended.len()).sum::<usize>());
+    assert_eq!(rows(Table::Extended), named.iter().map(|object| object.extended.len()).sum::<usize>());
     assert_eq!(rows(Table::Intents), 0);
 }
 
@@ -541,8 +540,8 @@ proptest! {
 #[test]
 fn a_store_refuses_anothers_metadata_and_targets_that_moved() {
     let database: Arc<dyn Database> = Arc::new(InMemory::default());
-    drop(Namespace::open(Arc::clone(&database), map(), OWNER, &Seen::default()).unwrap());
-    let error = |map: StoreMap| Namespace::open(Arc::clone(&database), map, OWNER, &Seen::default()).unwrap_err().to_string();
+    drop(Namespace::open(Arc::clone(&database), map(), OWNER, &WitnessReports::default()).unwrap());
+    let error = |map: StoreMap| Namespace::open(Arc::clone(&database), map, OWNER, &WitnessReports::default()).unwrap_err().to_string();
     assert!(error(StoreMap { store: 6, ..map() }).contains("belongs to the store"));
     let mut moved = map();
     moved.servers[0].name = "io9".into();
@@ -553,8 +552,9 @@ fn a_store_refuses_anothers_metadata_and_targets_that_moved() {
 #[test]
 fn a_number_is_never_given_twice_even_if_its_file_was_lost() {
     let directory = tempfile::tempdir().unwrap();
-    let namespace =
-        |options| Namespace::open(Arc::new(Embedded::open(directory.path(), options).unwrap()), map(), OWNER, &Seen::default()).unwrap();
+    let namespace = |options| {
+        Namespace::open(Arc::new(Embedded::open(directory.path(), options).unwrap()), map(), OWNER, &WitnessReports::default()).unwrap()
+    };
     let create = |n: &Namespace| {
         let choice = LayoutChoice::default();
         n.for_store().create(&mut Unwatched, &Place::at("/f"), OWNER, Existing::Replace, &choice, "n").unwrap().0.id
@@ -565,7 +565,7 @@ fn a_number_is_never_given_twice_even_if_its_file_was_lost() {
     let on_media = synced.metadata().unwrap().len();
     let lost = create(&first);
     drop(first);
-    // Power loss: nothing after the last sync is there.
+    // Power loss removes everything after the last sync.
     std::fs::File::options().write(true).open(synced.path()).unwrap().set_len(on_media).unwrap();
     let second = namespace(Options::default());
     assert_eq!(second.stat(&Place::at("/f")).unwrap_err().kind(), ErrorKind::NotFound);

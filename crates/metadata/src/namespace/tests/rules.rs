@@ -1,9 +1,8 @@
-//! What POSIX says of times, owners and link counts, operation by operation, on what an operation names and on the
-//! directories around it.
+//! POSIX's rules on times, owners and link counts, operation by operation, for the named objects and their directories.
 
 use crate::database::in_memory::InMemory;
 use crate::database::{Database, Unwatched};
-use crate::lineage::Seen;
+use crate::lineage::WitnessReports;
 use crate::namespace::Namespace;
 use std::sync::Arc;
 use thalweg_wire::protocol::metadata::{
@@ -22,7 +21,7 @@ fn map() -> StoreMap {
 }
 
 fn namespace() -> Namespace {
-    Namespace::open(Arc::new(InMemory::default()), map(), OWNER, &Seen::default()).unwrap()
+    Namespace::open(Arc::new(InMemory::default()), map(), OWNER, &WitnessReports::default()).unwrap()
 }
 
 fn file(n: &Namespace, path: &str) -> Attributes {
@@ -37,11 +36,11 @@ fn stat(n: &Namespace, path: &str) -> Attributes {
     n.stat(&Place::at(path)).unwrap()
 }
 
-/// Of these, who got a new time of content (`m`), of attributes (`c`), of reading (`a`) by `work`: `"d:mc f:c"`.
+/// Returns which times `work` changed for each object: content (`m`), attributes (`c`), access (`a`), as `"d:mc f:c"`.
 fn touched(n: &Namespace, things: &[(&str, &Place)], work: impl FnOnce()) -> String {
     let look = || things.iter().map(|(_, place)| n.stat(place).unwrap()).collect::<Vec<_>>();
     let before = look();
-    // The clock must have moved for a new time to be another one.
+    // Wait for the clock to advance, so that a new time differs.
     let start = std::time::SystemTime::now();
     while std::time::SystemTime::now() == start {}
     work();
@@ -82,13 +81,13 @@ fn each_operation_gives_the_times_that_posix_says() {
     assert_eq!(touched(&n, all, || assert!(n.for_store().unlink(w, &at("/e/f2"), None).is_ok())), "e:mc f:c");
     assert_eq!(touched(&n, all, || n.for_store().remove_directory(w, &at("/e/sub")).unwrap()), "e:mc");
     let set = SetAttributes::default();
-    // A renamed file's time of change is new too, as in most systems.
+    // Renaming changes the file's change time too, as in most systems.
     let (g, moved) = (at("/d/g"), at("/e/g"));
     let before = n.stat(&g).unwrap();
     assert_eq!(touched(&n, all, || drop(n.for_store().rename(w, &g, None, &moved, false, &set).unwrap())), "d:mc e:mc");
     let after = n.stat(&moved).unwrap();
     assert!(after.changed_ns > before.changed_ns && after.modified_ns == before.modified_ns);
-    // The file that loses a name by being replaced.
+    // A file that loses a name by being replaced.
     n.for_store().link(w, &f, &at("/e/f2")).unwrap();
     assert_eq!(touched(&n, all, || drop(n.for_store().rename(w, &moved, None, &at("/e/f2"), true, &set).unwrap())), "e:mc f:c");
     n.for_store().link(w, &f, &at("/e/f3")).unwrap();
@@ -107,7 +106,7 @@ fn each_operation_gives_the_times_that_posix_says() {
     assert_eq!(touched(&n, all, || drop(n.for_store().set_attributes(w, &f, &mode).unwrap())), "f:c");
     let times = SetAttributes { accessed: Some(SetTime::Now), ..SetAttributes::default() };
     assert_eq!(touched(&n, all, || drop(n.for_store().set_attributes(w, &f, &times).unwrap())), "f:ac");
-    // What fails changes nothing.
+    // A failed operation changes nothing.
     assert_eq!(touched(&n, all, || drop(n.for_store().make_directory(w, &taken, OWNER, false).unwrap_err())), "");
     assert_eq!(touched(&n, all, || drop(n.for_store().remove_directory(w, &d).unwrap_err())), "");
     assert_eq!(touched(&n, all, || drop(n.for_store().link(w, &f, &at("/e/f2")).unwrap_err())), "");
@@ -159,7 +158,7 @@ fn a_directory_counts_its_subdirectories_wherever_they_come_from() {
 #[test]
 fn changes_never_wait_for_more_than_a_slice_of_a_page() {
     let database = Arc::new(InMemory::default());
-    let n = Namespace::open(Arc::clone(&database) as Arc<dyn Database>, map(), OWNER, &Seen::default()).unwrap();
+    let n = Namespace::open(Arc::clone(&database) as Arc<dyn Database>, map(), OWNER, &WitnessReports::default()).unwrap();
     for i in 0..3000 {
         n.for_store()
             .create(&mut Unwatched, &Place::at(format!("/f{i:05}")), OWNER, Existing::Refuse, &LayoutChoice::default(), "n")
@@ -193,7 +192,7 @@ fn names_that_leave_directories_in_one_request_change_each_of_them_as_if_alone()
             leave(&other, "a"),
             Small::RemoveDirectory { place: Place::of(other.id) },
             leave(&one, "c"),
-            // A directory is none of what leaves so, and the request goes on.
+            // A directory cannot be removed this way, and the request continues.
             leave(&one, "e"),
             leave(&one, ".."),
             Small::Stat { place: Place::of(one.id), sizes: false },

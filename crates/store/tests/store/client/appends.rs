@@ -1,4 +1,4 @@
-//! Appending where the file ends: a client that was stopped longer than its turn lasts overwrites nothing of others.
+//! Appends at the end of a file: a client stopped for longer than its turn overwrites nothing of others.
 
 use crate::loopback;
 use std::sync::{Arc, Barrier};
@@ -11,7 +11,7 @@ use thalweg_wire::protocol::io::{FileId, TargetId};
 
 const STRIP: usize = 65536;
 
-/// One file of two servers, opened by two clients.
+/// One file on two servers, opened by two clients.
 fn two_clients(servers: &loopback::Servers) -> [StoreFile; 2] {
     let layout = Layout::new(&Spec::new("simple_stripe").with("strip_size", STRIP), Some(2), 2).unwrap();
     let handle = FileHandle::new(FileId(1), "/log".to_owned(), layout, vec![TargetId(0), TargetId(1)]).unwrap();
@@ -33,14 +33,14 @@ fn what_others_have_appended_is_never_overwritten() {
     let servers = loopback::servers(directory.path(), 2, 1);
     let [late, other] = two_clients(&servers);
     let off = &mut Tracer::off();
-    // Records within a strip, at its end, over both servers, and longer than a round over both.
+    // Records within a strip, at its end, across both servers, and longer than a stripe.
     for (n, (first, second)) in
         [(1000, 500), (STRIP - 1500, 10), (100, 3 * STRIP), (5 * STRIP, 7), (40, 5 * STRIP + 11)].into_iter().enumerate()
     {
         let before = content(&other);
         let end = before.len() as u64;
         let (theirs, ours) = (vec![1 + 2 * n as u8; first], vec![2 + 2 * n as u8; second]);
-        // The late one has looked where the file ends, and is stopped; its turn ends, and the other one appends.
+        // The slow client has determined the end of the file and is stopped; its turn expires, and the other one appends.
         assert!(other.append_traced(off, &theirs, end).unwrap());
         assert!(!late.append_traced(off, &ours, end).unwrap(), "{n}: it went on there");
         let expected = [&before[..], &theirs[..]].concat();

@@ -1,4 +1,4 @@
-//! Read-ahead and write-behind: what they are good for, what they cost, and what they say when a server goes.
+//! Read-ahead and write-behind: their benefit, their cost, and their errors when a server fails.
 
 use crate::loopback;
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ fn client(servers: &loopback::Servers, timeout: Duration) -> Arc<DataClient> {
     Arc::new(DataClient::new(servers.map.clone(), &Connect { timeout, ..loopback::connect() }))
 }
 
-/// File `number` in strips of 64 KiB over these targets.
+/// Returns the handle of file `number` in strips of 64 KiB over these targets.
 fn handle(number: u64, targets: &[u32]) -> FileHandle {
     let spec = Spec::new("simple_stripe").with("strip_size", STRIP);
     let layout = Layout::new(&spec, Some(targets.len() as u32), targets.len() as u32).unwrap();
@@ -55,7 +55,7 @@ fn reading_on_is_answered_from_memory_and_reading_here_and_there_fetches_nothing
         let end = (offset as usize + length).min(bytes.len());
         assert!(view[..] == bytes[offset as usize..end], "{length} at {offset}");
     };
-    // One after the other, in small pieces and in large ones; two places in turns; small pieces at a distance.
+    // Sequential, in small and large pieces; alternating between two places; small strided pieces.
     for piece in [4096_usize, 100_000, 1 << 20] {
         let file = buffered(&data, handle(1, &[0, 1, 2]));
         (0..size).step_by(piece).for_each(|offset| read(&file, offset, piece));
@@ -83,11 +83,11 @@ fn reading_on_is_answered_from_memory_and_reading_here_and_there_fetches_nothing
     assert_eq!((counters.hit_bytes, counters.wasted_bytes), (0, 0), "random");
 }
 
-/// How many calls `work` makes.
+/// Returns the number of calls that `work` makes.
 fn calls(work: impl FnOnce(&mut Tracer)) -> usize {
     let sink = Arc::new(Memory::new(10_000));
-    let mode = TraceHandle::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
-    work(&mut mode.thread("test"));
+    let trace = TraceHandle::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
+    work(&mut trace.thread("test"));
     let is_call = |event: &Event| matches!(event, Event::Span(span) if span.kind == SpanKind::RpcCall);
     sink.drain().0.iter().filter(|event| is_call(event)).count()
 }
@@ -100,7 +100,7 @@ fn a_read_asks_for_sizes_only_where_it_comes_short() {
     let file = StoreFile::new(Arc::clone(&data), handle(1, &[0, 1]));
     let bytes = loopback::noise(100_000, 3);
     file.write_at(&bytes, 0).unwrap();
-    // A hole at one server, behind it bytes at the other.
+    // A hole at one server, followed by bytes at the other.
     file.write_at(&bytes[..1000], 7 * STRIP).unwrap();
     let read = |offset: u64, length: usize, known: Option<u64>, wanted: usize| {
         let mut buffer = vec![1; length];
@@ -234,7 +234,7 @@ fn two_hundred_files_share_a_little_memory() {
     }
 }
 
-/// What goes on at one file while something happens to another.
+/// Uses one file while another is disturbed.
 fn keeps_working(file: &BufferedFile, over: &AtomicBool) -> u64 {
     let bytes = loopback::noise(200_000, 5);
     let mut rounds = 0;
@@ -248,13 +248,13 @@ fn keeps_working(file: &BufferedFile, over: &AtomicBool) -> u64 {
     rounds
 }
 
-/// Reads, writes and flushes of many files fail within `within`; the errors.
+/// Checks that reads, writes and flushes of many files fail within `within`; returns the errors.
 fn all_fail(files: &[BufferedFile], within: Duration) -> Vec<Error> {
     let mut errors = Vec::new();
     for file in files {
         let begun = Instant::now();
         let bytes = loopback::noise(3 << 20, 7);
-        // Taken, unless an earlier write's failure is known already.
+        // Accepted, unless an earlier write is known to have failed.
         let _ = file.write(&mut off(), &bytes, 0);
         errors.push(file.flush(&mut off()).unwrap_err());
         errors.push(file.read(&mut off(), 40 << 20, 1 << 20).map(drop).unwrap_err());
@@ -264,7 +264,7 @@ fn all_fail(files: &[BufferedFile], within: Duration) -> Vec<Error> {
     errors
 }
 
-/// Whether an error names this server.
+/// Returns whether an error names this server.
 fn is_of(error: &Error, server: &str) -> bool {
     error.server() == Some(server)
 }
@@ -276,7 +276,7 @@ fn a_server_that_goes_fails_its_files_at_once_and_no_others_and_works_again_when
     let data = client(&servers, PATIENCE);
     let lucky = buffered(&data, handle(1, &[0]));
     let files: Vec<BufferedFile> = (2..6).map(|n| buffered(&data, handle(n, &[1, 0]))).collect();
-    // Connections are there, and idle.
+    // Establishes idle connections.
     for file in &files {
         file.write(&mut off(), &loopback::noise(1 << 20, 1), 0).unwrap();
         file.flush(&mut off()).unwrap();
@@ -294,7 +294,7 @@ fn a_server_that_goes_fails_its_files_at_once_and_no_others_and_works_again_when
     });
     servers.start(1, directory.path());
     for file in &files {
-        // What was written before may be lost: that is reported once, and reading is an error until all of it is written again.
+        // Earlier writes may be lost: that is reported once, and reading is an error until all of it is written again.
         let _ = file.sync(&mut off());
         let bytes = loopback::noise(3 << 20, 9);
         file.write(&mut off(), &bytes, 0).unwrap();
@@ -324,7 +324,7 @@ fn many_readers_and_writers_of_a_server_that_is_gone_do_not_wait_for_each_other(
             scope.spawn(|| file.read(&mut off(), 8 << 20, 1 << 20).map(drop).unwrap_err());
         }
     });
-    // Half a second for the refused connection; one after the other would be 24.
+    // Half a second for a refused connection; sequentially it would be 24.
     assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
 }
 
@@ -333,7 +333,7 @@ fn a_silent_server_is_given_up_after_the_timeout_and_the_others_go_on() {
     let directory = tempfile::tempdir().unwrap();
     let mut servers = loopback::servers(directory.path(), 2, 1);
     servers.stop(1);
-    // Connections are taken by the system, and nobody ever answers on them.
+    // The kernel accepts connections, but no server answers on them.
     let silent = TcpListener::bind(&servers.map.servers[1].address).unwrap();
     let data = client(&servers, Duration::from_millis(600));
     let lucky = buffered(&data, handle(1, &[0]));
@@ -343,7 +343,7 @@ fn a_silent_server_is_given_up_after_the_timeout_and_the_others_go_on() {
         let goes_on = scope.spawn(|| keeps_working(&lucky, &over));
         let errors = all_fail(std::slice::from_ref(&file), Duration::from_secs(20));
         over.store(true, Ordering::Relaxed);
-        // Reading what could not be written is an error of the file.
+        // Reading bytes that could not be written is an error of the file.
         let (lost, others): (Vec<_>, Vec<_>) = errors.iter().partition(|e| e.kind() == ErrorKind::Lost && e.file().is_some());
         assert!(others.iter().all(|e| e.kind() == ErrorKind::TimedOut && is_of(e, "io1")) && !others.is_empty(), "{others:?} {lost:?}");
         goes_on.join().unwrap();
@@ -380,7 +380,7 @@ fn bytes_that_a_restart_may_have_lost_are_reported_once() {
     assert_eq!(file.flush(&mut off()).unwrap_err().kind(), ErrorKind::Restarted);
     file.flush(&mut off()).unwrap();
     file.sync(&mut off()).unwrap();
-    // Restarted after a sync: nothing is lost, and nothing is reported.
+    // Restarted after a sync: nothing is lost or reported.
     write(0);
     file.sync(&mut off()).unwrap();
     servers.stop(0);
@@ -389,29 +389,29 @@ fn bytes_that_a_restart_may_have_lost_are_reported_once() {
     file.sync(&mut off()).unwrap();
 }
 
-/// What happens in a history with faults.
+/// An event of a history with faults.
 #[derive(Clone, Debug)]
-enum Happening {
+enum HistoryEvent {
     Write(u64, usize, u64),
     WriteThrough(u64, usize, u64),
     Clear(u64, u64),
     Read(u64, usize),
     Flush,
     Sync,
-    /// A server is killed and starts again. Its machine too: what was not synced is lost.
+    /// A server is killed and restarted; if its machine is too, unsynced writes are lost.
     Restart(usize, bool),
 }
 
-fn happening() -> impl Strategy<Value = Happening> {
+fn happening() -> impl Strategy<Value = HistoryEvent> {
     let (offset, length) = (0_u64..2_000_000, 1_usize..200_000);
     prop_oneof![
-        6 => (offset.clone(), length.clone(), any::<u64>()).prop_map(|(o, l, s)| Happening::Write(o, l, s)),
-        2 => (offset.clone(), length.clone(), any::<u64>()).prop_map(|(o, l, s)| Happening::WriteThrough(o, l, s)),
-        1 => (offset.clone(), 1_u64..500_000).prop_map(|(o, l)| Happening::Clear(o, l)),
-        3 => (offset, length).prop_map(|(o, l)| Happening::Read(o, l)),
-        2 => Just(Happening::Flush),
-        3 => Just(Happening::Sync),
-        3 => (0_usize..3, any::<bool>()).prop_map(|(n, m)| Happening::Restart(n, m)),
+        6 => (offset.clone(), length.clone(), any::<u64>()).prop_map(|(o, l, s)| HistoryEvent::Write(o, l, s)),
+        2 => (offset.clone(), length.clone(), any::<u64>()).prop_map(|(o, l, s)| HistoryEvent::WriteThrough(o, l, s)),
+        1 => (offset.clone(), 1_u64..500_000).prop_map(|(o, l)| HistoryEvent::Clear(o, l)),
+        3 => (offset, length).prop_map(|(o, l)| HistoryEvent::Read(o, l)),
+        2 => Just(HistoryEvent::Flush),
+        3 => Just(HistoryEvent::Sync),
+        3 => (0_usize..3, any::<bool>()).prop_map(|(n, m)| HistoryEvent::Restart(n, m)),
     ]
 }
 
@@ -427,9 +427,9 @@ fn copy_tree(from: &Path, to: &Path) {
     }
 }
 
-/// Replays a history; servers are stopped in between and, where their machine is, find what they had at the last sync.
+/// Replays a history. Servers are stopped in between; with their machine, they return to their state at the last sync.
 #[expect(clippy::too_many_lines, reason = "one arm for each thing that happens")]
-fn survive(history: &[Happening]) {
+fn survive(history: &[HistoryEvent]) {
     let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let (dir, kept) = (directory.path().join("live"), directory.path().join("synced"));
     let mut servers = loopback::servers(&dir, 3, 1);
@@ -441,10 +441,10 @@ fn survive(history: &[Happening]) {
         copy_tree(&dir, &kept);
     };
     keep();
-    // What is there if nothing is lost; and what was synced, with a mark on each byte that was changed since.
+    // The contents without losses; and the synced contents, with a mark on each byte changed since.
     let mut model = vec![0_u8; 2_500_000];
     let (mut synced, mut changed) = (model.clone(), vec![false; model.len()]);
-    // Something unsynced may have been lost, and was not reported yet.
+    // Unsynced bytes may have been lost, which has not been reported yet.
     let mut may_be_lost = false;
     let mut unsynced = false;
     let change = |model: &mut Vec<u8>, changed: &mut Vec<bool>, offset: u64, bytes: &[u8]| {
@@ -455,30 +455,30 @@ fn survive(history: &[Happening]) {
     for happening in history {
         let mut reported: Option<Error> = None;
         match happening {
-            Happening::Write(offset, length, seed) => {
+            HistoryEvent::Write(offset, length, seed) => {
                 let bytes = loopback::noise(*length, *seed);
                 reported = file.write(&mut off(), &bytes, *offset).err();
                 change(&mut model, &mut changed, *offset, &bytes);
                 unsynced = true;
             }
-            Happening::WriteThrough(offset, length, seed) => {
+            HistoryEvent::WriteThrough(offset, length, seed) => {
                 let bytes = loopback::noise(*length, *seed);
                 file.write_through(&mut off(), &bytes, *offset).unwrap();
                 change(&mut model, &mut changed, *offset, &bytes);
                 unsynced = true;
             }
-            Happening::Clear(offset, length) => {
+            HistoryEvent::Clear(offset, length) => {
                 file.allocate(&mut off(), *offset, *length, Allocate::ZeroRangeKeepSize).unwrap();
                 change(&mut model, &mut changed, *offset, &vec![0; *length as usize]);
                 unsynced = true;
             }
-            Happening::Read(offset, length) => {
+            HistoryEvent::Read(offset, length) => {
                 let found = file.read(&mut off(), *offset, *length).unwrap();
                 let right = &model[*offset as usize..*offset as usize + found.len()];
                 assert!(may_be_lost || found[..] == *right, "{length} at {offset}");
             }
-            Happening::Flush => reported = file.flush(&mut off()).err(),
-            Happening::Sync => match file.sync(&mut off()) {
+            HistoryEvent::Flush => reported = file.flush(&mut off()).err(),
+            HistoryEvent::Sync => match file.sync(&mut off()) {
                 Err(error) => reported = Some(error),
                 Ok(()) => {
                     let mut all = vec![0; model.len()];
@@ -489,8 +489,8 @@ fn survive(history: &[Happening]) {
                     (may_be_lost, unsynced) = (false, false);
                 }
             },
-            Happening::Restart(server, with_machine) => {
-                // What is on its way must not arrive on both sides of it: which of them it was could not be said here.
+            HistoryEvent::Restart(server, with_machine) => {
+                // Messages in flight must not arrive on both sides of the restart, since the model could not tell which did.
                 file.settle(&mut off());
                 servers.stop(*server);
                 if *with_machine {
@@ -505,7 +505,7 @@ fn survive(history: &[Happening]) {
         }
         if let Some(error) = reported {
             assert_eq!(error.kind(), ErrorKind::Restarted, "{error}");
-            // Reported: what is there now is what there is, and of that, what was synced and not changed since is as it was.
+            // Reported: the current contents stand, in which synced and unchanged bytes must be intact.
             file.settle(&mut off());
             let mut all = vec![0; model.len()];
             file.file().read_at(&mut all, 0).unwrap();
@@ -514,8 +514,8 @@ fn survive(history: &[Happening]) {
             model = all;
             may_be_lost = false;
             file.forget_all();
-            if matches!(happening, Happening::Sync) {
-                // It has made durable what there was.
+            if matches!(happening, HistoryEvent::Sync) {
+                // The current contents are durable.
                 keep();
                 (synced, changed) = (model.clone(), vec![false; model.len()]);
                 unsynced = false;

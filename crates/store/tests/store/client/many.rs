@@ -1,4 +1,4 @@
-//! Many short reads and writes in one request; sizes that are known without asking the file system.
+//! Many short reads and writes in one request, and sizes that are known without a system call.
 
 use crate::loopback::{self, crc32c};
 use std::io::IoSlice;
@@ -29,10 +29,10 @@ fn write(connection: &mut Connection, writes: &[Part], payload: &[u8]) -> Result
     write_with(connection, writes, payload, Durability::Returned, crc32c(payload))
 }
 
-/// How many bytes each read has, or its errno; and all bytes.
-type Back = (Vec<std::result::Result<u64, i32>>, Vec<u8>);
+/// The length or errno of each read; and all bytes.
+type ReadResults = (Vec<std::result::Result<u64, i32>>, Vec<u8>);
 
-fn read(connection: &mut Connection, reads: &[Part]) -> Result<Back> {
+fn read(connection: &mut Connection, reads: &[Part]) -> Result<ReadResults> {
     let request = IoRequest::ReadMany { reads: reads.to_vec() };
     let (reply, payload): (IoReply, _) = connection.call_with(&mut Tracer::off(), Kind::Io, &request, &[])?;
     let IoReply::ReadMany(each) = reply else { panic!("{reply:?}") };
@@ -57,7 +57,7 @@ fn many_writes_come_back_in_many_reads_each_with_its_own_result() {
     let mut connection = connect(&servers);
     for durability in [Durability::Returned, Durability::Underway, Durability::Synced] {
         let base = 1000 * (durability as u64 + 1);
-        // 700 datafiles of 0 to 699 bytes, on both targets and on one that is not here; some not at their beginning.
+        // 700 datafiles of 0 to 699 bytes, on both targets and a missing one; some not from their start.
         let many = if durability == Durability::Synced { 40 } else { 700 };
         let parts: Vec<Part> = (0..many).map(|n| (id(base + n, if n % 10 == 3 { 7 } else { n as u32 % 2 }), n % 5 * 4096, n)).collect();
         let payload = loopback::noise(parts.iter().map(|p| p.2 as usize).sum(), 1);
@@ -77,7 +77,7 @@ fn many_writes_come_back_in_many_reads_each_with_its_own_result() {
         }
         assert_eq!(at, bytes.len());
     }
-    // What was not written does not exist; a read past the end, or of nothing, has no bytes.
+    // Unwritten datafiles do not exist; a read beyond the end, or of length 0, returns no bytes.
     let (back, bytes) = read(&mut connection, &[(id(1000, 0), 0, 100), (id(1001, 1), 4096, 100), (id(1006, 0), 4096, 0)]).unwrap();
     assert_eq!((back, bytes.len()), (vec![Ok(0), Ok(1), Ok(0)], 1));
 }
@@ -144,7 +144,7 @@ fn a_size_that_is_known_follows_every_change_at_once() {
     assert_eq!(size_of(&mut connection, file), 0);
     for (request, payload, expected) in changes {
         call(&mut connection, request.clone(), &payload);
-        // Asked of the file system, and then known; both over another connection too.
+        // Asked of the file system first, and cached then; over another connection too.
         for _ in 0..2 {
             assert_eq!(size_of(&mut connection, file), expected, "{request:?}");
             assert_eq!(size_of(&mut other, file), expected, "{request:?}");
@@ -196,7 +196,7 @@ fn datafiles_are_made_and_removed_by_many_connections_at_a_time() {
             scope.spawn(move || {
                 let mut connection = connect(servers);
                 for round in 0..200 {
-                    // All threads work on the same few, each on its own bytes of them.
+                    // All threads use the same few datafiles, each its own bytes of them.
                     let datafile = id(round % 7 + 1, 0);
                     let request = IoRequest::Write { datafile, offset: thread * 8, durability: Durability::Returned };
                     connection.call_with::<_, IoReply>(&mut Tracer::off(), Kind::Io, &request, &round.to_le_bytes()).unwrap();
@@ -211,7 +211,7 @@ fn datafiles_are_made_and_removed_by_many_connections_at_a_time() {
             });
         }
     });
-    // What was removed last is not found any more, also not through a descriptor that was kept.
+    // A datafile just removed is not found, not even through a cached descriptor.
     let mut connection = connect(&servers);
     let gone: Vec<_> = (1..8).map(|n| id(n, 0)).collect();
     connection.call::<_, IoReply>(&mut Tracer::off(), Kind::Io, &IoRequest::Remove { datafiles: gone.clone() }).unwrap();

@@ -1,4 +1,4 @@
-//! The data path, over I/O servers alone.
+//! The data path over I/O servers only.
 
 mod appends;
 mod buffered;

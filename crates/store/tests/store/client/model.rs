@@ -1,7 +1,7 @@
-//! The client library against a vector of bytes: random operations, of several clients, over real servers on loopback, with
-//! every distribution. What is read is what was written last, whichever way either went.
+//! The client library against a vector of bytes: random operations of several clients, over real servers on loopback, with every
+//! distribution. Every read returns what was written last, however either was done.
 //!
-//! `THALWEG_MODEL_CASES` says how many random histories are played.
+//! `THALWEG_MODEL_CASES` sets the number of random histories.
 
 use crate::loopback;
 use proptest::prelude::*;
@@ -16,34 +16,34 @@ use thalweg_wire::protocol::io::{Allocate, FileId, Seek, TargetId};
 
 const CLIENTS: usize = 3;
 const TARGETS: u32 = 5;
-/// Offsets of operations end here: past one chunk, and within a few.
+/// Upper bound of offsets: beyond one chunk, and within a few.
 const REACH: u64 = 6 << 20;
 
-/// The ways in which bytes can be written.
+/// The ways to write bytes.
 #[derive(Clone, Copy, Debug)]
 enum WriteWay {
     Behind,
     Through,
-    /// In pieces of so many bytes, one after the other.
+    /// In pieces of this length, sequentially.
     Pieces(usize),
-    /// In such pieces, the last first.
+    /// In such pieces, in reverse order.
     PiecesBackward(usize),
-    /// By two threads, each writing every other piece.
+    /// By two threads that write alternate pieces.
     Threads(usize),
 }
 
-/// The ways in which they can be read.
+/// The ways to read bytes.
 #[derive(Clone, Copy, Debug)]
 enum ReadWay {
     Buffered,
-    /// After a flush, without buffers.
+    /// After a flush, unbuffered.
     Direct,
-    /// The same ahead, by a reader that knows the file's size.
+    /// Read ahead, by a reader that knows the file's size.
     KnownSize,
     Pieces(usize),
-    /// Pieces of so many bytes at such a distance.
+    /// Pieces of this length at this distance.
     Strided(usize, u64),
-    /// By two threads, each taking every other piece.
+    /// By two threads that read alternate pieces.
     Threads(usize),
 }
 
@@ -59,13 +59,13 @@ enum Operation {
     Sync,
     /// At the end of the file.
     Append(usize, u64),
-    /// Opened anew: buffered, or keeping nothing.
+    /// Opened again: buffered, or uncached.
     Reopen(bool),
-    /// So little memory for windows.
+    /// Limits the memory for windows.
     Budget(u64),
-    /// The same place so many times at once: the last is what counts.
+    /// Writes the same place repeatedly: the last write counts.
     Overwrite(u64, usize, u64, u8),
-    /// Reads on, writes to where reading will come to, and reads on there.
+    /// Reads, writes ahead of the position, and continues to read.
     WriteAhead(u64, u64, u64),
     /// Waits until nothing is dirty, without a flush.
     Age,
@@ -133,7 +133,7 @@ fn layout() -> impl Strategy<Value = (Spec, Option<u32>)> {
     prop_oneof![1 => Just((Spec::new("basic_dist"), None)), 3 => simple, 1 => twod, 2 => varstrip]
 }
 
-/// One client, with the file open.
+/// A client with the file open.
 struct Client {
     data: Arc<DataClient>,
     handle: FileHandle,
@@ -152,7 +152,7 @@ impl Client {
         Client { data, handle: handle.clone(), open }
     }
 
-    /// `None`: keeping nothing.
+    /// Reopens; `None`: uncached.
     fn reopen(&mut self, options: Option<&BufferedOptions>) {
         self.open.flush(&mut Tracer::off()).unwrap();
         let file = Arc::new(StoreFile::new(Arc::clone(&self.data), self.handle.clone()));
@@ -228,18 +228,18 @@ impl Client {
     }
 }
 
-/// Reads, and compares.
+/// Reads and compares.
 fn check_read(client: &Client, model: &[u8], offset: u64, length: usize, way: ReadWay) {
     for (offset, length, found) in client.read(offset, length, way) {
         let right = expected(model, offset, length);
         assert_eq!(found.len(), right.len(), "bytes of {length} at {offset}, of {}, {way:?}", model.len());
-        // Byte by byte only where something is wrong.
+        // Compares bytes individually only on a mismatch.
         let wrong = (found != right).then(|| found.iter().zip(right).position(|(a, b)| a != b).unwrap());
         assert!(wrong.is_none(), "byte {} of a read of {length} at {offset}, {way:?}", offset + wrong.unwrap() as u64);
     }
 }
 
-/// What a read must find.
+/// Returns the bytes that a read must return.
 fn expected(model: &[u8], offset: u64, length: usize) -> &[u8] {
     let from = (offset.min(model.len() as u64)) as usize;
     &model[from..(from + length).min(model.len())]
@@ -263,7 +263,7 @@ fn allocate(model: &mut Vec<u8>, offset: u64, length: u64, how: Allocate) {
     }
 }
 
-/// Where holes are is the file system's to say, but never that data is one.
+/// The file system decides where holes are, but must not report data as one.
 fn check_seek(model: &[u8], offset: u64, what: Seek, found: Option<u64>) {
     let size = model.len() as u64;
     let is_zero = |range: std::ops::Range<u64>| model[range.start as usize..range.end as usize].iter().all(|b| *b == 0);
@@ -285,7 +285,7 @@ fn check_seek(model: &[u8], offset: u64, what: Seek, found: Option<u64>) {
 #[expect(clippy::too_many_lines, reason = "one arm for each operation")]
 fn play((spec, datafiles): &(Spec, Option<u32>), first: u32, history: &[(usize, Operation)]) {
     let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-    // One server has two connections, which may overtake each other.
+    // A single server has two connections, which may overtake each other.
     let (servers, targets) = if first.is_multiple_of(2) { (3, 2) } else { (1, 6) };
     let servers = loopback::servers(directory.path(), servers, targets);
     let layout = Layout::new(spec, *datafiles, TARGETS).unwrap();
@@ -298,7 +298,7 @@ fn play((spec, datafiles): &(Spec, Option<u32>), first: u32, history: &[(usize, 
     for (client, operation) in history {
         let client = client % CLIENTS;
         if client != last {
-            // As between closing a file and opening it: what was written is there, what was fetched may be old.
+            // As between closing a file and opening it: writes are visible, and cached data may be old.
             clients[last].open.flush(off).unwrap();
             clients[client].open.forget_all();
             last = client;

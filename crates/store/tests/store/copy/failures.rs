@@ -1,4 +1,4 @@
-//! What goes wrong, and what it must not do: lose bytes, take a part for the whole, hang, or blame nobody.
+//! Failures, and what they must not cause: lost bytes, incomplete files that pass as complete, hangs, errors without a cause.
 
 use crate::bounded::{Bounded, BoundedChild, LIMIT, Lines, accepted, joined};
 use crate::loopback::{self, crc32c};
@@ -23,7 +23,7 @@ use thalweg_wire::{Error, ErrorKind, Result};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// I/O servers in processes of their own: this test program again, chosen by its environment.
+/// An I/O server in a separate process: this test program again, selected by its environment.
 struct Process {
     child: Child,
     address: String,
@@ -50,7 +50,7 @@ impl Process {
             .unwrap();
         let mut lines = Lines::new(child.stdout.take().unwrap());
         let mut lines = std::iter::from_fn(|| Some(lines.next(LIMIT).expect("a line in time")));
-        // An empty line is one that a test program prints, or its end.
+        // The test harness prints an empty line, or its end.
         let address =
             lines.by_ref().take(100).find_map(|line| line.strip_prefix("ADDRESS ").map(str::to_owned)).expect("the server's address");
         Process { child, address }
@@ -85,7 +85,7 @@ fn both_paths() -> [Tuning; 2] {
     [Tuning { data_path: DataPath::Direct, ..Tuning::default() }, Tuning { data_path: DataPath::Buffered, ..Tuning::default() }]
 }
 
-/// Runs a copy, and `act` once, when so many bytes have moved; how it ended, and how long after `act`.
+/// Runs a copy, and calls `act` once after this many bytes; returns the copy's result and how long after `act` it ended.
 fn interfere(job: &CopyJob, at_bytes: u64, act: &(dyn Fn() + Sync)) -> (Result<()>, Duration) {
     let over = AtomicBool::new(false);
     let acted = Mutex::new(Instant::now());
@@ -118,7 +118,7 @@ fn a_server_killed_during_a_copy_is_named_within_two_seconds_and_nothing_is_take
         assert_eq!((error.server(), error.file()), (Some("io1"), Some("/big")), "{error}");
         assert!(since < Duration::from_secs(2), "{since:?}");
         assert!(names.list().is_empty(), "{:?}", names.list());
-        // It is back, and everything works again, over the same client.
+        // It is back, and everything works again with the same client.
         drop(second);
         let again = Process::start(dir.path(), 1);
         let (store, _) = loopback::store(&map_of(&[&first.address, &again.address]), PATIENCE);
@@ -134,7 +134,7 @@ fn a_server_stopped_for_a_while_is_a_stall_and_no_error() {
     let job = into(&store, Source::Memory(200 << 20));
     let stop = || {
         second.signal(rustix::process::Signal::STOP);
-        // The stall itself is what is tested; its length only has to be long against a scheduler's slice.
+        // The stall is the subject of the test; it only has to be longer than a scheduler's slice.
         std::thread::sleep(Duration::from_millis(1500));
         second.signal(rustix::process::Signal::CONT);
     };
@@ -174,7 +174,7 @@ fn a_cancel_ends_a_copy_at_once_even_when_a_server_is_stopped() {
     }
     let dir = tempfile::tempdir().unwrap();
     let (first, second) = (Process::start(dir.path(), 0), Process::start(dir.path(), 1));
-    // Removing what is not whole has to wait for the stopped server: not for long, here.
+    // Removing an incomplete file waits for the stopped server, briefly in this test.
     let (store, names) = loopback::store(&map_of(&[&first.address, &second.address]), Duration::from_secs(1));
     let error = run(&into(&store, Source::Memory(64 << 30)), &CancelWhenStopped(&second, AtomicBool::new(false))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
@@ -182,7 +182,7 @@ fn a_cancel_ends_a_copy_at_once_even_when_a_server_is_stopped() {
     second.signal(rustix::process::Signal::CONT);
 }
 
-/// A peer that writes what it likes and checksums what it likes.
+/// Writes a payload with an arbitrary checksum.
 fn write(connection: &mut Connection, datafile: DatafileId, offset: u64, payload: &[u8], crc: u32) -> Result<IoReply> {
     let request = IoRequest::Write { datafile, offset, durability: Durability::Returned };
     let mut off = Tracer::off();
@@ -202,11 +202,11 @@ fn bytes_that_fail_their_checksum_are_never_readable() {
     let lie = loopback::noise(1_500_000, 2);
     let error = write(&mut connection, datafile, 1_000_000, &lie, crc32c(&lie) ^ 1).unwrap_err();
     assert_eq!((error.kind(), error.server()), (ErrorKind::Corrupt, Some("io0")), "{error}");
-    // The connection lives, the old bytes are all there, and the file has not grown.
+    // The connection works, the old bytes are intact, and the file has not grown.
     let read = IoRequest::Read { datafile, offset: 0, length: 4_000_000 };
     let (_, back): (IoReply, Vec<u8>) = connection.call_with(&mut Tracer::off(), Kind::Io, &read, &[]).unwrap();
     assert!(back == good);
-    // Nor does a datafile come into being with such bytes.
+    // Nor is a datafile created with such bytes.
     let other = DatafileId { file: FileId(10), ..datafile };
     write(&mut connection, other, 0, &lie, 7).unwrap_err();
     let glimpse = IoRequest::Glimpse { datafiles: vec![other] };
@@ -214,7 +214,7 @@ fn bytes_that_fail_their_checksum_are_never_readable() {
     assert!(matches!(reply, IoReply::Sizes(sizes) if sizes[0].size_bytes == 0));
 }
 
-/// A server whose answers to reads are damaged: the first so many of them.
+/// A server whose first answers to reads are damaged.
 struct Damaging {
     left: AtomicU64,
     verifier: AtomicU64,
@@ -364,7 +364,7 @@ fn a_full_disk_is_an_error_that_names_server_and_target_and_each_byte_is_the_old
             assert!(error.message().contains("target 1"), "{error}");
             assert!(names.list().is_empty());
         }
-        // Of a write that does not fit whole, each byte is the old one or the new one: what was synced before is not taken back.
+        // After a write that does not fit, each byte is the old or the new one: synced bytes are not reverted.
         let mut connection = Connection::connect(&servers.map.servers[1].address, &loopback::connect()).unwrap();
         let call = |connection: &mut Connection, request: IoRequest| -> Vec<u8> {
             connection.call_with::<_, IoReply>(&mut Tracer::off(), Kind::Io, &request, &[]).unwrap().1
@@ -403,7 +403,7 @@ fn a_peer_that_stops_in_the_middle_of_a_write_leaves_nothing_and_the_server_live
     let datafile = DatafileId { file: FileId(9), index: 0, target: TargetId(0), lot: None };
     let piece = loopback::noise(1 << 20, 5);
     write(&mut connection, datafile, 0, &piece, crc32c(&piece)).unwrap();
-    // A proxy that cuts a message short in its payload.
+    // A proxy that truncates a message in its payload.
     let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
     let front = proxy.local_addr().unwrap().to_string();
     let through = std::thread::spawn({

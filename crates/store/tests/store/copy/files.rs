@@ -1,4 +1,4 @@
-//! Copies through real sockets: what goes in comes out, whatever the layout and the parameters.
+//! Copies over real sockets: the bytes are preserved with every layout and parameter.
 
 use crate::loopback;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Connections that come and go while a copy runs: no byte is lost or put elsewhere, and more of them are never why a copy fails.
+//! Connections added and removed during a copy: bytes stay intact and in place, and a refused connection never fails the copy.
 
 use super::trees::{copy, job, local, start, stored};
 use crate::loopback;
@@ -17,11 +17,11 @@ use thalweg_wire::protocol::metadata::LayoutChoice;
 const PATIENCE: Duration = Duration::from_secs(30);
 const SIZE: usize = 160 << 20;
 
-/// Sets the number of connections anew at each look, and may stop.
+/// Changes the number of connections at each call, and may stop the copy.
 struct Turning<'a> {
     job: &'a CopyJob,
     looks: AtomicU32,
-    /// The most and the least connections that were seen, once there were any.
+    /// The highest and lowest numbers of connections seen.
     most: AtomicU32,
     least_after: AtomicU32,
     stop_when_seen: bool,
@@ -50,7 +50,7 @@ impl CopyObserver for Turning<'_> {
 }
 
 fn tuning(data_path: DataPath) -> Tuning {
-    // Small flow buffers: many of them are under way when a connection comes or goes.
+    // Small flow buffers, so that many are in flight when a connection is added or removed.
     Tuning { data_path, buffer_bytes: Some(64 << 10), request_bytes: Some(4 << 20), depth: Some(4), ..Tuning::default() }
 }
 
@@ -80,7 +80,7 @@ fn connections_are_made_and_ended_while_a_copy_runs_and_a_cancel_finds_them_all(
     let dir = tempfile::tempdir().unwrap();
     let servers = loopback::servers(dir.path(), 1, 1);
     let (store, _) = loopback::store(&servers.map, PATIENCE);
-    // A source without an end, as far as a test is concerned: it lasts until six connections were seen, and then two or fewer.
+    // A source that lasts until six connections were seen, and then two or fewer.
     let sink = Sink::Store(store.clone(), "/endless".into(), LayoutChoice::default());
     let job = CopyJob { tuning: tuning(DataPath::Direct), ..CopyJob::new(Source::Memory(1 << 40), sink) };
     let turning = Turning::of(&job, true);
@@ -90,7 +90,7 @@ fn connections_are_made_and_ended_while_a_copy_runs_and_a_cancel_finds_them_all(
     assert_eq!(job.control.stages().connections, 0);
 }
 
-/// A server's door that lets in so many connections and closes others at once. Until it has turned one away it lets only a few bytes pass.
+/// A proxy that accepts a number of connections and closes others. Until it has refused one, it passes only a few bytes.
 struct Door {
     address: String,
     turned_away: Arc<AtomicU32>,

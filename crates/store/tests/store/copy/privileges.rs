@@ -1,4 +1,4 @@
-//! What lends rights is copied only when that is asked for, in every direction.
+//! Privileges of files are copied only on request, in every direction.
 
 use super::trees::{job, local, start, stored};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
@@ -19,7 +19,7 @@ fn copy(job: &TreeJob) -> TreeOutcome {
     done
 }
 
-/// A tree with everything that lends rights, small and large.
+/// Creates a tree with all kinds of privileges, in small and large files.
 fn lending_tree(tree: &Path) {
     std::fs::create_dir_all(tree.join("shared")).unwrap();
     let mode = |name: &str, mode: u32| std::fs::set_permissions(tree.join(name), PermissionsExt::from_mode(mode)).unwrap();
@@ -96,7 +96,7 @@ fn a_tree_is_kept_with_an_owners_credential_as_far_as_the_store_takes_it() {
         (65_534, 0o1644, std::fs::metadata(tree.join("plain")).unwrap().mtime())
     );
     assert_eq!((shared.uid, shared.gid, shared.mode), (65_534, 77, 0o2775));
-    // What is asked for all the same is refused by the store, each with its reason.
+    // The store refuses what the credential may not store, each with a reason.
     let asked = TreeJob { privileges: true, ..job(local(&tree), stored(&ana, "/asked")) };
     assert_eq!(copy_tree(&asked, &Quiet, &TraceHandle::off()).unwrap().failed, 5);
 }

@@ -1,4 +1,4 @@
-//! A recorded copy holds what SCHEMA.md says it holds.
+//! A recorded copy contains what SCHEMA.md specifies.
 
 use crate::loopback;
 use std::collections::{HashMap, HashSet};
@@ -65,7 +65,7 @@ fn both_ends_of_every_request_are_there_and_nothing_is_lost() {
             assert!(out || moved == 9_000_000, "{moved}");
             let asked: u64 = of(SpanKind::AppRequest).map(|i| spans.size_bytes[i]).sum();
             assert_eq!(asked, 9_000_000);
-            // A server goes on for a moment when the copy has ended: until it is notified.
+            // A server continues briefly after the copy, until it is notified.
             let start = recording.meta().start.ns();
             for kind in [SpanKind::AppRequest, SpanKind::RpcCall, SpanKind::RpcServe] {
                 assert!(of(kind).all(|i| (start..=end.ns()).contains(&spans.start_ns[i])), "{}", kind.name());
@@ -87,14 +87,14 @@ fn every_connection_that_a_copy_makes_is_recorded_as_it_comes_about() {
         let of_kind = |kind| (0..spans.kind.len()).filter(move |&i| spans.kind[i] == kind);
         let made: HashSet<u64> = of_kind(SpanKind::NetConnect).map(|i| spans.object[i]).collect();
         let used: HashSet<u64> = of_kind(SpanKind::RpcCall).map(|i| spans.object[i]).collect();
-        // (Names are asked over the connection that was there before.)
+        // (Names use the connection that already existed.)
         let to_data = recording.objects().iter().filter(|o| used.contains(&o.object.number()) && server_of(o).starts_with("io"));
         let unmade: Vec<&str> = to_data.filter(|o| !made.contains(&o.object.number())).map(|o| o.name.as_str()).collect();
         assert!(made.len() >= 3 && unmade.is_empty(), "out: {out}, {made:?}, {unmade:?}");
     }
 }
 
-/// Servers of files are asked before the first byte whether there is room, by the thread that copies.
+/// Before the first byte, the thread that copies asks the files' servers for their free space.
 #[test]
 fn what_a_copy_asks_before_its_first_byte_is_recorded() {
     let dir = tempfile::tempdir().unwrap();
@@ -132,7 +132,7 @@ fn a_threads_spans_do_not_overlap_apart_from_parents_and_what_was_only_observed(
         for wanted in ["main", "request 0", "connection io0#0", "connection io2#0"] {
             assert!(names.contains(&wanted), "{names:?}");
         }
-        // Each server's thread that was asked for room, and the one that took the bytes.
+        // Each server has a thread for that question, and one that receives the bytes.
         assert_eq!(recording.tracks().iter().filter(|t| t.role == Role::Server).count(), 6, "{names:?}");
     }
 }

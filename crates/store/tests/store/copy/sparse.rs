@@ -1,4 +1,4 @@
-//! Holes of files: kept in every direction, made of zeros where that was asked for, and never taken for bytes that are lost.
+//! Holes: preserved in every direction, created from zeros on request, and distinguished from lost bytes.
 
 use super::trees::{copy, job, local, start, stored};
 use crate::loopback::{SmallDisk, noise};
@@ -22,7 +22,7 @@ fn store_of(store: &TreeStore) -> Store {
     Store { names, data: Arc::new(data) }
 }
 
-/// Bytes that files below a directory take, of those only whose path has this in it.
+/// Returns the space taken by files below a directory whose path contains `part`.
 fn taken_bytes(directory: &Path, part: &str) -> u64 {
     let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     entries
@@ -30,7 +30,7 @@ fn taken_bytes(directory: &Path, part: &str) -> u64 {
             Ok(m) if m.is_dir() => taken_bytes(&path, part),
             Ok(m) if path.to_str().unwrap().contains(part) => m.blocks() * 512,
             Ok(_) => 0,
-            // It was removed meanwhile: drafts and removed files go in the background.
+            // Removed meanwhile: drafts and removed files are deleted in the background.
             Err(error) => {
                 assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{}", path.display());
                 0
@@ -43,7 +43,7 @@ fn taken_by(path: &Path) -> u64 {
     path.metadata().unwrap().blocks() * 512
 }
 
-/// A file of holes with these islands.
+/// Creates a file of holes with these islands of data.
 fn islands(path: &Path, size_bytes: u64, islands: &[(u64, usize)]) {
     let file = File::create(path).unwrap();
     file.set_len(size_bytes).unwrap();
@@ -88,7 +88,7 @@ fn holes_stay_holes_both_ways_and_between_stores_in_a_file_of_a_tebibyte_with_on
         let begun = Instant::now();
         let outcome = one(source, sink, Sparse::Auto).unwrap();
         println!("{}: {:?}", place.display(), begun.elapsed());
-        // A second is the promise; the rest is for a machine that does other things.
+        // The promise is one second; the margin is for a busy machine.
         assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
         assert_eq!((outcome.size_bytes, outcome.size_bytes - outcome.hole_bytes), (TIB, 4096));
         let taken = if place.is_dir() { taken_bytes(&place, "datafiles") } else { taken_by(&place) };
@@ -140,7 +140,7 @@ fn holes_stay_holes_and_bytes_stay_bytes_whatever_the_layout_and_the_size() {
                     .expect(&case);
                 let came = one(Source::Store(store.clone(), "/g".into()), Sink::Local(out.clone()), sparse).expect(&case);
                 assert!(std::fs::read(&out).unwrap() == bytes, "{case}");
-                // Strips that are no multiple of a block share blocks with their neighbours.
+                // Strips that are not multiples of a block share blocks with their neighbours.
                 let data = taken_by(&file) + 256 * 1024;
                 if sparse == Sparse::Never {
                     assert!(taken_by(&out) >= *size && stored >= *size && (went.hole_bytes, came.hole_bytes) == (0, 0), "{case}");
@@ -196,7 +196,7 @@ fn holes_stay_holes_in_trees_of_small_and_large_files() {
         let in_store = taken_bytes(&dir.path().join("store"), "datafiles") - before;
         copy(&TreeJob { sync, sparse, ..job(stored(&store, &there), local(&out)) });
         let taken: u64 = names.iter().filter(|name| out.join(name).exists()).map(|name| taken_by(&out.join(name))).sum();
-        // What is data, and a block more for each end of it; blocks of zeros are data unless they are to be holes.
+        // The data, and a block more for each of its ends; blocks of zeros are data unless they are to become holes.
         let most = match sparse {
             Sparse::Always => 100_000 + 64 * 1024,
             _ => 300_000 + 64 * 1024,

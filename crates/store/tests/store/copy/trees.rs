@@ -1,4 +1,4 @@
-//! Trees: into a store, out of it, between two; what goes wrong with one entry, and what stops all.
+//! Trees: into a store, out of it, between two; failures of one entry, and failures that stop the copy.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -55,7 +55,7 @@ pub(super) fn stored(store: &TreeStore, path: &str) -> TreeEnd {
     TreeEnd::Store(store.clone(), path.into())
 }
 
-/// Keeps what was observed.
+/// Records what was observed.
 #[derive(Default)]
 struct Observed {
     failed: Mutex<Vec<(PathBuf, Error)>>,
@@ -92,7 +92,7 @@ fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     crate::loopback::noise(bytes, seed)
 }
 
-/// All of a tree: by path, what it is, its mode, times, and bytes or target.
+/// Reads a tree: for each path its type, mode, times, and bytes or target.
 fn all_of(root: &Path) -> BTreeMap<PathBuf, (String, u32, i64, Vec<u8>)> {
     let mut all = BTreeMap::new();
     let mut open = vec![root.to_owned()];
@@ -121,7 +121,7 @@ fn all_of(root: &Path) -> BTreeMap<PathBuf, (String, u32, i64, Vec<u8>)> {
     all
 }
 
-/// A tree with every kind of entry that this user can make.
+/// Creates a tree with every kind of entry that this user can create.
 fn every_kind(root: &Path) {
     for directory in ["", "a", "a/b", "a/b/c", "empty", "closed"] {
         std::fs::create_dir(root.join(directory)).unwrap();
@@ -164,7 +164,7 @@ fn a_tree_of_every_kind_of_entry_goes_in_between_and_out_as_it_was() {
     let files = before.values().filter(|(what, ..)| what == "file").count();
     assert_eq!((went_in.files as usize, went_in.unread), (files, 0));
     assert_eq!((went_in.files + went_in.directories + went_in.others) as usize, before.len());
-    // Sizes are settled: the metadata service answers them itself, once it has asked.
+    // Sizes are settled: the metadata service answers them itself, once it has queried the servers.
     let listed = one.names.stat(&mut Tracer::off(), &Place::at("/in/of 4096")).unwrap();
     assert_eq!(listed.kind, FileKind::File);
     copy(&job(stored(&one, "/in"), stored(&other, "/between")));
@@ -189,7 +189,7 @@ fn a_tree_of_every_kind_of_entry_goes_in_between_and_out_as_it_was() {
         }
         assert_eq!(after.len(), before.len());
     }
-    // Not over what is there, unless that is asked for; then all of it, also when some of it is there already.
+    // An existing destination is replaced only on request; then completely, even if it exists in part.
     let again = job(local(&tree), stored(&one, "/in"));
     assert_eq!(copy_tree(&again, &Quiet, &TraceHandle::off()).unwrap_err().kind(), ErrorKind::Exists);
     copy(&TreeJob { force: true, sync: true, ..again });
@@ -209,7 +209,7 @@ fn what_fails_for_one_entry_is_reported_with_its_path_and_the_others_are_copied(
         std::fs::write(tree.join(format!("{i:03}")), noise(i, 100)).unwrap();
     }
     std::fs::write(tree.join("taken/below/file"), b"x").unwrap();
-    // In the way: a directory where a file is to be, and a file where a directory is to be.
+    // Obstacles: a directory in the place of a file, and a file in the place of a directory.
     copy(&job(local(&tree), stored(&store, "/t")));
     let off = &mut Tracer::off();
     store.names.unlink(off, &Place::at("/t/042")).unwrap();
@@ -231,7 +231,7 @@ fn what_fails_for_one_entry_is_reported_with_its_path_and_the_others_are_copied(
     let mut failed: Vec<(PathBuf, ErrorKind)> = observed.failed.into_inner().unwrap().into_iter().map(|(p, e)| (p, e.kind())).collect();
     failed.sort_by(|a, b| a.0.cmp(&b.0));
     assert_eq!(failed, [("042".into(), ErrorKind::IsDirectory), ("taken".into(), ErrorKind::Exists)]);
-    // Two were reported, and two more are in the directory that could not be made.
+    // Two were reported, and two more are in the directory that could not be created.
     assert_eq!((outcome.failed, outcome.files), (4, 299));
     let names: Vec<Vec<u8>> = list(&store, "/t");
     assert_eq!(names.len(), 301);
@@ -251,7 +251,7 @@ fn a_file_that_goes_or_shrinks_while_its_tree_is_copied_is_reported_and_one_that
     struct Meanwhile<'a>(&'a Path, Observed, std::sync::Once);
     impl TreeObserver for Meanwhile<'_> {
         fn found(&self, _: u64) {
-            // The walk has found this batch, and nobody has opened its files yet.
+            // The walk has found this batch, but its files are not open yet.
             self.2.call_once(|| {
                 std::fs::remove_file(self.0.join("000")).unwrap();
                 std::fs::write(self.0.join("001"), b"longer than it was").unwrap();
@@ -287,7 +287,7 @@ fn a_file_that_is_removed_from_a_store_while_its_tree_comes_out_is_no_file_of_ze
         fn found(&self, _: u64) {
             self.2.call_once(|| {
                 self.0.names.unlink(&mut Tracer::off(), &Place::at("/t/gone")).unwrap();
-                // Its bytes go a little later than its name.
+                // Its bytes are removed a little later than its name.
                 let datafiles =
                     || walk_files(self.1).into_iter().filter(|path| std::fs::metadata(path).is_ok_and(|m| m.len() == 77)).count();
                 while datafiles() > 0 {
@@ -305,7 +305,7 @@ fn a_file_that_is_removed_from_a_store_while_its_tree_comes_out_is_no_file_of_ze
     let sparse = std::fs::File::create(tree.join("sparse")).unwrap();
     sparse.set_len(500_000).unwrap();
     copy(&job(local(&tree), stored(&store, "/t")));
-    // Holes from the beginning: what is not there is not there because it never was.
+    // Holes from the start: bytes that were never written are not lost.
     store.names.truncate(&mut Tracer::off(), &Place::at("/t/sparse"), 0).unwrap();
     store.names.truncate(&mut Tracer::off(), &Place::at("/t/sparse"), 400_000).unwrap();
     let out = here.path().join("out");

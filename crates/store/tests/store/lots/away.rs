@@ -1,4 +1,4 @@
-//! Targets that are away, and come back with what they had, with less, or with what they had earlier.
+//! Targets that are unreachable, and return with the same, fewer or older shares.
 
 use super::processes::Processes;
 use super::*;
@@ -9,7 +9,7 @@ fn share_at(client: &Client, target: u32) -> Option<u64> {
     report.uses.iter().find(|used| used.target.0 == target).map(|used| used.share.share_bytes)
 }
 
-/// Servers of their own process each, with a lot of this size for what is made in `/run`.
+/// Starts servers in separate processes, with a lot of this size for files in `/run`.
 fn with_a_lot(directory: &Path, size_bytes: u64) -> (Processes, Client) {
     let processes = Processes::start(directory);
     let client = processes.connect();
@@ -27,7 +27,7 @@ fn use_is_exact_when_two_targets_were_away() {
     }
     processes.kill("io1");
     processes.kill("io2");
-    // What goes meanwhile is removed when they are back, and what is made elsewhere counts there.
+    // Files removed meanwhile are deleted once the targets are back, and files created elsewhere count there.
     client.unlink("/run/1").unwrap();
     client.unlink("/run/2").unwrap();
     fill(&client.laid_out("/run/8", on_target(0)).unwrap(), 1 << 16, MIB);
@@ -49,7 +49,7 @@ fn a_list_of_shares_that_is_gone_or_older_is_put_right_when_its_server_comes_bac
     let (mut processes, client) = with_a_lot(directory.path(), 16 * MIB);
     let list = directory.path().join("io1/thalweg-lots.toml");
     let older = std::fs::read(&list).unwrap();
-    // Its promise moves away, and the lot becomes larger.
+    // Its promise moves away, and the lot is enlarged.
     let (written, refused) = fill(&client.laid_out("/run/f", on_target(2)).unwrap(), 1 << 16, 12 * MIB);
     assert_eq!((written, refused), (12 * MIB, None));
     client.resize("run", 24 * MIB).unwrap();
@@ -68,7 +68,7 @@ fn a_list_of_shares_that_is_gone_or_older_is_put_right_when_its_server_comes_bac
         });
         check(directory.path(), &client.show("run").unwrap());
     }
-    // A lot that is gone by now is not in it for long.
+    // The share of a lot removed meanwhile is released soon.
     client.remove("run", true).unwrap();
     processes.kill("io1");
     std::fs::write(&list, &older).unwrap();
@@ -90,7 +90,7 @@ fn what_was_written_to_a_share_that_was_too_large_is_covered_by_what_others_have
     drop(large);
     client.unlink("/run/large").unwrap();
     wait_until("its bytes are gone", || client.show("run").is_ok_and(|report| used(&report) == 4096));
-    // It comes back with all that it once had, while nobody is there who could say so, and is written to.
+    // It returns with all its earlier shares, while the metadata service is down, and is written to.
     processes.kill("metadata");
     processes.kill("io1");
     std::fs::write(&list, &older).unwrap();

@@ -1,10 +1,10 @@
-//! Lots on disks that are full and being filled.
+//! Lots on full disks, and on disks being filled.
 
 use super::*;
 use crate::loopback::SmallDisk;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A store whose targets are small file systems of their own; `None`: they cannot be mounted here.
+/// Starts a store whose targets are small separate file systems; `None` if mounting is not permitted here.
 fn small(directory: &Path, size: &str) -> Option<(World, Vec<SmallDisk>)> {
     let disks: Option<Vec<SmallDisk>> = (0..SERVERS).map(|n| SmallDisk::mount(&directory.join(format!("io{n}")), size)).collect();
     match disks {
@@ -16,7 +16,7 @@ fn small(directory: &Path, size: &str) -> Option<(World, Vec<SmallDisk>)> {
     }
 }
 
-/// Writes outside lots, to one target, again and again until it is over; how often it was refused.
+/// Repeatedly writes outside lots to one target until `over`; returns the number of refusals.
 fn filler(client: &Client, target: u32, over: &AtomicBool) -> u64 {
     let path = format!("/filler-{target}");
     let file = client.laid_out(&path, on_target(target)).unwrap();
@@ -27,7 +27,7 @@ fn filler(client: &Client, target: u32, over: &AtomicBool) -> u64 {
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
                 refusals += 1;
-                // Some of it is made free, and taken again.
+                // Frees some of it, to be taken again.
                 at = at.saturating_sub(3 << 18);
                 client.truncate(&path, at).unwrap();
             }
@@ -66,7 +66,7 @@ fn sixty_four_writers_have_their_lots_to_the_last_chunk_while_the_rest_is_full_a
                         without_room[(writer % LOTS) as usize].store(true, Ordering::SeqCst);
                     }
                     if written > 0 {
-                        // What is there already may be written once more.
+                        // Existing bytes may be overwritten.
                         file.write_at(&[9; 100], 10).unwrap();
                     }
                 })
@@ -86,9 +86,9 @@ fn sixty_four_writers_have_their_lots_to_the_last_chunk_while_the_rest_is_full_a
     assert!(all <= LOTS as usize / 2, "what moves is no more than there is room for: {all}");
     for lot in 0..LOTS {
         let used = world.check(&world.client, &format!("l{lot}"));
-        // Who is refused needs a piece, and has less of the share where it writes; and the others have less to give, apart from a piece of each
-        // of the lot's other writers that may be in flight. (What moves must find room on a disk that all lots and programs outside fill:
-        // where it did not, how much is left is not known.)
+        // A refused writer needs a piece and has less of the share on its target, and the other targets have less to give, apart from one
+        // piece in flight of each other writer of the lot. (Moved promise needs room on a disk that all lots and other programs fill: if
+        // there was none, the remainder is unknown.)
         let in_flight = (1 + WRITERS / LOTS) * PIECE as u64;
         let least = if without_room[lot as usize].load(Ordering::SeqCst) { 0 } else { 20 * MIB - in_flight };
         assert!((least..=20 * MIB).contains(&used), "lot {lot}: {used} of at least {least}");

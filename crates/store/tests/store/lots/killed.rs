@@ -1,4 +1,4 @@
-//! Every process is killed at any moment of what can be done with lots.
+//! Processes killed at any time during operations on lots.
 
 use super::processes::Processes;
 use super::*;
@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg_wire::protocol::lots::LotState;
 use thalweg_wire::protocol::metadata::TargetId;
 
-/// How long this goes on.
+/// Duration of the test.
 const LONG: Duration = Duration::from_secs(20);
 const NAMES: u64 = 4;
 
-/// A series of numbers that is the same in each run of one seed.
+/// A reproducible series of numbers from a seed.
 struct Series(u64);
 
 impl Series {
@@ -24,13 +24,13 @@ impl Series {
     }
 }
 
-/// What was answered, and not asked to be otherwise since.
+/// The results of answered operations that no later request changes.
 #[derive(Default)]
 struct Answered {
     made: BTreeSet<String>,
 }
 
-/// Does one thing; what is refused is as good as what is done.
+/// Performs one operation; refusals are fine.
 fn act(client: &Client, worker: u64, series: &mut Series, answered: &Mutex<Answered>) -> Result<()> {
     let name = format!("w{worker}-{}", series.below(NAMES));
     let path = |series: &mut Series| format!("/{name}-d/{}", series.below(6));
@@ -68,7 +68,7 @@ fn act(client: &Client, worker: u64, series: &mut Series, answered: &Mutex<Answe
     Ok(())
 }
 
-/// Everything is as it is said to be, as soon as the servers have met.
+/// Checks that all promises hold once the servers are connected.
 fn hold(processes: &Processes, answered: &Answered) {
     let client = processes.connect();
     let mut reports = Vec::new();
@@ -92,11 +92,11 @@ fn hold(processes: &Processes, answered: &Answered) {
     }
 }
 
-/// What of a lot is not as it is to be: target by target, what it has, what its row says, what is used and what is there.
+/// Describes how a lot deviates from its row: for each target its share, the row, its use and the blocks on disk.
 fn broken(processes: &Processes, report: &LotReport) -> Option<String> {
     let lot = &report.lot;
     let mut problems = Vec::new();
-    // A lot that was written to while its time was over, and is renewed, may have more than it is: then nothing of it is left anywhere.
+    // A lot that is renewed after being written to while expired may exceed its size: then no target has any of it left.
     let is_used_up = report.uses.iter().all(|used| used.used_bytes >= used.share.share_bytes);
     if !matches!(lot.state, LotState::Active | LotState::Expired) {
         problems.push(format!("it is {:?}", lot.state));
@@ -107,7 +107,7 @@ fn broken(processes: &Processes, report: &LotReport) -> Option<String> {
             continue;
         };
         let (share, used_bytes, there) = (used.share.share_bytes, used.used_bytes, walked(&processes.directory, target.0, lot.id));
-        // What a target has used beyond its share is covered by what others have left, once the worker has looked.
+        // Use of a target beyond its share is covered by other targets' unused promise once the worker has run.
         if share != *row || !(is_within(used) || is_used_up) || used_bytes != there {
             let expired = if used.expired { ", expired" } else { "" };
             problems.push(format!("target {target} has a share of {share}{expired}, the row says {row}; {used_bytes} used, {there} there"));
@@ -120,7 +120,7 @@ fn broken(processes: &Processes, report: &LotReport) -> Option<String> {
     (!problems.is_empty()).then(|| named() + &problems.join("; "))
 }
 
-/// Blocks of lots that there are no rows of at a server, and shares of them.
+/// Describes blocks and shares at a server of lots without rows.
 fn strangers(processes: &Processes, server: usize, known: &BTreeSet<u32>) -> Option<String> {
     let directory = processes.directory.join(format!("io{server}"));
     let lots = std::fs::read_dir(directory.join("lots")).into_iter().flatten().flatten();
@@ -155,7 +155,7 @@ fn whatever_is_killed_and_when_use_is_exact_and_no_lot_is_half_there() {
                     }
                 });
             }
-            // The moment is what is left to chance, on purpose: one server first, sometimes, and then all.
+            // The time is deliberately random: sometimes one server first, then all.
             let mut pause = || std::thread::sleep(Duration::from_millis(series.below(300)));
             pause();
             match rounds % 3 {

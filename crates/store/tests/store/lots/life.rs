@@ -1,4 +1,4 @@
-//! A lot's life, and what is written into it.
+//! The life of a lot, and writes into it.
 
 use super::*;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,7 +56,7 @@ fn what_one_target_needs_of_a_lot_moves_there_and_not_a_byte_more_than_the_lot_i
         assert!(refused.message().contains(part), "`{part}` is not in: {refused}");
     }
     assert_eq!(world.check(&world.client, "run"), 16 * MIB);
-    // What others give back can be had here.
+    // Space that others return becomes available here.
     drop(elsewhere);
     world.client.unlink("/run/elsewhere").unwrap();
     wait_until("the room is back", || file.write_at(&[1; 4096], 14 * MIB).is_ok());
@@ -118,7 +118,7 @@ fn a_file_does_not_leave_its_lot_by_a_new_name() {
     assert_eq!((world.check(client, "a"), world.check(client, "b")), (MIB, MIB));
 }
 
-/// Stops a copy when somebody says so.
+/// Stops a copy on request.
 struct Stop(AtomicBool);
 
 impl CopyObserver for Stop {
@@ -138,7 +138,7 @@ fn a_cancelled_copy_gives_its_space_back_within_a_second() {
     let (directory, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let world = World::up(directory.path());
     let lot = world.client.create("run", 512 * MIB, HOUR_NS).unwrap().lot.id;
-    // A service that has just started leaves removed files alone until clients of before may have come back.
+    // A service that has just started keeps removed files until earlier clients have had time to return.
     world.client.directory("/run", lot).unwrap();
     fill(&world.client.file("/run/f").unwrap(), 1 << 16, MIB);
     world.client.unlink("/run/f").unwrap();

@@ -1,4 +1,4 @@
-//! Lots over real servers: what is promised, to whom, and what a full disk, a server that is away and `kill -9` make of it.
+//! Lots over real servers: promises, owners, and the effects of full disks, unreachable servers and `kill -9`.
 
 mod away;
 mod full;
@@ -26,12 +26,12 @@ const SERVERS: usize = 4;
 const HOUR_NS: u64 = 3_600_000_000_000;
 const OWNER: Owner = Owner { mode: 0o755, uid: 1, gid: 2 };
 
-/// Waits until something is so; after three minutes it never will be.
+/// Waits until a condition holds; fails after three minutes.
 fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
     wait_while(what, || (!so()).then(String::new));
 }
 
-/// Waits until nothing is otherwise than `what` says; what is, after three minutes, is what the failure shows.
+/// Waits while `otherwise` returns a deviation; shows the last one after three minutes.
 fn wait_while(what: &str, mut otherwise: impl FnMut() -> Option<String>) {
     let began = Instant::now();
     while let Some(otherwise) = otherwise() {
@@ -40,7 +40,7 @@ fn wait_while(what: &str, mut otherwise: impl FnMut() -> Option<String>) {
     }
 }
 
-/// Somebody's client of a store.
+/// A client of a store.
 #[derive(Clone)]
 struct Client {
     names: MetadataClient,
@@ -85,7 +85,7 @@ impl Client {
         self.names.lots(&mut Tracer::off(), LotOperation::Show { name: None })
     }
 
-    /// A directory whose new files are in a lot.
+    /// Creates a directory whose new files are in a lot.
     fn directory(&self, path: &str, lot: LotId) -> Result<()> {
         let place = Place::at(path);
         match self.names.make_directory(&mut Tracer::off(), &place, OWNER, false) {
@@ -132,13 +132,13 @@ impl World {
         World { store, directory: directory.to_owned(), client }
     }
 
-    /// Another owner's client.
+    /// Returns another owner's client.
     fn of(&self, owner: &str) -> Client {
         let credential = self.store.credential().derive(owner, Rights::Write, None).unwrap();
         Client::connect(&self.store.address().service().unwrap(), &credential).unwrap()
     }
 
-    /// What the targets say of a lot is what is there.
+    /// Checks the targets' reported use of a lot against the disk.
     fn check(&self, client: &Client, name: &str) -> u64 {
         let report = client.show(name).unwrap();
         check(&self.directory, &report);
@@ -146,14 +146,14 @@ impl World {
     }
 }
 
-/// What a file system's index of these tests' datafiles takes at most.
+/// Maximum size of a file system's index for these tests' datafiles.
 const INDEX_BYTES: u64 = 8 * 4096;
 
 fn used(report: &LotReport) -> u64 {
     report.uses.iter().map(|used| used.used_bytes).sum()
 }
 
-/// The blocks of a lot's datafiles at a target, in bytes.
+/// Returns the blocks of a lot's datafiles on a target, in bytes.
 fn walked(directory: &Path, target: u32, lot: LotId) -> u64 {
     let root = directory.join(format!("io{target}/lots/{:08x}", lot.0));
     let parts = std::fs::read_dir(root).into_iter().flatten().flatten().map(|part| part.path());
@@ -161,19 +161,19 @@ fn walked(directory: &Path, target: u32, lot: LotId) -> u64 {
     files.filter_map(|file| file.metadata().ok()).map(|found| found.blocks() * 512).sum()
 }
 
-/// The use that is reported is the sum of what is allocated, no share is passed, and shares never come to more than the lot.
+/// Checks that the reported use is the sum of allocations, within the shares, and that shares do not exceed the lot.
 fn check(directory: &Path, report: &LotReport) {
     check_sums(directory, report);
     assert!(report.uses.iter().all(is_within), "{report:?}");
 }
 
-/// Whether a target's files have no more than its share.
+/// Returns whether a target's files are within its share.
 fn is_within(used: &LotUse) -> bool {
-    // A file system adds blocks of its own to a datafile with many extents, which nobody can know before.
+    // A file system adds blocks of its own to a datafile with many extents, unpredictably.
     used.used_bytes <= used.share.share_bytes + INDEX_BYTES || used.expired
 }
 
-/// The use that is reported is the sum of what is allocated, and shares never come to more than the lot.
+/// Checks that the reported use is the sum of allocations, and that shares do not exceed the lot.
 fn check_sums(directory: &Path, report: &LotReport) {
     let lot = &report.lot;
     assert_eq!(report.uses.len(), lot.shares.len(), "all targets answer: {report:?}");
@@ -187,7 +187,7 @@ fn check_sums(directory: &Path, report: &LotReport) {
     assert!(promised <= whole, "lot `{}` of {} is promised {promised}", lot.name, lot.size_bytes);
 }
 
-/// On this target alone.
+/// Returns a layout on this target only.
 fn on_target(target: u32) -> LayoutChoice {
     use thalweg_wire::protocol::metadata::{Placement, TargetId};
     LayoutChoice { datafiles: Some(1), placement: Some(Placement::Targets(vec![TargetId(target)])), ..LayoutChoice::default() }
@@ -197,7 +197,7 @@ fn kind<T>(done: Result<T>) -> ErrorKind {
     done.err().expect("a refusal").kind()
 }
 
-/// Writes pieces of so many bytes from an offset on, until there is a refusal; how much there was, and why no more.
+/// Writes pieces from an offset on until a refusal; returns the bytes written, and the refusal.
 fn fill(file: &StoreFile, piece: usize, most: u64) -> (u64, Option<Error>) {
     let bytes = vec![7; piece];
     let mut at = 0;

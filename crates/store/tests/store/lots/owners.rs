@@ -1,4 +1,4 @@
-//! Whose a lot is.
+//! Owners of lots.
 
 use super::*;
 use thalweg_client::FileHandle;
@@ -47,12 +47,12 @@ fn another_owners_credential_neither_reads_nor_changes_a_lot_or_what_is_in_it() 
     for (what, kind) in refusals {
         assert_eq!(kind, ErrorKind::Access, "{what}");
     }
-    // What he makes in her directory is in no lot.
+    // His files in her directory are in no lot.
     bob.file("/run/g").unwrap();
     assert_eq!(bob.names.stat(tracer, &Place::at("/run/g")).unwrap().layout.unwrap().lot, None);
     bob.unlink("/run/g").unwrap();
     assert!(bob.shown().unwrap().is_empty());
-    // Nor by going to the servers themselves: names and attributes are for all to see.
+    // Nor by sending requests to the I/O servers: names and attributes are public.
     let seen = bob.names.stat(tracer, &Place::at("/run/f")).unwrap();
     let handle = FileHandle::from_attributes("/run/f", &seen).unwrap();
     let (datafile, data) = (handle.datafile(0), &bob.store.data);
@@ -76,7 +76,7 @@ fn another_owners_credential_neither_reads_nor_changes_a_lot_or_what_is_in_it() 
     let mut bytes = vec![0; 1 << 16];
     assert_eq!(ada.store.open("/run/f").unwrap().read_at(&mut bytes, 0).unwrap(), 1 << 16);
     assert!(bytes.iter().all(|byte| *byte == 7));
-    // The store's own may all that.
+    // The store's own credential may do all of that.
     world.client.resize("run", 16 * MIB).unwrap();
     world.client.remove("run", true).unwrap();
 }

@@ -1,4 +1,4 @@
-//! A store whose servers are processes of their own: this test program again, and only one test of it.
+//! A store whose servers are separate processes: this test program again, running one of its tests.
 
 use super::{Client, SERVERS};
 use crate::bounded::{BoundedChild, LIMIT, Lines};
@@ -11,7 +11,7 @@ use thalweg_store::config::StoreConfig;
 use thalweg_store::start::{StartOptions, serve};
 use thalweg_wire::trust::Credential;
 
-/// Says to the test program, started again, which server it is, and of which store.
+/// Names to the restarted test program the server to run, and its store.
 const SERVED: &str = "THALWEG_TEST_LOTS";
 
 #[test]
@@ -21,11 +21,11 @@ fn a_server_of_a_store_runs_until_it_is_killed() {
     let config = StoreConfig::read(Path::new(config)).unwrap();
     let _store = serve(&config, name, StartOptions { initialise: true, ..StartOptions::default() }).unwrap();
     println!("\nserving {name}");
-    // Should the test be killed, nobody is left who would kill this one.
+    // Ends with the test: its input closes if the test is killed.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
 }
 
-/// Killed with this.
+/// A store's processes, killed when dropped.
 pub struct Processes {
     pub directory: PathBuf,
     config: PathBuf,
@@ -33,7 +33,7 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// A store in `directory`, all of it running.
+    /// Starts a store in `directory` with all its servers.
     pub fn start(directory: &Path) -> Processes {
         let listeners: Vec<TcpListener> = (0..=SERVERS).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let address = |n: usize| listeners[n].local_addr().unwrap();
@@ -54,7 +54,7 @@ impl Processes {
         (0..SERVERS).for_each(|n| self.run(&format!("io{n}")));
     }
 
-    /// Starts a server that does not run.
+    /// Starts a stopped server.
     pub fn run(&mut self, name: &str) {
         if self.running.contains_key(name) {
             return;
@@ -80,7 +80,7 @@ impl Processes {
         }
     }
 
-    /// All at once.
+    /// Kills all servers.
     pub fn kill_all(&mut self) {
         self.running.values_mut().for_each(|(child, _)| child.kill().unwrap());
         while let Some((_, (mut child, _))) = self.running.pop_first() {

@@ -1,4 +1,5 @@
-//! PostgreSQL or the way to it is gone: a primary fails and its standby is promoted, or a metadata service is cut off from its database.
+//! Loss of PostgreSQL or of the connection to it: a primary fails and its standby is promoted, or a metadata service is cut off from its
+//! database.
 
 use super::failover::{Service, connect_within, is_followed_in_silence, make, names_of, store_on};
 use super::in_postgresql::options;
@@ -15,7 +16,7 @@ use thalweg_trace::Tracer;
 use thalweg_wire::Connect;
 use thalweg_wire::ErrorKind;
 
-/// A way to PostgreSQL that can be cut: nothing comes through any more, in either direction, and nothing ends.
+/// A proxy to PostgreSQL that can be cut: then it passes nothing in either direction, and closes nothing.
 struct Way {
     directory: tempfile::TempDir,
     is_cut: Arc<AtomicBool>,
@@ -56,7 +57,7 @@ fn socket_in(directory: &Path) -> PathBuf {
     directory.join(".s.PGSQL.5432")
 }
 
-/// Carries bytes until one of the ends is closed; once it is cut, holds both open.
+/// Copies bytes until an end is closed; once cut, holds both open.
 fn carry(mut from: UnixStream, mut to: UnixStream, is_cut: &AtomicBool) {
     let mut bytes = [0; 1 << 16];
     while let Ok(many @ 1..) = from.read(&mut bytes) {
@@ -83,7 +84,7 @@ fn a_service_that_is_cut_off_from_its_database_is_followed_by_another_and_nothin
     active.says("serving");
     let mut standby = Service::start("standby1", &config.path);
     standby.says("standing by");
-    // The call that is under way then waits for the service first.
+    // Then a call in progress waits for the service first.
     let names = connect_within(&config, Duration::from_secs(5));
     for number in 0..50 {
         make(&names, &format!("/{number:06}")).unwrap();
@@ -93,7 +94,7 @@ fn a_service_that_is_cut_off_from_its_database_is_followed_by_another_and_nothin
     assert_eq!(make(&names, "/after").unwrap_err().kind(), ErrorKind::Exists);
     let found = names_of(&names);
     assert_eq!((found.len(), found[49].as_str(), found[50].as_str()), (51, "000049", "after"));
-    // What was on its way then changes nothing any more, and the service that sent it does not stay.
+    // Messages in flight at that time change nothing later, and the service that sent them ends.
     way.mend();
     active.says("ended: ");
     assert_eq!(names_of(&names).len(), 51);
@@ -131,7 +132,7 @@ fn a_standby_that_is_promoted_when_its_primary_is_gone_is_one_longer_pause() {
     assert_eq!(names_of(&names).len(), 251);
     drop(names);
     store.stop().unwrap();
-    // All of it is in the database that was promoted, and not only in the service's memory.
+    // All of it is in the promoted database, and not only in the service's memory.
     let store = up(&options(directory.path(), standby.address("names"))).unwrap();
     assert_eq!(names_of(&client_of(&store)).len(), 251);
     store.stop().unwrap();

@@ -1,4 +1,4 @@
-//! Drafts of copies at the metadata service: what is one, what ends it, and who is waited for.
+//! Drafts of copies at the metadata service: what is a draft, what ends it, and which clients are waited for.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn connect(store: &RunningStore) -> MetadataClient {
     MetadataClient::connect(&mut off(), &store.address().service().unwrap(), &Connect::default()).unwrap()
 }
 
-/// A store on an address of its own, which it has again after a restart.
+/// Starts a store on a fixed address, which it keeps across restarts.
 fn store_in(directory: &Path) -> RunningStore {
     let process = std::process::id();
     let host = format!("127.{}.{}.78", 1 + (process >> 8) % 250, process % 250);
@@ -31,7 +31,7 @@ fn make(names: &MetadataClient, path: &str) {
     Names::create(names, &mut off(), path, 0o644, Existing::Draft, &LayoutChoice::default()).unwrap();
 }
 
-/// Path, and whether it is abandoned.
+/// Returns each draft's path, and whether it is abandoned.
 fn drafts(names: &MetadataClient) -> Vec<(String, bool)> {
     let drafts = names.drafts(&mut off()).unwrap();
     drafts.into_iter().map(|d| (String::from_utf8(d.path.unwrap()).unwrap(), d.abandoned_for_ns.is_some())).collect()
@@ -66,7 +66,7 @@ fn a_draft_is_one_until_it_has_another_name_and_takes_the_place_of_drafts_only()
     names.link(t, &at("linked.partial"), &at("linked")).unwrap();
     names.exchange(t, &at("exchanged.partial"), &Place::at("/own.partial")).unwrap();
     MetadataClient::unlink(&names, t, &at("removed.partial")).unwrap();
-    // A directory above it may move.
+    // A parent directory may move.
     MetadataClient::rename(&names, t, &Place::at("/a"), &Place::at("/c"), false, &SetAttributes::default()).unwrap();
     assert_eq!(drafts(&names), [("/c/b/stays.partial".to_owned(), false)]);
 }
@@ -128,7 +128,7 @@ fn a_client_that_asks_for_nothing_says_what_it_has_open_after_a_restart_and_repo
     assert_eq!(pending(), 1, "its bytes stay");
     open.ended(thalweg_wire::protocol::metadata::End::Read);
     eventually(|| pending() == 0);
-    // Where nothing was open when the service was stopped, the next start has nobody to wait for.
+    // If no file was open when the service stopped, the next start waits for no client.
     drop(reader);
     eventually(|| names.status(&mut off()).unwrap().open_files == 0);
     store.stop().unwrap();

@@ -1,4 +1,4 @@
-//! Several metadata services on one database: one is active, and when it is gone another one takes over, while clients wait and go on.
+//! Several metadata services on one database: one is active, and when it fails another takes over, while clients wait and continue.
 
 use crate::bounded::{BoundedChild, LIMIT, Lines};
 use crate::postgresql::Server;
@@ -16,15 +16,15 @@ use thalweg_wire::ErrorKind;
 use thalweg_wire::protocol::metadata::{End, Existing, LayoutChoice, Owner, Place, SetAttributes, Small};
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
-/// Says to the test program, started again, of which store it is a metadata service, and which one.
+/// Names to the restarted test program the metadata service to run, and its store.
 const SERVES: &str = "THALWEG_TEST_METADATA_SERVICE";
-/// The same of the address at which it has the database, where that is another than in the file.
+/// The address of the database, if it differs from the one in the file.
 const DATABASE: &str = "THALWEG_TEST_METADATA_DATABASE";
-/// How long a takeover may take: after a kill, and when nothing is said at all. (On a machine that does nothing else, 1 s and 11 s.)
+/// Time limits of a takeover: after a kill, and after silence. (On an idle machine, 1 s and 11 s.)
 const AFTER_KILL: Duration = Duration::from_secs(5);
 const AFTER_SILENCE: Duration = Duration::from_secs(15);
 
-/// The other process: this test program again, and only this test of it.
+/// The other process: this test program again, running only this test.
 #[test]
 fn one_of_several_services_runs_until_it_is_killed() {
     let Ok(said) = std::env::var(SERVES) else { return };
@@ -50,7 +50,7 @@ fn one_of_several_services_runs_until_it_is_killed() {
     println!("ended: {}", store.stop().unwrap_err());
 }
 
-/// A metadata service in its own process; killed with this.
+/// A metadata service in a separate process, killed when dropped.
 pub(super) struct Service(Child, Lines);
 
 impl Service {
@@ -58,17 +58,17 @@ impl Service {
         Service::start_in(None, name, config, None)
     }
 
-    /// With the database at another address than in the file.
+    /// Starts a service with the database at another address than in the file.
     pub(super) fn start_on(name: &str, config: &Path, database: Option<&str>) -> Service {
         Service::start_in(None, name, config, database)
     }
 
-    /// The same in a network namespace.
+    /// Starts a service in a network namespace.
     pub(super) fn start_in(namespace: Option<&str>, name: &str, config: &Path, database: Option<&str>) -> Service {
         let program = std::env::current_exe().unwrap();
         let mut command = Command::new(namespace.map_or(program.as_os_str(), |_| "ip".as_ref()));
         if let Some(namespace) = namespace {
-            // (It becomes the program.)
+            // (`ip` executes the program in its own place.)
             command.args(["netns", "exec", namespace]).arg(&program);
         }
         let mut child = command
@@ -82,7 +82,7 @@ impl Service {
         Service(child, lines)
     }
 
-    /// Waits until it says this.
+    /// Waits for this output.
     #[track_caller]
     pub(super) fn says(&mut self, what: &str) -> String {
         let lines = &mut self.1;
@@ -102,11 +102,11 @@ impl Drop for Service {
     }
 }
 
-/// A store whose names are in PostgreSQL, with a second metadata service.
+/// Creates a store whose names are in PostgreSQL, with a second metadata service.
 pub(super) fn store_on(server: &Server, directory: &Path) -> StoreConfig {
     let options =
         UpOptions { servers: Some(1), node: Some("n0".into()), database: Some(server.address("names")), ..UpOptions::new([directory]) };
-    // Held while the servers take theirs, so that none has the same address.
+    // Held while the servers choose their ports, so that all differ.
     let standby = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let made = up(&options).unwrap();
     let mut config = made.config().clone();
@@ -120,7 +120,7 @@ pub(super) fn connect(config: &StoreConfig) -> MetadataClient {
     connect_within(config, Connect::default().timeout)
 }
 
-/// The same; a service is silent for so long before it is given up.
+/// Connects with this timeout for a silent service.
 pub(super) fn connect_within(config: &StoreConfig, timeout: Duration) -> MetadataClient {
     let address = StoreAddress::File(config.path.clone());
     let (service, credentials) = (address.service().unwrap(), address.credentials(None).unwrap());
@@ -133,7 +133,7 @@ pub(super) fn make(names: &MetadataClient, path: &str) -> thalweg_wire::Result<(
     names.make_file(&mut Tracer::off(), &Place::at(path), OWNER, Existing::Refuse, &choice).map(drop)
 }
 
-/// Makes a name of which the active service hears nothing: the standby answers, in time.
+/// Creates a name while the active service is unreachable: the standby answers in time.
 pub(super) fn is_followed_in_silence(names: &MetadataClient, path: &str, standby: &mut Service) {
     let begun = Instant::now();
     make(names, path).unwrap();
@@ -168,7 +168,7 @@ fn another_service_takes_over_within_seconds_of_a_kill_and_no_answered_name_is_l
         let begun = Instant::now();
         active.signal(Signal::KILL);
         active.0.wait_in_time(LIMIT).unwrap();
-        // It waits, and goes on.
+        // The client waits, and continues.
         make(&names, &format!("/{made:06}")).unwrap();
         made += 1;
         let took = begun.elapsed();
@@ -201,7 +201,7 @@ fn another_service_takes_over_from_a_silent_one_which_then_answers_nothing() {
     println!("took over after {took:?}");
     assert!(took < AFTER_SILENCE, "{took:?}");
     active.signal(Signal::CONT);
-    // What still comes to it is refused, or goes to the other one.
+    // A late request to it is refused, or goes to the other service.
     let _ = make(&first, "/late");
     let ended = active.says("ended");
     assert!(ended.contains("another metadata service has taken over"), "{ended}");
@@ -211,7 +211,7 @@ fn another_service_takes_over_from_a_silent_one_which_then_answers_nothing() {
     assert_eq!(names_of(&first), names_of(&second));
 }
 
-/// What one client does again and again. Each is an error when it is done twice, or not at all.
+/// One round of a client's requests; each fails if it is executed twice or not at all.
 fn one_lap(names: &MetadataClient, above: &str, lap: usize, progress: &AtomicUsize) {
     let (off, choice) = (&mut Tracer::off(), LayoutChoice::default());
     let at = |name: &str| Place::at(format!("{above}/{lap:04}{name}"));
@@ -239,7 +239,7 @@ fn one_lap(names: &MetadataClient, above: &str, lap: usize, progress: &AtomicUsi
     done();
 }
 
-/// Clients that work while services are killed: `next` kills the active one, and sees to it that another one serves.
+/// Runs clients while services are killed: `next` kills the active one, and ensures that another serves.
 pub(super) fn works_on(connect: impl Fn() -> MetadataClient + Sync, kills: usize, mut next: impl FnMut()) {
     const CLIENTS: usize = 3;
     let (progress, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));

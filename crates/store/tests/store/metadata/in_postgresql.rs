@@ -1,4 +1,4 @@
-//! A store whose names are in a PostgreSQL database: its service and the server are killed in the middle of their work.
+//! A store whose names are in a PostgreSQL database: its service and the database server are killed at work.
 
 use super::process::Served;
 use crate::postgresql::Server;
@@ -58,7 +58,7 @@ fn a_new_store_keeps_its_names_in_postgresql_and_a_refused_one_leaves_nothing() 
     store.stop().unwrap();
     assert!(!one.join("metadata").exists(), "there is no second database");
 
-    // store.toml says where it is.
+    // store.toml has the address.
     let store = up(&UpOptions { database: None, ..options(&one, String::new()) }).unwrap();
     let found = names_in(&connect(&store.address()), "/d");
     assert_eq!((found.len(), found[0].as_str(), found[19].as_str()), (20, "01", "99"));
@@ -96,7 +96,7 @@ fn no_name_that_was_answered_is_lost_when_the_service_or_postgresql_is_killed() 
             };
             reached(next + 60);
             if round % 2 == 0 {
-                // The service goes on by itself, with all that it has answered.
+                // The service recovers by itself, with everything that it has answered.
                 server.kill();
                 server.begin();
                 reached(made.load(Ordering::SeqCst) + 60);

@@ -1,5 +1,5 @@
-//! The link of a metadata service's machine goes down without a word: the service is in a network namespace, and PostgreSQL and clients are reached
-//! from there over a link each.
+//! The network link of a metadata service's machine goes down silently: the service is in a network namespace, and reaches PostgreSQL and
+//! clients over a link each.
 
 use super::failover::{Service, connect_within, is_followed_in_silence, make, names_of, store_on, works_on};
 use crate::bounded::Bounded;
@@ -9,17 +9,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use thalweg_store::config::StoreConfig;
 
-/// What `ip` does, or not.
+/// Runs `ip`; returns whether it succeeded.
 fn ip(words: &str) -> bool {
     Command::new("ip").args(words.split_whitespace()).stderr(Stdio::null()).status_in_time().is_ok_and(|status| status.success())
 }
 
-/// A network namespace with two links to here. They go with it.
+/// A network namespace with two links to this one, removed when dropped.
 struct Machine {
     name: String,
-    /// Of each link, this end.
+    /// This end of each link.
     ends: [String; 2],
-    /// Of each link, the part of its addresses that both ends have.
+    /// The network prefix of each link.
     nets: [String; 2],
 }
 
@@ -27,7 +27,7 @@ const DATABASE: usize = 0;
 const CLIENTS: usize = 1;
 
 impl Machine {
-    /// `None`, with the reason printed, where that cannot be.
+    /// Creates it; `None`, with the reason printed, if that is not permitted.
     fn new() -> Option<Machine> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         if !rustix::process::geteuid().is_root() {
@@ -37,7 +37,7 @@ impl Machine {
         let (process, number) = (std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
         let name = format!("thwm{process}x{number}");
         let ends = ["d", "c"].map(|end| format!("t{process}x{number}{end}"));
-        // Two tests at a time, and a process beside this one, have others.
+        // Distinct between tests and processes that run concurrently.
         let nets = [0, 1].map(|link| format!("10.{}.{}", 112 + process % 100, (process / 100 % 64) * 4 + number % 2 * 2 + link));
         let machine = Machine { name, ends, nets };
         if !machine.is_made() {
@@ -73,18 +73,18 @@ impl Drop for Machine {
     }
 }
 
-/// A server that the machine reaches over TCP.
+/// Starts a PostgreSQL server that the machine reaches over TCP.
 fn server_for(machine: &Machine, directory: &std::path::Path) -> Option<Server> {
     let rules = directory.join("pg_hba.conf");
     std::fs::write(&rules, format!("local all all trust\nhost all all {}.0/24 trust\n", machine.nets[DATABASE])).unwrap();
-    // Who runs the server reads it there.
+    // The server's user must be able to read the directory.
     std::fs::set_permissions(directory, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let listens = format!("listen_addresses={}.1", machine.nets[DATABASE]);
     let rules = format!("hba_file={}", rules.display());
     Server::start_in(&std::env::temp_dir(), &["max_connections=60", &listens, &rules])
 }
 
-/// Of a service whose `links` go down while clients work.
+/// Takes a service's `links` down while clients work, and checks the takeover.
 fn followed_when_they_go_down(links: &[usize]) {
     let Some(machine) = Machine::new() else { return };
     let directory = tempfile::tempdir().unwrap();
@@ -102,7 +102,7 @@ fn followed_when_they_go_down(links: &[usize]) {
     active.says("serving");
     let mut standby = Service::start("standby1", &config.path);
     standby.says("standing by");
-    // The call that is under way then waits for the service first.
+    // Then a call in progress waits for the service first.
     let connect = || connect_within(&config, Duration::from_secs(5));
     let names = connect();
     make(&names, "/before").unwrap();

@@ -1,4 +1,4 @@
-//! Locks and append turns over the wire: between clients, through their deaths and the service's restarts.
+//! Locks and append turns over the wire: between clients, across their deaths and the service's restarts.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -73,7 +73,7 @@ fn a_lock_keeps_others_out_until_it_is_freed() {
     let held = two.test(t, &record(1, Exclusive, 0, u64::MAX)).unwrap().unwrap();
     assert_eq!((held.client, held.pid, held.start, held.end, held.kind), (one.number(), 4242, 10, 19, Exclusive));
     two.lock(t, &flock(1, Exclusive), Wait::No).unwrap();
-    // The middle is freed, both ends stay.
+    // The middle is freed, both ends stay locked.
     one.unlock(t, &record(1, Exclusive, 12, 14).range).unwrap();
     two.lock(t, &record(1, Shared, 12, 14), Wait::No).unwrap();
     assert_eq!(refused(two.lock(t, &record(1, Shared, 11, 14), Wait::No)), ErrorKind::WouldBlock);
@@ -182,18 +182,18 @@ fn locks_are_claimed_again_when_the_service_is_back() {
         eventually("waiting", || names.status(&mut off()).unwrap().lock_waits == 1);
         store.stop().unwrap();
         let again = up(&options(directory.path())).unwrap();
-        // Clients that had nothing wait until those who had something have it again.
+        // Clients without locks wait until those with locks have reclaimed them.
         assert_eq!(refused(third.lock(&mut off(), &flock(1, Exclusive), Wait::No)), ErrorKind::WouldBlock);
         assert_eq!(refused(third.lock(&mut off(), &record(1, Exclusive, 9, 9), Wait::No)), ErrorKind::WouldBlock);
         holder.check(FILE).unwrap();
-        // Who waited before the restart waits after it.
+        // Requests that waited before the restart wait after it.
         holder.unlock_all(&mut off(), FILE, 1).unwrap();
         waits.join().unwrap().unwrap();
         drop(again);
     });
 }
 
-/// Passes connections on until it is to cut them.
+/// Passes connections on until it is cut.
 struct Proxy {
     address: String,
     streams: Arc<Mutex<Vec<TcpStream>>>,
@@ -241,14 +241,14 @@ fn a_lock_that_another_may_have_had_meanwhile_is_lost_and_that_is_said() {
     cut_off.lock(&mut off(), &flock(1, Exclusive), Wait::No).unwrap();
     cut_off.lock(&mut off(), &record(2, Exclusive, 0, 9), Wait::No).unwrap();
     proxy.cut();
-    // The service takes it for dead; somebody else had the file, changed it, and went again.
+    // The service considers it dead; another client locked the file, changed it, and left.
     other.lock(&mut off(), &flock(1, Exclusive), Wait::Until(&Cancel::new())).unwrap();
     other.unlock_all(&mut off(), FILE, 1).unwrap();
     eventually("the loss", || cut_off.check(FILE).is_err());
     assert_eq!(refused(cut_off.lock(&mut off(), &record(1, Exclusive, 50, 60), Wait::No)), ErrorKind::Restarted);
     assert_eq!(refused(cut_off.unlock(&mut off(), &record(2, Exclusive, 0, 4).range)), ErrorKind::Restarted);
     cut_off.check(FileId(78)).unwrap();
-    // Who has closed it begins anew.
+    // Closing the file clears the error.
     cut_off.unlock_all(&mut off(), FILE, 1).unwrap();
     assert_eq!(cut_off.check(FILE).unwrap_err().kind(), ErrorKind::Restarted, "another owner has not");
     cut_off.unlock_all(&mut off(), FILE, 2).unwrap();
@@ -270,11 +270,11 @@ fn only_who_had_a_lock_before_a_restart_may_claim_one() {
     let mut connection = Connection::connect(&store.address().service().unwrap(), &patient()).unwrap();
     let request = MetadataRequest::of(Operation::Lock(LockOperation::Unlock { range: flock(1, LockKind::Shared).range }));
     let error = connection.call::<_, MetadataReply>(&mut off(), Kind::Metadata, &request).unwrap_err();
-    assert!(error.to_string().contains("says hello first"), "{error}");
+    assert!(error.to_string().contains("must say hello before it locks"), "{error}");
     assert_eq!(speak(&mut connection, LockOperation::Hello { client: 5 }), LockReply::Done);
     let claim = LockOperation::Claim { locks: vec![flock(1, LockKind::Exclusive)], last: true };
     assert_eq!(speak(&mut connection, claim), LockReply::Refused(vec![flock(1, LockKind::Exclusive).range]));
-    // Asked twice is held once; the same name on a younger connection goes on with it.
+    // A repeated request is granted once; a newer connection of the same name keeps it.
     let lock = LockOperation::Lock { request: flock(1, LockKind::Exclusive), ticket: Some(1) };
     assert_eq!(speak(&mut connection, lock.clone()), LockReply::Done);
     assert_eq!(speak(&mut connection, lock), LockReply::Done);
@@ -298,7 +298,7 @@ fn file_of(store: &RunningStore) -> (MetadataClient, StoreFile) {
     (names, StoreFile::new(data, handle))
 }
 
-/// Appends a line that names its writer and its number, and is as long as that is.
+/// Appends a line with its writer and its number, of a length that depends on them.
 fn append(locks: &LockClient, file: &StoreFile, writer: u64, number: u64) {
     let line = format!("{writer}:{number}{}\n", ".".repeat((writer * 37 + number * 11) as usize % 500));
     let appended = locks.append(&mut off(), file.handle().id(), |tracer| {
@@ -314,7 +314,7 @@ fn appends_of_many_clients_never_overlap_and_leave_no_holes() {
     let store = up(&options(directory.path())).unwrap();
     let (names, file) = file_of(&store);
     let id = file.handle().id();
-    // One that dies in its turn, half-way.
+    // A client that dies in the middle of its turn.
     let mut dies = Connection::connect(&store.address().service().unwrap(), &patient()).unwrap();
     let turn = LockRequest { range: LockRange::whole(id, LockSpace::Append, 1), kind: LockKind::Exclusive, pid: 1 };
     assert_eq!(speak(&mut dies, LockOperation::Hello { client: 99 }), LockReply::Done);
@@ -360,7 +360,7 @@ fn a_truncation_waits_for_the_turn_of_an_appender() {
                 eventually("waiting", || names.status(&mut off()).unwrap().lock_waits == 1);
                 let end = file.size_traced(tracer)?;
                 assert_eq!(end, 10);
-                // However long it takes: the end stays where it is.
+                // Regardless of the duration, the end does not move.
                 for n in 0..20 {
                     file.write_traced(tracer, b"x", end + n)?;
                     assert_eq!(file.size_traced(tracer)?, end + n + 1);
@@ -390,7 +390,7 @@ fn a_turn_is_given_back_by_an_error_and_by_a_panic() {
     two.append(&mut off(), FILE, |_| Ok(())).unwrap();
 }
 
-/// A client that may only read.
+/// Returns a read-only client.
 fn reading(store: &RunningStore) -> LockClient {
     let credentials = Credentials::given(store.credential().read_only().unwrap());
     LockClient::new(&store.address().service().unwrap(), &Connect { credentials, ..patient() })
@@ -409,7 +409,7 @@ fn locks_of_a_reading_client_hold_up_its_own_programs_and_no_writer() {
     for request in [record(1, Exclusive, 0, u64::MAX), flock(1, Exclusive)] {
         writer.lock(t, &request, Wait::No).unwrap();
     }
-    // A writer's lock is in a reader's way: it sees it, is refused, or waits.
+    // A writer's lock conflicts with a reader's: the reader sees it, is refused, or waits.
     reader.unlock_all(t, FILE, 1).unwrap();
     assert_eq!(refused(reader.lock(t, &record(3, Shared, 5, 5), Wait::No)), ErrorKind::WouldBlock);
     assert_eq!(reader.test(t, &record(3, Shared, 5, 5)).unwrap().unwrap().client, writer.number());
@@ -439,6 +439,6 @@ fn a_turn_to_append_is_waited_for_no_longer_than_the_timeout() {
             Ok(())
         })
         .unwrap();
-    // It waits no more: the next turn is free at once.
+    // It no longer waits: the next turn is free immediately.
     waits.append(t, FILE, |_| Ok(())).unwrap();
 }

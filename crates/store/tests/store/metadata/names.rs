@@ -1,4 +1,4 @@
-//! Names over the wire: a whole store in this process, or its metadata service in a process of its own.
+//! Names over the wire: a whole store in this process, or its metadata service in a separate process.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ fn listed(names: &MetadataClient, path: &str) -> Vec<String> {
     entries.into_iter().map(|e| String::from_utf8(e.name.into_bytes()).unwrap()).collect()
 }
 
-/// Waits until `condition`; panics after long enough for the slowest machine.
+/// Waits until `condition`; panics after a timeout for the slowest machine.
 fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let patience = Instant::now() + Duration::from_secs(30);
     while !condition() {
@@ -51,7 +51,7 @@ fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Writes `bytes` at the start of each datafile of a file, straight to its I/O servers.
+/// Writes `bytes` at the start of each datafile of a file, directly at its I/O servers.
 fn fill(names: &MetadataClient, file: &OpenFile, bytes: &[u8]) {
     for (index, target) in (0..).zip(&file.targets) {
         let map = names.map();
@@ -79,7 +79,7 @@ fn datafile_sizes(names: &MetadataClient, file: &OpenFile) -> Vec<u64> {
         .collect()
 }
 
-/// All datafiles under a store's directory.
+/// Counts all datafiles under a store's directory.
 fn datafiles_on_disk(directory: &Path) -> usize {
     let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
     entries
@@ -177,7 +177,7 @@ fn a_layout_that_cannot_be_creates_nothing() {
     elsewhere.timeout = Duration::from_secs(20);
     let from_mars = MetadataClient::connect(&mut off(), &store.address().service().unwrap(), &elsewhere).unwrap();
     let error = from_mars.create(&mut off(), &Place::at("/f"), OWNER, Existing::Refuse, &local).unwrap_err();
-    assert!(error.to_string().contains("no server is on the node `mars`: the servers' nodes are n0"), "{error}");
+    assert!(error.to_string().contains("no server is on the node `mars`: choose one of n0"), "{error}");
     assert!(listed(&names, "/").is_empty());
     let fixed = LayoutChoice { placement: Some(Placement::RoundRobin { first: Some(TargetId(1)) }), ..LayoutChoice::default() };
     let file = names.create(&mut off(), &Place::at("/f"), OWNER, Existing::Refuse, &fixed).unwrap();
@@ -230,7 +230,7 @@ fn removed_datafiles_go_when_nobody_has_the_file_open() {
     let open = reader.open(&mut off(), &Place::at("/f"), false).unwrap();
     drop(file);
     writer.unlink(&mut off(), &Place::at("/f")).unwrap();
-    // A second file that nobody has open shows when the first could have gone.
+    // A second, closed file shows when the first could have been removed.
     let other = create(&writer, "/g").unwrap();
     fill(&writer, &other, b"x");
     drop(other);
@@ -262,7 +262,7 @@ fn a_name_goes_at_once_and_its_datafiles_when_their_server_is_back() {
     let error = names.open(&mut off(), &Place::at("/kept"), false).unwrap_err();
     assert_eq!(error.server(), Some("io1"), "nobody sees a half truncated file: {error}");
     let promised = names.stat(&mut off(), &Place::at("/kept")).unwrap().change;
-    // The metadata service is restarted too: its promises are in its log.
+    // The metadata service is restarted too: its intents are in its log.
     let address = store.address();
     let config = StoreConfig::read(&store.config().path).unwrap();
     drop(store);

@@ -49,7 +49,7 @@ fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// A request to the server of each datafile.
+/// Sends a request to the server of each datafile.
 fn ask(names: &MetadataClient, file: &OpenFile, request: impl Fn(DatafileId) -> IoRequest, payload: &[u8]) -> Vec<IoReply> {
     let map = names.map();
     let one = |(index, target): (u32, &TargetId)| {
@@ -148,7 +148,7 @@ fn a_removed_file_lives_by_its_number_until_it_is_closed_everywhere() {
     let second = two.open_by_id(t, file.id(), false).unwrap();
     drop(file);
     one.stat(t, &Place::at("/")).unwrap();
-    // It is still open at the other client, where everything goes on.
+    // The other client still has it open, and can use it.
     two.truncate(t, &place, 3).unwrap();
     assert_eq!(datafile_sizes(&two, &second).iter().sum::<u64>(), 3);
     two.truncate(t, &place, 5).unwrap();
@@ -175,7 +175,7 @@ fn orphans_outlive_a_restart_only_at_those_who_come_back_for_them() {
     stays.unlink(&mut off(), &Place::at("/kept")).unwrap();
     stays.unlink(&mut off(), &Place::at("/left")).unwrap();
     store.stop().unwrap();
-    // Nobody hears of its end.
+    // Its end is never reported.
     let left_id = left.id();
     drop((left, goes));
     let _again = up(&options(directory.path())).unwrap();
@@ -213,7 +213,7 @@ fn extended_attributes_are_bounded_and_say_what_is_wrong() {
     names.remove_extended(t, &place, &[b'x'; 255]).unwrap();
     assert_eq!(kind(names.remove_extended(t, &place, &[b'x'; 255])), ErrorKind::NoAttribute);
     assert_eq!(names.list_extended(t, &Place::at("/")).unwrap(), Vec::<Vec<u8>>::new());
-    // They go with the file, not with the name.
+    // They belong to the file, not to the name.
     names.link(t, &place, &Place::at("/g")).unwrap();
     names.unlink(t, &place).unwrap();
     assert_eq!(names.list_extended(t, &Place::at("/g")).unwrap(), [b"user.a".to_vec()]);
@@ -249,7 +249,7 @@ fn a_file_gets_another_layout_as_long_as_it_has_no_bytes_and_nobody_has_it_open(
     let error = names.relayout(t, &place, &LayoutChoice::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Busy);
     assert!(error.to_string().contains("bytes"), "{error}");
-    // Emptied, it may change again; its empty datafiles do not stay behind on the old targets.
+    // Emptied, it may change again; its empty datafiles do not stay on the old targets.
     names.truncate(t, &place, 0).unwrap();
     names.relayout(t, &place, &choice(Spec::new("basic_dist"), vec![TargetId(1)])).unwrap();
     let file = names.open(t, &place, false).unwrap();

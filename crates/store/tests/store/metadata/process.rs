@@ -1,4 +1,4 @@
-//! The metadata service in a process of its own, killed in the middle of its work.
+//! The metadata service in a separate process, killed at work.
 
 use crate::bounded::{BoundedChild, LIMIT, Lines, heard};
 use crate::loopback::SmallDisk;
@@ -18,10 +18,10 @@ use thalweg_wire::protocol::metadata::{Detail, Existing, FileId, FileKind, Layou
 use thalweg_wire::trust::Credentials;
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
-/// Says to the test program, started again, that it is the service.
+/// Makes the restarted test program run the service.
 const SERVED: &str = "THALWEG_TEST_SERVES";
 
-/// The other process: this test program again, and only this test of it.
+/// The other process: this test program again, running only this test.
 #[test]
 fn the_service_runs_until_it_is_killed() {
     let Ok(path) = std::env::var(SERVED) else { return };
@@ -33,7 +33,7 @@ fn the_service_runs_until_it_is_killed() {
     }
 }
 
-/// A service in its own process; killed with this.
+/// A service in a separate process, killed when dropped.
 pub(super) struct Served(Child, #[expect(dead_code, reason = "keeps the pipe open")] Lines);
 
 impl Served {
@@ -71,7 +71,7 @@ impl Drop for Served {
     }
 }
 
-/// A `store.toml` whose I/O server is never started: the metadata service starts without it.
+/// Writes a `store.toml` whose I/O server is never started: the metadata service starts without it.
 fn store_file(directory: &Path) -> std::path::PathBuf {
     let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (metadata, io) = {
@@ -122,7 +122,7 @@ fn every_acknowledged_name_is_there_after_the_service_was_killed() {
                     }
                 });
             }
-            // Killed in the middle of what the threads are doing.
+            // Killed while the threads are at work.
             while made.load(Ordering::Acquire) < 100 * round {
                 std::thread::yield_now();
             }
@@ -153,7 +153,7 @@ fn a_client_goes_on_when_the_service_is_back() {
     assert!(matches!(error.kind(), ErrorKind::Refused | ErrorKind::Reset), "{error}");
     let service = Served::start(&config);
     assert_eq!(client.stat(tracer, &Place::at("/f")).unwrap().id, file.id());
-    // What is open here is open there again: the service learns it with the new connection.
+    // Files open here are reported open to the new service with the new connection.
     let open = |many: u64| {
         let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
         while client.status(&mut Tracer::off()).unwrap().open_files != many {
@@ -196,7 +196,7 @@ fn links_attributes_and_orphans_are_there_after_the_service_was_killed() {
             client.unlink(tracer, &at(["/f", "/g"][round as usize])).unwrap();
         }
     }
-    // Its I/O server is never there: the promise to remove it stays, and with it the number.
+    // Its I/O server never runs: the intent to remove it stays, and so does the number.
     drop(open);
     assert_eq!(client.status(tracer).unwrap().pending_intents, 1);
     assert_eq!(client.open(tracer, &at("/g"), false).unwrap_err().kind(), ErrorKind::NotFound);
@@ -219,7 +219,7 @@ fn locks_outlive_a_killed_service_and_die_with_their_client() {
     holder.check(FileId(9)).unwrap();
     drop(holder);
     other.lock(tracer, &request, Wait::Until(&Cancel::new())).unwrap();
-    // Killed again while nobody of the dead is there to claim: the living ones do not wait for them.
+    // Killed again, with clients that will not return: the others do not wait for them.
     drop(other);
     service.kill();
     let _service = Served::start(&config);
@@ -238,7 +238,7 @@ fn speaking_garbage_harms_nobody() {
         let mut stream = std::net::TcpStream::connect(&address).unwrap();
         let _ = stream.write_all(garbage);
         let _ = stream.shutdown(std::net::Shutdown::Write);
-        // Answered why, or just closed; never left waiting.
+        // Answered or closed, but not left waiting.
         heard(&mut stream);
     }
     let long = Place::at(vec![b'x'; 300]);
@@ -302,7 +302,7 @@ fn a_service_whose_disk_is_full_starts_for_reading_and_removing_also_after_a_kil
     (0..60).for_each(|i| drop(client.make_directory(tracer, &place(i), owner, false).unwrap()));
     let mut there = 60;
     let filler = disk.fill();
-    // It runs while the disk fills: what makes something fails, what removes does not.
+    // The disk fills while it runs: creating fails, removing works.
     let made = (100..200).find_map(|i| client.make_directory(tracer, &place(i), owner, false).err());
     assert_eq!(made.expect("there is no room").kind(), ErrorKind::NoSpace);
     there -= 1;

@@ -1,4 +1,4 @@
-//! Sizes that the service proves, of a whole store with its servers: the plain cases are proved, and what cannot be known is not answered.
+//! Sizes that the service proves, in a whole store: the plain cases are proved, and unknowable ones are not answered.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,8 +32,7 @@ fn names_of(store: &RunningStore) -> MetadataClient {
     MetadataClient::connect(&mut off(), &store.config().metadata.address, &Connect::default()).unwrap()
 }
 
-/// What the service says of a file's size, in each of the ways to ask, which agree as far as they know it: servers that do not answer
-/// at once leave it unknown.
+/// Returns the service's answer on a file's size by each kind of request, which must agree unless a slow server leaves one unknown.
 fn size_of(names: &MetadataClient, path: &str) -> Option<u64> {
     let place = Place::at(path);
     let one = |found: Attributes| found.size_bytes;
@@ -46,12 +45,12 @@ fn size_of(names: &MetadataClient, path: &str) -> Option<u64> {
     let by_many = one(by_many);
     let known: Vec<u64> = [by_stat, by_list, by_many].into_iter().flatten().collect();
     assert!(known.iter().all(|size| *size == known[0]), "{path}: {known:?}");
-    // Who does not ask for sizes gets none.
+    // Without a request for sizes there are none.
     assert_eq!(names.stat(&mut off(), &Place::at(path)).unwrap().size_bytes, None);
     known.first().copied()
 }
 
-/// The same, when the servers were asked in the background for what only they know.
+/// Returns the size once the servers have been queried in the background.
 fn size_soon(names: &MetadataClient, path: &str) -> Option<u64> {
     let begun = Instant::now();
     loop {
@@ -73,7 +72,7 @@ fn the_plain_cases_are_proved() {
     let running = start(directory.path());
     let (store, names, other) = (connect(&running), names_of(&running), names_of(&running));
     let t = &mut off();
-    // Made, written, closed.
+    // Created, written, closed.
     let file = names.create(t, &Place::at("/f"), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap();
     assert_eq!(size_of(&other, "/f"), None, "somebody may be writing it");
     write(&store, &file, "/f", 300_000);
@@ -81,7 +80,7 @@ fn the_plain_cases_are_proved() {
     file.ended(End::whole(300_000, false));
     names.report_closed(t).unwrap();
     assert_eq!(size_soon(&other, "/f"), Some(300_000));
-    // Opened for reading, and by two.
+    // Opened for reading, and by two clients.
     let reading = names.open(t, &Place::at("/f"), false).unwrap();
     assert_eq!(size_soon(&other, "/f"), Some(300_000));
     let writing = other.open(t, &Place::at("/f"), true).unwrap();
@@ -91,12 +90,12 @@ fn the_plain_cases_are_proved() {
     assert_eq!(size_of(&other, "/f"), None);
     writing.ended(End::Read);
     assert_eq!(size_soon(&other, "/f"), Some(300_000), "the end is reported with the question");
-    // Truncated; and made longer by that.
+    // Truncated to shorter and longer lengths.
     for size in [0, 7, 1 << 33, 20_000] {
         names.truncate(t, &Place::at("/f"), size).unwrap();
         assert_eq!(size_soon(&other, "/f"), Some(size));
     }
-    // Truncated while somebody writes: asked of the servers afterwards.
+    // Truncated while open for writing: the servers are queried afterwards.
     let writing = names.open(t, &Place::at("/f"), true).unwrap();
     write(&store, &writing, "/f", 500_000);
     names.truncate(t, &Place::at("/f"), 100).unwrap();
@@ -104,7 +103,7 @@ fn the_plain_cases_are_proved() {
     writing.ended(End::Written { end_bytes: 500_000, whole_from_bytes: 500_000, is_synced: false });
     names.report_closed(t).unwrap();
     assert_eq!(size_soon(&other, "/f"), Some(4_000));
-    // Made and never opened.
+    // Created and never opened.
     names.make_file(t, &Place::at("/empty"), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap();
     assert_eq!(size_soon(&other, "/empty"), Some(0));
     running.stop().unwrap();
@@ -158,7 +157,7 @@ fn many_files_are_made_written_and_named_in_two_requests() {
     for n in [0, 1, 100, 900, 999] {
         assert_eq!(size_soon(&other, &format!("/f{n}")), Some(if n % 100 == 0 { n + 1 } else { 0 }));
     }
-    // One that fails leaves nothing behind and stops nobody.
+    // A failed operation has no effect, and does not stop the others.
     let mixed = [
         Small::MakeDirectory { place: Place::at("/d"), owner: OWNER, parents: false },
         Small::MakeDirectory { place: Place::at("/e/f0/g"), owner: OWNER, parents: true },
@@ -173,7 +172,7 @@ fn many_files_are_made_written_and_named_in_two_requests() {
             only: None,
             to: Place::at("/f2"),
             replace: true,
-            // Only a directory has one: the name that gave way is there again.
+            // Only a directory has a default layout: the replaced name is restored.
             set: SetAttributes { default_layout: Some(None), ..SetAttributes::default() },
         },
         Small::Stat { place: Place::at("/f2"), sizes: true },
@@ -198,7 +197,7 @@ fn a_writer_that_goes_without_a_word_is_not_trusted() {
         }
         names.report_closed(t).unwrap();
         assert_eq!(size_of(&other, path), None);
-        // Nor after a truncation, which what is still on its way may follow.
+        // Nor after a truncation, which messages in flight may follow.
         other.truncate(t, &Place::at(path), 0).unwrap();
         assert_eq!(size_of(&other, path), None);
     }
@@ -206,7 +205,7 @@ fn a_writer_that_goes_without_a_word_is_not_trusted() {
     std::mem::forget(gone.create(t, &Place::at("/gone"), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap());
     drop(gone);
     assert_eq!(size_of(&other, "/gone"), None);
-    // Another file of the name is another file.
+    // Another file of the name is a different file.
     other.create(t, &Place::at("/gone"), OWNER, Existing::Replace, &LayoutChoice::default()).unwrap().ended(End::Read);
     assert_eq!(size_soon(&other, "/gone"), Some(0));
 }
@@ -229,7 +228,7 @@ fn sizes_are_known_again_after_a_restart_and_a_silent_server_costs_moments() {
     assert_eq!(size_soon(&names_of(&running), "/f"), Some(1 << 20));
 }
 
-/// A store as the command and the mount have it: what servers say is held against what the metadata service says.
+/// Connects as the command and the mount do, checking servers' reports against the metadata service's.
 fn connect_holding(running: &RunningStore) -> (Store, MetadataClient) {
     let names = names_of(running);
     let data = DataClient::of_store((*names.map()).clone(), &Connect::default(), Arc::new(names.clone()));
@@ -294,7 +293,7 @@ fn a_file_that_others_truncate_and_extend_while_it_is_read_is_never_taken_for_da
         });
         let mut buffer = vec![0; 1_000_000];
         while !stop.load(std::sync::atomic::Ordering::Acquire) {
-            // Whatever there is: each byte is what was written there, or a hole of the moment.
+            // Each byte is what was written there, or a temporary hole.
             let have = reading.read_at(&mut buffer, 0).unwrap();
             assert!(buffer[..have].iter().zip(&bytes).all(|(is, was)| is == was || *is == 0));
         }

@@ -1,4 +1,4 @@
-//! A store on loopback to be walked through, and what can be put between it and a client.
+//! A store on loopback to be walked, and proxies between it and a client.
 #![allow(dead_code)]
 
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -15,7 +15,7 @@ use thalweg_wire::protocol::metadata::{End, Existing, LayoutChoice, Owner, Place
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 7, gid: 8 };
 
-/// A store, and a client of it.
+/// A store and a client of it.
 pub struct Fixture {
     pub store: RunningStore,
     pub names: MetadataClient,
@@ -31,7 +31,7 @@ fn connect() -> Connect {
     Connect { timeout: Duration::from_secs(20), ..Connect::default() }
 }
 
-/// A store with so many servers, of one target each.
+/// Starts a store with this many servers, of one target each.
 pub fn fixture(servers: usize) -> Fixture {
     let directory = tempfile::tempdir().unwrap();
     let store = up(&UpOptions { servers: Some(servers), targets: Some(1), ..UpOptions::new([directory.path() as &Path]) }).unwrap();
@@ -45,12 +45,12 @@ impl Fixture {
         Walker::new(self.names.clone(), Arc::clone(&self.data), WalkOptions { mode, detail, ..WalkOptions::default() })
     }
 
-    /// The same names, by way of another address.
+    /// Returns a client of the same metadata service through another address.
     pub fn names_at(&self, address: &str) -> MetadataClient {
         MetadataClient::connect(&mut off(), address, &connect()).unwrap()
     }
 
-    /// The same servers, but one of them at another address.
+    /// Returns a client of the same servers, with another address for one of them.
     pub fn data_with(&self, server: usize, address: &str) -> Arc<DataClient> {
         self.data_of(&self.data, server, address)
     }
@@ -80,7 +80,7 @@ impl Fixture {
     }
 }
 
-/// Hands bytes on, both ways, until it is cut.
+/// A proxy that copies bytes both ways until it is cut.
 pub struct Relay {
     pub address: String,
     open: Arc<Mutex<Vec<TcpStream>>>,
@@ -106,7 +106,7 @@ impl Relay {
         relay
     }
 
-    /// Closes all connections; new ones may be made.
+    /// Closes all connections; new ones are accepted.
     pub fn cut(&self) {
         for stream in self.open.lock().unwrap().drain(..) {
             let _ = stream.shutdown(Shutdown::Both);

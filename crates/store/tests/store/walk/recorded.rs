@@ -1,4 +1,4 @@
-//! A recorded walk shows who asked for what, and for whom.
+//! A recorded walk shows which thread sent which request, and for whom.
 
 use super::fixture::fixture;
 use std::collections::{HashMap, HashSet};

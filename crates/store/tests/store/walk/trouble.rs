@@ -1,4 +1,4 @@
-//! Walks in trouble: servers that are silent, gone or back again, directories that change, names of any bytes, many threads.
+//! Walks under failures: silent, missing or restarted servers, changing directories, names of any bytes, many threads.
 
 use super::fixture::{Fixture, Relay, fixture, off};
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use thalweg_trace::Tracer;
 use thalweg_wire::ErrorKind;
 use thalweg_wire::protocol::metadata::{FileKind, Owner, Place};
 
-/// A server that takes connections and never says anything; how many there were.
+/// Starts a server that accepts connections and never answers; returns its address and the number of connections.
 fn mute() -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -32,7 +32,7 @@ fn options(mode: WalkMode) -> WalkOptions {
     WalkOptions { mode, timeout: Some(Duration::from_millis(500)), ..WalkOptions::default() }
 }
 
-/// Files with one datafile each, on any of the servers, and with one on each.
+/// Creates files with one datafile each, on any of the servers, and files with one on each.
 fn files(fixture: &Fixture) {
     for i in 0..60 {
         fixture.make_striped(format!("/one-{i:02}").as_bytes(), 10, Some(1));
@@ -158,7 +158,7 @@ fn pages_of_long_links_fit_into_messages() {
     fixture.store.stop().unwrap();
 }
 
-/// Sets what is waited for when it is dropped, by a panic as well.
+/// Sets the flag when dropped, including by a panic.
 struct Sets<'a>(&'a AtomicBool);
 
 impl Drop for Sets<'_> {
@@ -192,7 +192,7 @@ fn a_directory_that_changes_is_listed_with_what_stays_once_and_with_nothing_twic
                 }
             });
         }
-        // Also where a listing is not as it should be.
+        // Set also if a listing is wrong.
         let _over = Sets(&over);
         for mode in WalkMode::ALL.into_iter().cycle().take(16) {
             let options = WalkOptions { window_most: 40, ..options(mode) };
@@ -235,7 +235,7 @@ fn threads_that_walk_and_ask_for_single_files_share_what_is_in_flight() {
                 for round in 0..10 {
                     if thread % 2 == 0 {
                         let mut walk = walker.directory(&Place::at("/"));
-                        // Some are left in the middle.
+                        // Some walks are abandoned in the middle.
                         let most = if round % 3 == 0 { 50 } else { 1000 };
                         let found = std::iter::from_fn(|| walk.next(&mut off())).take(most).map(|e| e.unwrap().size.unwrap().unwrap());
                         assert_eq!(found.filter(|size| size.size_bytes == 10).count(), most.min(120));
@@ -291,7 +291,7 @@ fn a_directory_that_goes_before_its_turn_is_an_entry_that_cannot_be_read_and_the
                 Visit::Unreadable(error) => unreadable.push((entry.path.clone(), error.kind())),
             }
             if entry.path == gone.as_bytes()[1..] {
-                // It is the last one: what was found, and is not there any more when its turn comes.
+                // The last one: found, but removed before it is visited.
                 let _ = fixture.names.remove_directory(&mut off(), &Place::at(&gone));
             }
             assert_eq!(entry.entry.kind, FileKind::Directory);

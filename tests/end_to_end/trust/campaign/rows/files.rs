@@ -1,6 +1,6 @@
-//! Reading and changing what is stored.
+//! Reading and changing files.
 
-use super::super::asking::{Known, USER, done, make, new_name};
+use super::super::asking::{ProbedFile, USER, done, make, new_name};
 use super::Outcome::{Done, Empty, Outside, Refused};
 use super::{Asker, Attempts, Outcome, Row, Who, World, all};
 use thalweg_wire::protocol::io::{Allocate, DatafileId, Durability, IoReply, IoRequest, Seek};
@@ -30,7 +30,7 @@ fn read_names(world: &World, asker: &mut Asker) -> Attempts {
         other => panic!("{other:?}"),
     });
     let sizes = asker.io_with(&IoRequest::Glimpse { datafiles: vec![theirs.datafile] }, &[]).map(|(reply, _)| match reply {
-        IoReply::Sizes(sizes) => assert_eq!(sizes[0].size_bytes, Known::BYTES.len() as u64),
+        IoReply::Sizes(sizes) => assert_eq!(sizes[0].size_bytes, ProbedFile::BYTES.len() as u64),
         other => panic!("{other:?}"),
     });
     vec![
@@ -68,17 +68,17 @@ fn read_bytes(world: &World, asker: &mut Asker) -> Attempts {
     ]
 }
 
-/// The one outcome of all ways to read a file's bytes.
-fn reads(asker: &mut Asker, file: &Known) -> Outcome {
+/// Returns the common outcome of all ways to read a file's bytes.
+fn reads(asker: &mut Asker, file: &ProbedFile) -> Outcome {
     let id = file.datafile;
     let opened = asker.try_to(Operation::Open { place: file.place(), write: false });
-    let bytes = done(bytes_of(asker, id).map(|bytes| assert!(bytes.iter().all(|read| read == Known::BYTES), "{bytes:?}")));
+    let bytes = done(bytes_of(asker, id).map(|bytes| assert!(bytes.iter().all(|read| read == ProbedFile::BYTES), "{bytes:?}")));
     let maps = [IoRequest::Seek { datafiles: vec![(id, 0)], what: Seek::Data }, IoRequest::DataMap { datafiles: vec![(id, 0, 1 << 20)] }]
         .map(|request| asker.try_io(&request, &[]));
     the_one([opened, bytes].into_iter().chain(maps))
 }
 
-/// The bytes of a datafile, by each request that has some.
+/// Reads a datafile by each request that returns bytes.
 fn bytes_of(asker: &mut Asker, datafile: DatafileId) -> Result<[Vec<u8>; 2], Outcome> {
     let read = asker.io_with(&IoRequest::Read { datafile, offset: 0, length: 99 }, &[])?.1;
     let (reply, many) = asker.io_with(&IoRequest::ReadMany { reads: vec![(datafile, 0, 99)] }, &[])?;
@@ -88,7 +88,7 @@ fn bytes_of(asker: &mut Asker, datafile: DatafileId) -> Result<[Vec<u8>; 2], Out
     }
 }
 
-/// What came of every one of these.
+/// Returns the outcome that all of these have.
 #[track_caller]
 fn the_one(outcomes: impl IntoIterator<Item = Outcome>) -> Outcome {
     let all: Vec<Outcome> = outcomes.into_iter().collect();
@@ -125,7 +125,7 @@ fn change(world: &World, asker: &mut Asker) -> Attempts {
     ]
 }
 
-/// The one outcome of all ways to change a file: each gets one of its own, which is as it was where the way is refused.
+/// Returns the common outcome of all ways to change a file: each gets a separate file, which must be unchanged if the way is refused.
 fn changes(world: &World, asker: &mut Asker, lot: Option<LotId>) -> Outcome {
     let many = ways(&world.file(lot), &world.file(lot)).len();
     the_one((0..many).map(|number| {
@@ -142,8 +142,8 @@ fn changes(world: &World, asker: &mut Asker, lot: Option<LotId>) -> Outcome {
     }))
 }
 
-/// Attributes and bytes.
-fn as_it_is(world: &World, file: &Known) -> (Attributes, Vec<u8>) {
+/// Returns a file's attributes and bytes.
+fn as_it_is(world: &World, file: &ProbedFile) -> (Attributes, Vec<u8>) {
     let stat = Operation::Stat { places: vec![file.place()], sizes: false };
     let read = IoRequest::Read { datafile: file.datafile, offset: 0, length: 99 };
     world.with_store(|store| {
@@ -158,8 +158,8 @@ enum Way {
     Io(IoRequest, &'static [u8]),
 }
 
-/// Each way to change a file; some take another one of the same lot for it.
-fn ways(file: &Known, other: &Known) -> Vec<Way> {
+/// Returns each way to change a file; some use another file of the same lot.
+fn ways(file: &ProbedFile, other: &ProbedFile) -> Vec<Way> {
     let (id, place) = (file.datafile, || file.place());
     let (only, set) = (None, SetAttributes { mode: Some(0o600), ..SetAttributes::default() });
     let (datafiles, durability) = (vec![id], Durability::Returned);
@@ -202,7 +202,7 @@ fn ways(file: &Known, other: &Known) -> Vec<Way> {
     all
 }
 
-/// What became of the one of many.
+/// Returns the outcome of the only operation of a batch.
 fn of_each(reply: &MetadataReply) -> Outcome {
     match reply {
         MetadataReply::Each(each) => of_refusal(&each[0]),

@@ -1,6 +1,6 @@
-//! What keeps others waiting.
+//! Requests that make others wait.
 
-use super::super::asking::Known;
+use super::super::asking::ProbedFile;
 use super::Outcome::{Failed, HoldsUp, Outside, Refused};
 use super::{Asker, Attempts, Outcome, Row, Who, World, all};
 use thalweg_wire::ErrorKind;
@@ -52,13 +52,13 @@ fn turns(world: &World, asker: &mut Asker) -> Attempts {
     ["a file in no lot", "one in the owner's lot", "one in another's lot"].into_iter().zip(each).collect()
 }
 
-/// Begins a client that locks; `Some`: it may not be one.
+/// Starts a client that locks; returns the refusal, if any.
 fn say_hello(asker: &mut Asker) -> Option<Outcome> {
     asker.ask(Operation::Lock(LockOperation::Hello { client: random_u64() })).err()
 }
 
-/// Locks a whole file, and sees whether another client has to wait.
-fn locked(world: &World, asker: &mut Asker, file: &Known, space: LockSpace) -> Outcome {
+/// Locks a whole file, and checks whether another client has to wait.
+fn locked(world: &World, asker: &mut Asker, file: &ProbedFile, space: LockSpace) -> Outcome {
     let request = LockRequest { range: LockRange::whole(file.datafile.file, space, 1), kind: LockKind::Exclusive, pid: 1 };
     let lock = Operation::Lock(LockOperation::Lock { request, ticket: None });
     match asker.ask(lock.clone()) {

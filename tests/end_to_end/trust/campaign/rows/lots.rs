@@ -1,4 +1,4 @@
-//! Reserved space, and what is made in it.
+//! Lots and their files.
 
 use super::super::asking::{Outcome::*, USER, make, new_name};
 use super::{Asker, Attempts, Outcome, Row, Who, World, all};
@@ -72,7 +72,7 @@ fn with_lot(directory: &str, lot: Option<LotId>) -> Operation {
     Operation::SetAttributes { place: Place::at(directory), set: SetAttributes { default_layout, ..SetAttributes::default() } }
 }
 
-/// A directory that was made with this credential, and on which the store has put this lot.
+/// Creates a directory with this credential, on which the store sets this lot.
 fn directory(world: &World, of: Who, lot: Option<LotId>) -> String {
     let path = new_name();
     let make = Operation::MakeDirectory { place: Place::at(&path), owner: USER, parents: false };

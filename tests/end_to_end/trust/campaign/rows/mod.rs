@@ -10,15 +10,15 @@ use super::asking::{Asker, Attempts, Outcome, Who, World};
 
 /// A row's probe.
 pub(super) struct Row {
-    /// As the table has it.
+    /// The row's name in the table.
     pub name: &'static str,
-    /// What comes of each attempt where a cell has this wording for this credential; `None`: a wording that is not known.
+    /// Returns the outcomes that a wording means for this credential; `None` for an unknown wording.
     pub says: fn(&str, Who) -> Option<Vec<Outcome>>,
-    /// Tries.
+    /// Runs the attempts.
     pub attempt: fn(&World, &mut Asker) -> Attempts,
 }
 
-/// All of them, in the order of the table.
+/// All probes, in the order of the table.
 pub(super) const ROWS: &[Row] = &[
     files::NAMES,
     files::BYTES,
@@ -36,7 +36,7 @@ pub(super) const ROWS: &[Row] = &[
     servers::BETWEEN_SERVERS,
 ];
 
-/// A wording that says the same of every attempt, of this many.
+/// Returns the same outcome for this many attempts.
 fn all(outcome: Outcome, attempts: usize) -> Option<Vec<Outcome>> {
     Some(vec![outcome; attempts])
 }

@@ -1,11 +1,11 @@
-//! What means something to the system that a store is mounted on.
+//! Attributes that are significant to the system that mounts a store.
 
 use super::super::asking::{USER, make, new_name};
 use super::Outcome::{Done, NotPermitted, Of, Outside, Refused};
 use super::{Asker, Attempts, Outcome, Row, Who, World, all};
 use thalweg_wire::protocol::metadata::*;
 
-/// What a cell says where everything is done, where some of it is not permitted, and where nothing is heard.
+/// Returns the outcomes for a cell that allows everything, one that allows some, and one that allows nothing.
 fn of(cell: &str, who: Who, (everything, some): (&str, (&str, &[Outcome]))) -> Option<Vec<Outcome>> {
     match (cell, who) {
         (cell, _) if cell == everything => all(Done, some.1.len()),

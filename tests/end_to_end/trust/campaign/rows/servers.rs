@@ -1,4 +1,4 @@
-//! What servers keep for clients, and say to each other.
+//! State that servers keep for clients, and messages between servers.
 
 use super::super::asking::{Outcome::*, done};
 use super::{Asker, Attempts, Outcome, Row, Who, World, all};
@@ -88,7 +88,7 @@ fn between_servers(world: &World, asker: &mut Asker) -> Attempts {
     let witness = Operation::Witness { server: "io0".into(), seen, revision: 0 };
     let more = LotOperation::MoveHere { lot: world.anas_lot, target: TargetId(0), bytes: 1 };
     let room = LotOperation::Reclaim { target: TargetId(0), bytes: 1 };
-    // Whether there is more, or room, is another question.
+    // Whether there is more, or room, is not tested here.
     let heard = |outcome| if matches!(outcome, Failed(_) | Past) { Done } else { outcome };
     vec![
         ("what was witnessed", asker.try_to(witness)),

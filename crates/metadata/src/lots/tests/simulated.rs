@@ -1,10 +1,10 @@
-//! I/O servers with one target each, a database, and a fuse: after so many steps nothing is done any more, as if everything were killed.
+//! Simulated I/O servers with one target each, a database, and a fuse: after a number of steps nothing works any more, as after a kill.
 
 use crate::background::intents::Intents;
 use crate::database::in_memory::InMemory;
 use crate::database::{Database, DatabaseError, Ordered, Transaction, Unwatched, Verdict, View, Watch};
 use crate::io_servers::IoServers;
-use crate::lineage::Seen;
+use crate::lineage::WitnessReports;
 use crate::lots::Lots;
 use crate::lots::keeper::share_of;
 use crate::lots::terms::{rest_bytes, whole_bytes};
@@ -25,7 +25,7 @@ use thalweg_wire::{Error, ErrorKind, Result};
 pub(crate) const TARGETS: u32 = 4;
 pub(crate) const MI: u64 = 1 << 20;
 pub(crate) const GI: u64 = 1 << 30;
-/// What each target has room for.
+/// The capacity of each target.
 pub(crate) const CAPACITY: u64 = 10 * GI;
 pub(crate) const HOUR_NS: u64 = 3_600_000_000_000;
 pub(crate) const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
@@ -34,7 +34,7 @@ pub(crate) fn owner(name: &str) -> Identity {
     Identity { id: CredentialId([1; 16]), owner: name.to_owned(), rights: Rights::Write, until_s: None, lots: LotBounds::MOST }
 }
 
-/// Burns down with each step; what happens after that does not happen.
+/// Counts down with each step; at 0 further steps have no effect.
 pub(crate) struct Fuse(AtomicI64);
 
 impl Fuse {
@@ -55,19 +55,19 @@ impl Fuse {
     }
 }
 
-/// What the targets have.
+/// The state of the targets.
 #[derive(Default)]
 pub(crate) struct Disks {
     pub shares: BTreeMap<(TargetId, LotId), LotShare>,
     pub datafiles: BTreeMap<DatafileId, u64>,
-    /// Bytes of writes into lots that have begun.
+    /// Bytes of writes in progress in lots.
     pub in_flight: BTreeMap<TargetId, u64>,
     /// Bytes outside lots.
     pub outside: BTreeMap<TargetId, u64>,
     pub away: BTreeSet<TargetId>,
-    /// The service's clock has jumped: by the time that has passed here no lot is over.
+    /// The service's clock has jumped: by the targets' elapsed time no lot has expired.
     pub nothing_is_over: bool,
-    /// A preallocated file keeps what is promised.
+    /// A preallocated file holds promised space.
     pub has_ballast: bool,
 }
 
@@ -89,7 +89,7 @@ impl Disks {
         CAPACITY - used - self.outside.get(&target).copied().unwrap_or(0)
     }
 
-    /// What is promised here to others than this lot, and not used.
+    /// Returns the unused bytes promised here to lots other than this one.
     fn promised(&self, target: TargetId, but: LotId) -> u64 {
         let lasting = self.shares.iter().filter(|((of, lot), share)| *of == target && *lot != but && share.until_ns > now_ns());
         lasting.map(|((_, lot), share)| share.share_bytes.saturating_sub(self.used(target, Some(*lot)))).sum()
@@ -105,7 +105,7 @@ impl Disks {
         }
     }
 
-    /// No lot is promised more than it is, and nothing is promised twice.
+    /// Checks that no lot is promised more than its size, and nothing is promised twice.
     pub(crate) fn check(&self) {
         let lots: BTreeSet<LotId> = self.shares.keys().map(|(_, lot)| *lot).collect();
         for lot in lots {
@@ -134,7 +134,7 @@ impl Servers {
         Ok(target)
     }
 
-    /// What was done is done; whether the answer comes is another thing.
+    /// The step took effect; its answer may still be lost.
     fn done<T>(&self, answer: T) -> Result<T> {
         self.fuse.step();
         if self.fuse.is_burnt() { Err(Error::new(ErrorKind::Reset, "killed")) } else { Ok(answer) }
@@ -220,7 +220,7 @@ impl IoServers for Servers {
     }
 }
 
-/// The database, whose writes and syncs are steps.
+/// A database whose writes and syncs are steps.
 struct Fused(Arc<InMemory>, Arc<Fuse>);
 
 impl Fused {
@@ -254,7 +254,7 @@ impl Database for Fused {
     }
 }
 
-/// A store's lots, from start to start.
+/// A store's lots across starts.
 pub(crate) struct World {
     database: Arc<InMemory>,
     pub disks: Arc<Mutex<Disks>>,
@@ -279,7 +279,7 @@ impl World {
         let fuse = Arc::new(Fuse::endless());
         let servers = Arc::new(Servers { disks: Arc::clone(&disks), fuse: Arc::clone(&fuse) });
         let fused = Arc::new(Fused(Arc::clone(&database), Arc::clone(&fuse)));
-        let namespace = Arc::new(Namespace::open(fused, map(), OWNER, &Seen::default()).unwrap());
+        let namespace = Arc::new(Namespace::open(fused, map(), OWNER, &WitnessReports::default()).unwrap());
         let intents =
             Arc::new(Intents::start(Arc::clone(&namespace), Arc::clone(&servers) as _, Arc::new(Recovery::begin(recovery))).unwrap());
         let lots = Some(Lots::start(Arc::clone(&namespace), servers, Arc::clone(&intents)).unwrap());
@@ -292,12 +292,12 @@ impl World {
         self.lots.as_ref().unwrap()
     }
 
-    /// Everything is killed, with the power or without, and starts again.
+    /// Kills everything, with or without a power loss, and starts again.
     pub(crate) fn killed(self, power: bool) -> World {
         self.killed_and_awaits(power, Duration::ZERO)
     }
 
-    /// The same; clients have so long to say what they have open.
+    /// Kills and restarts; clients have this long to report open files.
     pub(crate) fn killed_and_awaits(self, power: bool, recovery: Duration) -> World {
         self.fuse.light(0);
         let (database, disks) = (Arc::clone(&self.database), Arc::clone(&self.disks));
@@ -318,7 +318,7 @@ impl World {
         self.ask(&owner("alice"), operation).map(|mut reports| reports.pop().unwrap())
     }
 
-    /// A file of a lot with so many bytes on each target.
+    /// Creates a file of a lot with this many bytes on each target.
     pub(crate) fn file(&self, path: &str, lot: LotId, bytes: u64) -> FileId {
         let choice = LayoutChoice { lot: Some(lot), ..LayoutChoice::default() };
         let alice = owner("alice");
@@ -335,18 +335,18 @@ impl World {
         self.disks.lock().datafiles.extend(datafiles.map(|id| (id, bytes)));
     }
 
-    /// A datafile of a lot, of a file whose name is of no interest.
+    /// Creates a datafile of a lot, for a file whose name does not matter.
     pub(crate) fn datafile(&self, lot: LotId, target: u32, bytes: u64) {
         let id = DatafileId { file: FileId(1 << 40), index: target, target: TargetId(target), lot: Some(lot) };
         self.disks.lock().datafiles.insert(id, bytes);
     }
 
-    /// What a lot's row promises at each target.
+    /// Returns the shares in a lot's row.
     pub(crate) fn shares(&self, lot: LotId) -> Vec<u64> {
         self.namespace.lot(lot).unwrap().lot.shares.iter().map(|(_, bytes)| *bytes).collect()
     }
 
-    /// What rows and targets say is the same, and each lot is promised whole.
+    /// Checks that rows and targets agree, and that each lot is promised in full.
     pub(crate) fn check(&self) {
         let disks = self.disks.lock();
         disks.check();

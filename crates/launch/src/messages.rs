@@ -1,4 +1,4 @@
-//! What a job and its parts say to each other: one document of JSON on a line.
+//! The messages between a job and its parts: one JSON document per line.
 //!
 //! ```text
 //! job                         part
@@ -12,7 +12,8 @@
 //!                         <   Stopped
 //! ```
 //!
-//! A part that cannot do what it is asked says `Failed` and ends, having cleaned up. A pipe that is closed is `Stop` with what `Serve` said.
+//! A part that cannot execute a message sends `Failed` and ends, having cleaned up. A closed pipe means `Stop` with the value that `Serve`
+//! gave.
 
 use crate::error::{LaunchError, Result};
 use serde::{Deserialize, Serialize};
@@ -20,97 +21,97 @@ use std::io::{BufRead, Read, Write};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// A word is at most this long: the description of 4096 servers fits.
+/// Bound: maximum bytes of a message; the description of 4096 servers fits.
 const WORD_BYTES: u64 = 8 << 20;
 
-/// To a part.
+/// A message to a part.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum ToPart {
-    /// Listens.
+    /// Listen.
     Begin(Begin),
-    /// Starts the servers.
+    /// Start the servers.
     Serve(Serve),
-    /// Mounts the store on this directory.
+    /// Mount the store on this directory.
     Mount { address: String, directory: PathBuf },
-    /// Takes the mount away, everything written.
+    /// Unmount, after writing everything out.
     Unmount,
-    /// Stops the servers, and removes what they have stored, or not.
+    /// Stop the servers, and remove their data or not.
     Stop { removes: bool },
 }
 
-/// Where a part listens.
+/// How a part is to listen.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Begin {
-    /// Which version of the command the job runs: its parts must be the same.
+    /// The version of the job's command; that of its parts must be equal.
     pub version: String,
     pub address: IpAddr,
-    /// How many servers.
+    /// The number of servers.
     pub listeners: usize,
-    /// The directories for targets; none: the host's own for temporary files.
+    /// The directories for targets; if empty, the host's temporary directory.
     pub targets: Vec<PathBuf>,
 }
 
-/// The store, and a part's place in it.
+/// The store, and a part's share of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Serve {
-    /// The servers that are this part's, in the order of its listeners.
+    /// The part's servers, in the order of its listeners.
     pub names: Vec<String>,
-    /// A directory of this part alone, with its description of the store and the store's credential.
+    /// A directory of this part only, for the store's description and credential.
     pub home: PathBuf,
     /// The text of `store.toml`.
     pub store: String,
-    /// The text of `store.credential`.
+    /// The contents of `store.credential`.
     pub credential: String,
-    /// The store is there already.
+    /// The store already exists.
     pub again: bool,
-    /// The user's clients on this machine are to find the credential.
+    /// Publish the credential to the user's clients on this machine.
     pub publishes: bool,
-    /// What was stored goes with a job that ends without a word.
+    /// Remove the data if the pipe closes without `Stop`.
     pub removes: bool,
 }
 
-/// From a part.
+/// A message from a part.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum ToJob {
-    /// It listens.
+    /// The part listens.
     Listens(Listens),
     /// Its servers serve.
     Serves { address: String },
-    /// It is mounted.
+    /// The store is mounted.
     Mounted,
-    /// It is unmounted, and everything is written.
+    /// The store is unmounted, and everything is written.
     Unmounted,
     /// Its servers have stopped.
     Stopped,
-    /// It cannot, and ends.
+    /// It failed, and ends.
     Failed { reason: String },
 }
 
-/// What a part finds on its host.
+/// What a part found on its host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Listens {
     pub ports: Vec<u16>,
-    /// The same for all parts that see the same mounts.
+    /// Equal for all parts in the same mount namespace.
     pub machine: String,
-    /// The label of the machine, as its clients have it.
+    /// The node label of the machine, as its clients use it.
     pub node: String,
     /// The directories for targets, absolute.
     pub targets: Vec<PathBuf>,
 }
 
-/// Says a word.
-pub(crate) fn say(to: &mut impl Write, word: &impl Serialize) -> std::io::Result<()> {
+/// Writes a message.
+pub(crate) fn write_message(to: &mut impl Write, word: &impl Serialize) -> std::io::Result<()> {
     let mut line = serde_json::to_vec(word)?;
     line.push(b'\n');
     to.write_all(&line)?;
     to.flush()
 }
 
-/// The next word; `None`: no more come.
+/// Reads the next message; `None` at the end of input.
 ///
 /// # Errors
-/// What came is no word, with its beginning.
-pub(crate) fn heard<W: for<'a> Deserialize<'a>>(from: &mut impl BufRead) -> Result<Option<W>> {
+/// The line is not a valid message; quotes its beginning.
+pub(crate) fn read_message<W: for<'a> Deserialize<'a>>(from: &mut impl BufRead) -> Result<Option<W>> {
     let mut line = Vec::new();
     let ended = from.take(WORD_BYTES).read_until(b'\n', &mut line).is_err() || line.is_empty();
     if ended {
@@ -119,7 +120,7 @@ pub(crate) fn heard<W: for<'a> Deserialize<'a>>(from: &mut impl BufRead) -> Resu
     serde_json::from_slice(&line).map(Some).map_err(|_| {
         let begun = String::from_utf8_lossy(&line[..line.len().min(200)]).trim_end().to_owned();
         LaunchError::failed(format!(
-            "it said `{begun}`: expected to hear from `thalweg launch` alone (does a login script print something?)"
+            "unexpected output `{begun}`: expected messages of `thalweg launch` only (does a login script print something?)"
         ))
     })
 }

@@ -1,12 +1,12 @@
-//! The store over all hosts, and where its description is kept while somebody may need it.
+//! The store over all hosts, and its description saved for a later job.
 //!
-//! The description, the credential and the hosts stand in `launch/STORE` below the user's directory for state, from the start until the store's
-//! data is removed: a store whose data was kept is started again from there, with other ports. What a job that was killed has left there of a store whose
-//! data went with it is removed by the next job: the job has its file of hosts locked as long as it lives.
+//! The description, the credential and the hosts are in `launch/STORE` below the user's state directory from the start until the store's
+//! data is removed. A later job can serve kept data again from there, with other ports. A job holds a lock on its hosts file while it
+//! lives; the next job removes the directories of killed jobs whose data went with them.
 
 use crate::error::{LaunchError, Result};
 use crate::hosts::Host;
-use crate::words::{Listens, Serve};
+use crate::messages::{Listens, Serve};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -25,29 +25,29 @@ const STORE: &str = "store.toml";
 const CREDENTIAL: &str = "store.credential";
 const HOSTS: &str = "hosts.json";
 
-/// Where the description of a job's store is kept.
+/// A job's store, as saved in the state directory.
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct SavedStore {
     directory: PathBuf,
     /// Its hosts, in the order of its servers.
     pub hosts: Vec<String>,
     store: u64,
     again: bool,
-    /// The file of hosts, locked.
+    /// The hosts file, locked while the job lives.
     _locked: Option<Arc<File>>,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Hosts {
     hosts: Vec<String>,
-    /// The machine of a job with which the data goes, however it ends; `None`: the data may be needed again.
+    /// The machine of a job whose data is always removed at its end; `None` if the data may be needed again.
     #[serde(default)]
     goes_with: Option<String>,
 }
 
-impl Kept {
-    /// Of a new store, whose data goes with the job however that ends, or not.
-    pub(crate) fn new(hosts: &[Host], goes: bool) -> Result<Kept> {
+impl SavedStore {
+    /// Creates the directory of a new store. `goes`: its data is removed with the job, however the job ends.
+    pub(crate) fn new(hosts: &[Host], goes: bool) -> Result<SavedStore> {
         let state = state_directory()
             .ok_or_else(|| LaunchError::failed("neither XDG_STATE_HOME nor HOME is set: expected one, for the store's credential"))?;
         let store = random_u64() | 1;
@@ -61,18 +61,18 @@ impl Kept {
         let text = serde_json::to_string(&Hosts { hosts: hosts.clone(), goes_with }).map_err(LaunchError::failed)?;
         let locked = write_locked(&text, &directory.join(HOSTS)).map_err(failed)?;
         Credential::new_store(store).write_new(&directory.join(CREDENTIAL))?;
-        Ok(Kept { directory, hosts, store, again: false, _locked: Some(Arc::new(locked)) })
+        Ok(SavedStore { directory, hosts, store, again: false, _locked: Some(Arc::new(locked)) })
     }
 
-    /// Of a store that was kept: by its number, or its directory.
+    /// Finds the kept store with this number or directory.
     ///
     /// # Errors
-    /// There is none.
-    pub fn find(text: &str) -> Result<Kept> {
+    /// There is no such store, or its files cannot be read.
+    pub fn find(text: &str) -> Result<SavedStore> {
         let named = state_directory().map(|state| state.join("launch").join(text)).filter(|_| !text.is_empty() && !text.contains('/'));
         let directory = named.unwrap_or_else(|| PathBuf::from(text));
         let wrong = |problem: &dyn std::fmt::Display| {
-            LaunchError::usage(format!("--again {text}: {problem}: expected the store that `thalweg launch` has said it kept"))
+            LaunchError::usage(format!("--again {text}: {problem}: expected a store that `thalweg launch` kept"))
         };
         let read = std::fs::read_to_string(directory.join(HOSTS)).map_err(|e| wrong(&e))?;
         let Hosts { hosts, .. } = serde_json::from_str(&read).map_err(|e| wrong(&e))?;
@@ -80,30 +80,30 @@ impl Kept {
         if hosts.len() != config.servers.len() {
             return Err(wrong(&format!("{} hosts for {} servers", hosts.len(), config.servers.len())));
         }
-        Ok(Kept { directory, hosts, store: config.store, again: true, _locked: None })
+        Ok(SavedStore { directory, hosts, store: config.store, again: true, _locked: None })
     }
 
-    /// Whether the store was there before this job.
+    /// Returns whether the store existed before this job.
     pub(crate) fn is_again(&self) -> bool {
         self.again
     }
 
-    /// What a person gives to [`Kept::find`].
+    /// Returns the name to give to [`SavedStore::find`].
     pub(crate) fn name(&self) -> String {
         format!("{:016x}", self.store)
     }
 
-    /// The store's own credential.
+    /// Returns the path of the store's credential.
     pub(crate) fn credential(&self) -> PathBuf {
         self.directory.join(CREDENTIAL)
     }
 
-    /// The store is no more.
+    /// Removes the saved description.
     pub(crate) fn remove(&self) {
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 
-    /// Describes the store over what the parts have found, and writes that down.
+    /// Describes the store from what the parts report, and saves the description.
     pub(crate) fn describe(&self, hosts: &[Host], found: &[Listens], plain: bool) -> Result<StoreConfig> {
         let before = if self.again { Some(StoreConfig::read(&self.directory.join(STORE))?) } else { None };
         let (metadata, servers) = match &before {
@@ -112,7 +112,7 @@ impl Kept {
         };
         let address = |i: usize, listener: usize| -> Result<String> {
             let port = found[i].ports.get(listener).copied();
-            let port = port.ok_or_else(|| LaunchError::failed(format!("host `{}`: it listens on too few ports", hosts[i].name)))?;
+            let port = port.ok_or_else(|| LaunchError::failed(format!("host `{}`: it reported too few ports", hosts[i].name)))?;
             Ok(SocketAddr::new(hosts[i].address, port).to_string())
         };
         let server = |(i, targets): (usize, Vec<(TargetId, PathBuf)>)| -> Result<ServerConfig> {
@@ -143,8 +143,8 @@ impl Kept {
         Ok(config)
     }
 
-    /// Where a new store's metadata is, and the targets of each server.
-    #[allow(clippy::type_complexity)] // said in the line above
+    /// Returns the directory of a new store's metadata, and the targets of each server.
+    #[allow(clippy::type_complexity)] // the comment above names the parts
     fn places(&self, found: &[Listens]) -> Result<(PathBuf, Vec<Vec<(TargetId, PathBuf)>>)> {
         let own = format!("thalweg-{}", self.name());
         let mut numbers = (0..).map(TargetId);
@@ -158,7 +158,7 @@ impl Kept {
         Ok((home.join("metadata"), servers))
     }
 
-    /// What a part is to serve.
+    /// Returns the message that starts a part's servers.
     pub(crate) fn serve(&self, config: &StoreConfig, i: usize, publishes: bool, removes: bool) -> Result<Serve> {
         let read = |path: &Path| std::fs::read_to_string(path).map_err(|e| LaunchError::failed(format!("{}: {e}", path.display())));
         let names = if i == 0 { vec![METADATA_NAME.to_owned(), io_name(0)] } else { vec![io_name(i)] };
@@ -168,16 +168,16 @@ impl Kept {
     }
 }
 
-/// Makes a file that is locked before there is anything in it.
+/// Creates a file that is locked before anything is written to it.
 fn write_locked(text: &str, path: &Path) -> std::io::Result<File> {
     let mut file = private::files().write(true).create_new(true).open(path)?;
-    // Where a file system has no locks, nothing is taken for left behind.
+    // On a file system without locks, no directory is considered left over.
     let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
     file.write_all(text.as_bytes())?;
     Ok(file)
 }
 
-/// Removes what jobs of this machine that were killed have left of stores whose data went with them.
+/// Removes the directories left by killed jobs of this machine whose data went with them.
 fn remove_left_behind(all: &Path) {
     for directory in std::fs::read_dir(all).into_iter().flatten().flatten().map(|entry| entry.path()) {
         let path = directory.join(HOSTS);
@@ -192,12 +192,12 @@ fn remove_left_behind(all: &Path) {
     }
 }
 
-/// The name of a host's I/O server.
+/// Returns the name of a host's I/O server.
 pub(crate) fn io_name(host: usize) -> String {
     format!("io{host}")
 }
 
-/// The directory of a part: that of its first target.
+/// Returns a part's directory: the parent of its first target.
 fn home_of(targets: &[(TargetId, PathBuf)]) -> Option<&Path> {
     targets.first().and_then(|(_, target)| target.parent())
 }
