@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use thalweg_base::sync::Mutex;
 use thalweg_trace::{TraceHandle, Tracer};
-use thalweg_wire::protocol::metadata::{Attributes, FileId, FileKind, Place, Small};
+use thalweg_wire::protocol::metadata::{Attributes, FileId, FileKind, FilePath, Small};
 use thalweg_wire::{Error, ErrorKind};
 
 /// Requests in flight.
@@ -36,7 +36,7 @@ pub struct Name {
 
 impl Name {
     fn operation(&self) -> Small {
-        let place = Place { from: self.parent, path: self.name.clone() };
+        let place = FilePath { from: self.parent, path: self.name.clone() };
         match self.directory {
             Some(_) => Small::RemoveDirectory { place },
             None => Small::Unlink { place, only: None },
@@ -89,7 +89,7 @@ impl Remover {
     /// Removes everything in a directory.
     fn below(&mut self, tracer: &mut Tracer, walker: &Walker, path: &[u8], id: FileId, refused: &mut Refused<'_>) {
         let directory = path.strip_suffix(b"/").unwrap_or(path);
-        let mut tree = walker.tree(&Place::of(id), TreeOptions { leaving: true, ..TreeOptions::default() });
+        let mut tree = walker.tree(&FilePath::of(id), TreeOptions { leaving: true, ..TreeOptions::default() });
         while let Some(next) = tree.next(tracer) {
             let next = match next {
                 Ok(next) => next,

@@ -1,4 +1,4 @@
-//! One datafile: a plain sparse file of a target, open.
+//! An open datafile: a plain sparse file of a target.
 
 use super::home::Home;
 use super::lots::{Lot, OfLot, taken_by_others};
@@ -13,10 +13,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use thalweg_base::sparse;
 use thalweg_wire::limits;
-use thalweg_wire::protocol::io::{Allocate, DataMap, DatafileId, Found, Seek};
+use thalweg_wire::protocol::io::{Allocate, DataMap, DatafileId, Seek, SeekResult};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// How often a datafile's directory is made again that has gone meanwhile.
+/// How often a datafile's directory is recreated if it disappears meanwhile.
 const DIRECTORY_TRIES: u32 = 8;
 
 /// An open datafile.
@@ -24,26 +24,26 @@ pub struct Datafile {
     file: File,
     id: DatafileId,
     home: Arc<Home>,
-    /// The lot that it draws on.
+    /// The lot it draws on.
     lot: Option<OfLot>,
 }
 
-/// Whether opening a datafile makes it.
+/// Whether opening a datafile creates it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Make {
-    /// It is there or it is not.
+    /// Never create it.
     Not,
-    /// If it is missing, which it rarely is.
+    /// Create it if missing, which is rare.
     IfMissing,
-    /// It is probably missing.
+    /// It is probably missing: create it first.
     Surely,
 }
 
 impl Datafile {
-    /// Opens it; `None`: it does not exist, and is not to be made.
+    /// Opens a datafile; `None`: it does not exist, and is not to be created.
     pub(super) fn open(home: &Arc<Home>, id: DatafileId, make: Make) -> Result<Option<Datafile>> {
         let name = Name::of(id);
-        // Looked up once: a look is a good part of what a small file costs.
+        // Looked up once: the look-up is a good part of a small file's cost.
         let known = id.lot.and_then(|lot| home.lots.find(lot));
         let directory = known.as_deref().and_then(|lot| home.lots.directory_of(lot));
         let open = |create: OFlags| {
@@ -70,8 +70,8 @@ impl Datafile {
         Ok(Some(Datafile { file, id, home: Arc::clone(home), lot }))
     }
 
-    /// Makes it, if it is not there; `open` takes what the system is to do besides opening. Whether it is known to be new: of one in a lot it saves
-    /// a look.
+    /// Creates the datafile unless it exists; `open` takes the flags besides those for opening. Returns whether it is known to be
+    /// new, which saves a look at one in a lot.
     fn create(
         home: &Home,
         id: DatafileId,
@@ -80,7 +80,7 @@ impl Datafile {
     ) -> Result<(OwnedFd, bool)> {
         let _room = match home.lots.room_for_name(lot) {
             Ok(room) => room,
-            // One that is there needs none.
+            // An existing datafile needs no room.
             Err(refused) => return open(OFlags::empty()).map(|file| (file, false)).map_err(|_| refused),
         };
         let make = || match id.lot.map(|_| open(OFlags::CREATE | OFlags::EXCL)) {
@@ -91,7 +91,7 @@ impl Datafile {
         let failed = |e: Errno| Error::system(home.path(id).display(), e);
         let create = || {
             let mut made = make();
-            // Its directory may go again before it is in it, while a lot of which nothing is promised is emptied.
+            // Its directory may disappear again first, while a lot without promises is being emptied.
             for _ in 0..DIRECTORY_TRIES {
                 if !matches!(made, Err(Errno::NOENT)) {
                     break;
@@ -110,12 +110,12 @@ impl Datafile {
         made
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub(crate) fn path(&self) -> PathBuf {
         self.home.path(self.id)
     }
 
-    /// Puts its bytes on stable storage, and its name, if that is not there yet.
+    /// Syncs its bytes to stable storage, and its name if necessary.
     pub(super) fn sync(&self) -> Result<()> {
         let _allocation = self.home.sizes.changing(self.id);
         self.file.sync_data().map_err(|e| Error::system(format!("{}: syncing", self.path().display()), e))?;
@@ -123,7 +123,7 @@ impl Datafile {
         self.home.sync_name(self.id)
     }
 
-    /// Cuts it off or extends it with a hole.
+    /// Truncates it, or extends it with a hole.
     pub(super) fn truncate(&self, size_bytes: u64) -> Result<()> {
         let _changing = self.home.sizes.changing(self.id);
         let truncated = self.giving(|| self.file.set_len(size_bytes));
@@ -131,7 +131,7 @@ impl Datafile {
         truncated.map_err(|e| Error::system(format!("{}: truncating to {size_bytes}", self.path().display()), e))
     }
 
-    /// Fills `buffer` from `offset` on; how many bytes there were before its end.
+    /// Reads into `buffer` from `offset` on; returns how many bytes there were before the end.
     pub(crate) fn read(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         let mut have = 0;
         while have < buffer.len() {
@@ -145,8 +145,8 @@ impl Datafile {
         Ok(have)
     }
 
-    /// Writes all of `bytes`. If that fails in the middle (the disk is full), each byte of the range is the old one or the new one:
-    /// nothing is taken back, since what was there before may have been synced.
+    /// Writes all of `bytes`. If that fails halfway (disk full), each byte of the range is the old or the new one: nothing is
+    /// undone, because the previous contents may have been synced.
     pub fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
         let _room = self.home.lots.room(self.lot.as_ref(), &self.file, offset, bytes.len() as u64).map_err(|e| self.refused(&e))?;
         let _changing = self.home.sizes.changing(self.id);
@@ -159,13 +159,13 @@ impl Datafile {
         })
     }
 
-    /// As [`Datafile::write`]: always.
+    /// [`Datafile::write`] with the signature of [`Datafile::append`]; always `true`.
     pub(crate) fn overwrite(&self, bytes: &[u8], offset: u64) -> Result<bool> {
         self.write(bytes, offset).map(|()| true)
     }
 
-    /// Writes all of `bytes` at `offset` if the datafile ends there or before; `false`: it goes on. Of several that do so at a time each sees what
-    /// the one before it wrote.
+    /// Writes all of `bytes` at `offset` if the datafile ends there or before; `false`: it extends further. Concurrent appends
+    /// are serialised.
     pub(crate) fn append(&self, bytes: &[u8], offset: u64) -> Result<bool> {
         let _others = self.home.appending(self.id);
         let about = self.file.metadata().map_err(|e| Error::system(self.path().display(), e))?;
@@ -175,7 +175,7 @@ impl Datafile {
         self.write(bytes, offset).map(|()| true)
     }
 
-    /// Does something that adds blocks, again when the file system was full and there is more room now.
+    /// Runs work that adds blocks; retries it if the file system was full and room was made.
     fn with_room<T>(&self, bytes: u64, work: impl Fn() -> std::io::Result<T>) -> std::io::Result<T> {
         let mut done = work();
         for _ in 0..limits::LOT_TRIES {
@@ -192,7 +192,7 @@ impl Datafile {
         done
     }
 
-    /// Does something that may give blocks back.
+    /// Runs work that may free blocks.
     fn giving<T>(&self, work: impl FnOnce() -> T) -> T {
         match &self.lot {
             Some(lot) => lot.give(&self.file, work),
@@ -204,7 +204,7 @@ impl Datafile {
         Error::new(error.kind(), format!("{}: {}", self.path().display(), error.message()))
     }
 
-    /// A full file system is no answer to who was promised room.
+    /// Explains a full file system to a writer who was promised room.
     fn explained(&self, error: Error) -> Error {
         match &self.lot {
             Some(of) if error.kind() == ErrorKind::NoSpace => taken_by_others(&error, &of.lot),
@@ -212,7 +212,7 @@ impl Datafile {
         }
     }
 
-    /// Gives a range space, or takes it away.
+    /// Allocates or frees a range.
     pub(super) fn allocate(&self, offset: u64, length: u64, how: Allocate) -> Result<()> {
         let takes_only = how == Allocate::PunchHole;
         let room = || self.home.lots.room(self.lot.as_ref(), &self.file, offset, length).map_err(|e| self.refused(&e));
@@ -240,41 +240,41 @@ impl Datafile {
         if done != Err(Errno::OPNOTSUPP) || !flags.contains(Flags::ZERO_RANGE) {
             return done;
         }
-        // A file system that cannot do it in one step (tmpfs) can in two: nobody is promised that a range is zeroed
-        // at one instant. Extending by allocation never shortens what another request extends meanwhile.
+        // Where the file system cannot zero a range in one step (tmpfs), two steps do: zeroing is not promised to be atomic.
+        // Extending by allocation never shortens what another request extends meanwhile.
         fallocate(&self.file, Flags::PUNCH_HOLE | keep, offset, length)?;
         if how == Allocate::ZeroRange { fallocate(&self.file, Flags::empty(), offset, length) } else { Ok(()) }
     }
 
-    /// Looks for data or a hole.
-    pub(super) fn seek(&self, offset: u64, what: Seek) -> Result<Found> {
+    /// Finds the next data or hole.
+    pub(super) fn seek(&self, offset: u64, what: Seek) -> Result<SeekResult> {
         use rustix::fs::{SeekFrom, seek};
         let failed = |e| Error::system(format!("{}: seeking from {offset}", self.path().display()), e);
         let size_bytes = self.file.metadata().map_err(|e| Error::system(self.path().display(), e))?.len();
-        // Nothing else uses the descriptor's own position, so that moving it is harmless.
+        // The descriptor's own position is not used otherwise, so moving it is harmless.
         let at = match what {
             Seek::Data => seek(&self.file, SeekFrom::Data(offset)),
             Seek::Hole => seek(&self.file, SeekFrom::Hole(offset)),
         };
         match (at, what) {
-            (Ok(at), _) => Ok(Found { at: Some(at), size_bytes }),
-            (Err(rustix::io::Errno::NXIO), Seek::Data) => Ok(Found { at: None, size_bytes }),
-            (Err(rustix::io::Errno::NXIO), Seek::Hole) => Ok(Found { at: Some(offset), size_bytes }),
+            (Ok(at), _) => Ok(SeekResult { at: Some(at), size_bytes }),
+            (Err(rustix::io::Errno::NXIO), Seek::Data) => Ok(SeekResult { at: None, size_bytes }),
+            (Err(rustix::io::Errno::NXIO), Seek::Hole) => Ok(SeekResult { at: Some(offset), size_bytes }),
             (Err(e), _) => Err(failed(e)),
         }
     }
 
-    /// The parts of a range that are not holes, at most so many.
+    /// Returns the parts of a range that are not holes, at most `most`.
     pub(super) fn data_map(&self, range: Range<u64>, most: usize) -> Result<DataMap> {
         let size_bytes = self.file.metadata().map_err(|e| Error::system(self.path().display(), e))?.len();
-        // Nothing else uses the descriptor's own position, so that moving it is harmless.
+        // The descriptor's own position is not used otherwise, so moving it is harmless.
         let found = sparse::data_of(&self.file, range.start..range.end.min(size_bytes), most);
         let (data, known_to) = found.map_err(|e| Error::system(format!("{}: looking for holes", self.path().display()), e))?;
         let known_to = if known_to >= range.end.min(size_bytes) { range.end } else { known_to };
         Ok(DataMap { size_bytes, known_to, data: data.into_iter().map(|part| (part.start, part.end - part.start)).collect() })
     }
 
-    /// Begins to put a range on stable storage. Only a hint: what fails here fails again, and is reported, in a sync.
+    /// Starts write-back of a range. Only a hint: errors recur, and are reported, in a sync.
     pub(crate) fn start_writeback(&self, offset: u64, length: u64) {
         // SAFETY: takes numbers only, and an open descriptor.
         unsafe { libc::sync_file_range(self.file.as_raw_fd(), offset as i64, length as i64, libc::SYNC_FILE_RANGE_WRITE) };

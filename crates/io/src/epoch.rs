@@ -1,17 +1,17 @@
-//! What a target durably knows of the metadata service: the last start of it whose file numbers it has served, and how far the
+//! A target's durable knowledge of the metadata service: the last start whose file numbers it has served, and how far the
 //! metadata's log had come.
 //!
-//! A file's number begins with the epoch in which the metadata service gave it, and the service never goes back by itself. So a
-//! service whose epoch is lower than a target's has lost its directory, or was given an older copy of it: it would give numbers a
-//! second time, and new files would find the bytes of old ones. So would one of the same epoch that is another start, of another copy.
-//! And one whose log is shorter than what a target was notified of has lost names that were synced.
+//! A file's number begins with the epoch in which the metadata service assigned it, and the service's epoch never decreases on
+//! its own. A service with a lower epoch than a target's has therefore lost its directory or was given an older copy: it would
+//! reuse numbers, and new files would find the bytes of old ones. The same holds for another start with the same epoch, from
+//! another copy. A service whose log is shorter than the target was notified of has lost names that were synced.
 //!
-//! Nothing here is believed because a client said so: that an epoch has begun, and how far the log has come, is what the store's own
-//! service answers when it is asked at the address that the store's configuration gives ([`Starts`], [`super::follower`]).
+//! Clients are not trusted about this: that an epoch has begun, and how far the log has come, is accepted only from the store's
+//! own service at the address in the store's configuration ([`Starts`], [`super::follower`]).
 //!
-//! The epoch is on stable storage before the first datafile of it is made. It changes with starts, and is a small text, replaced whole. How far
-//! the log has come changes with every sync: it is two lines in a file of their own, which are written in turn, in place, so that one
-//! `fdatasync` of one block is all that it costs, and the line before is there if power is lost meanwhile.
+//! The epoch is on stable storage before the first datafile of it is created. It changes with starts, in a small text file that
+//! is replaced whole. The log's position changes with every sync: it is stored in two lines of a separate file, overwritten
+//! alternately in place, so that it costs one `fdatasync` of one block, and the previous line survives a power failure.
 
 use super::name::each_datafile;
 use serde::{Deserialize, Serialize};
@@ -29,30 +29,30 @@ use thalweg_wire::{Error, ErrorKind, Result};
 
 const NAME: &str = "thalweg-epoch.toml";
 const WITNESS: &str = "thalweg-witness";
-/// Bytes of each line of the witness: what a device writes whole or not at all.
+/// Bytes of a line of the witness file: a device writes them atomically.
 const LINE: usize = 512;
 const LINES: u64 = 2;
 
-/// What knows which starts of the metadata service there were.
+/// Knows the starts of the metadata service.
 pub(super) trait Starts: Send + Sync {
-    /// The start that the service is in, which is of this epoch at least.
+    /// Returns the current start of the service, which has at least this epoch.
     ///
     /// # Errors
     /// When this epoch has not begun, or the service does not answer.
     fn of(&self, epoch: u64) -> Result<ServiceStart>;
 }
 
-/// What the file says.
+/// The contents of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Kept {
+struct EpochFile {
     epoch: u64,
-    /// Which start of that epoch, 16 hexadecimal digits; not there if nobody has said.
+    /// The start with this epoch, 16 hexadecimal digits; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     start: Option<String>,
 }
 
-impl Kept {
+impl EpochFile {
     fn start(&self) -> Option<u64> {
         match &self.start {
             None => Some(0),
@@ -61,40 +61,40 @@ impl Kept {
     }
 }
 
-/// See the module.
+/// A target's knowledge of the metadata service.
 pub(super) struct Epoch {
     directory: PathBuf,
     highest: AtomicU64,
-    /// Held while something of it is written.
+    /// Held while its files are written.
     kept: Mutex<Durable>,
     starts: OnceLock<Arc<dyn Starts>>,
     adopted: bool,
 }
 
-/// What is on stable storage.
+/// The state on stable storage.
 struct Durable {
     seen: Witnessed,
-    /// Lines written to the witness so far.
+    /// Lines written to the witness file so far.
     lines: u64,
-    /// Once something was witnessed, or nothing is known of how far its last write came.
+    /// The witness file; `None` before the first write, and after a failed one.
     file: Option<File>,
 }
 
 impl Epoch {
-    /// Of a target that is being made.
+    /// Creates the file of a new target.
     pub(super) fn make(directory: &Path) -> Result<()> {
         write(directory, ServiceStart::default())
     }
 
-    /// Of a target that is there. One that was made by an earlier release has its datafiles looked through, once.
+    /// Opens the file of an existing target. For a target of an earlier release, scans the datafiles once.
     pub(super) fn open(directory: &Path) -> Result<Epoch> {
         let path = directory.join(NAME);
         let kept = match std::fs::read_to_string(&path) {
             Ok(text) => {
-                let kept = toml::from_str::<Kept>(&text).ok();
+                let kept = toml::from_str::<EpochFile>(&text).ok();
                 let read = kept.and_then(|kept| Some(ServiceStart { epoch: kept.epoch, start: kept.start()? }));
                 Some(read.ok_or_else(|| {
-                    let what = "expected `epoch = NUMBER`; removed, it is found again from the datafiles";
+                    let what = "expected `epoch = NUMBER`; if you remove it, it is inferred from the datafiles";
                     Error::new(ErrorKind::Invalid, format!("{}: {what}", path.display()))
                 })?)
             }
@@ -119,12 +119,12 @@ impl Epoch {
         Ok(Epoch { directory, highest, kept: Mutex::new(kept), starts: OnceLock::new(), adopted })
     }
 
-    /// From here on, `starts` is asked which epochs have begun.
+    /// Sets whom to ask which epochs have begun.
     pub(super) fn ask(&self, starts: Arc<dyn Starts>) {
         let _ = self.starts.set(starts);
     }
 
-    /// What it knows durably.
+    /// Returns the durable knowledge.
     pub(super) fn seen(&self) -> Witnessed {
         self.kept.lock().seen
     }
@@ -133,24 +133,24 @@ impl Epoch {
         self.adopted
     }
 
-    /// A datafile of this file may be made. One of a later epoch only when the service says that this has begun.
+    /// Checks that a datafile of this file may be created. For a later epoch, the service must confirm that it has begun.
     pub(super) fn serves(&self, file: FileId) -> Result<()> {
         let epoch = file.epoch();
         if epoch <= self.highest.load(Ordering::Acquire) {
             return Ok(());
         }
         let starts = self.starts.get();
-        let start = starts.ok_or_else(|| Error::new(ErrorKind::Io, "there is no metadata service that could be asked"))?.of(epoch)?;
+        let start = starts.ok_or_else(|| Error::new(ErrorKind::Io, "there is no metadata service to ask"))?.of(epoch)?;
         self.begin(&mut self.kept.lock(), start)
     }
 
-    /// The service is in this start: remembers that, unless it is known.
+    /// Records the service's current start, unless known.
     fn begin(&self, kept: &mut Durable, start: ServiceStart) -> Result<()> {
         if start == kept.seen.start {
             return Ok(());
         }
         if start.is_behind(kept.seen.start) {
-            return Err(Error::new(ErrorKind::Absent, "the metadata service is of an older copy of its directory"));
+            return Err(Error::new(ErrorKind::Absent, "the metadata service runs from an older copy of its directory"));
         }
         self.set(kept, start)
     }
@@ -162,7 +162,7 @@ impl Epoch {
         Ok(())
     }
 
-    /// The service's log has come to `change` on stable storage, in this start: remembers it durably.
+    /// Records durably that the service's log has reached `change`, in this start.
     pub(super) fn witness(&self, start: ServiceStart, change: u64) -> Result<()> {
         let mut kept = self.kept.lock();
         self.begin(&mut kept, start)?;
@@ -172,7 +172,7 @@ impl Epoch {
         let path = self.directory.join(WITNESS);
         let written = self.write_line(&mut kept, Witnessed { start, change });
         if written.is_err() {
-            // What a failed sync has left of it is read anew.
+            // Reopen the file: its state after a failed sync is unknown.
             kept.file = None;
         }
         written.map_err(|e| Error::system(path.display(), e))?;
@@ -198,9 +198,9 @@ impl Epoch {
         Ok(())
     }
 
-    /// Goes on from a start whose metadata is older than what it was notified of, as somebody has accepted. Where numbers go back with that, what is
-    /// of later ones is `set_aside`.
-    pub(super) fn go_on_from(&self, start: ServiceStart, set_aside: impl FnOnce() -> Result<()>) -> Result<()> {
+    /// Continues from a start with older metadata than this target was notified of, on an administrator's request. If numbers go
+    /// back, `set_aside` moves the datafiles with later ones.
+    pub(super) fn continue_from(&self, start: ServiceStart, set_aside: impl FnOnce() -> Result<()>) -> Result<()> {
         let mut kept = self.kept.lock();
         if start == kept.seen.start {
             return Ok(());
@@ -214,12 +214,12 @@ impl Epoch {
 
 fn write(directory: &Path, service: ServiceStart) -> Result<()> {
     let start = (service.start != 0).then(|| format!("{:016x}", service.start));
-    let text = toml::to_string(&Kept { epoch: service.epoch, start }).map_err(|e| Error::new(ErrorKind::Io, e.to_string()))?;
+    let text = toml::to_string(&EpochFile { epoch: service.epoch, start }).map_err(|e| Error::new(ErrorKind::Io, e.to_string()))?;
     let path = directory.join(NAME);
     durable::replace(&text, &path).map_err(|e| Error::system(path.display(), e))
 }
 
-/// A line of the witness: text, so that a person can read it, and a checksum.
+/// Formats a line of the witness file: readable text, and a checksum.
 fn line(number: u64, Witnessed { start, change }: Witnessed) -> Vec<u8> {
     let text = format!("{number} epoch {} start {:016x} change {change}", start.epoch, start.start);
     let mut line = format!("{text} crc {:08x}", crc32c(text.as_bytes())).into_bytes();
@@ -228,7 +228,7 @@ fn line(number: u64, Witnessed { start, change }: Witnessed) -> Vec<u8> {
     line
 }
 
-/// A line's number, and what it says; `None` for one that was not written whole.
+/// Parses a line's number and contents; `None`: not written completely.
 fn read_line(line: &[u8]) -> Option<(u64, Witnessed)> {
     let (text, crc) = std::str::from_utf8(line).ok()?.trim_end().rsplit_once(" crc ")?;
     if u32::from_str_radix(crc, 16) != Ok(crc32c(text.as_bytes())) {
@@ -239,7 +239,7 @@ fn read_line(line: &[u8]) -> Option<(u64, Witnessed)> {
     Some((number.parse().ok()?, Witnessed { start, change: change.parse().ok()? }))
 }
 
-/// The last line of a witness; nothing if there is none.
+/// Reads the last line of a witness file; the default if there is none.
 fn read_witness(path: &Path) -> Result<(u64, Witnessed)> {
     match std::fs::read(path) {
         Ok(bytes) => Ok(bytes.chunks(LINE).filter_map(read_line).max_by_key(|(number, _)| *number).unwrap_or_default()),

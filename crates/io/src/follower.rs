@@ -1,12 +1,13 @@
-//! An I/O server's own connection to the metadata service: what it learns of starts, and of how far the metadata has come, it learns here.
+//! An I/O server's own connection to the metadata service, over which it learns of the service's starts and of the metadata's
+//! progress.
 //!
-//! The service is asked at the address that the store's configuration gives, and nobody else is believed: what a client says of starts would
-//! otherwise be remembered for good, and one that lies could keep the store from starting ever again.
+//! Only the service at the configured address is trusted: starts reported by clients would be recorded permanently, and a lying
+//! client could keep the store from ever starting again.
 //!
-//! One thread holds a connection and asks again and again for the next change to witness. The service answers late: when somebody syncs, or
-//! after a while. Its next question says that the change is on stable storage here, and so a sync costs one message each way
-//! and no connection of its own. While the service is away the thread tries again, and nobody waits for it, but for who asks for a
-//! datafile of an epoch that was not heard of: then the service is asked at once, for all who want to know.
+//! One thread keeps asking for the next change to witness. The service answers late: when a client syncs, or after a while. The
+//! thread's next request confirms that the change is on stable storage here, so that a sync costs one message each way and no
+//! connection of its own. While the service is away the thread retries, and no request waits for it, except one for a datafile of
+//! an unknown epoch: then the service is asked immediately, once for all waiting requests.
 
 use super::epoch::Starts;
 use super::lots::More;
@@ -28,14 +29,14 @@ use thalweg_wire::protocol::metadata::{MetadataReply, MetadataRequest, Operation
 use thalweg_wire::{Connect, Connection, Kind, unexpected};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// How long the service has to say which start it is in.
+/// How long the service has to report its start.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Between two attempts to reach the service.
+/// Interval between attempts to reach the service.
 const AGAIN: Duration = Duration::from_millis(200);
-/// Between two questions whether an epoch has begun: a client that makes epochs up costs the service no more than that.
+/// Minimum interval between questions about an epoch: limits the cost to the service of a client that invents epochs.
 const REST: Duration = Duration::from_millis(20);
 
-/// See the module.
+/// An I/O server's connection to the metadata service.
 pub(super) struct Follower {
     server: String,
     address: String,
@@ -48,17 +49,17 @@ pub(super) struct Follower {
 
 #[derive(Default)]
 struct State {
-    /// The start that the service was in when it answered last.
+    /// The service's start at its last answer.
     start: ServiceStart,
-    /// A service that has forgotten what was witnessed here: which start of it, and what it says.
+    /// A start of the service that has lost witnessed changes, and its error.
     older: Option<(ServiceStart, Error)>,
-    /// The thread's connection, to be ended when this stops.
+    /// The thread's connection, for stopping it.
     line: Option<TcpStream>,
-    /// Likewise those on which something is asked about lots.
+    /// Connections with requests about lots, for stopping them.
     asking: HashMap<u64, TcpStream>,
     asked: u64,
     stopping: bool,
-    /// Questions that have begun, and those that were answered, with the last one's failure.
+    /// Questions begun and answered, and the last failure.
     begun: u64,
     answered: u64,
     failure: Option<Error>,
@@ -66,7 +67,7 @@ struct State {
 }
 
 impl Follower {
-    /// Of a server; whose store's metadata service is at `options.metadata` (empty: there is none).
+    /// Makes the follower of a server; `options.metadata` is the metadata service's address (empty: none).
     pub(super) fn new(options: &IoServerOptions) -> Arc<Follower> {
         let (server, address) = (options.name.clone(), options.metadata.clone());
         let revoked = KnownRevoked::new(&options.serve.gate);
@@ -82,10 +83,10 @@ impl Follower {
         Arc::new(Follower { server, address, options, revoked, state: Mutex::default(), changed: Condvar::new(), thread: Mutex::new(None) })
     }
 
-    /// Begins to witness for these targets, until [`Follower::stop`].
+    /// Starts witnessing for these targets, until [`Follower::stop`].
     ///
     /// # Errors
-    /// When no thread can be started.
+    /// When no thread can be started, or a list of revoked credentials cannot be read.
     pub(super) fn start(self: &Arc<Follower>, targets: &Arc<BTreeMap<TargetId, Target>>) -> Result<()> {
         self.revoked.load(targets.values())?;
         if self.address.is_empty() {
@@ -94,7 +95,7 @@ impl Follower {
         let (follower, targets) = (Arc::clone(self), Arc::clone(targets));
         let work = move || {
             while !follower.is_stopping() {
-                // Why it has ended does not matter: what is left to do is to try again.
+                // The error does not matter: the connection is retried.
                 let _ = follower.follow(&targets);
                 let mut state = follower.state.lock();
                 state.line = None;
@@ -108,7 +109,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Ends the thread, which waits for nothing longer than [`PATIENCE`].
+    /// Stops the thread, which never waits longer than [`PATIENCE`].
     pub(super) fn stop(&self) {
         let mut state = self.state.lock();
         state.stopping = true;
@@ -122,10 +123,10 @@ impl Follower {
         }
     }
 
-    /// Refuses clients of a service that has forgotten what was witnessed here.
+    /// Refuses clients of a service that has lost changes witnessed here.
     ///
     /// # Errors
-    /// What the service says.
+    /// The service's error.
     pub(super) fn check(&self, service: ServiceStart) -> Result<()> {
         match &self.state.lock().older {
             Some((start, error)) if *start == service => Err(error.clone()),
@@ -137,7 +138,7 @@ impl Follower {
         self.state.lock().stopping
     }
 
-    /// A connection to the service of this store, and nobody else.
+    /// Connects to this store's service, and to no other.
     fn connect(&self) -> Result<Connection> {
         let connection = Connection::connect(&self.address, &self.options)?;
         let hello = connection.hello();
@@ -147,7 +148,7 @@ impl Follower {
         Ok(connection)
     }
 
-    /// Witnesses what the service says, as long as the connection lives.
+    /// Witnesses the service's changes until the connection ends.
     fn follow(&self, targets: &BTreeMap<TargetId, Target>) -> Result<()> {
         let mut connection = self.connect()?.with_silence(limits::WITNESS_WAIT + PATIENCE)?;
         let start = connection.hello().service_start;
@@ -178,9 +179,9 @@ impl Follower {
                         self.revoked.learn(&revoked, targets.values())?;
                     }
                     if accepted {
-                        targets.values().try_for_each(|target| target.go_on_from(start))?;
+                        targets.values().try_for_each(|target| target.continue_from(start))?;
                     }
-                    // One target of a server is enough to know, and the cheapest.
+                    // One target of a server suffices, and is the cheapest.
                     if let Some(target) = targets.values().next().filter(|_| change > 0) {
                         target.witness(start, change)?;
                     }
@@ -191,7 +192,7 @@ impl Follower {
     }
 }
 
-/// What a server's targets have witnessed, all together.
+/// Returns the latest state witnessed by any of a server's targets.
 pub(super) fn seen(targets: &BTreeMap<TargetId, Target>) -> Witnessed {
     targets.values().map(Target::seen).max().unwrap_or_default()
 }
@@ -199,7 +200,7 @@ pub(super) fn seen(targets: &BTreeMap<TargetId, Target>) -> Witnessed {
 impl Starts for Follower {
     fn of(&self, epoch: u64) -> Result<ServiceStart> {
         let mut state = self.state.lock();
-        // Answers to questions that began before this one was put do not count.
+        // Answers to questions begun before this one do not count.
         let wanted = state.begun + 1;
         let deadline = Instant::now() + PATIENCE * 2;
         loop {
@@ -211,7 +212,7 @@ impl Starts for Follower {
             }
             let now = Instant::now();
             if now >= deadline || state.stopping {
-                return Err(self.unknown(&Error::new(ErrorKind::TimedOut, "it does not answer in time")));
+                return Err(self.unknown(&Error::new(ErrorKind::TimedOut, "it did not answer in time")));
             }
             let rest = state.rested.map_or(Duration::ZERO, |rested| rested.saturating_duration_since(now));
             if state.begun > state.answered || !rest.is_zero() {
@@ -243,17 +244,18 @@ impl More for Follower {
 }
 
 impl Follower {
-    /// Asks the service on a connection of its own: it asks this server in its turn before it answers, and the other one waits for changes.
+    /// Asks the service on a separate connection: before it answers, it calls this server in turn, and the other connection waits
+    /// for changes.
     fn about_lots(&self, operation: LotOperation) -> Result<Vec<LotReport>> {
         if self.address.is_empty() {
-            return Err(Error::new(ErrorKind::Unsupported, "there is no metadata service that could be asked"));
+            return Err(Error::new(ErrorKind::Unsupported, "there is no metadata service to ask"));
         }
         let mut connection = self.connect()?.with_silence(limits::LOT_PATIENCE)?;
         let line = connection.stream().try_clone().map_err(|e| Error::system("a connection", e))?;
         let number = {
             let mut state = self.state.lock();
             if state.stopping {
-                return Err(Error::new(ErrorKind::Reset, "the server stops"));
+                return Err(Error::new(ErrorKind::Reset, "the server is stopping"));
             }
             state.asked += 1;
             let number = state.asked;
@@ -270,7 +272,7 @@ impl Follower {
 
     fn not_begun(&self, epoch: u64, start: ServiceStart) -> Error {
         let problem = format!(
-            "no file has such a number: it is of start {epoch} of the metadata service, and the service ({}) is in start {}",
+            "no file has this number: it belongs to start {epoch} of the metadata service, but the service ({}) is in start {}",
             self.address, start.epoch
         );
         Error::new(ErrorKind::Invalid, problem)
@@ -278,7 +280,7 @@ impl Follower {
 
     fn unknown(&self, error: &Error) -> Error {
         let problem = format!(
-            "the file is of a start of the metadata service that is not known here, and the service ({}) cannot be asked: {}",
+            "the file belongs to a start of the metadata service that is unknown here, and the service ({}) cannot be asked: {}",
             self.address,
             error.message()
         );
@@ -293,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_service_that_cannot_be_asked_is_an_error_in_bounded_time_for_all_who_ask() {
-        // A listener that accepts nobody's hello.
+        // A listener that answers no greeting.
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let credential = Credential::new_store(7);
         let gate = Arc::new(Gate::new(&credential).unwrap());

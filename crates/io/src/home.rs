@@ -1,4 +1,4 @@
-//! Where a target's datafiles are: their names, which of those are durable, and what is known of their sizes.
+//! A target's directory of datafiles: their names, which of those are durable, and their cached sizes.
 
 use super::lots::{Lot, Lots};
 use super::name::{DATAFILES, LOTS, Name, lot_directory};
@@ -18,22 +18,22 @@ use thalweg_base::sync::{Mutex, MutexGuard};
 use thalweg_wire::protocol::io::{DatafileId, DatafileSize, LotId, TargetId};
 use thalweg_wire::{Error, Result};
 
-/// The directory of datafiles that no file has.
+/// The directory of datafiles without a file.
 pub(super) const SET_ASIDE: &str = "set-aside";
 
-/// Datafiles that were changed since the last time that all of them were synced.
+/// Datafiles changed since all of them were last synced.
 pub(super) struct Changed(Mutex<Option<HashSet<DatafileId>>>);
 
 impl Changed {
-    /// Of a target that is new; of one that was served before, that server may have left any datafile unsynced.
+    /// Makes the set for a target; of one served before, any datafile may have been left unsynced.
     fn of(is_new: bool) -> Changed {
         Changed(Mutex::new(is_new.then(HashSet::new)))
     }
 
-    /// More are not distinguished: then the whole file system is synced.
+    /// Beyond this number, the whole file system is synced.
     const MOST: usize = 1 << 14;
 
-    /// This one was changed: to be said after that, and before anybody is answered.
+    /// Notes a changed datafile. Call after the change and before answering.
     pub(super) fn note(&self, id: DatafileId) {
         let mut changed = self.0.lock();
         if let Some(known) = &mut *changed {
@@ -44,12 +44,12 @@ impl Changed {
         }
     }
 
-    /// Has those synced that were changed before; `None`: nobody knows which. Where that fails, any of them may be unsynced.
+    /// Takes the changed datafiles for syncing; `None`: unknown, sync everything.
     fn take(&self) -> Option<HashSet<DatafileId>> {
         self.0.lock().replace(HashSet::new())
     }
 
-    /// See [`Changed::take`].
+    /// Runs `sync` on the changed datafiles; if it fails, any may be unsynced. See [`Changed::take`].
     pub(super) fn sync(&self, sync: impl FnOnce(Option<&HashSet<DatafileId>>) -> Result<()>) -> Result<()> {
         let changed = self.take();
         let synced = sync(changed.as_ref());
@@ -64,30 +64,30 @@ impl Changed {
 pub(super) struct Home {
     /// The target's directory.
     pub directory: PathBuf,
-    /// `datafiles/`, open for looking up names in it.
+    /// `datafiles/`, open for looking up names.
     datafiles: OwnedFd,
-    /// Which names in it are durable; those of lots are with each.
+    /// Which names in it are durable; each lot tracks its own.
     names: UnsyncedNames,
-    /// What is promised, and the lots that have datafiles.
+    /// The promises, and the lots with datafiles.
     pub lots: Arc<Lots>,
-    /// What is known of sizes.
+    /// Cached sizes.
     pub sizes: Sizes,
-    /// Which datafiles were changed since all of them were synced.
+    /// Datafiles changed since all were last synced.
     pub changed: Changed,
-    /// Who appends to a datafile holds one of these, by its number.
+    /// Locks of appends, one for each hash of a datafile.
     appends: [Mutex<()>; APPENDS],
 }
 
-/// So many may append at a time, to as many datafiles.
+/// Maximum concurrent appends, to as many datafiles.
 const APPENDS: usize = 16;
 
 impl Home {
-    /// Of a target's directory, in which `datafiles/` exists.
+    /// Opens a target's directory, in which `datafiles/` exists.
     pub(super) fn open(directory: &Path, target: TargetId, is_new: bool) -> Result<Home> {
         let path = directory.join(DATAFILES);
         let lots = directory.join(LOTS);
         if lots.is_dir() {
-            // A process that was killed may have left a lot's name unsynced.
+            // A killed process may have left a lot's name unsynced.
             sync_directory(&lots).and_then(|()| sync_directory(directory))?;
         }
         let opened = rustix::fs::open(&path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
@@ -103,28 +103,28 @@ impl Home {
         })
     }
 
-    /// Nobody else appends to a datafile as long as this is held.
+    /// Locks a datafile against other appends.
     pub(super) fn appending(&self, id: DatafileId) -> MutexGuard<'_, ()> {
         self.appends[(id.file.0 as usize).wrapping_add(id.index as usize) % APPENDS].lock()
     }
 
-    /// The directory that a datafile's [`Name`] is relative to.
+    /// Returns the directory to which a datafile's [`Name`] is relative.
     pub(super) fn root(&self, id: DatafileId) -> BorrowedFd<'_> {
         if id.lot.is_some() { self.lots.root() } else { self.datafiles.as_fd() }
     }
 
-    /// The directory of a datafile's directory.
+    /// Returns the parent of a datafile's directory.
     fn parts(&self, lot: Option<LotId>) -> PathBuf {
         self.directory.join(lot.map_or(DATAFILES.to_owned(), lot_directory))
     }
 
-    /// Where a datafile is, for messages.
+    /// Returns a datafile's path, for messages.
     pub(super) fn path(&self, id: DatafileId) -> PathBuf {
         let root = if id.lot.is_some() { self.directory.clone() } else { self.directory.join(DATAFILES) };
         root.join(Name::of(id).as_c_str().to_string_lossy().as_ref())
     }
 
-    /// A datafile's name was made; `lot`: its lot, if it is in one that is known.
+    /// Notes that a datafile's name was made; `lot`: its lot, if known.
     pub(super) fn made(&self, id: DatafileId, lot: Option<&Lot>) {
         let part = usize::from(id.file.0 as u8);
         match (id.lot, lot) {
@@ -134,7 +134,7 @@ impl Home {
         }
     }
 
-    /// Makes the directory that a datafile is in. A lot's own is durable at once.
+    /// Makes a datafile's directory. A lot's own directory is synced immediately.
     pub(super) fn make_part(&self, id: DatafileId) -> Result<()> {
         let make = |path: &Path| match DirBuilder::new().mode(0o700).create(path) {
             Ok(()) => Ok(true),
@@ -159,12 +159,12 @@ impl Home {
         Ok(())
     }
 
-    /// Puts a datafile's name on stable storage, unless it is there.
+    /// Syncs a datafile's name to stable storage, if necessary.
     pub(super) fn sync_name(&self, id: DatafileId) -> Result<()> {
         let lot = id.lot.map(|lot| self.lots.make(lot));
         let names = lot.as_ref().map_or(&self.names, |lot| &lot.names);
         let parts = || self.parts(id.lot);
-        // A lot's directory that has gone had nothing in it: its file has no name here any more.
+        // A lot's directory that disappeared was empty: its file has no name here any more.
         let sync = |directory: &Path| match sync_directory(directory) {
             Err(_) if id.lot.is_some() && !directory.exists() => Ok(()),
             other => other,
@@ -173,14 +173,14 @@ impl Home {
         names.sync(PARTS, || sync(&parts()))
     }
 
-    /// Puts everything on the target's file system on stable storage, other people's files too.
+    /// Syncs the target's whole file system, other users' files included.
     pub(super) fn sync_file_system(&self) -> Result<()> {
         let path = self.directory.join(DATAFILES);
         let synced = File::open(&path).and_then(|datafiles| rustix::fs::syncfs(&datafiles).map_err(Into::into));
         synced.map_err(|e| Error::system(format!("{}: syncing its file system", path.display()), e))
     }
 
-    /// A datafile's size; 0 if it does not exist.
+    /// Returns a datafile's size; 0 if it does not exist.
     pub(super) fn glimpse(&self, id: DatafileId) -> Result<DatafileSize> {
         let ticket = match self.sizes.look(id) {
             Ok(known) => return Ok(known),
@@ -198,7 +198,7 @@ impl Home {
         Ok(DatafileSize { quiet, ..size })
     }
 
-    /// Removes a datafile; one that does not exist is removed already.
+    /// Removes a datafile; a missing one counts as removed.
     pub(super) fn remove(&self, id: DatafileId) -> Result<()> {
         let _changing = self.sizes.changing(id);
         self.lots.leave(id, || match rustix::fs::unlinkat(self.root(id), Name::of(id).as_c_str(), AtFlags::empty()) {
@@ -207,7 +207,7 @@ impl Home {
         })
     }
 
-    /// Moves datafiles, and where they are, out of the way, durably; `without` does something with one while nobody has it open.
+    /// Moves datafiles out of the way, durably; `without` runs work on one while it cannot be found open.
     pub(super) fn set_aside(
         &self,
         datafiles: &[(DatafileId, PathBuf)],
@@ -218,7 +218,7 @@ impl Home {
         for (id, path) in datafiles {
             let _changing = self.sizes.changing(*id);
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            // What was set aside earlier stays, under the same name too.
+            // Datafiles set aside earlier stay, also under the same name.
             let names = std::iter::once(name.clone()).chain((1..).map(|n| format!("{name}-{n}")));
             let free = names.map(|name| aside.join(name)).find(|path| path.symlink_metadata().is_err()).expect("an endless range");
             let moved = without(*id, &mut || self.lots.leave(*id, || std::fs::rename(path, &free)));

@@ -1,5 +1,5 @@
-//! Many short writes, or reads, in one request: what a tree of small files is made of. Each has its own result; what fails for one (a
-//! full target) does not stop the others.
+//! Batches of short writes or reads in one request, for trees of small files. Each has its own result; the failure of one (a full
+//! target) does not stop the others.
 
 use super::service::{IoSession, at_target, bounded, emulated, within_a_file};
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use thalweg_wire::limits;
 use thalweg_wire::protocol::io::{DatafileId, Durability, IoReply, Refusal};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Bytes of all parts together.
+/// Returns the bytes of all parts together.
 fn total(parts: &[(DatafileId, u64, u64)]) -> Result<u64> {
     bounded(parts.len())?;
     let sum = parts.iter().try_fold(0_u64, |sum, (_, _, length)| sum.checked_add(*length));
     match sum {
         Some(sum) if sum <= limits::MANY_BYTES => Ok(sum),
-        _ => Err(Error::new(ErrorKind::Invalid, format!("more than {} bytes in one request of many", limits::MANY_BYTES))),
+        _ => Err(Error::new(ErrorKind::Invalid, format!("a batch of more than {} bytes", limits::MANY_BYTES))),
     }
 }
 
@@ -25,7 +25,7 @@ fn refusal(error: &Error) -> Refusal {
 }
 
 impl IoSession {
-    /// Receives and verifies all, and then writes one after the other.
+    /// Receives and verifies the whole payload, then performs the writes one by one.
     pub(super) fn write_many(
         &mut self,
         exchange: &mut Exchange<'_>,
@@ -51,7 +51,7 @@ impl IoSession {
             let about = SpanFields { size_bytes: Some(length), count: Some(writes.len() as u32), ..exchange.about() };
             exchange.tracer.end(writing, SpanKind::FileWrite, about);
             if durability == Durability::Synced {
-                // After all are written: the disk has had the time to work on the first ones.
+                // After all writes: the disk has had time to work on the first ones.
                 let syncing = exchange.tracer.begin();
                 for ((id, ..), done) in writes.iter().zip(&mut each) {
                     if done.is_ok() {
@@ -85,7 +85,7 @@ impl IoSession {
         written.map_err(|e| at_target(e, target))
     }
 
-    /// Does many requests' work on the disks that the targets pretend to be on.
+    /// Performs a batch's work on the targets' emulated disks.
     fn emulate_many(&self, exchange: &Exchange<'_>, kind: SpanKind, parts: &[(DatafileId, u64, u64)], asked: Option<Time>) {
         if asked.is_none() {
             return;
@@ -97,7 +97,7 @@ impl IoSession {
         }
     }
 
-    /// Reads one after the other, and sends what there was.
+    /// Performs the reads one by one, and sends the bytes.
     pub(super) fn read_many(&mut self, exchange: &mut Exchange<'_>, reads: &[(DatafileId, u64, u64)]) -> Result<()> {
         let length = total(reads)?;
         self.with_memory(length, |session| {

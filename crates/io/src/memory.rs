@@ -1,15 +1,14 @@
-//! The memory that all connections of a server take for large payloads together: a bounded number of bytes, in buffers
-//! that are used again. (Given back to the allocator each time, they would be cleared again each time, and how much the
-//! allocator keeps would be its own affair.)
+//! The memory pool for large payloads, shared by all connections of a server: a bounded number of bytes in reusable buffers.
+//! (Returned to the allocator, buffers would be zeroed at each use, and the memory kept would be up to the allocator.)
 //!
-//! A credential other than the store's own has at most three quarters of them in use: clients that send half a payload, or do not take what they
-//! asked for, keep nobody else waiting.
+//! A credential other than the store's own may use at most three quarters of the pool: clients that send half a payload, or do
+//! not read their replies, block no other client.
 
 use std::collections::HashMap;
 use thalweg_base::sync::{Condvar, Mutex, MutexGuard};
 use thalweg_wire::trust::{CredentialId, Identity, Rights};
 
-/// So many bytes, shared by all connections.
+/// A pool of payload buffers.
 pub(super) struct Pool {
     state: Mutex<State>,
     given_back: Condvar,
@@ -18,15 +17,15 @@ pub(super) struct Pool {
 
 #[derive(Default)]
 struct State {
-    /// Bytes of all buffers, in use or not.
+    /// Bytes of all buffers, free or in use.
     bytes: u64,
     free: Vec<Vec<u8>>,
-    /// Bytes in use, of each credential that has some.
+    /// Bytes in use by each credential.
     of: HashMap<CredentialId, u64>,
 }
 
 impl Pool {
-    /// `bytes` in all.
+    /// Makes a pool of `bytes`.
     pub(super) fn new(bytes: u64) -> Pool {
         Pool { state: Mutex::default(), given_back: Condvar::new(), whole: bytes }
     }
@@ -35,14 +34,14 @@ impl Pool {
         self.state.lock()
     }
 
-    /// A buffer with room for `bytes` (not more than the whole), waiting until there is one for this credential.
+    /// Takes a buffer of at least `bytes` (capped at the pool's size), waiting until this credential may have one.
     pub(super) fn take(&self, bytes: u64, who: &Identity) -> Vec<u8> {
         let bytes = bytes.min(self.whole);
         let most = if who.rights == Rights::Store { self.whole } else { self.whole - self.whole / 4 };
         let mut state = self.state();
         loop {
             let has = state.of.get(&who.id).copied().unwrap_or(0);
-            // (What is more than its part altogether, it gets alone.)
+            // A request larger than the credential's part is granted if it uses nothing else.
             if has > 0 && has + bytes > most {
                 self.given_back.wait(&mut state);
                 continue;
@@ -65,7 +64,7 @@ impl Pool {
         }
     }
 
-    /// Gives a buffer back that this credential had.
+    /// Returns a buffer taken by this credential.
     pub(super) fn give(&self, buffer: Vec<u8>, who: &Identity) {
         let mut state = self.state();
         let left = state.of.get(&who.id).map_or(0, |has| has.saturating_sub(buffer.capacity() as u64));
@@ -109,7 +108,7 @@ mod tests {
         let mut kept: Vec<Vec<u8>> = (0..3).map(|_| pool.take(250, &one)).collect();
         std::thread::scope(|scope| {
             let fourth = scope.spawn(|| pool.take(250, &one));
-            // It comes at once, though the first asks for more.
+            // Granted immediately, although the first credential waits for more.
             pool.give(pool.take(250, &other), &other);
             assert!(!fourth.is_finished());
             pool.give(kept.pop().unwrap(), &one);

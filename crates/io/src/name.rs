@@ -1,17 +1,17 @@
-//! Where datafiles are in a target's directory: those outside lots below `datafiles/`, those of a lot below `lots/ID/`.
+//! Names of datafiles in a target's directory: below `datafiles/`, or `lots/ID/` for those in a lot.
 
 use std::ffi::CStr;
 use std::path::{Path, PathBuf};
 use thalweg_wire::protocol::io::{DatafileId, FileId, LotId};
 use thalweg_wire::{Error, Result};
 
-/// The directory of the datafiles that are in no lot.
+/// The directory of datafiles outside lots.
 pub(super) const DATAFILES: &str = "datafiles";
-/// The directory of the datafiles of lots, a directory for each.
+/// The directory of the lots' datafiles, with a subdirectory for each lot.
 pub(super) const LOTS: &str = "lots";
 
-/// A datafile's name below `datafiles/`, or, of one in a lot, below the target's directory; made without an allocation: it is needed for
-/// each of thousands of glimpses.
+/// A datafile's name below `datafiles/`, or below the target's directory if it is in a lot; made without allocation, as it is
+/// needed for each of thousands of glimpses.
 pub(super) struct Name {
     bytes: [u8; Name::MOST],
     part: u8,
@@ -20,7 +20,7 @@ pub(super) struct Name {
 impl Name {
     /// `lots/`, 8 digits and a slash.
     const LOT: usize = 5 + 8 + 1;
-    /// That, `xx/`, 16 digits, a dot, at most 10 digits, and the byte that ends it.
+    /// The above, `xx/`, 16 digits, a dot, at most 10 digits, and the terminating NUL.
     const MOST: usize = Name::LOT + 3 + 16 + 1 + 10 + 1;
 
     pub(super) fn of(id: DatafileId) -> Name {
@@ -56,23 +56,23 @@ impl Name {
         CStr::from_bytes_until_nul(&self.bytes).expect("its last byte is 0")
     }
 
-    /// Of a datafile in a lot: the name below the lot's directory.
+    /// Returns the name below the lot's directory, for a datafile in a lot.
     pub(super) fn in_lot(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.bytes[Name::LOT..]).expect("its last byte is 0")
     }
 
-    /// Which of the directories it is in.
+    /// Returns the index of its directory.
     pub(super) fn part(&self) -> usize {
         self.part.into()
     }
 }
 
-/// The directory of a lot's datafiles, below the target's.
+/// Returns the directory of a lot's datafiles, below the target's.
 pub(super) fn lot_directory(lot: LotId) -> String {
     format!("{LOTS}/{:08x}", lot.0)
 }
 
-/// The lots that have a directory at a target; a name in `lots/` that is no lot's is passed over.
+/// Lists the lots with a directory at a target; ignores other names in `lots/`.
 pub(super) fn lots_in(directory: &Path) -> Result<Vec<LotId>> {
     let lots = directory.join(LOTS);
     let failed = |e: std::io::Error| Error::system(lots.display(), e);
@@ -90,7 +90,7 @@ pub(super) fn lots_in(directory: &Path) -> Result<Vec<LotId>> {
     Ok(found)
 }
 
-/// Removes a lot's directory, if it has no datafiles; what is not empty stays.
+/// Removes a lot's directory if it has no datafiles.
 pub(super) fn clear_directory(directory: &Path, lot: LotId) {
     let directory = directory.join(lot_directory(lot));
     let parts = std::fs::read_dir(&directory).into_iter().flatten().flatten();
@@ -98,17 +98,17 @@ pub(super) fn clear_directory(directory: &Path, lot: LotId) {
     let _ = std::fs::remove_dir(directory);
 }
 
-/// The directories of directories of datafiles, and which lot's each is.
+/// Lists the parents of the datafiles' directories, with the lot of each.
 fn roots(directory: &Path) -> Result<Vec<(Option<LotId>, PathBuf)>> {
     let of_lots = lots_in(directory)?.into_iter().map(|lot| (Some(lot), directory.join(lot_directory(lot))));
     Ok(std::iter::once((None, directory.join(DATAFILES))).chain(of_lots).collect())
 }
 
-/// What is done with each: its lot, its file, which of that it is, and where it is.
+/// A callback with a datafile's lot, file, index and path.
 type Each<'a> = &'a mut dyn FnMut(Option<LotId>, FileId, u32, &Path);
 
-/// Calls `each` with the lot, the file and the index that every datafile's path says, and the path; what is no datafile's name is passed over.
-/// `of_lots`: only those of lots.
+/// Calls `each` with lot, file, index and path of every datafile; ignores names that are not a datafile's. `of_lots`: only those
+/// of lots.
 pub(super) fn each_datafile(directory: &Path, of_lots: bool, each: Each<'_>) -> Result<()> {
     let failed = |path: &Path| {
         let path = path.to_owned();

@@ -1,8 +1,8 @@
-//! Datafiles kept open for the next request, so that a stream of flow buffers does not open its file for each.
+//! Open datafiles kept for the next request, so that a stream of flow buffers does not open its file for each buffer.
 //!
-//! The lock is held for looking and for noting, never for a system call: a datafile that is being opened (or removed) is marked busy, and
-//! only who wants the same one waits. So datafiles of one target are opened and made in parallel, one is never opened twice, and
-//! none is kept that was removed.
+//! The lock covers look-ups and updates only, never a system call: a datafile being opened or removed is marked busy, and only
+//! threads that want the same one wait. Datafiles of one target are thus opened and created in parallel, none is opened twice,
+//! and none is kept after its removal.
 
 use super::datafile::Datafile;
 use std::collections::HashMap;
@@ -12,10 +12,10 @@ use thalweg_wire::Result;
 use thalweg_wire::descriptors::{Counted, Shares};
 use thalweg_wire::protocol::io::DatafileId;
 
-/// Open datafiles kept for each target, as far as there are descriptors for them.
+/// Maximum open datafiles per target, descriptors permitting.
 pub(super) const OPEN_DATAFILES: usize = 512;
 
-/// Those of one target.
+/// The open datafiles of one target.
 pub(super) struct OpenDatafiles {
     state: Mutex<State>,
     free: Condvar,
@@ -31,21 +31,21 @@ impl Default for OpenDatafiles {
 #[derive(Default)]
 struct State {
     datafiles: HashMap<DatafileId, Entry>,
-    /// Threads that wait for one that is busy: nobody is woken where nobody waits.
+    /// Threads that wait for a busy datafile: without any, no wake-up is sent.
     waiting: u32,
 }
 
 enum Entry {
-    /// Somebody opens or removes it.
+    /// A thread is opening or removing it.
     Busy,
     Open(Arc<Datafile>),
 }
 
-/// A datafile is busy as long as this lives.
+/// Marks a datafile busy while this exists.
 struct Busy<'a> {
     all: &'a OpenDatafiles,
     id: DatafileId,
-    /// What it is afterwards; `None`: not open.
+    /// Its state afterwards; `None`: not open.
     opened: Option<Arc<Datafile>>,
 }
 
@@ -63,7 +63,7 @@ impl Drop for Busy<'_> {
 }
 
 impl OpenDatafiles {
-    /// Waits until nobody opens or removes this one.
+    /// Waits until no thread is opening or removing this datafile.
     fn not_busy(&self, id: DatafileId) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
         while matches!(state.datafiles.get(&id), Some(Entry::Busy)) {
@@ -74,7 +74,7 @@ impl OpenDatafiles {
         state
     }
 
-    /// One that is open already.
+    /// Returns a datafile that is already open.
     pub(super) fn get(&self, id: DatafileId) -> Option<Arc<Datafile>> {
         match self.state.lock().datafiles.get(&id) {
             Some(Entry::Open(datafile)) => Some(Arc::clone(datafile)),
@@ -82,14 +82,14 @@ impl OpenDatafiles {
         }
     }
 
-    /// One that is open already, or is opened now and kept.
+    /// Returns an open datafile, opening and keeping it if necessary.
     pub(super) fn get_or_open(&self, id: DatafileId, open: impl FnOnce() -> Result<Option<Datafile>>) -> Result<Option<Arc<Datafile>>> {
         let mut state = self.not_busy(id);
         if let Some(Entry::Open(datafile)) = state.datafiles.get(&id) {
             return Ok(Some(Arc::clone(datafile)));
         }
         let most = OPEN_DATAFILES.min(Shares::now().datafiles);
-        // Two go for one that comes, where targets that were added since have made the share smaller.
+        // Two are closed for one opened, in case targets added since have reduced the share.
         let surplus: Vec<Entry> = (0..2).map_while(|_| if state.datafiles.len() >= most { state.surplus() } else { None }).collect();
         state.datafiles.insert(id, Entry::Busy);
         drop(state);
@@ -100,7 +100,7 @@ impl OpenDatafiles {
         Ok(busy.opened.clone())
     }
 
-    /// Does something with a datafile while nobody can find it open. Requests that found it before finish on what they have.
+    /// Runs `work` while the datafile cannot be found open. Requests that found it before finish on their open copy.
     pub(super) fn without<T>(&self, id: DatafileId, work: impl FnOnce() -> T) -> T {
         let mut state = self.not_busy(id);
         let before = state.datafiles.insert(id, Entry::Busy);
@@ -112,7 +112,7 @@ impl OpenDatafiles {
 }
 
 impl State {
-    /// Takes one out that nobody uses. Any one will do: the next that needs it opens it again.
+    /// Removes an unused entry. Any will do: the next request for it opens it again.
     fn surplus(&mut self) -> Option<Entry> {
         let unused = |entry: &Entry| matches!(entry, Entry::Open(datafile) if Arc::strong_count(datafile) == 1);
         let id = self.datafiles.iter().find(|(_, entry)| unused(entry)).map(|(id, _)| *id)?;

@@ -1,28 +1,28 @@
-//! How an I/O server is to run.
+//! Options of an I/O server.
 
 use std::sync::Arc;
 use thalweg_wire::ServeOptions;
 use thalweg_wire::trust::{Credential, Credentials, Gate};
 
-/// How to run an I/O server.
+/// Options of an I/O server.
 #[derive(Clone, Debug)]
 pub struct IoServerOptions {
     /// Its name in the store.
     pub name: String,
-    /// The label of the machine it is on.
+    /// Label of its machine.
     pub node: String,
     /// The store.
     pub store: u64,
-    /// Where the store's metadata service is; empty: there is none.
+    /// Address of the store's metadata service; empty: none.
     pub metadata: String,
-    /// How it serves.
+    /// Options of serving.
     pub serve: ServeOptions,
-    /// What it proves to the metadata service.
+    /// The credentials it proves to the metadata service.
     pub credentials: Credentials,
 }
 
 impl IoServerOptions {
-    /// With the default bounds, on loopback.
+    /// Makes options for loopback with the default limits.
     pub fn new(name: impl Into<String>, node: impl Into<String>, credential: &Credential, gate: &Arc<Gate>) -> IoServerOptions {
         let (name, node, store) = (name.into(), node.into(), credential.store);
         let serve = ServeOptions::new(name.clone(), node.clone(), Arc::clone(gate));

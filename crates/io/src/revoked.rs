@@ -1,4 +1,4 @@
-//! What an I/O server knows of revoked credentials: what the metadata service says, and what it said last, in each target's directory, for a
+//! The revoked credentials known to an I/O server: reported by the metadata service, and stored in each target's directory for a
 //! start while the service is away.
 
 use super::target::Target;
@@ -13,16 +13,16 @@ use thalweg_wire::{Error, ErrorKind, Result};
 
 const NAME: &str = "thalweg-revoked.toml";
 
-/// What the file says.
+/// The contents of the file.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Kept {
+struct RevokedList {
     revision: u64,
     /// Numbers of credentials, 32 hexadecimal digits each.
     revoked: Vec<String>,
 }
 
-/// See the module.
+/// The revoked credentials known here.
 pub(super) struct KnownRevoked {
     gate: Arc<Gate>,
     revision: AtomicU64,
@@ -33,15 +33,15 @@ impl KnownRevoked {
         KnownRevoked { gate: Arc::clone(gate), revision: AtomicU64::new(0) }
     }
 
-    /// The last revocation that is known here.
+    /// Returns the last revocation known here.
     pub(super) fn revision(&self) -> u64 {
         self.revision.load(Ordering::Acquire)
     }
 
-    /// Refuses from now on what was revoked when a server of these targets ran last.
+    /// Refuses the credentials that were revoked when a server of these targets last ran.
     ///
     /// # Errors
-    /// When a target's file cannot be read: who was revoked might come in again.
+    /// When a target's file cannot be read: a revoked credential might be accepted.
     pub(super) fn load<'a>(&self, targets: impl Iterator<Item = &'a Target>) -> Result<()> {
         for target in targets {
             let path = target.directory().join(NAME);
@@ -51,21 +51,21 @@ impl KnownRevoked {
                 Err(e) => return Err(Error::system(path.display(), e)),
             };
             self.gate.revoke(&read(&text).map_err(|problem| {
-                let what = "it says which credentials are revoked. Remove it when the metadata service runs, which says so again";
+                let what = "it lists the revoked credentials. Remove it once the metadata service is running, which sends the list again";
                 Error::new(ErrorKind::Invalid, format!("{}: {problem}: {what}", path.display()))
             })?);
         }
         Ok(())
     }
 
-    /// The service says what is revoked.
+    /// Refuses the credentials that the service reports as revoked, and stores the list.
     ///
     /// # Errors
-    /// When it cannot be kept; it is refused all the same.
+    /// When the list cannot be stored; the credentials are refused nevertheless.
     pub(super) fn learn<'a>(&self, revoked: &Revoked, targets: impl Iterator<Item = &'a Target>) -> Result<()> {
         self.gate.revoke(&revoked.ids);
-        let kept = Kept { revision: revoked.revision, revoked: revoked.ids.iter().map(ToString::to_string).collect() };
-        let text = toml::to_string(&kept).map_err(|e| Error::new(ErrorKind::Io, e.to_string()))?;
+        let list = RevokedList { revision: revoked.revision, revoked: revoked.ids.iter().map(ToString::to_string).collect() };
+        let text = toml::to_string(&list).map_err(|e| Error::new(ErrorKind::Io, e.to_string()))?;
         for target in targets {
             keep(target.directory(), &text)?;
         }
@@ -83,9 +83,9 @@ fn keep(directory: &Path, text: &str) -> Result<()> {
 }
 
 fn read(text: &str) -> std::result::Result<Vec<CredentialId>, String> {
-    let kept: Kept = toml::from_str(text).map_err(|e| e.message().to_owned())?;
-    let id = |digits: &String| digits.parse().map_err(|()| format!("`{}` is no credential's number", digits.escape_debug()));
-    kept.revoked.iter().map(id).collect()
+    let list: RevokedList = toml::from_str(text).map_err(|e| e.message().to_owned())?;
+    let id = |digits: &String| digits.parse().map_err(|()| format!("`{}` is not a credential's number", digits.escape_debug()));
+    list.revoked.iter().map(id).collect()
 }
 
 #[cfg(test)]

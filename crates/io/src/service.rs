@@ -1,4 +1,4 @@
-//! What an I/O server does with each request.
+//! The handling of each request to an I/O server.
 
 use super::datafile::Datafile;
 use super::follower::{Follower, seen};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use thalweg_base::machine::device_of;
 use thalweg_bulk::{crc32c, resize};
 use thalweg_trace::{ObjectId, ObjectKind, SpanFields, SpanKind, Time};
-use thalweg_wire::emulate::Work;
+use thalweg_wire::emulate::DiskRequest;
 use thalweg_wire::limits;
 use thalweg_wire::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
 use thalweg_wire::protocol::io::{DatafileId, Durability, IoReply, IoRequest, TargetId};
@@ -21,7 +21,7 @@ use thalweg_wire::trust::{Identity, Rights};
 use thalweg_wire::{Error, ErrorKind, Result};
 use thalweg_wire::{Exchange, Kind, Running, Service, Session, serve};
 
-/// Serves datafiles of one or more targets.
+/// Serves the datafiles of one or more targets.
 pub struct IoServer {
     options: IoServerOptions,
     boot_id: String,
@@ -35,7 +35,7 @@ impl IoServer {
     /// Serves these targets on `listener` until the returned handle is dropped.
     ///
     /// # Errors
-    /// When there is no target, two have one number, or the listener cannot be used.
+    /// When there are no targets, two with one number, or the listener cannot be used.
     pub fn start(listener: TcpListener, targets: Vec<Target>, options: IoServerOptions) -> Result<Running> {
         let name = options.name.clone();
         if targets.is_empty() || targets.len() > limits::TARGETS {
@@ -72,18 +72,18 @@ impl IoServer {
     fn target_of(&self, target: TargetId) -> Result<&Target> {
         self.targets.get(&target).ok_or_else(|| {
             let here: Vec<_> = self.targets.keys().map(|t| t.0).collect();
-            Error::new(ErrorKind::Absent, format!("target {target} is not here: targets {here:?} are"))
+            Error::new(ErrorKind::Absent, format!("this server has no target {target}, only targets {here:?}"))
         })
     }
 
-    /// A datafile's target, for who may read its bytes.
+    /// Returns a datafile's target, if `who` may read its bytes.
     pub(super) fn readable(&self, datafile: DatafileId, who: &Identity) -> Result<&Target> {
         let target = self.target(datafile)?;
         target.lots().access(datafile.lot, who, false).map_err(|e| at_target(e, target))?;
         Ok(target)
     }
 
-    /// A datafile's target, for who may change it.
+    /// Returns a datafile's target, if `who` may change it.
     pub(super) fn changeable(&self, datafile: DatafileId, who: &Identity) -> Result<&Target> {
         let target = self.target(datafile)?;
         who.may_write()?;
@@ -91,10 +91,10 @@ impl IoServer {
         Ok(target)
     }
 
-    /// What servers of the store say to each other about shares.
+    /// Handles requests about shares from the store's servers.
     fn share(&self, request: &ShareRequest, who: &Identity) -> Result<IoReply> {
         if who.rights != Rights::Store {
-            let problem = format!("shares of lots are kept for the store's own credential, and this is `{}`'s", who.owner);
+            let problem = format!("shares of lots require the store's own credential; this one is `{}`'s", who.owner);
             return Err(Error::new(ErrorKind::Access, problem));
         }
         match request {
@@ -126,16 +126,16 @@ impl Service for IoServer {
         {
             return Err(Error::new(
                 ErrorKind::Invalid,
-                format!("this server belongs to store {:016x}, and was taken for one of {store:016x}", self.options.store),
+                format!("this server belongs to store {:016x}, not to store {store:016x}", self.options.store),
             ));
         }
         let seen = seen(&self.targets);
         if let Some(service) = hello.service_start {
-            // (One that is behind by its epoch may be another start of the same metadata: the client asks, and says no itself.)
+            // A service behind by epoch may be another start of the same metadata: the client checks that itself.
             if service.epoch == seen.start.epoch && service.is_behind(seen.start) {
                 let problem = format!(
-                    "has files of start {} of the metadata service, and it was not this one: an older copy of its directory was put back. Stop it \
-                     and put the newest one back, or start it with --accept-older-metadata",
+                    "has files of start {} of the metadata service, but not of this one: an older copy of its directory was restored. Stop \
+                     it and restore the newest one, or start it with --accept-older-metadata",
                     seen.start.epoch
                 );
                 return Err(Error::new(ErrorKind::Absent, problem));
@@ -164,7 +164,7 @@ impl Service for IoServer {
         self.follower.stop();
     }
 
-    /// No: what is on disk is what a failed request may leave, and the tables here change in whole steps.
+    /// False: the files are in a state that any failed request may leave, and the tables here change in whole steps.
     fn stops_after_a_panic(&self) -> bool {
         false
     }
@@ -174,21 +174,21 @@ impl Service for IoServer {
     }
 }
 
-/// One connection's state.
+/// State of one connection.
 pub(super) struct IoSession {
     pub(super) server: Arc<IoServer>,
-    /// Whose connection it is.
+    /// The client's identity.
     pub(super) who: Arc<Identity>,
-    /// The payload being worked on.
+    /// The payload being processed.
     pub(super) buffer: Vec<u8>,
-    /// Datafiles named in the recording with this number.
+    /// Objects of datafiles, each with the number of its recording session.
     objects: HashMap<DatafileId, (u32, ObjectId)>,
 }
 
-/// Writes bytes to a datafile at an offset; `false`: not there.
+/// Writes bytes to a datafile at an offset; `false`: refused because the datafile extends further.
 type Put = fn(&Datafile, &[u8], u64) -> Result<bool>;
 
-/// Datafiles that a connection names in a recording before it forgets them and names them anew.
+/// Maximum datafiles a connection names in a recording before it starts over.
 const NAMED: usize = 1024;
 
 impl Session for IoSession {
@@ -198,7 +198,7 @@ impl Session for IoSession {
 
     fn serve(&mut self, exchange: &mut Exchange<'_>) -> Result<()> {
         let request: IoRequest = exchange.body()?;
-        // Before memory is taken for a payload, or anything is waited for.
+        // Before memory is taken or anything is waited for.
         request.effect().allow(&self.who)?;
         match request {
             IoRequest::Write { datafile, offset, durability } => self.write(exchange, (datafile, offset), durability, Datafile::overwrite),
@@ -291,8 +291,8 @@ impl IoSession {
         exchange.reply(&IoReply::Synced { verifier: self.server.verifier })
     }
 
-    /// Works with `length` bytes of memory: the connection's own, or, past that, of the server's for large payloads, to
-    /// which they are given back.
+    /// Runs `work` with `length` bytes of memory: the connection's own, or for large payloads the server's pool, to which they
+    /// are returned.
     pub(super) fn with_memory<T>(&mut self, length: u64, work: impl FnOnce(&mut IoSession) -> T) -> T {
         if length <= limits::CONNECTION_MEMORY_BYTES {
             return work(self);
@@ -304,7 +304,7 @@ impl IoSession {
         done.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// Takes the payload, and has `put` put it into a datafile.
+    /// Receives the payload and stores it with `put`.
     fn write(&mut self, exchange: &mut Exchange<'_>, to: (DatafileId, u64), durability: Durability, put: Put) -> Result<()> {
         self.with_memory(exchange.payload_left(), |session| session.put(exchange, to, durability, put))
     }
@@ -336,7 +336,7 @@ impl IoSession {
         exchange.reply(&IoReply::Written { verifier: self.server.verifier })
     }
 
-    /// Fills the connection's memory with a payload of `length` bytes, and verifies it. `what`: for the error.
+    /// Receives a payload of `length` bytes into the connection's memory, and verifies it. `what`: describes it in an error.
     pub(super) fn receive(&mut self, exchange: &mut Exchange<'_>, length: u64, what: impl FnOnce() -> String) -> Result<()> {
         let receiving = exchange.tracer.begin();
         resize(&mut self.buffer, length as usize);
@@ -352,14 +352,14 @@ impl IoSession {
         if length == 0 || expected == found {
             return Ok(());
         }
-        let problem = format!("{} have checksum {found:08x}, and should have {expected:08x}", what());
-        Err(Error::new(ErrorKind::Corrupt, format!("{problem}: damaged on their way, and not stored")))
+        let problem = format!("{} have checksum {found:08x}, expected {expected:08x}", what());
+        Err(Error::new(ErrorKind::Corrupt, format!("{problem}: damaged in transit, not stored")))
     }
 
     fn read(&mut self, exchange: &mut Exchange<'_>, id: DatafileId, offset: u64, length: u64) -> Result<()> {
         within_a_file(offset, length)?;
         if length > limits::PAYLOAD_BYTES {
-            return Err(Error::new(ErrorKind::Invalid, format!("a read of {length} bytes: at most {}", limits::PAYLOAD_BYTES)));
+            return Err(Error::new(ErrorKind::Invalid, format!("a read of {length} bytes: the maximum is {}", limits::PAYLOAD_BYTES)));
         }
         let server = Arc::clone(&self.server);
         let target = server.readable(id, &self.who)?;
@@ -405,9 +405,9 @@ impl IoSession {
         Ok(())
     }
 
-    /// The datafile's row in the recording, if the request is recorded.
+    /// Returns the datafile's object in the recording, if the request is recorded.
     fn name(&mut self, exchange: &Exchange<'_>, id: DatafileId, datafile: &Datafile) -> Option<ObjectId> {
-        let mode = exchange.recording()?;
+        let trace = exchange.recording()?;
         let session = exchange.header().session;
         if let Some((named_in, object)) = self.objects.get(&id)
             && *named_in == session
@@ -425,19 +425,19 @@ impl IoSession {
         ];
         let emulated = self.server.target(id).ok().and_then(Target::disk).map(|disk| disk.name().to_owned());
         attributes.extend(emulated.or_else(|| device_of(&datafile.path())).map(|device| ("device", device)));
-        let object = mode.object(ObjectKind::File, &datafile.path().display().to_string(), &attributes)?;
+        let object = trace.object(ObjectKind::File, &datafile.path().display().to_string(), &attributes)?;
         self.objects.insert(id, (session, object));
         Some(object)
     }
 
-    /// When a request is asked for, where devices are emulated: otherwise no clock is read.
+    /// Returns the time of the request if devices are emulated; otherwise reads no clock.
     pub(super) fn asked(&self) -> Option<Time> {
         self.server.options.serve.emulated.map(|_| Time::now())
     }
 }
 
-/// Does a request's work (kind, datafile, offset, bytes) on the disk that a target pretends to be on. What really happened since it was
-/// asked for has taken a part of that time already.
+/// Performs a request's work (kind, datafile, offset, bytes) on a target's emulated disk. Real time since the request counts
+/// towards the emulated time.
 pub(super) fn emulated(
     target: &Target,
     exchange: &Exchange<'_>,
@@ -445,9 +445,9 @@ pub(super) fn emulated(
     asked: Option<Time>,
 ) {
     let Some((disk, asked)) = target.disk().zip(asked) else { return };
-    let recorded = exchange.recording().map(|mode| (mode, exchange.header().session, exchange.tracer.track()));
+    let recorded = exchange.recording().map(|trace| (trace, exchange.header().session, exchange.tracer.track()));
     let file = id.file.0.rotate_left(16) ^ u64::from(id.index);
-    disk.work(&Work { kind, file, offset, bytes, asked }, recorded);
+    disk.work(&DiskRequest { kind, file, offset, bytes, asked }, recorded);
 }
 
 pub(super) fn at_target(error: Error, target: &Target) -> Error {
@@ -458,7 +458,7 @@ pub(super) fn bounded(many: usize) -> Result<()> {
     if many <= limits::BATCH {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Invalid, format!("{many} datafiles in one request: at most {}", limits::BATCH)))
+    Err(Error::new(ErrorKind::Invalid, format!("{many} datafiles in one request: the maximum is {}", limits::BATCH)))
 }
 
 pub(super) fn within_a_file(offset: u64, length: u64) -> Result<()> {
@@ -473,7 +473,7 @@ mod tests {
     use super::*;
     use thalweg_wire::trust::{Credential, Gate};
 
-    /// A session of a server without targets that has memory for one large payload.
+    /// A session of a server without targets whose pool holds one large payload.
     fn session() -> IoSession {
         let credential = Credential::new_store(7);
         let gate = Arc::new(Gate::new(&credential).unwrap());
@@ -500,7 +500,7 @@ mod tests {
     fn a_request_that_panics_gives_the_memory_for_its_payload_back() {
         let mut session = session();
         for _ in 0..3 {
-            // There is room for one: a second would wait for ever.
+            // There is room for one: a second would wait forever.
             let work = AssertUnwindSafe(|| session.with_memory(limits::PAYLOAD_BYTES, |_| -> () { panic!("as a bug does") }));
             catch_unwind(work).unwrap_err();
             assert_eq!(session.buffer, [1; 3], "the connection has its own again");

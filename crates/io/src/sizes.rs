@@ -1,29 +1,29 @@
-//! Sizes of datafiles, known without asking the file system.
+//! A cache of datafile sizes, which saves asking the file system.
 //!
-//! A server is the only one that writes to its targets (it holds a lock on each), so a size that the file system gave stays true
-//! until a request here changes the datafile. Looking one up is a tenth of the system call.
+//! A server is the only writer of its targets (it holds a lock on each), so a size from the file system stays valid until a
+//! request here changes the datafile. A look-up costs a tenth of the system call.
 //!
-//! **Exact.** A thread that changes a datafile holds a [`Changing`] from before the change until after it: the size is forgotten first, and
-//! none is kept meanwhile. A thread that finds none asks the file system and hands in the answer together with a [`Ticket`] taken
-//! before asking; it is kept only if no change began or went on in between. So a glimpse that begins after a change was answered
-//! never sees the time before it, and one beside a change sees either, as it would in the file system. (The allocated bytes are as they
-//! were at the last look: file systems settle them a little later by themselves. A sync forgets them.)
+//! **Exact.** A thread that changes a datafile holds a [`Changing`] from before the change until after it: the cached size is
+//! dropped first, and none is stored meanwhile. A thread that misses takes a [`Ticket`], asks the file system and stores the
+//! answer with the ticket; it is kept only if no change began or was in progress in between. A glimpse that begins after a change
+//! was answered therefore never sees the old size, and one concurrent with a change sees either, as in the file system.
+//! (Allocated bytes are those of the last look: file systems settle them a little later on their own. A sync drops them.)
 //!
-//! **Quiet.** A client that puts a file's size together from several servers' answers needs to know that none of them was changing
-//! meanwhile: with each size stands since when, at least, it has been so ([`Since`]).
+//! **Quiet.** A client that combines a file's size from several servers' answers must know that none of them was changing
+//! meanwhile: each size carries the time since which it has certainly been unchanged ([`Since`]).
 //!
-//! **Bounded.** The table is an array of places, four for each value of a hash; a new one takes the place of any of the four. Parts
-//! that nothing was put in take no memory.
+//! **Bounded.** The table is an array of slots, four for each hash value; a new entry replaces any of the four. Parts without
+//! entries take no memory.
 
 use thalweg_base::sync::Mutex;
 use thalweg_wire::limits;
 use thalweg_wire::protocol::io::{DatafileId, DatafileSize};
 
-/// Parts of the table, each with a lock of its own.
+/// Parts of the table, each with its own lock.
 const PARTS: usize = 64;
-/// Places for each value of the hash.
+/// Slots per hash value.
 const WAYS: usize = 4;
-/// Groups of places in a part.
+/// Groups of slots in a part.
 const GROUPS: usize = limits::SIZES_KEPT / PARTS / WAYS;
 
 /// Sizes of one target's datafiles.
@@ -33,24 +33,24 @@ pub(super) struct Sizes {
 
 #[derive(Default)]
 struct Part {
-    /// Changes that are going on.
+    /// Changes in progress.
     changing: u32,
-    /// Changes that were begun or ended: a ticket of another number is void.
+    /// Changes begun or ended: a ticket with another number is void.
     changes: u64,
-    /// The last of them.
+    /// Time of the last change.
     changed: Since,
-    /// Which of a group's places is taken next.
+    /// The slot of a group to replace next.
     turn: usize,
     /// All groups, or none yet.
-    groups: Vec<[Place; WAYS]>,
+    groups: Vec<[Slot; WAYS]>,
 }
 
-/// A datafile and its size. File 0 does not exist: nobody's place.
+/// A datafile and its size. File 0 does not exist: the slot is empty.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct Slot {
     file: u64,
     index: u32,
-    /// 0: none.
+    /// The lot; 0: none.
     lot: u32,
     /// In units of 512 bytes.
     allocated: u32,
@@ -58,18 +58,18 @@ struct Place {
     since: Since,
 }
 
-/// A moment, in tenths of seconds since the machine was started.
+/// A time in tenths of a second since the machine was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Since(u32);
 
 impl Since {
-    /// This moment.
+    /// Returns the present time.
     pub(super) fn now() -> Since {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
         Since((now.tv_sec as u64 * 10 + now.tv_nsec as u64 / 100_000_000) as u32)
     }
 
-    /// That of a file system's time stamp. One in the future, say after the clock was set back, is now.
+    /// Converts a file system's time stamp. One in the future, for instance after the clock was set back, counts as now.
     pub(super) fn stamp(seconds: i64, nanoseconds: i64) -> Since {
         let wall = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
         let age_ns = (i128::from(wall.tv_sec) - i128::from(seconds)) * 1_000_000_000 + i128::from(wall.tv_nsec) - i128::from(nanoseconds);
@@ -77,69 +77,69 @@ impl Since {
         Since(Since::now().0.saturating_sub(tenths))
     }
 
-    /// Whether that is a second ago, for certain: both moments are known to a tenth.
+    /// Whether this was certainly more than a second ago: both times are known to a tenth.
     pub(super) fn is_quiet(self) -> bool {
         Since::now().0.saturating_sub(self.0) > 11
     }
 }
 
-/// Permission to keep a size, if nothing has changed since.
+/// Permission to store a size, if nothing has changed since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticket(Option<u64>);
 
-/// A datafile is being changed as long as this lives.
+/// Marks a datafile as changing while this exists.
 pub(super) struct Changing<'a> {
     part: &'a Mutex<Part>,
 }
 
 impl Default for Sizes {
     fn default() -> Sizes {
-        // What was removed before this start may have been removed just before.
+        // A datafile missing now may have been removed just before this start.
         let part = || Mutex::new(Part { changed: Since::now(), ..Part::default() });
         Sizes { parts: (0..PARTS).map(|_| part()).collect() }
     }
 }
 
-/// The part and the group of a datafile.
+/// Returns the part and group of a datafile.
 fn spot(id: DatafileId) -> (usize, usize) {
-    // Multiplying by an odd constant spreads numbers that follow each other; the high bits are the best.
+    // Multiplying by an odd constant spreads consecutive numbers; the high bits are the best.
     let hash = (id.file.0 ^ u64::from(id.index).rotate_left(48)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     ((hash >> 58) as usize % PARTS, (hash >> 20) as usize % GROUPS)
 }
 
-/// A datafile of another lot is another one.
+/// Returns the lot's number: a datafile in another lot is a different datafile.
 fn lot_number(id: DatafileId) -> u32 {
     id.lot.map_or(0, |lot| lot.0)
 }
 
-impl Place {
+impl Slot {
     fn is_of(&self, id: DatafileId) -> bool {
         self.file == id.file.0 && self.index == id.index && self.lot == lot_number(id)
     }
 }
 
 impl Sizes {
-    /// The size, if it is known; otherwise what it takes to hand it in.
+    /// Returns the size if it is cached; otherwise the ticket for storing it.
     pub(super) fn look(&self, id: DatafileId) -> Result<DatafileSize, Ticket> {
         let (part, group) = spot(id);
         let part = self.parts[part].lock();
-        match part.groups.get(group).and_then(|group| group.iter().find(|place| place.is_of(id))) {
-            Some(place) => Ok(DatafileSize {
-                size_bytes: place.size_bytes,
-                allocated_bytes: u64::from(place.allocated) * 512,
-                quiet: place.since.is_quiet(),
+        match part.groups.get(group).and_then(|group| group.iter().find(|slot| slot.is_of(id))) {
+            Some(slot) => Ok(DatafileSize {
+                size_bytes: slot.size_bytes,
+                allocated_bytes: u64::from(slot.allocated) * 512,
+                quiet: slot.since.is_quiet(),
             }),
             None => Err(Ticket((part.changing == 0).then_some(part.changes))),
         }
     }
 
-    /// Keeps what the file system gave after the ticket was taken. `since`: when the datafile was changed last; `None`: there is none,
-    /// and it may have been the last one to be removed here. Whether it is quiet.
+    /// Stores a size read after the ticket was taken. `since`: when the datafile last changed; `None`: it does not exist, and may
+    /// have been the one removed last. Returns whether it is quiet.
     pub(super) fn keep(&self, id: DatafileId, size: DatafileSize, since: Option<Since>, ticket: Ticket) -> bool {
         let (part, group) = spot(id);
         let mut part = self.parts[part].lock();
         if ticket.0 != Some(part.changes) {
-            // A stamp is true in any case, but which of them was removed nobody knows.
+            // A stamp is valid in any case; without one, the time of removal is unknown.
             return since.is_some_and(Since::is_quiet);
         }
         let since = since.unwrap_or(part.changed);
@@ -148,20 +148,20 @@ impl Sizes {
             part.keep(
                 id,
                 group,
-                Place { file: id.file.0, index: id.index, lot: lot_number(id), allocated, size_bytes: size.size_bytes, since },
+                Slot { file: id.file.0, index: id.index, lot: lot_number(id), allocated, size_bytes: size.size_bytes, since },
             );
         }
         quiet
     }
 
-    /// The datafile is being changed from now on until the returned guard is dropped.
+    /// Marks the datafile as changing until the returned guard is dropped.
     pub(super) fn changing(&self, id: DatafileId) -> Changing<'_> {
         let (part, group) = spot(id);
         let mut locked_part = self.parts[part].lock();
         locked_part.changing += 1;
         locked_part.changes += 1;
-        if let Some(place) = locked_part.groups.get_mut(group).and_then(|group| group.iter_mut().find(|place| place.is_of(id))) {
-            *place = Place::default();
+        if let Some(slot) = locked_part.groups.get_mut(group).and_then(|group| group.iter_mut().find(|slot| slot.is_of(id))) {
+            *slot = Slot::default();
         }
         drop(locked_part);
         Changing { part: &self.parts[part] }
@@ -169,18 +169,18 @@ impl Sizes {
 }
 
 impl Part {
-    fn keep(&mut self, id: DatafileId, group: usize, place: Place) {
+    fn keep(&mut self, id: DatafileId, group: usize, slot: Slot) {
         if self.changing != 0 || id.file.0 == 0 {
             return;
         }
         if self.groups.is_empty() {
-            self.groups = vec![[Place::default(); WAYS]; GROUPS];
+            self.groups = vec![[Slot::default(); WAYS]; GROUPS];
         }
         self.turn = (self.turn + 1) % WAYS;
         let turn = self.turn;
-        let places = &mut self.groups[group];
-        let free = places.iter().position(|place| place.is_of(id)).or_else(|| places.iter().position(|place| place.file == 0));
-        places[free.unwrap_or(turn)] = place;
+        let slots = &mut self.groups[group];
+        let free = slots.iter().position(|slot| slot.is_of(id)).or_else(|| slots.iter().position(|slot| slot.file == 0));
+        slots[free.unwrap_or(turn)] = slot;
     }
 }
 
@@ -214,7 +214,7 @@ mod tests {
         sizes.keep(id(7), size(100), Some(Since::now()), ticket);
         assert_eq!(sizes.look(id(7)), Ok(size(100)));
         assert!(sizes.look(DatafileId { index: 4, ..id(7) }).is_err());
-        // Forgotten when a change begins; a look beside it is not kept, nor one from before it.
+        // Dropped when a change begins; a size read during or before a change is not stored.
         let before = Ticket(Some(0));
         let changing = sizes.changing(id(7));
         let beside = sizes.look(id(7)).unwrap_err();
@@ -237,7 +237,7 @@ mod tests {
         let ticket = sizes.look(id(7)).unwrap_err();
         assert!(sizes.keep(id(7), size(100), Some(old), ticket));
         assert!(sizes.look(id(7)).unwrap().quiet);
-        // One that is not there may be the one that was removed just now, before this start perhaps.
+        // A missing datafile may have been removed just now, or just before this start.
         let ticket = sizes.look(id(8)).unwrap_err();
         assert!(!sizes.keep(id(8), DatafileSize::default(), None, ticket));
         assert!(!sizes.look(id(8)).unwrap().quiet);

@@ -12,11 +12,11 @@
 //!   set-aside/FFFFFFFFFFFFFFFF.I  datafiles of starts that the metadata knows nothing of, when that was accepted
 //! ```
 //!
-//! Datafiles are plain sparse files: a person can look at them, and the kernel serves them without our help.
+//! Datafiles are plain sparse files: people can inspect them, and the kernel serves them without our help.
 //!
-//! Starting never makes a target: a directory that is empty where a target is expected is a file system that is not mounted far more
-//! often than it is a new target, and serving it would turn every byte that was there into a hole. Only
-//! [`Target::initialise`], which somebody has asked for, makes one.
+//! Starting a server never creates a target: an empty directory where a target is expected is far more often an unmounted file
+//! system than a new target, and serving it would turn every byte of the target into a hole. Only [`Target::initialise`], on
+//! request, creates one.
 
 use super::datafile::{Datafile, Make};
 use super::epoch::{Epoch, Starts};
@@ -36,14 +36,14 @@ use thalweg_base::private;
 use thalweg_wire::emulate::{Disk, Emulation};
 use thalweg_wire::limits;
 use thalweg_wire::protocol::common::{ServiceStart, Witnessed};
-use thalweg_wire::protocol::io::{Allocate, DataMap, DatafileId, DatafileSize, Found, Seek, TargetId, TargetSpace};
+use thalweg_wire::protocol::io::{Allocate, DataMap, DatafileId, DatafileSize, Seek, SeekResult, TargetId, TargetSpace};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// The version of a target's layout on disk.
+/// Version of a target's layout on disk.
 const FORMAT: u32 = 1;
 const IDENTITY: &str = "thalweg-target.toml";
 
-/// What a target's directory says of itself.
+/// The identity stored in a target's directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TargetIdentity {
@@ -51,7 +51,7 @@ pub struct TargetIdentity {
     pub format: u32,
     /// The store, 16 hexadecimal digits.
     pub store: String,
-    /// The target's number in it.
+    /// The target's number in the store.
     pub target: u32,
 }
 
@@ -67,10 +67,10 @@ impl TargetIdentity {
         Error::new(ErrorKind::Invalid, problem)
     }
 
-    /// What this directory says of itself; `None` if it is not a target (or does not exist).
+    /// Reads a directory's identity; `None` if it is not a target or does not exist.
     ///
     /// # Errors
-    /// When it says something that cannot be read.
+    /// When the identity cannot be read.
     pub fn read(directory: &Path) -> Result<Option<TargetIdentity>> {
         let path = directory.join(IDENTITY);
         let text = match std::fs::read_to_string(&path) {
@@ -83,50 +83,51 @@ impl TargetIdentity {
         if identity.format != FORMAT {
             return Err(Error::new(
                 ErrorKind::Version,
-                format!("{}: made by format {}, this program knows {FORMAT}", path.display(), identity.format),
+                format!("{}: made by format {}, this program supports {FORMAT}", path.display(), identity.format),
             ));
         }
         Ok(Some(identity))
     }
 }
 
-/// One directory of datafiles, being served.
+/// A target being served.
 pub struct Target {
     number: TargetId,
     home: Arc<Home>,
     open: OpenDatafiles,
     epoch: Epoch,
-    /// The disk that it pretends to be on.
+    /// The emulated disk.
     disk: Option<Disk>,
-    /// Locked as long as the target is served, so that no other process serves it.
+    /// Locked while the target is served, so that no other process serves it.
     _lock: File,
 }
 
 fn absent(directory: &Path, number: TargetId, problem: &str) -> Error {
-    let what = "is its file system mounted? --initialise makes the target anew and empty: what was on it is lost";
-    Error::new(ErrorKind::Absent, format!("{} {problem}, and is to be target {number}: {what}", directory.display()))
+    let what = "is its file system mounted? --initialise makes a new, empty target: everything on the old one is lost";
+    Error::new(ErrorKind::Absent, format!("{} {problem}, but should be target {number}: {what}", directory.display()))
 }
 
 fn make_directory(path: &Path) -> Result<()> {
     private::make_directory(path).map_err(|e| Error::system(path.display(), e))
 }
 
-/// Whether a name in a target's directory is one that a server made there.
+/// Whether a name in a target's directory was made by a server.
 fn is_of_target(name: &str) -> bool {
     name == DATAFILES || name == LOTS || name == SET_ASIDE || name.trim_start_matches('.').starts_with("thalweg-")
 }
 
 impl Target {
-    /// Closes what servers made in a target's directory to other users, where an earlier release left it open: what was done, as a sentence.
+    /// Restricts the files of servers in a target's directory to their owner, if an earlier release left them open; returns what
+    /// was done, as a sentence.
     pub fn close_to_others(directory: &Path) -> Option<String> {
         private::close(directory, is_of_target)
     }
 
-    /// Opens target `number` of `store`, which is in `directory`.
+    /// Opens target `number` of `store` in `directory`.
     ///
     /// # Errors
-    /// [`ErrorKind::Absent`] when there is no target, or its datafiles are gone; when the directory is another store's or another
-    /// number, is served already, or cannot be used.
+    /// [`ErrorKind::Absent`] when there is no target, or its datafiles are missing; others when the directory belongs to another
+    /// store or number, is already being served, or cannot be used.
     pub fn open(directory: &Path, store: u64, number: TargetId) -> Result<Target> {
         Target::open_there(directory, store, number, false)
     }
@@ -145,7 +146,7 @@ impl Target {
         let lock = File::open(&path).map_err(|e| Error::system(path.display(), e))?;
         let begun = Instant::now();
         while rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
-            // One that is just ending, or a child of it that has not become another program yet.
+            // A process that is just ending, or its child that has not called exec yet.
             if begun.elapsed() < limits::TARGET_LOCK {
                 std::thread::sleep(Duration::from_millis(10));
                 continue;
@@ -163,10 +164,10 @@ impl Target {
         })
     }
 
-    /// Makes target `number` of `store` in `directory`, unless it is there already, and opens it. Whatever is in the directory stays.
+    /// Creates target `number` of `store` in `directory`, unless it exists, and opens it. Existing contents stay.
     ///
     /// # Errors
-    /// As [`Target::open`]; [`ErrorKind::Exists`] when there are datafiles without an identity.
+    /// See [`Target::open`]; [`ErrorKind::Exists`] when there are datafiles without an identity.
     pub fn initialise(directory: &Path, store: u64, number: TargetId) -> Result<Target> {
         let wanted = TargetIdentity::of(store, number);
         let datafiles = directory.join(DATAFILES);
@@ -182,7 +183,7 @@ impl Target {
                 }
                 make_directory(&datafiles)?;
                 Epoch::make(directory)?;
-                // The identity comes last: what has one is whole.
+                // The identity is written last: a target that has one is complete.
                 let text = toml::to_string(&wanted).map_err(|e| Error::new(ErrorKind::Io, e.to_string()))?;
                 let path = directory.join(IDENTITY);
                 durable::replace(&text, &path).map_err(|e| Error::system(path.display(), e))?;
@@ -192,35 +193,35 @@ impl Target {
         Target::open_there(directory, store, number, is_new)
     }
 
-    /// What it durably knows of the metadata service: one that is behind that has forgotten files.
+    /// Returns the state of the metadata service known durably; a service behind it has lost files.
     pub fn seen(&self) -> Witnessed {
         self.epoch.seen()
     }
 
-    /// From here on, `starts` says whether a later epoch has begun.
+    /// Sets whom to ask whether a later epoch has begun.
     pub(super) fn ask(&self, starts: Arc<dyn Starts>) {
         self.epoch.ask(starts);
     }
 
-    /// From here on, `more` is asked for what other targets have left of a lot, and for lots that are over.
+    /// Sets whom to ask for unused promise on other targets, and for the removal of expired lots.
     pub(super) fn ask_for_more(&self, more: Arc<dyn More>) {
         self.home.lots.ask(more);
     }
 
-    /// What is promised on it.
+    /// Returns the promises on the target.
     pub(super) fn lots(&self) -> &Lots {
         &self.home.lots
     }
 
-    /// The metadata's log has come to this change on stable storage, in this start of the service.
+    /// Records durably that the metadata's log has reached this change, in this start of the service.
     pub fn witness(&self, start: ServiceStart, change: u64) -> Result<()> {
         self.epoch.witness(start, change)
     }
 
-    /// Goes on from a start of the service that is older than what this target has seen, as somebody has accepted. Datafiles with numbers
-    /// that are still to be given are set aside: a new file would find them.
-    pub(super) fn go_on_from(&self, start: ServiceStart) -> Result<()> {
-        self.epoch.go_on_from(start, || {
+    /// Continues from a start of the service older than this target has seen, on an administrator's request. Datafiles with
+    /// numbers that will be assigned again are set aside, so that new files do not find them.
+    pub(super) fn continue_from(&self, start: ServiceStart) -> Result<()> {
+        self.epoch.continue_from(start, || {
             let mut later = Vec::new();
             each_datafile(self.directory(), false, &mut |lot, file, index, path| {
                 if file.epoch() > start.epoch {
@@ -231,46 +232,46 @@ impl Target {
         })
     }
 
-    /// Whether it was made by a release that did not keep the epoch: it was found from the datafiles that there are.
+    /// Whether the epoch was inferred from the datafiles, because an earlier release did not store it.
     pub fn is_adopted(&self) -> bool {
         self.epoch.is_adopted()
     }
 
-    /// Its number.
+    /// Returns its number.
     pub(crate) fn number(&self) -> TargetId {
         self.number
     }
 
-    /// From now on it is as slow as a disk like this.
+    /// Emulates a slower disk from now on.
     pub fn emulate(&mut self, emulation: &Emulation) {
         let name = format!("emulated disk {}", self.number);
         let disk = emulation.disk_of(self.number.0);
         self.disk = disk.map(|(rate, text)| Disk::new(name, text, rate, emulation.seek_ns));
     }
 
-    /// The disk that it pretends to be on.
+    /// Returns the emulated disk.
     pub(crate) fn disk(&self) -> Option<&Disk> {
         self.disk.as_ref()
     }
 
-    /// Its directory.
+    /// Returns its directory.
     pub(crate) fn directory(&self) -> &Path {
         &self.home.directory
     }
 
-    /// A datafile that exists.
+    /// Returns a datafile if it exists.
     pub(crate) fn existing(&self, id: DatafileId) -> Result<Option<Arc<Datafile>>> {
         self.open.get_or_open(id, || Datafile::open(&self.home, id, Make::Not))
     }
 
-    /// A datafile that is to exist.
+    /// Returns a datafile, creating it if necessary.
     pub fn created(&self, id: DatafileId) -> Result<Arc<Datafile>> {
         self.epoch.serves(id.file)?;
         self.open.get_or_open(id, || Datafile::open(&self.home, id, Make::IfMissing)).map(|found| found.expect("created"))
     }
 
-    /// A datafile for one request of many: kept open no longer than that, since it is one of very many. `create`: it is probably
-    /// not there yet, and is made.
+    /// Opens a datafile for one request of a batch, and keeps it open no longer, since it is one of very many. `create`: it is
+    /// probably missing, and is created.
     pub(crate) fn briefly(&self, id: DatafileId, create: bool) -> Result<Option<Arc<Datafile>>> {
         if create {
             self.epoch.serves(id.file)?;
@@ -281,12 +282,12 @@ impl Target {
         }
     }
 
-    /// Puts a datafile on stable storage, and its name, if that is not there yet.
+    /// Syncs a datafile to stable storage, and its name if necessary.
     pub(crate) fn sync(&self, id: DatafileId) -> Result<()> {
         self.briefly(id, false)?.map_or(Ok(()), |datafile| datafile.sync())
     }
 
-    /// Puts everything that was changed before on stable storage.
+    /// Syncs everything changed before to stable storage.
     pub(crate) fn sync_all(&self) -> Result<()> {
         self.home.changed.sync(|changed| match changed {
             Some(changed) => changed.iter().try_for_each(|id| self.sync(*id)),
@@ -294,18 +295,18 @@ impl Target {
         })
     }
 
-    /// Its size; 0 if it does not exist.
+    /// Returns a datafile's size; 0 if it does not exist.
     pub fn glimpse(&self, id: DatafileId) -> Result<DatafileSize> {
         self.home.glimpse(id)
     }
 
-    /// Cuts it off or extends it with a hole.
+    /// Truncates a datafile, or extends it with a hole.
     pub fn truncate(&self, id: DatafileId, size_bytes: u64) -> Result<()> {
         let datafile = if size_bytes == 0 { self.existing(id)? } else { Some(self.created(id)?) };
         datafile.map_or(Ok(()), |datafile| datafile.truncate(size_bytes))
     }
 
-    /// Gives a range of it space, or takes it away. One that does not exist has nothing that could be taken away.
+    /// Allocates or frees a range. Freeing in a missing datafile is a no-op.
     pub(crate) fn allocate(&self, id: DatafileId, offset: u64, length: u64, how: Allocate) -> Result<()> {
         let takes_only = matches!(how, Allocate::PunchHole | Allocate::ZeroRangeKeepSize);
         let datafile = if takes_only { self.existing(id)? } else { Some(self.created(id)?) };
@@ -313,15 +314,15 @@ impl Target {
         datafile.allocate(offset, length, how)
     }
 
-    /// Looks for data or a hole in it.
-    pub(crate) fn seek(&self, id: DatafileId, offset: u64, what: Seek) -> Result<Found> {
+    /// Finds the next data or hole.
+    pub(crate) fn seek(&self, id: DatafileId, offset: u64, what: Seek) -> Result<SeekResult> {
         match self.existing(id)? {
             Some(datafile) => datafile.seek(offset, what),
-            None => Ok(Found { at: (what == Seek::Hole).then_some(offset), size_bytes: 0 }),
+            None => Ok(SeekResult { at: (what == Seek::Hole).then_some(offset), size_bytes: 0 }),
         }
     }
 
-    /// The parts of a range of it that are not holes, at most so many.
+    /// Returns the parts of a range that are not holes, at most `most`.
     pub(crate) fn data_map(&self, id: DatafileId, range: Range<u64>, most: usize) -> Result<DataMap> {
         match self.existing(id)? {
             Some(datafile) => datafile.data_map(range, most),
@@ -329,12 +330,12 @@ impl Target {
         }
     }
 
-    /// Removes it. Requests that are working on it finish on what nobody can find any more.
+    /// Removes a datafile. Requests in progress finish on the unlinked file.
     pub fn remove(&self, id: DatafileId) -> Result<()> {
         self.open.without(id, || self.home.remove(id))
     }
 
-    /// Space on it.
+    /// Returns the space on the target.
     pub(crate) fn space(&self) -> Result<TargetSpace> {
         let s = rustix::fs::statvfs(self.directory()).map_err(|e| Error::system(self.directory().display(), e))?;
         let directory = std::fs::metadata(self.directory()).map_err(|e| Error::system(self.directory().display(), e))?;
@@ -359,7 +360,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use thalweg_wire::protocol::io::FileId;
 
-    /// A service that is in this epoch.
+    /// A service in this epoch.
     struct Service(AtomicU64);
 
     impl Starts for Service {
@@ -381,7 +382,7 @@ mod tests {
         let start = ServiceStart { epoch: 4, start: 9 };
         assert!(target.witness(start, 1).is_err(), "it is older");
         for _ in 0..2 {
-            target.go_on_from(start).unwrap();
+            target.continue_from(start).unwrap();
         }
         assert_eq!([2, 5, 0xff_ffff].map(|epoch| target.glimpse(id(epoch)).unwrap().size_bytes), [5, 0, 0]);
         let mut aside: Vec<_> = std::fs::read_dir(dir.path().join("set-aside")).unwrap().map(|e| e.unwrap().file_name()).collect();

@@ -1,23 +1,22 @@
-//! Which names of datafiles are on stable storage already.
+//! Tracks which names of datafiles are on stable storage.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg_base::sync::Mutex;
 use thalweg_wire::Result;
 
-/// Directories that datafiles are spread over.
+/// Directories over which datafiles are spread.
 pub(super) const PARTS: usize = 256;
 
-/// Which names are not durable yet, by directory: that is what can be synced. All of a directory's that were made before one
-/// sync share it.
+/// The names not yet durable, by directory, which is the unit of a sync. All names made in a directory before one sync share it.
 pub(super) struct UnsyncedNames {
-    /// For each part, and for the parts' own names (the last).
+    /// One for each part; the last is for the parts' own names.
     directories: Vec<Directory>,
 }
 
 struct Directory {
-    /// Names made so far. Begins at 1: those that were there at the start may be of a process that was killed before it synced them.
+    /// Names made so far. Starts at 1: names found at start may be from a process killed before it synced them.
     made: AtomicU64,
-    /// Of those, durable.
+    /// How many of them are durable.
     synced: Mutex<u64>,
 }
 
@@ -27,12 +26,12 @@ impl UnsyncedNames {
         UnsyncedNames { directories: (0..=PARTS).map(directory).collect() }
     }
 
-    /// A name was made in this directory.
+    /// Counts a name made in this directory.
     pub(super) fn made(&self, directory: usize) {
         self.directories[directory].made.fetch_add(1, Ordering::Release);
     }
 
-    /// Syncs a directory, unless all of its names are durable.
+    /// Syncs a directory, unless all its names are durable.
     pub(super) fn sync(&self, directory: usize, sync: impl FnOnce() -> Result<()>) -> Result<()> {
         let names = &self.directories[directory];
         let wanted = names.made.load(Ordering::Acquire);

@@ -1,8 +1,8 @@
-//! How many mappings a core makes in a second: median of several rounds, for each distribution.
+//! Measures mappings per second and core: the median of several rounds, for each distribution.
 //!
-//! `cargo run --release -p thalweg-layout --example mappings`. A *mapping* is an offset to a datafile, a physical offset
-//! and a contiguous length; a *rank* is an offset on a given datafile; *random* offsets are anywhere in 1 TiB, and each
-//! is computed before the clock starts.
+//! `cargo run --release -p thalweg-layout --example mappings`. A *mapping* returns the datafile, physical offset and contiguous
+//! length of an offset; a *rank* is that of an offset on a given datafile; *random* offsets are anywhere in 1 TiB. Offsets are
+//! computed before the clock starts.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -54,7 +54,7 @@ fn varstrip(datafiles: u64, size: impl Fn(u64) -> u64) -> Layout {
     layout(&format!("varstrip_dist,strips={}", strips.join(";")), datafiles as u32)
 }
 
-/// Million calls a second: the median round.
+/// Returns million calls per second in the median round.
 fn rate(offsets: &[u64], mapping: impl Fn(u64) -> u64) -> f64 {
     let mut rates: Vec<f64> = (0..ROUNDS)
         .map(|_| {

@@ -1,8 +1,8 @@
-//! What a distribution is: five answers from which all others follow.
+//! The trait of a distribution: five answers from which all others follow.
 //!
-//! The methods are PVFS2's. A distribution gives the piece an offset lies in, the rank of an offset on a datafile, and
-//! the way back; file size and truncate are then the same code for every distribution, right for sparse files too, because
-//! they rest on the rank contract alone (see the crate's page).
+//! The methods are PVFS2's. A distribution gives the piece at an offset, the rank of an offset on a datafile, and the inverse
+//! mapping; file size and truncate are then the same code for every distribution, correct for sparse files too, because they rest
+//! on the rank contract alone (see the crate's page).
 
 use std::fmt;
 
@@ -23,33 +23,33 @@ pub struct Piece {
 
 /// A distribution function with its parameters, for a fixed number of datafiles.
 ///
-/// Offsets are at most [`MAX_OFFSET`]; [`crate::Layout`] sees to it for what comes from outside. No method allocates,
-/// except those that make text.
+/// Offsets are at most [`MAX_OFFSET`]; [`crate::Layout`] enforces this for offsets from outside. No method allocates, except
+/// those that return text.
 pub trait Distribution: fmt::Debug + Send + Sync {
-    /// The registered name, as in a [`crate::Spec`].
+    /// Returns the registered name, as in a [`crate::Spec`].
     fn name(&self) -> &'static str;
 
-    /// Every parameter with its value as text, defaults included, in the order of registration. Making a layout from
-    /// them gives an equal one.
+    /// Returns every parameter with its value as text, defaults included, in order of registration. A layout made from them is
+    /// equal to this one.
     fn parameters(&self) -> Vec<(&'static str, String)>;
 
-    /// How many datafiles the file has.
+    /// Returns the number of datafiles.
     fn num_datafiles(&self) -> u32;
 
-    /// The datafile and physical offset of the byte at `logical`, and how many bytes from there on are contiguous on
-    /// both sides: to the strip's end, or further where strips of one datafile adjoin. Never past [`MAX_OFFSET`].
+    /// Returns the piece that starts at `logical`. It ends with the strip, or later where strips of one datafile are adjacent;
+    /// never past [`MAX_OFFSET`].
     fn piece_at(&self, logical: u64) -> Piece;
 
-    /// The rank of `logical` on `datafile`: the number of bytes of it whose logical offset is below `logical`. Where
-    /// the byte at `logical` is on `datafile`, this is its physical offset. 0 for a datafile there is not.
+    /// Returns the rank of `logical` on `datafile`: how many of the datafile's bytes have a logical offset below `logical`. If
+    /// the byte at `logical` is on `datafile`, its rank is its physical offset. 0 for a nonexistent datafile.
     fn logical_to_physical(&self, datafile: u32, logical: u64) -> u64;
 
-    /// The logical offset of the byte at `physical` on `datafile`. `None` when it would be at or past [`MAX_OFFSET`],
-    /// or there is no such datafile.
+    /// Returns the logical offset of the byte at `physical` on `datafile`. `None`: at or past [`MAX_OFFSET`], or no such
+    /// datafile.
     fn physical_to_logical(&self, datafile: u32, physical: u64) -> Option<u64>;
 
-    /// The file's size, from the sizes of all its datafiles in bytes (0 for one that does not exist yet): the largest
-    /// mapped end, which is right for sparse files too.
+    /// Returns the file's size, given the sizes of all its datafiles in bytes (0 for a missing one): the largest mapped end,
+    /// which is correct for sparse files too.
     fn logical_file_size(&self, datafile_sizes: &[u64]) -> Result<u64, LayoutError> {
         let datafiles = self.num_datafiles();
         if datafile_sizes.len() != datafiles as usize {
@@ -68,10 +68,10 @@ pub trait Distribution: fmt::Debug + Send + Sync {
         Ok(size)
     }
 
-    /// The size datafile `datafile` has in a file of `file_size` bytes without holes: what truncate gives it.
+    /// Returns the size of `datafile` in a file of `file_size` bytes without holes: its size after truncate.
     ///
-    /// A datafile that is shorter already may stay so, except the one that holds the file's last byte: it alone must
-    /// have its full size for [`Distribution::logical_file_size`] to be `file_size`.
+    /// A shorter datafile may stay shorter, except the one with the file's last byte: it alone must have its full size for
+    /// [`Distribution::logical_file_size`] to be `file_size`.
     #[inline]
     fn datafile_size(&self, datafile: u32, file_size: u64) -> u64 {
         self.logical_to_physical(datafile, file_size)

@@ -1,7 +1,7 @@
-//! The list of distributions. A new one is a file in `distributions/` and a line in the list below.
+//! The list of distributions. To add one, add a file in `distributions/` and a line in the list below.
 //!
-//! A [`Layout`] is one of them, dispatched by `match` rather than through a trait object: a mapping takes a few
-//! nanoseconds, and this way it is inlined into the iterators over it.
+//! [`Layout`] dispatches with `match` rather than a trait object: a mapping takes a few nanoseconds, and is inlined into the
+//! iterators this way.
 
 use crate::error::shortened;
 use crate::spec::Arguments;
@@ -12,7 +12,7 @@ macro_rules! distributions {
         $(mod $module;)*
         $(use $module::$type;)*
 
-        /// A file's layout: a distribution with its parameters and number of datafiles. It never changes.
+        /// A file's layout: a distribution with its parameters and number of datafiles. Immutable.
         ///
         /// Cheap to clone; made by [`Layout::new`].
         #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,13 +21,13 @@ macro_rules! distributions {
             $(#[allow(missing_docs)] $type($type),)*
         }
 
-        /// What is known of every registered distribution, in the order of registration.
+        /// Returns a description of every registered distribution, in order of registration.
         pub fn kinds() -> &'static [Kind] {
             const KINDS: &[Kind] = &[$($module::KIND,)*];
             KINDS
         }
 
-        /// Makes a layout of the distribution that `spec` names.
+        /// Makes a layout of the distribution named in `spec`.
         pub(crate) fn build(spec: &Spec, requested: Option<u32>, available: u32) -> Result<Layout, LayoutError> {
             let arguments = |kind| Arguments::new(kind, spec, requested, available);
             match spec.name.as_str() {

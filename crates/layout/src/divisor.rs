@@ -1,8 +1,8 @@
-//! Division by a number that stays the same.
+//! Division by a constant divisor, with a precomputed reciprocal.
 //!
-//! Every mapping divides by the strip and stripe sizes, which never change for a file, and a 64-bit division is the
-//! slowest instruction in it. Offsets have 63 bits, which leaves exactly the one bit that makes the multiplication by a
-//! reciprocal exact for every divisor, without the correction step a full 64-bit dividend would need.
+//! Every mapping divides by strip and stripe sizes, which never change for a file, and a 64-bit division is the slowest
+//! instruction in it. Offsets have 63 bits, which leaves exactly the one bit that makes multiplication by a reciprocal exact for
+//! every divisor, without the correction step of a full 64-bit dividend.
 //!
 //! With `l = ceil(log2 d)` and `m = ceil(2^(63+l) / d)`, `m` fits in 64 bits and `m·d − 2^(63+l) < d ≤ 2^l`, so for all
 //! `n < 2^63`: `floor(n / d) = floor(n·m / 2^(63+l))`. Doubling `n` first turns the shift by 63 into taking a product's
@@ -19,7 +19,7 @@ pub(crate) struct Divisor {
 }
 
 impl Divisor {
-    /// `value` from 1 to `MAX_OFFSET`; callers have refused others as parameters.
+    /// Makes a divisor of 1 to `MAX_OFFSET`; callers refuse other parameters.
     pub(crate) fn new(value: u64) -> Divisor {
         assert!((1..=MAX_OFFSET).contains(&value), "divisor {value} out of range");
         let shift = 64 - (value - 1).leading_zeros();
@@ -27,13 +27,13 @@ impl Divisor {
         Divisor { value, multiplier: u64::try_from(multiplier).expect("at most 2^64 - 1, see the module's proof"), shift }
     }
 
-    /// The divisor itself.
+    /// Returns the divisor.
     #[inline]
     pub(crate) fn value(self) -> u64 {
         self.value
     }
 
-    /// Quotient and remainder of an offset.
+    /// Returns quotient and remainder of an offset.
     #[inline]
     pub(crate) fn divide(self, dividend: u64) -> (u64, u64) {
         debug_assert!(dividend <= MAX_OFFSET);

@@ -1,4 +1,4 @@
-//! What can be wrong with a layout. Each error says which thing, what it was, and what was expected.
+//! Errors of layouts. Each names the thing, its value, and what was expected.
 
 use crate::MAX_OFFSET;
 
@@ -9,7 +9,7 @@ pub enum LayoutError {
     /// No distribution of this name is registered.
     #[error("unknown distribution `{name}`: expected one of {known}")]
     UnknownDistribution {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// The registered names, comma-separated.
         known: String,
@@ -19,7 +19,7 @@ pub enum LayoutError {
     UnknownParameter {
         /// The distribution.
         distribution: &'static str,
-        /// What was given.
+        /// The given name.
         parameter: String,
         /// The parameters it has, comma-separated, or "none".
         known: String,
@@ -39,9 +39,9 @@ pub enum LayoutError {
         distribution: &'static str,
         /// The parameter.
         parameter: &'static str,
-        /// What was given; shortened when long.
+        /// The given value; shortened when long.
         value: String,
-        /// What was expected, and where it went wrong.
+        /// What was expected, and where the value is wrong.
         expected: String,
     },
     /// The distribution cannot have this number of datafiles.
@@ -49,10 +49,10 @@ pub enum LayoutError {
     Datafiles {
         /// The distribution.
         distribution: &'static str,
-        /// What was asked, what there is, what was expected.
+        /// The request, the available number, and what was expected.
         expected: String,
     },
-    /// The parameters are each right, but together they exceed 63 bits.
+    /// Each parameter is valid, but together they exceed 63 bits.
     #[error("{distribution}: {what} does not fit in 63 bits (at most {MAX_OFFSET} bytes)")]
     Overflow {
         /// The distribution.
@@ -60,25 +60,25 @@ pub enum LayoutError {
         /// The product or sum that does not fit.
         what: String,
     },
-    /// Datafile sizes that no file of this layout can have.
+    /// Datafile sizes that are impossible for this layout.
     #[error("{distribution}: {what}")]
     Sizes {
         /// The distribution.
         distribution: &'static str,
-        /// Which datafile, which size, what was expected.
+        /// The datafile, its size, and what was expected.
         what: String,
     },
     /// A distribution's text form is malformed.
     #[error("distribution `{text}`: {expected}")]
     Text {
-        /// What was given; shortened when long.
+        /// The given text; shortened when long.
         text: String,
         /// What was expected.
         expected: String,
     },
 }
 
-/// `text`, cut to a length that fits in a message.
+/// Shortens `text` to fit into a message.
 pub(crate) fn shortened(text: &str) -> String {
     const LONGEST: usize = 64;
     match text.char_indices().nth(LONGEST) {

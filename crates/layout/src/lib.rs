@@ -1,23 +1,21 @@
-//! Distribution functions: where the bytes of a striped file are.
+//! Distribution functions: the location of each byte of a striped file.
 //!
-//! **In:** a [`Spec`] (a distribution's name and its parameters as text) and how many datafiles there may be.
-//! **Out:** a [`Layout`], which answers, by arithmetic alone, which datafile holds a logical offset and at which
-//! physical offset, and cuts byte ranges into pieces and [`FlowBuffers`]. **Never:** I/O, and no
-//! allocation in any of these answers.
+//! **In:** a [`Spec`] (a distribution's name and its parameters as text) and the number of available targets. **Out:** a
+//! [`Layout`], which computes the datafile and physical offset of a logical offset, and cuts byte ranges into pieces and
+//! [`FlowBuffers`]. **Never:** I/O, nor allocation in these computations.
 //!
 //! # Offsets
 //!
-//! All offsets and sizes are bytes in `u64`, and at most [`MAX_OFFSET`] (63 bits). A larger offset is taken for
-//! `MAX_OFFSET`; a mapping whose result would be larger is `None` or an error, never a wrapped number.
+//! All offsets and sizes are bytes in `u64`, at most [`MAX_OFFSET`] (63 bits). A larger offset counts as `MAX_OFFSET`; a mapping
+//! whose result would be larger returns `None` or an error, never a wrapped number.
 //!
 //! # The rank contract
 //!
-//! [`Distribution::logical_to_physical`]`(d, x)` is the *rank* of `x` on datafile `d`: the number of bytes of `d` whose
-//! logical offset is below `x`, whether or not `x` itself is on `d`. Three things follow, and the rest of this crate
-//! stands on them:
+//! [`Distribution::logical_to_physical`]`(d, x)` is the *rank* of `x` on datafile `d`: how many bytes of `d` have a logical
+//! offset below `x`, whether or not `x` itself is on `d`. The rest of this crate rests on three consequences:
 //!
 //! - for every `x`, the ranks over all datafiles sum to `x`;
-//! - a file of `x` bytes has exactly `rank(d, x)` bytes on `d`: that is truncate;
+//! - a file of `x` bytes has exactly `rank(d, x)` bytes on `d`: its size there after truncate;
 //! - the bytes of `d` inside a logical range are **one physical range**, `rank(d, start)..rank(d, end)`, whatever the
 //!   distribution. Cutting a request into physically contiguous flow buffers is cutting that range.
 //!

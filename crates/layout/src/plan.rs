@@ -1,38 +1,41 @@
-//! From who writes which bytes of a file to the strips that put each writer's bytes on a target of its own.
+//! Plans strips that keep each writer's bytes on a target of its own.
 //!
-//! **In:** parts of a cycle, and the target where each writer's bytes belong. **Out:** the
-//! parameter `strips` of `varstrip_dist`, and which target each datafile goes to. The library in `mpi/` computes the same in the
-//! same steps when it lays a file out for its ranks; `mpi/tests/vectors.json` holds both to the same answers.
+//! **In:** the parts of a cycle that each writer writes, and the target where each writer's bytes belong. **Out:** the parameter
+//! `strips` of `varstrip_dist`, and the target of each datafile. The library in `mpi/` performs the same steps when it lays out a
+//! file for its ranks; both must give the answers in `mpi/tests/vectors.json`.
 //!
-//! 1. A byte claimed by writers of one target is *owned* by it; one that nobody claims, or writers of different targets, is not.
-//! 2. A range that is not owned and shorter than `gap_bytes` goes with the owned range before it (the first: after it). A longer one is
-//!    dealt to all writers' targets in turn, in pieces of `piece_bytes`, [`MOST_PIECES`] at most (then they are larger). The turn goes
-//!    on from range to range, in the order in which the targets first appear among the writers.
-//! 3. Neighbours of one target are one strip; a cycle that is a smaller one several times over is that one.
-//! 4. Strips smaller than `smallest_strip_bytes` on average are refused. A text longer than `text_bytes` is made coarser: blocks (a
-//!    power of two) go to who owns most of each, or else to who was dealt most of it.
+//!
+//! 1. A byte claimed only by writers of one target is *owned* by that target; a byte claimed by none, or by writers of different
+//!    targets, is not owned.
+//! 2. An unowned range shorter than `gap_bytes` joins the owned range before it (the first range: after it). A longer one is
+//!    dealt round-robin to the writers' targets in pieces of `piece_bytes`, in larger ones if there would be more than
+//!    [`MOST_PIECES`]. The rotation continues from range to range, in the order in which the targets first appear among the
+//!    writers.
+//! 3. Adjacent ranges of one target form one strip; a cycle that repeats a shorter one is reduced to it.
+//! 4. Strips smaller than `smallest_strip_bytes` on average are refused. If the text exceeds `text_bytes`, the strips are made
+//!    coarser: blocks (of a power of two) go to the owner of most of each, or else to the target dealt most of it.
 //! 5. Datafiles are numbered in the order in which their targets appear.
 
 use std::collections::HashMap;
 
-/// A long range that nobody owns is dealt out in at most so many pieces.
+/// Maximum pieces of a long unowned range.
 const MOST_PIECES: u64 = 64;
-/// A cycle is cut into at most so many blocks to be made coarser.
+/// Maximum blocks of a cycle that is made coarser.
 const MOST_BLOCKS: u64 = 1 << 20;
 /// The smallest block.
 const LEAST_BLOCK_BYTES: u64 = 4096;
 
-/// Bytes `start..end` of the cycle that a writer writes.
+/// The bytes `start..end` of the cycle, written by one writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Part {
     pub start: u64,
     pub end: u64,
-    /// Its number: position in the list of the writers' targets.
+    /// The writer: an index into the list of the writers' targets.
     pub writer: u32,
 }
 
-/// How fine strips may be.
+/// Limits on how fine strips may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Options {
@@ -48,45 +51,45 @@ impl Default for Options {
     }
 }
 
-/// A layout that keeps writers' bytes where they are written.
+/// A layout that places each writer's bytes on its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The parameter `strips` of `varstrip_dist`.
     pub strips: String,
-    /// One for each datafile.
+    /// The target of each datafile.
     pub targets: Vec<u32>,
-    /// The smallest cycle.
+    /// Length of the shortest equivalent cycle.
     pub cycle_bytes: u64,
-    /// Of the given cycle: bytes that somebody claims.
+    /// Bytes of the given cycle claimed by any writer.
     pub claimed_bytes: u64,
-    /// Of those: bytes that are on the target of all who claim them.
+    /// Claimed bytes placed on the target of all their writers.
     pub local_bytes: u64,
 }
 
-/// Why there is no plan, in words.
+/// Why there is no plan, for the user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Refused(pub String);
 
-/// Of whom bytes are.
+/// The owner of a range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
-    /// A target, by its number in the turn.
+    /// A target, by its index in the rotation.
     One(u32),
-    /// Nobody claims them.
+    /// No writer claims them.
     Nobody,
     /// Writers of different targets claim them.
     Several,
 }
 
-/// Bytes up to `end`.
+/// A range up to `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Range<T> {
     end: u64,
     of: T,
 }
 
-/// Ranges in order, without holes, from 0 on.
+/// Consecutive ranges from 0, without holes.
 #[derive(Clone, Debug)]
 struct Ranges<T>(Vec<Range<T>>);
 
@@ -107,7 +110,7 @@ impl<T: Copy + PartialEq> Ranges<T> {
         self.0.last().map_or(0, |range| range.end)
     }
 
-    /// Adds bytes up to `end`, joined with the last range where both are of one.
+    /// Appends a range up to `end`, merged with the last one if both have the same owner.
     fn append(&mut self, end: u64, of: T) {
         if end <= self.end() {
             return;
@@ -119,7 +122,7 @@ impl<T: Copy + PartialEq> Ranges<T> {
     }
 }
 
-/// The writers' distinct targets in the order in which they first appear, and each writer's number among them.
+/// The writers' distinct targets in order of first appearance, and each writer's index among them.
 struct Turn {
     targets: Vec<u32>,
     of_writer: Vec<u32>,
@@ -140,11 +143,11 @@ impl Turn {
     }
 }
 
-/// Strips of a cycle of `cycle_bytes` claimed by `parts` (in any order, they may overlap); `target_of[w]` is where writer `w`'s
-/// bytes belong.
+/// Plans the strips of a cycle of `cycle_bytes` claimed by `parts` (unordered, possibly overlapping); `target_of[w]` is the
+/// target of writer `w`'s bytes.
 ///
 /// # Errors
-/// Nobody writes anything, no byte is one node's alone, or what comes of it is too fine to be a layout.
+/// No writer writes anything, no byte is written by one node alone, or the result is too fine for a layout.
 pub fn from_parts(parts: &[Part], cycle_bytes: u64, target_of: &[u32], options: &Options) -> Result<Plan, Refused> {
     let refused = |why: &str| Err(Refused(why.to_owned()));
     if target_of.is_empty() || cycle_bytes == 0 || cycle_bytes > crate::MAX_OFFSET {
@@ -182,7 +185,7 @@ pub fn from_parts(parts: &[Part], cycle_bytes: u64, target_of: &[u32], options: 
     Ok(Plan { strips: text, targets, cycle_bytes, claimed_bytes, local_bytes })
 }
 
-/// Step 1.
+/// Step 1: determines the owner of every byte.
 fn owners(parts: &[Part], cycle_bytes: u64, turn: &Turn) -> Ranges<Owner> {
     let mut edges: Vec<(u64, u32, bool)> = Vec::with_capacity(2 * parts.len());
     for part in parts {
@@ -194,7 +197,7 @@ fn owners(parts: &[Part], cycle_bytes: u64, turn: &Turn) -> Ranges<Owner> {
     }
     edges.sort_unstable_by_key(|edge| edge.0);
     let mut claims = vec![0_u64; turn.targets.len()];
-    // Targets with claims, and the sum of their numbers: of one, its number.
+    // Number of targets with claims, and the sum of their indices: with one target, its index.
     let (mut count, mut sum) = (0_u32, 0_u64);
     let mut owned = Ranges::new();
     let mut next = 0;
@@ -210,7 +213,7 @@ fn owners(parts: &[Part], cycle_bytes: u64, turn: &Turn) -> Ranges<Owner> {
                 Owner::Several
             },
         );
-        // What begins is counted before what ends, so that no count falls below nothing.
+        // Starts are counted before ends, so that no count becomes negative.
         let here = edges[next..].iter().take_while(|edge| edge.0 == at).count();
         let mut of_here = edges[next..next + here].to_vec();
         of_here.sort_unstable_by_key(|edge| !edge.2);
@@ -229,7 +232,7 @@ fn owners(parts: &[Part], cycle_bytes: u64, turn: &Turn) -> Ranges<Owner> {
     owned
 }
 
-/// Step 2.
+/// Step 2: deals unowned ranges to targets.
 fn deal(owned: &Ranges<Owner>, targets: u32, options: &Options) -> Ranges<u32> {
     let mut dealt = Ranges::new();
     let mut turn = 0;
@@ -266,7 +269,7 @@ fn deal(owned: &Ranges<Owner>, targets: u32, options: &Options) -> Ranges<u32> {
     dealt
 }
 
-/// Step 3. The cycle is seen as a ring: where its first and last strip are of one target they are one strip of it.
+/// Step 3: reduces the cycle. It is treated as a ring: a first and a last strip of one target are one strip.
 fn reduced(mut ranges: Ranges<u32>) -> Ranges<u32> {
     let count = ranges.0.len();
     let joined = count > 1 && ranges.0[0].of == ranges.0[count - 1].of;
@@ -297,7 +300,7 @@ fn reduced(mut ranges: Ranges<u32>) -> Ranges<u32> {
     ranges
 }
 
-/// Adds the bytes that `ranges` has in `start..end` to each target's weight; `from` is where to look first.
+/// Adds the bytes of `ranges` within `start..end` to each target's weight; `from` remembers where to start the search.
 fn weigh<T: Copy + PartialEq>(
     ranges: &Ranges<T>,
     from: &mut usize,
@@ -324,7 +327,7 @@ fn heaviest(weight: &[u64]) -> Option<u32> {
     (most > 0).then(|| weight.iter().position(|&w| w == most).expect("it is there") as u32)
 }
 
-/// Step 4: blocks of equal size.
+/// Step 4: makes strips of equal blocks.
 fn coarser(owned: &Ranges<Owner>, dealt: &Ranges<u32>, block: u64, targets: usize) -> Ranges<u32> {
     let cycle_bytes = dealt.end();
     let (mut in_owned, mut in_dealt) = (0, 0);
@@ -344,7 +347,7 @@ fn coarser(owned: &Ranges<Owner>, dealt: &Ranges<u32>, block: u64, targets: usiz
     coarse
 }
 
-/// Step 5: the text, and the datafiles' targets.
+/// Step 5: returns the text, and the datafiles' targets.
 fn written(strips: &Ranges<u32>, turn: &Turn) -> (String, Vec<u32>) {
     let mut datafile_of: HashMap<u32, usize> = HashMap::new();
     let mut targets = Vec::new();
@@ -366,7 +369,7 @@ fn written(strips: &Ranges<u32>, turn: &Turn) -> (String, Vec<u32>) {
     (text, targets)
 }
 
-/// Bytes that are owned by the target that the repeated strips put them on.
+/// Returns the bytes that the repeated strips place on their owner.
 fn local(owned: &Ranges<Owner>, strips: &Ranges<u32>) -> u64 {
     let (mut at, mut base, mut strip, mut local) = (0, 0, 0, 0);
     for range in &owned.0 {

@@ -1,25 +1,24 @@
-//! Byte ranges cut into contiguous pieces, without allocation.
+//! Iterators that cut byte ranges into contiguous pieces, without allocation.
 //!
-//! By the rank contract the bytes of one datafile inside a logical range are one physical range. So everything about one
-//! datafile starts from a physical range: [`FlowBuffers`] cuts it by length, [`Segments`] cuts it where the logical
-//! offset jumps. [`Pieces`] goes over all datafiles in logical order. Neighbours that are contiguous on both sides are
-//! always merged into one.
+//! By the rank contract, the bytes of one datafile inside a logical range are one physical range. Everything about one datafile
+//! therefore starts from a physical range: [`FlowBuffers`] cuts it by length, [`Segments`] where the logical offset jumps.
+//! [`Pieces`] covers all datafiles in logical order. Neighbours that are contiguous on both sides are always merged.
 
 use std::ops::Range;
 
 use crate::{Distribution, MAX_OFFSET, Piece};
 
-/// A logical range over all datafiles, in logical order. Made by [`crate::Layout::pieces`].
+/// The pieces of a logical range over all datafiles, in logical order. Made by [`crate::Layout::pieces`].
 #[derive(Debug, Clone)]
 pub struct Pieces<'a, D: ?Sized> {
     distribution: &'a D,
     end: u64,
-    /// The next piece, not yet merged with those after it.
+    /// The next piece, not yet merged with its successors.
     next: Option<Piece>,
 }
 
 impl<'a, D: Distribution + ?Sized> Pieces<'a, D> {
-    /// The pieces of `logical`.
+    /// Cuts the range `logical` into pieces.
     pub fn new(distribution: &'a D, logical: Range<u64>) -> Pieces<'a, D> {
         let mut pieces = Pieces { distribution, end: logical.end.min(MAX_OFFSET), next: None };
         pieces.next = pieces.piece_at(logical.start);
@@ -52,19 +51,18 @@ impl<D: Distribution + ?Sized> Iterator for Pieces<'_, D> {
     }
 }
 
-/// A physical range of one datafile, in pieces that are contiguous in the file too, in order. Made by
-/// [`FlowBuffer::pieces`].
+/// The pieces of one datafile's physical range, each contiguous in the file too, in order. Made by [`FlowBuffer::pieces`].
 #[derive(Debug, Clone)]
 pub struct Segments<'a, D: ?Sized> {
     distribution: &'a D,
     datafile: u32,
     end: u64,
-    /// The next piece, not yet merged with those after it.
+    /// The next piece, not yet merged with its successors.
     next: Option<Piece>,
 }
 
 impl<'a, D: Distribution + ?Sized> Segments<'a, D> {
-    /// The pieces of the range `physical` of `datafile`. What is past the largest logical offset is left out.
+    /// Cuts the range `physical` of `datafile` into pieces. Omits bytes past the largest logical offset.
     pub fn new(distribution: &'a D, datafile: u32, physical: Range<u64>) -> Segments<'a, D> {
         let mut segments = Segments { distribution, datafile, end: physical.end.min(MAX_OFFSET), next: None };
         segments.next = segments.piece_at(physical.start);
@@ -108,15 +106,14 @@ pub struct FlowBuffer {
 }
 
 impl FlowBuffer {
-    /// Where its bytes are in the file. A piece's place in the buffer is its physical offset less the buffer's; its
-    /// place in the request's memory is its logical offset less the request's.
+    /// Returns the pieces of the buffer within the file. A piece's offset in the buffer is its physical offset minus the
+    /// buffer's; its offset in the request's memory is its logical offset minus the request's.
     pub fn pieces<D: Distribution + ?Sized>(self, distribution: &D) -> Segments<'_, D> {
         Segments::new(distribution, self.datafile, self.physical_offset..self.physical_offset + self.length)
     }
 }
 
-/// A physical range of one datafile in flow buffers, all of full length but the last. Made by
-/// [`crate::Layout::flow_buffers`].
+/// The flow buffers of one datafile's physical range, all of full length but the last. Made by [`crate::Layout::flow_buffers`].
 #[derive(Debug, Clone)]
 pub struct FlowBuffers {
     datafile: u32,
@@ -125,7 +122,7 @@ pub struct FlowBuffers {
 }
 
 impl FlowBuffers {
-    /// The range `physical` of `datafile`, cut into at most `buffer_bytes` bytes (at least 1).
+    /// Cuts the range `physical` of `datafile` into buffers of at most `buffer_bytes` bytes (at least 1).
     pub fn new(datafile: u32, physical: Range<u64>, buffer_bytes: u64) -> FlowBuffers {
         let end = physical.end.min(MAX_OFFSET);
         FlowBuffers { datafile, physical: physical.start.min(end)..end, buffer_bytes: buffer_bytes.max(1) }

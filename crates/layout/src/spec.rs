@@ -1,8 +1,7 @@
-//! A distribution by name, with parameters as text, as flags, hints and attributes give it; and how it becomes a layout.
+//! A distribution by name with parameters as text, as in flags, hints and attributes, and its conversion to a layout.
 //!
-//! The text form is `name,parameter=value,...`, as in `simple_stripe,strip_size=65536` or
-//! `varstrip_dist,strips=0:2K;1:1K`. Sizes are plain decimal bytes; a person's `64Ki` is turned into bytes by the code that
-//! talks to the person, and the varstrip grammar has suffixes of its own.
+//! The text form is `name,parameter=value,...`, as in `simple_stripe,strip_size=65536` or `varstrip_dist,strips=0:2K;1:1K`. Sizes
+//! are plain decimal bytes; user interfaces expand suffixes such as `64Ki`. The varstrip grammar has its own suffixes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +12,7 @@ use crate::error::shortened;
 use crate::limits::MAX_DATAFILES;
 use crate::{LayoutError, MAX_OFFSET};
 
-/// A distribution's name and its parameters, in the order given. What is not given has its default.
+/// A distribution's name and its parameters, in the order given. Omitted parameters have their defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Spec {
     /// A registered distribution's name.
@@ -23,19 +22,19 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// The distribution `name` with default parameters.
+    /// Makes a spec of the distribution `name` with default parameters.
     pub fn new(name: impl Into<String>) -> Spec {
         Spec { name: name.into(), parameters: Vec::new() }
     }
 
-    /// The same with one parameter set.
+    /// Returns the spec with one parameter set.
     #[must_use]
     pub fn with(mut self, parameter: &str, value: impl fmt::Display) -> Spec {
         self.set(parameter, value);
         self
     }
 
-    /// Sets a parameter, in place of an earlier value. Whether there is such a parameter, [`crate::Layout::new`] checks.
+    /// Sets a parameter, replacing an earlier value. [`crate::Layout::new`] checks that the parameter exists.
     pub fn set(&mut self, parameter: &str, value: impl fmt::Display) {
         let value = value.to_string();
         match self.parameters.iter_mut().find(|(name, _)| name == parameter) {
@@ -44,14 +43,14 @@ impl Spec {
         }
     }
 
-    /// The value a parameter was given, if it was.
+    /// Returns the value given for a parameter, if any.
     pub fn get(&self, parameter: &str) -> Option<&str> {
         self.parameters.iter().find(|(name, _)| name == parameter).map(|(_, value)| value.as_str())
     }
 }
 
 impl Default for Spec {
-    /// `simple_stripe` with its default strip size.
+    /// Returns `simple_stripe` with its default strip size.
     fn default() -> Spec {
         Spec::new("simple_stripe")
     }
@@ -67,7 +66,7 @@ impl fmt::Display for Spec {
 impl FromStr for Spec {
     type Err = LayoutError;
 
-    /// Reads `name,parameter=value,...`. Names are checked by [`crate::Layout::new`], not here.
+    /// Parses `name,parameter=value,...`. [`crate::Layout::new`] checks the names, not this.
     fn from_str(text: &str) -> Result<Spec, LayoutError> {
         let error = |expected: String| LayoutError::Text { text: shortened(text), expected };
         let mut items = text.split(',');
@@ -80,7 +79,7 @@ impl FromStr for Spec {
             let (parameter, value) = item
                 .split_once('=')
                 .filter(|(parameter, _)| !parameter.is_empty())
-                .ok_or_else(|| error(format!("`{}` is no parameter: expected parameter=value", shortened(item))))?;
+                .ok_or_else(|| error(format!("`{}` is not a parameter: expected parameter=value", shortened(item))))?;
             if spec.get(parameter).is_some() {
                 return Err(error(format!("parameter `{parameter}` is given more than once")));
             }
@@ -90,7 +89,7 @@ impl FromStr for Spec {
     }
 }
 
-/// The type of a parameter, in the words of the MPI hints that carry them.
+/// The type of a parameter, in the terms of the MPI hints that carry them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParameterType {
     /// `int64`.
@@ -101,27 +100,27 @@ pub enum ParameterType {
     String,
 }
 
-/// What is known of a parameter.
+/// The description of a parameter.
 #[derive(Debug, Clone, Copy)]
 pub struct ParameterInfo {
-    /// Its name.
+    /// The parameter's name.
     pub name: &'static str,
-    /// Its type.
+    /// The parameter's type.
     pub kind: ParameterType,
-    /// Its value where none is given; `None`: it must be given.
+    /// Default value; `None`: the parameter is required.
     pub default: Option<&'static str>,
-    /// One line for a person, with the unit.
+    /// One-line summary, with the unit.
     pub summary: &'static str,
 }
 
-/// What is known of a distribution.
+/// The description of a distribution.
 #[derive(Debug, Clone, Copy)]
 pub struct Kind {
-    /// Its name.
+    /// The distribution's name.
     pub name: &'static str,
-    /// One line for a person.
+    /// One-line summary.
     pub summary: &'static str,
-    /// Its parameters.
+    /// The distribution's parameters.
     pub parameters: &'static [ParameterInfo],
 }
 
@@ -143,7 +142,7 @@ impl Kind {
     }
 }
 
-/// What a distribution is made from, with the checks that all of them need.
+/// The arguments for making a distribution, with the checks common to all.
 pub(crate) struct Arguments<'a> {
     kind: &'static Kind,
     spec: &'a Spec,
@@ -152,7 +151,7 @@ pub(crate) struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// Checks what is the same for all distributions: names and the request's own sense.
+    /// Checks the parameter names and the requested number of datafiles.
     pub(crate) fn new(kind: &'static Kind, spec: &'a Spec, requested: Option<u32>, available: u32) -> Result<Arguments<'a>, LayoutError> {
         kind.check_names(spec)?;
         let arguments = Arguments { kind, spec, requested, available };
@@ -169,18 +168,18 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// A parameter's text: as given, or its default.
+    /// Returns a parameter's text: as given, or its default.
     pub(crate) fn text(&self, parameter: &'static str) -> Result<&'a str, LayoutError> {
         let default = || self.kind.parameters.iter().find(|known| known.name == parameter).and_then(|known| known.default);
         self.spec.get(parameter).or_else(default).ok_or_else(|| self.bad(parameter, "", "it must be given".into()))
     }
 
-    /// A parameter that is a size in bytes, 1 to [`MAX_OFFSET`].
+    /// Returns a size parameter in bytes, 1 to [`MAX_OFFSET`].
     pub(crate) fn size(&self, parameter: &'static str) -> Result<u64, LayoutError> {
         self.positive(parameter, MAX_OFFSET, "bytes")
     }
 
-    /// A parameter that is a number of things, 1 to `u32::MAX`.
+    /// Returns a count parameter, 1 to `u32::MAX`.
     pub(crate) fn count(&self, parameter: &'static str) -> Result<u32, LayoutError> {
         self.positive(parameter, u32::MAX.into(), "").map(|count| count as u32)
     }
@@ -195,7 +194,7 @@ impl<'a> Arguments<'a> {
         })
     }
 
-    /// The product of parameters, if it fits in 63 bits.
+    /// Returns the product of parameters if it fits into 63 bits.
     pub(crate) fn product(&self, what: &str, factors: &[u64]) -> Result<u64, LayoutError> {
         let product = factors.iter().try_fold(1u64, |product, &factor| product.checked_mul(factor));
         product.filter(|&product| product <= MAX_OFFSET).ok_or_else(|| {
@@ -204,12 +203,12 @@ impl<'a> Arguments<'a> {
         })
     }
 
-    /// As many datafiles as requested, else one on every target there is.
+    /// Returns the number of datafiles requested, or one per available target.
     pub(crate) fn datafiles_requested(&self) -> Result<u32, LayoutError> {
         Ok(self.requested.unwrap_or(self.available.min(MAX_DATAFILES)))
     }
 
-    /// The distribution itself says how many datafiles it has; a request for another number is an error.
+    /// Returns the distribution's own number of datafiles; a request for another number is an error.
     pub(crate) fn datafiles_exactly(&self, own: u32) -> Result<u32, LayoutError> {
         match self.requested {
             Some(count) if count != own => {

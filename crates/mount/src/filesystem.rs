@@ -25,7 +25,7 @@ use thalweg_client::locks::LockClient;
 use thalweg_client::metadata::MetadataClient;
 use thalweg_client::walk::Walker;
 use thalweg_client::wire::limits;
-use thalweg_client::wire::protocol::metadata::{Attributes, FileId, Place};
+use thalweg_client::wire::protocol::metadata::{Attributes, FileId, FilePath};
 use thalweg_client::{DataClient, RequestMemory, View};
 use thalweg_trace::{TraceHandle, Tracer};
 
@@ -170,16 +170,16 @@ impl FileSystem {
     }
 
     /// Returns the place of a name in a directory.
-    pub(crate) fn place(&self, directory: u64, name: &[u8]) -> HandlerResult<Place> {
+    pub(crate) fn place(&self, directory: u64, name: &[u8]) -> HandlerResult<FilePath> {
         if name.len() > limits::NAME_BYTES {
             return Err(Refusal::plain(libc::ENAMETOOLONG));
         }
-        Ok(Place { from: self.table.id(directory), path: name.to_vec() })
+        Ok(FilePath { from: self.table.id(directory), path: name.to_vec() })
     }
 
     /// Returns the place of the inode with the kernel's number `number`.
-    pub(crate) fn place_of(&self, number: u64) -> Place {
-        Place::of(self.table.id(number))
+    pub(crate) fn place_of(&self, number: u64) -> FilePath {
+        FilePath::of(self.table.id(number))
     }
 
     /// Logs a refusal with an ambiguous errno.

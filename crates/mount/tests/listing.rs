@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_client::metadata::MetadataClient;
 use thalweg_client::wire::Connect;
-use thalweg_client::wire::protocol::metadata::{Existing, LayoutChoice, Owner, Place, Small};
+use thalweg_client::wire::protocol::metadata::{Existing, FilePath, LayoutChoice, Owner, Small};
 use thalweg_trace::Tracer;
 
 /// Longer than any test: cached answers never expire.
@@ -30,9 +30,9 @@ fn make_files(stand: &Stand, directory: &str, names: impl Iterator<Item = String
     let connect = Connect { timeout: Duration::from_secs(30), node: "here".into(), ..Connect::default() };
     let client = MetadataClient::connect(&mut Tracer::off(), &stand.address, &connect).unwrap();
     let owner = Owner { mode: 0o644, uid: 0, gid: 0 };
-    let _ = client.make_directory(&mut Tracer::off(), &Place::at(directory), Owner { mode: 0o755, ..owner }, true);
+    let _ = client.make_directory(&mut Tracer::off(), &FilePath::at(directory), Owner { mode: 0o755, ..owner }, true);
     let new = |name: &String| {
-        let place = Place::at(format!("{directory}/{name}"));
+        let place = FilePath::at(format!("{directory}/{name}"));
         Small::MakeFile(client.new_file(place, owner, Existing::Refuse, &LayoutChoice::default()))
     };
     let operations: Vec<Small> = names.iter().map(new).collect();

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 use thalweg_client::metadata::MetadataClient;
 use thalweg_client::wire::Connect;
-use thalweg_client::wire::protocol::metadata::Place;
+use thalweg_client::wire::protocol::metadata::FilePath;
 use thalweg_trace::Tracer;
 
 struct ServiceView(MetadataClient);
@@ -21,7 +21,7 @@ impl ServiceView {
     }
 
     fn size(&self, name: &str) -> Option<u64> {
-        let found = self.0.stat_many(&mut Tracer::off(), &[Place::at(name)], true).unwrap().remove(0);
+        let found = self.0.stat_many(&mut Tracer::off(), &[FilePath::at(name)], true).unwrap().remove(0);
         found.unwrap().size_bytes
     }
 

@@ -15,7 +15,7 @@ use thalweg_client::metadata::MetadataClient;
 use thalweg_store::start::{RunningStore, UpOptions, up};
 use thalweg_trace::Tracer;
 use thalweg_wire::Connect;
-use thalweg_wire::protocol::metadata::{Existing, LayoutChoice, Owner, Place, Small};
+use thalweg_wire::protocol::metadata::{Existing, FilePath, LayoutChoice, Owner, Small};
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 0, gid: 0 };
 /// Files created one by one.
@@ -84,25 +84,25 @@ fn one_store(scratch: &Path, entries: usize, database: Option<String>) -> Result
     let (store, names) = start(directory.path(), database.as_ref())?;
     let off = &mut Tracer::off();
     for each in ["/single", "/many"] {
-        names.make_directory(off, &Place::at(each), OWNER, false)?;
+        names.make_directory(off, &FilePath::at(each), OWNER, false)?;
     }
     let choice = LayoutChoice::default();
     let begun = Instant::now();
     for i in 0..SINGLE {
-        names.make_file(off, &Place::at(format!("/single/{i:07}")), OWNER, Existing::Refuse, &choice)?;
+        names.make_file(off, &FilePath::at(format!("/single/{i:07}")), OWNER, Existing::Refuse, &choice)?;
     }
     let single = SINGLE as f64 / begun.elapsed().as_secs_f64();
     let at_once = at_once(&store)?;
     let begun = Instant::now();
     for first in (0..entries).step_by(BATCH) {
-        let file = |i| Small::MakeFile(names.new_file(Place::at(format!("/many/file-{i:07}")), OWNER, Existing::Refuse, &choice));
+        let file = |i| Small::MakeFile(names.new_file(FilePath::at(format!("/many/file-{i:07}")), OWNER, Existing::Refuse, &choice));
         let files: Vec<Small> = (first..entries.min(first + BATCH)).map(file).collect();
         names.many(off, &files, Vec::new()).into_iter().try_for_each(|done| done.map(drop))?;
     }
     let batch = entries as f64 / begun.elapsed().as_secs_f64();
     let list = |names: &MetadataClient| -> Result<f64, thalweg_wire::Error> {
         let begun = Instant::now();
-        let found = names.entries(&mut Tracer::off(), &Place::at("/many"), true)?.len();
+        let found = names.entries(&mut Tracer::off(), &FilePath::at("/many"), true)?.len();
         assert_eq!(found, entries);
         Ok(entries as f64 / begun.elapsed().as_secs_f64())
     };
@@ -120,13 +120,13 @@ fn one_store(scratch: &Path, entries: usize, database: Option<String>) -> Result
 fn at_once(store: &RunningStore) -> Result<f64, Box<dyn std::error::Error>> {
     let connect = |client: usize| -> Result<MetadataClient, thalweg_wire::Error> {
         let names = MetadataClient::connect(&mut Tracer::off(), &store.address().service()?, &Connect::default())?;
-        names.make_directory(&mut Tracer::off(), &Place::at(format!("/client{client}")), OWNER, false)?;
+        names.make_directory(&mut Tracer::off(), &FilePath::at(format!("/client{client}")), OWNER, false)?;
         Ok(names)
     };
     let clients: Vec<MetadataClient> = (0..CLIENTS).map(connect).collect::<Result<_, _>>()?;
     let make = |client: usize, names: &MetadataClient| {
         let (off, choice) = (&mut Tracer::off(), LayoutChoice::default());
-        let path = |i| Place::at(format!("/client{client}/{i:07}"));
+        let path = |i| FilePath::at(format!("/client{client}/{i:07}"));
         (0..SINGLE).try_for_each(|i| names.make_file(off, &path(i), OWNER, Existing::Refuse, &choice).map(drop))
     };
     let begun = Instant::now();

@@ -34,7 +34,7 @@ use thalweg_layout::Spec;
 use thalweg_store::start::{UpOptions, up};
 use thalweg_trace::Tracer;
 use thalweg_wire::protocol::locks::{LockKind, LockRange, LockRequest, LockSpace};
-use thalweg_wire::protocol::metadata::{Existing, LayoutChoice, Owner, Place, Small};
+use thalweg_wire::protocol::metadata::{Existing, FilePath, LayoutChoice, Owner, Small};
 use thalweg_wire::{Connect, raise_descriptors};
 
 type Anything = Box<dyn std::error::Error + Send + Sync>;
@@ -160,7 +160,7 @@ impl Setting {
     fn prepare(&self, address: &str) -> Result<(), Anything> {
         let off = &mut Tracer::off();
         let names = MetadataClient::connect(off, address, &Connect::default())?;
-        names.make_directory(off, &Place::at("/here"), OWNER, false)?;
+        names.make_directory(off, &FilePath::at("/here"), OWNER, false)?;
         let store = self.store(names.clone(), &Connect::default());
         for (path, datafiles) in [("/each", self.servers), ("/one", self.servers.min(4))] {
             let spec = Some(Spec::new("simple_stripe").with("strip_size", STRIP));
@@ -172,8 +172,9 @@ impl Setting {
             let layout = LayoutChoice { datafiles: Some(self.servers.min(4) as u32), ..LayoutChoice::default() };
             let all: Vec<usize> = (0..self.times).collect();
             for some in all.chunks(512) {
-                let file =
-                    |i: &usize| Small::MakeFile(names.new_file(Place::at(format!("/here/file-{i:07}")), OWNER, Existing::Refuse, &layout));
+                let file = |i: &usize| {
+                    Small::MakeFile(names.new_file(FilePath::at(format!("/here/file-{i:07}")), OWNER, Existing::Refuse, &layout))
+                };
                 names.many(off, &some.iter().map(file).collect::<Vec<_>>(), Vec::new()).into_iter().try_for_each(|done| done.map(drop))?;
             }
         }
@@ -194,7 +195,7 @@ impl Setting {
     fn list(&self, names: MetadataClient, store: Store, mode: WalkMode) -> Result<Held, Anything> {
         let off = &mut Tracer::off();
         let walker = Walker::new(names, store.data, WalkOptions { mode, ..WalkOptions::default() });
-        let mut walk = walker.directory(&Place::at("/here"));
+        let mut walk = walker.directory(&FilePath::at("/here"));
         let mut entries = 0;
         while let Some(entry) = walk.next(off) {
             entry?.size.transpose()?;
@@ -229,7 +230,7 @@ impl Setting {
             "glimpse" => self.list(names, store, WalkMode::GlimpseAhead),
             "connect" => Ok(Held::Store(store)),
             "stat" => {
-                (0..self.times).try_for_each(|_| names.stat(off, &Place::at("/one")).map(drop))?;
+                (0..self.times).try_for_each(|_| names.stat(off, &FilePath::at("/one")).map(drop))?;
                 Ok(Held::Store(store))
             }
             "open" | "each" => {
@@ -259,7 +260,7 @@ impl Setting {
                 Ok(Held::Store(store))
             }
             "locks" => {
-                let file = names.stat(off, &Place::at("/each"))?.id;
+                let file = names.stat(off, &FilePath::at("/each"))?.id;
                 let range = LockRange { file, space: LockSpace::Record, owner: 1, start: number as u64, end: number as u64 };
                 let locks = names.locks();
                 locks.lock(off, &LockRequest { range, kind: LockKind::Exclusive, pid: 1 }, Wait::No)?;

@@ -1,22 +1,23 @@
-//! Addresses of servers: `HOST:PORT`, and behind `#` what is known of the server there.
+//! Server addresses: `HOST:PORT`, optionally followed by `#` and how to reach the server (`plain` or a key's fingerprint).
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::Fingerprint;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
-/// What is known of the server at an address, and so how it is spoken to.
+/// How the server at an address is to be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pin {
-    /// Nothing: in clear on loopback, unless the server wants more; otherwise encrypted, with whatever key the server proves to be the store's.
+    /// No pin: in clear on loopback unless the server insists on TLS; otherwise encrypted, with any key the server proves to be
+    /// the store's.
     None,
-    /// `#plain`: bytes go in clear, on a network that is trusted.
+    /// `#plain`: in clear, over a trusted network.
     Plain,
-    /// `#FINGERPRINT`: encrypted, with this key.
+    /// `#FINGERPRINT`: encrypted, with this server key.
     Key(Fingerprint),
 }
 
 impl Pin {
-    /// Whether a server at this address is spoken to encrypted, to begin with.
+    /// Whether the first attempt to connect is encrypted.
     pub(crate) fn encrypts(self, at: IpAddr) -> bool {
         match self {
             Pin::Plain => false,
@@ -25,13 +26,13 @@ impl Pin {
         }
     }
 
-    /// The key that it is to have.
+    /// Returns the server key to expect, if pinned.
     pub(crate) fn key(self) -> Option<Fingerprint> {
         if let Pin::Key(key) = self { Some(key) } else { None }
     }
 }
 
-/// `HOST:PORT` with what is known of the server there.
+/// Appends the pin to `HOST:PORT`.
 pub fn pinned(address: &str, pin: Pin) -> String {
     match pin {
         Pin::None => address.to_owned(),
@@ -40,20 +41,20 @@ pub fn pinned(address: &str, pin: Pin) -> String {
     }
 }
 
-/// Whether bytes go in clear to this address because somebody has said so.
+/// Whether the address is explicitly marked `#plain`.
 pub fn is_plain(address: &str) -> bool {
     matches!(split_pin(address), Ok((_, Pin::Plain)))
 }
 
-/// An address for people: without what is known of the server.
+/// Strips the pin, for display.
 pub fn without_pin(address: &str) -> &str {
     address.split_once('#').map_or(address, |(place, _)| place)
 }
 
-/// `HOST:PORT`, and what is known of the server there.
+/// Splits an address into `HOST:PORT` and its pin.
 ///
 /// # Errors
-/// When what follows the port is neither a fingerprint nor `plain`.
+/// When the text behind `#` is neither a fingerprint nor `plain`.
 pub fn split_pin(address: &str) -> Result<(&str, Pin)> {
     let Some((place, pin)) = address.split_once('#') else { return Ok((address, Pin::None)) };
     if pin == "plain" {
@@ -63,7 +64,7 @@ pub fn split_pin(address: &str) -> Result<(&str, Pin)> {
     pin.parse().map(|key| (place, Pin::Key(key))).map_err(|_| wrong())
 }
 
-/// Whether this is `HOST:PORT`; the host need not be known here.
+/// Checks that the text is `HOST:PORT`; the host is not resolved.
 pub fn check_address(address: &str) -> Result<(), String> {
     let problem = || "expected HOST:PORT, as in 127.0.0.1:7400 or [::1]:7400".to_owned();
     if address.parse::<SocketAddr>().is_ok() {
@@ -77,10 +78,10 @@ pub fn check_address(address: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// `HOST:PORT` as an address to listen on.
+/// Resolves `HOST:PORT` to a socket address to listen on.
 ///
 /// # Errors
-/// When the host is not known.
+/// When the host cannot be resolved.
 pub fn resolve(address: &str) -> Result<SocketAddr> {
     check_address(address).map_err(|problem| Error::new(ErrorKind::Invalid, format!("address `{address}`: {problem}")))?;
     let mut found = address.to_socket_addrs().map_err(|e| Error::system(format!("address `{address}`"), e))?;

@@ -1,27 +1,27 @@
-//! The crate's error: what kind, at which server, on which file, and what was expected.
+//! The crate's error: kind, server, file, and a message that says what was expected.
 
 use crate::limits;
 use serde::{Deserialize, Serialize};
 
-/// Shorthand.
+/// A result with the crate's error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Declares the kinds: name, errno, meaning.
+/// Declares the error kinds: name, errno, meaning.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $errno:expr),+ $(,)?) => {
-        /// What went wrong, as the errno an application would see.
+        /// The kind of an error, as the errno an application sees.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum ErrorKind { $($(#[$doc])* $name),+ }
 
         impl ErrorKind {
-            /// All there are.
+            /// All kinds.
             pub const ALL: &[ErrorKind] = &[$(ErrorKind::$name),+];
 
-            /// The errno.
+            /// Returns the errno.
             pub const fn errno(self) -> i32 {
                 match self { $(ErrorKind::$name => $errno),+ }
             }
-            /// The kind with this errno; what has none of its own is [`ErrorKind::Io`].
+            /// Returns the kind for an errno; an errno without a kind is [`ErrorKind::Io`].
             pub fn from_errno(errno: i32) -> ErrorKind {
                 $(if errno == $errno { return ErrorKind::$name; })+
                 ErrorKind::Io
@@ -31,15 +31,15 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Input or output failed.
+    /// I/O error.
     Io = libc::EIO,
-    /// There is no such file, directory, target or session.
+    /// No such file, directory, target or session.
     NotFound = libc::ENOENT,
-    /// It exists already.
+    /// Already exists.
     Exists = libc::EEXIST,
-    /// Bytes that a target should have are not there any more.
+    /// A target has lost bytes it should hold.
     Lost = libc::EREMOTEIO,
-    /// A target, or the metadata, is not where it should be; or is older than what belongs to it.
+    /// A target or the metadata is missing from its place, or older than the data that refers to it.
     Absent = libc::ENODEV,
     /// A directory was expected.
     NotDirectory = libc::ENOTDIR,
@@ -47,67 +47,67 @@ kinds! {
     IsDirectory = libc::EISDIR,
     /// The directory is not empty.
     NotEmpty = libc::ENOTEMPTY,
-    /// An argument is wrong.
+    /// Invalid argument.
     Invalid = libc::EINVAL,
-    /// Not allowed.
+    /// Permission denied.
     Access = libc::EACCES,
-    /// Space is used up.
+    /// No space left.
     NoSpace = libc::ENOSPC,
-    /// The peer encrypts, and was spoken to in clear.
+    /// The peer requires encryption, and the connection was in clear.
     Encrypted = libc::EKEYREJECTED,
     /// A lot is used up.
     Quota = libc::EDQUOT,
-    /// Not from one lot to another.
+    /// Crosses from one lot to another.
     CrossLot = libc::EXDEV,
-    /// Larger than a file may be.
+    /// Exceeds the largest file size.
     TooLarge = libc::EFBIG,
-    /// A name or path is too long.
+    /// Name or path too long.
     NameTooLong = libc::ENAMETOOLONG,
     /// In use.
     Busy = libc::EBUSY,
     /// The peer does not speak the protocol.
     Protocol = libc::EPROTO,
-    /// The peer speaks another version of it.
+    /// The peer speaks another version of the protocol.
     Version = libc::EPROTONOSUPPORT,
-    /// Bytes are not what their checksum says.
+    /// Bytes do not match their checksum.
     Corrupt = libc::EBADMSG,
-    /// The peer was silent for too long.
+    /// The peer sent nothing for too long.
     TimedOut = libc::ETIMEDOUT,
     /// The peer refused the connection.
     Refused = libc::ECONNREFUSED,
     /// The peer closed the connection.
     Reset = libc::ECONNRESET,
-    /// A handle of something that is gone.
+    /// A handle to an object that no longer exists.
     Stale = libc::ESTALE,
-    /// A server was started again meanwhile: what was not synced, or what was locked, may be lost.
+    /// A server restarted meanwhile: unsynced data and locks may be lost.
     Restarted = libc::ENOTRECOVERABLE,
     /// Stopped on request.
     Cancelled = libc::ECANCELED,
-    /// Not offered here.
+    /// Not supported here.
     Unsupported = libc::EOPNOTSUPP,
-    /// Too many at a time.
+    /// Too many at one time.
     TooMany = libc::EUSERS,
-    /// The source shrank, vanished or changed while it was read.
+    /// The source shrank, disappeared or changed while it was read.
     SourceChanged = libc::EREMCHG,
-    /// An address is in use.
+    /// The address is in use.
     AddressInUse = libc::EADDRINUSE,
-    /// Not possible for a thing of this kind; or a privilege, which the caller's credential does not store.
+    /// Not possible for an object of this kind, or a privilege that the credential does not carry.
     NotPermitted = libc::EPERM,
-    /// A lock is held by another, and nobody wants to wait.
+    /// Another owner holds the lock, and the request does not wait.
     WouldBlock = libc::EAGAIN,
-    /// Waiting for this lock would never end: its holder waits for one of ours.
+    /// Waiting for this lock would deadlock: its holder waits for one of this owner's.
     Deadlock = libc::EDEADLK,
-    /// There is no extended attribute of this name.
+    /// No extended attribute of this name.
     NoAttribute = libc::ENODATA,
-    /// Symbolic links lead in a circle.
+    /// Too many levels of symbolic links.
     LinkLoop = libc::ELOOP,
-    /// A file has as many names as it can have.
+    /// The file has the maximum number of hard links.
     TooManyLinks = libc::EMLINK,
-    /// Larger than an extended attribute may be.
+    /// Exceeds the size limit of an extended attribute.
     TooLong = libc::E2BIG,
 }
 
-/// An error of the store. `server` and `file` are filled in where they are known on the way up.
+/// An error of the store. `server` and `file` are filled in on the way up, where they are known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Error(Box<Parts>);
 
@@ -132,7 +132,8 @@ impl std::fmt::Display for Error {
 }
 
 impl Error {
-    /// An error with what was found, what was expected, and what to do.
+    /// Makes an error. The message says what was found, what was expected and what to do; it is cut at
+    /// [`limits::ERROR_TEXT_BYTES`].
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         let mut message = message.into();
         if message.len() > limits::ERROR_TEXT_BYTES {
@@ -145,11 +146,11 @@ impl Error {
         Error(Box::new(Parts { kind, server: None, file: None, message }))
     }
 
-    /// From a failed system call: what was being done, and what the system said.
+    /// Makes an error from a failed system call: what was being done, and the system's message.
     pub fn system(doing: impl std::fmt::Display, error: impl Into<std::io::Error>) -> Error {
         let error = error.into();
         let kind = match error.raw_os_error() {
-            // The target's file system has a quota: no lot of ours.
+            // The target's file system has a quota; this is not a lot of the store's.
             Some(libc::EDQUOT) => ErrorKind::NoSpace,
             Some(libc::EPERM | libc::EROFS) => ErrorKind::Access,
             Some(libc::EPIPE) => ErrorKind::Reset,
@@ -160,57 +161,57 @@ impl Error {
         Error::new(kind, format!("{doing}: {error}"))
     }
 
-    /// Names the server, unless it is named already.
+    /// Names the server, unless one is named already.
     #[must_use]
     pub fn at_server(mut self, server: impl Into<String>) -> Error {
         self.0.server.get_or_insert_with(|| server.into());
         self
     }
 
-    /// Names the file, unless it is named already.
+    /// Names the file, unless one is named already.
     #[must_use]
     pub fn on_file(mut self, file: impl Into<String>) -> Error {
         self.0.file.get_or_insert_with(|| file.into());
         self
     }
 
-    /// Names the file, in place of what the file was called before.
+    /// Names the file, replacing any name set before.
     #[must_use]
     pub fn on_file_instead(mut self, file: impl Into<String>) -> Error {
         self.0.file = Some(file.into());
         self
     }
 
-    /// What kind it is.
+    /// Returns the kind.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
-    /// The server it happened at.
+    /// Returns the server at which the error happened.
     pub fn server(&self) -> Option<&str> {
         self.0.server.as_deref()
     }
-    /// The file it happened on.
+    /// Returns the file on which the error happened.
     pub fn file(&self) -> Option<&str> {
         self.0.file.as_deref()
     }
-    /// The text without server and file.
+    /// Returns the message without server and file.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// Whether the file or directory it happened on is not there any more: a caller that wanted it gone, or what is in it, has nothing to do.
+    /// Whether the file or directory no longer exists: a caller that wanted it removed has nothing left to do.
     pub fn is_gone(&self) -> bool {
         matches!(self.kind(), ErrorKind::NotFound | ErrorKind::Stale)
     }
 
-    /// Whether the connection it happened on is of no more use.
+    /// Whether the connection is unusable after this error.
     pub fn breaks_connection(&self) -> bool {
         use ErrorKind::{Protocol, Refused, Reset, TimedOut, Version};
         matches!(self.kind(), Protocol | Version | TimedOut | Refused | Reset)
     }
 }
 
-/// An error as a reply's body; the kind is the header's `status`.
+/// An error as a reply's body; the header's `status` carries the kind.
 #[derive(Serialize, Deserialize)]
 pub struct ErrorBody {
     message: String,
@@ -219,13 +220,13 @@ pub struct ErrorBody {
 }
 
 impl Error {
-    /// As it crosses the wire: its number, and the rest.
+    /// Returns the status for the header, and the body.
     pub fn to_wire(&self) -> (u32, ErrorBody) {
         let body = ErrorBody { message: self.0.message.clone(), server: self.0.server.clone(), file: self.0.file.clone() };
         (self.kind().errno() as u32, body)
     }
 
-    /// What came over the wire; names that are longer than they can be are left out.
+    /// Rebuilds an error from a reply; over-long server and file names are dropped.
     pub fn from_wire(status: u32, body: ErrorBody) -> Error {
         let mut error = Error::new(ErrorKind::from_errno(status as i32), body.message);
         error.0.server = body.server.filter(|name| name.len() <= limits::NAME_BYTES);

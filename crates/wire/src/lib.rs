@@ -1,19 +1,20 @@
-//! What the parts of a store say to each other: messages on connections, and the proofs that come before them.
+//! The store's wire protocol: messages on connections, and the authentication that comes before them.
 //!
-//! **In:** addresses, credentials, requests. **Out:** a connection on which both ends have proved who they are, and what was answered on it.
-//! **Never:** what a request does (that is the servers'), and which one to make (that is the client's).
+//! **In:** addresses, credentials, requests. **Out:** a mutually authenticated connection, and the replies on it. **Never:**
+//! carrying out a request (the servers do), choosing which request to send (the client does).
 //!
-//! | room | what is in it |
+//!
+//! | module | contents |
 //! |---|---|
-//! | `transport` | messages on a connection: header, checksums, bounds; both ends, and TLS |
-//! | [`protocol`] | what the messages say |
-//! | [`locks`] | which locks are held and granted: the same arithmetic at the service and at a client that may only read |
-//! | [`trust`] | credentials, and how both ends of a connection prove theirs |
-//! | [`address`] | `HOST:PORT`, and what is known of the server there |
-//! | [`emulate`] | disks and links of given rates that are not there |
-//! | [`limits`] | every bound on what a peer can make us do |
+//! | `transport` | messages on a connection: header, checksums, limits; both ends, and TLS |
+//! | [`protocol`] | the requests and replies |
+//! | [`locks`] | the lock table, used by the metadata service and by read-only clients |
+//! | [`trust`] | credentials, and mutual authentication with them |
+//! | [`address`] | `HOST:PORT`, and how to reach the server there |
+//! | [`emulate`] | emulated disks and links of given rates |
+//! | [`limits`] | every limit on what a peer can make this process do |
 //!
-//! The bytes on the wire and on disk are drawn in `PROTOCOL.md` beside this crate.
+//! `PROTOCOL.md` beside this crate draws the bytes on the wire and on disk.
 
 #![warn(unreachable_pub)]
 

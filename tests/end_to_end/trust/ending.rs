@@ -18,13 +18,13 @@ fn a_copy_whose_credential_expires_ends_with_one_clear_error_and_what_it_made_is
     wait_until("it writes", || stored_bytes(store.directory.path()) > 0);
     let said: CommandOutput = child.output_in_time().unwrap().into();
     crate::bounded::joined(writer);
-    let said = said.failed(1, &["the credential of `ana`", "time is over"]);
+    let said = said.failed(1, &["the credential of `ana`", "has expired"]);
     assert_eq!(said.err.lines().count(), 1, "{}", said.err);
     // No file has the requested name: only a partial copy exists, as after a killed client.
     let listed = run(["ls", &store.path("/")]).done().out;
     assert!(["", "f.partial\n"].contains(&listed.as_str()), "{listed}");
     let said = run(["ls", "--credential", text(&credential), &store.path("/")]);
-    said.failed(1, &["the time of the credential of `ana` is over"]);
+    said.failed(1, &["the credential of `ana` has expired"]);
     run(["cp", "--quiet", text(&store.credential()), &store.path("/f")]).done();
 }
 

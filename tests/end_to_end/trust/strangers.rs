@@ -70,13 +70,13 @@ fn who_has_no_credential_of_the_store_gets_one_clear_error_and_is_counted_in_one
     let root = format!("{}/", store.address);
     let other = here.path().join("other");
     Credential::new_store(store.number()).write(&other).unwrap();
-    let wrong = "does not prove that it is of store";
+    let wrong = "does not prove that it belongs to store";
     let elsewhere = here.path().join("elsewhere");
     Credential::new_store(7).write(&elsewhere).unwrap();
     let old = derived(&store.own(), "ana", Some(1), here.path().join("old"));
     refused(client(Some(&other), &["ls", &root]), &[wrong]);
     refused(client(Some(&elsewhere), &["ls", &root]), &["0000000000000007", &format!("{:016x}", store.number())]);
-    refused(client(Some(&old), &["ls", &root]), &["the time of the credential of `ana` is over"]);
+    refused(client(Some(&old), &["ls", &root]), &["the credential of `ana` has expired"]);
     refused(client(None, &["ls", &root]), &["no credential for store", "--credential"]);
     // Credentials of another owner, or with more rights.
     let theirs = derived(&store.own(), "bob", None, here.path().join("theirs"));
@@ -147,7 +147,7 @@ fn a_place_that_may_not_be_read_is_passed_over_for_the_others_and_named_where_th
     };
     // The store's own credential is beside store.toml, but not readable for them.
     ls(&theirs).done();
-    let unread = |place: &Path| format!("{}, which you may not read", text(place));
+    let unread = |place: &Path| format!("{} (not readable by you)", text(place));
     let there = locked.join(format!("thalweg/{number:016x}.credential"));
     refused(ls(&locked), &["no credential for store", &unread(&store.credential()), &unread(&there), "--credential"]);
 }
@@ -161,7 +161,7 @@ fn neither_end_is_talked_out_of_encryption() {
     let there = on_loopback(&clear.address, pin);
     refused(client(Some(&clear.own()), &["ls", &there]), &["in clear"]);
     // An address without encryption, at a server that encrypts.
-    refused(client(Some(&credential), &["ls", &on_loopback(&encrypts.address, "#plain")]), &["it encrypts", "#plain"]);
+    refused(client(Some(&credential), &["ls", &on_loopback(&encrypts.address, "#plain")]), &["requires encryption", "#plain"]);
     // Another key than in the address.
     let other = format!("{}{}", if pin.as_bytes()[1] == b'a' { "#b" } else { "#a" }, &pin[2..]);
     refused(client(Some(&credential), &["ls", &on_loopback(&encrypts.address, &other)]), &["key"]);

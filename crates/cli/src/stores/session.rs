@@ -14,7 +14,7 @@ use thalweg_trace::Tracer;
 use thalweg_wire::address::{is_plain, without_pin};
 use thalweg_wire::emulate::Emulation;
 use thalweg_wire::protocol::metadata::{
-    Attributes, Detail, FileId, FileLayout, LayoutChoice, LotId, Owner, Place, SetAttributes, Small, StoreMap,
+    Attributes, Detail, FileId, FileLayout, FilePath, LayoutChoice, LotId, Owner, SetAttributes, Small, StoreMap,
 };
 use thalweg_wire::{Connect, Error, ErrorKind};
 
@@ -108,7 +108,7 @@ impl Session {
     }
 
     /// Puts what is made from now on in a directory into a lot; it keeps its default layout. Whether it has names already.
-    pub(crate) fn set_lot(&self, place: &Place, lot: LotId) -> Result<bool, Error> {
+    pub(crate) fn set_lot(&self, place: &FilePath, lot: LotId) -> Result<bool, Error> {
         let tracer = &mut Tracer::off();
         let known = self.names.stat(tracer, place)?;
         let choice = LayoutChoice { lot: Some(lot), ..known.default_layout.unwrap_or_default() };
@@ -132,7 +132,7 @@ impl Session {
     }
 
     fn stat_raw(&self, path: &[u8]) -> Result<Attributes, Error> {
-        self.names.stat(&mut Tracer::off(), &Place::at(path))
+        self.names.stat(&mut Tracer::off(), &FilePath::at(path))
     }
 
     /// A walker over it.
@@ -141,17 +141,17 @@ impl Session {
     }
 
     /// What is known of a place, asked by a thread that records.
-    pub(crate) fn stat_at(&self, tracer: &mut Tracer, place: &Place) -> Result<Attributes, Failure> {
+    pub(crate) fn stat_at(&self, tracer: &mut Tracer, place: &FilePath) -> Result<Attributes, Failure> {
         self.names.stat(tracer, place).map_err(|e| named(e, &place.path))
     }
 
     /// What is known of many places.
-    pub(crate) fn stat_many(&self, tracer: &mut Tracer, places: &[Place]) -> Result<Vec<Result<Attributes, Error>>, Failure> {
+    pub(crate) fn stat_many(&self, tracer: &mut Tracer, places: &[FilePath]) -> Result<Vec<Result<Attributes, Error>>, Failure> {
         self.names.stat_many(tracer, places, false).map_err(Failure::failed)
     }
 
     /// What a symbolic link leads to; `None`: to nothing, or out of the store.
-    pub(crate) fn follow_at(&self, tracer: &mut Tracer, path: &[u8]) -> Result<Option<(Place, Attributes)>, Failure> {
+    pub(crate) fn follow_at(&self, tracer: &mut Tracer, path: &[u8]) -> Result<Option<(FilePath, Attributes)>, Failure> {
         match self.names.follow(tracer, path) {
             Ok(found) => Ok(Some(found)),
             Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Unsupported | ErrorKind::LinkLoop) => Ok(None),
@@ -161,12 +161,12 @@ impl Session {
 
     /// Whether a directory has any name in it.
     pub(crate) fn has_names(&self, tracer: &mut Tracer, directory: FileId) -> Result<bool, Failure> {
-        let (names, more) = self.names.list(tracer, &Place::of(directory), None, 1, Detail::Names).map_err(Failure::failed)?;
+        let (names, more) = self.names.list(tracer, &FilePath::of(directory), None, 1, Detail::Names).map_err(Failure::failed)?;
         Ok(more || !names.is_empty())
     }
 
     /// Makes many directories, in this order; what became of each.
-    pub(crate) fn make_directories(&self, many: &[Place], parents: bool) -> Vec<Result<(), Error>> {
+    pub(crate) fn make_directories(&self, many: &[FilePath], parents: bool) -> Vec<Result<(), Error>> {
         let owner = owner(0o777);
         let operations: Vec<Small> = many.iter().map(|place| Small::MakeDirectory { place: place.clone(), owner, parents }).collect();
         self.names.many(&mut Tracer::off(), &operations, Vec::new()).into_iter().map(|outcome| outcome.map(drop)).collect()
@@ -197,12 +197,12 @@ impl Session {
 
     /// A symbolic link's target.
     pub(crate) fn read_symlink(&self, path: impl AsRef<[u8]>) -> Result<Vec<u8>, Failure> {
-        self.names.read_symlink(&mut Tracer::off(), &Place::at(path.as_ref())).map_err(|e| named(e, path))
+        self.names.read_symlink(&mut Tracer::off(), &FilePath::at(path.as_ref())).map_err(|e| named(e, path))
     }
 
     /// Renames a file or directory.
     pub(crate) fn rename(&self, from: &[u8], to: &[u8], replace: bool) -> Result<(), Failure> {
-        let renamed = self.names.rename(&mut Tracer::off(), &Place::at(from), &Place::at(to), replace, &SetAttributes::default());
+        let renamed = self.names.rename(&mut Tracer::off(), &FilePath::at(from), &FilePath::at(to), replace, &SetAttributes::default());
         renamed.map(drop).map_err(|e| named(e, from))
     }
 }

@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 use thalweg_base::sparse;
 use thalweg_base::sync::Mutex;
 use thalweg_trace::{ObjectId, SpanKind, Time, TraceHandle, TrackId};
-use thalweg_wire::emulate::{Disk, Work};
+use thalweg_wire::emulate::{Disk, DiskRequest};
 use thalweg_wire::limits;
 use thalweg_wire::{Error, ErrorKind, Result};
 
@@ -128,7 +128,7 @@ impl flow::Source for LocalSource {
             _ => failure(&self.path, e),
         });
         if let Some(((disk, trace), asked)) = self.disk.as_ref().zip(asked) {
-            let work = Work { kind: SpanKind::DiskRead, file: 0, offset, bytes: buffer.len() as u64, asked };
+            let work = DiskRequest { kind: SpanKind::DiskRead, file: 0, offset, bytes: buffer.len() as u64, asked };
             disk.work(&work, Some((trace, 0, None)));
         }
         read

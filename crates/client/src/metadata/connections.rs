@@ -11,7 +11,7 @@ use thalweg_wire::emulate::Emulation;
 use thalweg_wire::limits;
 use thalweg_wire::patience::Silence;
 use thalweg_wire::protocol::common::{ServiceStart, random_u64};
-use thalweg_wire::protocol::metadata::{Closed, End, FileId, MetadataReply, MetadataRequest, Operation, Place, RequestNumber, StoreMap};
+use thalweg_wire::protocol::metadata::{Closed, End, FileId, FilePath, MetadataReply, MetadataRequest, Operation, RequestNumber, StoreMap};
 use thalweg_wire::{Connect, Connection, Kind};
 use thalweg_wire::{Error, ErrorKind, Result};
 
@@ -24,7 +24,7 @@ const CLOSED_AT_ONCE: usize = 256;
 /// Returns the operation for a request that only reports closed files: the one with the smallest reply. (The store map takes 100 bytes per
 /// server.)
 pub fn nothing_more() -> Operation {
-    Operation::Stat { places: vec![Place::of(FileId::ROOT)], sizes: false }
+    Operation::Stat { places: vec![FilePath::of(FileId::ROOT)], sizes: false }
 }
 
 /// State shared by a client's clones and its open files; dropping it reports the files they closed.

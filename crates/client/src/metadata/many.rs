@@ -6,7 +6,7 @@ use thalweg_base::sync::Held;
 use thalweg_trace::Tracer;
 use thalweg_wire::limits;
 use thalweg_wire::protocol::metadata::{
-    Attributes, End, Existing, LayoutChoice, MetadataReply, NewFile, NewNode, Operation, Owner, Place, Refusal, SetAttributes, Small,
+    Attributes, End, Existing, FilePath, LayoutChoice, MetadataReply, NewFile, NewNode, Operation, Owner, Refusal, SetAttributes, Small,
     SmallReply,
 };
 use thalweg_wire::{Error, ErrorKind, Result};
@@ -28,7 +28,7 @@ pub enum SmallDone {
 
 impl MetadataClient {
     /// Returns the description of a new file, for [`Small::Create`] or [`Small::MakeFile`].
-    pub fn new_file(&self, place: Place, owner: Owner, existing: Existing, layout: &LayoutChoice) -> NewFile {
+    pub fn new_file(&self, place: FilePath, owner: Owner, existing: Existing, layout: &LayoutChoice) -> NewFile {
         NewFile { place, owner, existing, layout: layout.clone(), node: self.inner.node.clone() }
     }
 
@@ -98,7 +98,7 @@ fn cost(operation: &Small) -> usize {
         spec + placement + 16
     };
     let set = |set: &SetAttributes| 48 + set.default_layout.as_ref().and_then(Option::as_ref).map_or(0, choice);
-    let place = |place: &Place| place.path.len() + 16;
+    let place = |place: &FilePath| place.path.len() + 16;
     32 + match operation {
         Small::Create(new) | Small::MakeFile(new) => place(&new.place) + choice(&new.layout) + new.node.len(),
         Small::Rename { from, to, set: changes, .. } => place(from) + place(to) + set(changes),

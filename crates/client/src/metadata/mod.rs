@@ -26,8 +26,8 @@ use thalweg_trace::Tracer;
 use thalweg_wire::emulate::Emulation;
 use thalweg_wire::protocol::common::BootVerifier;
 use thalweg_wire::protocol::metadata::{
-    After, Attributes, Detail, DirectoryEntry, End, Existing, FileId, LayoutChoice, MetadataReply, Operation, Owner, Place, SetAttributes,
-    Status, StoreMap, TargetId,
+    After, Attributes, Detail, DirectoryEntry, End, Existing, FileId, FilePath, LayoutChoice, MetadataReply, Operation, Owner,
+    SetAttributes, Status, StoreMap, TargetId,
 };
 use thalweg_wire::{Connect, Connection, unexpected};
 use thalweg_wire::{Error, ErrorKind, Result};
@@ -154,7 +154,7 @@ impl MetadataClient {
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`], ...
-    pub fn stat(&self, tracer: &mut Tracer, place: &Place) -> Result<Attributes> {
+    pub fn stat(&self, tracer: &mut Tracer, place: &FilePath) -> Result<Attributes> {
         let mut found = self.stat_many(tracer, std::slice::from_ref(place), false)?;
         found.pop().unwrap_or_else(|| Err(Error::new(ErrorKind::Protocol, "an empty answer")))
     }
@@ -163,7 +163,7 @@ impl MetadataClient {
     ///
     /// # Errors
     /// The connection's; an error of a single place is in that place's result.
-    pub fn stat_many(&self, tracer: &mut Tracer, places: &[Place], sizes: bool) -> Result<Vec<Result<Attributes>>> {
+    pub fn stat_many(&self, tracer: &mut Tracer, places: &[FilePath], sizes: bool) -> Result<Vec<Result<Attributes>>> {
         let mut found = Vec::with_capacity(places.len());
         while found.len() < places.len() {
             let some = places[found.len()..].iter().take(STAT_PLACES).cloned().collect();
@@ -186,7 +186,7 @@ impl MetadataClient {
     pub fn list(
         &self,
         tracer: &mut Tracer,
-        place: &Place,
+        place: &FilePath,
         after: Option<&[u8]>,
         most: u32,
         detail: Detail,
@@ -210,7 +210,7 @@ impl MetadataClient {
     ///
     /// # Errors
     /// As [`MetadataClient::stat`].
-    pub fn entries(&self, tracer: &mut Tracer, place: &Place, attributes: bool) -> Result<Vec<DirectoryEntry>> {
+    pub fn entries(&self, tracer: &mut Tracer, place: &FilePath, attributes: bool) -> Result<Vec<DirectoryEntry>> {
         let detail = if attributes { Detail::Attributes } else { Detail::Names };
         let mut all: Vec<DirectoryEntry> = Vec::new();
         loop {
@@ -228,7 +228,7 @@ impl MetadataClient {
     ///
     /// # Errors
     /// [`ErrorKind::Exists`], [`ErrorKind::NotFound`], ...
-    pub fn make_directory(&self, tracer: &mut Tracer, place: &Place, owner: Owner, parents: bool) -> Result<Attributes> {
+    pub fn make_directory(&self, tracer: &mut Tracer, place: &FilePath, owner: Owner, parents: bool) -> Result<Attributes> {
         self.attributes(tracer, Operation::MakeDirectory { place: place.clone(), owner, parents })
     }
 
@@ -236,7 +236,14 @@ impl MetadataClient {
     ///
     /// # Errors
     /// [`ErrorKind::Exists`], [`ErrorKind::IsDirectory`]; [`ErrorKind::Invalid`] for an impossible layout.
-    pub fn create(&self, tracer: &mut Tracer, place: &Place, owner: Owner, existing: Existing, layout: &LayoutChoice) -> Result<OpenFile> {
+    pub fn create(
+        &self,
+        tracer: &mut Tracer,
+        place: &FilePath,
+        owner: Owner,
+        existing: Existing,
+        layout: &LayoutChoice,
+    ) -> Result<OpenFile> {
         let node = self.inner.node.clone();
         let operation = Operation::Create { place: place.clone(), owner, existing, layout: layout.clone(), node };
         self.open_with(tracer, operation, true, false)
@@ -249,7 +256,7 @@ impl MetadataClient {
     pub fn make_file(
         &self,
         tracer: &mut Tracer,
-        place: &Place,
+        place: &FilePath,
         owner: Owner,
         existing: Existing,
         layout: &LayoutChoice,
@@ -263,7 +270,7 @@ impl MetadataClient {
     /// # Errors
     /// [`ErrorKind::Stale`] and [`ErrorKind::NotFound`] when it was removed, [`ErrorKind::IsDirectory`], ...
     pub fn open_by_id(&self, tracer: &mut Tracer, id: FileId, write: bool) -> Result<OpenFile> {
-        self.open(tracer, &Place::of(id), write)
+        self.open(tracer, &FilePath::of(id), write)
     }
 
     /// Opens a file; with `write`, its bytes may be changed until [`OpenFile::ended`], and until then the service reports no size of it to
@@ -271,7 +278,7 @@ impl MetadataClient {
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`], [`ErrorKind::IsDirectory`]; [`ErrorKind::Unsupported`] for a symbolic link or special file, ...
-    pub fn open(&self, tracer: &mut Tracer, place: &Place, write: bool) -> Result<OpenFile> {
+    pub fn open(&self, tracer: &mut Tracer, place: &FilePath, write: bool) -> Result<OpenFile> {
         self.open_with(tracer, Operation::Open { place: place.clone(), write }, write, true)
     }
 
@@ -279,7 +286,7 @@ impl MetadataClient {
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] unless `replace`, [`ErrorKind::IsDirectory`], [`ErrorKind::NotEmpty`], ...
-    pub fn rename(&self, tracer: &mut Tracer, from: &Place, to: &Place, replace: bool, set: &SetAttributes) -> Result<Attributes> {
+    pub fn rename(&self, tracer: &mut Tracer, from: &FilePath, to: &FilePath, replace: bool, set: &SetAttributes) -> Result<Attributes> {
         self.attributes(tracer, Operation::Rename { from: from.clone(), only: None, to: to.clone(), replace, set: set.clone() })
     }
 
@@ -287,7 +294,7 @@ impl MetadataClient {
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`], [`ErrorKind::IsDirectory`].
-    pub fn unlink(&self, tracer: &mut Tracer, place: &Place) -> Result<()> {
+    pub fn unlink(&self, tracer: &mut Tracer, place: &FilePath) -> Result<()> {
         self.done(tracer, Operation::Unlink { place: place.clone(), only: None })
     }
 
@@ -295,7 +302,7 @@ impl MetadataClient {
     ///
     /// # Errors
     /// [`ErrorKind::NotEmpty`], [`ErrorKind::NotDirectory`], [`ErrorKind::NotFound`].
-    pub fn remove_directory(&self, tracer: &mut Tracer, place: &Place) -> Result<()> {
+    pub fn remove_directory(&self, tracer: &mut Tracer, place: &FilePath) -> Result<()> {
         self.done(tracer, Operation::RemoveDirectory { place: place.clone() })
     }
 
@@ -303,7 +310,7 @@ impl MetadataClient {
     ///
     /// # Errors
     /// As [`MetadataClient::stat`].
-    pub fn set_attributes(&self, tracer: &mut Tracer, place: &Place, set: &SetAttributes) -> Result<Attributes> {
+    pub fn set_attributes(&self, tracer: &mut Tracer, place: &FilePath, set: &SetAttributes) -> Result<Attributes> {
         self.attributes(tracer, Operation::SetAttributes { place: place.clone(), set: set.clone() })
     }
 
@@ -311,7 +318,7 @@ impl MetadataClient {
     ///
     /// # Errors
     /// When an I/O server is unreachable: the size is set once it is back.
-    pub fn truncate(&self, tracer: &mut Tracer, place: &Place, size_bytes: u64) -> Result<()> {
+    pub fn truncate(&self, tracer: &mut Tracer, place: &FilePath, size_bytes: u64) -> Result<()> {
         self.done(tracer, Operation::Truncate { place: place.clone(), size_bytes })
     }
 

@@ -8,7 +8,9 @@ use thalweg_trace::Tracer;
 use thalweg_wire::Connection;
 use thalweg_wire::limits;
 use thalweg_wire::protocol::common::ServiceStart;
-use thalweg_wire::protocol::metadata::{Attributes, End, Existing, FileId, FileKind, LayoutChoice, Operation, Owner, Place, SetAttributes};
+use thalweg_wire::protocol::metadata::{
+    Attributes, End, Existing, FileId, FileKind, FilePath, LayoutChoice, Operation, Owner, SetAttributes,
+};
 use thalweg_wire::protocol::names::shown;
 use thalweg_wire::{Error, ErrorKind, Result};
 
@@ -22,12 +24,12 @@ const LINKS_FOLLOWED: usize = 40;
 impl Names for MetadataClient {
     fn create(&self, tracer: &mut Tracer, path: &str, mode: u32, existing: Existing, layout: &LayoutChoice) -> Result<Attributes> {
         let owner = Owner { mode, uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
-        let made = MetadataClient::create(self, tracer, &Place::at(path), owner, existing, layout)?;
+        let made = MetadataClient::create(self, tracer, &FilePath::at(path), owner, existing, layout)?;
         Ok(self.keep(made))
     }
 
     fn stat(&self, tracer: &mut Tracer, path: &str) -> Result<Attributes> {
-        match MetadataClient::stat(self, tracer, &Place::at(path)) {
+        match MetadataClient::stat(self, tracer, &FilePath::at(path)) {
             Ok(found) if found.kind == FileKind::Symlink => self.follow(tracer, path.as_bytes()).map(|(_, attributes)| attributes),
             Err(error) if error.kind() == ErrorKind::NotDirectory => self.follow(tracer, path.as_bytes()).map(|(_, attributes)| attributes),
             other => other,
@@ -35,7 +37,7 @@ impl Names for MetadataClient {
     }
 
     fn open(&self, tracer: &mut Tracer, path: &str, write: bool) -> Result<Attributes> {
-        let opened = match MetadataClient::open(self, tracer, &Place::at(path), write) {
+        let opened = match MetadataClient::open(self, tracer, &FilePath::at(path), write) {
             Err(error) if matches!(error.kind(), ErrorKind::NotDirectory | ErrorKind::Unsupported) => {
                 let (place, _) = self.follow(tracer, path.as_bytes())?;
                 MetadataClient::open(self, tracer, &place, write).map_err(|e| e.on_file_instead(path))?
@@ -46,7 +48,7 @@ impl Names for MetadataClient {
     }
 
     fn rename(&self, tracer: &mut Tracer, file: FileId, from: &str, to: &str, replace: bool, end: Option<End>) -> Result<()> {
-        let (from, to, set) = (Place::at(from), Place::at(to), SetAttributes::default());
+        let (from, to, set) = (FilePath::at(from), FilePath::at(to), SetAttributes::default());
         let rename = Operation::Rename { from, only: Some(file), to, replace, set };
         let Some((kept, end)) = end.and_then(|end| Some((self.take_kept(file)?, end))) else {
             return self.attributes(tracer, rename).map(drop);
@@ -60,7 +62,7 @@ impl Names for MetadataClient {
     fn unlink(&self, tracer: &mut Tracer, file: FileId, path: &str) -> Result<()> {
         // A file opened under this name and removed by this client is no longer needed.
         self.let_go(file);
-        self.done(tracer, Operation::Unlink { place: Place::at(path), only: Some(file) })
+        self.done(tracer, Operation::Unlink { place: FilePath::at(path), only: Some(file) })
     }
 
     fn sync(&self, tracer: &mut Tracer) -> Result<()> {
@@ -74,7 +76,7 @@ impl Names for MetadataClient {
     }
 
     fn attributes(&self, tracer: &mut Tracer, file: FileId) -> Result<Option<Attributes>> {
-        MetadataClient::stat(self, tracer, &Place::of(file)).map(Some)
+        MetadataClient::stat(self, tracer, &FilePath::of(file)).map(Some)
     }
 
     fn service(&self, seen: ServiceStart) -> Option<ServiceStart> {
@@ -101,8 +103,8 @@ impl MetadataClient {
     /// # Errors
     /// [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`]; [`ErrorKind::LinkLoop`] after 40 links; [`ErrorKind::Unsupported`] for a
     /// target outside the store.
-    pub fn follow(&self, tracer: &mut Tracer, path: &[u8]) -> Result<(Place, Attributes)> {
-        let follow = |tracer: &mut Tracer| -> Result<(Place, Attributes)> {
+    pub fn follow(&self, tracer: &mut Tracer, path: &[u8]) -> Result<(FilePath, Attributes)> {
+        let follow = |tracer: &mut Tracer| -> Result<(FilePath, Attributes)> {
             let mut rest: VecDeque<Vec<u8>> = names_of(path);
             let mut at: Vec<Vec<u8>> = Vec::new();
             let mut followed = 0;
@@ -117,7 +119,7 @@ impl MetadataClient {
                     continue;
                 }
                 at.push(name);
-                let attributes = MetadataClient::stat(self, tracer, &Place::at(at.join(&b'/')))?;
+                let attributes = MetadataClient::stat(self, tracer, &FilePath::at(at.join(&b'/')))?;
                 if attributes.kind == FileKind::Symlink {
                     followed += 1;
                     if followed > LINKS_FOLLOWED {
@@ -126,7 +128,7 @@ impl MetadataClient {
                             format!("more than {LINKS_FOLLOWED} symbolic links: do they form a loop?"),
                         ));
                     }
-                    let target = self.read_symlink(tracer, &Place::of(attributes.id))?;
+                    let target = self.read_symlink(tracer, &FilePath::of(attributes.id))?;
                     if target.first() == Some(&b'/') {
                         return Err(outside(&target));
                     }
@@ -137,7 +139,7 @@ impl MetadataClient {
                 }
                 found = Some(attributes);
             }
-            let place = Place::at(at.join(&b'/'));
+            let place = FilePath::at(at.join(&b'/'));
             let attributes = match found {
                 Some(attributes) => attributes,
                 None => MetadataClient::stat(self, tracer, &place)?,

@@ -6,7 +6,7 @@ use thalweg_trace::Tracer;
 use thalweg_wire::Result;
 use thalweg_wire::limits;
 use thalweg_wire::protocol::metadata::{
-    Attributes, DraftEntry, FileId, FileKind, LayoutChoice, Lost, MetadataReply, NewNode, Operation, Owner, Place, SetExtended,
+    Attributes, DraftEntry, FileId, FileKind, FilePath, LayoutChoice, Lost, MetadataReply, NewNode, Operation, Owner, SetExtended,
 };
 use thalweg_wire::{Error, ErrorKind};
 
@@ -15,7 +15,7 @@ impl MetadataClient {
     ///
     /// # Errors
     /// [`ErrorKind::Exists`], [`ErrorKind::NotFound`], [`ErrorKind::NameTooLong`], ...
-    pub fn make_symlink(&self, tracer: &mut Tracer, place: &Place, target: &[u8], owner: Owner) -> Result<Attributes> {
+    pub fn make_symlink(&self, tracer: &mut Tracer, place: &FilePath, target: &[u8], owner: Owner) -> Result<Attributes> {
         self.attributes(tracer, Operation::MakeNode { place: place.clone(), node: NewNode::Symlink(target.to_vec()), owner })
     }
 
@@ -56,7 +56,7 @@ impl MetadataClient {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] if it is not a symbolic link, [`ErrorKind::NotFound`], ...
-    pub fn read_symlink(&self, tracer: &mut Tracer, place: &Place) -> Result<Vec<u8>> {
+    pub fn read_symlink(&self, tracer: &mut Tracer, place: &FilePath) -> Result<Vec<u8>> {
         match self.ask(tracer, Operation::ReadSymlink { place: place.clone() })? {
             MetadataReply::Bytes(target) if target.len() <= limits::SYMLINK_BYTES => Ok(target),
             MetadataReply::Bytes(target) => {
@@ -71,7 +71,7 @@ impl MetadataClient {
     ///
     /// # Errors
     /// [`ErrorKind::Exists`], [`ErrorKind::NotFound`], ...; [`ErrorKind::Invalid`] for another kind.
-    pub fn make_special(&self, tracer: &mut Tracer, place: &Place, kind: FileKind, device: u32, owner: Owner) -> Result<Attributes> {
+    pub fn make_special(&self, tracer: &mut Tracer, place: &FilePath, kind: FileKind, device: u32, owner: Owner) -> Result<Attributes> {
         let node = match kind {
             FileKind::Fifo => NewNode::Fifo,
             FileKind::Socket => NewNode::Socket,
@@ -89,7 +89,7 @@ impl MetadataClient {
     /// # Errors
     /// [`ErrorKind::NotPermitted`] for a directory, [`ErrorKind::Exists`], [`ErrorKind::NotFound`],
     /// [`ErrorKind::TooManyLinks`], ...
-    pub fn link(&self, tracer: &mut Tracer, file: &Place, to: &Place) -> Result<Attributes> {
+    pub fn link(&self, tracer: &mut Tracer, file: &FilePath, to: &FilePath) -> Result<Attributes> {
         self.attributes(tracer, Operation::Link { file: file.clone(), to: to.clone() })
     }
 
@@ -97,7 +97,7 @@ impl MetadataClient {
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`]; [`ErrorKind::Invalid`] for a directory and an entry inside it, ...
-    pub fn exchange(&self, tracer: &mut Tracer, one: &Place, other: &Place) -> Result<()> {
+    pub fn exchange(&self, tracer: &mut Tracer, one: &FilePath, other: &FilePath) -> Result<()> {
         self.done(tracer, Operation::Exchange { one: one.clone(), other: other.clone() })
     }
 
@@ -105,7 +105,7 @@ impl MetadataClient {
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`], ...
-    pub fn get_extended(&self, tracer: &mut Tracer, place: &Place, name: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub fn get_extended(&self, tracer: &mut Tracer, place: &FilePath, name: &[u8]) -> Result<Option<Vec<u8>>> {
         match self.ask(tracer, Operation::GetExtended { place: place.clone(), name: name.to_vec() })? {
             MetadataReply::Value(value) => Ok(value),
             other => Err(self.unexpected(&other)),
@@ -116,7 +116,7 @@ impl MetadataClient {
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`], ...
-    pub fn list_extended(&self, tracer: &mut Tracer, place: &Place) -> Result<Vec<Vec<u8>>> {
+    pub fn list_extended(&self, tracer: &mut Tracer, place: &FilePath) -> Result<Vec<Vec<u8>>> {
         match self.ask(tracer, Operation::ListExtended { place: place.clone() })? {
             MetadataReply::ExtendedNames(names) => Ok(names),
             other => Err(self.unexpected(&other)),
@@ -128,7 +128,7 @@ impl MetadataClient {
     /// # Errors
     /// [`ErrorKind::Exists`] and [`ErrorKind::NoAttribute`] according to `how`, [`ErrorKind::TooLong`] for a value over the limit,
     /// [`ErrorKind::NoSpace`] for a file's total over the limit, ...
-    pub fn set_extended(&self, tracer: &mut Tracer, place: &Place, name: &[u8], value: &[u8], how: SetExtended) -> Result<()> {
+    pub fn set_extended(&self, tracer: &mut Tracer, place: &FilePath, name: &[u8], value: &[u8], how: SetExtended) -> Result<()> {
         self.done(tracer, Operation::SetExtended { place: place.clone(), name: name.to_vec(), value: value.to_vec(), how })
     }
 
@@ -136,7 +136,7 @@ impl MetadataClient {
     ///
     /// # Errors
     /// [`ErrorKind::NoAttribute`] when it is not set, [`ErrorKind::NotFound`], ...
-    pub fn remove_extended(&self, tracer: &mut Tracer, place: &Place, name: &[u8]) -> Result<()> {
+    pub fn remove_extended(&self, tracer: &mut Tracer, place: &FilePath, name: &[u8]) -> Result<()> {
         self.done(tracer, Operation::RemoveExtended { place: place.clone(), name: name.to_vec() })
     }
 
@@ -144,7 +144,7 @@ impl MetadataClient {
     ///
     /// # Errors
     /// [`ErrorKind::Busy`] with the reason; [`ErrorKind::Invalid`] for an impossible layout.
-    pub fn relayout(&self, tracer: &mut Tracer, place: &Place, layout: &LayoutChoice) -> Result<Attributes> {
+    pub fn relayout(&self, tracer: &mut Tracer, place: &FilePath, layout: &LayoutChoice) -> Result<Attributes> {
         let node = self.inner.node.clone();
         self.attributes(tracer, Operation::Relayout { place: place.clone(), layout: layout.clone(), node })
     }

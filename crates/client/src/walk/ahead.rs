@@ -8,7 +8,7 @@ use super::Walker;
 use super::core::{Core, WalkId};
 use std::collections::HashMap;
 use std::sync::Arc;
-use thalweg_wire::protocol::metadata::{FileId, Place};
+use thalweg_wire::protocol::metadata::{FileId, FilePath};
 
 /// Cost of a prefetched directory besides its entries, in entries.
 const DIRECTORY_TAKES: usize = 8;
@@ -108,7 +108,7 @@ impl Ahead {
                 };
                 held = held.saturating_sub(self.close(core, order[last].id));
             }
-            let walk = core.open(Place::of(next.id), None, self.group, next.depth);
+            let walk = core.open(FilePath::of(next.id), None, self.group, next.depth);
             core.start(walk, page);
             self.begun.insert(next.id, Begun { walk, directories: Vec::new(), seen: 0 });
             unanswered += 1;

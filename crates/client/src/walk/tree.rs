@@ -10,7 +10,7 @@ use super::ahead::Ahead;
 use super::{Walk, WalkEntry, WalkMode, Walker};
 use std::collections::VecDeque;
 use thalweg_trace::Tracer;
-use thalweg_wire::protocol::metadata::{FileId, FileKind, Place};
+use thalweg_wire::protocol::metadata::{FileId, FileKind, FilePath};
 use thalweg_wire::{Error, ErrorKind, Result};
 
 /// Bounds: depth of the tree and length of a path, several times what a path can name, since trees can be moved into trees. The levels
@@ -86,7 +86,7 @@ struct Level {
 
 impl Walker {
     /// Walks everything below a place. Nothing is requested before the first [`Tree::next`].
-    pub fn tree(&self, place: &Place, options: TreeOptions) -> Tree {
+    pub fn tree(&self, place: &FilePath, options: TreeOptions) -> Tree {
         let mut state = self.shared.state.lock();
         let (group, depth) = (state.core.new_group(), state.core.read_depth());
         state.core.hold_group(group);
@@ -172,7 +172,7 @@ impl Tree {
         let begun = self.ahead.take(id).unwrap_or_else(|| {
             let mut state = self.walker.shared.state.lock();
             let depth = state.core.read_depth();
-            state.core.open(Place::of(id), None, self.group, depth)
+            state.core.open(FilePath::of(id), None, self.group, depth)
         });
         self.walker.walk(begun, label)
     }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_base::sync::{Condvar, Mutex, MutexGuard};
 use thalweg_trace::{ObjectId, ObjectKind, OpenSpan, SpanFields, SpanId, SpanKind, TraceHandle, Tracer};
-use thalweg_wire::protocol::metadata::{FileId, Place};
+use thalweg_wire::protocol::metadata::{FileId, FilePath};
 use thalweg_wire::{ErrorKind, Result};
 
 /// Entries that [`Walk::next`] takes together.
@@ -82,12 +82,12 @@ impl Walker {
     }
 
     /// Walks a directory. Nothing is requested before the first [`Walk::next`].
-    pub fn directory(&self, place: &Place) -> Walk {
+    pub fn directory(&self, place: &FilePath) -> Walk {
         self.directory_after(place, None)
     }
 
     /// Walks a directory, beginning after a name.
-    pub fn directory_after(&self, place: &Place, after: Option<&[u8]>) -> Walk {
+    pub fn directory_after(&self, place: &FilePath, after: Option<&[u8]>) -> Walk {
         let mut state = self.shared.state.lock();
         let (group, depth) = (state.core.new_group(), state.core.read_depth());
         let id = state.core.open(place.clone(), after.map(<[u8]>::to_vec), group, depth);

@@ -1,12 +1,12 @@
-//! What each datafile of a lot is known to take, so that a change of it counts once, whichever of several open copies it came through.
+//! The known size of each datafile of a lot, so that a change counts once, whichever of several open copies it came through.
 //!
-//! Looking costs a system call, as much as a twentieth of a short write. So what a write has taken of the share beforehand stays with the account
-//! as *pending*, and the datafile is looked at when that comes to [`limits::LOT_PENDING_BYTES`], or somebody wants to know: who asks how much
-//! is used, or finds the share used up.
+//! Looking costs a system call, up to a twentieth of a short write. Space charged in advance for a write therefore stays in the
+//! account as *pending*, and the datafile is looked at when that reaches [`limits::LOT_PENDING_BYTES`] or the exact use is
+//! needed: for a report, or when the share is used up.
 //!
-//! A datafile's account is found by its number. It outlives the open datafile: file systems give some blocks only when they write back
-//! (ext4's index blocks) or take some back later (XFS's preallocation), and the next look finds the difference. There are at most
-//! [`limits::LOT_ACCOUNTS`] for a lot; past that, those that nobody has open are looked at for the last time and forgotten.
+//! A datafile's account is found by its number. It outlives the open datafile: file systems allocate some blocks only at
+//! write-back (ext4's index blocks) or take some back later (XFS's preallocation), and the next look finds the difference. A lot
+//! has at most [`limits::LOT_ACCOUNTS`]; beyond that, accounts of closed datafiles are looked at a last time and dropped.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -16,43 +16,43 @@ use thalweg_base::sync::{Mutex, MutexGuard};
 use thalweg_wire::limits;
 use thalweg_wire::protocol::io::FileId;
 
-/// Tables, each with a lock of its own.
+/// Tables, each with its own lock.
 const PARTS: usize = 16;
 
-/// A datafile of a lot: its file, and which of that it is.
+/// A datafile of a lot: its file, and its index.
 pub(super) type Key = (FileId, u32);
 
-/// One datafile's.
+/// The account of one datafile.
 #[derive(Default)]
 pub(crate) struct Account(Mutex<State>);
 
-/// What is known of a datafile.
+/// The known state of a datafile.
 #[derive(Default)]
 pub(super) struct State {
-    /// What it takes.
+    /// Bytes of its blocks.
     pub bytes: u64,
-    /// What was taken of the share for writes that were not looked at.
+    /// Bytes charged for writes since the last look.
     pub pending: u64,
-    /// It has no name any more: what is written to it is nobody's.
+    /// Whether its name was removed: later writes are not charged.
     pub is_gone: bool,
 }
 
 impl Account {
-    /// Held while the datafile is looked at, and while it gives something back.
+    /// Locks the account while the datafile is looked at, or frees blocks.
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock()
     }
 }
 
 impl State {
-    /// Looks at the datafile; `None`: it cannot be looked at.
+    /// Updates the state from the datafile; `None` leaves it.
     pub(super) fn look(&mut self, now: impl FnOnce() -> Option<Blocks>) {
         let Some(now) = (!self.is_gone).then(now).flatten() else { return };
         (self.bytes, self.is_gone) = (if now.has_name { now.bytes } else { 0 }, !now.has_name);
     }
 }
 
-/// What a file takes.
+/// The blocks of a file.
 #[derive(Clone, Copy)]
 pub(super) struct Blocks {
     pub bytes: u64,
@@ -60,17 +60,17 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Of a file that was made just now.
+    /// A file just created.
     pub(super) const NONE: Blocks = Blocks { bytes: 0, has_name: true };
 
-    /// Of an open file.
+    /// Reads an open file's blocks.
     pub(super) fn of(file: &File) -> Option<Blocks> {
         let found = rustix::fs::fstat(file).ok()?;
         Some(Blocks { bytes: (found.st_blocks as u64).saturating_mul(512), has_name: found.st_nlink > 0 })
     }
 }
 
-/// Spreads numbers that the metadata service gives one after the other: nobody chooses them, and each new file is looked up.
+/// A hash for the consecutive numbers assigned by the metadata service: not chosen by clients, and looked up for each new file.
 #[derive(Default)]
 struct Spread(u64);
 
@@ -88,7 +88,7 @@ impl Hasher for Spread {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // Fibonacci hashing (Knuth, volume 3, 6.4); the map takes bits from both ends.
+        // Fibonacci hashing (Knuth, volume 3, 6.4); the map uses bits from both ends.
         let mixed = (self.0.rotate_left(5) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = mixed ^ (mixed >> 32);
     }
@@ -96,7 +96,7 @@ impl Hasher for Spread {
 
 type Part = HashMap<Key, Arc<Account>, BuildHasherDefault<Spread>>;
 
-/// Those of a lot.
+/// The accounts of a lot.
 #[derive(Default)]
 pub(super) struct Accounts([Mutex<Part>; PARTS]);
 
@@ -105,7 +105,7 @@ impl Accounts {
         &self.0[(key.0.0 ^ u64::from(key.1)) as usize % PARTS]
     }
 
-    /// That of a datafile of which `found` says what it takes; `surplus` is what happens to those that are forgotten.
+    /// Returns a datafile's account, made from its blocks `found`; `surplus` is called with each account that is dropped.
     pub(super) fn of(&self, key: Key, found: impl FnOnce() -> Blocks, surplus: impl Fn(Key, &Account)) -> Arc<Account> {
         let mut part = self.part(key).lock();
         let Blocks { bytes, has_name } = found();
@@ -117,7 +117,7 @@ impl Accounts {
         let account = Arc::new(Account(Mutex::new(State { bytes: if has_name { bytes } else { 0 }, pending: 0, is_gone: !has_name })));
         if has_name {
             if part.len() >= limits::LOT_ACCOUNTS / PARTS {
-                // A few at a time: each is a look at the file system.
+                // A few at a time: each costs a system call.
                 let unused = part.iter().filter(|(_, account)| Arc::strong_count(account) == 1).map(|(key, _)| *key);
                 for key in unused.take(8).collect::<Vec<_>>() {
                     part.remove(&key).iter().for_each(|account| surplus(key, account));
@@ -128,7 +128,7 @@ impl Accounts {
         account
     }
 
-    /// That of a datafile that had so many bytes when its target was opened, of as many as are remembered.
+    /// Adds an account for a datafile counted when its target was opened, unless the table is full.
     pub(super) fn counted(&self, key: Key, bytes: u64) {
         let mut part = self.part(key).lock();
         if part.len() < limits::LOT_ACCOUNTS / PARTS {
@@ -136,12 +136,12 @@ impl Accounts {
         }
     }
 
-    /// That of a datafile, if it has one.
+    /// Returns a datafile's account, if there is one.
     pub(super) fn find(&self, key: Key) -> Option<Arc<Account>> {
         self.part(key).lock().get(&key).cloned()
     }
 
-    /// The datafile is gone, and so is this account, if it is still the one.
+    /// Drops the account of a removed datafile, unless it was replaced.
     pub(super) fn forget(&self, key: Key, account: &Arc<Account>) {
         let mut part = self.part(key).lock();
         if part.get(&key).is_some_and(|known| Arc::ptr_eq(known, account)) {

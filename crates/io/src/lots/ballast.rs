@@ -1,8 +1,8 @@
-//! A preallocated file that keeps what is promised and not used from other programs. It shrinks a step ahead of what is written into lots,
+//! A preallocated file that holds promised and unused space against other programs. It shrinks a step ahead of writes into lots,
 //! and grows again when their files are removed.
 //!
-//! What it gives up is free for everybody until the write that needs it comes, so that a program that writes all the time takes some of it.
-//! Giving the step to the datafile at once was tried and helps little against that on ext4, and it would count as used.
+//! Space it gives up is free for everyone until the write that needs it arrives, so that a program that writes all the time takes
+//! some of it. Giving the step to the datafile immediately was tried: it helps little on ext4, and the step would count as used.
 
 use std::fs::File;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -14,21 +14,21 @@ use thalweg_wire::limits;
 use thalweg_wire::{Error, Result};
 
 const NAME: &str = "ballast";
-/// How much is preallocated in one system call: a writer that needs some of it waits for no more than that.
+/// Bytes preallocated per system call: a writer that needs some waits no longer than that.
 const GROWTH_BYTES: u64 = 256 << 20;
 
-/// Those of one target, together.
+/// The ballast file of a target.
 pub(super) struct Ballast {
     path: PathBuf,
     file: Mutex<Option<File>>,
-    /// What it holds.
+    /// Bytes held.
     bytes: AtomicU64,
-    /// What was given up ahead of writes.
+    /// Bytes given up ahead of writes.
     ahead: AtomicI64,
 }
 
 impl Ballast {
-    /// In `lots`, which may not exist yet; what was left there is taken over.
+    /// Opens the file in `lots`, which may not exist yet; takes over an existing file.
     pub(super) fn open(lots: &Path) -> Result<Ballast> {
         let path = lots.join(NAME);
         let failed = |e| Error::system(path.display(), e);
@@ -38,7 +38,7 @@ impl Ballast {
             Err(e) => return Err(failed(e)),
         };
         let bytes = match &file {
-            // What is there, should a growth have been cut short.
+            // The blocks count, in case a growth was interrupted.
             Some(file) => file.metadata().map(|found| found.len().min(found.blocks() * 512)).map_err(failed)?,
             None => 0,
         };
@@ -49,14 +49,14 @@ impl Ballast {
         self.bytes.load(SeqCst)
     }
 
-    /// So much is about to be written into lots: gives up as much, a step ahead.
+    /// Gives up space before `bytes` are written into lots, a step ahead.
     pub(super) fn ahead_of(&self, bytes: u64) {
         if self.bytes() > 0 && self.ahead.fetch_sub(bytes as i64, SeqCst) < bytes as i64 {
             self.give_up(bytes.max(limits::BALLAST_STEP_BYTES));
         }
     }
 
-    /// Gives up so much, or what there is; whether there was something.
+    /// Gives up `bytes`, or what there is; returns whether there was something.
     pub(super) fn give_up(&self, bytes: u64) -> bool {
         let file = self.file.lock();
         let Some(open) = &*file else { return false };
@@ -70,16 +70,16 @@ impl Ballast {
         true
     }
 
-    /// Holds what is promised, and room for names where there is some.
+    /// Holds what is promised, and room for names if available.
     ///
     /// # Errors
-    /// When what is promised is not free; it holds what there was then.
+    /// When what is promised is not free; the previous amount stays held.
     pub(super) fn fit(&self, promised: u64) -> Result<()> {
         if promised == 0 {
             return self.take_away();
         }
         while self.bytes() < promised {
-            // (Not all at once: writers come in between.)
+            // In steps, so that writers get their turn.
             self.grow(promised)?;
         }
         let wanted = promised + limits::LOT_NAMES_BYTES + promised / limits::HEADROOM_PART;
@@ -93,7 +93,7 @@ impl Ballast {
     }
 
     fn grow(&self, wanted: u64) -> Result<()> {
-        let failed = |e| Error::system(format!("{}: preallocating what is promised to lots", self.path.display()), e);
+        let failed = |e| Error::system(format!("{}: preallocating space promised to lots", self.path.display()), e);
         let mut file = self.file.lock();
         let open = match &mut *file {
             Some(open) => open,

@@ -1,15 +1,15 @@
-//! When a promise ends: when as much time has passed as there was left when it was given.
+//! The end of a promise: when the time that was left at the service's last message has passed.
 //!
-//! No wall clock ends a promise: neither the service's nor this machine's may jump, and both may be wrong. The service says, with the date, what
-//! its own clock says, and the difference is what is left; from there on the clock counts that runs since the machine was started (asleep or
-//! not). The anchor is kept with the share, so that a restart of the server goes on counting. Only a restart of the machine leaves
-//! nothing else than its wall clock: then what is left is what that says and [`limits::CLOCK_SKEW`] more, so that a clock ahead by
-//! no more than that ends nothing early; and the service's next word counts again.
+//! No wall clock ends a promise: the service's and this machine's may jump, and both may be wrong. The service sends its own time
+//! along with the date, and the difference is the time left, counted on the machine's boot-time clock (which runs during sleep).
+//! The anchor is stored with the share, so that a restart of the server continues the count. Only after a reboot is there nothing
+//! but the wall clock: then the time left is what it says plus [`limits::CLOCK_SKEW`], so that a clock ahead by no more than that
+//! ends nothing early, until the service's next message.
 
 use serde::{Deserialize, Serialize};
 use thalweg_wire::limits;
 
-/// What time it is, by both clocks.
+/// The time on both clocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Now {
     /// Nanoseconds since 1970.
@@ -18,16 +18,16 @@ pub(crate) struct Now {
     pub boot_ns: i64,
 }
 
-/// Where the time comes from.
+/// A source of time.
 pub(crate) trait Clock: Send + Sync {
-    /// Both clocks, now.
+    /// Reads both clocks.
     fn now(&self) -> Now;
 
-    /// Which start of the machine its second clock counts from.
+    /// Identifies the boot from which the second clock counts.
     fn boot(&self) -> &str;
 }
 
-/// The machine's.
+/// The machine's clocks.
 pub(crate) struct Machine {
     boot: String,
 }
@@ -53,43 +53,43 @@ impl Clock for Machine {
     }
 }
 
-/// A date, and how long it is to it.
+/// A date, and the time left until then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Deadline {
     /// Nanoseconds since 1970, by the service's clock.
     pub until_ns: i64,
-    /// What is left of it...
+    /// Time left, ns...
     left_ns: i64,
-    /// ... from this moment on: nanoseconds since the machine was started.
+    /// ... counted from this moment: nanoseconds since the machine was started.
     boot_ns: i64,
-    /// Which start of the machine.
+    /// Identifies the boot.
     boot: String,
 }
 
 impl Deadline {
-    /// Given now, when the service's clock says `service_ns`.
+    /// Makes a deadline, received when the service's clock read `service_ns`.
     pub(crate) fn new(until_ns: i64, service_ns: i64, clock: &dyn Clock) -> Deadline {
         let left_ns = until_ns.saturating_sub(service_ns);
         Deadline { until_ns, left_ns, boot_ns: clock.now().boot_ns, boot: clock.boot().to_owned() }
     }
 
-    /// When it ends, since the machine was started.
+    /// Returns when it ends, ns since the machine was started.
     fn end_ns(&self) -> i64 {
         self.boot_ns.saturating_add(self.left_ns)
     }
 
-    /// The same date, given once more: the service's clock may have jumped in between, and what ends later counts.
+    /// Returns the later of two deadlines for one date: the service's clock may have jumped in between.
     pub(crate) fn or_later(&self, other: Deadline) -> Deadline {
         if self.boot == other.boot && self.end_ns() >= other.end_ns() { self.clone() } else { other }
     }
 
-    /// Whether it ends later than another by more than messages take.
+    /// Whether it ends later than another by more than message delays.
     pub(crate) fn is_much_later(&self, than: &Deadline) -> bool {
         self.boot != than.boot || self.end_ns().saturating_sub(than.end_ns()) > 1_000_000_000
     }
 
-    /// The same, counted on: after a restart of the machine by its wall clock.
+    /// Continues the count; after a reboot, by the wall clock.
     pub(crate) fn again(self, clock: &dyn Clock) -> Deadline {
         if self.boot == clock.boot() {
             return self;
@@ -100,12 +100,12 @@ impl Deadline {
         Deadline { left_ns: anew.left_ns.min(most_ns), ..anew }
     }
 
-    /// One that is over, after a restart of the machine too.
+    /// Makes it expired, also across reboots.
     pub(crate) fn over(self) -> Deadline {
         Deadline { left_ns: i64::MIN, ..self }
     }
 
-    /// Whether it is over.
+    /// Whether it has expired.
     pub(crate) fn is_over(&self, now: &Now) -> bool {
         now.boot_ns.saturating_sub(self.boot_ns) >= self.left_ns
     }
@@ -116,7 +116,7 @@ pub(crate) mod fake {
     use super::{Clock, Now};
     use std::sync::atomic::{AtomicI64, Ordering};
 
-    /// A clock that a test sets.
+    /// A clock set by a test.
     pub(crate) struct Fake {
         pub wall_ns: AtomicI64,
         pub boot_ns: AtomicI64,
@@ -128,13 +128,13 @@ pub(crate) mod fake {
             Fake { wall_ns: wall_ns.into(), boot_ns: boot_ns.into(), boot: boot.to_owned() }
         }
 
-        /// Time passes.
+        /// Advances both clocks.
         pub(crate) fn pass(&self, ns: i64) {
             self.wall_ns.fetch_add(ns, Ordering::SeqCst);
             self.boot_ns.fetch_add(ns, Ordering::SeqCst);
         }
 
-        /// Somebody sets the wall clock.
+        /// Sets the wall clock.
         pub(crate) fn jump(&self, ns: i64) {
             self.wall_ns.fetch_add(ns, Ordering::SeqCst);
         }
@@ -189,14 +189,14 @@ mod tests {
         clock.jump(10_000 * SECOND);
         let deadline = deadline.again(&clock);
         assert!(!deadline.is_over(&clock.now()), "the jump counts no more than before");
-        // 100 s are left; the clock of the machine that was started again is ahead by all that it may be.
+        // 100 s are left; the rebooted machine's clock is ahead by the maximum skew.
         let rebooted = Fake::new(400 * SECOND + skew, 3, "b");
         let again = deadline.clone().again(&rebooted);
         rebooted.pass(100 * SECOND - 1);
         assert!(!again.is_over(&rebooted.now()));
         rebooted.pass(1);
         assert!(again.is_over(&rebooted.now()));
-        // One that is behind makes it no longer than it was.
+        // A clock that is behind does not prolong it.
         let behind = Fake::new(-9000 * SECOND, 3, "b");
         let again = deadline.clone().again(&behind);
         behind.pass(500 * SECOND);

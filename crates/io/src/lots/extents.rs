@@ -1,17 +1,17 @@
-//! How much a write would really add to a file: the blocks of its range that the file has not got.
+//! Computes how much a write really adds to a file: the blocks of its range that the file lacks.
 //!
-//! Only a file system knows. The kernel gives its map of a file (FIEMAP: preallocated and delayed blocks are in it); one that does not
-//! offer that (tmpfs) is asked for holes, where what is preallocated and not written counts as missing.
+//! Only the file system knows. FIEMAP gives the kernel's map of a file, including preallocated and delayed blocks; a file system
+//! without it (tmpfs) is asked for holes, where preallocated but unwritten space counts as missing.
 
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use thalweg_base::sparse;
 
-/// The unit in which space is charged before it is known: what most file systems give it in.
+/// The unit of charging in advance: the allocation unit of most file systems.
 pub(super) const BLOCK_BYTES: u64 = sparse::BLOCK_BYTES as u64;
 
-/// A range, widened to whole blocks.
+/// Widens a range to whole blocks.
 pub(super) fn blocks(offset: u64, length: u64) -> Range<u64> {
     if length == 0 {
         return offset..offset;
@@ -19,7 +19,7 @@ pub(super) fn blocks(offset: u64, length: u64) -> Range<u64> {
     offset - offset % BLOCK_BYTES..offset.saturating_add(length).checked_next_multiple_of(BLOCK_BYTES).unwrap_or(u64::MAX)
 }
 
-/// Bytes of a range, in whole blocks, that the file has no space for. A file that cannot be asked has none of them.
+/// Returns the bytes of a range, in whole blocks, for which the file has no space. If the file cannot be queried, all of them.
 pub(super) fn missing(file: &File, offset: u64, length: u64) -> u64 {
     let range = blocks(offset, length);
     let mapped = mapped(file, &range).or_else(|_| {
@@ -30,7 +30,7 @@ pub(super) fn missing(file: &File, offset: u64, length: u64) -> u64 {
     (range.end - range.start).saturating_sub(mapped.unwrap_or(0))
 }
 
-/// Extents that are asked for at a time.
+/// Extents per system call.
 const EXTENTS: usize = 32;
 
 /// `struct fiemap_extent` of linux/fiemap.h.
@@ -59,12 +59,12 @@ struct Map {
 
 const _: () = assert!(size_of::<Extent>() == 56 && size_of::<Map>() == 32 + EXTENTS * 56);
 
-/// `_IOWR('f', 11, struct fiemap)`, whose size is that without extents.
+/// `_IOWR('f', 11, struct fiemap)`, with the size without extents.
 const FS_IOC_FIEMAP: libc::c_ulong = 0xC020_660B;
-/// No extent comes after this one.
+/// No extent follows this one.
 const LAST: u32 = 1;
 
-/// Bytes of a range that the file has blocks for.
+/// Returns the bytes of a range for which the file has blocks.
 fn mapped(file: &File, range: &Range<u64>) -> std::io::Result<u64> {
     let (mut at, mut sum) = (range.start, 0);
     while at < range.end {
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::FileExt;
 
-    /// A file of a file system that answers FIEMAP, if there is one, and of one that does not.
+    /// Returns a file on a file system with FIEMAP, if there is one, and one on a file system without.
     fn files() -> Vec<File> {
         let directories = [std::env::temp_dir(), "/dev/shm".into(), env!("CARGO_MANIFEST_DIR").into()];
         directories.iter().filter_map(|directory| tempfile::tempfile_in(directory).ok()).collect()
@@ -118,7 +118,7 @@ mod tests {
             assert_eq!(missing(&file, 9 * 4096 + 5, 10), 0);
             assert_eq!(missing(&file, 201 * 4096, 1), 4096);
             assert_eq!(missing(&file, 0, 0), 0);
-            // More pieces than are asked for at a time.
+            // More extents than fit into one call.
             for at in 0..100 {
                 file.write_all_at(&[7], (1000 + 2 * at) * 4096).unwrap();
             }

@@ -1,4 +1,5 @@
-//! Which level a file system can give: whether anybody else writes to it, and whether preallocated space is really kept.
+//! Determines the level a file system can provide: whether anyone else writes to it, and whether preallocated space is really
+//! kept.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -6,18 +7,18 @@ use std::path::{Path, PathBuf};
 use thalweg_base::proc::mounts::{self, Mount};
 use thalweg_wire::protocol::lots::Level;
 
-/// ext4 (and 2, 3), and XFS: where a preallocated block is a block that nobody else gets. btrfs, ZFS and overlays copy on write, tmpfs goes
-/// with what memory there is.
+/// ext4 (with ext2 and ext3) and XFS: a preallocated block belongs to its file. btrfs, ZFS and overlays copy on write; tmpfs
+/// depends on free memory.
 const EXT4: u64 = 0xEF53;
 const XFS: u64 = 0x5846_5342;
 
-/// What lies beside a store's targets: its `store.toml`, credentials.
+/// Files of a store beside its targets: `store.toml`, credentials.
 const STORE_FILE: &str = "store.toml";
 const SMALL_BYTES: u64 = 64 << 10;
-/// What the directory of the metadata has in it.
+/// A file in the metadata's directory.
 const METADATA: &str = "metadata.redb";
 
-/// The mount that `directory` is on, as this process sees it.
+/// Returns the mount of `directory`, as seen by this process.
 pub(super) fn mount_of(directory: &Path, device: u64) -> Option<Mount> {
     let directory = directory.canonicalize().ok()?;
     let mut mounts = mounts::here().ok()?;
@@ -25,7 +26,7 @@ pub(super) fn mount_of(directory: &Path, device: u64) -> Option<Mount> {
     mounts::holding(&mounts, &directory).cloned()
 }
 
-/// The most that can be had in `directory` without changing the file system; `targets`: those of this process on it.
+/// Returns the highest level in `directory` without changing the file system; `targets`: this process's targets on it.
 pub(super) fn of(directory: &Path, device: u64, targets: &[&Path]) -> Level {
     if is_own(directory, device, targets) {
         return Level::Own;
@@ -40,14 +41,14 @@ fn kind(directory: &Path) -> Option<u64> {
     Some(rustix::fs::statfs(directory).ok()?.f_type as u64 & 0xffff_ffff)
 }
 
-/// Whether it is ext4 proper, whose reserved blocks can be set while it is mounted.
+/// Whether it is ext4 proper, whose reserved blocks can be changed while it is mounted.
 pub(super) fn is_ext4(directory: &Path, device: u64) -> bool {
     kind(directory) == Some(EXT4) && mount_of(directory, device).is_some_and(|mount| mount.kind == "ext4")
 }
 
-/// Whether nobody but this store has anything on the file system, from its root down to the targets.
+/// Whether only this store has files on the file system, from its root down to the targets.
 fn is_own(directory: &Path, device: u64, targets: &[&Path]) -> bool {
-    // One of which only a part is seen here may have anything elsewhere.
+    // If only a subtree is visible here, the rest may hold anything.
     let Some(mount) = mount_of(directory, device).filter(|mount| mount.root == Path::new("/")) else { return false };
     let targets: Vec<PathBuf> = targets.iter().filter_map(|target| target.canonicalize().ok()).collect();
     is_all_ours(&mount.point, device, &targets).unwrap_or(false)
@@ -63,7 +64,7 @@ fn is_all_ours(directory: &Path, device: u64, targets: &[PathBuf]) -> std::io::R
         let (path, found) = (entry.path(), entry.path().symlink_metadata()?);
         let is_ours = match found.is_dir() {
             true if entry.file_name() == "lost+found" => true,
-            // Another file system's.
+            // On another file system.
             true if found.dev() != device => true,
             true => {
                 targets.iter().any(|target| target.starts_with(&path)) && is_all_ours(&path, device, targets)?

@@ -1,13 +1,12 @@
-//! A lot at one target: what is promised of it here, and what its datafiles take.
+//! A lot at one target: its promise here, and the space its datafiles take.
 //!
-//! Two numbers are kept. *Used* is what the datafiles have, as the file system says. *Taken* is that and what writes may add that are in
-//! flight or were not looked at since ([`super::account`]): a write takes its length, in whole blocks, before it begins, and what it did not
-//! need is given back afterwards. Nothing is written while taken
-//! would pass the share, so that used never does. Both are changed by one atomic addition each, and in the order that errs on the
-//! safe side for what others compute from them: what a write adds is free no longer before it counts as used, and what is about to be given
-//! back counts as given back before it is free ([`Lot::giving`]).
+//! *Used* is the space of the datafiles according to the file system. *Taken* is that plus what writes may add that are in flight
+//! or not looked at since ([`super::account`]): a write takes its length in whole blocks before it begins, and returns what it
+//! did not need. No write starts if taken would exceed the share, so used never does. Both change by one atomic addition each, in
+//! the order that is safe for the sums others compute: what a write adds stops being free before it counts as used, and what is
+//! about to be freed counts as freed before it is ([`Lot::giving`]).
 //!
-//! A lot has an entry here from its first datafile or its share on; it stays as long as the target is open.
+//! A lot has an entry here from its first datafile or its share on, until the target is closed.
 
 use super::account::{Account, Accounts, Blocks, Key, State};
 use super::deadline::Deadline;
@@ -24,64 +23,64 @@ use thalweg_wire::limits;
 use thalweg_wire::protocol::io::{LotId, TargetId};
 use thalweg_wire::protocol::lots::{Level, LotShare, LotUse};
 
-/// A share as it is held.
+/// A share with its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Held {
     pub share: LotShare,
     pub least: Option<Level>,
     pub deadline: Deadline,
-    /// What holds it.
+    /// The level at which it is held.
     pub level: Level,
     pub expired: bool,
 }
 
 impl Held {
-    /// Whether another says the same; by how much the service's message was slower this time makes no difference.
+    /// Whether two shares are equivalent; a different message delay makes no difference.
     pub(super) fn says(&self, other: &Held) -> bool {
         let plain = |held: &Held| (held.least, held.level, held.expired);
         self.share == other.share && plain(self) == plain(other) && !other.deadline.is_much_later(&self.deadline)
     }
 }
 
-/// What a share is now.
+/// The state of a share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// There is none.
+    /// No share.
     Nothing = 0,
-    /// It is promised.
+    /// Promised.
     Promised = 1,
-    /// Its time is over.
+    /// Expired.
     Expired = 2,
 }
 
-/// See the module.
+/// A lot at one target.
 pub(crate) struct Lot {
     pub(crate) id: LotId,
     /// Which of its datafiles' names are durable.
     pub(crate) names: UnsyncedNames,
-    /// Its directory at the target, open for looking up names in it, while it is promised.
+    /// Its directory at the target, kept open while the lot is promised.
     directory: RwLock<Option<Arc<OwnedFd>>>,
     used: AtomicU64,
     taken: AtomicU64,
-    /// What changes in flight may give back.
+    /// Bytes that changes in flight may free.
     giving: AtomicU64,
-    /// The share's bytes.
+    /// Size of the share.
     share_bytes: AtomicU64,
     standing: AtomicU8,
     held: RwLock<Option<Arc<Held>>>,
     /// Its name and owner, which never change.
     whose: OnceLock<(String, String)>,
     pub(super) accounts: Accounts,
-    /// Datafiles that have something pending.
+    /// Datafiles with pending bytes.
     pending: Mutex<Vec<Key>>,
-    /// Writes that wait for others in flight to end.
+    /// Writes waiting for others in flight to end.
     waiting: AtomicU32,
     ended: (Mutex<()>, Condvar),
-    /// For more of its promise at other targets.
+    /// The request for more of its promise from other targets.
     pub(super) more: Question,
 }
 
-/// Bytes that a write has taken, until it says what it added.
+/// Bytes taken by a write until it is accounted.
 pub(super) struct Charge<'a> {
     lot: &'a Lot,
     bytes: u64,
@@ -108,24 +107,24 @@ impl Lot {
         }
     }
 
-    /// A datafile of it has so many bytes, as its target is opened: what it has more or less at the next look is the difference.
+    /// Counts a datafile found when the target is opened; the next look adds the difference.
     pub(super) fn counted(&mut self, key: Key, bytes: u64) {
         *self.used.get_mut() += bytes;
         *self.taken.get_mut() += bytes;
         self.accounts.counted(key, bytes);
     }
 
-    /// The share, if there is one.
+    /// Returns the share, if there is one.
     pub(super) fn held(&self) -> Option<Arc<Held>> {
         self.held.read().clone()
     }
 
-    /// Its name and owner, once a share of it was held here.
+    /// Returns name and owner, once a share was held here.
     pub(super) fn whose(&self) -> Option<(&str, &str)> {
         self.whose.get().map(|(name, owner)| (name.as_str(), owner.as_str()))
     }
 
-    /// Holds this one from now on.
+    /// Replaces the share.
     pub(super) fn hold(&self, held: Option<Held>) {
         if let Some(held) = &held {
             self.whose.get_or_init(|| (held.share.name.clone(), held.share.owner.clone()));
@@ -135,7 +134,7 @@ impl Lot {
             Some(held) if held.expired => Standing::Expired,
             Some(_) => Standing::Promised,
         };
-        // It may be another one, made anew, when something is promised again.
+        // The directory may be a new one when something is promised again.
         *self.directory.write() = None;
         let mut place = self.held.write();
         self.share_bytes.store(held.as_ref().map_or(0, |held| held.share.share_bytes), SeqCst);
@@ -143,7 +142,7 @@ impl Lot {
         *place = held.map(Arc::new);
     }
 
-    /// Its directory, kept open; `open` opens it, where there is one.
+    /// Returns its directory, kept open; `open` opens it if it exists.
     pub(super) fn directory(&self, open: impl FnOnce() -> Option<OwnedFd>) -> Option<Arc<OwnedFd>> {
         if self.standing() != Standing::Promised {
             return None;
@@ -164,17 +163,17 @@ impl Lot {
         }
     }
 
-    /// Bytes that its datafiles take.
+    /// Returns the bytes its datafiles take.
     pub(super) fn used(&self) -> u64 {
         self.used.load(SeqCst)
     }
 
-    /// The same, and what writes in flight may add.
+    /// Returns the used bytes plus those that writes in flight may add.
     pub(super) fn taken(&self) -> u64 {
         self.taken.load(SeqCst)
     }
 
-    /// What is promised and not used.
+    /// Returns the promised and unused bytes.
     pub(super) fn promised(&self) -> u64 {
         match self.standing() {
             Standing::Promised => self.share_bytes.load(SeqCst).saturating_sub(self.used().saturating_sub(self.giving.load(SeqCst))),
@@ -182,26 +181,26 @@ impl Lot {
         }
     }
 
-    /// What it says of itself.
+    /// Reports its share and use.
     pub(super) fn report(&self, target: TargetId) -> Option<LotUse> {
         let held = self.held()?;
         let (used_bytes, level, expired) = (self.used(), held.level, held.expired);
         Some(LotUse { share: held.share.clone(), target, used_bytes, level, expired })
     }
 
-    /// Takes so much of the share; `None`: it has not that much left.
+    /// Takes bytes from the share; `None`: not enough left.
     pub(super) fn take(&self, bytes: u64) -> Option<Charge<'_>> {
         let within = |taken: u64| taken.checked_add(bytes).filter(|taken| *taken <= self.share_bytes.load(SeqCst));
         self.taken.fetch_update(SeqCst, SeqCst, within).ok()?;
         let charge = Charge { lot: self, bytes };
-        // The share may have become smaller in between: then either this sees that, or who makes it smaller sees what was taken.
+        // The share may have shrunk in between: then either this sees the new size, or the shrinking thread sees what was taken.
         (self.taken() <= self.share_bytes.load(SeqCst)).then_some(charge)
     }
 
-    /// The same for exactly what a write adds, after those writes in flight that took more than they need and are in its way; `look` is
-    /// for datafiles that were not looked at ([`Lot::look_at_pending`]).
+    /// Takes exactly what a write adds, waiting for writes in flight that took more than they need; `look` updates datafiles not
+    /// looked at since ([`Lot::look_at_pending`]).
     pub(super) fn take_exactly(&self, bytes: u64, look: impl Fn()) -> Option<Charge<'_>> {
-        /// A write in flight ends, or its connection is given up: this is only against waiting for ever.
+        /// Writes in flight end, or their connection times out: this only guards against waiting forever.
         const LONGEST: Duration = Duration::from_secs(10);
         let begun = Instant::now();
         loop {
@@ -224,13 +223,13 @@ impl Lot {
         }
     }
 
-    /// Takes so much, whatever the share says.
+    /// Takes bytes regardless of the share.
     pub(super) fn take_beyond(&self, bytes: u64) -> Charge<'_> {
         self.taken.fetch_add(bytes, SeqCst);
         Charge { lot: self, bytes }
     }
 
-    /// Changes the share's size, unless it would be below what is taken.
+    /// Sets the share's size, unless more is taken; returns whether it did.
     pub(super) fn shrink(&self, to_bytes: u64) -> bool {
         let before = self.share_bytes.swap(to_bytes, SeqCst);
         let fits = self.taken() <= to_bytes;
@@ -240,7 +239,7 @@ impl Lot {
         fits
     }
 
-    /// A datafile of it has so much more or less than before, of which so much was taken.
+    /// Accounts for a datafile's change from `before` to `now` bytes, for which `taken` were taken.
     fn settle(&self, before: u64, now: u64, taken: u64) {
         // Negative differences wrap, and so do sums.
         self.used.fetch_add(now.wrapping_sub(before), SeqCst);
@@ -251,7 +250,7 @@ impl Lot {
         }
     }
 
-    /// What was written for `charge` is in the datafile: it is looked at now, or later.
+    /// Accounts for a write that used `charge`: looks at the datafile now, or later.
     pub(super) fn written(&self, (key, account): (Key, &Account), charge: Charge<'_>, now: impl FnOnce() -> Option<Blocks>) {
         let bytes = charge.into_bytes();
         let mut state = account.lock();
@@ -264,7 +263,7 @@ impl Lot {
             let mut pending = self.pending.lock();
             pending.push(key);
             if pending.len() >= 2 * limits::LOT_ACCOUNTS {
-                // Most were looked at since, or are there twice.
+                // Most were looked at since, or are listed twice.
                 let mut once = HashSet::new();
                 let is_pending = |key: Key| self.accounts.find(key).is_some_and(|account| account.lock().pending > 0);
                 pending.retain(|key| once.insert(*key) && is_pending(*key));
@@ -272,23 +271,23 @@ impl Lot {
         }
     }
 
-    /// Counts what a datafile has now.
+    /// Counts a datafile's present blocks.
     fn look(&self, state: &mut State, now: impl FnOnce() -> Option<Blocks>) {
         let before = state.bytes;
         state.look(now);
         self.settle(before, state.bytes, std::mem::take(&mut state.pending));
     }
 
-    /// A datafile may have other blocks than before.
+    /// Recounts a datafile whose blocks may have changed.
     pub(super) fn count(&self, account: &Account, now: impl FnOnce() -> Option<Blocks>) {
         self.look(&mut account.lock(), now);
     }
 
-    /// Looks at all datafiles that have something pending.
+    /// Looks at all datafiles with pending bytes.
     pub(super) fn look_at_pending(&self, now: impl Fn(Key) -> Option<Blocks>) {
         let pending = std::mem::take(&mut *self.pending.lock());
         for key in pending {
-            // (What left the lot, or was forgotten, was looked at then.)
+            // Datafiles that left the lot, or whose account was dropped, were looked at then.
             if let Some(account) = self.accounts.find(key) {
                 let mut state = account.lock();
                 if state.pending > 0 {
@@ -298,7 +297,7 @@ impl Lot {
         }
     }
 
-    /// Does something that may give blocks of a datafile back, and counts what it did.
+    /// Runs work that may free a datafile's blocks, and accounts for it.
     pub(super) fn give<T>(&self, account: &Account, now: impl FnOnce() -> Option<Blocks>, work: impl FnOnce() -> T) -> T {
         let mut state = account.lock();
         let before = state.bytes;
@@ -309,7 +308,7 @@ impl Lot {
         done
     }
 
-    /// A datafile leaves it: what it had is free for others.
+    /// Runs work that removes a datafile; frees its bytes if it succeeds.
     pub(super) fn give_all<E>(&self, account: &Account, work: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         let mut state = account.lock();
         let before = state.bytes;
@@ -332,19 +331,19 @@ pub(crate) struct OfLot {
 }
 
 impl OfLot {
-    /// Looks at the datafile again: file systems give some blocks only when they write back.
+    /// Looks at the datafile again: file systems allocate some blocks only at write-back.
     pub(crate) fn look(&self, file: &File) {
         self.lot.count(&self.account, || Blocks::of(file));
     }
 
-    /// Does something that may give blocks back.
+    /// Runs work that may free blocks.
     pub(crate) fn give<T>(&self, file: &File, work: impl FnOnce() -> T) -> T {
         self.lot.give(&self.account, || Blocks::of(file), work)
     }
 }
 
 impl Charge<'_> {
-    /// So much was taken.
+    /// Returns the bytes without giving them back.
     fn into_bytes(self) -> u64 {
         let bytes = self.bytes;
         std::mem::forget(self);

@@ -1,29 +1,29 @@
-//! Lots at a target: what is promised of its space, how much of that is used, and who may use it.
+//! Lots at a target: the promised space, its use, and who may use it.
 //!
-//! A *share* is what a target promises of a lot ([`shares`]); it is kept in a small file ([`kept`]). How much of it is used is on no disk:
-//! the blocks of a lot's datafiles are counted by one walk when the target is opened, and from then on by what each change of a datafile
-//! has changed ([`lot`], [`account`]). Counters that are kept on disk drift: a crash between the change and the counter is enough.
+//! A *share* is a target's part of a lot's promise ([`shares`]), stored in a small file ([`share_file`]). The used part is not
+//! stored: the blocks of a lot's datafiles are counted by one walk when the target is opened, and each change of a datafile is
+//! added from then on ([`lot`], [`account`]). Counters on disk would drift: a crash between a change and its counter is enough.
 //!
-//! What is promised and not used is kept free by refusing writes outside lots that would take it ([`volume`]: one for each file system of
-//! this process; what other processes' targets there have promised is counted when a share is kept, [`neighbours`]). That is all it takes where the file
-//! system has no other users; against other programs there is a preallocated file
-//! ([`ballast`]) or ext4's reserved blocks ([`reserve`]), and [`level`] says which of these holds.
+//! Promised and unused space is kept free by refusing writes outside lots that would take it ([`volume`]: one per file system of
+//! this process; promises of other processes' targets there are counted when a share is accepted, [`neighbours`]). That suffices
+//! if the file system has no other users; against other programs there is a preallocated file ([`ballast`]) or ext4's reserved
+//! blocks ([`reserve`]), and [`level`] determines which applies.
 //!
-//! A write into a lot finds its place here ([`room`]): one atomic operation before it, one look at the datafile's blocks after it, no
-//! message and no sync. Only where the share is used up is the file asked what the write really adds ([`extents`]), and then the metadata
-//! service for what other targets have left ([`more`]).
+//! A write into a lot passes through [`room`]: one atomic operation before it, one look at the datafile's blocks after it, no
+//! message and no sync. Only when the share is used up is the file examined for what the write really adds ([`extents`]), and
+//! then the metadata service asked for the unused promise of other targets ([`more`]).
 
 mod account;
 mod ballast;
 mod deadline;
 mod extents;
-mod kept;
 mod level;
 mod lot;
 mod more;
 mod neighbours;
 mod reserve;
 mod room;
+mod share_file;
 mod shares;
 mod volume;
 mod walk;

@@ -1,4 +1,4 @@
-//! What is asked of the metadata service when the space here does not suffice, and by one at a time.
+//! Requests to the metadata service when local space does not suffice, one at a time.
 
 use std::time::{Duration, Instant};
 use thalweg_base::sync::{Condvar, Finally, Mutex, MutexGuard};
@@ -6,25 +6,25 @@ use thalweg_wire::limits;
 use thalweg_wire::protocol::io::{LotId, TargetId};
 use thalweg_wire::{Error, Result};
 
-/// What knows the other targets' shares, and which lots are over.
+/// Knows the other targets' shares, and the expired lots.
 pub(crate) trait More: Send + Sync {
-    /// Moves at least so much of what others have not used of a lot to the share at this target: it was kept here when this returns.
+    /// Moves at least `bytes` of a lot's unused promise to the share at this target, before returning.
     ///
     /// # Errors
     /// When there is none, or the service does not answer.
     fn move_here(&self, lot: LotId, target: TargetId, bytes: u64) -> Result<()>;
 
-    /// Waits for removals that are under way; where there are none, removes lots that are over and have files at this target, until so much is
-    /// free there.
+    /// Waits for removals in progress; if there are none, removes expired lots with files at this target, until `bytes` are free
+    /// there.
     ///
     /// # Errors
     /// When nothing was removed, or the service does not answer.
     fn reclaim(&self, target: TargetId, bytes: u64) -> Result<()>;
 }
 
-/// A question that one asks at a time. Others who have it meanwhile wait, and where the answer was a refusal, which may be older than what has made
-/// room since, one of them asks again for all of them. One that was refused is put again only after a moment
-/// ([`limits::LOT_REST`]), so that a program that goes on writing into a full lot costs the service next to nothing.
+/// A question asked by one thread at a time. Others with the same question wait; a refusal may predate freed room, so after one,
+/// a waiting thread asks again for all of them. A refused question is repeated only after [`limits::LOT_REST`], so that a program
+/// that keeps writing into a full lot costs the service next to nothing.
 #[derive(Default)]
 pub(super) struct Question {
     state: Mutex<State>,
@@ -36,31 +36,30 @@ struct State {
     is_asked: bool,
     /// Answers so far.
     answers: u64,
-    /// Who waits for one.
+    /// Threads waiting for one.
     waiting: u64,
     last: Option<(Instant, Result<()>)>,
 }
 
 impl Question {
-    /// How many answers there were so far.
+    /// Returns the number of answers so far.
     pub(super) fn answers(&self) -> u64 {
         self.state.lock().answers
     }
 
-    /// Asks, or waits for the answer that another gets.
+    /// Asks, or waits for another thread's answer.
     pub(super) fn ask(&self, question: impl FnOnce() -> Result<()>) -> Result<()> {
         self.put(self.state.lock(), question)
     }
 
-    /// The same for one who looked when there were so many answers and found too little: where another answer has come since, what it brought may
-    /// suffice, and nothing is asked.
+    /// Asks, unless there were further answers since the caller counted `answers`: they may have brought enough.
     pub(super) fn ask_after(&self, answers: u64, question: impl FnOnce() -> Result<()>) -> Result<()> {
         let state = self.state.lock();
         if state.answers == answers { self.put(state, question) } else { Ok(()) }
     }
 
     fn put(&self, mut state: MutexGuard<'_, State>, question: impl FnOnce() -> Result<()>) -> Result<()> {
-        // An answer to what was asked before says nothing about what has been removed since.
+        // The answer to an earlier question does not cover later removals.
         let own = state.answers + if state.is_asked { 2 } else { 1 };
         while state.is_asked || state.answers >= own {
             let answers = state.answers;

@@ -1,31 +1,31 @@
-//! What other processes' targets on the same file system have promised: two I/O servers of a store on one disk, say, each a process.
+//! Promises of other processes' targets on the same file system, for instance of two I/O servers of a store on one disk.
 //!
-//! Nobody there is asked: what they have promised is read from their lists of shares. They are looked for where a store's targets are, beside
-//! those of this process: in the directory that holds one of them, and in the directories beside that one (`STORE/io0`, `STORE/io1`;
-//! `STORE/io0/target0`, `STORE/io1/target0`). What lies elsewhere, or may not be read, is not known; and only a new promise is held against them: what is
-//! written outside lots through another process is to this one what any other program writes. So the level is never `own` there, and only
-//! a ballast or the kernel holds it.
+//! The other processes are not asked: their promises are read from their share files. Their targets are looked for where a
+//! store's targets usually are: in the parent directories of this process's targets, and in the siblings of those parents
+//! (`STORE/io0`, `STORE/io1`; `STORE/io0/target0`, `STORE/io1/target0`). Targets elsewhere, or unreadable ones, are not known.
+//! Only new promises are checked against theirs: writes outside lots through another process are, to this one, like those of any
+//! other program. The level is therefore never `own` there, and only a ballast or the kernel holds promises.
 
 use super::deadline::Clock;
-use super::kept::Kept;
+use super::share_file::ShareFile;
 use super::walk::used;
 use crate::name::LOTS;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What says that a directory is a target.
+/// The file that identifies a target.
 const IDENTITY: &str = "thalweg-target.toml";
-/// Names that are looked at in one directory: a store's directory has few.
+/// Maximum names examined in a directory: a store's directory has few.
 const NAMES: usize = 1024;
 
-/// One of them.
+/// A target of another process.
 pub(super) struct Neighbour {
     directory: PathBuf,
-    kept: Kept,
+    kept: ShareFile,
 }
 
-/// Those beside `members`, the targets of this process.
+/// Finds the targets beside `members`, the targets of this process.
 pub(super) fn of(members: &[&Path], device: u64) -> Vec<Neighbour> {
     let members: BTreeSet<PathBuf> = members.iter().filter_map(|member| member.canonicalize().ok()).collect();
     let mut around: BTreeSet<PathBuf> = members.iter().filter_map(|member| member.parent().map(Path::to_owned)).collect();
@@ -33,7 +33,7 @@ pub(super) fn of(members: &[&Path], device: u64) -> Vec<Neighbour> {
     around.extend(further.iter().flat_map(|directory| directories(directory, device)));
     let found: BTreeSet<PathBuf> = around.iter().flat_map(|directory| directories(directory, device)).collect();
     let others = found.into_iter().filter(|found| !members.contains(found) && found.join(IDENTITY).is_file());
-    others.filter_map(|directory| Some(Neighbour { kept: Kept::read(&directory).ok()?, directory })).collect()
+    others.filter_map(|directory| Some(Neighbour { kept: ShareFile::read(&directory).ok()?, directory })).collect()
 }
 
 fn directories(directory: &Path, device: u64) -> Vec<PathBuf> {
@@ -43,7 +43,7 @@ fn directories(directory: &Path, device: u64) -> Vec<PathBuf> {
 }
 
 impl Neighbour {
-    /// What it has promised at most, and how much is used of it, if that is to be known: it takes a walk.
+    /// Returns what it has promised: at most, or (`exactly`, which takes a walk) without what is used.
     pub(super) fn promised(&self, clock: &dyn Clock, exactly: bool) -> u64 {
         let now = clock.now();
         let lasting = self.kept.shares.iter().filter(|kept| !kept.deadline.clone().again(clock).is_over(&now));
@@ -52,7 +52,7 @@ impl Neighbour {
             let share = kept.share();
             share.share_bytes.saturating_sub(in_use.get(&share.lot).copied().unwrap_or(0))
         });
-        // What its ballast has is not free.
+        // Its ballast is not free space.
         let ballast = self.directory.join(LOTS).join("ballast").metadata().map_or(0, |found| found.blocks().saturating_mul(512));
         unused.fold(0, u64::saturating_add).saturating_sub(ballast)
     }

@@ -1,8 +1,8 @@
-//! ext4's reserved blocks: space that only programs with privilege may take. What is promised is added to what there was, by `tune2fs`, and
-//! taken off again with the last promise that is held so.
+//! ext4's reserved blocks: space that only privileged programs may take. `tune2fs` adds the promised space to the existing
+//! reserve, and removes it with the last promise held this way.
 //!
-//! This changes the file system, so that it is done only for who asks for this level. A server with privilege takes from the reserve as it
-//! takes from what is free: so it need not shrink ahead of each write, only in steps of [`limits::RESERVE_STEP_BYTES`].
+//! This changes the file system, and is therefore done only on request for this level. A privileged server uses the reserve like
+//! free space: the reserve need not shrink ahead of each write, only in steps of [`limits::RESERVE_STEP_BYTES`].
 
 use super::level;
 use std::path::{Path, PathBuf};
@@ -12,19 +12,19 @@ use thalweg_base::sync::Mutex;
 use thalweg_wire::limits;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Where the program may be: the directory of such programs is not in everybody's path.
+/// Where tune2fs may be: `sbin` is not in every user's path.
 const PROGRAMS: [&str; 3] = ["tune2fs", "/usr/sbin/tune2fs", "/sbin/tune2fs"];
 
-/// That of one file system.
+/// The reserve of one file system.
 #[derive(Default)]
 pub(super) struct Reserve {
-    /// Bytes of it that are held for promises.
+    /// Bytes reserved for promises.
     bytes: AtomicU64,
-    /// Blocks that were reserved before.
+    /// Blocks reserved before.
     before: Mutex<Option<u64>>,
 }
 
-/// What tune2fs says of a file system.
+/// The reserve according to tune2fs.
 #[derive(Debug, PartialEq, Eq)]
 struct Reserved {
     blocks: u64,
@@ -36,10 +36,10 @@ impl Reserve {
         self.bytes.load(SeqCst)
     }
 
-    /// Whether it can be had, and what was reserved before, to be kept on stable storage before [`Reserve::fit`].
+    /// Checks that reserving is possible; returns the previously reserved blocks, to be stored before [`Reserve::fit`].
     ///
     /// # Errors
-    /// Why it cannot.
+    /// Why reserving is impossible.
     pub(super) fn prepare(&self, directory: &Path, device: u64) -> Result<u64> {
         let refused = |problem: &str| Error::new(ErrorKind::Unsupported, format!("no level `kernel` here: {problem}"));
         if !level::is_ext4(directory, device) {
@@ -55,7 +55,7 @@ impl Reserve {
         }
     }
 
-    /// Goes on with what an earlier start of the server has reserved.
+    /// Takes over an earlier server's reserve.
     pub(super) fn resume(&self, directory: &Path, device: u64, before_blocks: u64) {
         let mut before = self.before.lock();
         if before.is_none()
@@ -70,7 +70,7 @@ impl Reserve {
         *self.before.lock()
     }
 
-    /// Holds so much; `at_once`: even if it is a small change. 0 puts back what there was.
+    /// Reserves `promised` bytes; `at_once`: even for a small change. 0 restores the previous reserve.
     pub(super) fn fit(&self, directory: &Path, device: u64, promised: u64, at_once: bool) -> Result<()> {
         let mut before = self.before.lock();
         let Some(before_blocks) = *before else { return Ok(()) };
@@ -91,7 +91,7 @@ impl Reserve {
 
 fn reserved(directory: &Path, device: u64) -> Result<Reserved> {
     let said = tune(directory, device, &["-l"])?;
-    parse(&said).ok_or_else(|| Error::new(ErrorKind::Io, "tune2fs -l does not say how many blocks are reserved"))
+    parse(&said).ok_or_else(|| Error::new(ErrorKind::Io, "tune2fs -l did not report the reserved blocks"))
 }
 
 fn parse(said: &str) -> Option<Reserved> {
@@ -100,7 +100,7 @@ fn parse(said: &str) -> Option<Reserved> {
     (block_bytes > 0).then_some(Reserved { blocks, block_bytes })
 }
 
-/// Runs tune2fs on what the directory is on.
+/// Runs tune2fs on the directory's device.
 fn tune(directory: &Path, device: u64, arguments: &[&str]) -> Result<String> {
     let mount = level::mount_of(directory, device).ok_or_else(|| Error::new(ErrorKind::Unsupported, "its device is not known"))?;
     let source = PathBuf::from(mount.source);

@@ -1,8 +1,8 @@
-//! Room for a change of a datafile, before it is made; and what was added, after it.
+//! Admission of a change to a datafile before it is made, and accounting after it.
 //!
-//! Where it comes from: of a lot whose share has so much left, from the share. Where that is used up, from what other targets have not used
-//! of the lot; then, of an elastic lot, from what is promised to nobody, as for datafiles outside lots and of lots whose time is over.
-//! Nothing that other requests need is held meanwhile.
+//! Space for a lot comes from its share; when that is used up, from the unused promise of other targets; then, for an elastic
+//! lot, from unpromised space, as for datafiles outside lots and in expired lots. No resource needed by other requests is held
+//! meanwhile.
 
 use super::account::Blocks;
 use super::extents;
@@ -16,7 +16,7 @@ use thalweg_wire::limits;
 use thalweg_wire::protocol::io::LotId;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Permission to add to a datafile, until it is dropped.
+/// Permission to add to a datafile, until dropped.
 pub(crate) struct Room<'a> {
     charge: Option<Charge<'a>>,
     of: Option<(&'a OfLot, &'a File)>,
@@ -32,7 +32,7 @@ impl Drop for Room<'_> {
 }
 
 impl Lots {
-    /// Room for a change of a range of a datafile, which is in a lot or not.
+    /// Admits a change of a range of a datafile, in a lot or not.
     ///
     /// # Errors
     /// [`ErrorKind::Quota`] when its lot is used up, [`ErrorKind::NoSpace`] when the rest is promised to others.
@@ -54,7 +54,7 @@ impl Lots {
                 Ok(charge) => return in_lot(charge),
                 Err(refused) => refused,
             };
-            // Its time may have ended meanwhile.
+            // The lot may have expired meanwhile.
             if of.lot.held().is_some_and(|held| !held.expired && !held.share.elastic) {
                 return Err(refused);
             }
@@ -64,7 +64,7 @@ impl Lots {
         Ok(Room { charge: Some(charge), of: Some((of, file)), _outside: outside })
     }
 
-    /// Exactly what a write adds, from the share and what others have left of the lot.
+    /// Takes exactly what a write adds, from the share and from other targets' unused promise.
     fn within_promise<'a>(&self, lot: &'a Lot, needed: u64) -> Result<Charge<'a>> {
         let mut refused = None;
         for _ in 0..limits::LOT_TRIES {
@@ -79,22 +79,22 @@ impl Lots {
                 break;
             }
         }
-        // Part of a file whose other servers are away may have gone here while it was asked.
+        // If other servers are away, part of the promise may still have moved here.
         let charge = refused.is_some().then(|| lot.take_exactly(needed, || self.look_at_pending(lot))).flatten();
         charge.inspect(|_| self.ballast_ahead_of(needed)).ok_or_else(|| used_up(lot, needed, refused.as_ref()))
     }
 
-    /// A write or a name met a full file system. Makes room for it, of what is held for promises if it is one of them, of what is being removed, and of
-    /// lots whose time is over; whether there was something to be done: then it is worth another try.
+    /// Makes room after a write or a name met a full file system: from the ballast if its lot is promised, from removals in
+    /// progress, and from expired lots. Returns whether a retry is worthwhile.
     pub(crate) fn make_room(&self, lot: Option<LotId>, bytes: u64) -> bool {
         (lot.and_then(|lot| self.find(lot)).is_some_and(|lot| is_promised(&lot)) && self.give_up_ballast(bytes))
             || self.volume().reclaim(bytes).is_ok()
     }
 
-    /// Room for a datafile's name: a block, where it draws on no promise.
+    /// Admits a datafile's name: a block, unless a promise covers it.
     ///
     /// # Errors
-    /// As for [`Lots::room`].
+    /// See [`Lots::room`].
     pub(crate) fn room_for_name(&self, lot: Option<&Lot>) -> Result<Option<Underway<'_>>> {
         if lot.is_some_and(is_promised) {
             return Ok(None);
@@ -107,7 +107,7 @@ fn is_promised(lot: &Lot) -> bool {
     lot.standing() == Standing::Promised
 }
 
-/// A write into a lot met a full file system though it was promised room: who has taken it, and what held it.
+/// Explains a full file system to a writer who was promised room.
 pub(crate) fn taken_by_others(error: &Error, lot: &Lot) -> Error {
     let Some(held) = lot.held().filter(|held| !held.expired) else { return error.clone() };
     let problem = format!(
@@ -120,19 +120,21 @@ pub(crate) fn taken_by_others(error: &Error, lot: &Lot) -> Error {
     Error::new(error.kind(), problem)
 }
 
-/// The refusal of more than a share has left; `refused`: why no more of it comes from other targets.
+/// Makes the refusal for a used-up share; `refused`: why other targets give no more.
 fn used_up(lot: &Lot, needed: u64, refused: Option<&Error>) -> Error {
-    let Some(held) = lot.held() else { return Error::new(ErrorKind::Quota, format!("lot {} is not here any more", lot.id)) };
+    let Some(held) = lot.held() else { return Error::new(ErrorKind::Quota, format!("lot {} is no longer on this target", lot.id)) };
     let share = &held.share;
     let [needed, size, here, used] = [needed, share.size_bytes, share.share_bytes, lot.used()].map(numbers::size);
     let until = utc_minute(share.until_ns);
     let others = match refused {
-        Some(error) if error.kind() != ErrorKind::Quota => format!("what other targets have left cannot move here: {}", error.message()),
+        Some(error) if error.kind() != ErrorKind::Quota => {
+            format!("unused space of other targets cannot be moved here: {}", error.message())
+        }
         _ => "no other target has more left".to_owned(),
     };
     let problem = format!(
-        "lot `{}` (number {}) is used up: {needed} more are needed, {used} of its {here} on this target are used, and {others}; its size is \
-         {size}, until {until}; resize it, or remove files from it",
+        "lot `{}` (number {}) is used up: {needed} more are needed, {used} of its {here} on this target are used, and {others}; its size \
+         is {size}, until {until}; resize it, or remove files from it",
         share.name, lot.id
     );
     Error::new(ErrorKind::Quota, problem)

@@ -1,16 +1,16 @@
-//! A target's lots: the shares it has promised, and what each lot takes there.
+//! A target's lots: the shares promised, and each lot's use.
 //!
-//! A share is promised in memory first, so that nobody takes its room meanwhile, then held by what its level needs, then kept on stable storage;
-//! what fails leaves what was kept before. It is released the other way round.
+//! A share is promised in memory first, so that its room is not taken meanwhile, then held according to its level, then stored; a
+//! failure restores the previous state. Release happens in reverse order.
 
 use super::account::Blocks;
 use super::ballast::Ballast;
 use super::deadline::{Clock, Deadline, Machine};
-use super::kept::{Kept, KeptShare};
 use super::level;
 use super::lot::{Held, Lot, OfLot, Standing};
 use super::more::More;
 use super::neighbours;
+use super::share_file::{ShareFile, StoredShare};
 use super::volume::{Member, Volume};
 use super::walk::{each_used, write_back};
 use crate::name::{LOTS, Name, clear_directory, lot_directory, lots_in};
@@ -29,10 +29,10 @@ use thalweg_wire::protocol::lots::{Level, LotShare, LotUse};
 use thalweg_wire::trust::{Identity, Rights, STORE_OWNER};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// See the module.
+/// The lots of a target.
 pub(crate) struct Lots {
     directory: PathBuf,
-    /// The same, open for looking up names in it.
+    /// The directory, open for looking up names.
     root: OwnedFd,
     target: TargetId,
     volume: Arc<Volume>,
@@ -45,16 +45,16 @@ pub(crate) struct Lots {
 }
 
 impl Lots {
-    /// Of a target's directory: reads what was promised, and counts what is used.
+    /// Opens a target's lots: reads the promises and counts the use.
     ///
     /// # Errors
-    /// When the list of shares is damaged, or of a later release; when the datafiles cannot be counted.
+    /// When the share file is damaged or of a later release, or the datafiles cannot be counted.
     pub(crate) fn open(directory: &Path, target: TargetId) -> Result<Arc<Lots>> {
         Lots::open_at(directory, target, Arc::new(Machine::new()))
     }
 
     pub(super) fn open_at(directory: &Path, target: TargetId, clock: Arc<dyn Clock>) -> Result<Arc<Lots>> {
-        let kept = Kept::read(directory)?;
+        let kept = ShareFile::read(directory)?;
         let failed = |e: std::io::Error| Error::system(directory.display(), e);
         let device = std::fs::metadata(directory).map_err(failed)?.dev();
         let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
@@ -81,11 +81,11 @@ impl Lots {
         for kept in kept.shares {
             let deadline = kept.deadline.clone().again(&*lots.clock);
             let expired = deadline.is_over(&now);
-            // Whether it still has this level, the first round says: other targets of this process are not open yet.
+            // The first round checks the level: other targets of this process are not open yet.
             let held = Held { share: kept.share(), least: kept.least, deadline, level: kept.level, expired };
             lots.make(held.share.lot).hold(Some(held));
         }
-        // Earlier releases left directories of lots behind, and so does a kill.
+        // Earlier releases, and killed servers, left directories of lots behind.
         let has_share = |lot: LotId| lots.find(lot).is_some_and(|lot| lot.standing() != Standing::Nothing);
         lots_in(directory)?.into_iter().filter(|lot| !has_share(*lot)).for_each(|lot| clear_directory(directory, lot));
         lots.volume.join(Arc::downgrade(&lots) as _);
@@ -93,7 +93,7 @@ impl Lots {
         Ok(lots)
     }
 
-    /// The target's directory, open for looking up names in it.
+    /// Returns the target's directory, open for looking up names.
     pub(crate) fn root(&self) -> BorrowedFd<'_> {
         self.root.as_fd()
     }
@@ -110,17 +110,17 @@ impl Lots {
         self.more.get()
     }
 
-    /// From here on, `more` is asked for what other targets have left.
+    /// Sets whom to ask for other targets' unused promise.
     pub(crate) fn ask(&self, more: Arc<dyn More>) {
         let _ = self.more.set(more);
     }
 
-    /// A lot that has datafiles here, or a share.
+    /// Returns a lot with datafiles or a share here.
     pub(crate) fn find(&self, lot: LotId) -> Option<Arc<Lot>> {
         self.lots.read().get(&lot).cloned()
     }
 
-    /// A lot, from its first datafile here on.
+    /// Returns a lot, adding it at its first datafile.
     pub(crate) fn make(&self, lot: LotId) -> Arc<Lot> {
         self.find(lot).unwrap_or_else(|| Arc::clone(self.lots.write().entry(lot).or_insert_with(|| Arc::new(Lot::new(lot)))))
     }
@@ -133,10 +133,10 @@ impl Lots {
         self.all().iter().filter(|lot| lot.standing() == Standing::Promised).count() as isize
     }
 
-    /// What an open datafile of a lot draws on; `is_new`: it was made just now.
+    /// Returns the lot and account of an open datafile; `is_new`: just created.
     pub(crate) fn of(&self, lot: Arc<Lot>, id: DatafileId, file: &File, is_new: bool) -> OfLot {
         let key = (id.file, id.index);
-        // One that cannot be looked at is taken for empty: the next look finds what it has.
+        // If it cannot be looked at, it counts as empty: the next look corrects that.
         let found = || if is_new { Blocks::NONE } else { Blocks::of(file).unwrap_or(Blocks::NONE) };
         let account = lot.accounts.of(key, found, |key, account| {
             let id = DatafileId { file: key.0, index: key.1, ..id };
@@ -145,24 +145,24 @@ impl Lots {
         OfLot { lot, key, account }
     }
 
-    /// Bytes of the blocks of a datafile that nobody has open.
+    /// Reads the blocks of a closed datafile.
     fn blocks_at(&self, id: DatafileId) -> Option<Blocks> {
         let found = rustix::fs::statat(&self.root, Name::of(id).as_c_str(), AtFlags::SYMLINK_NOFOLLOW).ok()?;
         Some(Blocks { bytes: (found.st_blocks as u64).saturating_mul(512), has_name: true })
     }
 
-    /// Looks at all datafiles of a lot whose blocks may be others than what is known.
+    /// Looks at all datafiles of a lot with pending bytes.
     pub(super) fn look_at_pending(&self, lot: &Lot) {
         lot.look_at_pending(|(file, index)| self.blocks_at(DatafileId { file, index, target: self.target, lot: Some(lot.id) }));
     }
 
-    /// What its datafiles take.
+    /// Returns the bytes a lot's datafiles take.
     pub(super) fn used_of(&self, lot: &Lot) -> u64 {
         self.look_at_pending(lot);
         lot.used()
     }
 
-    /// What is promised of a lot and not used.
+    /// Returns the promised and unused bytes of a lot.
     fn promised_of(&self, lot: &Lot) -> u64 {
         if lot.standing() == Standing::Promised {
             self.look_at_pending(lot);
@@ -170,10 +170,10 @@ impl Lots {
         lot.promised()
     }
 
-    /// A datafile of a lot leaves it: its blocks are given back with its name, even if it is open.
+    /// Removes a datafile from its lot: its blocks are freed with its name, even while it is open.
     pub(crate) fn leave<E>(&self, id: DatafileId, work: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         let Some(lot) = id.lot.and_then(|lot| self.find(lot)) else { return work() };
-        // (One that is not there has nothing to give back.)
+        // A missing datafile has nothing to free.
         let key = (id.file, id.index);
         let account = lot.accounts.of(key, || self.blocks_at(id).unwrap_or(Blocks::NONE), |_, _| ());
         let done = lot.give_all(&account, work);
@@ -185,18 +185,18 @@ impl Lots {
         done
     }
 
-    /// The directory of a lot's datafiles, kept open as long as something is promised of it: two names less to look up for each. `None`: it
-    /// is not there yet, or not kept.
+    /// Returns the directory of a lot's datafiles, kept open while the lot is promised: two names fewer to look up for each.
+    /// `None`: missing, or not kept open.
     pub(crate) fn directory_of(&self, lot: &Lot) -> Option<Arc<OwnedFd>> {
         let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
         let open = || rustix::fs::openat(&self.root, lot_directory(lot.id), flags, rustix::fs::Mode::empty()).ok();
         lot.directory(|| open().filter(|_| self.promised_shares() <= limits::LOTS_OPEN))
     }
 
-    /// Refuses who may not change (or read) datafiles of a lot: all but its owner and the store, also after the share was released.
+    /// Refuses everyone but the lot's owner and the store, also after the share was released.
     ///
     /// # Errors
-    /// [`ErrorKind::Access`]; [`ErrorKind::Busy`] where the owner is not known here yet.
+    /// [`ErrorKind::Access`]; [`ErrorKind::Busy`] if the owner is not known here yet.
     pub(crate) fn access(&self, lot: Option<LotId>, who: &Identity, changes: bool) -> Result<()> {
         let Some(lot) = lot else { return Ok(()) };
         if who.rights == Rights::Store || (!changes && who.owner == STORE_OWNER) {
@@ -204,25 +204,24 @@ impl Lots {
         }
         let lots = self.lots.read();
         let Some((name, owner)) = lots.get(&lot).and_then(|found| found.whose()) else {
-            // An older list of shares was put back, and the service has not put it right yet.
-            let problem = format!("whose lot {lot} is, this target was not notified of yet: try again");
+            // An older share file was restored, and the service has not corrected it yet.
+            let problem = format!("the owner of lot {lot} is not known on this target yet: try again");
             return Err(Error::new(ErrorKind::Busy, problem));
         };
         if who.acts_for(owner) {
             return Ok(());
         }
-        let problem =
-            format!("lot `{name}` (number {lot}) belongs to `{owner}`, and the credential is `{}`'s: give its owner's", who.owner);
+        let problem = format!("lot `{name}` (number {lot}) belongs to `{owner}`, but the credential is `{}`'s: use the owner's", who.owner);
         Err(Error::new(ErrorKind::Access, problem))
     }
 
-    /// The same, as of what this machine's clock says.
+    /// [`Lots::keep_as_of`] the machine's own clock.
     #[cfg(test)]
     pub(crate) fn keep(&self, share: &LotShare, least: Option<Level>) -> Result<LotUse> {
         self.keep_as_of(share, least, self.clock.now().wall_ns)
     }
 
-    /// Keeps a share; see [`thalweg_wire::protocol::lots::ShareRequest::Keep`].
+    /// Accepts a share; see [`thalweg_wire::protocol::lots::ShareRequest::Keep`].
     pub(crate) fn keep_as_of(&self, share: &LotShare, least: Option<Level>, service_ns: i64) -> Result<LotUse> {
         check(share)?;
         let _turn = self.turn.lock();
@@ -248,7 +247,7 @@ impl Lots {
         Ok(lot.report(self.target).expect("it is held"))
     }
 
-    /// Puts `held` in the place of what there was, if there is room for it, and on stable storage.
+    /// Replaces the share `before` by `held`, if there is room, and stores it.
     fn promise(&self, lot: &Arc<Lot>, before: Option<&Held>, held: Held) -> Result<()> {
         let share_bytes = held.share.share_bytes;
         let promised_before = before.filter(|before| !before.expired).map_or(0, |before| before.share.share_bytes);
@@ -256,7 +255,7 @@ impl Lots {
         let elsewhere = if grows { self.promised_elsewhere(share_bytes - promised_before)? } else { 0 };
         let gate = self.volume.gate();
         if held.expired || share_bytes <= promised_before {
-            // Less than before is always kept, unless it is used: it could not be given to others.
+            // A smaller share is always accepted, unless more is used, which could not be given to others.
             let is_used = share_bytes < promised_before && !held.share.elastic && !held.expired && !self.shrink(lot, share_bytes);
             if is_used {
                 return Err(smaller_than_used(lot, &held.share));
@@ -279,7 +278,7 @@ impl Lots {
         kept
     }
 
-    /// Makes a share smaller, if what is taken fits into it.
+    /// Shrinks a share, if what is taken fits.
     fn shrink(&self, lot: &Lot, to_bytes: u64) -> bool {
         lot.shrink(to_bytes) || {
             self.look_at_pending(lot);
@@ -287,8 +286,8 @@ impl Lots {
         }
     }
 
-    /// What other processes' targets have promised on this file system; how much of that is used is found out where it matters to who wants
-    /// so much more.
+    /// Returns the promises of other processes' targets on this file system; their use is determined only if it matters for
+    /// `more` bytes.
     fn promised_elsewhere(&self, more: u64) -> Result<u64> {
         let members = self.volume.members();
         let directories: Vec<&Path> = members.iter().map(|member| member.directory()).collect();
@@ -302,17 +301,17 @@ impl Lots {
         Ok(if most == 0 || fits { most } else { promised(true) })
     }
 
-    /// Holds another share, and counts it.
+    /// Replaces a lot's share, and updates the count of live shares.
     fn exchange(&self, lot: &Lot, held: Option<Held>) {
         let is_promised = |lot: &Lot| isize::from(lot.standing() == Standing::Promised);
         let before = is_promised(lot);
-        // It counts from before it is promised until after it is not.
+        // Counted from before it is promised until after it no longer is.
         self.volume.change_live(1);
         lot.hold(held);
         self.volume.change_live(is_promised(lot) - before - 1);
     }
 
-    /// The level for a share that is to have this one at least, and what is kept of that.
+    /// Returns the level for a share that requires at least `least`, and the requirement to store.
     fn level_for(&self, least: Option<Level>, kept: Option<Level>) -> Result<(Level, Option<Level>)> {
         let least = least.or(kept);
         let level = self.volume.level();
@@ -322,15 +321,15 @@ impl Lots {
             return Ok((Level::Kernel, least));
         }
         let why = match wanted {
-            Level::Own => "others have files on its file system",
-            _ => "its file system does not keep what is preallocated",
+            Level::Own => "other files are on its file system",
+            _ => "its file system does not keep preallocated space",
         };
         let (target, directory) = (self.target, self.directory.display());
-        let problem = format!("no level {wanted:?} at target {target} ({directory}): {why}; {level:?} is what it has");
+        let problem = format!("no level {wanted:?} at target {target} ({directory}): {why}; it provides {level:?}");
         Err(Error::new(ErrorKind::Unsupported, problem))
     }
 
-    /// Has ballast and reserve hold what is promised at their levels.
+    /// Adjusts ballast and reserve to the promises at their levels.
     fn hold_all(&self, at_once: bool) -> Result<()> {
         let members = self.volume.members();
         let reserved = members.iter().map(|member| member.promised_at(Level::Kernel)).sum();
@@ -348,21 +347,21 @@ impl Lots {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&lots).map_err(|e| Error::system(lots.display(), e))
     }
 
-    /// Puts all shares on stable storage.
+    /// Stores all shares.
     fn write(&self) -> Result<()> {
         let held: Vec<_> = self.all().iter().filter_map(|lot| lot.held()).collect();
         let has_reserve = held.iter().any(|held| held.level == Level::Kernel);
-        let shares = held.iter().map(|held| KeptShare::new(&held.share, held.least, held.level, held.deadline.clone())).collect();
-        Kept::new(shares, self.volume.reserve.before().filter(|_| has_reserve)).write(&self.directory)
+        let shares = held.iter().map(|held| StoredShare::new(&held.share, held.least, held.level, held.deadline.clone())).collect();
+        ShareFile::new(shares, self.volume.reserve.before().filter(|_| has_reserve)).write(&self.directory)
     }
 
-    /// Forgets a share, durably; see [`thalweg_wire::protocol::lots::ShareRequest::Release`].
+    /// Forgets a share durably; see [`thalweg_wire::protocol::lots::ShareRequest::Release`].
     pub(crate) fn release(&self, lot: LotId) -> Result<()> {
         let _turn = self.turn.lock();
         let Some(lot) = self.find(lot) else { return Ok(()) };
         let Some(before) = lot.held() else { return Ok(()) };
         self.exchange(&lot, None);
-        // The reserve goes back while the file still says what it was.
+        // The reserve is restored while the file still has its previous size.
         let released = self.hold_all(true).and_then(|()| self.write());
         if released.is_err() {
             self.exchange(&lot, Some((*before).clone()));
@@ -373,7 +372,7 @@ impl Lots {
         released
     }
 
-    /// All shares here.
+    /// Lists all shares here.
     pub(crate) fn list(&self) -> Vec<LotUse> {
         let report = |lot: &Arc<Lot>| {
             self.look_at_pending(lot);
@@ -382,7 +381,8 @@ impl Lots {
         self.all().iter().filter_map(report).collect()
     }
 
-    /// What is promised on its file system and not used, what is held for that and not free therefore, and the level that a share would have.
+    /// Returns the promised and unused bytes on its file system, the bytes held for them (and hence not free), and the level of a
+    /// new share.
     pub(crate) fn space(&self) -> (u64, u64, Level) {
         let held: u64 = self.volume.members().iter().map(|member| member.ballast()).sum();
         let promised = self.volume.members().iter().map(|member| member.promised()).sum();
@@ -425,7 +425,7 @@ impl Member for Lots {
     }
 
     fn round(&self, level: Option<Level>) {
-        // One that is being kept or released is looked at in the next round.
+        // A share being accepted or released is checked in the next round.
         let Some(_turn) = self.turn.try_lock() else { return };
         let (now, mut changed) = (self.clock.now(), false);
         for lot in self.all() {
@@ -439,10 +439,10 @@ impl Member for Lots {
             }
         }
         if changed {
-            // So that the clock of a machine that is started again does not promise it once more.
+            // Stored so that the clock of a rebooted machine does not promise it again.
             let _ = self.write();
         }
-        // What cannot be held now may be in the next round.
+        // Retried in the next round.
         let _ = self.hold_all(false);
     }
 }
@@ -451,12 +451,12 @@ fn check(share: &LotShare) -> Result<()> {
     let invalid = |problem: String| Err(Error::new(ErrorKind::Invalid, problem));
     if share.size_bytes > limits::FILE_BYTES || share.share_bytes > share.size_bytes.next_multiple_of(1 << 12) {
         return invalid(format!(
-            "a share of {} bytes of a lot of {}: it cannot be larger, nor the lot than 2^63 - 1",
+            "a share of {} bytes of a lot of {}: expected at most the lot's size, which is at most 2^63 - 1",
             share.share_bytes, share.size_bytes
         ));
     }
     if share.lot.0 == 0 || share.name.len() > limits::NAME_BYTES || share.owner.len() > limits::NAME_BYTES {
-        return invalid("a lot has a number from 1, and its name and owner at most 255 bytes".to_owned());
+        return invalid("a lot's number starts at 1, and its name and owner have at most 255 bytes".to_owned());
     }
     Ok(())
 }
@@ -465,7 +465,7 @@ fn smaller_than_used(lot: &Lot, share: &LotShare) -> Error {
     let [wanted, taken] = [share.share_bytes, lot.taken()].map(numbers::size);
     Error::new(
         ErrorKind::Quota,
-        format!("lot `{}` (number {}) uses {taken} here, and its share cannot become {wanted}", share.name, share.lot),
+        format!("lot `{}` (number {}) uses {taken} here: its share cannot shrink to {wanted}", share.name, share.lot),
     )
 }
 
@@ -474,7 +474,7 @@ fn no_room(lots: &Lots, wanted: u64, free: u64, others: u64) -> Error {
     let mount = level::mount_of(&lots.directory, lots.volume.device());
     let on = mount.map_or(String::new(), |mount| format!(" ({} on {})", mount.kind, mount.source));
     let problem = format!(
-        "{wanted} more would have to be promised, and of {free} that are free on the file system of {}{on} {others} are promised to others",
+        "{wanted} more are needed: of {free} free on the file system of {}{on}, {others} are promised to others",
         lots.directory.display()
     );
     Error::new(ErrorKind::NoSpace, problem)

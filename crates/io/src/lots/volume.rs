@@ -1,9 +1,10 @@
-//! A file system that targets of this process are on: what is promised of its space, and who else may write.
+//! A file system with targets of this process: the promises of its space, and the admission of other writes.
 //!
-//! While nothing is promised on it, nothing happens here. Otherwise what is written outside lots must leave free what is promised and not
-//! used. Asking the file system for each write would be slow, so that it is asked once for many: what it has beyond the promises gives a
-//! *credit* of at most [`limits::CREDIT_BYTES`] and an eighth of that, which writes draw on with one atomic operation. Writes in flight are
-//! known too ([`Underway`]): the file system does not count them yet, and without that many at once would each find the same space free.
+//! Without promises, nothing happens here. Otherwise, writes outside lots must leave promised and unused space free. Asking the
+//! file system for each write would be slow, so it is asked once for many: free space beyond the promises gives a *credit* of at
+//! most [`limits::CREDIT_BYTES`] and an eighth of that space, on which writes draw with one atomic operation. Writes in flight
+//! are tracked too ([`Underway`]): the file system does not count them yet, and concurrent writes would each find the same space
+//! free.
 
 use super::level;
 use super::more::Question;
@@ -18,35 +19,35 @@ use thalweg_wire::limits;
 use thalweg_wire::protocol::lots::Level;
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// A target's lots, as its file system sees them.
+/// The lots of a target, as seen by its file system.
 pub(super) trait Member: Send + Sync {
-    /// Its directory.
+    /// Returns its directory.
     fn directory(&self) -> &Path;
-    /// What is promised and not used.
+    /// Returns the promised and unused bytes.
     fn promised(&self) -> u64;
-    /// Bytes that are not free because they are held for promises (ballast).
+    /// Returns the bytes of its ballast, which are not free.
     fn ballast(&self) -> u64;
-    /// What is promised at a level, and not used.
+    /// Returns the promised and unused bytes at a level.
     fn promised_at(&self, level: Level) -> u64;
-    /// The part of that of shares whose time is over, in use: what could be reclaimed.
+    /// Returns the bytes used by expired lots, which could be reclaimed.
     fn reclaimable(&self) -> u64;
-    /// Asks for so much of that.
+    /// Asks for `bytes` to be reclaimed.
     fn reclaim(&self, bytes: u64) -> Result<()>;
-    /// Looks at the clock, and adjusts what holds the promises.
+    /// Checks for expired shares, and adjusts what holds the promises.
     fn round(&self, level: Option<Level>);
 }
 
-/// See the module.
+/// A file system with targets of this process.
 pub(crate) struct Volume {
     device: u64,
     /// A directory on it.
     directory: PathBuf,
     members: Mutex<Vec<Weak<dyn Member>>>,
-    /// Shares that are promised.
+    /// Number of promised shares.
     live: AtomicUsize,
     credit: AtomicI64,
     underway: AtomicU64,
-    /// Held while what is free is compared with what is promised.
+    /// Held while free space is compared with the promises.
     gate: Mutex<()>,
     reclaim: Question,
     has_thread: Mutex<bool>,
@@ -55,7 +56,7 @@ pub(crate) struct Volume {
 
 static VOLUMES: LazyLock<Mutex<HashMap<u64, Weak<Volume>>>> = LazyLock::new(Mutex::default);
 
-/// What is written outside lots, from its permission until it is done.
+/// A write outside lots, from its admission until it is done.
 pub(crate) struct Underway<'a> {
     volume: &'a Volume,
     bytes: u64,
@@ -67,31 +68,31 @@ impl Drop for Underway<'_> {
     }
 }
 
-/// What there is, in bytes.
+/// Space of a file system, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Space {
-    /// Free, with what is held for promises.
+    /// Free, including what is held for promises.
     pub free: u64,
-    /// Promised and not used.
+    /// Promised and unused.
     pub promised: u64,
-    /// Of writes outside lots that are in flight.
+    /// Writes outside lots in flight.
     underway: u64,
 }
 
 impl Space {
-    /// What may still be promised.
+    /// Returns what may still be promised.
     pub(super) fn left(self) -> u64 {
         self.free.saturating_sub(self.promised).saturating_sub(self.underway)
     }
 
-    /// What writes outside lots may still take, besides those in flight.
+    /// Returns what further writes outside lots may take.
     fn outside(self) -> u64 {
         self.left().saturating_sub(limits::HEADROOM_BYTES + self.promised / limits::HEADROOM_PART)
     }
 }
 
 impl Volume {
-    /// That which a directory is on, one for the whole process.
+    /// Returns the volume of a directory, one for the whole process.
     pub(super) fn of(directory: &Path, device: u64) -> Arc<Volume> {
         let mut volumes = VOLUMES.lock();
         if let Some(known) = volumes.get(&device).and_then(Weak::upgrade) {
@@ -124,12 +125,12 @@ impl Volume {
         members.push(member);
     }
 
-    /// Targets on it.
+    /// Returns the targets on it.
     pub(super) fn members(&self) -> Vec<Arc<dyn Member>> {
         self.members.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// So many more shares, or fewer, are promised on it.
+    /// Adds to the number of promised shares.
     pub(super) fn change_live(self: &Arc<Volume>, more: isize) {
         self.live.fetch_add(more as usize, SeqCst);
         if more > 0 {
@@ -137,14 +138,14 @@ impl Volume {
         }
     }
 
-    /// Held while something is promised.
+    /// Locks against other comparisons of free space with promises, and voids the credit.
     pub(super) fn gate(&self) -> MutexGuard<'_, ()> {
         let held = self.gate.lock();
         self.credit.store(0, SeqCst);
         held
     }
 
-    /// What there is. In this order: what is written into a lot meanwhile is then missed in neither, and rather in both.
+    /// Returns the present space. The order matters: a concurrent write into a lot then counts twice rather than not at all.
     pub(super) fn space(&self) -> Result<Space> {
         let members = self.members();
         let promised = members.iter().map(|member| member.promised()).sum();
@@ -155,7 +156,7 @@ impl Volume {
         Ok(Space { free, promised, underway: self.underway.load(SeqCst) })
     }
 
-    /// What the file system says of itself. The target that came first may be gone, directory and all.
+    /// Queries the file system. The first target may be gone, with its directory.
     fn look(&self, members: &[Arc<dyn Member>]) -> Result<rustix::fs::StatVfs> {
         let directories = members.iter().map(|member| member.directory()).chain([&*self.directory]);
         let mut failed = None;
@@ -168,13 +169,13 @@ impl Volume {
         Err(failed.expect("there is a directory"))
     }
 
-    /// Permission to write so much outside lots; `missing`: what that really adds, which is found out where space is short. `None`: nobody
-    /// needs to know.
+    /// Admits a write of `bytes` outside lots; `missing` computes what it really adds, and is called when space is short. `None`:
+    /// nothing is promised.
     pub(super) fn admit(&self, bytes: u64, missing: &dyn Fn() -> u64) -> Result<Option<Underway<'_>>> {
         if self.live.load(SeqCst) == 0 {
             return Ok(None);
         }
-        // No disk has so much, and sums of such numbers would overflow.
+        // No disk is this large, and sums of such numbers would overflow.
         const MOST: u64 = 1 << 52;
         if bytes > MOST {
             return Err(refused(bytes, self.space()?));
@@ -210,21 +211,21 @@ impl Volume {
             if is_last {
                 return Err(refused(underway.bytes, space));
             }
-            // A part of what was asked for may have gone all the same.
+            // Part of the space may have been freed nevertheless.
             is_last = self.reclaim(underway.bytes).is_err();
         }
-        Err(Error::new(ErrorKind::NoSpace, "no space outside lots: others take what is made free"))
+        Err(Error::new(ErrorKind::NoSpace, "no space outside lots: other writers take the space that is freed"))
     }
 
-    /// Waits for removals that are under way, and has lots removed whose time is over, until so much is free.
+    /// Waits for removals in progress, and has expired lots removed, until `bytes` are free.
     pub(super) fn reclaim(&self, bytes: u64) -> Result<()> {
         let members = self.members();
         let most = members.iter().max_by_key(|member| member.reclaimable());
-        let most = most.ok_or_else(|| Error::new(ErrorKind::NoSpace, "nothing can be removed here"))?;
+        let most = most.ok_or_else(|| Error::new(ErrorKind::NoSpace, "there is nothing to remove here"))?;
         self.reclaim.ask(|| most.reclaim(bytes))
     }
 
-    /// Looks at the clock once in a while, for as long as the volume lives.
+    /// Starts the thread that runs the periodic rounds while the volume exists.
     fn start_thread(self: &Arc<Volume>) {
         let mut has_thread = self.has_thread.lock();
         if *has_thread {
@@ -247,7 +248,7 @@ impl Volume {
         members.iter().for_each(|member| member.round(level));
     }
 
-    /// The most that can be had here without asking for it.
+    /// Returns the highest level available here without a request.
     pub(super) fn level(&self) -> Level {
         let members = self.members();
         let directories: Vec<&Path> = members.iter().map(|member| member.directory()).collect();

@@ -1,4 +1,4 @@
-//! What lots take, counted from the file system itself.
+//! Counts the space of lots from the file system.
 
 use super::account::Key;
 use crate::name::{LOTS, each_datafile};
@@ -8,14 +8,14 @@ use std::path::Path;
 use thalweg_wire::protocol::io::LotId;
 use thalweg_wire::{Error, Result};
 
-/// What each lot's datafiles take, by one walk.
+/// Returns the bytes of each lot's datafiles, by one walk.
 pub(super) fn used(directory: &Path) -> Result<BTreeMap<LotId, u64>> {
     let mut used = BTreeMap::new();
     each_used(directory, |lot, _, bytes| *used.entry(lot).or_insert(0) += bytes)?;
     Ok(used)
 }
 
-/// Calls `each` with every datafile of a lot, and with what it takes.
+/// Calls `each` with every datafile of a lot and the bytes it takes.
 pub(super) fn each_used(directory: &Path, mut each: impl FnMut(LotId, Key, u64)) -> Result<()> {
     let mut failure = None;
     each_datafile(directory, true, &mut |lot, file, index, path| {
@@ -28,10 +28,10 @@ pub(super) fn each_used(directory: &Path, mut each: impl FnMut(LotId, Key, u64))
     failure.map_or(Ok(()), Err)
 }
 
-/// Has a target's file system write back what it has of lots: some (ext4) give a file blocks for its index only then.
+/// Writes back the lots' files of a target: some file systems (ext4) allocate a file's index blocks only then.
 pub(super) fn write_back(directory: &Path) {
     if let Ok(lots) = std::fs::File::open(directory.join(LOTS)) {
-        // What is lost by now its writer hears at a sync; the rest counts all the same.
+        // A lost write is reported to its writer at a sync; the rest counts nevertheless.
         let _ = rustix::fs::syncfs(lots);
     }
 }

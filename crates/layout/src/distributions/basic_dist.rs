@@ -1,9 +1,9 @@
-//! `basic_dist`: the whole file on one datafile. Offsets are the same on both sides.
+//! `basic_dist`: the whole file on one datafile. Logical and physical offsets are equal.
 
 use crate::spec::Arguments;
 use crate::{Distribution, Kind, LayoutError, MAX_OFFSET, Piece};
 
-/// Registration.
+/// Description for the registry.
 pub(super) const KIND: Kind = Kind { name: "basic_dist", summary: "the whole file on one datafile", parameters: &[] };
 
 /// The whole file on one datafile.

@@ -4,7 +4,7 @@ use crate::divisor::Divisor;
 use crate::spec::{Arguments, ParameterInfo, ParameterType};
 use crate::{Distribution, Kind, LayoutError, MAX_OFFSET, Piece};
 
-/// Registration.
+/// Description for the registry.
 pub(super) const KIND: Kind = Kind {
     name: "simple_stripe",
     summary: "strips of one size, round-robin over all datafiles",
@@ -16,7 +16,7 @@ pub(super) const KIND: Kind = Kind {
 pub struct SimpleStripe {
     datafiles: u32,
     strip: Divisor,
-    /// One strip on every datafile.
+    /// Bytes of one strip on every datafile.
     stripe: Divisor,
 }
 
@@ -51,7 +51,7 @@ impl Distribution for SimpleStripe {
             datafile: datafile as u32,
             logical_offset: logical,
             physical_offset: row * self.strip.value() + in_strip,
-            // With a single datafile every strip adjoins the next.
+            // With a single datafile every strip is adjacent to the next.
             length: if self.datafiles == 1 { to_file_end } else { to_strip_end.min(to_file_end) },
         }
     }

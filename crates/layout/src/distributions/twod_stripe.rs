@@ -1,5 +1,4 @@
-//! `twod_stripe`: datafiles in groups; each group receives a run of strips, round-robin inside it, before the next
-//! group's turn.
+//! `twod_stripe`: datafiles in groups; each group in turn receives a run of strips, round-robin within the group.
 //!
 //! ```text
 //! 5 datafiles, num_groups 2, group_strip_factor 2:   | group 0      | group 1           | group 0 …
@@ -7,16 +6,16 @@
 //!                                         datafile    0  1  0  1     2  3  4  2  3  4     0  1 …
 //! ```
 //!
-//! The groups are of equal size but the last, which takes the remainder. There are never more groups than datafiles:
-//! `num_groups` is clamped once, when the layout is made, and the parameter keeps the value it was given.
+//! The groups have equal size, except the last, which takes the remainder. `num_groups` is clamped to the number of datafiles
+//! when the layout is made; the parameter keeps the given value.
 //!
-//! In each cycle every datafile receives `group_strip_factor` strips, so a physical offset alone gives its cycle.
+//! In each cycle every datafile receives `group_strip_factor` strips, so a physical offset alone determines its cycle.
 
 use crate::divisor::Divisor;
 use crate::spec::{Arguments, ParameterInfo, ParameterType};
 use crate::{Distribution, Kind, LayoutError, MAX_OFFSET, Piece};
 
-/// Registration.
+/// Description for the registry.
 pub(super) const KIND: Kind = Kind {
     name: "twod_stripe",
     summary: "datafiles in groups, a run of strips for each group in turn",
@@ -36,7 +35,7 @@ pub(super) const KIND: Kind = Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TwodStripe {
     datafiles: u32,
-    /// As given; `groups` is what it comes to.
+    /// As given; `groups` is the clamped value.
     num_groups: u32,
     factor: u32,
     groups: u32,
@@ -45,22 +44,22 @@ pub struct TwodStripe {
     /// Datafiles in the last group.
     last_members: u32,
     strip: Divisor,
-    /// One strip on every datafile of a group: all but the last, and the last.
+    /// One strip on every datafile of a group: of any but the last, and of the last.
     row: Divisor,
     last_row: Divisor,
-    /// A turn of any group but the last.
+    /// Bytes of a turn of any group but the last.
     turn: Divisor,
-    /// A turn of every group.
+    /// Bytes of a turn of every group.
     cycle: Divisor,
-    /// What a datafile receives in its group's turn.
+    /// Bytes a datafile receives in its group's turn.
     share: Divisor,
 }
 
-/// One group as one datafile of it sees it.
+/// The geometry of one group.
 struct Group {
-    /// Where in the cycle its turn begins, in bytes.
+    /// Offset of its turn within the cycle, in bytes.
     start: u64,
-    /// Its turn's length in bytes.
+    /// Length of its turn, in bytes.
     length: u64,
     row: Divisor,
     members: u32,
@@ -141,7 +140,7 @@ impl Distribution for TwodStripe {
         let (member, in_strip) = self.strip.divide(in_row);
         let contiguous = match (self.datafiles, group.members) {
             (1, _) => MAX_OFFSET,
-            // A datafile alone in its group has the whole turn.
+            // A datafile alone in its group receives the whole turn.
             (_, 1) => group.length - in_turn,
             _ => self.strip.value() - in_strip,
         };

@@ -1,6 +1,6 @@
-//! `varstrip_dist`: a list of strips, each with its own datafile and size, repeated for ever.
+//! `varstrip_dist`: a list of strips, each with its own datafile and size, repeated indefinitely.
 //!
-//! The text is parsed once into a table of strips with their prefix sums, in the cycle and on their datafile:
+//! The text is parsed once into a table of strips with prefix sums, within the cycle and on their datafile:
 //!
 //! ```text
 //! 0:2K;1:1K;2:4K;0:1K      strip        0      1      2      3
@@ -8,12 +8,12 @@
 //!                          rank         0      0      0   2048      datafile 0 has 3072 of them
 //! ```
 //!
-//! An offset is divided by the cycle; what remains finds its strip. A plain binary search over a thousand strips costs
-//! ten unpredictable steps, so the cycle is also cut into equal *blocks*, about two for each strip, that remember which
-//! strip they begin in: a search has only the strips within one block left. Strips of very different sizes crowd into
-//! few blocks; the search inside a block is binary, so that this is never worse than having no blocks.
+//! An offset is divided by the cycle; the remainder selects the strip. A plain binary search over a thousand strips costs ten
+//! unpredictable steps, so the cycle is also cut into equal *blocks*, about two per strip, each of which stores the strip in
+//! which it begins: a search covers only the strips within one block. Strips of very different sizes crowd into few blocks; the
+//! search within a block is binary, so that this is never worse than without blocks.
 //!
-//! The strips of each datafile are listed once more, in order, for the way back and for ranks.
+//! The strips of each datafile are listed once more, in order, for the inverse mapping and for ranks.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::limits::MAX_STRIPS;
 use crate::spec::{Arguments, ParameterInfo, ParameterType};
 use crate::{Distribution, Kind, LayoutError, MAX_OFFSET, Piece};
 
-/// Registration.
+/// Description for the registry.
 pub(super) const KIND: Kind = Kind {
     name: "varstrip_dist",
     summary: "a repeated list of strips, each with its own datafile and size",
@@ -40,23 +40,22 @@ pub(super) const KIND: Kind = Kind {
 pub struct VarstripDist {
     datafiles: u32,
     cycle: Divisor,
-    /// log2 of a block's bytes.
+    /// log2 of the bytes of a block.
     block_shift: u32,
     tables: Arc<Tables>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 struct Tables {
-    /// The parameter, in its canonical form.
+    /// The parameter in canonical form.
     text: String,
-    /// In the order of the cycle; neighbours on one datafile are one strip. Beyond the last strip stands one that
-    /// starts where the cycle ends.
+    /// In cycle order; neighbours on one datafile are merged. A sentinel that starts at the cycle's end follows the last strip.
     strips: Vec<Strip>,
-    /// For each block of the cycle the strip its first byte is in; and the last strip, once more.
+    /// The strip that contains the first byte of each block; then the last strip, once more.
     blocks: Vec<u32>,
     /// The strips of datafile 0, then those of datafile 1, and so on.
     own: Vec<OwnStrip>,
-    /// Where in `own` each datafile's begin, and its bytes in a cycle; one more at the end.
+    /// The start of each datafile's strips in `own`, and its bytes in a cycle; one sentinel at the end.
     datafiles: Vec<OwnRange>,
 }
 
@@ -107,7 +106,7 @@ pub(super) fn build(arguments: &Arguments<'_>) -> Result<VarstripDist, LayoutErr
     Ok(VarstripDist { datafiles, cycle: Divisor::new(cycle_bytes), block_shift: block_shift(cycle_bytes, strips.len()), tables })
 }
 
-/// The list as (datafile, bytes), or what was expected and where.
+/// Parses the list as (datafile, bytes); an error says what was expected and where.
 fn parse(text: &str) -> Result<Vec<(u32, u64)>, String> {
     const GRAMMAR: &str = "expected datafile:size[k|m|g];...";
     let body = text.strip_suffix(';').unwrap_or(text);
@@ -141,7 +140,7 @@ fn strip_bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Decimal digits and nothing else: no sign, no space.
+/// Parses decimal digits only: no sign, no space.
 fn number(text: &str) -> Result<u64, String> {
     if text.is_empty() {
         return Err("is missing".into());
@@ -152,7 +151,7 @@ fn number(text: &str) -> Result<u64, String> {
     text.parse().ok().filter(|&value| value <= MAX_OFFSET).ok_or_else(|| "does not fit in 63 bits".into())
 }
 
-/// Sizes with the largest suffix that keeps them exact, and no `;` at the end.
+/// Formats sizes with the largest exact suffix, without a trailing `;`.
 fn canonical(strips: &[(u32, u64)]) -> String {
     let mut text = String::new();
     for &(datafile, bytes) in strips {
@@ -168,7 +167,7 @@ fn canonical(strips: &[(u32, u64)]) -> String {
     text
 }
 
-/// Blocks so large that there are between two and four for each strip, unless the bytes run out first.
+/// Returns the log2 block size that gives two to four blocks per strip, or single bytes if the cycle is too short.
 fn block_shift(cycle_bytes: u64, strips: usize) -> u32 {
     (cycle_bytes / (2 * strips as u64)).max(1).ilog2()
 }
@@ -216,7 +215,7 @@ impl Tables {
         Tables { text: canonical(list), strips, blocks, own, datafiles }
     }
 
-    /// The strips of a datafile that exists, never none, and its bytes in a cycle.
+    /// Returns the strips of an existing datafile (at least one), and its bytes in a cycle.
     #[inline]
     fn own(&self, datafile: u32) -> (&[OwnStrip], Divisor) {
         let range = self.datafiles[datafile as usize];

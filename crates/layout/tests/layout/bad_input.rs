@@ -1,4 +1,4 @@
-//! Each error says which thing is wrong and what was expected.
+//! Each error says what is wrong and what was expected.
 
 use thalweg_layout::{Distribution, Layout, LayoutError, MAX_OFFSET, Spec};
 

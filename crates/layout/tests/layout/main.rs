@@ -1,6 +1,6 @@
-//! Distributions and plans: against published vectors, independent definitions and what holds of every one.
+//! Tests of distributions and plans: published vectors, independent definitions and general properties.
 //!
-//! One program for all: each one links the whole crate.
+//! One test program for all, because each one links the whole crate.
 
 mod bad_input;
 mod common;

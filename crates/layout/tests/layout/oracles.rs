@@ -6,7 +6,7 @@ use thalweg_layout::{Distribution, Layout, Piece, Spec};
 
 const BYTES: usize = 1500;
 
-/// Every answer about the first bytes, against the walk.
+/// Checks every answer about the first bytes against the walk.
 fn check_against(model: &Model, layout: &Layout) {
     assert_eq!(layout.num_datafiles(), model.datafiles);
     let bytes = model.bytes(BYTES);

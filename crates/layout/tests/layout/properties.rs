@@ -1,13 +1,13 @@
-//! What holds for every distribution, with every parameter, at every offset up to 63 bits.
+//! Properties of every distribution, with every parameter, at every offset up to 63 bits.
 //!
-//! One generated layout is checked at many offsets, so that a run checks some millions of mappings. `LAYOUT_CASES=50
-//! cargo test -p thalweg-layout --release` checks fifty times as many.
+//! Each generated layout is checked at many offsets, so that a run checks some millions of mappings. `LAYOUT_CASES=50 cargo test
+//! -p thalweg-layout --release` checks fifty times as many.
 
 use crate::common::{self, cases, contiguous_length, layouts, magnitude, next_mapped_offset, offsets, segments};
 use proptest::prelude::*;
 use thalweg_layout::{Distribution, FlowBuffer, Layout, MAX_OFFSET, Piece};
 
-/// Everything that must hold at one offset.
+/// Checks every property at one offset.
 fn check_offset(layout: &Layout, x: u64) {
     let piece = layout.piece_at(x);
     let Piece { datafile, physical_offset, length, .. } = piece;
@@ -22,7 +22,7 @@ fn check_offset(layout: &Layout, x: u64) {
     assert_eq!(layout.physical_to_logical(datafile, physical_offset), Some(x), "there and back, at {x}");
     assert_eq!(next_mapped_offset(layout, datafile, x), Some(x));
     assert_eq!(contiguous_length(layout, datafile, physical_offset), length);
-    // The last byte of the piece is where it should be; ranks grow by one inside it on its datafile and nowhere else.
+    // The last byte of the piece is at its place; ranks grow by one inside the piece on its datafile and nowhere else.
     let last = layout.piece_at(x + length - 1);
     assert_eq!((last.datafile, last.physical_offset), (datafile, physical_offset + length - 1));
     assert_eq!(layout.logical_to_physical(datafile, x + length), physical_offset + length);
@@ -75,7 +75,7 @@ proptest! {
         for x in offsets {
             let sizes: Vec<u64> = layout.datafile_sizes(x).collect();
             prop_assert_eq!(layout.logical_file_size(&sizes), Ok(x));
-            // Sparse: only the datafile with the last byte has to have its size.
+            // Sparse: only the datafile with the last byte must have its full size.
             if x > 0 {
                 let last = layout.piece_at(x - 1).datafile as usize;
                 let sparse: Vec<u64> = sizes.iter().enumerate().map(|(d, &size)| if d == last { size } else { size / 2 }).collect();
@@ -86,7 +86,7 @@ proptest! {
 
     #[test]
     fn a_sparse_files_size_is_its_largest_mapped_end(layout in layouts(30), written in prop::collection::vec((magnitude(60), magnitude(20)), 1..40)) {
-        // Written as a store writes: pieces, each of which extends its datafile.
+        // Written as by a store: pieces, each of which extends its datafile.
         let mut sizes = vec![0; layout.num_datafiles() as usize];
         let mut end = 0;
         for (offset, length) in written {

@@ -1,4 +1,4 @@
-//! The published and hand-derived vectors, each named for the layout it is about.
+//! Published and hand-derived vectors, each named for its layout.
 
 use crate::common::{contiguous_length, next_mapped_offset, segments};
 use thalweg_layout::{Distribution, FlowBuffer, Layout, MAX_OFFSET, Piece, Spec};
@@ -88,7 +88,7 @@ fn twod_stripe_places() {
         (2, strip),
         (3, strip),
         (4, strip),
-        // the second cycle
+        // The second cycle.
         (0, 2 * strip),
         (1, 2 * strip),
     ];
@@ -127,7 +127,7 @@ fn a_sparse_file_ends_where_its_last_byte_is() {
 
 #[test]
 fn flow_buffers_of_a_request_with_their_pieces() {
-    // The second 10 MiB of a file over 4 datafiles: each has 2.5 MiB of it.
+    // The second 10 MiB of a file over 4 datafiles: 2.5 MiB on each.
     let stripe = layout("simple_stripe", 4);
     let buffers: Vec<_> = stripe.flow_buffers(1, 10 << 20, 10 << 20, 1 << 20).collect();
     let mi = 1 << 20;

@@ -8,7 +8,7 @@ use crate::namespace::tree::{inode, put_inode};
 use crate::service::path_of;
 use std::collections::{HashMap, HashSet};
 use thalweg_wire::limits;
-use thalweg_wire::protocol::metadata::{FileId, LotId, Place};
+use thalweg_wire::protocol::metadata::{FileId, FilePath, LotId};
 use thalweg_wire::{Error, ErrorKind, Result};
 
 /// Rows of a slice.
@@ -107,7 +107,7 @@ impl Keeper {
             self.each_row(Table::Entries, |key, value| {
                 let id = decode::<Entry>(Table::Entries, key, value)?.id;
                 if let (true, Some(parent), Some(name)) = (named.contains(&id), id_of(key), key.get(8..)) {
-                    run.push((Place { from: parent, path: name.to_vec() }, id));
+                    run.push((FilePath { from: parent, path: name.to_vec() }, id));
                 }
                 if run.len() == RUN { self.unlink(std::mem::take(&mut run)) } else { Ok(()) }
             })?;
@@ -116,7 +116,7 @@ impl Keeper {
         Err(Error::new(ErrorKind::Busy, "files of the lot keep being renamed: try again"))
     }
 
-    fn unlink(&self, names: Vec<(Place, FileId)>) -> Result<()> {
+    fn unlink(&self, names: Vec<(FilePath, FileId)>) -> Result<()> {
         let namespace = self.namespace.for_store();
         write(&**namespace.database(), &mut Unwatched, |t| {
             for (place, id) in &names {

@@ -10,7 +10,9 @@ use crate::lots::rules;
 use crate::sizes::boots::Standing;
 use thalweg_wire::limits;
 use thalweg_wire::protocol::lots::Lot;
-use thalweg_wire::protocol::metadata::{Attributes, FileId, FileLayout, LayoutChoice, Lost, Place, SetAttributes, SetExtended, TargetId};
+use thalweg_wire::protocol::metadata::{
+    Attributes, FileId, FileLayout, FilePath, LayoutChoice, Lost, SetAttributes, SetExtended, TargetId,
+};
 use thalweg_wire::{Error, ErrorKind, Result};
 
 impl Namespace {
@@ -26,7 +28,7 @@ impl Namespace {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] for another kind of file, and those of [`Namespace::stat`].
-    pub(crate) fn read_symlink(&self, place: &Place) -> Result<Vec<u8>> {
+    pub(crate) fn read_symlink(&self, place: &FilePath) -> Result<Vec<u8>> {
         on(
             place,
             read(&*self.database, |view| match inode(view, find(view, place)?)?.node {
@@ -40,7 +42,7 @@ impl Namespace {
     ///
     /// # Errors
     /// Those of [`Namespace::stat`]; [`ErrorKind::NameTooLong`].
-    pub(crate) fn get_extended(&self, place: &Place, name: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn get_extended(&self, place: &FilePath, name: &[u8]) -> Result<Option<Vec<u8>>> {
         on(
             place,
             read(&*self.database, |view| {
@@ -56,7 +58,7 @@ impl Namespace {
     ///
     /// # Errors
     /// Those of [`Namespace::stat`].
-    pub(crate) fn list_extended(&self, place: &Place) -> Result<Vec<Vec<u8>>> {
+    pub(crate) fn list_extended(&self, place: &FilePath) -> Result<Vec<Vec<u8>>> {
         on(
             place,
             read(&*self.database, |view| {
@@ -94,11 +96,11 @@ impl Caller<'_> {
     ///
     /// # Errors
     /// Those of [`Namespace::stat`]; [`ErrorKind::NotDirectory`] for a default layout of a file.
-    pub(crate) fn set_attributes(&self, watch: &mut dyn Watch, place: &Place, set: &SetAttributes) -> Result<Attributes> {
+    pub(crate) fn set_attributes(&self, watch: &mut dyn Watch, place: &FilePath, set: &SetAttributes) -> Result<Attributes> {
         self.change(watch, |t| self.set_attributes_in(t, place, set))
     }
 
-    pub(super) fn set_attributes_in(&self, t: &mut dyn Transaction, place: &Place, set: &SetAttributes) -> Result<Attributes> {
+    pub(super) fn set_attributes_in(&self, t: &mut dyn Transaction, place: &FilePath, set: &SetAttributes) -> Result<Attributes> {
         let mut change = || {
             let id = find(t, place)?;
             let mut changed = inode(t, id)?;
@@ -128,7 +130,7 @@ impl Caller<'_> {
     ///
     /// # Errors
     /// [`ErrorKind::Busy`] while an earlier truncation is pending; [`ErrorKind::IsDirectory`].
-    pub(crate) fn truncate(&self, watch: &mut dyn Watch, place: &Place, size_bytes: u64) -> Result<Attributes> {
+    pub(crate) fn truncate(&self, watch: &mut dyn Watch, place: &FilePath, size_bytes: u64) -> Result<Attributes> {
         if size_bytes > limits::FILE_BYTES {
             return on(
                 place,
@@ -187,7 +189,7 @@ impl Caller<'_> {
             put_inode(t, id, &changed);
             Ok(changed.attributes(id))
         };
-        on(&Place::of(id), change())
+        on(&FilePath::of(id), change())
     }
 
     /// Records acknowledged bytes of a file that are lost, and lost ones that were written again.
@@ -196,7 +198,7 @@ impl Caller<'_> {
     /// [`ErrorKind::Invalid`] for a datafile that the file does not have; those of [`Caller::written`].
     pub(crate) fn lost(&self, watch: &mut dyn Watch, id: FileId, (lost, mended): (&Lost, &Lost)) -> Result<Attributes> {
         on(
-            &Place::of(id),
+            &FilePath::of(id),
             write(&*self.database, watch, |t| {
                 let mut changed = inode(t, id)?;
                 let many = file_layout(&changed)?.targets.len();
@@ -260,7 +262,7 @@ impl Caller<'_> {
     /// # Errors
     /// [`ErrorKind::Exists`] and [`ErrorKind::NoAttribute`] according to `how`; [`ErrorKind::NameTooLong`], [`ErrorKind::TooLong`] and
     /// [`ErrorKind::NoSpace`] beyond the bounds; those of [`Namespace::stat`].
-    pub(crate) fn set_extended(&self, watch: &mut dyn Watch, place: &Place, name: &[u8], value: &[u8], how: SetExtended) -> Result<()> {
+    pub(crate) fn set_extended(&self, watch: &mut dyn Watch, place: &FilePath, name: &[u8], value: &[u8], how: SetExtended) -> Result<()> {
         on(
             place,
             self.change(watch, |t| {
@@ -302,7 +304,7 @@ impl Caller<'_> {
     ///
     /// # Errors
     /// [`ErrorKind::NoAttribute`], and those of [`Namespace::stat`].
-    pub(crate) fn remove_extended(&self, watch: &mut dyn Watch, place: &Place, name: &[u8]) -> Result<()> {
+    pub(crate) fn remove_extended(&self, watch: &mut dyn Watch, place: &FilePath, name: &[u8]) -> Result<()> {
         on(
             place,
             self.change(watch, |t| {

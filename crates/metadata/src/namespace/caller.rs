@@ -10,7 +10,7 @@ use crate::lots::rules;
 use std::cell::Cell;
 use std::ops::Deref;
 use std::sync::LazyLock;
-use thalweg_wire::protocol::metadata::{FileId, LotId, Place, RequestNumber};
+use thalweg_wire::protocol::metadata::{FileId, FilePath, LotId, RequestNumber};
 use thalweg_wire::trust::{Identity, Rights};
 use thalweg_wire::{ErrorKind, Result};
 
@@ -71,7 +71,7 @@ impl Caller<'_> {
     ///
     /// # Errors
     /// [`ErrorKind::Access`] that names the lot and its owner, [`ErrorKind::Busy`], and those of [`Namespace::stat`].
-    pub(crate) fn may_open(&self, place: &Place, write: bool) -> Result<FileId> {
+    pub(crate) fn may_open(&self, place: &FilePath, write: bool) -> Result<FileId> {
         on(
             place,
             read(&**self.database(), |view| {
@@ -88,7 +88,7 @@ impl Caller<'_> {
     /// # Errors
     /// An error of the database.
     pub(crate) fn may_have_open(&self, id: FileId, write: bool) -> Result<bool> {
-        match self.may_open(&Place::of(id), write) {
+        match self.may_open(&FilePath::of(id), write) {
             Err(e) if e.kind() == ErrorKind::Access => Ok(false),
             Err(e) if matches!(e.kind(), ErrorKind::Busy | ErrorKind::Stale) => Ok(true),
             other => other.map(|_| true),

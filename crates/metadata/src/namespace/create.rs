@@ -13,7 +13,7 @@ use crate::inode::{Entry, Inode, Node, Settlement, Sizing, encode, entry_key};
 use crate::lots::rules;
 use crate::namespace::Removed;
 use thalweg_wire::limits;
-use thalweg_wire::protocol::metadata::{Attributes, End, Existing, FileId, FileKind, LayoutChoice, NewNode, Owner, Place};
+use thalweg_wire::protocol::metadata::{Attributes, End, Existing, FileId, FileKind, FilePath, LayoutChoice, NewNode, Owner};
 use thalweg_wire::protocol::names::split;
 use thalweg_wire::{Error, ErrorKind, Result};
 
@@ -25,11 +25,11 @@ impl Caller<'_> {
     ///
     /// # Errors
     /// [`ErrorKind::Exists`], [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`].
-    pub(crate) fn make_directory(&self, watch: &mut dyn Watch, place: &Place, owner: Owner, parents: bool) -> Result<Attributes> {
+    pub(crate) fn make_directory(&self, watch: &mut dyn Watch, place: &FilePath, owner: Owner, parents: bool) -> Result<Attributes> {
         self.change(watch, |t| self.make_directory_in(t, place, owner, parents))
     }
 
-    pub(super) fn make_directory_in(&self, t: &mut dyn Transaction, place: &Place, owner: Owner, parents: bool) -> Result<Attributes> {
+    pub(super) fn make_directory_in(&self, t: &mut dyn Transaction, place: &FilePath, owner: Owner, parents: bool) -> Result<Attributes> {
         let mut make = || {
             let owner = self.owner_of_new(owner, FileKind::Directory)?;
             let names = split(&place.path)?;
@@ -85,7 +85,7 @@ impl Caller<'_> {
     pub(crate) fn create(
         &self,
         watch: &mut dyn Watch,
-        place: &Place,
+        place: &FilePath,
         owner: Owner,
         existing: Existing,
         choice: &LayoutChoice,
@@ -102,7 +102,7 @@ impl Caller<'_> {
     pub(crate) fn create_open(
         &self,
         watch: &mut dyn Watch,
-        place: &Place,
+        place: &FilePath,
         owner: Owner,
         existing: Existing,
         choice: &LayoutChoice,
@@ -125,7 +125,7 @@ impl Caller<'_> {
     pub(super) fn create_in(
         &self,
         t: &mut dyn Transaction,
-        place: &Place,
+        place: &FilePath,
         (owner, existing, choice, node): (Owner, Existing, &LayoutChoice, &str),
         opens: Option<&mut Vec<FileId>>,
     ) -> Result<(Attributes, Removed)> {
@@ -184,12 +184,12 @@ impl Caller<'_> {
     /// # Errors
     /// [`ErrorKind::Exists`], [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`]; [`ErrorKind::NameTooLong`] or [`ErrorKind::Invalid`]
     /// for an invalid link target.
-    pub(crate) fn make_node(&self, watch: &mut dyn Watch, place: &Place, node: &NewNode, owner: Owner) -> Result<Attributes> {
+    pub(crate) fn make_node(&self, watch: &mut dyn Watch, place: &FilePath, node: &NewNode, owner: Owner) -> Result<Attributes> {
         self.change(watch, |t| self.make_node_in(t, place, node, owner))
     }
 
     /// Does [`Caller::make_node`] within a transaction.
-    pub(super) fn make_node_in(&self, t: &mut dyn Transaction, place: &Place, node: &NewNode, owner: Owner) -> Result<Attributes> {
+    pub(super) fn make_node_in(&self, t: &mut dyn Transaction, place: &FilePath, node: &NewNode, owner: Owner) -> Result<Attributes> {
         let mut owner = owner;
         if let NewNode::Symlink(target) = node {
             on(place, check_target(target))?;
@@ -222,7 +222,7 @@ impl Caller<'_> {
     /// # Errors
     /// [`ErrorKind::NotPermitted`] for a directory, [`ErrorKind::Exists`], [`ErrorKind::NotFound`] also for a file that has lost its last
     /// name, [`ErrorKind::TooManyLinks`], [`ErrorKind::CrossLot`].
-    pub(crate) fn link(&self, watch: &mut dyn Watch, file: &Place, to: &Place) -> Result<Attributes> {
+    pub(crate) fn link(&self, watch: &mut dyn Watch, file: &FilePath, to: &FilePath) -> Result<Attributes> {
         self.change(watch, |t| {
             let now_ns = self.now_ns();
             let id = on(file, find(t, file))?;

@@ -10,7 +10,7 @@ use crate::database::{Ordered, Transaction, Watch, order};
 use crate::namespace::{Claim, Removed};
 use serde::{Deserialize, Serialize};
 use thalweg_wire::limits;
-use thalweg_wire::protocol::metadata::{Attributes, Existing, FileId, Place, Refusal, Small, SmallReply};
+use thalweg_wire::protocol::metadata::{Attributes, Existing, FileId, FilePath, Refusal, Small, SmallReply};
 use thalweg_wire::protocol::names::split;
 use thalweg_wire::{Error, ErrorKind, Result};
 
@@ -124,7 +124,7 @@ impl Caller<'_> {
     }
 
     /// Removes a file's name from a directory, and caches the directory in `leaving`. If it is cached already, the place starts there.
-    fn leave(&self, t: &mut dyn Transaction, place: &Place, only: Option<FileId>, leaving: &mut Option<FileId>) -> Result<Removed> {
+    fn leave(&self, t: &mut dyn Transaction, place: &FilePath, only: Option<FileId>, leaving: &mut Option<FileId>) -> Result<Removed> {
         let mut leave = || {
             let (parent, name) = match (&split(&place.path)?[..], *leaving) {
                 ([name], Some(known)) => (known, *name),

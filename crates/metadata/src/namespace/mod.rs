@@ -43,7 +43,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use thalweg_base::sync::RwLock;
 use thalweg_wire::protocol::common::{ServiceStart, Witnessed, random_u64};
-use thalweg_wire::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, FileKind, Name, Owner, Place, StoreMap};
+use thalweg_wire::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, FileKind, FilePath, Name, Owner, StoreMap};
 use thalweg_wire::{Error, ErrorKind, Result};
 
 const EPOCH: &[u8] = b"namespace.epoch";
@@ -125,7 +125,7 @@ impl Page {
     fn read(
         &mut self,
         view: &dyn View,
-        place: &Place,
+        place: &FilePath,
         after: Option<&[u8]>,
         (detail, reached): (Detail, usize),
         claims: &mut Vec<Claim>,
@@ -313,12 +313,12 @@ impl Namespace {
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`].
-    pub fn stat(&self, place: &Place) -> Result<Attributes> {
+    pub fn stat(&self, place: &FilePath) -> Result<Attributes> {
         self.stat_claiming(place).map(|(attributes, _)| attributes)
     }
 
     /// Returns attributes and the inode's claim on the size.
-    pub(super) fn stat_claiming(&self, place: &Place) -> Result<(Attributes, Claim)> {
+    pub(super) fn stat_claiming(&self, place: &FilePath) -> Result<(Attributes, Claim)> {
         on(
             place,
             read(&*self.database, |view| {
@@ -335,7 +335,7 @@ impl Namespace {
     /// # Errors
     /// Those of [`Namespace::stat`].
     #[cfg(test)]
-    pub(crate) fn list(&self, place: &Place, after: Option<&[u8]>, most: u32, detail: Detail) -> Result<(Vec<DirectoryEntry>, bool)> {
+    pub(crate) fn list(&self, place: &FilePath, after: Option<&[u8]>, most: u32, detail: Detail) -> Result<(Vec<DirectoryEntry>, bool)> {
         self.list_claiming(&mut crate::database::Unwatched, place, after, (most, detail), &mut Vec::new())
     }
 
@@ -343,7 +343,7 @@ impl Namespace {
     pub(super) fn list_claiming(
         &self,
         watch: &mut dyn Watch,
-        place: &Place,
+        place: &FilePath,
         after: Option<&[u8]>,
         (most, detail): (u32, Detail),
         claims: &mut Vec<Claim>,
@@ -373,7 +373,7 @@ impl Namespace {
     ///
     /// # Errors
     /// [`ErrorKind::IsDirectory`], [`ErrorKind::Unsupported`], and those of [`Namespace::stat`].
-    pub(crate) fn open_file(&self, place: &Place) -> Result<Attributes> {
+    pub(crate) fn open_file(&self, place: &FilePath) -> Result<Attributes> {
         let attributes = self.stat(place)?;
         match attributes.kind {
             FileKind::File => Ok(attributes),

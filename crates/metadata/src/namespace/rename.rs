@@ -8,7 +8,7 @@ use crate::inode::{Entry, Node, encode, entry_key};
 use crate::lots::rules;
 use crate::namespace::Removed;
 use thalweg_wire::Result;
-use thalweg_wire::protocol::metadata::{Attributes, FileId, FileKind, Place, SetAttributes};
+use thalweg_wire::protocol::metadata::{Attributes, FileId, FileKind, FilePath, SetAttributes};
 
 impl Caller<'_> {
     /// Renames a file or directory atomically. A file that it replaces is to be removed. If both names belong to one file, both stay.
@@ -21,9 +21,9 @@ impl Caller<'_> {
     pub(crate) fn rename(
         &self,
         watch: &mut dyn Watch,
-        from: &Place,
+        from: &FilePath,
         only: Option<FileId>,
-        to: &Place,
+        to: &FilePath,
         replace: bool,
         set: &SetAttributes,
     ) -> Result<(Attributes, Removed)> {
@@ -33,9 +33,9 @@ impl Caller<'_> {
     pub(super) fn rename_in(
         &self,
         t: &mut dyn Transaction,
-        from: &Place,
+        from: &FilePath,
         only: Option<FileId>,
-        to: &Place,
+        to: &FilePath,
         (replace, set): (bool, &SetAttributes),
     ) -> Result<(Attributes, Removed)> {
         let now_ns = self.now_ns();
@@ -98,11 +98,11 @@ impl Caller<'_> {
     ///
     /// # Errors
     /// [`thalweg_wire::ErrorKind::IsDirectory`], [`thalweg_wire::ErrorKind::NotFound`], [`thalweg_wire::ErrorKind::Busy`].
-    pub(crate) fn unlink(&self, watch: &mut dyn Watch, place: &Place, only: Option<FileId>) -> Result<Removed> {
+    pub(crate) fn unlink(&self, watch: &mut dyn Watch, place: &FilePath, only: Option<FileId>) -> Result<Removed> {
         self.change(watch, |t| self.unlink_in(t, place, only))
     }
 
-    pub(crate) fn unlink_in(&self, t: &mut dyn Transaction, place: &Place, only: Option<FileId>) -> Result<Removed> {
+    pub(crate) fn unlink_in(&self, t: &mut dyn Transaction, place: &FilePath, only: Option<FileId>) -> Result<Removed> {
         let mut remove = || {
             let (parent, name) = find_parent(t, place)?;
             let removed = self.unlink_from(t, (parent, name), only)?;
@@ -129,11 +129,11 @@ impl Caller<'_> {
     ///
     /// # Errors
     /// [`thalweg_wire::ErrorKind::NotEmpty`], [`thalweg_wire::ErrorKind::NotDirectory`], [`thalweg_wire::ErrorKind::NotFound`].
-    pub(crate) fn remove_directory(&self, watch: &mut dyn Watch, place: &Place) -> Result<()> {
+    pub(crate) fn remove_directory(&self, watch: &mut dyn Watch, place: &FilePath) -> Result<()> {
         self.change(watch, |t| self.remove_directory_in(t, place))
     }
 
-    pub(super) fn remove_directory_in(&self, t: &mut dyn Transaction, place: &Place) -> Result<()> {
+    pub(super) fn remove_directory_in(&self, t: &mut dyn Transaction, place: &FilePath) -> Result<()> {
         let mut remove = || {
             let (parent, name) = find_parent(t, place)?;
             let found = entry(t, parent, name)?.ok_or_else(|| not_found(name))?;
@@ -153,7 +153,7 @@ impl Caller<'_> {
     /// # Errors
     /// [`thalweg_wire::ErrorKind::NotFound`], [`thalweg_wire::ErrorKind::NotDirectory`]; [`thalweg_wire::ErrorKind::Invalid`] for a
     /// directory and one of its descendants.
-    pub(crate) fn exchange(&self, watch: &mut dyn Watch, one: &Place, other: &Place) -> Result<()> {
+    pub(crate) fn exchange(&self, watch: &mut dyn Watch, one: &FilePath, other: &FilePath) -> Result<()> {
         self.change(watch, |t| {
             let now_ns = self.now_ns();
             let (one_parent, one_name) = on(one, find_parent(t, one))?;

@@ -5,7 +5,7 @@ use crate::database::{PUT_BACK, Table, Transaction, View};
 use crate::inode::{Entry, Inode, Intent, Node, decode, decode_inode, encode_inode, encode_intent, entry_key, id_key, id_of, missing};
 use thalweg_layout::Spec;
 use thalweg_wire::protocol::metadata::{
-    Attributes, DirectoryEntry, FileId, FileKind, FileLayout, Lengths, Place, Placement, SetAttributes, SetTime, Settled,
+    Attributes, DirectoryEntry, FileId, FileKind, FileLayout, FilePath, Lengths, Placement, SetAttributes, SetTime, Settled,
 };
 use thalweg_wire::protocol::names::{shown, split};
 use thalweg_wire::{Error, ErrorKind, Result};
@@ -14,7 +14,7 @@ use thalweg_wire::{Error, ErrorKind, Result};
 const DEPTH: usize = 1 << 16;
 
 /// Adds the place to an error.
-pub(crate) fn on<T>(place: &Place, result: Result<T>) -> Result<T> {
+pub(crate) fn on<T>(place: &FilePath, result: Result<T>) -> Result<T> {
     result.map_err(|e| {
         // A name and its inode exist together or not at all.
         let is_damage = e.kind() == ErrorKind::Stale && place.from == FileId::ROOT && !place.path.is_empty();
@@ -30,7 +30,7 @@ fn nameless(id: FileId) -> Error {
 }
 
 /// Formats a place for messages.
-pub(crate) fn shown_place(place: &Place) -> String {
+pub(crate) fn shown_place(place: &FilePath) -> String {
     let path = shown(&place.path);
     match place.from {
         FileId::ROOT if path.starts_with('/') => path,
@@ -102,7 +102,7 @@ pub(crate) fn walk<V: View + ?Sized>(view: &V, from: FileId, names: &[&[u8]]) ->
     Ok(at)
 }
 
-pub(crate) fn find<V: View + ?Sized>(view: &V, place: &Place) -> Result<FileId> {
+pub(crate) fn find<V: View + ?Sized>(view: &V, place: &FilePath) -> Result<FileId> {
     let names = split(&place.path)?;
     if !names.is_empty() && place.from != FileId::ROOT {
         directory_of(view, place.from)?;
@@ -111,7 +111,7 @@ pub(crate) fn find<V: View + ?Sized>(view: &V, place: &Place) -> Result<FileId> 
 }
 
 /// Returns the directory that contains or will contain a name, and the name.
-pub(super) fn find_parent<'a, V: View + ?Sized>(view: &V, place: &'a Place) -> Result<(FileId, &'a [u8])> {
+pub(super) fn find_parent<'a, V: View + ?Sized>(view: &V, place: &'a FilePath) -> Result<(FileId, &'a [u8])> {
     let mut names = split(&place.path)?;
     let Some(name) = names.pop() else {
         return Err(if place.from == FileId::ROOT {

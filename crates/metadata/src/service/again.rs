@@ -80,8 +80,8 @@ fn session(service: &Arc<MetadataService>) -> ClientSession {
 }
 
 /// Returns one of a few paths.
-fn path(n: u8) -> Place {
-    Place::at(format!("/{}", n % 4))
+fn path(n: u8) -> FilePath {
+    FilePath::at(format!("/{}", n % 4))
 }
 
 fn new_file(n: u8) -> NewFile {
@@ -136,7 +136,7 @@ fn said(reply: &Result<MetadataReply>) -> String {
 
 fn tree(world: &mut World) -> Vec<String> {
     let names = world.service.as_ref().unwrap().0.namespace();
-    let (entries, _) = names.list(&Place::at("/"), None, 100, Detail::Attributes).unwrap();
+    let (entries, _) = names.list(&FilePath::at("/"), None, 100, Detail::Attributes).unwrap();
     entries.iter().map(|entry| format!("{:?} {:?} {}", entry.name, entry.kind, entry.attributes.as_ref().unwrap().links)).collect()
 }
 

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use thalweg_base::sync::Mutex;
 use thalweg_wire::limits;
-use thalweg_wire::protocol::metadata::{DraftEntry, FileId, Place};
+use thalweg_wire::protocol::metadata::{DraftEntry, FileId, FilePath};
 use thalweg_wire::{Error, ErrorKind, Result};
 
 /// Bound: drafts of a page.
@@ -126,7 +126,7 @@ impl Drafts {
                 let Node::File(layout) = inode(view, id)?.node else { continue };
                 let path = path_of(view, row.parent, &mut known)?.map(|above| [&above[..], b"/", &row.name].concat());
                 let abandoned_for_ns = self.abandoned(id, &row).map(|since| now_ns.saturating_sub(since).max(0) as u64);
-                let place = Place { from: row.parent, path: row.name };
+                let place = FilePath { from: row.parent, path: row.name };
                 entries.push(DraftEntry { file: id, place, path, layout, abandoned_for_ns });
             }
             Ok((entries, more))
@@ -146,7 +146,7 @@ impl Drafts {
                 let problem = format!("`{}` is being written, or was until recently", thalweg_wire::protocol::names::shown(&row.name));
                 return Err(Error::new(ErrorKind::Busy, problem));
             }
-            let place = Place { from: row.parent, path: row.name };
+            let place = FilePath { from: row.parent, path: row.name };
             names.unlink_in(t, &place, Some(id))
         })
     }

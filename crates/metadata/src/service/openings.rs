@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use thalweg_wire::limits;
-use thalweg_wire::protocol::metadata::{Attributes, Closed, End, FileId, Place};
+use thalweg_wire::protocol::metadata::{Attributes, Closed, End, FileId, FilePath};
 use thalweg_wire::trust::{Identity, Rights};
 use thalweg_wire::{Error, ErrorKind, Result};
 
@@ -128,7 +128,7 @@ impl Openings {
     }
 
     /// Opens a file. A pending truncation is completed first, so that a half-truncated file is never read or written.
-    pub(super) fn open(&mut self, who: &Identity, watch: &mut dyn Watch, place: &Place, write: bool) -> Result<Attributes> {
+    pub(super) fn open(&mut self, who: &Identity, watch: &mut dyn Watch, place: &FilePath, write: bool) -> Result<Attributes> {
         self.room(1)?;
         let service = Arc::clone(&self.service);
         let namespace = service.namespace();
@@ -141,7 +141,7 @@ impl Openings {
             return Err(gone());
         }
         // Checked once the file counts as open: a lot being reclaimed either sees the open file, or is seen to be going.
-        let may = namespace.called_by(who).may_open(&Place::of(id), write).map(drop);
+        let may = namespace.called_by(who).may_open(&FilePath::of(id), write).map(drop);
         let ready = may.and_then(|()| service.intents.truncate_now(id, watch)).and_then(|()| match write {
             true => namespace.called_by(who).disarm(watch, id).and_then(|()| namespace.opened_for_writing(watch, &[id], false)),
             false => Ok(()),
@@ -152,7 +152,7 @@ impl Openings {
         }
         self.note(id, write);
         // Before it counted as open, it may have been removed, with its datafiles going, or have got another layout, which this returns.
-        match service.stat_to_open(&Place::of(id)) {
+        match service.stat_to_open(&FilePath::of(id)) {
             Ok(now) if now.links > 0 || found.links == 0 => Ok(now),
             _ => {
                 self.close(watch, &[Closed { file: id, write, end: End::Read }])?;

@@ -20,15 +20,15 @@ fn make_file(path: &str, owner: Owner) -> Operation {
 }
 
 fn create(path: &str, owner: Owner, existing: Existing) -> Operation {
-    Operation::Create { place: Place::at(path), owner, existing, layout: LayoutChoice::default(), node: "n".into() }
+    Operation::Create { place: FilePath::at(path), owner, existing, layout: LayoutChoice::default(), node: "n".into() }
 }
 
 fn node(path: &str, node: NewNode, mode: u32) -> Operation {
-    Operation::MakeNode { place: Place::at(path), node, owner: owned(mode, (7, 7)) }
+    Operation::MakeNode { place: FilePath::at(path), node, owner: owned(mode, (7, 7)) }
 }
 
 fn directory(path: &str, mode: u32) -> Operation {
-    Operation::MakeDirectory { place: Place::at(path), owner: owned(mode, (7, 7)), parents: false }
+    Operation::MakeDirectory { place: FilePath::at(path), owner: owned(mode, (7, 7)), parents: false }
 }
 
 fn mode(mode: u32) -> SetAttributes {
@@ -40,20 +40,20 @@ fn given(uid: Option<u32>, gid: Option<u32>) -> SetAttributes {
 }
 
 fn set(path: &str, set: SetAttributes) -> Operation {
-    Operation::SetAttributes { place: Place::at(path), set }
+    Operation::SetAttributes { place: FilePath::at(path), set }
 }
 
 fn rename(from: &str, to: &str, set: SetAttributes) -> Operation {
-    Operation::Rename { from: Place::at(from), only: None, to: Place::at(to), replace: true, set }
+    Operation::Rename { from: FilePath::at(from), only: None, to: FilePath::at(to), replace: true, set }
 }
 
 fn attribute(path: &str, name: &str) -> Operation {
-    let (place, name) = (Place::at(path), name.as_bytes().to_vec());
+    let (place, name) = (FilePath::at(path), name.as_bytes().to_vec());
     Operation::SetExtended { place, name, value: b"\x01\0\0\x02".to_vec(), how: SetExtended::Either }
 }
 
 fn without(path: &str, name: &str) -> Operation {
-    Operation::RemoveExtended { place: Place::at(path), name: name.as_bytes().to_vec() }
+    Operation::RemoveExtended { place: FilePath::at(path), name: name.as_bytes().to_vec() }
 }
 
 /// Returns the operation as a part of a request for many; `None` if there is none.
@@ -86,7 +86,7 @@ fn refused(session: &mut ClientSession, operation: Operation) {
 }
 
 fn stat(session: &mut ClientSession, path: &str) -> Attributes {
-    let asked = Operation::Stat { places: vec![Place::at(path)], sizes: false };
+    let asked = Operation::Stat { places: vec![FilePath::at(path)], sizes: false };
     let MetadataReply::Many(found) = ask(session, asked).unwrap() else { panic!("{path}") };
     found.into_iter().next().unwrap().unwrap()
 }
@@ -163,8 +163,8 @@ fn root_of_a_client_is_nobody_and_files_do_not_change_their_user() {
 fn a_program_loses_its_privileges_before_a_credential_without_them_changes_it() {
     let ways: [(&str, Operation); 5] = [
         ("open", open("/su", true)),
-        ("truncate", Operation::Truncate { place: Place::at("/su"), size_bytes: 0 }),
-        ("relayout", Operation::Relayout { place: Place::at("/su"), layout: LayoutChoice::default(), node: "n".into() }),
+        ("truncate", Operation::Truncate { place: FilePath::at("/su"), size_bytes: 0 }),
+        ("relayout", Operation::Relayout { place: FilePath::at("/su"), layout: LayoutChoice::default(), node: "n".into() }),
         ("chgrp", set("/su", given(None, Some(9)))),
         ("chgrp, and its mode once more", set("/su", SetAttributes { mode: Some(0o6755), ..given(None, Some(9)) })),
     ];
@@ -175,7 +175,7 @@ fn a_program_loses_its_privileges_before_a_credential_without_them_changes_it() 
         let su = stat(&mut store, "/su");
         assert_eq!((su.mode, su.extended_bytes), (0o755, 0), "{what}");
         let name = b"security.capability".to_vec();
-        let asked = Operation::GetExtended { place: Place::at("/su"), name };
+        let asked = Operation::GetExtended { place: FilePath::at("/su"), name };
         assert_eq!(ask(&mut store, asked).unwrap(), MetadataReply::Value(None), "{what}");
     }
     let (_world, mut store, mut ana) = world();

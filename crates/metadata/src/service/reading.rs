@@ -35,8 +35,8 @@ fn a_reading_credential_neither_changes_nor_holds_up_anything_whatever_it_sends(
     };
     let names = service.namespace().for_store();
     let choice = LayoutChoice::default();
-    let file = names.create(&mut Unwatched, &Place::at("/f"), OWNER, Existing::Refuse, &choice, "n").unwrap().0.id;
-    names.make_directory(&mut Unwatched, &Place::at("/d"), OWNER, false).unwrap();
+    let file = names.create(&mut Unwatched, &FilePath::at("/f"), OWNER, Existing::Refuse, &choice, "n").unwrap().0.id;
+    names.make_directory(&mut Unwatched, &FilePath::at("/d"), OWNER, false).unwrap();
     let before = everything(&*database);
     let mut reader = session(Identity { rights: Rights::Read, ..owner("carol") });
     let (mut answered, mut refused) = (0, 0);

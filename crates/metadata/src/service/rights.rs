@@ -53,7 +53,7 @@ fn lots(session: &mut ClientSession, operation: LotOperation) -> Result<Vec<LotR
 
 pub(super) fn make(path: &str, lot: Option<LotId>) -> Operation {
     let layout = LayoutChoice { lot, ..LayoutChoice::default() };
-    Operation::MakeFile { place: Place::at(path), owner: OWNER, existing: Existing::Refuse, layout, node: "n".into() }
+    Operation::MakeFile { place: FilePath::at(path), owner: OWNER, existing: Existing::Refuse, layout, node: "n".into() }
 }
 
 fn new_lot(name: &str, for_ns: u64) -> LotOperation {
@@ -62,7 +62,7 @@ fn new_lot(name: &str, for_ns: u64) -> LotOperation {
 }
 
 pub(super) fn open(path: &str, write: bool) -> Operation {
-    Operation::Open { place: Place::at(path), write }
+    Operation::Open { place: FilePath::at(path), write }
 }
 
 #[test]
@@ -70,12 +70,12 @@ fn a_connection_for_reading_is_refused_whatever_changes_something() {
     let world = World::new();
     attributes(&mut world.session(Identity::store()), make("/f", None));
     let mut reader = world.session(Identity { rights: Rights::Read, ..owner("carol") });
-    let small = Small::Unlink { place: Place::at("/f"), only: None };
+    let small = Small::Unlink { place: FilePath::at("/f"), only: None };
     for operation in [
         make("/g", None),
         open("/f", true),
-        Operation::Truncate { place: Place::at("/f"), size_bytes: 0 },
-        Operation::Unlink { place: Place::at("/f"), only: None },
+        Operation::Truncate { place: FilePath::at("/f"), size_bytes: 0 },
+        Operation::Unlink { place: FilePath::at("/f"), only: None },
         Operation::Many { operations: vec![small] },
         Operation::Lot(new_lot("x", HOUR_NS)),
     ] {
@@ -101,7 +101,7 @@ fn a_lots_files_are_opened_by_its_owner_and_are_not_reclaimed_while_they_are_ope
         let error = ask(&mut bob, open("/f", write)).unwrap_err();
         assert!(error.kind() == ErrorKind::Access && error.to_string().contains("lot `run` is `alice`'s"), "{error}");
     }
-    let truncate = Operation::Truncate { place: Place::at("/f"), size_bytes: 0 };
+    let truncate = Operation::Truncate { place: FilePath::at("/f"), size_bytes: 0 };
     assert_eq!(ask(&mut bob, truncate).unwrap_err().kind(), ErrorKind::Access);
     // Bob falsely claims to have had it open.
     let MetadataReply::Opened(opened) = ask(&mut bob, Operation::Reopen { files: vec![(made.id, true)] }).unwrap() else { panic!() };

@@ -13,7 +13,9 @@ use thalweg_wire::locks::table::Outcome;
 use thalweg_wire::protocol::common::{Hello, HelloReply, ServiceKind, Witnessed};
 use thalweg_wire::protocol::effects::Effect;
 use thalweg_wire::protocol::locks::{LockOperation, LockRange, LockReply, LockSpace};
-use thalweg_wire::protocol::metadata::{Closed, Existing, FileId, MetadataReply, MetadataRequest, Operation, Place, RequestNumber, Small};
+use thalweg_wire::protocol::metadata::{
+    Closed, Existing, FileId, FilePath, MetadataReply, MetadataRequest, Operation, RequestNumber, Small,
+};
 use thalweg_wire::trust::{Identity, Rights};
 use thalweg_wire::{Error, ErrorKind, Result};
 use thalweg_wire::{Exchange, Kind, Service, Session, VERSION};
@@ -161,7 +163,7 @@ impl ClientSession {
             MetadataReply::Done => None,
             other => return other,
         };
-        match self.service.namespace.stat(&Place::of(directory)) {
+        match self.service.namespace.stat(&FilePath::of(directory)) {
             Ok(directory) => MetadataReply::Changed { made, directory },
             Err(_) => made.map_or(MetadataReply::Done, MetadataReply::Attributes),
         }
@@ -316,7 +318,7 @@ impl ClientSession {
         if self.who.rights == Rights::Store {
             return Ok(());
         }
-        match self.service.namespace.called_by(&self.who).may_open(&Place::of(range.file), range.space == LockSpace::Append) {
+        match self.service.namespace.called_by(&self.who).may_open(&FilePath::of(range.file), range.space == LockSpace::Append) {
             Err(error) if error.kind() == ErrorKind::Access => Err(error),
             // Other problems of the file are not reported by a lock request.
             _ => Ok(()),

@@ -432,7 +432,7 @@ impl World {
             let sizes: HashMap<FileId, u64> = bytes.layouts.keys().map(|id| (*id, bytes.size(*id))).collect();
             (sizes, bytes.log.len())
         };
-        let root = || Place::of(FileId::ROOT);
+        let root = || FilePath::of(FileId::ROOT);
         let answered: Vec<Attributes> = if random.one_in(2) {
             let list = Operation::List { place: root(), after: After::Nothing, most: 100, detail: Detail::Sizes, walk: 0 };
             match self.request(client, list) {
@@ -440,7 +440,7 @@ impl World {
                 _ => Vec::new(),
             }
         } else {
-            let places: Vec<Place> = before.keys().map(|id| Place::of(*id)).collect();
+            let places: Vec<FilePath> = before.keys().map(|id| FilePath::of(*id)).collect();
             if places.is_empty() {
                 return;
             }
@@ -566,8 +566,8 @@ impl World {
     }
 }
 
-fn name(random: &mut Random) -> Place {
-    Place::at(format!("/f{}", random.below(FILES)))
+fn name(random: &mut Random) -> FilePath {
+    FilePath::at(format!("/f{}", random.below(FILES)))
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::namespace::many::Outcomes;
 use crate::namespace::tree::attributes_cost;
 use crate::sizes::boots::{KnownStarts, Standing};
 use thalweg_wire::limits;
-use thalweg_wire::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, Lengths, Place, Refusal, SmallReply};
+use thalweg_wire::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, FilePath, Lengths, Refusal, SmallReply};
 use thalweg_wire::protocol::page::Distinct;
 use thalweg_wire::{Error, ErrorKind, Result};
 
@@ -25,7 +25,7 @@ impl MetadataService {
     pub(crate) fn list(
         &self,
         watch: &mut dyn Watch,
-        place: &Place,
+        place: &FilePath,
         after: Option<&[u8]>,
         most: u32,
         detail: Detail,
@@ -38,7 +38,7 @@ impl MetadataService {
     }
 
     /// Returns the attributes of each place, as many as fit in a message.
-    pub(crate) fn stat_many(&self, watch: &mut dyn Watch, places: &[Place], sizes: bool) -> Result<Vec<Result<Attributes, Refusal>>> {
+    pub(crate) fn stat_many(&self, watch: &mut dyn Watch, places: &[FilePath], sizes: bool) -> Result<Vec<Result<Attributes, Refusal>>> {
         if places.is_empty() || places.len() > STAT_PLACES {
             return Err(Error::new(ErrorKind::Invalid, format!("attributes of {} places: expected 1 to {STAT_PLACES}", places.len())));
         }
@@ -69,7 +69,7 @@ impl MetadataService {
     }
 
     /// Returns the attributes of a file being opened, with the current knowledge of its datafiles.
-    pub(super) fn stat_to_open(&self, place: &Place) -> Result<Attributes> {
+    pub(super) fn stat_to_open(&self, place: &FilePath) -> Result<Attributes> {
         let (mut attributes, claim) = self.namespace.stat_claiming(place)?;
         let map = self.namespace.map();
         if let (Claim::Settled(settlement), Some(layout)) = (&claim, &attributes.layout) {
@@ -84,7 +84,7 @@ impl MetadataService {
     pub(super) fn was_all_synced(&self, id: FileId) -> bool {
         let (namespace, map) = (&self.namespace, self.namespace.map());
         let Some(before) = namespace.writers.base(id).filter(|before| before.unsynced.is_some()) else { return true };
-        let Ok(Some(layout)) = namespace.stat(&Place::of(id)).map(|found| found.layout) else { return false };
+        let Ok(Some(layout)) = namespace.stat(&FilePath::of(id)).map(|found| found.layout) else { return false };
         if namespace.boots.known_starts(&map).standing(&before, &layout.targets) != Standing::Pending {
             return true;
         }

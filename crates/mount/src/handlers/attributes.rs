@@ -11,7 +11,7 @@ use crate::inodes::shared_file::SharedFile;
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_client::FileHandle;
-use thalweg_client::wire::protocol::metadata::{Attributes, FileKind, Place, SetAttributes, SetTime, TargetId};
+use thalweg_client::wire::protocol::metadata::{Attributes, FileKind, FilePath, SetAttributes, SetTime, TargetId};
 use thalweg_client::wire::{Error, ErrorKind};
 use thalweg_layout::Distribution;
 use thalweg_trace::Tracer;
@@ -69,7 +69,7 @@ impl FileSystem {
         if let Some(answer) = self.cached_attributes(w, &known).or_else(|| self.batched_attributes(w, &known)) {
             return answer;
         }
-        match self.names.stat(&mut w.tracer, &Place::of(known.id)).map_err(|e| Refusal::from(e).of_known_file()) {
+        match self.names.stat(&mut w.tracer, &FilePath::of(known.id)).map_err(|e| Refusal::from(e).of_known_file()) {
             Ok(attributes) => self.answer_attributes(w, &known, &attributes, self.options.lifetime()),
             Err(refusal) => {
                 let state = known.state();
@@ -142,7 +142,7 @@ impl FileSystem {
     /// Changes attributes, including the size.
     pub(crate) fn set_attributes(&self, w: &mut Worker, header: &Header, set: &AttributesSet) -> HandlerResult<Answer> {
         let inode = self.inode(header.node)?;
-        let place = Place::of(inode.id);
+        let place = FilePath::of(inode.id);
         let shared = inode.shared();
         if let Some(shared) = &shared {
             // An explicit time or size takes effect after all earlier writes.
@@ -186,7 +186,7 @@ impl FileSystem {
 
     /// Drops set-user and set-group bits when an unprivileged user writes.
     pub(crate) fn drop_privileges(&self, tracer: &mut Tracer, inode: &Inode) -> HandlerResult<()> {
-        let place = Place::of(inode.id);
+        let place = FilePath::of(inode.id);
         let before = inode.state().mode;
         if without_privileges(before) == before {
             return Ok(());

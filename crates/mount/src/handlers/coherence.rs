@@ -17,7 +17,7 @@ use crate::inodes::inode::Inode;
 use crate::inodes::revalidation::OpenTarget;
 use crate::inodes::shared_file::SharedFile;
 use thalweg_client::Unreported;
-use thalweg_client::wire::protocol::metadata::{Attributes, FileId, Place};
+use thalweg_client::wire::protocol::metadata::{Attributes, FileId, FilePath};
 use thalweg_client::wire::{Error, ErrorKind, limits};
 use thalweg_trace::Tracer;
 
@@ -37,7 +37,7 @@ impl FileSystem {
         w: &mut Worker,
         inode: &Inode,
         meant: Option<OpenTarget>,
-        ask: impl FnOnce(&mut Tracer, &Place) -> Result<T, Error>,
+        ask: impl FnOnce(&mut Tracer, &FilePath) -> Result<T, Error>,
         which: impl FnOnce(&T) -> FileId,
     ) -> HandlerResult<T> {
         let mut places = match meant {
@@ -48,7 +48,7 @@ impl FileSystem {
             None => inode.state().dentries.cached(self.options.lifetime()),
         };
         let Some(last) = places.pop() else {
-            return ask(&mut w.tracer, &Place::of(inode.id)).map_err(|e| Refusal::from(e).of_known_file());
+            return ask(&mut w.tracer, &FilePath::of(inode.id)).map_err(|e| Refusal::from(e).of_known_file());
         };
         let stale = |refusal: Refusal| {
             // Looking the name up again would not help against these errors.
@@ -112,7 +112,7 @@ impl FileSystem {
 
     /// Invalidates all cached data of a file and checks whether it has changed, for taking a lock.
     pub(crate) fn revalidate(&self, tracer: &mut Tracer, inode: &Inode) -> HandlerResult<()> {
-        let attributes = self.names.stat(tracer, &Place::of(inode.id)).map_err(|e| Refusal::from(e).of_known_file())?;
+        let attributes = self.names.stat(tracer, &FilePath::of(inode.id)).map_err(|e| Refusal::from(e).of_known_file())?;
         let same = inode.state().data_change == Some(attributes.change);
         if !same {
             self.forget_bytes(tracer, inode, inode.shared().as_deref(), &attributes);
@@ -221,7 +221,7 @@ impl FileSystem {
         if size_bytes > limits::FILE_BYTES {
             return Err(Refusal::plain(libc::EFBIG));
         }
-        let ask = |tracer: &mut Tracer| self.names.truncate(tracer, &Place::of(inode.id), size_bytes);
+        let ask = |tracer: &mut Tracer| self.names.truncate(tracer, &FilePath::of(inode.id), size_bytes);
         let done = match shared {
             Some(shared) => shared.file.truncate(tracer, ask),
             None => ask(tracer),

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use thalweg_client::FileHandle;
 use thalweg_client::wire::ErrorKind;
 use thalweg_client::wire::protocol::metadata::{
-    Attributes, FileKind, LayoutChoice, Place, ServerEntry, SetAttributes, SetExtended, TargetEntry,
+    Attributes, FileKind, FilePath, LayoutChoice, ServerEntry, SetAttributes, SetExtended, TargetEntry,
 };
 use thalweg_trace::{MountDescription, MountedServer, MountedTarget};
 
@@ -43,7 +43,7 @@ impl FileSystem {
         } else if self.has_no_xattrs(&inode) {
             None
         } else {
-            self.names.get_extended(&mut w.tracer, &Place::of(inode.id), name).map_err(|e| Refusal::from(e).of_known_file())?
+            self.names.get_extended(&mut w.tracer, &FilePath::of(inode.id), name).map_err(|e| Refusal::from(e).of_known_file())?
         };
         let value = value.ok_or(Refusal::plain(libc::ENODATA))?;
         answer_bytes(w, &value, room)
@@ -61,7 +61,7 @@ impl FileSystem {
         if self.has_no_xattrs(&inode) {
             return answer_bytes(w, &[], room);
         }
-        let names = self.names.list_extended(&mut w.tracer, &Place::of(inode.id)).map_err(|e| Refusal::from(e).of_known_file())?;
+        let names = self.names.list_extended(&mut w.tracer, &FilePath::of(inode.id)).map_err(|e| Refusal::from(e).of_known_file())?;
         let mut all = Vec::new();
         for name in names {
             all.extend(name);
@@ -87,7 +87,7 @@ impl FileSystem {
             libc::XATTR_REPLACE => SetExtended::Replace,
             _ => return Err(Refusal::plain(libc::EINVAL)),
         };
-        let done = self.names.set_extended(&mut w.tracer, &Place::of(inode.id), name, value, how);
+        let done = self.names.set_extended(&mut w.tracer, &FilePath::of(inode.id), name, value, how);
         done.map_err(|e| Refusal::from(e).of_known_file())?;
         Ok(Answer::Done)
     }
@@ -96,7 +96,7 @@ impl FileSystem {
     pub(crate) fn remove_extended(&self, w: &mut Worker, inode: u64, name: &[u8]) -> HandlerResult<Answer> {
         check_space(name)?;
         let inode = self.inode(inode)?;
-        let place = Place::of(inode.id);
+        let place = FilePath::of(inode.id);
         if name.starts_with(OURS) {
             if ![LAYOUT, LOT].contains(&name) || inode.kind != FileKind::Directory {
                 return Err(Refusal::plain(libc::EPERM));
@@ -127,7 +127,7 @@ impl FileSystem {
             LAYOUT | MAP | LOT => {}
             _ => return Ok(None),
         }
-        let attributes = self.names.stat(&mut w.tracer, &Place::of(inode.id)).map_err(|e| Refusal::from(e).of_known_file())?;
+        let attributes = self.names.stat(&mut w.tracer, &FilePath::of(inode.id)).map_err(|e| Refusal::from(e).of_known_file())?;
         if name == LOT {
             return lot_of(&attributes).map(|lot| self.lot_name(w, lot).map(String::into_bytes)).transpose();
         }
@@ -207,7 +207,7 @@ impl FileSystem {
         loop {
             // (After it is dropped here, its release may still be in flight.)
             let was_open = !inode.state().was_never_open();
-            match self.names.relayout(&mut w.tracer, &Place::of(inode.id), choice) {
+            match self.names.relayout(&mut w.tracer, &FilePath::of(inode.id), choice) {
                 Err(error) if error.kind() == ErrorKind::Busy && was_open && begun.elapsed() < CLOSING => std::thread::sleep(POLL_INTERVAL),
                 done => return done,
             }
@@ -226,7 +226,7 @@ impl FileSystem {
             Ok(choice) => choice,
             Err(reason) => return refuse(reason, libc::EINVAL),
         };
-        let place = Place::of(inode.id);
+        let place = FilePath::of(inode.id);
         let done = match inode.kind {
             FileKind::Directory => {
                 let lot = self.names.stat(&mut w.tracer, &place)?.default_layout.and_then(|choice| choice.lot);

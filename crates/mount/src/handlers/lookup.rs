@@ -8,22 +8,22 @@ use crate::inodes::local_changes::Changes;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use thalweg_client::walk::WalkEntry;
-use thalweg_client::wire::protocol::metadata::{Attributes, FileId, FileKind, Place};
+use thalweg_client::wire::protocol::metadata::{Attributes, FileId, FileKind, FilePath};
 use thalweg_client::wire::{Error, ErrorKind};
 
 impl FileSystem {
     /// Answers the kernel with a name's file. If the file's servers do not answer, the name is returned anyway, without a cached size.
-    pub(crate) fn answer_entry(&self, w: &mut Worker, place: &Place, attributes: &Attributes) -> HandlerResult<Answer> {
+    pub(crate) fn answer_entry(&self, w: &mut Worker, place: &FilePath, attributes: &Attributes) -> HandlerResult<Answer> {
         self.answer_entry_for(w, place, attributes, self.options.lifetime())
     }
 
     /// Answers as [`FileSystem::answer_entry`], where the kernel takes over the answer even if it learned more meanwhile: if it already
     /// knew the file, it must ask again.
-    pub(crate) fn answer_entry_once(&self, w: &mut Worker, place: &Place, attributes: &Attributes) -> HandlerResult<Answer> {
+    pub(crate) fn answer_entry_once(&self, w: &mut Worker, place: &FilePath, attributes: &Attributes) -> HandlerResult<Answer> {
         self.answer_entry_for(w, place, attributes, Duration::ZERO)
     }
 
-    fn answer_entry_for(&self, w: &mut Worker, place: &Place, attributes: &Attributes, lifetime: Duration) -> HandlerResult<Answer> {
+    fn answer_entry_for(&self, w: &mut Worker, place: &FilePath, attributes: &Attributes, lifetime: Duration) -> HandlerResult<Answer> {
         let inode = self.table.insert((attributes, w.began), (place.from, &place.path), self.options.lifetime());
         let shared = inode.shared();
         let number = self.table.number(attributes.id);
@@ -40,7 +40,7 @@ impl FileSystem {
     }
 
     /// Answers with a file that has no bytes yet.
-    pub(crate) fn answer_new(&self, w: &mut Worker, place: &Place, attributes: &Attributes) -> HandlerResult<Answer> {
+    pub(crate) fn answer_new(&self, w: &mut Worker, place: &FilePath, attributes: &Attributes) -> HandlerResult<Answer> {
         self.table.insert((attributes, w.began), (place.from, &place.path), self.options.lifetime());
         let attr = attr(attributes, Size::default());
         reply::entry(&mut w.out, self.table.number(attributes.id), &attr, self.lifetimes());
@@ -81,11 +81,11 @@ impl FileSystem {
     }
 
     /// Looks a name up at the service and, where needed, checks that no other client has changed names in the directory.
-    fn look_up(&self, w: &mut Worker, directory: u64, place: &Place) -> Result<Attributes, Error> {
+    fn look_up(&self, w: &mut Worker, directory: u64, place: &FilePath) -> Result<Attributes, Error> {
         let parent = self.table.get(directory).filter(|parent| parent.state().absent_names.is_some());
         let Some(parent) = parent else { return self.names.stat(&mut w.tracer, place) };
         let asked = Instant::now();
-        let mut found = self.names.stat_many(&mut w.tracer, &[place.clone(), Place::of(place.from)], false)?.into_iter();
+        let mut found = self.names.stat_many(&mut w.tracer, &[place.clone(), FilePath::of(place.from)], false)?.into_iter();
         let name = found.next();
         let mut state = parent.state();
         let same = match (found.next(), &mut state.absent_names) {
@@ -99,7 +99,7 @@ impl FileSystem {
     }
 
     /// Answers a lookup from read-ahead; `None`: the service must be asked.
-    fn lookup_walked(&self, w: &mut Worker, place: &Place) -> Option<HandlerResult<Answer>> {
+    fn lookup_walked(&self, w: &mut Worker, place: &FilePath) -> Option<HandlerResult<Answer>> {
         // With a silent server, a walk would wait for it repeatedly.
         if self.options.strict || self.retries.is_retrying(w.thread) || self.breaker.is_tripped() {
             return None;

@@ -8,7 +8,7 @@ use crate::filesystem::{Answer, FileSystem, Worker};
 use crate::inodes::inode::Inode;
 use thalweg_client::wire::ErrorKind;
 use thalweg_client::wire::protocol::lots::{LotOperation, LotReport};
-use thalweg_client::wire::protocol::metadata::{Attributes, FileKind, LayoutChoice, LotId, Place, SetAttributes};
+use thalweg_client::wire::protocol::metadata::{Attributes, FileKind, FilePath, LayoutChoice, LotId, SetAttributes};
 
 /// Returns the lot of a file, or for new entries of a directory.
 pub(super) fn lot_of(attributes: &Attributes) -> Option<LotId> {
@@ -59,7 +59,7 @@ impl FileSystem {
 
     /// Changes a directory's default layout for new entries. (Of two concurrent changes, one may be lost.)
     pub(super) fn change_default(&self, w: &mut Worker, inode: &Inode, change: impl FnOnce(&mut LayoutChoice)) -> HandlerResult<Answer> {
-        let place = Place::of(inode.id);
+        let place = FilePath::of(inode.id);
         let before = self.names.stat(&mut w.tracer, &place).map_err(|e| Refusal::from(e).of_known_file())?.default_layout;
         let mut choice = before.clone().unwrap_or_default();
         change(&mut choice);

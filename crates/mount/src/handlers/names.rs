@@ -9,7 +9,7 @@ use crate::inodes::inode::Inode;
 use crate::inodes::revalidation::OpenTarget;
 use std::sync::Arc;
 use thalweg_client::metadata::MetadataClient;
-use thalweg_client::wire::protocol::metadata::{Attributes, Existing, FileKind, LayoutChoice, Owner, Place, SetAttributes};
+use thalweg_client::wire::protocol::metadata::{Attributes, Existing, FileKind, FilePath, LayoutChoice, Owner, SetAttributes};
 use thalweg_client::wire::{Error, ErrorKind};
 use thalweg_trace::Tracer;
 
@@ -39,7 +39,7 @@ impl FileSystem {
     fn change_name<T>(
         &self,
         w: &mut Worker,
-        place: &Place,
+        place: &FilePath,
         made: bool,
         change: impl FnOnce(&MetadataClient, &mut Tracer) -> Result<T, Error>,
     ) -> Result<T, Error> {
@@ -144,7 +144,7 @@ impl FileSystem {
         }
     }
 
-    fn create_found(&self, w: &mut Worker, place: &Place, attributes: &Attributes, flags: u32) -> HandlerResult<Answer> {
+    fn create_found(&self, w: &mut Worker, place: &FilePath, attributes: &Attributes, flags: u32) -> HandlerResult<Answer> {
         match attributes.kind {
             FileKind::File => {}
             FileKind::Directory => return Err(Refusal::plain(libc::EISDIR)),
@@ -160,9 +160,9 @@ impl FileSystem {
                     self.write_back(&mut w.tracer, &inode, &shared);
                     self.truncate(&mut w.tracer, &inode, Some(&shared), 0)?;
                 }
-                None => self.names.truncate(&mut w.tracer, &Place::of(attributes.id), 0)?,
+                None => self.names.truncate(&mut w.tracer, &FilePath::of(attributes.id), 0)?,
             }
-            let attributes = self.names.stat(&mut w.tracer, &Place::of(attributes.id)).map_err(|e| Refusal::from(e).of_known_file())?;
+            let attributes = self.names.stat(&mut w.tracer, &FilePath::of(attributes.id)).map_err(|e| Refusal::from(e).of_known_file())?;
             self.answer_entry_once(w, place, &attributes)?;
         } else {
             self.answer_entry_once(w, place, attributes)?;
@@ -218,7 +218,7 @@ impl FileSystem {
     pub(crate) fn link(&self, w: &mut Worker, file: u64, directory: u64, name: &[u8]) -> HandlerResult<Answer> {
         let known: Arc<Inode> = self.inode(file)?;
         let place = self.place(directory, name)?;
-        let attributes = self.names.link(&mut w.tracer, &Place::of(known.id), &place)?;
+        let attributes = self.names.link(&mut w.tracer, &FilePath::of(known.id), &place)?;
         known.changed_here(&attributes);
         self.answer_entry_once(w, &place, &attributes)
     }

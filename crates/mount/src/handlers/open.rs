@@ -10,7 +10,7 @@ use crate::inodes::shared_file::{OpenAtService, SharedFile};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use thalweg_client::metadata::OpenFile;
-use thalweg_client::wire::protocol::metadata::{Attributes, Place};
+use thalweg_client::wire::protocol::metadata::{Attributes, FilePath};
 use thalweg_trace::Tracer;
 
 impl FileSystem {
@@ -43,7 +43,7 @@ impl FileSystem {
             None => {
                 // Nobody may write the file before its truncation, so that its size stays known.
                 let open =
-                    |tracer: &mut Tracer, place: &Place| self.names.open(tracer, place, writes && !truncates).map(OpenAtService::new);
+                    |tracer: &mut Tracer, place: &FilePath| self.names.open(tracer, place, writes && !truncates).map(OpenAtService::new);
                 let opened = self.ask_by_name(w, inode, meant, open, |opened| opened.attributes().id)?;
                 let attributes = opened.attributes().clone();
                 if attributes.links == 0 {
@@ -64,7 +64,7 @@ impl FileSystem {
         match begun {
             Some(now) => attributes = now,
             None if truncates => {
-                attributes = self.names.stat(&mut w.tracer, &Place::of(inode.id)).map_err(|e| Refusal::from(e).of_known_file())?;
+                attributes = self.names.stat(&mut w.tracer, &FilePath::of(inode.id)).map_err(|e| Refusal::from(e).of_known_file())?;
             }
             None => {}
         }

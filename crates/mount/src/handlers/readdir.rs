@@ -17,7 +17,7 @@ use crate::inodes::attributes::kind_bits;
 use crate::inodes::local_changes::Changes;
 use std::time::{Duration, Instant};
 use thalweg_client::walk::WalkEntry;
-use thalweg_client::wire::protocol::metadata::{FileId, Place};
+use thalweg_client::wire::protocol::metadata::{FileId, FilePath};
 
 /// `.` and `..` come first.
 const DOTS: u64 = 2;
@@ -159,7 +159,7 @@ impl FileSystem {
             } else if !wanted && reading.with_attributes {
                 // Entries already fetched with attributes are used first; later ones need not have any.
                 let after = reading.came.back().map(|entry| entry.name.as_slice()).or(reading.cursor.last());
-                reading.walk = Some(self.walkers.names.directory_after(&Place::of(page.directory), after));
+                reading.walk = Some(self.walkers.names.directory_after(&FilePath::of(page.directory), after));
                 reading.with_attributes = false;
             }
             return Ok(());
@@ -189,7 +189,7 @@ impl FileSystem {
     fn begin(&self, page: &Page, reading: &mut Reading, with_attributes: bool) {
         let walker = if with_attributes { &self.walkers.whole } else { &self.walkers.names };
         reading.came.clear();
-        reading.walk = Some(walker.directory_after(&Place::of(page.directory), reading.cursor.last()));
+        reading.walk = Some(walker.directory_after(&FilePath::of(page.directory), reading.cursor.last()));
         reading.with_attributes = with_attributes;
     }
 }

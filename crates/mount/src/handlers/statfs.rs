@@ -8,7 +8,7 @@ use crate::errors::{HandlerResult, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};
 use crate::fuse::reply;
 use thalweg_client::wire::protocol::lots::{LotReport, LotState};
-use thalweg_client::wire::protocol::metadata::{FileKind, Place};
+use thalweg_client::wire::protocol::metadata::{FileKind, FilePath};
 
 const BLOCK_BYTES: u64 = 4096;
 
@@ -18,7 +18,7 @@ impl FileSystem {
         let lifetime = self.options.lifetime();
         let inode = self.inode(inode)?;
         let known = self.spaces.lots.get(inode.id, lifetime, || {
-            let asked = self.names.stat(&mut w.tracer, &Place::of(inode.id)).map_err(|e| Refusal::from(e).of_known_file())?;
+            let asked = self.names.stat(&mut w.tracer, &FilePath::of(inode.id)).map_err(|e| Refusal::from(e).of_known_file())?;
             Ok(lot_of(&asked))
         })?;
         // New files of the mount go to its own lot, whatever their directory's default.

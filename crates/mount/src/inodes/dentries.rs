@@ -1,7 +1,7 @@
 //! The names an inode was found under, which the kernel caches for their lifetime.
 
 use std::time::{Duration, Instant};
-use thalweg_client::wire::protocol::metadata::{FileId, Place};
+use thalweg_client::wire::protocol::metadata::{FileId, FilePath};
 
 /// Time beyond a name's lifetime that a thread may take from the lookup to its request for the file.
 pub(crate) const SLACK: Duration = Duration::from_secs(5);
@@ -11,7 +11,7 @@ pub(crate) const NAMES_CHECKED: usize = 8;
 
 /// Names a file was found under, latest last.
 #[derive(Default)]
-pub(crate) struct Dentries(Vec<(Place, Instant)>);
+pub(crate) struct Dentries(Vec<(FilePath, Instant)>);
 
 impl Dentries {
     /// Adds a name returned to the kernel.
@@ -24,7 +24,7 @@ impl Dentries {
             return;
         }
         self.0.retain(|(place, since)| !is(place, directory, name) && now.duration_since(*since) <= lifetime + SLACK);
-        self.0.push((Place { from: directory, path: name.to_vec() }, now));
+        self.0.push((FilePath { from: directory, path: name.to_vec() }, now));
     }
 
     /// Removes a name the kernel knows to be gone.
@@ -33,19 +33,19 @@ impl Dentries {
     }
 
     /// Returns the latest name.
-    pub(crate) fn last(&self) -> Option<&Place> {
+    pub(crate) fn last(&self) -> Option<&FilePath> {
         self.0.last().map(|(place, _)| place)
     }
 
     /// Returns the names the kernel may still have cached, latest last; the latest is included whatever its age.
-    pub(crate) fn cached(&self, lifetime: Duration) -> Vec<Place> {
+    pub(crate) fn cached(&self, lifetime: Duration) -> Vec<FilePath> {
         let last = self.0.len().saturating_sub(1);
-        let is_believed = |(i, (_, since)): &(usize, &(Place, Instant))| *i == last || since.elapsed() <= lifetime + SLACK;
+        let is_believed = |(i, (_, since)): &(usize, &(FilePath, Instant))| *i == last || since.elapsed() <= lifetime + SLACK;
         self.0.iter().enumerate().filter(is_believed).map(|(_, (place, _))| place.clone()).collect()
     }
 }
 
-fn is(place: &Place, directory: FileId, name: &[u8]) -> bool {
+fn is(place: &FilePath, directory: FileId, name: &[u8]) -> bool {
     place.from == directory && place.path == name
 }
 
@@ -55,8 +55,8 @@ mod tests {
 
     const LIFETIME: Duration = Duration::from_secs(1);
 
-    fn place(name: &str) -> Place {
-        Place { from: FileId(1), path: name.into() }
+    fn place(name: &str) -> FilePath {
+        FilePath { from: FileId(1), path: name.into() }
     }
 
     #[test]

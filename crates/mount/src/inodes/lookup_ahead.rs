@@ -14,7 +14,7 @@ use std::time::Duration;
 use thalweg_base::sync::Mutex;
 use thalweg_client::walk::{Walk, WalkEntry, Walker};
 use thalweg_client::wire::Operation;
-use thalweg_client::wire::protocol::metadata::{FileId, Place};
+use thalweg_client::wire::protocol::metadata::{FileId, FilePath};
 use thalweg_trace::Tracer;
 
 /// Bound: directories remembered as listed.
@@ -73,12 +73,12 @@ impl LookupAhead {
 
 impl DirectoryLookups {
     /// Returns a name's entry, if a walk has fetched it or is about to, no older than `lifetime`.
-    pub(crate) fn find(&mut self, tracer: &mut Tracer, walker: &Walker, place: &Place, lifetime: Duration) -> Option<WalkEntry> {
+    pub(crate) fn find(&mut self, tracer: &mut Tracer, walker: &Walker, place: &FilePath, lifetime: Duration) -> Option<WalkEntry> {
         if self.came.front().is_some_and(|entry| entry.asked.elapsed() >= lifetime / 2) {
             // A slow program is answered by a younger walk.
             self.unwanted += self.came.len() as u64;
             self.came.clear();
-            self.walk = self.is_worth_it().then(|| walker.directory_after(&Place::of(place.from), Some(&self.last)));
+            self.walk = self.is_worth_it().then(|| walker.directory_after(&FilePath::of(place.from), Some(&self.last)));
         }
         let found = self.take(&place.path).or_else(|| self.walk_to(tracer, &place.path));
         if found.is_some() {
@@ -138,7 +138,7 @@ impl DirectoryLookups {
     }
 
     /// Handles a name that was not fetched: a walk may begin after it.
-    fn missed(&mut self, walker: &Walker, place: &Place) {
+    fn missed(&mut self, walker: &Walker, place: &FilePath) {
         let name = &place.path;
         let follows = name.as_slice() > self.last.as_slice();
         self.in_order = if follows && !self.last.is_empty() { self.in_order + 1 } else { 0 };
@@ -154,7 +154,7 @@ impl DirectoryLookups {
         self.walk = None;
         if self.is_worth_it() {
             self.strays = 0;
-            self.walk = Some(walker.directory_after(&Place::of(place.from), Some(name)));
+            self.walk = Some(walker.directory_after(&FilePath::of(place.from), Some(name)));
         }
     }
 }

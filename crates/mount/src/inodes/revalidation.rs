@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 use thalweg_base::sync::Mutex;
-use thalweg_client::wire::protocol::metadata::{FileId, Place};
+use thalweg_client::wire::protocol::metadata::{FileId, FilePath};
 
 /// What a thread means when it retries after ESTALE.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(crate) enum OpenTarget {
     /// The file itself: it did not use a name.
     File,
     /// This name, which it has looked up meanwhile.
-    Name(Place),
+    Name(FilePath),
 }
 
 /// Threads that got ESTALE and have not retried yet.
@@ -35,8 +35,8 @@ pub(crate) struct StaleRetries {
 struct Retry {
     /// The stale file.
     file: FileId,
-    /// Place looked up since, and the file found: a file is the last component of its path.
-    arrived: Option<(Place, FileId)>,
+    /// FilePath looked up since, and the file found: a file is the last component of its path.
+    arrived: Option<(FilePath, FileId)>,
     at: Instant,
 }
 
@@ -71,7 +71,7 @@ impl StaleRetries {
     }
 
     /// Records that this thread looked a name up and found this file; `None`: a directory or link, at which a path does not end.
-    pub(crate) fn looked_up(&self, thread: u32, place: &Place, file: Option<FileId>) {
+    pub(crate) fn looked_up(&self, thread: u32, place: &FilePath, file: Option<FileId>) {
         self.with(|threads| {
             let Some(retry) = threads.get_mut(&thread) else { return };
             match (&retry.arrived, file) {
@@ -109,8 +109,8 @@ impl StaleRetries {
 mod tests {
     use super::*;
 
-    fn place(name: &str) -> Place {
-        Place { from: FileId(1), path: name.into() }
+    fn place(name: &str) -> FilePath {
+        FilePath { from: FileId(1), path: name.into() }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_base::sync::{Mutex, MutexGuard};
-use thalweg_client::wire::protocol::metadata::{Attributes, FileId, Place};
+use thalweg_client::wire::protocol::metadata::{Attributes, FileId, FilePath};
 
 /// Parts of the table, each with its own lock.
 const PARTS: usize = 16;
@@ -106,7 +106,7 @@ impl InodeTable {
     pub(crate) fn path(&self, id: FileId, known: &InodeState) -> String {
         let mut names = Vec::new();
         let mut place = known.dentries.last().cloned();
-        while let Some(Place { from: directory, path: name }) = place {
+        while let Some(FilePath { from: directory, path: name }) = place {
             names.push(String::from_utf8_lossy(&name).into_owned());
             if directory == self.root.id || names.len() > MOST_NAMES {
                 break;

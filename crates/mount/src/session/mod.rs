@@ -20,7 +20,7 @@ use std::sync::Arc;
 use thalweg_client::DataClient;
 use thalweg_client::metadata::MetadataClient;
 use thalweg_client::walk::{Detail, WalkMode, WalkOptions, Walker};
-use thalweg_client::wire::protocol::metadata::{Attributes, FileId, FileKind, Place};
+use thalweg_client::wire::protocol::metadata::{Attributes, FileId, FileKind, FilePath};
 use thalweg_client::wire::{Connect, Error, ErrorKind};
 use thalweg_trace::{TraceHandle, Tracer};
 
@@ -137,7 +137,7 @@ fn reach(options: &Options) -> Result<StoreRoot> {
     let map = names.map();
     let connect = Connect { store: Some(map.store), ..connect };
     let data = Arc::new(DataClient::of_store(map.as_ref().clone(), &connect, Arc::new(names.clone())));
-    let root = names.stat(off, &Place::at(&options.directory))?;
+    let root = names.stat(off, &FilePath::at(&options.directory))?;
     if root.kind != FileKind::Directory {
         return Err(Error::new(ErrorKind::NotDirectory, "it is not a directory").on_file(&options.directory).into());
     }
@@ -238,7 +238,7 @@ fn write_back_all(files: &FileSystem) -> Result<()> {
         files.write_back(tracer, &handle.inode, &handle.shared);
     }
     files.report_all_kept(tracer);
-    let is_lost = |file: &FileId| match files.names.stat(tracer, &Place::of(*file)) {
+    let is_lost = |file: &FileId| match files.names.stat(tracer, &FilePath::of(*file)) {
         Ok(attributes) => attributes.lost.is_some(),
         Err(error) => !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Stale),
     };

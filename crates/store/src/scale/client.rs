@@ -136,18 +136,18 @@ impl Client {
                 let mode = if setting.storm == Storm::List { WalkMode::SizesFromMetadata } else { WalkMode::GlimpseAhead };
                 let mut core = Core::new(map, WalkOptions { mode, ..WalkOptions::default() }, Instant::now());
                 let group = core.new_group();
-                let walk = core.open(Place::at("/here"), None, group, 0);
+                let walk = core.open(FilePath::at("/here"), None, group, 0);
                 self.doing = Doing::Walking(Box::new(core), walk);
                 self.walk_sends(now_ns)
             }
             Storm::Open | Storm::Each => {
                 self.doing = Doing::Opening;
-                to_names(Operation::Open { place: Place::at("/one"), write: false })
+                to_names(Operation::Open { place: FilePath::at("/one"), write: false })
             }
             Storm::Create => {
                 self.doing = Doing::Creating;
                 to_names(Operation::Create {
-                    place: Place::at(format!("/here/own-{:07}", self.number)),
+                    place: FilePath::at(format!("/here/own-{:07}", self.number)),
                     owner: OWNER,
                     existing: Existing::Refuse,
                     layout: layout(self.number, 1, setting.servers),

@@ -163,7 +163,7 @@ impl Site {
                 .request(MetadataRequest { closed, directory: None, number: None, operation }, &mut Unwatched)
                 .expect("the store is being filled")
         };
-        ask(&mut session, Vec::new(), Operation::MakeDirectory { place: Place::at("/here"), owner: OWNER, parents: false });
+        ask(&mut session, Vec::new(), Operation::MakeDirectory { place: FilePath::at("/here"), owner: OWNER, parents: false });
         let on_all = u64::from(setting.storm == Storm::Each);
         let files = match setting.storm {
             Storm::List | Storm::Glimpse => setting.files,
@@ -174,7 +174,7 @@ impl Site {
             let is_one = name == "/one";
             let datafiles = if is_one && on_all == 1 { setting.servers } else { setting.datafiles.min(setting.servers) };
             let layout = layout(number as u64 * datafiles, datafiles, setting.servers);
-            let place = Place::at(name);
+            let place = FilePath::at(name);
             let create = Operation::Create { place, owner: OWNER, existing: Existing::Refuse, layout, node: String::new() };
             let MetadataReply::Attributes(made) = ask(&mut session, Vec::new(), create) else { panic!("a file is made") };
             let size_bytes = self.write(&made, number as u64 % 7 + 1);
@@ -204,7 +204,7 @@ impl Site {
     fn wait_until_quiet(&self) {
         let begun = Instant::now();
         let found = |id: &FileId| {
-            let place = self.service.namespace().stat(&Place::of(*id)).expect("it is there");
+            let place = self.service.namespace().stat(&FilePath::of(*id)).expect("it is there");
             let of = place.layout.expect("a file has a layout");
             (0..).zip(of.targets.clone()).all(|(index, target)| {
                 let id = DatafileId { file: *id, index, target, lot: None };

@@ -8,7 +8,7 @@ use std::time::Instant;
 use thalweg_client::metadata::MetadataClient;
 use thalweg_trace::Tracer;
 use thalweg_wire::Connect;
-use thalweg_wire::protocol::metadata::Place;
+use thalweg_wire::protocol::metadata::FilePath;
 
 fn of(storm: Storm, clients: u64, servers: u64) -> Setting {
     Setting { clients, servers, ..Setting::of(storm) }
@@ -95,7 +95,7 @@ fn really(store: &crate::start::RunningStore, clients: usize, times: usize) -> f
                 barrier.wait();
                 let options = Connect { client: format!("client {number}"), ..Connect::default() };
                 let names = MetadataClient::connect(&mut Tracer::off(), address, &options).unwrap();
-                (0..times).for_each(|_| drop(names.stat(&mut Tracer::off(), &Place::at("/")).unwrap()));
+                (0..times).for_each(|_| drop(names.stat(&mut Tracer::off(), &FilePath::at("/")).unwrap()));
                 barrier.wait();
             });
         }

@@ -8,7 +8,7 @@ use thalweg_trace::Tracer;
 use thalweg_wire::ErrorKind;
 use thalweg_wire::protocol::common::{ServiceStart, Witnessed};
 use thalweg_wire::protocol::io::{Allocate, DatafileId, Durability, FileId, IoReply, IoRequest, TargetId};
-use thalweg_wire::protocol::metadata::{Existing, LayoutChoice, MetadataReply, MetadataRequest, Operation, Owner, Place};
+use thalweg_wire::protocol::metadata::{Existing, FilePath, LayoutChoice, MetadataReply, MetadataRequest, Operation, Owner};
 use thalweg_wire::trust::Credentials;
 use thalweg_wire::{Connect, Connection, Kind};
 
@@ -46,7 +46,7 @@ fn ask(connection: &mut Connection, operation: Operation) -> thalweg_wire::Resul
 
 /// Creates a file; returns its number.
 fn create(store: &RunningStore, path: &str) -> FileId {
-    let place = Place { from: FileId::ROOT, path: path.into() };
+    let place = FilePath { from: FileId::ROOT, path: path.into() };
     let owner = Owner { mode: 0o600, uid: 0, gid: 0 };
     let layout = LayoutChoice::default();
     let operation = Operation::MakeFile { place, owner, existing: Existing::Refuse, layout, node: "here".into() };

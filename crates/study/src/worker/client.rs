@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_client::metadata::MetadataClient;
 use thalweg_client::wire::Connect;
-use thalweg_client::wire::protocol::metadata::{FileId, Owner, Place};
+use thalweg_client::wire::protocol::metadata::{FileId, FilePath, Owner};
 use thalweg_client::wire::trust::Credentials;
 use thalweg_client::{DataClient, Store};
 use thalweg_trace::Tracer;
@@ -48,7 +48,7 @@ impl Client {
 
     /// Makes directories down to this one, those that are there being no error.
     pub(super) fn make_directories(&self, path: &str) -> Result<FileId> {
-        Ok(self.names.make_directory(&mut Tracer::off(), &Place::at(path), owner(0o755), true)?.id)
+        Ok(self.names.make_directory(&mut Tracer::off(), &FilePath::at(path), owner(0o755), true)?.id)
     }
 
     /// The median time of a request that costs the service next to nothing.
@@ -56,7 +56,7 @@ impl Client {
         let mut took = Vec::with_capacity(TRIPS);
         for _ in 0..TRIPS {
             let begun = Instant::now();
-            self.names.stat(&mut Tracer::off(), &Place::of(FileId::ROOT))?;
+            self.names.stat(&mut Tracer::off(), &FilePath::of(FileId::ROOT))?;
             took.push(begun.elapsed().as_secs_f64());
         }
         Ok(Answer::Took(thalweg_measure::median(&took).unwrap_or(0.0)))

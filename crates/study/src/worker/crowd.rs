@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_client::walk::{WalkOptions, Walker};
-use thalweg_client::wire::protocol::metadata::{End, Existing, LayoutChoice, Place};
+use thalweg_client::wire::protocol::metadata::{End, Existing, FilePath, LayoutChoice};
 use thalweg_client::{FileHandle, StoreFile};
 use thalweg_trace::Tracer;
 
@@ -30,7 +30,7 @@ pub(super) fn write(client: &Client, directory: &str, files: u32, bytes: u64) ->
     let mut tracer = Tracer::off();
     let mut took = Vec::with_capacity(files as usize);
     for number in 0..u64::from(files) {
-        let place = Place::at(format!("{directory}/{}", file_name(number)));
+        let place = FilePath::at(format!("{directory}/{}", file_name(number)));
         let begun = Instant::now();
         let made = client.names.create(&mut tracer, &place, owner(0o755), Existing::Replace, &layout)?;
         let handle = FileHandle::from_attributes(file_name(number), &made.attributes)?;
@@ -109,7 +109,7 @@ fn list(client: &Client, directory: &str, shared: &Shared) -> Result<()> {
     let mut tracer = Tracer::off();
     let mut has_begun = false;
     loop {
-        let mut walk = walker.directory(&Place::at(directory));
+        let mut walk = walker.directory(&FilePath::at(directory));
         loop {
             if shared.stop.load(Ordering::Acquire) {
                 return Ok(());

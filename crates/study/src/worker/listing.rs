@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::process::Command;
 use std::time::Instant;
 use thalweg_client::walk::{WalkCounters, WalkEntry, WalkMode, WalkOptions, Walker};
-use thalweg_client::wire::protocol::metadata::Place;
+use thalweg_client::wire::protocol::metadata::FilePath;
 use thalweg_measure::{Process, cpu_time_of};
 use thalweg_trace::Tracer;
 
@@ -29,7 +29,7 @@ pub(super) fn walk(client: &Client, directory: &str, mode: &str, most: Option<u6
     let mut tracer = Tracer::off();
     let walker = Walker::new(client.names.clone(), std::sync::Arc::clone(&client.data), WalkOptions { mode, ..WalkOptions::default() });
     let mut since = Since::now(&walker);
-    let mut walk = walker.directory(&Place::at(directory));
+    let mut walk = walker.directory(&FilePath::at(directory));
     let (mut entries, mut skipped) = (0_u64, 0_u64);
     while most.is_none_or(|most| entries < most + skipped) {
         // One at a time where few are read, so that the clock begins with the first of them.

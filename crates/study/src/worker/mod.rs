@@ -31,7 +31,7 @@ use std::io::{BufRead, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use thalweg_client::wire::ErrorKind;
-use thalweg_client::wire::protocol::metadata::{Existing, LayoutChoice, Place};
+use thalweg_client::wire::protocol::metadata::{Existing, FilePath, LayoutChoice};
 use thalweg_measure::{Host, Start, Workers};
 use thalweg_trace::Tracer;
 
@@ -141,7 +141,7 @@ impl Worker {
             At::Store(path) => {
                 let choice = layout.cloned().unwrap_or_default();
                 let (names, owner) = (&self.client()?.names, client::owner(0o600));
-                let made = names.create(&mut Tracer::off(), &Place::at(path), owner, Existing::Replace, &choice)?;
+                let made = names.create(&mut Tracer::off(), &FilePath::at(path), owner, Existing::Replace, &choice)?;
                 Ok(Answer::Made(Some(made.id().0)))
             }
             At::Path(path) => files::make(path, layout),
@@ -173,7 +173,7 @@ impl Worker {
 
     fn remove(&self, at: &At) -> Result<()> {
         match at {
-            At::Store(path) => match self.client()?.names.unlink(&mut Tracer::off(), &Place::at(path)) {
+            At::Store(path) => match self.client()?.names.unlink(&mut Tracer::off(), &FilePath::at(path)) {
                 Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
                 _ => Ok(()),
             },

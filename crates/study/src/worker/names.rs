@@ -14,7 +14,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Barrier};
 use std::time::Instant;
-use thalweg_client::wire::protocol::metadata::{End, Existing, LayoutChoice, Place, Small};
+use thalweg_client::wire::protocol::metadata::{End, Existing, FilePath, LayoutChoice, Small};
 use thalweg_client::wire::raise_descriptors;
 use thalweg_client::{FileHandle, StoreFile};
 use thalweg_trace::Tracer;
@@ -129,8 +129,8 @@ impl Rank {
         )))
     }
 
-    fn place(&self, name: &str) -> Place {
-        Place::at(format!("{}/{name}", self.directory))
+    fn place(&self, name: &str) -> FilePath {
+        FilePath::at(format!("{}/{name}", self.directory))
     }
 
     fn single(&self, client: &Client, name: &str, phase: Phase) -> Result<()> {
@@ -154,7 +154,7 @@ impl Rank {
         Ok(())
     }
 
-    fn create(&self, client: &Client, name: &str, place: &Place) -> Result<()> {
+    fn create(&self, client: &Client, name: &str, place: &FilePath) -> Result<()> {
         let made = client.names.create(&mut Tracer::off(), place, owner(0o755), Existing::Refuse, &LayoutChoice::default())?;
         if !self.content.is_empty() {
             let handle = FileHandle::from_attributes(name, &made.attributes)?;
@@ -172,7 +172,7 @@ impl Rank {
             found.into_iter().collect::<thalweg_client::wire::Result<Vec<_>>>()?;
             return Ok(());
         }
-        let operation = |place: Place| match phase {
+        let operation = |place: FilePath| match phase {
             Phase::FileCreation => Small::MakeFile(client.names.new_file(place, owner(0o755), Existing::Refuse, &LayoutChoice::default())),
             Phase::TreeCreation | Phase::DirectoryCreation => Small::MakeDirectory { place, owner: owner(0o755), parents: false },
             Phase::DirectoryRemoval | Phase::TreeRemoval => Small::RemoveDirectory { place },

@@ -13,7 +13,7 @@ use std::time::Instant;
 use thalweg_client::FileHandle;
 use thalweg_client::metadata::{OpenFile, SmallDone};
 use thalweg_client::wire::protocol::io::{DatafileId, Durability, IoReply, IoRequest};
-use thalweg_client::wire::protocol::metadata::{End, Existing, FileId, LayoutChoice, Place, Small};
+use thalweg_client::wire::protocol::metadata::{End, Existing, FileId, FilePath, LayoutChoice, Small};
 use thalweg_layout::Spec;
 use thalweg_trace::Tracer;
 
@@ -81,7 +81,7 @@ fn one_batch(
     let layout = layout(datafiles);
     let operations: Vec<Small> = numbers
         .map(|number| {
-            let place = Place { from: directory, path: file_name(number).into_bytes() };
+            let place = FilePath { from: directory, path: file_name(number).into_bytes() };
             let new = client.names.new_file(place, owner(0o755), Existing::Refuse, &layout);
             if datafiles == 0 { Small::MakeFile(new) } else { Small::Create(new) }
         })

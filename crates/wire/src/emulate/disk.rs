@@ -1,14 +1,14 @@
-//! A disk that is not there.
+//! An emulated disk.
 
 use super::pacer::{Pacer, sleep_until};
 use std::ops::Range;
 use thalweg_base::sync::Mutex;
 use thalweg_trace::{Event, ObjectId, Role, Span, SpanId, SpanKind, Time, TraceHandle, TrackId, WakerContext};
 
-/// Recordings in which a disk has a track before the earliest are forgotten: those that go on get another one.
+/// Recordings in which a disk keeps a track. The oldest is dropped first; if it is still running, the disk gets another track.
 const RECORDINGS: usize = 16;
 
-/// A disk of a given rate. Requests go through it one after the other, in the order in which they came.
+/// A disk of a given rate. Requests run one after another, in the order of arrival.
 pub struct Disk {
     name: String,
     text: String,
@@ -18,53 +18,53 @@ pub struct Disk {
 
 struct State {
     pacer: Pacer,
-    /// Where the last request ended: in which file, and at which byte.
+    /// File and byte at which the last request ended.
     at: Option<(u64, u64)>,
-    /// The disk in each recording: its track and its object.
+    /// The disk's track and object in each recording.
     recorded: Vec<(u32, TrackId, ObjectId)>,
 }
 
-/// A request.
+/// One read or write.
 #[derive(Clone, Copy, Debug)]
-pub struct Work {
-    /// Reading or writing: `disk.read` or `disk.write`.
+pub struct DiskRequest {
+    /// `disk.read` or `disk.write`.
     pub kind: SpanKind,
-    /// Of which file: any number that is the file's own.
+    /// Any number unique to the file.
     pub file: u64,
-    /// From which byte of it on.
+    /// First byte.
     pub offset: u64,
-    /// How many.
+    /// Length in bytes.
     pub bytes: u64,
-    /// When it was asked for.
+    /// When the request was issued.
     pub asked: Time,
 }
 
-/// Where a disk's work is recorded: in which recording, by its number in this process, and who asked for the work.
+/// Where to record: the recording's handle, its number in this process, and the track that issued the request.
 pub(crate) type Recorded<'a> = (&'a TraceHandle, u32, Option<TrackId>);
 
 impl Disk {
-    /// A free one, called so in recordings; `text` says what it is like.
+    /// Returns an idle disk, `name`d for recordings; `text` describes it.
     pub fn new(name: impl Into<String>, text: impl Into<String>, bytes_per_s: u64, seek_ns: u64) -> Disk {
         let state = State { pacer: Pacer::new(Some(bytes_per_s)), at: None, recorded: Vec::new() };
         Disk { name: name.into(), text: text.into(), seek_ns, state: Mutex::new(state) }
     }
 
-    /// Its name in recordings.
+    /// Returns the disk's name in recordings.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Puts a request into the queue: from when to when the disk works on it, nanoseconds. Nobody sleeps here.
-    fn queue(&self, work: &Work) -> Range<u64> {
+    /// Queues a request without sleeping; returns when the disk starts and finishes it, ns.
+    fn queue(&self, work: &DiskRequest) -> Range<u64> {
         let mut state = self.state.lock();
-        let goes_on = state.at == Some((work.file, work.offset));
+        let continues = state.at == Some((work.file, work.offset));
         state.at = Some((work.file, work.offset.saturating_add(work.bytes)));
-        let seek_ns = if goes_on { 0 } else { self.seek_ns };
+        let seek_ns = if continues { 0 } else { self.seek_ns };
         state.pacer.take(work.asked.ns().max(0) as u64, seek_ns, work.bytes)
     }
 
-    /// Does the work: the caller sleeps until the disk has done it.
-    pub fn work(&self, work: &Work, recorded: Option<Recorded<'_>>) {
+    /// Runs the request: sleeps until the disk has finished it.
+    pub fn work(&self, work: &DiskRequest, recorded: Option<Recorded<'_>>) {
         if work.bytes == 0 {
             return;
         }
@@ -75,10 +75,10 @@ impl Disk {
         }
     }
 
-    fn record(&self, work: &Work, busy: &Range<u64>, (mode, number, by): Recorded<'_>) {
-        let Some((track, object)) = self.in_recording(mode, number) else { return };
-        let Some(span) = SpanId::new(mode.fresh()) else { return };
-        mode.event(Event::Span(Span {
+    fn record(&self, work: &DiskRequest, busy: &Range<u64>, (trace, number, by): Recorded<'_>) {
+        let Some((track, object)) = self.in_recording(trace, number) else { return };
+        let Some(span) = SpanId::new(trace.fresh()) else { return };
+        trace.event(Event::Span(Span {
             span,
             track,
             kind: work.kind,
@@ -99,13 +99,13 @@ impl Disk {
         }));
     }
 
-    /// Its track and object in a recording; they are made when it first has something to do there.
-    fn in_recording(&self, mode: &TraceHandle, number: u32) -> Option<(TrackId, ObjectId)> {
+    /// Returns the disk's track and object in a recording, made at its first request there.
+    fn in_recording(&self, trace: &TraceHandle, number: u32) -> Option<(TrackId, ObjectId)> {
         let mut state = self.state.lock();
         if let Some((_, track, object)) = state.recorded.iter().find(|(of, ..)| *of == number) {
             return Some((*track, *object));
         }
-        let (track, object) = mode.device(Role::None, &self.name, &[("emulated", self.text.clone())])?;
+        let (track, object) = trace.device(Role::None, &self.name, &[("emulated", self.text.clone())])?;
         if state.recorded.len() >= RECORDINGS {
             state.recorded.remove(0);
         }
@@ -120,8 +120,8 @@ mod tests {
     use std::sync::Arc;
     use thalweg_trace::{HostId, IdSpace, Memory, Sink};
 
-    fn work(file: u64, offset: u64, bytes: u64, asked_ns: i64) -> Work {
-        Work { kind: SpanKind::DiskWrite, file, offset, bytes, asked: Time::from_monotonic_ns(asked_ns) }
+    fn work(file: u64, offset: u64, bytes: u64, asked_ns: i64) -> DiskRequest {
+        DiskRequest { kind: SpanKind::DiskWrite, file, offset, bytes, asked: Time::from_monotonic_ns(asked_ns) }
     }
 
     #[test]
@@ -136,10 +136,10 @@ mod tests {
     #[test]
     fn its_time_is_recorded_on_a_track_of_its_own_that_is_marked() {
         let sink = Arc::new(Memory::new(100));
-        let mode = TraceHandle::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Server, IdSpace(1));
+        let trace = TraceHandle::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Server, IdSpace(1));
         let disk = Disk::new("emulated disk 3", "disk 1 GiB/s", 1 << 30, 0);
         for offset in [0, 1 << 20] {
-            disk.work(&Work { asked: Time::now(), ..work(1, offset, 1 << 20, 0) }, Some((&mode, 4, None)));
+            disk.work(&DiskRequest { asked: Time::now(), ..work(1, offset, 1 << 20, 0) }, Some((&trace, 4, None)));
         }
         let events = sink.drain().0;
         let tracks = events.iter().filter(|e| matches!(e, Event::Track(t) if t.name == "emulated disk 3")).count();

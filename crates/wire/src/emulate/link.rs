@@ -1,9 +1,10 @@
-//! A server's link that is not there, and what a connection needs to go over it.
+//! A server's emulated link, and a connection's share of it.
 //!
-//! **In:** a message has arrived when the link has carried it, after those before it, and half a round trip later. The link began with it when it
-//! came to the machine; of bytes that were there when the connection's thread came to look, that they followed those before them: what
-//! filled the socket meanwhile filled the link. **Out:** a reply is handed over as to a socket's buffer, and a thread of the connection's sends it
-//! when it would have arrived, so that the server's disk and its link overlap as they do with a real one.
+//! **In:** a message arrives once the link has carried it, behind earlier messages, plus half a round trip. The link starts on a
+//! message when its head reaches the machine; bytes already waiting when the connection's thread looks are taken to follow the
+//! previous ones without a gap, because whatever filled the socket also filled the link. **Out:** a reply is queued as into a
+//! socket's buffer, and a thread of the connection sends it when it would have arrived, so that the server's disk and link
+//! overlap as real ones do.
 
 use super::Emulation;
 use super::pacer::{Pacer, sleep_until};
@@ -16,7 +17,7 @@ use std::thread::JoinHandle;
 use thalweg_base::sync::{Condvar, Mutex};
 use thalweg_trace::{Counter, CounterName, CounterOf, Event, ObjectId, Time, TraceHandle};
 
-/// Bytes that are on their way out before a connection's thread waits, as with a socket's buffer.
+/// Bytes queued for sending before the connection's thread blocks, like a socket's send buffer.
 const OUTWARD_BYTES: usize = 4 << 20;
 
 /// One server's link.
@@ -29,14 +30,14 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// A free one; `None`: the machine's own.
+    /// Returns an idle link; `None`: the machine's own.
     pub(crate) fn new(emulation: &Emulation) -> Option<Link> {
         let text = emulation.link()?;
         let pacer = || Mutex::new(Pacer::new(emulation.link_bytes_per_s));
         Some(Link { text, rtt_ns: emulation.rtt_ns, inward: pacer(), outward: pacer() })
     }
 
-    /// What it is like.
+    /// Describes the link.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
@@ -44,14 +45,14 @@ impl Link {
 
 /// A message that is arriving.
 struct Arriving {
-    /// When the link carries it.
+    /// When the link carries the message, ns.
     on_link: Range<u64>,
     bytes: u64,
-    /// It is in the recording.
+    /// Whether the recording has the message already.
     recorded: bool,
 }
 
-/// One connection's part in its server's link.
+/// One connection's share of its server's link.
 pub(crate) struct Line {
     link: Arc<Link>,
     socket: Arc<TcpStream>,
@@ -64,21 +65,21 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Of a connection that is not encrypted, called so.
+    /// Makes the share of an unencrypted connection called `name`.
     pub(crate) fn new(link: &Arc<Link>, socket: &Arc<TcpStream>, name: String) -> Line {
         let (link, socket) = (Arc::clone(link), Arc::clone(socket));
         Line { link, socket, name, received: 0, sent: 0, arriving: None, outward: None }
     }
 
-    /// What its link is like.
+    /// Describes the link.
     pub(crate) fn text(&self) -> &str {
         self.link.text()
     }
 
-    /// The head of a message is here, with so many bytes behind it; `was_there`: so it was when the thread came to look. Sleeps until the head
-    /// would have arrived.
-    pub(crate) fn head_came(&mut self, head_bytes: u64, payload_bytes: u64, was_there: bool) {
-        let asked_ns = if was_there { 0 } else { Time::now().ns().max(0) as u64 };
+    /// Notes that a message's head arrived, with `payload_bytes` to follow, and sleeps until the head would have arrived.
+    /// `was_waiting`: the head was already waiting when the thread looked.
+    pub(crate) fn head_arrived(&mut self, head_bytes: u64, payload_bytes: u64, was_waiting: bool) {
+        let asked_ns = if was_waiting { 0 } else { Time::now().ns().max(0) as u64 };
         let bytes = head_bytes + payload_bytes;
         let (on_link, head_ns) = {
             let mut inward = self.link.inward.lock();
@@ -88,14 +89,14 @@ impl Line {
         self.arriving = Some(Arriving { on_link, bytes, recorded: false });
     }
 
-    /// All of the message's payload but so many bytes is here: sleeps until it would be.
-    pub(crate) fn payload_came(&self, left_bytes: u64) {
+    /// Sleeps until all but `left_bytes` of the message's payload would have arrived.
+    pub(crate) fn payload_arrived(&self, left_bytes: u64) {
         let Some(arriving) = &self.arriving else { return };
         let left_ns = self.link.inward.lock().takes_ns(left_bytes);
         sleep_until(arriving.on_link.end.saturating_sub(left_ns) + self.link.rtt_ns / 2);
     }
 
-    /// Records what crosses the wire with the message that is arriving.
+    /// Records the bytes of the arriving message on the wire.
     pub(crate) fn record_arriving(&mut self, recording: Option<(&TraceHandle, ObjectId)>) {
         let Some(arriving) = self.arriving.as_mut().filter(|arriving| !arriving.recorded) else { return };
         arriving.recorded = true;
@@ -107,15 +108,15 @@ impl Line {
         }
     }
 
-    /// Says in a recording how long the way of the connection is.
-    pub(crate) fn record_round_trip(&self, (mode, object): (&TraceHandle, ObjectId)) {
-        round_trip(mode, object, self.link.rtt_ns);
+    /// Records the connection's round-trip time.
+    pub(crate) fn record_round_trip(&self, (trace, object): (&TraceHandle, ObjectId)) {
+        round_trip(trace, object, self.link.rtt_ns);
     }
 
-    /// Hands a message over, to arrive when the link has carried it; waits while too much is on its way.
+    /// Queues a message to arrive when the link has carried it; blocks while more than [`OUTWARD_BYTES`] are queued.
     ///
     /// # Errors
-    /// The connection's, of an earlier message; or when no thread can be started.
+    /// The connection's error on an earlier message, or failure to start a thread.
     pub(crate) fn send(&mut self, pieces: [&[u8]; 2], recording: Option<(&TraceHandle, ObjectId)>) -> io::Result<()> {
         let message = pieces.concat();
         let now_ns = Time::now().ns().max(0) as u64;
@@ -132,30 +133,30 @@ impl Line {
         outward.send(on_link.end + self.link.rtt_ns / 2, message)
     }
 
-    /// Waits until all that was handed over is sent.
+    /// Waits until every queued message is sent.
     pub(crate) fn flush(&mut self) {
         self.outward = None;
     }
 }
 
-/// So many bytes had crossed by the beginning, and so many by the end.
-fn points((mode, object): (&TraceHandle, ObjectId), name: CounterName, on_link: &Range<u64>, later_ns: u64, value: Range<u64>) {
+/// Records a counter's value at the start and at the end of a message's time on the link.
+fn points((trace, object): (&TraceHandle, ObjectId), name: CounterName, on_link: &Range<u64>, later_ns: u64, value: Range<u64>) {
     let point = |at_ns: u64, value: u64| {
         let at = Time::from_monotonic_ns((at_ns + later_ns) as i64);
         Event::Counter(Counter { of: CounterOf::Object(object), name, at, value: value as i64 })
     };
-    mode.events(&mut vec![point(on_link.start, value.start), point(on_link.end, value.end)]);
+    trace.events(&mut vec![point(on_link.start, value.start), point(on_link.end, value.end)]);
 }
 
-/// The round trip of an emulated connection, as its end with this object knows it.
-pub(crate) fn round_trip(mode: &TraceHandle, object: ObjectId, rtt_ns: u64) {
+/// Records the round-trip time of an emulated connection, for the end with this object.
+pub(crate) fn round_trip(trace: &TraceHandle, object: ObjectId, rtt_ns: u64) {
     if rtt_ns > 0 {
         let value = (rtt_ns / 1000).max(1) as i64;
-        mode.event(Event::Counter(Counter { of: CounterOf::Object(object), name: CounterName::TcpMinRttUs, at: Time::now(), value }));
+        trace.event(Event::Counter(Counter { of: CounterOf::Object(object), name: CounterName::TcpMinRttUs, at: Time::now(), value }));
     }
 }
 
-/// What a connection has on its way out, and the thread that sends it in time. What is there when it is dropped is sent first.
+/// A connection's queue of outgoing messages, and the thread that sends each at its time. Dropping it sends the rest first.
 struct Outward {
     queue: Arc<Queue>,
     thread: Option<JoinHandle<()>>,
@@ -169,7 +170,7 @@ struct Queue {
 
 #[derive(Default)]
 struct Waiting {
-    /// Each with when it arrives.
+    /// Each message with its arrival time.
     messages: VecDeque<(u64, Vec<u8>)>,
     bytes: usize,
     closed: bool,
@@ -218,7 +219,7 @@ impl Queue {
             if let Err(error) = sent {
                 waiting.error = Some(error.kind());
                 waiting.messages.clear();
-                // The connection's thread learns of it where it waits for the next request. (An error: it knows already.)
+                // The connection's thread notices when it waits for the next request. (On an error here it knows already.)
                 let _ = socket.shutdown(Shutdown::Both);
             }
             self.changed.notify_all();
@@ -231,7 +232,7 @@ impl Drop for Outward {
         self.queue.waiting.lock().closed = true;
         self.queue.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // It does not panic; if it did, there is nothing left to send.
+            // The thread does not panic; if it did, nothing would be left to send.
             let _ = thread.join();
         }
     }
@@ -259,13 +260,13 @@ mod tests {
     fn a_message_in_takes_its_bytes_and_half_a_round_trip() {
         let (mut line, _client) = line("link=8Mb/s,rtt=2ms");
         let begun = now_ns();
-        line.head_came(100, 1000, false);
+        line.head_arrived(100, 1000, false);
         assert!(now_ns() - begun >= 1_100_000, "the head");
-        line.payload_came(0);
+        line.payload_arrived(0);
         assert!(now_ns() - begun >= 2_100_000);
-        // What was there has followed it: the link was not idle.
+        // Bytes that were waiting follow directly: the link was not idle.
         let first = line.arriving.take().unwrap();
-        line.head_came(100, 0, true);
+        line.head_arrived(100, 0, true);
         let second = line.arriving.take().unwrap();
         assert_eq!(second.on_link, first.on_link.end..first.on_link.end + 100_000);
     }

@@ -1,55 +1,55 @@
-//! Devices that are not there: a store whose disks and links have given rates and latencies (`thalweg up --emulate`), to see what a layout or a
-//! copy would do on them before they are bought, and to show a copy's story on any machine.
+//! Emulated devices: a store whose disks and links have given rates and latencies (`thalweg up --emulate`), to try a layout or a
+//! copy on hardware before buying it, and to reproduce a copy's behaviour on any machine.
 //!
-//! A device is a queue in virtual time ([`pacer`]): each request begins when it was asked for or when the one before it ended, whichever
-//! is later, and takes its bytes at the device's rate. The thread that asked sleeps until that end, by the clock and not for a time, so that waking up
-//! late delays nobody else. What really happens meanwhile (the page cache, the loopback) is hidden in that time as long as it is shorter: a
-//! device that is slower than the machine is exact, a faster one cannot be emulated.
+//! A device is a queue in virtual time ([`pacer`]): each request starts when it was issued or when the previous one ended,
+//! whichever is later, and occupies the device for its bytes at the device's rate. The calling thread sleeps until that end, an
+//! absolute time, so that a late wake-up delays no other request. The real work (page cache, loopback) overlaps with the sleep:
+//! devices slower than the machine are exact, faster ones cannot be emulated.
 //!
-//! - A target is a device ([`disk`]): reads and writes of all clients go through one queue, and a write is answered when the device has it
-//!   (no write-back cache).
-//! - A server has a link with a queue for each direction ([`link`]), which all its connections share; a message arrives half a round trip after its
-//!   last byte has left. The link of a client that talks to several servers is not emulated.
+//! - A target is a device ([`disk`]): the reads and writes of all clients share one queue, and a write is answered when the
+//!   device has completed it (no write-back cache).
+//! - A server has a link with one queue per direction ([`link`]), shared by all its connections; a message arrives half a round
+//!   trip after its last byte was sent. The link of a client that talks to several servers is not emulated.
 //!
-//! The waits are recorded as those of real devices are: `disk.read` and `disk.write` on a device's track, `net.*` that end when the bytes
-//! have come, and what crossed the wire in TCP's counters. Every such object has the attribute `emulated`.
+//! Waits are recorded like those of real devices: `disk.read` and `disk.write` on a device's track, `net.*` spans that end when
+//! the bytes have arrived, and bytes on the wire in TCP's counters. Every such object has the attribute `emulated`.
 
 mod disk;
 mod link;
 mod pacer;
 
-pub use self::disk::{Disk, Work};
+pub use self::disk::{Disk, DiskRequest};
 pub(crate) use self::link::{Line, Link, round_trip};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 use thalweg_base::numbers;
 
-/// What devices a store pretends to have. `None`: the machine's own.
+/// The devices a store emulates. `None`: the machine's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Emulation {
-    /// Bytes per second of each target.
+    /// Rate of each target's disk, bytes per second.
     pub disk_bytes_per_s: Option<u64>,
-    /// One target has another rate.
+    /// One target with a rate of its own.
     pub odd_disk: Option<OddDisk>,
-    /// What a target takes besides, for each request that does not begin where its last one ended, nanoseconds.
+    /// Seek time, ns, for each request that does not start where the target's previous one ended.
     pub seek_ns: u64,
-    /// Bytes per second of each server's link, in each direction.
+    /// Rate of each server's link, bytes per second in each direction.
     pub link_bytes_per_s: Option<u64>,
-    /// The round trip to each server, nanoseconds.
+    /// Round-trip time to each server, ns.
     pub rtt_ns: u64,
 }
 
-/// The target whose disk is not like the others': one slow disk among fast ones.
+/// A target whose disk differs from the others: one slow disk among fast ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OddDisk {
-    /// Its number in the store.
+    /// The target's number in the store.
     pub target: u32,
     /// Bytes per second.
     pub bytes_per_s: u64,
 }
 
-/// What `--emulate` takes.
+/// The syntax of `--emulate`, for error messages.
 const EXPECTED: &str =
     "expected disk=RATE, disk.TARGET=RATE, seek=TIME, link=RATE and rtt=TIME, or some of them, like disk=200MiB/s,link=2Gb/s,rtt=0.2ms";
 
@@ -57,7 +57,7 @@ impl Emulation {
     /// Reads `disk=RATE,disk.TARGET=RATE,seek=TIME,link=RATE,rtt=TIME`, each at most once.
     ///
     /// # Errors
-    /// Says which part is wrong, and what was expected.
+    /// The part that is wrong, and the expected syntax.
     pub fn parse(text: &str) -> Result<Emulation, String> {
         let mut emulation = Emulation::default();
         let mut seen: Vec<&str> = Vec::new();
@@ -79,33 +79,33 @@ impl Emulation {
             seen.push(name);
         }
         if emulation.seek_ns > 0 && emulation.disk_bytes_per_s.is_none() {
-            return Err("`seek` is of an emulated disk: give disk=RATE too".to_owned());
+            return Err("`seek` needs an emulated disk: give disk=RATE too".to_owned());
         }
         if let Some(odd) = emulation.odd_disk.filter(|_| emulation.disk_bytes_per_s.is_none()) {
-            return Err(format!("`disk.{}` is unlike the other targets' disks: give disk=RATE, what those are, too", odd.target));
+            return Err(format!("`disk.{}` needs the rate of the other targets: give disk=RATE too", odd.target));
         }
         Ok(emulation)
     }
 
-    /// Notes that this target's disk has a rate of its own.
+    /// Sets the rate of the one odd target.
     fn set_odd_disk(&mut self, target: &str, bytes_per_s: u64) -> Result<(), String> {
         let expected = || format!("`disk.{target}`: expected the number of a target after `disk.`, like disk.3=50MiB/s");
         let number = target.parse().map_err(|_| expected())?;
         if let Some(odd) = self.odd_disk {
-            return Err(format!("`disk.{target}`: one target can have a disk unlike the others', and target {} has", odd.target));
+            return Err(format!("`disk.{target}`: only one target can have a rate of its own, and target {} has one", odd.target));
         }
         self.odd_disk = Some(OddDisk { target: number, bytes_per_s });
         Ok(())
     }
 
-    /// The disk of one target: bytes per second, and in words what it is like; `None`: the machine's own.
+    /// Returns one target's disk as bytes per second and a description; `None`: the machine's own.
     pub fn disk_of(&self, target: u32) -> Option<(u64, String)> {
         let odd = self.odd_disk.filter(|odd| odd.target == target).map(|odd| odd.bytes_per_s);
         let rate = odd.or(self.disk_bytes_per_s)?;
         Some((rate, format!("disk {}{}", numbers::byte_rate(rate as f64), self.seek())))
     }
 
-    /// The disks of all targets in words; `None`: the machine's own.
+    /// Describes the disks of all targets; `None`: the machine's own.
     fn disks(&self) -> Option<String> {
         let rate = numbers::byte_rate(self.disk_bytes_per_s? as f64);
         let odd = self.odd_disk.map(|odd| format!(" (disk {}: {})", odd.target, numbers::byte_rate(odd.bytes_per_s as f64)));
@@ -116,7 +116,7 @@ impl Emulation {
         if self.seek_ns > 0 { format!(", seek {}", numbers::duration(seconds(self.seek_ns))) } else { String::new() }
     }
 
-    /// The link of each server in words; `None`: the machine's own.
+    /// Describes each server's link; `None`: the machine's own.
     pub fn link(&self) -> Option<String> {
         let rate = self.link_bytes_per_s.map(|rate| format!("link {}", numbers::bit_rate(rate as f64)));
         let rtt = (self.rtt_ns > 0).then(|| format!("round trip {}", numbers::duration(seconds(self.rtt_ns))));
@@ -133,10 +133,10 @@ impl fmt::Display for Emulation {
     }
 }
 
-/// Reads `source=RATE`, what `thalweg cp --emulate` takes, as bytes per second.
+/// Parses `source=RATE` (`thalweg cp --emulate`) into bytes per second.
 ///
 /// # Errors
-/// Says what was expected.
+/// The expected syntax.
 pub fn parse_source(text: &str) -> Result<u64, String> {
     match text.split_once('=') {
         Some(("source", value)) => rate("source", value),
@@ -146,7 +146,7 @@ pub fn parse_source(text: &str) -> Result<u64, String> {
 
 fn rate(name: &str, value: &str) -> Result<u64, String> {
     let rate = numbers::parse_rate(value).map_err(|problem| format!("{name}: `{value}`: {problem}"))?;
-    // (A byte a second at least: what is rounded to nothing would never end.)
+    // At least 1 byte/s: a rate rounded to 0 would never finish.
     Ok((rate.round() as u64).max(1))
 }
 
@@ -154,7 +154,7 @@ fn time(name: &str, value: &str) -> Result<u64, String> {
     const MOST: Duration = Duration::from_secs(10);
     let time = numbers::parse_duration(value).map_err(|problem| format!("{name}: `{value}`: {problem}"))?;
     if time > MOST {
-        return Err(format!("{name}: `{value}`: is above {} s", MOST.as_secs()));
+        return Err(format!("{name}: `{value}`: exceeds {} s", MOST.as_secs()));
     }
     Ok(time.as_nanos() as u64)
 }
@@ -200,14 +200,14 @@ mod tests {
             ("disk=0", "disk: `0`: expected a rate"),
             ("link=-1Gb/s", "link: `-1Gb/s`: expected a rate"),
             ("rtt=fast", "rtt: `fast`: expected a time"),
-            ("rtt=1h", "rtt: `1h`: is above 10 s"),
+            ("rtt=1h", "rtt: `1h`: exceeds 10 s"),
             ("disk=1Gi,disk=2Gi", "`disk` is given twice"),
             ("seek=1ms", "give disk=RATE too"),
             ("disk=1Gi,", "``: expected disk=RATE"),
-            ("disk.1=1Mi", "`disk.1` is unlike the other targets' disks: give disk=RATE"),
+            ("disk.1=1Mi", "`disk.1` needs the rate of the other targets: give disk=RATE"),
             ("disk=1Gi,disk.one=1Mi", "`disk.one`: expected the number of a target after `disk.`, like disk.3=50MiB/s"),
             ("disk=1Gi,disk.1=fast", "disk.1: `fast`: expected a rate"),
-            ("disk=1Gi,disk.1=1Mi,disk.2=1Mi", "`disk.2`: one target can have a disk unlike the others', and target 1 has"),
+            ("disk=1Gi,disk.1=1Mi,disk.2=1Mi", "`disk.2`: only one target can have a rate of its own, and target 1 has one"),
         ] {
             let problem = Emulation::parse(text).unwrap_err();
             assert!(problem.contains(named), "{text}: {problem}");

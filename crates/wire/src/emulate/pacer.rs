@@ -1,10 +1,10 @@
-//! A device as a queue in virtual time. No clock is read here: times are nanoseconds of the monotonic clock, given by who asks.
+//! A device as a queue in virtual time. Reads no clock: callers pass monotonic times in ns.
 
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec};
 use std::ops::Range;
 
-/// When a device is free again.
+/// The queue of one device, as the time at which the device is next free.
 #[derive(Debug)]
 pub(super) struct Pacer {
     bytes_per_s: Option<u64>,
@@ -12,18 +12,18 @@ pub(super) struct Pacer {
 }
 
 impl Pacer {
-    /// A device of this rate, free since ever; `None`: one that takes no time for bytes.
+    /// Returns an idle device of this rate; `None`: bytes take no time.
     pub(super) fn new(bytes_per_s: Option<u64>) -> Pacer {
         Pacer { bytes_per_s, free_ns: 0 }
     }
 
-    /// How long it takes for so many bytes.
+    /// Returns the ns that `bytes` take.
     pub(super) fn takes_ns(&self, bytes: u64) -> u64 {
         self.bytes_per_s.map_or(0, |rate| (u128::from(bytes) * 1_000_000_000 / u128::from(rate)).min(u128::from(u64::MAX >> 2)) as u64)
     }
 
-    /// Puts a request into the queue that was asked for at this time, and takes `fixed_ns` besides its bytes: from when to when the device
-    /// works on it.
+    /// Queues a request issued at `asked_ns` that takes `fixed_ns` besides its bytes; returns when the device starts and finishes
+    /// it.
     pub(super) fn take(&mut self, asked_ns: u64, fixed_ns: u64, bytes: u64) -> Range<u64> {
         let start = self.free_ns.max(asked_ns);
         self.free_ns = start.saturating_add(fixed_ns).saturating_add(self.takes_ns(bytes));
@@ -31,10 +31,10 @@ impl Pacer {
     }
 }
 
-/// Sleeps until the monotonic clock says so; not at all where it already does.
+/// Sleeps until `ns` of the monotonic clock; returns immediately if that has passed.
 pub(crate) fn sleep_until(ns: u64) {
     let until = Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
-    // Interrupted by a signal: on until then.
+    // Interrupted by a signal: sleep again.
     while clock_nanosleep_absolute(ClockId::Monotonic, &until) == Err(rustix::io::Errno::INTR) {}
 }
 
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn who_wakes_up_late_delays_nobody_else() {
         let mut pacer = Pacer::new(Some(1 << 20));
-        // Two take turns; each asks again a fifth of a request after it should have woken up.
+        // Two callers alternate; each issues its next request a fifth of a request late.
         let mut asks = [0_u64, 0];
         let mut last = 0;
         for turn in 0..1000 {

@@ -1,5 +1,5 @@
-//! Which bytes of which files are locked, and who is granted what is freed: state without I/O and without a clock. The metadata service has
-//! such a table for all clients, and a client that may only read has one for its own programs.
+//! The lock table: which bytes of which files are locked, and who is granted a lock that is freed. State without I/O or clock.
+//! The metadata service keeps a table for all clients; a read-only client keeps one for its own programs.
 
 pub mod ranges;
 pub mod table;

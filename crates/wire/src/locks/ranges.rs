@@ -1,21 +1,21 @@
-//! Which bytes of one file are locked, by whom and how: the arithmetic of POSIX.
+//! The locked byte ranges of one file: POSIX record-lock arithmetic.
 //!
-//! The ranges of one owner never overlap; neighbours of one kind are one range. What an owner asks for replaces what it had
-//! there: locking a part again in another way splits a range, unlocking the middle leaves both ends. Only other owners'
-//! locks can be in the way.
+//! The ranges of one owner never overlap, and adjacent ranges of one kind are merged. A new lock replaces the owner's locks in
+//! its range: locking a part in another mode splits a range, unlocking the middle leaves both ends. Only other owners' locks
+//! conflict.
 
 use crate::protocol::locks::{HeldLock, LockKind};
 
-/// Who holds a lock: an owner of a client.
+/// The holder of a lock: an owner at a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Holder {
     /// The client.
     pub client: u64,
-    /// The owner there.
+    /// The owner at that client.
     pub owner: u64,
 }
 
-/// The locks on one file in one space, in order of their first byte.
+/// The locks on one file in one space, ordered by first byte.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ranges {
     held: Vec<HeldLock>,
@@ -25,33 +25,33 @@ fn holder_of(held: &HeldLock) -> Holder {
     Holder { client: held.client, owner: held.owner }
 }
 
-/// Whether two locks cannot be held at a time by different holders.
+/// Whether different holders cannot hold both kinds at the same time.
 pub(super) fn exclude(one: LockKind, other: LockKind) -> bool {
     one == LockKind::Exclusive || other == LockKind::Exclusive
 }
 
-/// Whether two ranges, ends included, have a byte in common.
+/// Whether two inclusive ranges overlap.
 pub(super) fn overlap(one: (u64, u64), other: (u64, u64)) -> bool {
     one.0 <= other.1 && other.0 <= one.1
 }
 
 impl Ranges {
-    /// How many ranges there are.
+    /// Number of ranges.
     pub(super) fn len(&self) -> usize {
         self.held.len()
     }
 
-    /// Whether there are none.
+    /// Whether the file has no locks.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
 
-    /// All of them.
+    /// Iterates over the locks.
     pub fn iter(&self) -> impl Iterator<Item = &HeldLock> {
         self.held.iter()
     }
 
-    /// The locks that are in the way of this one, ends included.
+    /// Returns the locks that conflict with a lock on this inclusive range.
     pub(super) fn conflicts(&self, holder: Holder, kind: LockKind, start: u64, end: u64) -> impl Iterator<Item = &HeldLock> {
         self.held
             .iter()
@@ -59,7 +59,7 @@ impl Ranges {
             .filter(move |held| held.end >= start && exclude(held.kind, kind) && holder_of(held) != holder)
     }
 
-    /// Whether the holder has all of this range, in this kind.
+    /// Whether the holder has the whole range locked in this kind.
     pub(super) fn covers(&self, holder: Holder, kind: LockKind, start: u64, end: u64) -> bool {
         let mut needed = start;
         for held in self.held.iter().filter(|h| holder_of(h) == holder && h.kind == kind && h.end >= start) {
@@ -74,14 +74,13 @@ impl Ranges {
         false
     }
 
-    /// How many ranges there would be more after [`Ranges::set`]: at most 2, and negative where ranges merge or go.
+    /// Returns how many ranges [`Ranges::set`] would add: at most 2, negative where ranges merge or go.
     pub(super) fn growth(&self, lock: &HeldLock, locked: bool) -> isize {
         let own: Vec<HeldLock> = self.held.iter().filter(|h| holder_of(h) == holder_of(lock)).copied().collect();
         set_own(own.clone(), lock, locked).len() as isize - own.len() as isize
     }
 
-    /// Gives a holder this range in this way, or (`locked` is false) nothing of it. Who is in the way is the caller's
-    /// business.
+    /// Locks the range for a holder, or frees it if `locked` is false. The caller checks for conflicts.
     pub fn set(&mut self, lock: &HeldLock, locked: bool) {
         let (own, others): (Vec<HeldLock>, Vec<HeldLock>) = self.held.iter().copied().partition(|h| holder_of(h) == holder_of(lock));
         self.held = others;
@@ -89,13 +88,13 @@ impl Ranges {
         self.held.sort_by_key(|held| held.start);
     }
 
-    /// Frees all that satisfies `which`.
+    /// Frees all locks for which `which` is true.
     pub(super) fn free(&mut self, which: impl Fn(&HeldLock) -> bool) {
         self.held.retain(|held| !which(held));
     }
 }
 
-/// One holder's ranges after one more was set or freed.
+/// Returns one holder's ranges after a lock was set or freed.
 fn set_own(own: Vec<HeldLock>, lock: &HeldLock, locked: bool) -> Vec<HeldLock> {
     let mut parts = Vec::with_capacity(own.len() + 2);
     for held in own {

@@ -1,19 +1,19 @@
-//! The locks of all files and the requests that wait for them; no clock, no socket, no thread.
+//! The locks of all files and the requests waiting for them; no clock, socket or thread.
 //!
-//! **Fairness.** Requests for a file are granted in the order in which they came, as far as they exclude each other: a
-//! request that nothing is in the way of but an earlier one that waits is held back, so that a stream of readers does not
-//! starve a writer. Held back, but not for good: the earlier request may wait for something that the one held back would
-//! do next (programs that share a lock with their children do so), and no table of locks can see that. So the courtesy ends
-//! after [`crate::limits::LOCK_COURTESY`]. A request that does not wait is never held back.
+//! **Fairness.** Conflicting requests for a file are granted in order of arrival: a request that conflicts only with an earlier
+//! waiting request waits behind it, so that a stream of readers does not starve a writer. That wait is bounded by
+//! [`crate::limits::LOCK_COURTESY`], because the earlier request may depend on the later one in a way that a lock table cannot
+//! see (programs that share a lock with their children do so). A non-blocking request never waits for fairness.
 //!
-//! **Deadlocks** are looked for among record locks, as POSIX allows: a request would wait for its holders, each of them for
-//! the owners in the way of what it waits for, and so on; if that leads back to who asks, it is refused. Locks of whole
-//! files are not looked at: `flock` has never promised that, and an owner there is an open file, not a process.
+//! **Deadlocks** are detected among record locks, as POSIX allows: the search follows the request's blockers, what each of them
+//! waits for, and so on; a cycle back to the requester is refused. Whole-file locks are not searched: `flock` never promised
+//! that, and its owner is an open file, not a process.
 //!
-//! **Turns** to append end: one that has lasted [`crate::limits::APPEND_TURN`] is taken from its holder as soon as another client asks. Its holder learns of
-//! it when it gives the turn back, which is refused then; its bytes overlap no other's ([`crate::protocol::io::IoRequest::Append`]). (The service's own turns end by themselves.)
+//! **Turns** to append end: once one has lasted [`crate::limits::APPEND_TURN`], the next client to ask for it gets it. The former
+//! holder learns of the loss when it gives the turn back, which is refused; its bytes overlap no other's
+//! ([`crate::protocol::io::IoRequest::Append`]). (The service's own turns end by themselves.)
 //!
-//! A `flock` that changes its kind and has to wait gives up what it had first, as everywhere.
+//! A `flock` that changes its kind and has to wait first gives up the lock it had, as on other systems.
 
 use super::ranges::{Holder, Ranges, exclude, overlap};
 use crate::error::{Error, ErrorKind, Result};
@@ -23,33 +23,33 @@ use crate::protocol::metadata::FileId;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::time::Instant;
 
-/// A request that waits, as its client calls it.
+/// A waiting request, by its client's number for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket {
     /// The client.
     pub client: u64,
-    /// Its number for it.
+    /// The client's number for the request.
     pub number: u64,
 }
 
-/// What became of a request.
+/// The outcome of a lock request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The lock is held.
     Granted,
-    /// It waits.
+    /// The request waits.
     Queued,
 }
 
-/// The client that the service itself is, for its own turns.
+/// The client number of the service itself, for its own turns.
 pub const SERVICE: u64 = 0;
 
-type Place = (FileId, LockSpace);
+type LockKey = (FileId, LockSpace);
 
-/// See the module.
+/// The lock table; the module documentation has its rules.
 #[derive(Debug, Default)]
 pub struct Table {
-    places: HashMap<Place, Locks>,
+    locks: HashMap<LockKey, Locks>,
     waits: HashMap<Ticket, Wait>,
     waiting: HashMap<Holder, Vec<Ticket>>,
     clients: HashMap<u64, Client>,
@@ -60,7 +60,7 @@ pub struct Table {
 struct Locks {
     ranges: Ranges,
     queue: VecDeque<Ticket>,
-    /// Since when somebody has the turn, in the space of turns.
+    /// When the current turn began, in the space of turns.
     turn_since: Option<Instant>,
 }
 
@@ -70,15 +70,15 @@ struct Wait {
     since: Instant,
 }
 
-/// What a client has, so that its end costs no more than that.
+/// A client's locks and waits, so that ending a client costs no more than it holds.
 #[derive(Debug, Default)]
 struct Client {
     ranges: usize,
-    places: BTreeSet<Place>,
+    keys: BTreeSet<LockKey>,
     waits: BTreeSet<u64>,
 }
 
-fn place_of(range: &LockRange) -> Place {
+fn key_of(range: &LockRange) -> LockKey {
     (range.file, range.space)
 }
 
@@ -86,7 +86,7 @@ fn holder(client: u64, range: &LockRange) -> Holder {
     Holder { client, owner: range.owner }
 }
 
-/// A request as the lock it becomes.
+/// Converts a request to the lock it becomes.
 pub fn as_held(client: u64, request: &LockRequest) -> HeldLock {
     let range = &request.range;
     HeldLock { client, owner: range.owner, pid: request.pid, kind: request.kind, start: range.start, end: range.end }
@@ -94,12 +94,12 @@ pub fn as_held(client: u64, request: &LockRequest) -> HeldLock {
 
 fn checked(range: &LockRange) -> Result<()> {
     if range.start > range.end {
-        return Err(Error::new(ErrorKind::Invalid, format!("a lock from byte {} to {}: it ends before it begins", range.start, range.end)));
+        return Err(Error::new(ErrorKind::Invalid, format!("a lock from byte {} to {} ends before it begins", range.start, range.end)));
     }
     Ok(())
 }
 
-/// A turn is one for the whole file, and nobody shares it: nothing else would end.
+/// Checks a lock request; a turn to append must be exclusive and for the whole file.
 fn checked_lock(request: &LockRequest) -> Result<()> {
     let LockRange { file, space, owner, .. } = request.range;
     let is_turn = request.range == LockRange::whole(file, space, owner) && request.kind == LockKind::Exclusive;
@@ -114,7 +114,7 @@ fn too_many(what: &str, most: usize) -> Error {
 }
 
 impl Table {
-    /// Asks for a lock. With a ticket it waits if it must; the tickets that are granted by the way are added to `granted`.
+    /// Requests a lock. With a ticket, waits if it must; tickets granted in passing are appended to `granted`.
     ///
     /// # Errors
     /// [`ErrorKind::WouldBlock`] without a ticket, [`ErrorKind::Deadlock`], [`ErrorKind::TooMany`], [`ErrorKind::Invalid`].
@@ -127,7 +127,7 @@ impl Table {
         granted: &mut Vec<Ticket>,
     ) -> Result<Outcome> {
         checked_lock(request)?;
-        self.end_overdue_turn(client, place_of(&request.range), now, granted);
+        self.end_overdue_turn(client, key_of(&request.range), now, granted);
         let number = ticket.map(|number| Ticket { client, number });
         if number.is_some_and(|ticket| self.waits.contains_key(&ticket)) {
             return Ok(Outcome::Queued);
@@ -137,10 +137,10 @@ impl Table {
         let in_the_way = self.in_the_way(client, request);
         let held_back = number.is_some() && self.held_back(client, request, now, now, usize::MAX);
         if in_the_way.is_none() && !held_back {
-            self.room_for_range(client, place_of(range), &held, true)?;
-            self.set(client, place_of(range), &held, true);
-            self.begin_turn(place_of(range), now);
-            self.grant(place_of(range), now, granted);
+            self.room_for_range(client, key_of(range), &held, true)?;
+            self.set(client, key_of(range), &held, true);
+            self.begin_turn(key_of(range), now);
+            self.grant(key_of(range), now, granted);
             return Ok(Outcome::Granted);
         }
         let Some(ticket) = number else {
@@ -150,19 +150,19 @@ impl Table {
         if range.space == LockSpace::Record && self.leads_back(client, request) {
             return Err(Error::new(ErrorKind::Deadlock, "its holder waits for one of this owner's"));
         }
-        self.room_to_wait(client, place_of(range))?;
+        self.room_to_wait(client, key_of(range))?;
         if range.space == LockSpace::Flock {
-            self.set(client, place_of(range), &HeldLock { start: 0, end: u64::MAX, ..held }, false);
+            self.set(client, key_of(range), &HeldLock { start: 0, end: u64::MAX, ..held }, false);
         }
         self.waits.insert(ticket, Wait { request: *request, since: now });
         self.waiting.entry(holder(client, range)).or_default().push(ticket);
-        self.places.entry(place_of(range)).or_default().queue.push_back(ticket);
+        self.locks.entry(key_of(range)).or_default().queue.push_back(ticket);
         self.clients.entry(client).or_default().waits.insert(ticket.number);
-        self.grant(place_of(range), now, granted);
+        self.grant(key_of(range), now, granted);
         Ok(Outcome::Queued)
     }
 
-    /// Gives a lock that was held before a restart. Whether nobody else was in the way.
+    /// Restores a lock held before a restart. Returns `false` if another owner's lock conflicts.
     ///
     /// # Errors
     /// [`ErrorKind::TooMany`], [`ErrorKind::Invalid`].
@@ -172,27 +172,27 @@ impl Table {
             return Ok(false);
         }
         let held = as_held(client, request);
-        self.room_for_range(client, place_of(&request.range), &held, true)?;
-        self.set(client, place_of(&request.range), &held, true);
-        self.begin_turn(place_of(&request.range), now);
+        self.room_for_range(client, key_of(&request.range), &held, true)?;
+        self.set(client, key_of(&request.range), &held, true);
+        self.begin_turn(key_of(&request.range), now);
         Ok(true)
     }
 
-    /// Whether the client holds all of this.
+    /// Whether the client holds the whole range in this kind.
     pub fn has(&self, client: u64, request: &LockRequest) -> bool {
         let range = &request.range;
-        let locks = self.places.get(&place_of(range));
+        let locks = self.locks.get(&key_of(range));
         locks.is_some_and(|locks| locks.ranges.covers(holder(client, range), request.kind, range.start, range.end))
     }
 
-    /// Frees what an owner holds of a range.
+    /// Frees an owner's locks in a range.
     ///
     /// # Errors
-    /// [`ErrorKind::TooMany`] when a lock would be divided and there are too many; [`ErrorKind::Invalid`]; [`ErrorKind::Restarted`] for a turn that
-    /// has ended before.
+    /// [`ErrorKind::TooMany`] when a lock would be split and there are too many; [`ErrorKind::Invalid`]; [`ErrorKind::Restarted`]
+    /// for a turn that was taken away.
     pub fn unlock(&mut self, client: u64, range: &LockRange, now: Instant, granted: &mut Vec<Ticket>) -> Result<()> {
         checked(range)?;
-        let place = place_of(range);
+        let key = key_of(range);
         if range.space == LockSpace::Append && !self.has_any(client, range) {
             let seconds = limits::APPEND_TURN.as_secs();
             let problem = format!("its turn to append took longer than {seconds} s and went to another client");
@@ -200,126 +200,127 @@ impl Table {
         }
         let kind = LockKind::Shared;
         let freed = HeldLock { client, owner: range.owner, pid: 0, kind, start: range.start, end: range.end };
-        if !self.places.contains_key(&place) {
+        if !self.locks.contains_key(&key) {
             return Ok(());
         }
-        self.room_for_range(client, place, &freed, false)?;
-        self.set(client, place, &freed, false);
-        self.grant(place, now, granted);
+        self.room_for_range(client, key, &freed, false)?;
+        self.set(client, key, &freed, false);
+        self.grant(key, now, granted);
         self.forget_idle(client);
         Ok(())
     }
 
-    /// A request waits no longer. Whether it did.
+    /// Cancels a waiting request. Returns whether it was waiting.
     pub fn cancel(&mut self, ticket: Ticket, now: Instant, granted: &mut Vec<Ticket>) -> bool {
-        let Some(place) = self.stop_waiting(ticket) else { return false };
-        self.grant(place, now, granted);
+        let Some(key) = self.stop_waiting(ticket) else { return false };
+        self.grant(key, now, granted);
         self.forget_idle(ticket.client);
         true
     }
 
-    /// A client is gone, and with it all it held and waited for.
+    /// Drops a client with all its locks and waiting requests.
     pub fn forget(&mut self, client: u64, now: Instant, granted: &mut Vec<Ticket>) {
         let Some(gone) = self.clients.get(&client) else { return };
-        let mut places = gone.places.clone();
+        let mut keys = gone.keys.clone();
         let waits: Vec<u64> = gone.waits.iter().copied().collect();
         for number in waits {
-            places.extend(self.stop_waiting(Ticket { client, number }));
+            keys.extend(self.stop_waiting(Ticket { client, number }));
         }
         self.clients.remove(&client);
-        for place in places {
-            if let Some(locks) = self.places.get_mut(&place) {
+        for key in keys {
+            if let Some(locks) = self.locks.get_mut(&key) {
                 locks.ranges.free(|held| held.client == client);
             }
-            self.grant(place, now, granted);
+            self.grant(key, now, granted);
         }
     }
 
-    /// Whether a client neither holds nor waits for anything.
+    /// Whether a client holds no locks and waits for none.
     pub fn is_idle(&self, client: u64) -> bool {
         self.clients.get(&client).is_none_or(|known| known.ranges == 0 && known.waits.is_empty())
     }
 
-    /// Who is in the way of a lock.
+    /// Returns a lock that conflicts with this request, if any.
     pub fn test(&self, client: u64, request: &LockRequest) -> Option<HeldLock> {
         self.in_the_way(client, request)
     }
 
-    /// When a request of this client's may pass those it is held back for, or a turn that it waits for ends; `None`: nothing changes by time alone.
+    /// Returns when one of the client's requests may pass earlier ones, or a turn it waits for ends; `None`: time alone changes
+    /// nothing.
     pub fn next_end(&self, client: u64, now: Instant) -> Option<Instant> {
         let waits = &self.clients.get(&client)?.waits;
         let waits = waits.iter().filter_map(|number| self.waits.get(&Ticket { client, number: *number }));
         let ends = waits.flat_map(|wait| {
-            let turn = self.places.get(&place_of(&wait.request.range)).and_then(|locks| locks.turn_since);
+            let turn = self.locks.get(&key_of(&wait.request.range)).and_then(|locks| locks.turn_since);
             [Some(wait.since + limits::LOCK_COURTESY), turn.map(|since| since + limits::APPEND_TURN)]
         });
         ends.flatten().filter(|end| *end > now).min()
     }
 
-    /// Grants what the passing of time has made possible for a client.
+    /// Grants a client's requests whose time has come.
     pub fn time_passed(&mut self, client: u64, now: Instant, granted: &mut Vec<Ticket>) {
         let Some(known) = self.clients.get(&client) else { return };
         let waits = known.waits.iter().filter_map(|number| self.waits.get(&Ticket { client, number: *number }));
-        let places: BTreeSet<Place> = waits.map(|wait| place_of(&wait.request.range)).collect();
-        for place in places {
-            self.end_overdue_turn(client, place, now, granted);
-            self.grant(place, now, granted);
+        let keys: BTreeSet<LockKey> = waits.map(|wait| key_of(&wait.request.range)).collect();
+        for key in keys {
+            self.end_overdue_turn(client, key, now, granted);
+            self.grant(key, now, granted);
         }
     }
 
-    /// Somebody has got the turn, if this is a place of turns.
-    fn begin_turn(&mut self, place: Place, now: Instant) {
-        if place.1 == LockSpace::Append
-            && let Some(locks) = self.places.get_mut(&place)
+    /// Notes when a turn began, in the space of turns.
+    fn begin_turn(&mut self, key: LockKey, now: Instant) {
+        if key.1 == LockSpace::Append
+            && let Some(locks) = self.locks.get_mut(&key)
         {
             locks.turn_since = Some(now);
         }
     }
 
-    /// Ends a turn that has lasted long enough, for a client that asks for one; not a turn of its own, which waits for its own threads.
-    fn end_overdue_turn(&mut self, asks: u64, place: Place, now: Instant, granted: &mut Vec<Ticket>) {
-        let Some(locks) = self.places.get(&place).filter(|_| place.1 == LockSpace::Append) else { return };
+    /// Ends an overdue turn for a client that asks for one; never the client's own turn, which waits for its own threads.
+    fn end_overdue_turn(&mut self, asks: u64, key: LockKey, now: Instant, granted: &mut Vec<Ticket>) {
+        let Some(locks) = self.locks.get(&key).filter(|_| key.1 == LockSpace::Append) else { return };
         let is_over = locks.turn_since.is_some_and(|since| now.saturating_duration_since(since) >= limits::APPEND_TURN);
         let Some(holder) = locks.ranges.iter().next().copied().filter(|held| is_over && held.client != asks && held.client != SERVICE)
         else {
             return;
         };
-        self.set(holder.client, place, &holder, false);
-        self.grant(place, now, granted);
+        self.set(holder.client, key, &holder, false);
+        self.grant(key, now, granted);
         self.forget_idle(holder.client);
     }
 
-    /// Whether the client holds any of this.
+    /// Whether the client holds any part of this range.
     fn has_any(&self, client: u64, range: &LockRange) -> bool {
         let overlaps =
             |held: &HeldLock| (held.client, held.owner) == (client, range.owner) && held.start <= range.end && range.start <= held.end;
-        self.places.get(&place_of(range)).is_some_and(|locks| locks.ranges.iter().any(overlaps))
+        self.locks.get(&key_of(range)).is_some_and(|locks| locks.ranges.iter().any(overlaps))
     }
 
-    /// Locked ranges, and requests that wait.
+    /// Returns the numbers of locked ranges and of waiting requests.
     pub fn counts(&self) -> (usize, usize) {
         (self.clients.values().map(|c| c.ranges).sum(), self.waits.len())
     }
 
-    /// The locks of a file in a space.
+    /// Returns the locks of a file in a space.
     #[cfg(test)]
     pub(crate) fn held(&self, file: FileId, space: LockSpace) -> Vec<HeldLock> {
-        self.places.get(&(file, space)).map(|locks| locks.ranges.iter().copied().collect()).unwrap_or_default()
+        self.locks.get(&(file, space)).map(|locks| locks.ranges.iter().copied().collect()).unwrap_or_default()
     }
 
     fn in_the_way(&self, client: u64, request: &LockRequest) -> Option<HeldLock> {
         let range = &request.range;
-        let ranges = &self.places.get(&place_of(range))?.ranges;
+        let ranges = &self.locks.get(&key_of(range))?.ranges;
         ranges.conflicts(holder(client, range), request.kind, range.start, range.end).next().copied()
     }
 
-    /// Whether one of the first `before` requests that wait excludes this one, which has waited since `since` only.
+    /// Whether one of the first `before` waiting requests conflicts with this one, waiting since `since`.
     fn held_back(&self, client: u64, request: &LockRequest, since: Instant, now: Instant, before: usize) -> bool {
         if now.saturating_duration_since(since) >= limits::LOCK_COURTESY {
             return false;
         }
         let range = &request.range;
-        let Some(locks) = self.places.get(&place_of(range)) else { return false };
+        let Some(locks) = self.locks.get(&key_of(range)) else { return false };
         locks.queue.iter().take(before).any(|ticket| {
             let earlier = &self.waits[ticket].request;
             holder(ticket.client, &earlier.range) != holder(client, range)
@@ -328,12 +329,12 @@ impl Table {
         })
     }
 
-    /// Whether waiting for this lock would be waiting for oneself.
+    /// Whether waiting for this lock would close a cycle back to the requester.
     fn leads_back(&self, client: u64, request: &LockRequest) -> bool {
         let asks = holder(client, &request.range);
         let in_the_way = |client: u64, request: &LockRequest| -> Vec<Holder> {
             let range = &request.range;
-            let Some(locks) = self.places.get(&place_of(range)) else { return Vec::new() };
+            let Some(locks) = self.locks.get(&key_of(range)) else { return Vec::new() };
             let conflicts = locks.ranges.conflicts(holder(client, range), request.kind, range.start, range.end);
             conflicts.map(|held| Holder { client: held.client, owner: held.owner }).collect()
         };
@@ -356,9 +357,9 @@ impl Table {
         false
     }
 
-    fn room_for_range(&self, client: u64, place: Place, held: &HeldLock, locked: bool) -> Result<()> {
+    fn room_for_range(&self, client: u64, key: LockKey, held: &HeldLock, locked: bool) -> Result<()> {
         let none = Ranges::default();
-        let ranges = self.places.get(&place).map_or(&none, |locks| &locks.ranges);
+        let ranges = self.locks.get(&key).map_or(&none, |locks| &locks.ranges);
         let growth = ranges.growth(held, locked);
         let of_client = self.clients.get(&client).map_or(0, |c| c.ranges);
         if growth > 0 && ranges.len() + growth as usize > limits::LOCKS_OF_FILE {
@@ -370,8 +371,8 @@ impl Table {
         Ok(())
     }
 
-    fn room_to_wait(&self, client: u64, place: Place) -> Result<()> {
-        if self.places.get(&place).map_or(0, |locks| locks.queue.len()) >= limits::LOCK_WAITS_OF_FILE {
+    fn room_to_wait(&self, client: u64, key: LockKey) -> Result<()> {
+        if self.locks.get(&key).map_or(0, |locks| locks.queue.len()) >= limits::LOCK_WAITS_OF_FILE {
             return Err(too_many("requests wait for locks on this file", limits::LOCK_WAITS_OF_FILE));
         }
         if self.clients.get(&client).map_or(0, |c| c.waits.len()) >= limits::LOCK_WAITS_OF_CLIENT {
@@ -380,16 +381,16 @@ impl Table {
         Ok(())
     }
 
-    fn set(&mut self, client: u64, place: Place, held: &HeldLock, locked: bool) {
-        let locks = self.places.entry(place).or_default();
+    fn set(&mut self, client: u64, key: LockKey, held: &HeldLock, locked: bool) {
+        let locks = self.locks.entry(key).or_default();
         let before = locks.ranges.len();
         locks.ranges.set(held, locked);
         let known = self.clients.entry(client).or_default();
         known.ranges = known.ranges + locks.ranges.len() - before;
         if locked {
-            known.places.insert(place);
+            known.keys.insert(key);
         } else if !locks.ranges.iter().any(|held| held.client == client) {
-            known.places.remove(&place);
+            known.keys.remove(&key);
         }
     }
 
@@ -399,11 +400,11 @@ impl Table {
         }
     }
 
-    /// Takes a waiting request out; where it waited.
-    fn stop_waiting(&mut self, ticket: Ticket) -> Option<Place> {
+    /// Removes a waiting request; returns the file and space for which it waited.
+    fn stop_waiting(&mut self, ticket: Ticket) -> Option<LockKey> {
         let wait = self.waits.remove(&ticket)?;
-        let place = place_of(&wait.request.range);
-        if let Some(locks) = self.places.get_mut(&place) {
+        let key = key_of(&wait.request.range);
+        if let Some(locks) = self.locks.get_mut(&key) {
             locks.queue.retain(|other| *other != ticket);
         }
         let who = holder(ticket.client, &wait.request.range);
@@ -416,34 +417,34 @@ impl Table {
         if let Some(client) = self.clients.get_mut(&ticket.client) {
             client.waits.remove(&ticket.number);
         }
-        Some(place)
+        Some(key)
     }
 
-    /// Grants whatever can be granted in one place, in order; forgets the place if nothing is left in it.
-    fn grant(&mut self, place: Place, now: Instant, granted: &mut Vec<Ticket>) {
+    /// Grants every request that can be granted on one file and space, in order; drops the entry once empty.
+    fn grant(&mut self, key: LockKey, now: Instant, granted: &mut Vec<Ticket>) {
         let mut at = 0;
-        while let Some(ticket) = self.places.get(&place).and_then(|locks| locks.queue.get(at).copied()) {
+        while let Some(ticket) = self.locks.get(&key).and_then(|locks| locks.queue.get(at).copied()) {
             let wait = &self.waits[&ticket];
             let (request, since) = (wait.request, wait.since);
             let blocked = self.in_the_way(ticket.client, &request).is_some() || self.held_back(ticket.client, &request, since, now, at);
             let held = as_held(ticket.client, &request);
-            if blocked || self.room_for_range(ticket.client, place, &held, true).is_err() {
+            if blocked || self.room_for_range(ticket.client, key, &held, true).is_err() {
                 at += 1;
                 continue;
             }
             self.stop_waiting(ticket);
-            let ranges = &self.places[&place].ranges;
+            let ranges = &self.locks[&key].ranges;
             let weaker = held.kind == LockKind::Shared && ranges.iter().any(|h| (h.client, h.owner) == (held.client, held.owner));
-            self.set(ticket.client, place, &held, true);
-            self.begin_turn(place, now);
+            self.set(ticket.client, key, &held, true);
+            self.begin_turn(key, now);
             granted.push(ticket);
-            // What became weaker may let an earlier one pass.
+            // A lock that became weaker may let an earlier request pass.
             if weaker {
                 at = 0;
             }
         }
-        if self.places.get(&place).is_some_and(|locks| locks.ranges.is_empty() && locks.queue.is_empty()) {
-            self.places.remove(&place);
+        if self.locks.get(&key).is_some_and(|locks| locks.ranges.is_empty() && locks.queue.is_empty()) {
+            self.locks.remove(&key);
         }
     }
 }
@@ -462,7 +463,7 @@ mod tests {
         let (mut table, began, mut granted) = (Table::default(), Instant::now(), Vec::new());
         let later = |turns: f64| began + limits::APPEND_TURN.mul_f64(turns);
         assert_eq!(table.lock(1, &turn(10), Some(1), began, &mut granted).unwrap(), Outcome::Granted);
-        // Nobody waits: it lasts as long as it takes.
+        // No client waits: the turn is not limited.
         assert_eq!(table.lock(2, &turn(20), Some(2), later(0.5), &mut granted).unwrap(), Outcome::Queued);
         assert_eq!(table.next_end(2, later(0.5) + limits::LOCK_COURTESY), Some(later(1.0)));
         table.time_passed(2, later(0.9), &mut granted);
@@ -473,7 +474,7 @@ mod tests {
         assert!(refused.kind() == ErrorKind::Restarted && refused.message().contains("went to another client"), "{refused}");
         assert!(table.has(2, &turn(20)), "the next one keeps its turn");
         table.unlock(2, &turn(20).range, later(1.2), &mut granted).unwrap();
-        assert!(table.places.is_empty() && table.clients.is_empty());
+        assert!(table.locks.is_empty() && table.clients.is_empty());
     }
 
     #[test]

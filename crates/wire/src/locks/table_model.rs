@@ -1,4 +1,4 @@
-//! The table of locks against a model that knows, for every byte, who holds it and how.
+//! Tests the lock table against a model that stores the holder and kind of every byte.
 
 use crate::error::ErrorKind;
 use crate::limits;
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// The model's files have this many bytes; the last one stands for all behind it.
+/// Bytes of the model's files; the last one represents everything behind it.
 const BYTES: u64 = 8;
 
 #[derive(Clone, Debug)]
@@ -24,14 +24,14 @@ enum Step {
         client: u64,
         range: LockRange,
     },
-    /// The n-th of those that wait gives up.
+    /// Cancels the n-th waiting request.
     Cancel(usize),
     Forget(u64),
-    /// As long as courtesy lasts.
+    /// Lets the courtesy time pass.
     TimePasses,
 }
 
-/// Who holds each byte and how, and who waits since when, in order.
+/// The holder and kind of each byte, and the waiting requests in order.
 #[derive(Default)]
 struct Model {
     bytes: BTreeMap<(FileId, LockSpace, u64), BTreeMap<Holder, LockKind>>,
@@ -71,7 +71,7 @@ impl Model {
         }
     }
 
-    /// Whether an earlier one that waits excludes this one.
+    /// Whether an earlier waiting request excludes this one.
     fn behind(&self, client: u64, request: &LockRequest, before: usize) -> bool {
         self.waits[..before].iter().any(|(ticket, earlier, _)| {
             let (one, other) = (&earlier.range, &request.range);
@@ -83,7 +83,7 @@ impl Model {
         })
     }
 
-    /// Whether waiting would end where it began.
+    /// Whether waiting would close a cycle.
     fn deadlock(&self, client: u64, request: &LockRequest) -> bool {
         let asks = holder(client, &request.range);
         let mut reached = self.blockers(client, request);
@@ -101,7 +101,7 @@ impl Model {
         }
     }
 
-    /// What the table says was granted must have been possible, one after the other.
+    /// Checks that everything the table granted was possible, one after another.
     fn grant(&mut self, granted: &[Ticket], now: Instant) {
         for ticket in granted {
             let at = self.waits.iter().position(|(waiting, ..)| waiting == ticket).expect("only what waits is granted");
@@ -227,7 +227,7 @@ fn play(steps: &[Step]) {
         let waiting = model.waits.len();
         assert_eq!(table.counts().1, waiting);
     }
-    // A forgotten client leaves nothing.
+    // A forgotten client leaves no state.
     let mut granted = Vec::new();
     (1..4).for_each(|client| table.forget(client, now, &mut granted));
     assert_eq!(table.counts(), (0, 0));
@@ -284,7 +284,7 @@ fn locks_and_waits_are_bounded() {
         kind: LockKind::Exclusive,
         pid: 1,
     };
-    // Setting one range costs the number of ranges: few are enough to see the bound of waits.
+    // Setting a range costs the number of ranges: a few are enough to reach the limit on waits.
     assert_eq!(table.lock(1, &byte(0), None, now, &mut granted).unwrap(), Outcome::Granted);
     let other = |n: u64| LockRequest { range: LockRange { owner: 2 + n, ..byte(0).range }, ..byte(0) };
     for n in 0..limits::LOCK_WAITS_OF_FILE as u64 {

@@ -1,45 +1,46 @@
-//! What is said about credentials: who was given one, and which are revoked. Never a secret: who makes a credential derives its secret from
-//! the store's own, and only says whose it is.
+//! Requests about credentials: which were issued, which are revoked. Messages never carry a secret: the issuer derives it from
+//! the store's own and reports only the identity.
 
 use crate::trust::{CredentialId, Identity};
 use serde::{Deserialize, Serialize};
 
-/// What is asked of the metadata service about credentials, only by the store's own: [`super::metadata::MetadataReply::Credentials`] with all of them.
+/// A request about credentials, for the store's own credential only. Reply: [`super::metadata::MetadataReply::Credentials`] with
+/// all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CredentialOperation {
-    /// One was made.
+    /// Registers a credential that was issued.
     Register(Identity),
-    /// Which there are.
+    /// Lists all credentials.
     List,
-    /// These are refused from now on; durable when it is answered, and known to every I/O server that is in touch.
+    /// Revokes credentials; durable when answered, and known to every reachable I/O server.
     Revoke(Vec<CredentialId>),
 }
 
-/// A credential that was made.
+/// An issued credential.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CredentialEntry {
-    /// Whose it is, and what it allows.
+    /// Owner and rights.
     pub identity: Identity,
-    /// Made: seconds since 1970.
+    /// When it was issued, seconds since 1970.
     pub created_s: u64,
-    /// Revoked: seconds since 1970.
+    /// When it was revoked, seconds since 1970.
     pub revoked_s: Option<u64>,
 }
 
-/// All credentials that were made.
+/// All issued credentials.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CredentialBook {
-    /// In the order in which they were made.
+    /// In order of issue.
     pub entries: Vec<CredentialEntry>,
-    /// I/O servers that have not heard of the last revocation: they learn of it when they are in touch again.
+    /// I/O servers without the latest revocation: they learn of it when they reconnect.
     pub unaware: Vec<String>,
 }
 
-/// What is revoked, for the I/O servers.
+/// The revoked credentials, as sent to I/O servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Revoked {
-    /// Grows with each revocation.
+    /// Increases with each revocation.
     pub revision: u64,
-    /// All that were.
+    /// All revoked credentials.
     pub ids: Vec<CredentialId>,
 }

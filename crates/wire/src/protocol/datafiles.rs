@@ -1,13 +1,13 @@
-//! Datafiles and their sizes, and long lists of them in few bytes.
+//! Datafiles, their sizes, and a compact encoding of long lists.
 //!
-//! A glimpse asks for thousands of datafiles in one message, and both ends work through the list, so a datafile costs as few bytes
-//! and instructions as its neighbours allow: each number is sent as its difference from the one before, seven bits to a byte
-//! (small differences of either sign are one byte). Files of a directory were mostly made one after the other, and the datafiles of
-//! one file stand together: three bytes for each, where the plain form takes eight to ten, and one or two more for a lot. A size that is not sparse, of a datafile
-//! that is quiet, is sent without its allocated bytes.
+//! A glimpse asks for thousands of datafiles in one message, and both ends process the list, so the encoding exploits similar
+//! neighbours: each number is sent as its zigzag difference from the previous one, in varints of seven bits per byte. Files of a
+//! directory are mostly created one after another, and the datafiles of a file are adjacent: three bytes each, where the plain
+//! form takes eight to ten, and one or two more for a lot. A non-sparse, quiet datafile's size is sent without its allocated
+//! bytes.
 //!
-//! The list is one byte string in the body; its bytes are checked as they are read, and nothing is allocated that they could
-//! not fill.
+//! The list is one byte string in the body; bytes are checked as they are read, and allocations never exceed what the bytes can
+//! fill.
 
 use super::numbers::{FileId, LotId, TargetId};
 use serde::{Deserialize, Serialize};
@@ -17,11 +17,11 @@ use serde::{Deserialize, Serialize};
 pub struct DatafileId {
     /// The file.
     pub file: FileId,
-    /// Which of its datafiles.
+    /// Index among the file's datafiles.
     pub index: u32,
-    /// The target it is on.
+    /// The target that holds it.
     pub target: TargetId,
-    /// The lot whose share there it draws on.
+    /// The lot whose share on that target it draws on.
     pub lot: Option<LotId>,
 }
 
@@ -30,13 +30,13 @@ pub struct DatafileId {
 pub struct DatafileSize {
     /// End of its last byte.
     pub size_bytes: u64,
-    /// Space it takes on its target.
+    /// Space allocated on its target.
     pub allocated_bytes: u64,
-    /// It has not changed for a second at least, by the server's clock. (Not so: it may have, or nobody knows.)
+    /// Whether it has been unchanged for at least one second by the server's clock. (False: changed or unknown.)
     pub quiet: bool,
 }
 
-/// A number in bytes of seven bits, the lowest first.
+/// Appends a varint of seven bits per byte, lowest first.
 fn put(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
@@ -45,7 +45,7 @@ fn put(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
-/// The next number, which is taken off `bytes`. `None`: they end, or it has more than 64 bits.
+/// Takes a varint off `bytes`. `None`: truncated or more than 64 bits.
 fn take(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0_u64;
     for shift in (0..64).step_by(7) {
@@ -63,7 +63,7 @@ fn take(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// The difference of two numbers, small if they are close, whichever is larger.
+/// Returns the zigzag-encoded difference: small if the numbers are close, whichever is larger.
 fn difference(from: u64, to: u64) -> u64 {
     let signed = to.wrapping_sub(from) as i64;
     ((signed << 1) ^ (signed >> 63)) as u64
@@ -77,7 +77,7 @@ fn add(from: u64, difference: u64) -> u64 {
 pub(super) mod packed_datafiles {
     use super::*;
 
-    /// Least bytes of one.
+    /// Minimum bytes per datafile.
     const LEAST: usize = 3;
 
     pub(crate) fn serialize<S: serde::Serializer>(list: &[DatafileId], to: S) -> Result<S::Ok, S::Error> {
@@ -110,11 +110,11 @@ pub(super) mod packed_datafiles {
     }
 }
 
-/// For `#[serde(with)]`: sizes, which are below 2^63.
+/// For `#[serde(with)]`: sizes, all below 2^63.
 pub(super) mod packed_sizes {
     use super::*;
 
-    /// What a datafile without holes takes on most file systems: whole blocks.
+    /// Returns the allocation of a datafile without holes on most file systems: whole blocks.
     fn usual(size_bytes: u64) -> u64 {
         size_bytes.next_multiple_of(4096)
     }
@@ -152,7 +152,7 @@ pub(super) mod packed_sizes {
     }
 }
 
-/// Reads a byte string with a function that says whether it is right.
+/// Decodes a byte string with a function that returns `None` for invalid bytes.
 struct Bytes<F>(F);
 
 impl<T, F: FnOnce(&[u8]) -> Option<T>> serde::de::Visitor<'_> for Bytes<F> {
@@ -163,7 +163,7 @@ impl<T, F: FnOnce(&[u8]) -> Option<T>> serde::de::Visitor<'_> for Bytes<F> {
     }
 
     fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<T, E> {
-        (self.0)(bytes).ok_or_else(|| E::custom("a packed list that ends in the middle, or has a number that is too large"))
+        (self.0)(bytes).ok_or_else(|| E::custom("a packed list that is truncated or has a number that is too large"))
     }
 }
 
@@ -209,7 +209,8 @@ mod tests {
     #[test]
     fn a_question_about_4096_datafiles_takes_at_most_4_bytes_for_each_and_so_does_its_answer() {
         let first = 3 << 40 | 123_456;
-        // Eight of each file's 32 datafiles are here; one in four files of one datafile is here; names in another order than numbers.
+        // Eight of each file's 32 datafiles are on this server; one in four single-datafile files is; names are ordered
+        // differently from numbers.
         let striped: Vec<_> = (0..512_u64).flat_map(|f| (0..8).map(move |i| id(first + f, 8 + i, (8 + i + f as u32 * 5) % 32))).collect();
         let single: Vec<_> = (0..4096_u64).map(|f| id(first + f * 4 + f % 3, 0, f as u32 % 2)).collect();
         let mixed: Vec<_> = (0..1024_u64).flat_map(|f| (0..4).map(move |i| id(first + f * 7919 % 100_000, i, i))).collect();

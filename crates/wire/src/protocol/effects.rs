@@ -1,9 +1,10 @@
-//! What each request does, beside answering: the one place that says so, for requests to every service. A request that is added does not compile
-//! until it stands here.
+//! The effect of each request to each service, beside its answer, in one place. A new request does not compile until it is listed
+//! here.
 //!
-//! A credential for reading sends what only [`Effect::Reads`]. What a client has of a server's own while it reads (connections, open files, pages of
-//! a listing, a recording session) is bounded for each credential, and keeps no other client waiting. An open file keeps its bytes, as everywhere: a
-//! file that is removed while somebody reads it is freed when that has ended.
+//! A read-only credential may send only requests that are [`Effect::Reads`]. The server resources such a client uses
+//! (connections, open files, pages of a listing, a recording session) are limited per credential, and block no other client. An
+//! open file keeps its bytes, as in any POSIX file system: a file removed while it is being read is freed when its readers close
+//! it.
 
 use super::common::CommonRequest;
 use super::credentials::CredentialOperation;
@@ -18,18 +19,18 @@ use crate::trust::Identity;
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// After it everything is as before, and nobody waits for who has sent it.
+    /// Changes nothing and makes no other client wait.
     Reads,
-    /// Others may have to wait for who has sent it.
+    /// May make other clients wait for the sender.
     Holds,
-    /// Something in the store is other after it than before.
+    /// Changes something in the store.
     Changes,
-    /// What servers of the store say to each other.
+    /// Internal to the servers of the store.
     Serves,
 }
 
 impl Effect {
-    /// Refuses who may not do this. (What an owner may do with what is in a lot, or with a lot, the service says.)
+    /// Refuses identities without the right to do this. (The service checks what an owner may do with a lot and the files in it.)
     ///
     /// # Errors
     /// [`crate::error::ErrorKind::Access`].
@@ -43,7 +44,7 @@ impl Effect {
 }
 
 impl Operation {
-    /// What it does.
+    /// Returns what the operation does.
     pub fn effect(&self) -> Effect {
         match self {
             Operation::StoreMap
@@ -87,7 +88,7 @@ impl Operation {
 }
 
 impl Small {
-    /// What it does.
+    /// Returns what the operation does.
     fn effect(&self) -> Effect {
         match self {
             Small::Stat { .. } => Effect::Reads,
@@ -105,7 +106,7 @@ impl Small {
 }
 
 impl LockOperation {
-    /// What it does. A client that says who it is, is waited for after a restart: that alone holds others up.
+    /// Returns what the operation does. `Hello` counts as `Holds`: after a restart the service waits for clients that sent it.
     fn effect(&self) -> Effect {
         match self {
             LockOperation::Test { .. } => Effect::Reads,
@@ -121,7 +122,7 @@ impl LockOperation {
 }
 
 impl LotOperation {
-    /// What it does.
+    /// Returns what the operation does.
     fn effect(&self) -> Effect {
         match self {
             LotOperation::Show { .. } => Effect::Reads,
@@ -136,7 +137,7 @@ impl LotOperation {
 }
 
 impl CredentialOperation {
-    /// What it does. (All of it is refused to whom the store is not.)
+    /// Returns what the operation does. (All of them require the store's own credential.)
     fn effect(&self) -> Effect {
         match self {
             CredentialOperation::List => Effect::Reads,
@@ -146,7 +147,7 @@ impl CredentialOperation {
 }
 
 impl IoRequest {
-    /// What it does.
+    /// Returns what the request does.
     pub fn effect(&self) -> Effect {
         match self {
             IoRequest::Targets
@@ -170,7 +171,7 @@ impl IoRequest {
 }
 
 impl CommonRequest {
-    /// What it does. A recording session is its maker's alone.
+    /// Returns what the request does. A recording session affects its maker only.
     pub(crate) fn effect(&self) -> Effect {
         match self {
             CommonRequest::Hello(_)

@@ -1,5 +1,5 @@
-//! An example of each request that servers answer, for those who send all of them on purpose: what each credential may do is held against
-//! every one, and so is what a hostile client can do. A request that is added does not compile until it has one.
+//! An example of each request, for tests that send them all: what each credential may do, and what a hostile client can do. A new
+//! request does not compile until it has an example here.
 
 use super::common::{CommonRequest, Witnessed};
 use super::credentials::CredentialOperation;
@@ -13,7 +13,7 @@ use thalweg_trace::{HostId, IdSpace};
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 7, gid: 7 };
 
-/// Examples of each kind, where `$examples` are; a kind that is added does not compile until it has one.
+/// Lists examples of an enum's variants; fails to compile if a variant has none.
 macro_rules! each {
     ($kind:ty: $($pattern:pat => $example:expr),+ $(,)?) => {{
         let stands_here = |operation: &$kind| match operation { $($pattern => {}),+ };
@@ -62,25 +62,25 @@ fn lot_operations() -> Vec<LotOperation> {
 }
 
 fn small_operations(file: FileId) -> Vec<Small> {
-    let place = || Place::at("/small");
+    let place = || FilePath::at("/small");
     let new = || NewFile { place: place(), owner: OWNER, existing: Existing::Refuse, layout: LayoutChoice::default(), node: "n".into() };
     each! { Small:
-        Small::Stat { .. } => Small::Stat { place: Place::at("/f"), sizes: true },
+        Small::Stat { .. } => Small::Stat { place: FilePath::at("/f"), sizes: true },
         Small::Create(_) => Small::Create(new()),
         Small::MakeFile(_) => Small::MakeFile(new()),
         Small::MakeDirectory { .. } => Small::MakeDirectory { place: place(), owner: OWNER, parents: false },
-        Small::Unlink { .. } => Small::Unlink { place: Place::at("/f"), only: None },
-        Small::RemoveDirectory { .. } => Small::RemoveDirectory { place: Place::at("/d") },
-        Small::Rename { .. } => Small::Rename { from: Place::at("/f"), only: None, to: place(), replace: true, set: SetAttributes::default() },
-        Small::SetAttributes { .. } => Small::SetAttributes { place: Place::at("/f"), set: SetAttributes::default() },
+        Small::Unlink { .. } => Small::Unlink { place: FilePath::at("/f"), only: None },
+        Small::RemoveDirectory { .. } => Small::RemoveDirectory { place: FilePath::at("/d") },
+        Small::Rename { .. } => Small::Rename { from: FilePath::at("/f"), only: None, to: place(), replace: true, set: SetAttributes::default() },
+        Small::SetAttributes { .. } => Small::SetAttributes { place: FilePath::at("/f"), set: SetAttributes::default() },
         Small::Written { .. } => Small::Written { file, size_bytes: 1 },
         Small::MakeNode { .. } => Small::MakeNode { place: place(), node: NewNode::Fifo, owner: OWNER },
     }
 }
 
-/// Every request to the metadata service, on a store with the file `/f` and the empty directory `/d`.
+/// Returns every request to the metadata service, for a store with the file `/f` and the empty directory `/d`.
 pub fn operations(file: FileId) -> Vec<Operation> {
-    let (at, new, node, name) = (|path: &str| Place::at(path), Place::at("/new"), || "n".to_owned(), b"user.x".to_vec());
+    let (at, new, node, name) = (|path: &str| FilePath::at(path), FilePath::at("/new"), || "n".to_owned(), b"user.x".to_vec());
     let (layout, set, only) = (LayoutChoice::default(), SetAttributes::default(), None);
     let seen = Witnessed::default();
     let mut all = each! { Operation:
@@ -134,7 +134,7 @@ pub fn operations(file: FileId) -> Vec<Operation> {
     all
 }
 
-/// Every request to an I/O server, about this datafile.
+/// Returns every request to an I/O server, for this datafile.
 pub fn io_requests(datafile: DatafileId) -> Vec<IoRequest> {
     let (datafiles, durability) = (vec![datafile], Durability::Returned);
     each! { IoRequest:
@@ -157,7 +157,7 @@ pub fn io_requests(datafile: DatafileId) -> Vec<IoRequest> {
     }
 }
 
-/// Every request that each server answers, but for `Hello`.
+/// Returns every request common to all servers, except `Hello`.
 pub fn common_requests() -> Vec<CommonRequest> {
     let session = 1;
     each! { CommonRequest:

@@ -1,7 +1,7 @@
-//! Files and directories, as all messages speak of them.
+//! Files and directories, in the terms shared by all messages.
 //!
-//! A file or directory has a number that is never used again ([`FileId`]); the root's is 1. A *place* is a path that
-//! starts at a directory of a known number, so that a mount can walk from where it is and a command from the root.
+//! A file or directory has a number that is never reused ([`FileId`]); the root's is 1. A [`FilePath`] starts at a directory of a
+//! known number: a mount resolves from where it is, a command from the root.
 
 use super::lost::Lost;
 use super::names::Name;
@@ -11,65 +11,65 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use thalweg_layout::Spec;
 
-/// A path from a directory. An empty path is the directory itself.
+/// A path relative to a directory. An empty path names the directory itself.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Place {
-    /// Where the path starts.
+pub struct FilePath {
+    /// The directory where the path starts.
     pub from: FileId,
     /// Names separated by `/`. Bytes, not text.
     pub path: Vec<u8>,
 }
 
-impl Place {
-    /// A path from the root; a leading `/` may be left out.
-    pub fn at(path: impl AsRef<[u8]>) -> Place {
-        Place { from: FileId::ROOT, path: path.as_ref().to_vec() }
+impl FilePath {
+    /// Makes a path from the root; a leading `/` is optional.
+    pub fn at(path: impl AsRef<[u8]>) -> FilePath {
+        FilePath { from: FileId::ROOT, path: path.as_ref().to_vec() }
     }
 
-    /// The file or directory of this number.
-    pub fn of(id: FileId) -> Place {
-        Place { from: id, path: Vec::new() }
+    /// Names the file or directory with this number.
+    pub fn of(id: FileId) -> FilePath {
+        FilePath { from: id, path: Vec::new() }
     }
 }
 
-/// What a name stands for.
+/// The kind of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FileKind {
-    /// Bytes, striped over targets.
+    /// A regular file, striped over targets.
     File,
-    /// Names.
+    /// A directory.
     Directory,
-    /// A path, which readers of names follow; the service never does.
+    /// A symbolic link, resolved by clients, never by the service.
     Symlink,
-    /// A named pipe: only its name is here.
+    /// A named pipe: the store keeps only its name.
     Fifo,
-    /// A socket: only its name is here.
+    /// A socket: the store keeps only its name.
     Socket,
-    /// A character device: only its name and number are here.
+    /// A character device: the store keeps only its name and number.
     CharacterDevice,
-    /// A block device: only its name and number are here.
+    /// A block device: the store keeps only its name and number.
     BlockDevice,
 }
 
-/// How a file is laid out. Never changes.
+/// A file's layout. Immutable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileLayout {
-    /// The distribution, its parameters' defaults included.
+    /// The distribution, with its parameters' defaults filled in.
     pub spec: Spec,
-    /// The target of each datafile, in order; their number is the number of datafiles.
+    /// The target of each datafile, in order; the length is the number of datafiles.
     #[serde(deserialize_with = "super::checked::targets")]
     pub targets: Vec<TargetId>,
-    /// The lot that it is in. The last field, so that a row that has none can be read.
+    /// The file's lot. The last field, so that rows without it can be read.
     pub lot: Option<LotId>,
 }
 
-/// What is known of a file or directory at the metadata service. A file's size is at the I/O servers; the service knows it only
-/// while nobody can be changing it.
+/// The attributes of a file or directory at the metadata service. A file's size is on the I/O servers; the service knows it only
+/// while the file cannot change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attributes {
-    /// Its number.
+    /// Number.
     pub id: FileId,
-    /// What it is.
+    /// Kind.
     pub kind: FileKind,
     /// Permission bits (12 bits).
     pub mode: u32,
@@ -77,68 +77,68 @@ pub struct Attributes {
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// Names it has; a directory: 2 + its subdirectories.
+    /// Hard links; for a directory, 2 + its subdirectories.
     pub links: u32,
-    /// Last read, nanoseconds since 1970 on the service's clock, as all times here. Set only on request.
+    /// Last read, ns since 1970 on the service's clock, like all times here. Set on request only.
     pub accessed_ns: i64,
-    /// Last change of content, as far as the service was notified.
+    /// Last change of content of which the service was notified.
     pub modified_ns: i64,
     /// Last change of attributes or content.
     pub changed_ns: i64,
-    /// Made.
+    /// Creation.
     pub created_ns: i64,
-    /// Grows with every change the service makes.
+    /// Increases with every change the service makes.
     pub change: u64,
-    /// A device's number, as its maker gave it; otherwise 0.
+    /// A device's number; otherwise 0.
     pub device: u32,
     /// Length of a symbolic link's target; otherwise 0.
     pub target_bytes: u64,
-    /// Bytes of names and values of its extended attributes: 0 says that it has none.
+    /// Bytes of the names and values of its extended attributes; 0: none.
     pub extended_bytes: u32,
-    /// What a symbolic link points to.
+    /// A symbolic link's target.
     pub target: Option<Vec<u8>>,
-    /// A file's size, where sizes were asked for and the service can prove it: the size that the file had at some moment
-    /// between the question and the answer. `None`: the I/O servers know.
+    /// A file's size at some moment between request and reply, if sizes were requested and the service can prove it. `None`: ask
+    /// the I/O servers.
     #[serde(deserialize_with = "super::checked::known_size")]
     pub size_bytes: Option<u64>,
-    /// What the service can say of a file's datafiles: in answers about attributes, in pages with sizes, and when it is opened.
+    /// What the service knows of a file's datafiles: in replies with attributes, in pages with sizes, and when a file is opened.
     pub settled: Option<Settled>,
-    /// What of a file's bytes was acknowledged and is lost, until it is written again or the file is truncated.
+    /// Acknowledged bytes that are lost, until they are written again or the file is truncated.
     pub lost: Option<Box<Lost>>,
-    /// A file's layout. Files of one page that are laid out alike share it.
+    /// A file's layout. Files of one page with equal layouts share it.
     pub layout: Option<Arc<FileLayout>>,
-    /// A directory's default for files created in it.
+    /// A directory's default layout for new files.
     pub default_layout: Option<LayoutChoice>,
 }
 
-/// Which targets a new file's datafiles go to.
+/// Which targets hold a new file's datafiles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Placement {
-    /// Target after target, in order of number, from this one or from a random one.
+    /// Consecutive targets by number, from this one or a random one.
     RoundRobin {
-        /// The first datafile's target.
+        /// The target of the first datafile.
         first: Option<TargetId>,
     },
-    /// These, one for each datafile.
+    /// These targets, one per datafile.
     Targets(Vec<TargetId>),
     /// Targets of servers on the writer's node, round-robin from a random one.
     Local,
 }
 
-/// What is asked of a new file's layout; what is left out comes from its directory, then from the store.
+/// The requested layout of a new file; fields left out come from its directory, then from the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayoutChoice {
     /// Distribution and parameters.
     pub spec: Option<Spec>,
-    /// How many datafiles; otherwise what the distribution says, or one on each target.
+    /// Number of datafiles; default: what the distribution says, or one per target.
     pub datafiles: Option<u32>,
-    /// Where they go; otherwise round-robin from a random target.
+    /// Placement; default: round-robin from a random target.
     pub placement: Option<Placement>,
-    /// The lot that it is in; otherwise its directory's. The last field, as in [`FileLayout`].
+    /// The lot; default: the directory's. The last field, as in [`FileLayout`].
     pub lot: Option<LotId>,
 }
 
-/// What is made besides files and directories.
+/// An object to make that is neither file nor directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NewNode {
     /// A symbolic link with this target.
@@ -153,30 +153,30 @@ pub enum NewNode {
     BlockDevice(u32),
 }
 
-/// Whether an extended attribute that is set may or must be there already.
+/// Whether an extended attribute that is set may or must exist already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SetExtended {
-    /// It may.
+    /// It may exist.
     Either,
-    /// It must not: [`crate::error::ErrorKind::Exists`].
+    /// It must not exist: [`crate::error::ErrorKind::Exists`].
     Create,
-    /// It must: [`crate::error::ErrorKind::NoAttribute`].
+    /// It must exist: [`crate::error::ErrorKind::NoAttribute`].
     Replace,
 }
 
-/// What a new file does to an old one of its name.
+/// What creating a file does if a file of its name exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Existing {
-    /// Fails.
+    /// Fail.
     Refuse,
-    /// Takes its name; the old one is removed.
+    /// Replace it; the old file is removed.
     Replace,
-    /// The new file is the draft of a copy, which renames it when it is whole. It takes the place of another draft and of nothing
-    /// else. The service remembers that it is one until it has another name.
+    /// The new file is a copy's draft, renamed when complete. It replaces only another draft. The service remembers that it is a
+    /// draft until it is renamed.
     Draft,
 }
 
-/// Who owns a new file or directory, and who may use it.
+/// Ownership and permissions of a new file or directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
     /// Permission bits.
@@ -187,7 +187,7 @@ pub struct Owner {
     pub gid: u32,
 }
 
-/// Attributes to change; `None`: as it is.
+/// Attributes to change; `None`: unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetAttributes {
     /// Permission bits.
@@ -200,43 +200,43 @@ pub struct SetAttributes {
     pub accessed: Option<SetTime>,
     /// Last change of content.
     pub modified: Option<SetTime>,
-    /// A directory's default layout; `Some(None)` takes it away.
+    /// A directory's default layout; `Some(None)` removes it.
     pub default_layout: Option<Option<LayoutChoice>>,
 }
 
 /// A time to set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SetTime {
-    /// The service's now.
+    /// The service's current time.
     Now,
     /// Nanoseconds since 1970.
     At(i64),
 }
 
-/// One name of a directory.
+/// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectoryEntry {
     /// The name.
     pub name: Name,
-    /// What it stands for.
+    /// Number of the file or directory.
     pub id: FileId,
-    /// What that is.
+    /// Its kind.
     pub kind: FileKind,
-    /// Its attributes, where they were asked for.
+    /// Its attributes, if requested.
     pub attributes: Option<Attributes>,
 }
 
-/// A file that a copy has made and not finished.
+/// A file made by an unfinished copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DraftEntry {
-    /// Its number.
+    /// Number.
     pub file: FileId,
     /// Its directory and its name there.
-    pub place: Place,
-    /// Its path from the root, if that was quick to find.
+    pub place: FilePath,
+    /// Its path from the root, if quick to find.
     pub path: Option<Vec<u8>>,
     /// Its layout.
     pub layout: FileLayout,
-    /// For how long its maker has been gone; `None`: it is being written, or its maker may come back.
+    /// How long its maker has been gone, ns; `None`: it is being written, or its maker may come back.
     pub abandoned_for_ns: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! What is said to an I/O server: about datafiles, never about names.
+//! Requests to an I/O server: datafiles, never names.
 
 use super::common::BootVerifier;
 use super::datafiles;
@@ -9,178 +9,177 @@ pub use super::datafiles::{DatafileId, DatafileSize};
 use super::lots::{Level, LotUse, ShareRequest};
 pub use super::numbers::{FileId, LotId, TargetId};
 
-/// What survives what, once a write has been answered.
+/// The durability of an answered write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Durability {
-    /// In the page cache of the server's kernel. Survives a killed server process; not power loss. A caller that wants more
-    /// asks for a sync later, and compares the boot verifiers of both answers.
+    /// In the page cache of the server's kernel. Survives a crash of the server process, not power loss. Callers that need more
+    /// sync later and compare the boot verifiers of both replies.
     #[default]
     Returned,
-    /// As `Returned`, and already on its way to stable storage: for callers that will ask for a sync when all is written, so that
-    /// the disk works while the network does.
+    /// `Returned`, with write-back already started: for callers that will sync at the end, so that disk and network overlap.
     Underway,
-    /// On the target's stable storage, with everything needed to find it there. Survives power loss.
+    /// On the target's stable storage, with all metadata needed to find it. Survives power loss.
     Synced,
 }
 
-/// Requests of [`crate::transport::Kind::Io`]. Sizes and offsets are bytes. Lists are at most [`crate::limits::BATCH`] long.
+/// Requests of [`crate::transport::Kind::Io`]. Sizes and offsets are bytes. Lists hold at most [`crate::limits::BATCH`] entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IoRequest {
-    /// Which targets are here: [`IoReply::Targets`].
+    /// Lists the targets of this server: [`IoReply::Targets`].
     Targets,
-    /// Writes the payload at `offset` of a datafile, which comes into being with its first byte: [`IoReply::Written`].
-    /// All of it is verified before any of it is stored.
+    /// Writes the payload at `offset` of a datafile, creating it with its first byte: [`IoReply::Written`]. The whole payload is
+    /// verified before any of it is stored.
     Write {
-        /// Where.
+        /// The datafile.
         datafile: DatafileId,
-        /// At which byte of it.
+        /// First byte.
         offset: u64,
-        /// When to answer.
+        /// The durability to reach before answering.
         durability: Durability,
     },
-    /// Reads: [`IoReply::Read`] with the bytes as payload. Fewer than asked for: the datafile ends there.
+    /// Reads: [`IoReply::Read`] with the bytes as payload. A short read means the end of the datafile.
     Read {
-        /// From where.
+        /// The datafile.
         datafile: DatafileId,
-        /// From which byte of it.
+        /// First byte.
         offset: u64,
-        /// How many bytes.
+        /// Length in bytes.
         length: u64,
     },
-    /// Puts datafiles on stable storage: [`IoReply::Synced`]. One that does not exist has nothing to sync.
+    /// Syncs datafiles to stable storage: [`IoReply::Synced`]. A missing datafile has nothing to sync.
     Sync {
-        /// Which.
+        /// The datafiles.
         datafiles: Vec<DatafileId>,
     },
-    /// Sizes of datafiles: [`IoReply::Sizes`], in the same order. One that does not exist has size 0.
+    /// Returns sizes of datafiles, in order: [`IoReply::Sizes`]. A missing datafile has size 0.
     Glimpse {
-        /// Which.
+        /// The datafiles.
         #[serde(with = "datafiles::packed_datafiles")]
         datafiles: Vec<DatafileId>,
     },
-    /// Cuts datafiles off, or extends them with a hole: [`IoReply::Done`].
+    /// Truncates datafiles, or extends them with a hole: [`IoReply::Done`].
     Truncate {
-        /// Which, and their new sizes. Size 0 of one that does not exist: nothing to do.
+        /// The datafiles with their new sizes. Size 0 of a missing one is a no-op.
         datafiles: Vec<(DatafileId, u64)>,
     },
-    /// Removes datafiles: [`IoReply::Done`]. One that does not exist is removed already.
+    /// Removes datafiles: [`IoReply::Done`]. A missing one counts as removed.
     Remove {
-        /// Which.
+        /// The datafiles.
         datafiles: Vec<DatafileId>,
     },
-    /// Space on the targets here: [`IoReply::Space`].
+    /// Returns the space on this server's targets: [`IoReply::Space`].
     Statfs,
-    /// Gives ranges of datafiles space, or takes it away: [`IoReply::Written`]. It is durable when the datafiles are synced.
+    /// Allocates or frees ranges of datafiles: [`IoReply::Written`]. Durable once the datafiles are synced.
     Allocate {
-        /// Which, and in each the offset and length in bytes (at least 1).
+        /// The datafiles, each with offset and length in bytes (at least 1).
         datafiles: Vec<(DatafileId, u64, u64)>,
-        /// What becomes of the ranges.
+        /// What to do with the ranges.
         how: Allocate,
     },
-    /// Looks for data or a hole: [`IoReply::Found`], in the same order. One that does not exist has size 0.
+    /// Finds the next data or hole, in order: [`IoReply::Found`]. A missing datafile has size 0.
     Seek {
-        /// Which, and from which byte on.
+        /// The datafiles, each with the byte to start from.
         datafiles: Vec<(DatafileId, u64)>,
-        /// For what.
+        /// What to look for.
         what: Seek,
     },
-    /// Many short writes: [`IoReply::WrittenMany`]. The payload holds their bytes one after the other, at most
-    /// [`crate::limits::MANY_BYTES`], and is verified before any of it is stored; then each succeeds or fails by itself.
+    /// Short writes in one message: [`IoReply::WrittenMany`]. The payload is their concatenated bytes, at most
+    /// [`crate::limits::MANY_BYTES`], verified before any of it is stored; each write then succeeds or fails on its own.
     WriteMany {
-        /// Where each goes: the datafile, the offset, how many bytes.
+        /// Datafile, offset and length of each write.
         writes: Vec<(DatafileId, u64, u64)>,
-        /// When to answer.
+        /// The durability to reach before answering.
         durability: Durability,
     },
-    /// Many short reads, at most [`crate::limits::MANY_BYTES`] in all: [`IoReply::ReadMany`] with the bytes that there were as
-    /// payload, one after the other.
+    /// Short reads in one message, at most [`crate::limits::MANY_BYTES`] in all: [`IoReply::ReadMany`] with the concatenated
+    /// bytes as payload.
     ReadMany {
-        /// From where each comes: the datafile, the offset, how many bytes.
+        /// Datafile, offset and length of each read.
         reads: Vec<(DatafileId, u64, u64)>,
     },
-    /// Puts everything that was answered before on stable storage, on every target here: [`IoReply::Synced`].
+    /// Syncs everything answered before on every target of this server: [`IoReply::Synced`].
     SyncAll,
-    /// Which parts of datafiles are not holes: [`IoReply::DataMaps`], in the same order. One that does not exist has size 0.
+    /// Returns the parts of datafiles that are not holes, in order: [`IoReply::DataMaps`]. A missing datafile has size 0.
     DataMap {
-        /// Which, and in each from which byte to which.
+        /// The datafiles, each with the first byte and the end.
         datafiles: Vec<(DatafileId, u64, u64)>,
     },
-    /// About shares of lots.
+    /// Shares of lots.
     Share(ShareRequest),
-    /// As `Write`, where the datafile ends at `offset` or before, else [`IoReply::GoesOn`]. A client that appends, and was stopped for longer than its
-    /// turn lasts, overwrites nothing that another one appended meanwhile.
+    /// Like `Write`, if the datafile ends at or before `offset`; otherwise [`IoReply::GoesOn`]. A client that was stopped for
+    /// longer than its append turn thus overwrites nothing that another one appended meanwhile.
     Append {
-        /// Where.
+        /// The datafile.
         datafile: DatafileId,
-        /// At which byte of it.
+        /// First byte.
         offset: u64,
-        /// When to answer.
+        /// The durability to reach before answering.
         durability: Durability,
     },
 }
 
-/// What becomes of a range. With `KeepSize` in the name nothing gets longer.
+/// What [`IoRequest::Allocate`] does with a range. `KeepSize` variants never extend the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Allocate {
-    /// It has space, and the file ends behind it at least. What was there stays.
+    /// Allocate, and extend the file to the end of the range. Data stays.
     Extend,
-    /// It has space, which may be behind the end. What was there stays.
+    /// Allocate, also beyond the end of the file. Data stays.
     KeepSize,
-    /// It has no space, and reads as 0.
+    /// Free the space; the range reads as 0.
     PunchHole,
-    /// It reads as 0, with or without space, and the file ends behind it at least.
+    /// Zero the range, with or without space, and extend the file to its end.
     ZeroRange,
-    /// It reads as 0, as far as the file reaches.
+    /// Zero the range as far as the file reaches.
     ZeroRangeKeepSize,
 }
 
-/// What is looked for. Holes are what the target's file system knows as such; the end is followed by a hole.
+/// What [`IoRequest::Seek`] looks for. Holes are those known to the target's file system; the end of the file counts as a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Seek {
-    /// Bytes that are not in a hole.
+    /// A byte outside holes.
     Data,
-    /// A hole, or the end.
+    /// A hole, or the end of the file.
     Hole,
 }
 
-/// What was found in a datafile.
+/// The result of [`IoRequest::Seek`] in one datafile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Found {
-    /// The first such byte, in bytes from the datafile's beginning. `None`: there is no data from there on.
+pub struct SeekResult {
+    /// Offset of the first match within the datafile. `None`: no data from there on.
     pub at: Option<u64>,
     /// The datafile's size.
     pub size_bytes: u64,
 }
 
-/// The parts of a datafile that are not holes, in order. Holes are what the target's file system knows as such.
+/// The parts of a datafile that are not holes, in order. Holes are those known to the target's file system.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataMap {
     /// The datafile's size.
     pub size_bytes: u64,
-    /// The map ends here: before the end that was asked for, where there are more than [`crate::limits::MAP_RANGES`] in a reply.
+    /// End of the map: before the requested end if a reply would exceed [`crate::limits::MAP_RANGES`].
     pub known_to: u64,
-    /// Where each begins, and how long it is.
+    /// Offset and length of each part.
     pub data: Vec<(u64, u64)>,
 }
 
 /// Space on one target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetSpace {
-    /// Which.
+    /// The target.
     pub target: TargetId,
     /// Its directory on the server.
     pub directory: String,
-    /// Size of the file system it is on.
+    /// Size of its file system.
     pub total_bytes: u64,
-    /// Of that, free for the store, with what is promised to lots and not used.
+    /// Free for the store, including space promised to lots and not used.
     pub available_bytes: u64,
-    /// Files that can still be made on it.
+    /// Files that can still be created.
     pub available_files: u64,
-    /// Identifies the file system: targets with one number share its space.
+    /// Identifies the file system: targets with the same number share its space.
     pub file_system: u64,
-    /// Promised to lots on this file system by this server's process, and not used yet.
+    /// Promised to lots on this file system by this server process, and not used yet.
     pub promised_bytes: u64,
-    /// How a lot would be held here, unless it asks for more.
+    /// The level at which a lot would be held here by default.
     pub level: Level,
 }
 
@@ -188,31 +187,31 @@ pub struct TargetSpace {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum IoReply {
-    /// Numbers of the targets here.
+    /// Numbers of this server's targets.
     Targets(Vec<TargetId>),
-    /// By which start of the server the bytes were taken.
+    /// The start of the server that took the bytes.
     Written {
         verifier: BootVerifier,
     },
     Read,
-    /// By which start of the server they were synced: what was written under another one may be lost.
+    /// The start of the server that synced them: writes answered under another one may be lost.
     Synced {
         verifier: BootVerifier,
     },
     Sizes(#[serde(with = "datafiles::packed_sizes")] Vec<DatafileSize>),
     Space(Vec<TargetSpace>),
     Done,
-    Found(Vec<Found>),
-    /// By which start of the server those were taken that are not refused, in the order asked.
+    Found(Vec<SeekResult>),
+    /// The start of the server that took the accepted writes, and each result in order.
     WrittenMany {
         verifier: BootVerifier,
         each: Vec<Result<(), Refusal>>,
     },
-    /// How many bytes each read has in the payload, in the order asked: fewer than asked for where the datafile ends.
+    /// Length of each read within the payload, in order: short where the datafile ends.
     ReadMany(Vec<Result<u64, Refusal>>),
     DataMaps(Vec<DataMap>),
-    /// What targets here have of lots.
+    /// What this server's targets hold for lots.
     Lots(Vec<LotUse>),
-    /// The datafile goes on where something was to be appended: nothing was written.
+    /// The datafile extends beyond the append offset; nothing was written.
     GoesOn,
 }

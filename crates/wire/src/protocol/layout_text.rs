@@ -1,11 +1,11 @@
-//! A layout as one line of text: `SPEC [datafiles=N] [place=PLACEMENT]`, with the parts as the command's flags take them.
+//! Layouts as one line of text: `SPEC [datafiles=N] [place=PLACEMENT]`, with the syntax of the command's flags.
 
 use super::metadata::{FileLayout, LayoutChoice, Placement, TargetId};
 use std::fmt;
 use std::str::FromStr;
 use thalweg_layout::{LayoutError, Spec};
 
-/// Factors of sizes.
+/// Unit suffixes of sizes.
 const UNITS: [(&str, u64); 4] = [("Ki", 1 << 10), ("Mi", 1 << 20), ("Gi", 1 << 30), ("Ti", 1 << 40)];
 
 impl FromStr for Placement {
@@ -13,7 +13,7 @@ impl FromStr for Placement {
 
     fn from_str(text: &str) -> Result<Placement, String> {
         const EXPECTED: &str = "expected round-robin, round-robin:FIRST, targets:T,T,... or local";
-        let target = |t: &str| t.parse::<u32>().map(TargetId).map_err(|_| format!("`{t}` is no target number; {EXPECTED}"));
+        let target = |t: &str| t.parse::<u32>().map(TargetId).map_err(|_| format!("`{t}` is not a target number; {EXPECTED}"));
         match text.split_once(':') {
             None if text == "round-robin" => Ok(Placement::RoundRobin { first: None }),
             None if text == "local" => Ok(Placement::Local),
@@ -39,11 +39,11 @@ impl fmt::Display for Placement {
 }
 
 impl LayoutChoice {
-    /// A distribution and its parameters. Sizes with `Ki`, `Mi`, `Gi` or `Ti` become bytes; everything else is the distribution's own
-    /// to judge.
+    /// Parses a distribution and its parameters. Sizes with `Ki`, `Mi`, `Gi` or `Ti` become bytes; the distribution checks the
+    /// rest.
     ///
     /// # Errors
-    /// Says what was expected.
+    /// The expected syntax.
     pub fn parse_spec(text: &str) -> Result<Spec, LayoutError> {
         let mut spec: Spec = text.parse()?;
         spec.parameters.iter_mut().for_each(|(_, value)| plain_size(value));
@@ -51,7 +51,7 @@ impl LayoutChoice {
     }
 }
 
-/// `64Ki` becomes `65536`; what is no such size stays as it is.
+/// Expands `64Ki` to `65536`; leaves other values alone.
 fn plain_size(value: &mut String) {
     let without_b = value.strip_suffix('B').unwrap_or(value);
     for (unit, factor) in UNITS {
@@ -66,7 +66,7 @@ fn plain_size(value: &mut String) {
 impl FromStr for LayoutChoice {
     type Err = String;
 
-    /// Every part may be left out, but not all of them.
+    /// Parses a layout; every part is optional, but at least one is required.
     fn from_str(text: &str) -> Result<LayoutChoice, String> {
         let mut choice = LayoutChoice::default();
         for word in text.split_ascii_whitespace() {
@@ -102,7 +102,7 @@ impl fmt::Display for LayoutChoice {
 }
 
 impl From<&FileLayout> for LayoutChoice {
-    /// The choice that gives a file just this layout.
+    /// Returns the choice that reproduces this layout.
     fn from(layout: &FileLayout) -> LayoutChoice {
         LayoutChoice {
             spec: Some(layout.spec.clone()),
@@ -139,7 +139,7 @@ mod tests {
             ("basic_dist simple_stripe", "given twice"),
             ("basic_dist datafiles=x", "expected datafiles=N"),
             ("basic_dist place=everywhere", "expected round-robin"),
-            ("basic_dist place=targets:a", "no target number"),
+            ("basic_dist place=targets:a", "not a target number"),
             (",strip_size=1", "no name"),
         ] {
             let error = text.parse::<LayoutChoice>().unwrap_err();

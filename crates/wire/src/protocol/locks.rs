@@ -1,157 +1,155 @@
-//! What is said to the metadata service about advisory locks and append turns.
+//! Requests to the metadata service about advisory locks and append turns.
 //!
-//! A client that locks has two connections besides its others. The first is its life: it says who the client is
-//! ([`LockOperation::Hello`]), all requests about locks go over it one after the other and are answered at once, and
-//! when it ends, everything the client held is free. A request that has to wait is answered with
-//! [`LockReply::Queued`]; over the second connection the client asks which of its waiting requests have been granted
-//! ([`LockOperation::Grants`]), and that question alone is answered late. So any number of waiting threads costs the
-//! service one.
+//! A client that locks has two more connections. The first represents its life: it carries the client's number
+//! ([`LockOperation::Hello`]) and all lock requests, each answered immediately, and when it ends, all the client's locks are
+//! freed. A request that has to wait is answered with [`LockReply::Queued`]; over the second connection the client asks which of
+//! its waiting requests were granted ([`LockOperation::Grants`]), the only request that the service answers late. Any number of
+//! waiting threads thus costs the service one.
 
 use super::numbers::FileId;
 use serde::{Deserialize, Serialize};
 
-/// Locks of different spaces do not see each other.
+/// A space of locks; locks of different spaces never conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LockSpace {
-    /// Those of `flock`: whole files, of an open file.
+    /// `flock`: whole files, owned by an open file.
     Flock,
-    /// Those of `fcntl`: ranges, of a process.
+    /// `fcntl`: byte ranges, owned by a process.
     Record,
-    /// Turns to write at a file's end or to truncate it.
+    /// Turns to append to a file or to truncate it.
     Append,
 }
 
-/// Who else may have it.
+/// The mode of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LockKind {
-    /// Others that share.
+    /// Compatible with other shared locks.
     Shared,
-    /// Nobody.
+    /// Compatible with no other lock.
     Exclusive,
 }
 
-/// A range of a file, as its owner sees it.
+/// A range of a file, with the owner who locks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LockRange {
-    /// Which.
+    /// The file.
     pub file: FileId,
     /// The space.
     pub space: LockSpace,
-    /// Whose, within the client.
+    /// The owner, within the client.
     pub owner: u64,
     /// First byte.
     pub start: u64,
-    /// Last byte; `u64::MAX`: however long the file becomes.
+    /// Last byte, inclusive; `u64::MAX`: to the end, however far the file grows.
     pub end: u64,
 }
 
 impl LockRange {
-    /// All of a file.
+    /// Returns the range of the whole file.
     pub fn whole(file: FileId, space: LockSpace, owner: u64) -> LockRange {
         LockRange { file, space, owner, start: 0, end: u64::MAX }
     }
 }
 
-/// A lock that is asked for.
+/// A requested lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LockRequest {
-    /// Of what, and whose.
+    /// Range and owner.
     pub range: LockRange,
     /// Shared or exclusive.
     pub kind: LockKind,
-    /// The process, for others who ask who holds it.
+    /// The process id, reported to others that test the lock.
     pub pid: u32,
 }
 
-/// A lock that is held.
+/// A held lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HeldLock {
-    /// The client that holds it.
+    /// The client.
     pub client: u64,
-    /// Its owner there.
+    /// The owner at that client.
     pub owner: u64,
-    /// Its process there.
+    /// The process id at that client.
     pub pid: u32,
     /// Shared or exclusive.
     pub kind: LockKind,
     /// First byte.
     pub start: u64,
-    /// Last byte.
+    /// Last byte, inclusive.
     pub end: u64,
 }
 
-/// What is asked about locks.
+/// A request about locks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LockOperation {
-    /// This connection is the client's life from now on: [`LockReply::Done`].
+    /// Makes this connection the client's life: [`LockReply::Done`].
     Hello {
         /// Random, one for each life of a client.
         client: u64,
     },
-    /// Asks for the locks that were held when the service went away: [`LockReply::Refused`].
+    /// Claims locks that were held when the service went away: [`LockReply::Refused`].
     Claim {
-        /// Which.
+        /// The locks.
         locks: Vec<LockRequest>,
-        /// These are the last.
+        /// No more claims follow.
         last: bool,
     },
-    /// Asks which waiting requests have been granted, and waits for one: [`LockReply::Tickets`]. On a connection that
-    /// has not said [`LockOperation::Hello`].
+    /// Waits for a queued request to be granted: [`LockReply::Tickets`]. On a connection without [`LockOperation::Hello`].
     Grants {
-        /// Whose.
+        /// The client.
         client: u64,
-        /// How long to wait at most.
+        /// Maximum wait.
         wait_ms: u32,
     },
-    /// Asks for a lock: [`LockReply::Done`] when it is granted, [`LockReply::Queued`] when it has to wait and may.
+    /// Requests a lock: [`LockReply::Done`] when granted, [`LockReply::Queued`] when it has to wait and may.
     Lock {
-        /// Which.
+        /// The lock.
         request: LockRequest,
-        /// What a later grant calls it; `None`: it does not wait.
+        /// The number by which a later grant names it; `None`: do not wait.
         ticket: Option<u64>,
     },
-    /// Waits no longer: [`LockReply::Cancelled`].
+    /// Stops waiting: [`LockReply::Cancelled`].
     Cancel {
-        /// The request's.
+        /// The request's ticket.
         ticket: u64,
         /// The request.
         request: LockRequest,
     },
-    /// Frees what is held of a range: [`LockReply::Done`].
+    /// Unlocks a range: [`LockReply::Done`].
     Unlock {
-        /// Which.
+        /// The range.
         range: LockRange,
     },
-    /// Frees all that an owner holds of a file, in the spaces of programs: [`LockReply::Done`].
+    /// Frees all of an owner's `flock` and `fcntl` locks on a file: [`LockReply::Done`].
     UnlockAll {
-        /// Of what.
+        /// The file.
         file: FileId,
-        /// Whose.
+        /// The owner.
         owner: u64,
     },
-    /// Asks who stands in the way of a lock: [`LockReply::Held`].
+    /// Tests for a conflicting lock: [`LockReply::Held`].
     Test {
-        /// Of this one.
+        /// The lock to test.
         request: LockRequest,
     },
 }
 
-/// An answer about locks.
+/// A reply about locks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LockReply {
-    /// It is done; a lock is granted.
+    /// Done; for a lock request, granted.
     Done,
-    /// It waits.
+    /// The request waits.
     Queued,
-    /// These have been granted since the last answer.
+    /// Requests granted since the last reply.
     Tickets(Vec<u64>),
-    /// Whether it had been granted before it was cancelled; then the lock is held.
+    /// The request was cancelled.
     Cancelled {
-        /// It had.
+        /// Whether it was granted first; the lock is then held.
         granted: bool,
     },
-    /// Who stands in the way.
+    /// A conflicting lock, if any.
     Held(Option<HeldLock>),
-    /// What was claimed of these could not be given again.
+    /// Claims that could not be restored.
     Refused(Vec<LockRange>),
 }

@@ -1,32 +1,32 @@
-//! Bytes of a file that were acknowledged and then lost: a write behind failed, on a full disk or at a server that was away.
+//! Acknowledged bytes of a file that were lost later: a write-behind failed, because a disk was full or a server was away.
 //!
-//! They are named by datafile and physical range, as they failed, so that a stripe's loss says nothing of its neighbours. A file with very
-//! many separate losses keeps one range for each datafile, which covers them: rather too much is called lost than too little.
+//! Losses are recorded by datafile and physical range, so that a lost strip does not implicate its neighbours. A file with very
+//! many separate losses keeps one covering range per datafile: too much may be reported lost, never too little.
 
 use super::checked;
 use crate::limits;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Separate ranges that are kept apart.
+/// Maximum separate ranges.
 const RANGES: usize = 256;
 
-/// Part of a datafile.
+/// A range of a datafile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LostRange {
-    /// The datafile.
+    /// The datafile's index.
     pub index: u32,
     /// The first byte, within the datafile.
     pub start: u64,
-    /// After the last one.
+    /// The end, exclusive.
     pub end: u64,
 }
 
-/// What a file has lost. Ranges are in order, and neither overlap nor touch.
+/// The lost ranges of a file: sorted, neither overlapping nor adjacent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
     #[serde(deserialize_with = "ranges")]
     ranges: Vec<LostRange>,
-    /// Where the last lost byte ends, in the file: it is at least as long.
+    /// The logical end of the last lost byte: the file is at least this long.
     #[serde(deserialize_with = "checked::bounded_size")]
     end_bytes: u64,
 }
@@ -37,23 +37,23 @@ impl Lost {
         self.ranges.is_empty()
     }
 
-    /// The ranges, in order.
+    /// Returns the ranges, in order.
     pub fn ranges(&self) -> &[LostRange] {
         &self.ranges
     }
 
-    /// How long the file is at least; 0 when nothing is lost.
+    /// Returns the minimum length of the file; 0 when nothing is lost.
     pub fn end_bytes(&self) -> u64 {
         if self.is_empty() { 0 } else { self.end_bytes }
     }
 
-    /// Whether a byte of the range is lost.
+    /// Whether any byte of the range is lost.
     pub fn overlaps(&self, range: &LostRange) -> bool {
         let from = self.ranges.partition_point(|one| (one.index, one.end) <= (range.index, range.start));
         range.start < range.end && self.ranges.get(from).is_some_and(|one| one.index == range.index && one.start < range.end)
     }
 
-    /// This is lost too, of a file that is at least `end_bytes` long.
+    /// Marks a range lost, in a file at least `end_bytes` long.
     pub fn add(&mut self, range: LostRange, end_bytes: u64) {
         if range.start >= range.end {
             return;
@@ -75,7 +75,7 @@ impl Lost {
         }
     }
 
-    /// This is not lost any more.
+    /// Marks a range no longer lost.
     pub fn remove(&mut self, range: &LostRange) {
         if !self.overlaps(range) {
             return;
@@ -92,17 +92,17 @@ impl Lost {
         }
     }
 
-    /// Everything that the other has is lost too.
+    /// Adds all losses of `other`.
     pub fn merge(&mut self, other: &Lost) {
         other.ranges.iter().for_each(|range| self.add(*range, other.end_bytes));
     }
 
-    /// Nothing that the other has is lost any more.
+    /// Removes all losses of `other`.
     pub fn subtract(&mut self, other: &Lost) {
         other.ranges.iter().for_each(|range| self.remove(range));
     }
 
-    /// One range for each datafile.
+    /// Merges the ranges of each datafile into one.
     fn cover(&mut self) {
         self.ranges.dedup_by(|next, one| {
             let is_same = next.index == one.index;
@@ -114,7 +114,7 @@ impl Lost {
     }
 }
 
-/// Ranges as [`Lost`] keeps them.
+/// Decodes ranges, refusing any that [`Lost`] cannot hold.
 fn ranges<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<LostRange>, D::Error> {
     let ranges = Vec::<LostRange>::deserialize(from)?;
     let is_valid = |one: &LostRange| one.start < one.end && one.end <= limits::FILE_BYTES && (one.index as usize) < limits::DATAFILES;

@@ -1,27 +1,27 @@
-//! Lots: space that is reserved for an owner, of a size and for a time (NeST's, HPDC 2002).
+//! Lots: space reserved for an owner, of a size and for a time (after NeST, HPDC 2002).
 //!
-//! A lot is a row of the metadata, and a share of it stands at each of its targets. The lot's number is in the layout of each of its
-//! files and in each of their [`super::io::DatafileId`]s, so that a target knows which share a write draws on without a message.
-//! How much of a share is used is nobody's counter on disk: a target counts its datafiles' blocks when it starts.
+//! A lot is a row of the metadata, with a share on each of its targets. Its number is in the layout of each of its files and in
+//! their [`super::io::DatafileId`]s, so that a target knows the share a write draws on without a message. The used part of a
+//! share is not stored: a target counts its datafiles' blocks when it starts.
 
 use super::numbers::{LotId, TargetId};
 use serde::{Deserialize, Serialize};
 
-/// How a share is held against other programs on the same file system. A later one promises more.
+/// How a share is protected from other programs on the same file system. Later levels promise more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Level {
-    /// The store itself gives the space to nobody else; other programs may take it.
+    /// The store gives the space to no other use; other programs may take it.
     Admission,
-    /// A preallocated file keeps the space and shrinks as the lot fills: other programs may take what is free for a moment then.
+    /// A preallocated file holds the space and shrinks as the lot fills: other programs may take the space freed in the meantime.
     Ballast,
-    /// ext4's reserved blocks: programs without privilege cannot take it.
+    /// ext4's reserved blocks: unprivileged programs cannot take it.
     Kernel,
-    /// The file system is the store's own: there are no other programs.
+    /// The store has the file system to itself.
     Own,
 }
 
 impl Level {
-    /// As it is shown.
+    /// Returns the name shown to people.
     pub fn name(self) -> &'static str {
         match self {
             Level::Admission => "admission",
@@ -32,178 +32,179 @@ impl Level {
     }
 }
 
-/// A share of a lot, as its target keeps it.
+/// A lot's share on one target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LotShare {
-    /// Which lot.
+    /// The lot.
     pub lot: LotId,
-    /// Its name, for errors.
+    /// The lot's name, for errors.
     pub name: String,
-    /// Whose it is.
+    /// The lot's owner.
     pub owner: String,
-    /// What is promised on this target.
+    /// Promised on this target.
     pub share_bytes: u64,
-    /// The whole lot's size, for errors.
+    /// Size of the whole lot, for errors.
     pub size_bytes: u64,
-    /// Until when it is promised: nanoseconds since 1970.
+    /// When the promise ends, ns since 1970.
     pub until_ns: i64,
-    /// Beyond its size: as if it were no lot, while there is room. Otherwise refused.
+    /// Beyond the lot's size, writes are best effort while there is room; if false, refused.
     pub elastic: bool,
 }
 
-/// What a target has of a lot.
+/// A target's share of a lot, and its use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LotUse {
     /// The share.
     pub share: LotShare,
-    /// Where.
+    /// The target.
     pub target: TargetId,
-    /// Blocks of its datafiles there, in bytes.
+    /// Allocated blocks of the lot's datafiles on the target.
     pub used_bytes: u64,
-    /// How it is held.
+    /// The level at which the share is held.
     pub level: Level,
-    /// Its time is over: nothing is promised any more.
+    /// The lot has expired: nothing is promised any more.
     pub expired: bool,
 }
 
-/// What is asked of an I/O server about lots; only by the store's own credential. Idempotent by the lot's number.
+/// A request to an I/O server about lots, for the store's own credential only. Idempotent by the lot's number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ShareRequest {
-    /// Keeps a share, durably, in place of the one it has, if there is room for what is promised and not used:
-    /// [`super::io::IoReply::Lots`] with this one. [`crate::error::ErrorKind::NoSpace`] with the numbers otherwise, and what was kept stays.
+    /// Stores a share durably, replacing the lot's previous one, if there is room for the promised and unused part:
+    /// [`super::io::IoReply::Lots`] with this share. Otherwise [`crate::error::ErrorKind::NoSpace`] with the numbers, and the
+    /// previous share stays.
     Keep {
-        /// Where.
+        /// The target.
         target: TargetId,
-        /// What.
+        /// The share.
         share: LotShare,
-        /// Refused where this level cannot be had.
+        /// Refuse if this level is unavailable.
         least: Option<Level>,
-        /// What the service's clock says, in nanoseconds since 1970: how long it is until the share's date counts, whatever the target's
-        /// clock says.
+        /// The service's clock, ns since 1970: the share's remaining time is counted from here, independent of the target's
+        /// clock.
         now_ns: i64,
     },
-    /// Forgets a share, durably; its datafiles stay as they are, and belong to no lot that promises anything. [`super::io::IoReply::Done`].
+    /// Forgets a share durably; its datafiles stay, without a promise. [`super::io::IoReply::Done`].
     Release {
-        /// Where.
+        /// The target.
         target: TargetId,
-        /// Which lot's.
+        /// The lot.
         lot: LotId,
     },
-    /// All shares here: [`super::io::IoReply::Lots`].
+    /// Lists all shares of this server: [`super::io::IoReply::Lots`].
     List,
 }
 
-/// Where a lot is in its life.
+/// The state of a lot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LotState {
     /// Its targets are being asked.
     Creating,
-    /// It is promised.
+    /// The space is promised.
     Active,
-    /// Its time is over: its files stay as long as nobody needs the room.
+    /// It has expired: its files stay until the room is needed.
     Expired,
-    /// It is being removed, and its files with it.
+    /// It is being removed, with its files.
     Removing,
 }
 
-/// A lot, as the metadata keeps it.
+/// A lot, as stored in the metadata.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lot {
     /// Its number.
     pub id: LotId,
     /// Its name: unique in the store.
     pub name: String,
-    /// Whose it is: a credential's owner.
+    /// Owner: a credential's owner.
     pub owner: String,
-    /// What is promised in all.
+    /// Total promised size.
     pub size_bytes: u64,
-    /// Made: nanoseconds since 1970.
+    /// Creation, ns since 1970.
     pub created_ns: i64,
-    /// Until when it is promised: nanoseconds since 1970.
+    /// When the promise ends, ns since 1970.
     pub until_ns: i64,
-    /// Beyond its size: best effort while there is room.
+    /// Beyond its size, best effort while there is room.
     pub elastic: bool,
-    /// The least level that was asked for.
+    /// The minimum level requested.
     pub least: Option<Level>,
-    /// Where it is in its life.
+    /// State.
     pub state: LotState,
-    /// Its targets, and how much is promised on each.
+    /// Promised bytes on each target.
     pub shares: Vec<(TargetId, u64)>,
 }
 
-/// A lot, and what its targets say of it now.
+/// A lot, with the current reports of its targets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LotReport {
     /// The lot.
     pub lot: Lot,
-    /// What each target has, of those that answered.
+    /// The use of each target that answered.
     pub uses: Vec<LotUse>,
-    /// Directories whose new files are in it, as paths from the root, as far as known.
+    /// Directories whose new files go into the lot, as paths from the root, as far as known.
     pub directories: Vec<Vec<u8>>,
 }
 
-/// What is asked of the metadata service about lots: [`super::metadata::MetadataReply::Lots`].
+/// A request to the metadata service about lots: [`super::metadata::MetadataReply::Lots`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LotOperation {
-    /// Reserves. [`crate::error::ErrorKind::NoSpace`] says how much there is, and when it would fit.
+    /// Reserves space. [`crate::error::ErrorKind::NoSpace`] says how much there is, and when the request would fit.
     Create {
-        /// Its name.
+        /// The lot's name.
         name: String,
-        /// Whose it is to be; `None`: the asker's. Another's only by the store's own credential.
+        /// The owner; `None`: the sender. Another owner requires the store's own credential.
         owner: Option<String>,
-        /// How much.
+        /// Size.
         size_bytes: u64,
-        /// From now on, for how long, in nanoseconds.
+        /// Duration from now, ns.
         for_ns: u64,
-        /// Beyond its size: best effort.
+        /// Beyond its size, best effort.
         elastic: bool,
-        /// Refused where less can be had.
+        /// Refuse if only a lower level is available.
         least: Option<Level>,
-        /// On these targets; empty: on all.
+        /// The targets; empty: all.
         targets: Vec<TargetId>,
     },
-    /// All lots that the asker may see, or the one of this name with its directories.
+    /// Returns all lots the sender may see, or the named one with its directories.
     Show {
-        /// Which; `None`: all.
+        /// The lot; `None`: all.
         name: Option<String>,
     },
-    /// It ends so long from now on.
+    /// Sets the remaining duration.
     Renew {
-        /// Which.
+        /// The lot.
         name: String,
-        /// In nanoseconds; 0: now (its files stay, best effort).
+        /// Duration from now, ns; 0: end now (its files stay, best effort).
         for_ns: u64,
     },
-    /// Changes its size; not below what is used.
+    /// Changes the size, not below what is used.
     Resize {
-        /// Which.
+        /// The lot.
         name: String,
-        /// Bytes.
+        /// New size.
         size_bytes: u64,
     },
-    /// Removes it. Its files become ordinary ones (`files` false: refused while it has any), or go with it.
+    /// Removes the lot, with its files or leaving them as ordinary files (`files` false: refused while it has any).
     Remove {
-        /// Which.
+        /// The lot.
         name: String,
-        /// Its files, too.
+        /// Remove its files too.
         files: bool,
     },
-    /// An I/O server asks for more of a lot's promise at one of its targets, which others have not used: answered when that target's
-    /// share was changed, or cannot be ([`crate::error::ErrorKind::Quota`]). Only by the store's own credential.
+    /// An I/O server asks for unused promise of a lot to be moved to one of its targets: answered when the target's share was
+    /// changed or cannot be ([`crate::error::ErrorKind::Quota`]). For the store's own credential only.
     MoveHere {
-        /// Which lot.
+        /// The lot.
         lot: LotId,
-        /// To which target.
+        /// The target that needs it.
         target: TargetId,
-        /// How much is needed there at least beyond the share it has.
+        /// Minimum needed there beyond its present share.
         bytes: u64,
     },
-    /// An I/O server needs room at a target: expired lots that have some there are removed, the oldest first, as many as it takes;
-    /// answered when that is done, with those that were. Only by the store's own credential.
+    /// An I/O server needs room at a target: expired lots with space there are removed, oldest first, until it suffices; answered
+    /// when done, with the removed lots. For the store's own credential only.
     Reclaim {
-        /// Where.
+        /// The target.
         target: TargetId,
-        /// How much.
+        /// Room needed.
         bytes: u64,
     },
 }

@@ -1,38 +1,38 @@
-//! Many operations in one request to the metadata service.
+//! Batches of operations in one request to the metadata service.
 
-use super::files::{Attributes, Existing, LayoutChoice, NewNode, Owner, Place, SetAttributes};
+use super::files::{Attributes, Existing, FilePath, LayoutChoice, NewNode, Owner, SetAttributes};
 use super::numbers::FileId;
 use serde::{Deserialize, Serialize};
 
-/// One of many operations in one request; each is as the [`super::metadata::Operation`] of its name.
+/// One operation of a batch, equivalent to the [`super::metadata::Operation`] of its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum Small {
     /// Makes an empty file and opens it for writing.
     Create(NewFile),
-    /// Makes an empty file and does not open it.
+    /// Makes an empty file without opening it.
     MakeFile(NewFile),
     MakeDirectory {
-        place: Place,
+        place: FilePath,
         owner: Owner,
         parents: bool,
     },
     Unlink {
-        place: Place,
+        place: FilePath,
         only: Option<FileId>,
     },
     RemoveDirectory {
-        place: Place,
+        place: FilePath,
     },
     Rename {
-        from: Place,
+        from: FilePath,
         only: Option<FileId>,
-        to: Place,
+        to: FilePath,
         replace: bool,
         set: SetAttributes,
     },
     SetAttributes {
-        place: Place,
+        place: FilePath,
         set: SetAttributes,
     },
     Written {
@@ -40,25 +40,25 @@ pub enum Small {
         size_bytes: u64,
     },
     Stat {
-        place: Place,
+        place: FilePath,
         sizes: bool,
     },
     /// Makes a symbolic link, a named pipe, a socket or a device.
     MakeNode {
-        place: Place,
+        place: FilePath,
         node: NewNode,
         owner: Owner,
     },
 }
 
-/// A file to be made.
+/// A file to create.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewFile {
-    /// Which.
-    pub place: Place,
+    /// Path.
+    pub place: FilePath,
     /// Owner and permissions.
     pub owner: Owner,
-    /// What to do when the name is taken by a file.
+    /// What to do if a file of this name exists.
     pub existing: Existing,
     /// The layout.
     pub layout: LayoutChoice,
@@ -66,12 +66,12 @@ pub struct NewFile {
     pub node: String,
 }
 
-/// What became of a [`Small`].
+/// The result of a [`Small`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(clippy::large_enum_variant, reason = "most are the large one, in one list")]
 pub enum SmallReply {
-    /// It is done.
+    /// Done.
     Done,
-    /// Of what was made, changed, or asked for.
+    /// Attributes of the object made, changed or asked for.
     Attributes(Attributes),
 }

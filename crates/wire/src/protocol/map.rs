@@ -1,4 +1,4 @@
-//! Which servers and targets a store has.
+//! A store's servers and targets.
 
 use super::numbers::TargetId;
 use crate::error::{Error, ErrorKind, Result};
@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 /// An I/O server of the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerEntry {
-    /// Its name: `io0`.
+    /// Name, for example `io0`.
     pub name: String,
-    /// The label of the machine it is on.
+    /// Label of its machine.
     pub node: String,
     /// `HOST:PORT`.
     pub address: String,
@@ -19,38 +19,38 @@ pub struct ServerEntry {
 /// A target of the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetEntry {
-    /// Its number, for good.
+    /// Number, permanent.
     pub target: TargetId,
-    /// Its server: index into [`StoreMap::servers`].
+    /// Index of its server in [`StoreMap::servers`].
     pub server: u32,
-    /// Its directory on that server.
+    /// Directory on that server.
     pub directory: String,
 }
 
-/// Who is who in a store.
+/// All servers and targets of a store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreMap {
-    /// The store's identity.
+    /// Identity of the store.
     pub store: u64,
     /// The I/O servers.
     pub servers: Vec<ServerEntry>,
-    /// The targets, by number.
+    /// Targets, by number.
     pub targets: Vec<TargetEntry>,
 }
 
 impl StoreMap {
-    /// A target and its server.
+    /// Returns a target and its server.
     pub fn target(&self, target: TargetId) -> Option<(&TargetEntry, &ServerEntry)> {
         let entry = &self.targets[self.targets.binary_search_by_key(&target, |t| t.target).ok()?];
         Some((entry, self.servers.get(entry.server as usize)?))
     }
 
-    /// Whether a store's map can be: targets in order, each at a server that is in it, and names that can be shown and compared.
+    /// Checks that a map is valid: targets in order, each at a listed server, and names that can be shown and compared.
     ///
     /// # Errors
     /// [`ErrorKind::Protocol`].
     pub fn check(&self) -> Result<()> {
-        let refused = |problem: String| Err(Error::new(ErrorKind::Protocol, format!("a map of the store that cannot be: {problem}")));
+        let refused = |problem: String| Err(Error::new(ErrorKind::Protocol, format!("invalid store map: {problem}")));
         for server in &self.servers {
             for (what, text) in [("name", &server.name), ("node", &server.node), ("address", &server.address)] {
                 if text.len() > limits::NAME_BYTES || text.chars().any(char::is_control) {

@@ -1,11 +1,11 @@
-//! What is said to the metadata service: names, attributes, layouts.
+//! Requests to the metadata service: names, attributes, layouts.
 
 pub use super::common::Refusal;
 use super::common::{BootVerifier, Witnessed};
 use super::credentials::{CredentialBook, CredentialOperation, Revoked};
 pub use super::files::{
-    Attributes, DirectoryEntry, DraftEntry, Existing, FileKind, FileLayout, LayoutChoice, NewNode, Owner, Place, Placement, SetAttributes,
-    SetExtended, SetTime,
+    Attributes, DirectoryEntry, DraftEntry, Existing, FileKind, FileLayout, FilePath, LayoutChoice, NewNode, Owner, Placement,
+    SetAttributes, SetExtended, SetTime,
 };
 use super::locks::{LockOperation, LockReply};
 pub use super::lost::{Lost, LostRange};
@@ -21,65 +21,65 @@ use serde::{Deserialize, Serialize};
 /// A request to the metadata service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetadataRequest {
-    /// Files this client has closed since its last request: a removed file's datafiles stay while it is open, and its size is
-    /// known again when its last writer has gone. At most [`crate::limits::CLOSED`].
+    /// Files this client has closed since its last request: a removed file's datafiles stay while it is open, and its size
+    /// becomes known again when its last writer closes it. At most [`crate::limits::CLOSED`].
     pub closed: Vec<Closed>,
-    /// The directory whose attributes are wanted as they are after a change: [`MetadataReply::Changed`].
+    /// The directory whose attributes after the change are wanted: [`MetadataReply::Changed`].
     pub directory: Option<FileId>,
-    /// Under which it may be sent again, if its answer is lost, and is done once; `None`: it is not sent again.
+    /// Number under which a retry is executed at most once; `None`: the request is not retried.
     pub number: Option<RequestNumber>,
-    /// What is asked.
+    /// The operation.
     pub operation: Operation,
 }
 
 impl MetadataRequest {
-    /// A request that is not sent again, and says nothing of closed files.
+    /// Makes a request that is not retried and reports no closed files.
     pub fn of(operation: Operation) -> MetadataRequest {
         MetadataRequest { closed: Vec::new(), directory: None, number: None, operation }
     }
 }
 
-/// What is asked of the metadata service.
+/// An operation of the metadata service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operation {
-    /// [`MetadataReply::Map`].
+    /// Reads the store map: [`MetadataReply::Map`].
     StoreMap,
-    /// Attributes of each place: [`MetadataReply::Many`], an error in place of those that are not there.
+    /// Reads attributes: [`MetadataReply::Many`], with an error for each place that does not exist.
     Stat {
-        /// Which.
-        places: Vec<Place>,
-        /// With sizes where the service can prove them.
+        /// The files and directories.
+        places: Vec<FilePath>,
+        /// Include sizes where the service can prove them.
         sizes: bool,
     },
-    /// A page of a directory: [`MetadataReply::Page`].
+    /// Reads a page of a directory: [`MetadataReply::Page`].
     List {
         /// The directory.
-        place: Place,
+        place: FilePath,
         /// Where it begins.
         after: After,
-        /// Names in the page at most; the service has a bound of its own.
+        /// Maximum names in the page; the service has a limit of its own.
         most: u32,
-        /// How much of each.
+        /// How much to return of each.
         detail: Detail,
-        /// The client's number of this walk through the directory; 0 if no page of it will be asked for as [`After::Page`].
+        /// The client's number of this walk; 0 if no page of it will be requested as [`After::Page`].
         walk: u32,
     },
     /// Makes a directory: [`MetadataReply::Attributes`].
     MakeDirectory {
-        /// Which.
-        place: Place,
+        /// The new directory.
+        place: FilePath,
         /// Owner and permissions.
         owner: Owner,
-        /// Also those above it; one that is there already is no error then.
+        /// Also make missing parents, and accept an existing directory.
         parents: bool,
     },
     /// Makes an empty file and opens it for writing: [`MetadataReply::Attributes`].
     Create {
-        /// Which.
-        place: Place,
+        /// The new file.
+        place: FilePath,
         /// Owner and permissions.
         owner: Owner,
-        /// What to do when the name is taken by a file.
+        /// What to do if a file of this name exists.
         existing: Existing,
         /// The layout.
         layout: LayoutChoice,
@@ -88,67 +88,67 @@ pub enum Operation {
     },
     /// Opens a file: [`MetadataReply::Attributes`].
     Open {
-        /// Which.
-        place: Place,
-        /// Whether bytes of it may be changed: its size is not known here until this has ended.
+        /// The file.
+        place: FilePath,
+        /// Open for writing: the service does not know the size until this use ends.
         write: bool,
     },
-    /// Says that these files are open: after the service has been away. [`MetadataReply::Opened`].
+    /// Declares files open after the service was away: [`MetadataReply::Opened`].
     Reopen {
-        /// Which, and whether for writing.
+        /// Each file, and whether it is open for writing.
         files: Vec<(FileId, bool)>,
     },
     /// Renames a file or directory: [`MetadataReply::Attributes`].
     Rename {
-        /// Its name.
-        from: Place,
-        /// The file that must have this name; `None`: whichever has it. A copy finishes with its own file, and not
-        /// with that of another copy that has taken its `.partial` name meanwhile.
+        /// The old name.
+        from: FilePath,
+        /// The file that must have the old name; `None`: any. A copy thus renames its own file, not that of another copy that has
+        /// taken the `.partial` name meanwhile.
         only: Option<FileId>,
-        /// Its new one.
-        to: Place,
-        /// Whether an existing file or empty directory of the new name is replaced.
+        /// The new name.
+        to: FilePath,
+        /// Whether to replace an existing file or empty directory of the new name.
         replace: bool,
-        /// Attributes that change with it: what a copy finishes with, in one round trip.
+        /// Attributes to set in the same step: a copy finishes in one round trip.
         set: SetAttributes,
     },
     /// Removes a file: [`MetadataReply::Done`].
     Unlink {
-        /// Which.
-        place: Place,
-        /// The file that must have this name; `None`: whichever has it.
+        /// The file.
+        place: FilePath,
+        /// The file that must have this name; `None`: any.
         only: Option<FileId>,
     },
     /// Removes an empty directory: [`MetadataReply::Done`].
     RemoveDirectory {
-        /// Which.
-        place: Place,
+        /// The directory.
+        place: FilePath,
     },
     /// Changes attributes: [`MetadataReply::Attributes`].
     SetAttributes {
-        /// Of what.
-        place: Place,
-        /// To what.
+        /// The file or directory.
+        place: FilePath,
+        /// The new attributes.
         set: SetAttributes,
     },
-    /// Sets a file's size: [`MetadataReply::Done`] when every I/O server has done it.
+    /// Sets a file's size: [`MetadataReply::Done`] when every I/O server has applied it.
     Truncate {
-        /// Which.
-        place: Place,
-        /// Bytes.
+        /// The file.
+        place: FilePath,
+        /// New size, bytes.
         size_bytes: u64,
     },
-    /// Puts everything answered so far on stable storage: [`MetadataReply::Synced`].
+    /// Syncs everything answered so far to stable storage: [`MetadataReply::Synced`].
     Sync,
-    /// [`MetadataReply::Status`].
+    /// Reads the service's status: [`MetadataReply::Status`].
     Status,
-    /// Makes an empty file and does not open it: [`MetadataReply::Attributes`].
+    /// Makes an empty file without opening it: [`MetadataReply::Attributes`].
     MakeFile {
-        /// Which.
-        place: Place,
+        /// The new file.
+        place: FilePath,
         /// Owner and permissions.
         owner: Owner,
-        /// What to do when the name is taken by a file.
+        /// What to do if a file of this name exists.
         existing: Existing,
         /// The layout.
         layout: LayoutChoice,
@@ -157,126 +157,127 @@ pub enum Operation {
     },
     /// Makes a symbolic link, a named pipe, a socket or a device: [`MetadataReply::Attributes`].
     MakeNode {
-        /// Which.
-        place: Place,
-        /// What.
+        /// The new name.
+        place: FilePath,
+        /// What to make.
         node: NewNode,
         /// Owner and permissions.
         owner: Owner,
     },
-    /// Asks for a symbolic link's target: [`MetadataReply::Bytes`].
+    /// Reads a symbolic link's target: [`MetadataReply::Bytes`].
     ReadSymlink {
-        /// Which.
-        place: Place,
+        /// The link.
+        place: FilePath,
     },
-    /// Gives a file one more name: [`MetadataReply::Attributes`].
+    /// Adds a hard link to a file: [`MetadataReply::Attributes`].
     Link {
         /// The file.
-        file: Place,
-        /// Its new name.
-        to: Place,
+        file: FilePath,
+        /// The new name.
+        to: FilePath,
     },
-    /// Two names exchange what they stand for, in one step: [`MetadataReply::Done`].
+    /// Exchanges two names atomically: [`MetadataReply::Done`].
     Exchange {
-        /// One.
-        one: Place,
-        /// The other.
-        other: Place,
+        /// The first name.
+        one: FilePath,
+        /// The second name.
+        other: FilePath,
     },
-    /// An extended attribute's value: [`MetadataReply::Value`].
+    /// Reads an extended attribute: [`MetadataReply::Value`].
     GetExtended {
-        /// Of what.
-        place: Place,
-        /// Its name.
+        /// The file or directory.
+        place: FilePath,
+        /// The attribute's name.
         name: Vec<u8>,
     },
-    /// The names of all extended attributes: [`MetadataReply::ExtendedNames`].
+    /// Lists the names of all extended attributes: [`MetadataReply::ExtendedNames`].
     ListExtended {
-        /// Of what.
-        place: Place,
+        /// The file or directory.
+        place: FilePath,
     },
     /// Sets an extended attribute: [`MetadataReply::Done`].
     SetExtended {
-        /// Of what.
-        place: Place,
-        /// Its name.
+        /// The file or directory.
+        place: FilePath,
+        /// The attribute's name.
         name: Vec<u8>,
-        /// Its value.
+        /// The value.
         value: Vec<u8>,
-        /// Whether it may or must be there already.
+        /// Whether the attribute may or must exist already.
         how: SetExtended,
     },
     /// Removes an extended attribute: [`MetadataReply::Done`].
     RemoveExtended {
-        /// Of what.
-        place: Place,
-        /// Its name.
+        /// The file or directory.
+        place: FilePath,
+        /// The attribute's name.
         name: Vec<u8>,
     },
-    /// Gives a file without bytes, which nobody has open, another layout: [`MetadataReply::Attributes`].
+    /// Changes the layout of an empty file that is not open anywhere: [`MetadataReply::Attributes`].
     Relayout {
-        /// Which.
-        place: Place,
-        /// The layout.
+        /// The file.
+        place: FilePath,
+        /// The new layout.
         layout: LayoutChoice,
         /// The client's node, for [`Placement::Local`].
         node: String,
     },
-    /// Says that bytes were written to a file: [`MetadataReply::Attributes`].
+    /// Reports bytes written to a file: [`MetadataReply::Attributes`].
     Written {
-        /// Which.
+        /// The file.
         file: FileId,
-        /// Where the last of them ends.
+        /// End of the last byte written.
         size_bytes: u64,
     },
-    /// About locks and turns; only on a connection that began with [`LockOperation::Hello`].
+    /// Locks and append turns; only on a connection that began with [`LockOperation::Hello`].
     Lock(LockOperation),
-    /// Many at once, in order, each with its own outcome, in as few transactions as possible: [`MetadataReply::Each`]. One
-    /// that fails does not stop the others.
+    /// Executes a batch in order, in as few transactions as possible, with one result per operation: [`MetadataReply::Each`]. A
+    /// failure does not stop the rest.
     Many {
-        /// What; at most [`crate::limits::MANY`].
+        /// The operations, at most [`crate::limits::MANY`].
         operations: Vec<Small>,
     },
-    /// Files that copies have made and not finished: [`MetadataReply::Drafts`].
+    /// Lists files made by unfinished copies: [`MetadataReply::Drafts`].
     Drafts {
-        /// Those after this one.
+        /// Start after this file.
         after: Option<FileId>,
     },
     /// Removes a draft whose maker is gone: [`MetadataReply::Done`].
     RemoveDraft {
-        /// Which.
+        /// The file.
         file: FileId,
-        /// For at least so long, by the service's clock.
+        /// Minimum time abandoned, ns by the service's clock.
         abandoned_for_ns: u64,
     },
-    /// An I/O server says how far it knows the metadata to have come, durably, and asks for the next change that it is to witness:
-    /// [`MetadataReply::Witness`], at the latest after [`crate::limits::WITNESS_WAIT`]. An error if the metadata is older than that.
+    /// Sent by an I/O server: reports the latest durable state of the metadata that it has witnessed, and asks for the next
+    /// change to witness: [`MetadataReply::Witness`], at the latest after [`crate::limits::WITNESS_WAIT`]. An error if the
+    /// metadata is older than the report.
     Witness {
         /// The server's name in the store.
         server: String,
-        /// What its targets have been notified of.
+        /// The state of which its targets were notified.
         seen: Witnessed,
-        /// The last revocation of credentials that it knows of: of another it is notified at once.
+        /// The last revocation of credentials it knows; a newer one is answered immediately.
         revision: u64,
     },
-    /// Says that acknowledged bytes of a file are lost, and that others which were are written again; durable when it is answered:
+    /// Reports acknowledged bytes of a file as lost, and lost bytes as written again; durable when answered:
     /// [`MetadataReply::Attributes`].
     Lost {
-        /// Which.
+        /// The file.
         file: FileId,
-        /// Lost now.
+        /// Newly lost.
         lost: Lost,
-        /// Not lost any more.
+        /// No longer lost.
         mended: Lost,
     },
-    /// About lots: [`MetadataReply::Lots`].
+    /// Lots: [`MetadataReply::Lots`].
     Lot(LotOperation),
-    /// About credentials: [`MetadataReply::Credentials`].
+    /// Credentials: [`MetadataReply::Credentials`].
     Credential(CredentialOperation),
 }
 
 impl Operation {
-    /// Whether a file may be written after this was answered that was not before.
+    /// Whether the operation may start new writing to a file.
     pub fn begins_writing(&self) -> bool {
         match self {
             Operation::Create { .. } | Operation::MakeFile { .. } | Operation::Open { write: true, .. } => true,
@@ -286,8 +287,8 @@ impl Operation {
         }
     }
 
-    /// Whether the service remembers what became of it, as a part of the same transaction: sent again under its number, it is done once. What else
-    /// changes something takes more than one transaction, or is of no one's names.
+    /// Whether the service stores the result in the same transaction, so that a retry under the same number executes once. Other
+    /// operations that change something take more than one transaction, or concern no names.
     pub fn is_done_once(&self) -> bool {
         matches!(
             self,
@@ -313,61 +314,62 @@ impl Operation {
 #[allow(clippy::large_enum_variant, reason = "there is one at a time, and a file's attributes are what is mostly asked for")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MetadataReply {
-    /// It is done.
+    /// Done.
     Done,
-    /// Who is who.
+    /// The store map.
     Map(StoreMap),
-    /// Of one file or directory.
+    /// Attributes of one file or directory.
     Attributes(Attributes),
-    /// A change is done, and attributes of the directory that the request names were read after it (NFS version 3 calls that weak cache
-    /// consistency, RFC 1813 section 2.6).
+    /// Done, with the attributes of the directory named in the request read after the change (weak cache consistency in NFS
+    /// version 3, RFC 1813 section 2.6).
     Changed {
-        /// Of what was made or changed, where the answer has attributes.
+        /// Attributes of the object made or changed, for operations that return attributes.
         made: Option<Attributes>,
-        /// The directory's.
+        /// Attributes of the directory.
         directory: Attributes,
     },
-    /// In the order asked; fewer than asked when a message does not hold more.
+    /// In the order of the request; fewer when a message cannot hold more.
     Many(Vec<Result<Attributes, Refusal>>),
     /// A page of a directory.
     Page {
-        /// In order of name, as bytes.
+        /// In byte order of names.
         #[serde(with = "super::page")]
         entries: Vec<DirectoryEntry>,
-        /// Whether there are more.
+        /// Whether more entries follow.
         more: bool,
     },
-    /// Which of the files are still there.
+    /// The files that still exist.
     Opened(Vec<FileId>),
-    /// Everything answered before is durable, by this start of the service.
+    /// Everything answered before is durable; the verifier is of this start of the service.
     Synced(BootVerifier),
-    /// How the service is.
+    /// The service's status.
     Status(Status),
     /// A symbolic link's target.
     Bytes(Vec<u8>),
-    /// An extended attribute's value, if there is such an attribute.
+    /// An extended attribute's value; `None`: no such attribute.
     Value(Option<Vec<u8>>),
-    /// The names of extended attributes, in order.
+    /// Names of extended attributes, in order.
     ExtendedNames(Vec<Vec<u8>>),
-    /// About locks and turns.
+    /// Locks and append turns.
     Lock(LockReply),
-    /// What became of each of many operations, in their order. Fewer than asked when a message does not hold more: those
-    /// without an outcome were not begun.
+    /// The results of a batch, in order. Fewer than requested when a message cannot hold more: operations without a result were
+    /// not started.
     Each(Vec<Result<SmallReply, Refusal>>),
-    /// Drafts, in order of number, and whether there are more.
+    /// Drafts, in order of number.
     Drafts {
-        /// These.
+        /// The drafts.
         drafts: Vec<DraftEntry>,
-        /// Whether there are more.
+        /// Whether more follow.
         more: bool,
     },
-    /// What an I/O server is to witness.
+    /// The next change for an I/O server to witness.
     Witness {
-        /// The last change that is on stable storage.
+        /// The last change on stable storage.
         change: u64,
-        /// The metadata is older than what this server has seen, and somebody has accepted that: its targets go on from this start.
+        /// The metadata is older than the server's report, and an administrator has accepted that: its targets continue from this
+        /// start.
         accepted: bool,
-        /// What is revoked, if that is news to it.
+        /// The revoked credentials, if newer than the server's.
         revoked: Option<Revoked>,
     },
     /// Lots.
@@ -376,19 +378,19 @@ pub enum MetadataReply {
     Credentials(CredentialBook),
 }
 
-/// How the metadata service is.
+/// The metadata service's status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// Bytes of the file system its database is on.
+    /// Size of the file system with its database.
     pub size_bytes: u64,
-    /// Bytes of it that are free.
+    /// Free space on that file system.
     pub free_bytes: u64,
-    /// Removals and truncations that I/O servers have not done yet.
+    /// Removals and truncations that I/O servers have not applied yet.
     pub pending_intents: u64,
     /// Files open at clients.
     pub open_files: u64,
-    /// Locked ranges.
+    /// Locked byte ranges.
     pub locks: u64,
-    /// Requests that wait for locks.
+    /// Requests waiting for locks.
     pub lock_waits: u64,
 }

@@ -1,5 +1,5 @@
-//! What the messages say. One enum of requests and one of replies per service; a body is one of them, serialised with
-//! postcard. Which service's it is stands in the header ([`crate::transport::Kind`]).
+//! The messages' contents. Each service has one enum of requests and one of replies; a body is one of them, serialised with
+//! postcard. The header names the service ([`crate::transport::Kind`]).
 
 pub(crate) mod checked;
 pub mod common;

@@ -1,4 +1,4 @@
-//! Names and paths: bytes, bounded, and none of them means anything but itself.
+//! Names and paths: bounded byte strings without special names.
 
 use super::checked::refuse;
 use crate::error::{Error, ErrorKind, Result};
@@ -7,37 +7,34 @@ use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// The names of a path, in order. Leading, trailing and doubled slashes mean nothing.
+/// Splits a path into its names. Leading, trailing and doubled slashes are ignored.
 ///
 /// # Errors
-/// When the path is too long, or a name of it is not one.
+/// When the path is too long or contains an invalid name.
 pub fn split(path: &[u8]) -> Result<Vec<&[u8]>> {
     if path.len() > limits::PATH_BYTES {
-        return Err(Error::new(
-            ErrorKind::NameTooLong,
-            format!("a path of {} bytes: at most {} are allowed", path.len(), limits::PATH_BYTES),
-        ));
+        return Err(Error::new(ErrorKind::NameTooLong, format!("a path of {} bytes: the maximum is {}", path.len(), limits::PATH_BYTES)));
     }
     path.split(|b| *b == b'/').filter(|name| !name.is_empty()).map(|name| check(name).map(|()| name)).collect()
 }
 
-/// Whether this is a label: 1 to `most` letters, digits, `.`, `_` and `-`. Names of servers, nodes, owners and lots are.
+/// Whether this is a label (the name of a server, node, owner or lot): 1 to `most` letters, digits, `.`, `_` and `-`.
 pub fn is_label(name: &str, most: usize) -> bool {
     (1..=most).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
-/// A name or path for a person: bytes that are not UTF-8 are replaced.
+/// Converts a name or path for display, replacing bytes that are not UTF-8.
 pub fn shown(path: &[u8]) -> String {
     String::from_utf8_lossy(path).into_owned()
 }
 
-/// A name in a directory: 1 to 255 bytes, none of them `/` or zero, neither `.` nor `..`. So it names something in that directory and
-/// nothing else, wherever it is put into a path.
+/// A name in a directory: 1 to 255 bytes without `/` or NUL, neither `.` nor `..`. It therefore names an entry of that directory
+/// and nothing else, in any path.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Vec<u8>);
 
 impl Name {
-    /// These bytes, if they are a name.
+    /// Makes a name, if these bytes are one.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`], [`ErrorKind::NameTooLong`].
@@ -46,12 +43,12 @@ impl Name {
         check(&bytes).map(|()| Name(bytes))
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0
     }
@@ -94,28 +91,28 @@ impl<'de> Deserialize<'de> for Name {
             }
 
             fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<Name, E> {
-                Name::new(bytes).map_err(|e| refuse(format_args!("a directory entry whose name is none: {}", e.message())))
+                Name::new(bytes).map_err(|e| refuse(format_args!("invalid name of a directory entry: {}", e.message())))
             }
         }
         from.deserialize_bytes(Bytes)
     }
 }
 
-/// Whether these bytes are a name.
+/// Checks that these bytes are a name.
 ///
 /// # Errors
-/// As [`Name::new`].
+/// See [`Name::new`].
 pub(crate) fn check(name: &[u8]) -> Result<()> {
     if name.len() > limits::NAME_BYTES {
-        let problem = format!("a name of {} bytes: at most {} are allowed", name.len(), limits::NAME_BYTES);
+        let problem = format!("a name of {} bytes: the maximum is {}", name.len(), limits::NAME_BYTES);
         return Err(Error::new(ErrorKind::NameTooLong, problem));
     }
     let problem = if name.is_empty() {
         "an empty name".to_owned()
     } else if name == b"." || name == b".." {
-        format!("`{}` is no name in a store: give the path from the root without it", shown(name))
+        format!("`{}` is not supported in paths of a store: give the path from the root without it", shown(name))
     } else if name.contains(&0) {
-        "a name with a zero byte in it".to_owned()
+        "a name with a NUL byte in it".to_owned()
     } else if name.contains(&b'/') {
         format!("a name with a slash in it: `{}`", name.escape_ascii())
     } else {
@@ -161,7 +158,7 @@ mod tests {
         }
     }
 
-    /// Bytes of a name on the wire.
+    /// Encodes a name as on the wire.
     fn serde_bytes(bytes: &[u8]) -> impl Serialize + '_ {
         struct Raw<'a>(&'a [u8]);
         impl Serialize for Raw<'_> {

@@ -1,8 +1,8 @@
-//! A page of a directory: what is asked of it, and how it is encoded on the wire, layouts once, entries with the number of theirs.
+//! Pages of a directory: the request, and the encoding, which sends each layout once.
 //!
-//! Files of a directory are mostly laid out in few ways, and a layout is several times as long as everything else that is sent of a
-//! file. So a page begins with a table of its layouts, and the receiver has each of them once in memory too. Names are sent as
-//! bytes in one piece.
+//! The files of a directory mostly share a few layouts, and a layout is several times as long as the rest of an entry. A page
+//! therefore begins with a table of its layouts, to which entries refer by index; the receiver shares them in memory too. Names
+//! are sent as single byte strings.
 
 use super::checked;
 use super::files::{Attributes, DirectoryEntry, FileKind, FileLayout, LayoutChoice};
@@ -21,21 +21,21 @@ use std::sync::Arc;
 pub enum After {
     /// At the first name.
     Nothing,
-    /// After this name, whether it is there or not.
+    /// After this name, whether it exists or not.
     Name(Vec<u8>),
-    /// After the last name of the page that was asked for before, on this connection and with the same number of the walk: so the
-    /// next page can be asked for while that one is still on its way. If that was the last one, this one is empty.
+    /// After the last name of the preceding page on this connection with the same walk number, so that a client can request the
+    /// next page before that one arrives. Empty if that page was the last.
     Page,
 }
 
 impl After {
-    /// After this name, or at the first one.
+    /// Starts after this name, or at the first name.
     pub fn name(name: Option<&[u8]>) -> After {
         name.map_or(After::Nothing, |name| After::Name(name.to_vec()))
     }
 }
 
-/// How much is asked of a directory's entries. Each includes what is before it.
+/// How much to return of each entry. Each level includes the ones before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Detail {
     /// Names, numbers and kinds.
@@ -47,7 +47,7 @@ pub enum Detail {
     Sizes,
 }
 
-/// Bytes in one piece.
+/// Serialises as one byte string.
 struct Raw<'a>(&'a [u8]);
 
 impl Serialize for Raw<'_> {
@@ -56,8 +56,7 @@ impl Serialize for Raw<'_> {
     }
 }
 
-/// Layouts as they come, each with its place among those that have come. Files of a page share theirs, and mostly the last one comes
-/// again.
+/// Distinct layouts in order of appearance. Files of a page share layouts, and consecutive files mostly the same one.
 #[derive(Default)]
 pub struct Distinct {
     all: Vec<Arc<FileLayout>>,
@@ -66,7 +65,7 @@ pub struct Distinct {
 }
 
 impl Distinct {
-    /// The place of this one, which is the next one's if it has not come yet.
+    /// Returns the index of a layout, adding it if it is new.
     pub fn place(&mut self, layout: &Arc<FileLayout>) -> u32 {
         let pointer = Arc::as_ptr(layout);
         if let Some((_, place)) = self.last.filter(|(last, _)| *last == pointer) {
@@ -80,7 +79,7 @@ impl Distinct {
         place
     }
 
-    /// Each of them once, in the order of their places.
+    /// Returns all layouts, in order of index.
     pub fn all(&self) -> &[Arc<FileLayout>] {
         &self.all
     }
@@ -92,7 +91,7 @@ struct PageOut<'a> {
     rows: RowsOut<'a>,
 }
 
-/// Entries with the places of their layouts.
+/// Entries with the indices of their layouts.
 struct RowsOut<'a>(&'a [DirectoryEntry], &'a [Option<u32>]);
 
 impl Serialize for RowsOut<'_> {
@@ -119,7 +118,7 @@ struct RowOut<'a> {
     attributes: Option<SlimOut<'a>>,
 }
 
-/// Attributes without what the entry says already.
+/// Attributes without the entry's own fields.
 #[derive(Serialize)]
 struct SlimOut<'a> {
     plain: Plain,
@@ -128,8 +127,8 @@ struct SlimOut<'a> {
     lost: &'a Option<Box<Lost>>,
 }
 
-/// Numbers, each in as many bytes as it needs. A file's times are mostly near to each other, so they are sent as how much later each
-/// is than the time when the file was made (modulo 2^64).
+/// The numbers of an entry, as varints. A file's times are mostly close together, so they are sent relative to its creation
+/// (modulo 2^64).
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Plain {
     mode: u32,
@@ -139,7 +138,7 @@ struct Plain {
     created_ns: i64,
     accessed_after_ns: i64,
     modified_after_ns: i64,
-    /// After it was modified.
+    /// Relative to the modification.
     changed_after_ns: i64,
     change: u64,
     device: u32,
@@ -148,15 +147,15 @@ struct Plain {
     #[serde(deserialize_with = "checked::known_size")]
     size_bytes: Option<u64>,
     settled: Brief,
-    /// Place in the table of layouts.
+    /// Index in the table of layouts.
     layout: Option<u32>,
 }
 
-/// What is settled, in a byte where that is what most files are. Lengths that are sent one by one are left out.
+/// [`Settled`] in one byte for the usual case. `Lengths::AtLeast` is not sent.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 enum Brief {
     Nothing,
-    /// As long as in a file without holes of the size that is sent.
+    /// As in a file without holes, of the size sent.
     Whole,
     Other {
         #[serde(deserialize_with = "checked::bounded_size")]
@@ -233,7 +232,7 @@ struct SlimIn<'a> {
 }
 
 impl RowIn<'_> {
-    /// The entry, with its layout from the page's table; `None`: there is no such layout.
+    /// Builds the entry with its layout from the page's table; `None`: the index is out of range.
     fn entry(self, layouts: &[Arc<FileLayout>]) -> Option<DirectoryEntry> {
         let RowIn { name, id, kind, attributes } = self;
         let attributes = match attributes {
@@ -271,7 +270,7 @@ impl RowIn<'_> {
     }
 }
 
-/// Reads rows into entries, one after the other.
+/// Decodes rows into entries one by one.
 struct RowsIn<'l>(&'l [Arc<FileLayout>]);
 
 impl<'de> DeserializeSeed<'de> for RowsIn<'_> {
@@ -290,7 +289,7 @@ impl<'de> Visitor<'de> for RowsIn<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<Self::Value, A::Error> {
-        // A length that is damaged does not take memory that nothing fills.
+        // A corrupt length must not allocate memory that is never filled.
         let mut entries = Vec::with_capacity(rows.size_hint().unwrap_or(0).min(4096));
         while let Some(row) = rows.next_element::<RowIn<'_>>()? {
             entries.push(row.entry(self.0).ok_or_else(|| checked::refuse("a page with an entry whose layout is not in its table"))?);
@@ -382,7 +381,7 @@ mod tests {
         let layouts: std::collections::HashSet<_> =
             back.iter().filter_map(|e| e.attributes.as_ref()?.layout.as_ref()).map(Arc::as_ptr).collect();
         assert_eq!(layouts.len(), 2);
-        // Whatever is cut short is refused, and nothing panics.
+        // Truncated pages are refused without a panic.
         for length in 0..bytes.len() {
             assert!(postcard::from_bytes::<MetadataReply>(&bytes[..length]).is_err());
         }

@@ -1,5 +1,5 @@
-//! What clients and the metadata service report to each other of a file's bytes, which are at the I/O servers: how a use of it has ended, and
-//! what is known of it when nobody writes any more.
+//! Reports between clients and the metadata service about file data, which is on the I/O servers: how a client's use of a file
+//! ended, and what is known of a file without writers.
 
 use super::numbers::FileId;
 use serde::{Deserialize, Serialize};
@@ -7,62 +7,62 @@ use serde::{Deserialize, Serialize};
 /// A file that a client has closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Closed {
-    /// Which.
+    /// The file.
     pub file: FileId,
     /// Whether it was opened for writing.
     pub write: bool,
-    /// How.
+    /// How the use ended.
     pub end: End,
 }
 
-/// How a client's use of a file that it had opened has ended.
+/// How a client's use of an open file ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum End {
-    /// It has changed no byte.
+    /// The client changed no byte.
     Read,
-    /// Everything it wrote is at the I/O servers, and nothing is in flight.
+    /// All its writes have reached the I/O servers; none is in flight.
     Written {
-        /// Where the last byte ends that it wrote and that no [`super::metadata::Operation::Written`] has reported; 0: there is none.
+        /// End of the last byte written and not yet reported by [`super::metadata::Operation::Written`]; 0: none.
         #[serde(deserialize_with = "super::checked::bounded_size")]
         end_bytes: u64,
-        /// Every byte from here to there was written by it; `end_bytes`: it cannot say.
+        /// The client wrote every byte from here to `end_bytes`; equal to `end_bytes`: not known.
         whole_from_bytes: u64,
-        /// It has synced the file since.
+        /// Whether the client has synced the file since.
         is_synced: bool,
     },
-    /// A write may have failed, or may still be in flight: nobody knows the size now, nor how long it may still change.
+    /// A write may have failed or may still be in flight: the size is unknown, and may keep changing for an unknown time.
     Unknown,
 }
 
 impl End {
-    /// A new file of `size_bytes` was written from its beginning to its end.
+    /// Returns the end of writing a new file of `size_bytes` from beginning to end.
     pub const fn whole(size_bytes: u64, is_synced: bool) -> End {
         End::Written { end_bytes: size_bytes, whole_from_bytes: 0, is_synced }
     }
 }
 
-/// What the service knows of a file's datafiles while nobody writes it: what is shorter has lost bytes. It is of the moment when the
+/// What the service knows of a file's datafiles while the file has no writer; a shorter datafile has lost bytes. Valid when the
 /// file's row was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settled {
     /// The file's size.
     #[serde(deserialize_with = "super::checked::bounded_size")]
     pub size_bytes: u64,
-    /// How long its datafiles are.
+    /// The lengths of its datafiles.
     pub lengths: Lengths,
-    /// Whether they are not longer either: nobody knows after the service's machine was restarted without being stopped in good order.
+    /// Whether the datafiles are not longer either: unknown after an unclean restart of the service's machine.
     pub is_exact: bool,
-    /// The I/O server (its place in the map) whose machine was restarted before the file's bytes were on stable storage.
+    /// The I/O server (index in the map) whose machine restarted before the file was on stable storage.
     pub doubtful: Option<u32>,
 }
 
-/// How long the datafiles of a file of known size are.
+/// The lengths of the datafiles of a file of known size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Lengths {
-    /// Only that the file's last byte is there.
+    /// Known only: the file's last byte exists.
     Unknown,
-    /// As in a file without holes: each is as long as its layout says for the file's size.
+    /// No holes: each datafile is as long as the layout gives for the file's size.
     Whole,
-    /// At least so long, in bytes, one for each datafile.
+    /// Minimum length of each datafile, bytes.
     AtLeast(Vec<u64>),
 }

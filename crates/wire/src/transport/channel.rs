@@ -1,7 +1,7 @@
-//! What bytes of a connection go through: every connection of the store is a [`Channel`], and nothing else reads or writes its socket.
+//! The byte channel of a connection: every connection of the store is a [`Channel`], and nothing else reads or writes its socket.
 //!
-//! It is plain, or TLS 1.3 ([`super::tls`]); who uses it sees no difference. A channel is used by one thread at a time, for both
-//! directions. Others may only end it: they hold the socket ([`Channel::socket`]), shut it down, and the thread sees the end.
+//! A channel is plain or TLS 1.3 ([`super::tls`]), transparently to its user. One thread at a time uses it, for both directions.
+//! Other threads may only end it: they hold the socket ([`Channel::socket`]) and shut it down, and the thread sees the end.
 
 use super::socket;
 use super::tls::{ClientTls, Fingerprint, Handshake, ServerTls, Session};
@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The first byte of a handshake's first record.
+/// First byte of a TLS handshake record.
 const TLS_HANDSHAKE: u8 = 0x16;
 
 /// One end of a connection.
@@ -32,16 +32,17 @@ enum Layer {
 }
 
 impl Channel {
-    /// One on which bytes are sent as they are.
+    /// Makes a channel in clear.
     pub fn plain(stream: impl Into<Arc<TcpStream>>) -> Channel {
         Channel { socket: stream.into(), layer: Layer::Plain }
     }
 
-    /// Shakes hands with a server whose key is to have this fingerprint; `None`: any key, and the caller makes sure of the server by
-    /// what it binds to the session ([`Channel::binding`]).
+    /// Performs the TLS handshake with a server whose key has this fingerprint; `None`: any key, and the caller authenticates the
+    /// server over the session ([`Channel::binding`]).
     ///
     /// # Errors
-    /// [`ErrorKind::Access`]: another key, or a server that speaks in clear. [`ErrorKind::TimedOut`]: not done by then. Others: no TLS.
+    /// [`ErrorKind::Access`]: another key, or a server in clear. [`ErrorKind::TimedOut`]: not finished by `by`. Others: TLS
+    /// failures.
     pub fn client(stream: impl Into<Arc<TcpStream>>, tls: &ClientTls, expected: Option<Fingerprint>, by: Instant) -> Result<Channel> {
         let socket = stream.into();
         let address = socket.peer_addr().map_err(|e| Error::system("connection", e))?;
@@ -49,11 +50,11 @@ impl Channel {
         shake(socket, handshake, by)
     }
 
-    /// Begins to shake hands with the server at `to`, on a socket that does not wait and may still be connecting: [`Channel::try_send`]
-    /// and [`Channel::try_receive`] go on with it. Other calls cannot be used until it is done.
+    /// Starts the TLS handshake with the server at `to`, on a non-blocking socket that may still be connecting:
+    /// [`Channel::try_send`] and [`Channel::try_receive`] continue it. Other calls fail until it is finished.
     ///
     /// # Errors
-    /// The library's.
+    /// The TLS library's.
     pub fn client_start(
         stream: impl Into<Arc<TcpStream>>,
         tls: &ClientTls,
@@ -64,18 +65,18 @@ impl Channel {
         Ok(Channel { socket: stream.into(), layer: Layer::Shaking(Box::new(handshake)) })
     }
 
-    /// Shakes hands with a client.
+    /// Performs the TLS handshake with a client.
     ///
     /// # Errors
-    /// [`ErrorKind::Access`]: it speaks in clear. [`ErrorKind::TimedOut`]: it has not done its part by then. Others: no TLS.
+    /// [`ErrorKind::Access`]: a client in clear. [`ErrorKind::TimedOut`]: not finished by `by`. Others: TLS failures.
     pub fn server(stream: impl Into<Arc<TcpStream>>, tls: &ServerTls, by: Instant) -> Result<Channel> {
         shake(stream.into(), Handshake::server(tls)?, by)
     }
 
-    /// Whether what the peer sends first is TLS; what it sends is not taken. For a channel on which nothing was received yet.
+    /// Whether the peer's first byte begins a TLS handshake; consumes nothing. Call before anything is received.
     ///
     /// # Errors
-    /// The connection's: its end included, or [`std::io::ErrorKind::TimedOut`].
+    /// The connection's, also when it has ended; [`std::io::ErrorKind::TimedOut`].
     pub fn peek_is_tls(&self, by: Instant) -> std::io::Result<bool> {
         let mut first = [0_u8; 1];
         loop {
@@ -96,41 +97,41 @@ impl Channel {
         }
     }
 
-    /// 32 bytes that both ends of this session know, and that no other session has: what is proven with them is proven to the very peer
-    /// at the other end. `None`: the channel is plain, or not open yet.
+    /// Returns 32 bytes known to both ends of this session and unique to it: a proof bound to them is valid for this very peer
+    /// only. `None`: plain, or not open yet.
     pub fn binding(&self) -> Option<[u8; 32]> {
         self.session().map(|session| session.binding)
     }
 
-    /// Of the server's key, at both ends. `None`: the channel is plain, or not open yet.
+    /// Returns the fingerprint of the server's key, at both ends. `None`: plain, or not open yet.
     pub fn fingerprint(&self) -> Option<Fingerprint> {
         self.session().map(|session| session.fingerprint)
     }
 
-    /// Whether the session continues an earlier one.
+    /// Whether the session resumes an earlier one.
     pub fn is_resumed(&self) -> bool {
         self.session().is_some_and(|session| session.is_resumed)
     }
 
-    /// Whether it is, or is to be, encrypted.
+    /// Whether the channel is encrypted, or will be after its handshake.
     pub fn is_tls(&self) -> bool {
         !matches!(self.layer, Layer::Plain)
     }
 
-    /// The socket, for those who may end the connection; no bytes are sent or received on it.
+    /// Returns the socket, for threads that may end the connection; never send or receive on it.
     pub fn socket(&self) -> &Arc<TcpStream> {
         &self.socket
     }
 
-    /// Another descriptor of the socket, as [`Channel::socket`].
+    /// Duplicates the socket's descriptor; see [`Channel::socket`].
     ///
     /// # Errors
-    /// When there are no descriptors.
+    /// When no descriptor is available.
     pub fn try_clone(&self) -> std::io::Result<TcpStream> {
         self.socket.try_clone()
     }
 
-    /// Our address.
+    /// Returns the local address.
     ///
     /// # Errors
     /// The system's.
@@ -138,23 +139,23 @@ impl Channel {
         self.socket.local_addr()
     }
 
-    /// The peer's address.
+    /// Returns the peer's address.
     ///
     /// # Errors
-    /// The system's; the connection has ended.
+    /// The system's, for instance when the connection has ended.
     pub fn peer_addr(&self) -> std::io::Result<SocketAddr> {
         self.socket.peer_addr()
     }
 
-    /// Ends the connection, or one direction of it.
+    /// Shuts down the connection, or one direction of it.
     ///
     /// # Errors
-    /// The system's; the connection has ended.
+    /// The system's, for instance when the connection has ended.
     pub fn shutdown(&self, how: Shutdown) -> std::io::Result<()> {
         self.socket.shutdown(how)
     }
 
-    /// Lets calls give up after `silence` without progress.
+    /// Sets the time without progress after which calls time out.
     ///
     /// # Errors
     /// The system's.
@@ -162,21 +163,21 @@ impl Channel {
         socket::set_silence(&self.socket, silence)
     }
 
-    /// The session, for calls that wait; `None`: the channel is plain.
+    /// Returns the session for blocking calls; `None`: plain.
     fn open(&mut self) -> std::io::Result<(&TcpStream, Option<&mut Session>)> {
         let session = match &mut self.layer {
             Layer::Plain => None,
             Layer::Secure(session) => Some(&mut **session),
-            Layer::Shaking(_) => return Err(std::io::Error::other(Error::new(ErrorKind::Io, "the TLS handshake is not done: a bug"))),
+            Layer::Shaking(_) => return Err(std::io::Error::other(Error::new(ErrorKind::Io, "the TLS handshake is not finished: a bug"))),
             Layer::Refused(error) => return Err(std::io::Error::other(error.clone())),
         };
         Ok((&self.socket, session))
     }
 
-    /// Sends all of several pieces with as few calls as the system allows.
+    /// Sends all pieces with as few system calls as possible.
     ///
     /// # Errors
-    /// The connection's; it is of no more use.
+    /// An I/O error; the channel is unusable afterwards.
     pub fn send_pieces(&mut self, pieces: &mut [IoSlice<'_>]) -> std::io::Result<()> {
         match self.open()? {
             (socket, None) => socket::send_pieces(socket, pieces),
@@ -184,10 +185,10 @@ impl Channel {
         }
     }
 
-    /// Waits for some bytes, at least one unless `buffer` is empty; 0: the peer has closed the connection.
+    /// Blocks for some bytes, at least one unless `buffer` is empty; 0: the peer has closed the connection.
     ///
     /// # Errors
-    /// The connection's. After [`std::io::ErrorKind::WouldBlock`], silence, it can be used on.
+    /// An I/O error. After [`std::io::ErrorKind::WouldBlock`] (timeout) the channel stays usable.
     pub fn receive_some(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         match self.open()? {
             (socket, None) => socket::receive(socket, buffer, RecvFlags::empty()),
@@ -195,10 +196,10 @@ impl Channel {
         }
     }
 
-    /// Fills `buffer`, as small things are received.
+    /// Fills `buffer`, as for small messages: the thread wakes for any bytes.
     ///
     /// # Errors
-    /// The connection's, its end included; it is of no more use.
+    /// An I/O error, also when the connection has ended; the channel is unusable afterwards.
     pub fn receive_exact(&mut self, buffer: &mut [u8]) -> std::io::Result<()> {
         match self.open()? {
             (socket, None) => socket::receive_exact(socket, buffer),
@@ -206,10 +207,11 @@ impl Channel {
         }
     }
 
-    /// Fills `buffer` by a moment, however slowly the bytes come; `false`: the peer has closed the connection before the first one.
+    /// Fills `buffer` until the deadline, however slowly bytes arrive; `false`: the peer closed the connection before the first
+    /// byte.
     ///
     /// # Errors
-    /// The connection's; it is of no more use.
+    /// An I/O error; the channel is unusable afterwards.
     pub fn receive_by(&mut self, buffer: &mut [u8], by: Instant) -> std::io::Result<bool> {
         match self.open()? {
             (socket, None) => socket::receive_by(socket, buffer, by),
@@ -217,10 +219,10 @@ impl Channel {
         }
     }
 
-    /// Fills `buffer`, as large things are received ([`Channel::receive_pieces`]).
+    /// Fills `buffer`; a large one with fewer wake-ups ([`Channel::receive_pieces`]).
     ///
     /// # Errors
-    /// The connection's, its end included; it is of no more use.
+    /// An I/O error, also when the connection has ended; the channel is unusable afterwards.
     pub fn receive_payload(&mut self, buffer: &mut [u8], silence: Duration) -> std::io::Result<()> {
         match self.open()? {
             (socket, None) => socket::receive_payload(socket, buffer, silence),
@@ -229,10 +231,10 @@ impl Channel {
         }
     }
 
-    /// Fills several pieces, one after the other: the thread is woken when much is there.
+    /// Fills several pieces in order; the thread wakes only when many bytes have arrived.
     ///
     /// # Errors
-    /// The connection's, its end included; it is of no more use.
+    /// An I/O error, also when the connection has ended; the channel is unusable afterwards.
     pub fn receive_pieces(&mut self, pieces: &mut [IoSliceMut<'_>], silence: Duration) -> std::io::Result<()> {
         match self.open()? {
             (socket, None) => socket::receive_pieces(socket, pieces, silence),
@@ -240,10 +242,10 @@ impl Channel {
         }
     }
 
-    /// Waits until something can be received, or for so long.
+    /// Waits at most `silence` for something to receive.
     ///
     /// # Errors
-    /// The connection's, or [`std::io::ErrorKind::TimedOut`].
+    /// An I/O error, or [`std::io::ErrorKind::TimedOut`].
     pub fn wait_readable(&mut self, silence: Duration) -> std::io::Result<()> {
         match self.open()? {
             (socket, None) => socket::wait_readable(socket, silence),
@@ -251,12 +253,12 @@ impl Channel {
         }
     }
 
-    /// Waits until something can be received, until `wake` is readable, or for so long; `false`: it was woken.
+    /// Waits at most `silence` for something to receive or for `wake` to become readable; `false`: woken.
     pub fn is_readable_before(&mut self, wake: BorrowedFd<'_>, silence: Duration) -> bool {
         self.is_readable() || socket::is_readable_before(&self.socket, wake, silence)
     }
 
-    /// Whether something can be received at once (or the connection is at its end).
+    /// Whether a receive would return immediately, with data or the connection's end.
     pub fn is_readable(&mut self) -> bool {
         match self.open() {
             Ok((socket, None)) => socket::is_readable(socket),
@@ -268,21 +270,22 @@ impl Channel {
 
 #[cfg(test)]
 impl Channel {
-    /// New keys are used to send after so many records.
+    /// Changes the sending keys after this many records.
     pub(super) fn refresh_after(&mut self, records: u64) {
         let Layer::Secure(session) = &mut self.layer else { panic!("it is not open") };
         session.refresh_after = records;
     }
 }
 
-/// On which nothing waits.
+/// Non-blocking calls.
 impl Channel {
-    /// Takes what can be taken of `bytes` without waiting; how many. What was taken may still stand here ([`Channel::try_flush`]).
+    /// Accepts as many of `bytes` as possible without blocking; returns how many. Accepted bytes may still be buffered
+    /// ([`Channel::try_flush`]).
     ///
     /// # Errors
-    /// [`std::io::ErrorKind::WouldBlock`]: none now, also while the connection is being made. Others are the connection's.
+    /// [`std::io::ErrorKind::WouldBlock`]: none accepted, also while connecting. Others are the connection's.
     pub fn try_send(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.go_on(false)?;
+        self.continue_handshake(false)?;
         match self.open()? {
             (socket, None) => {
                 let mut sent = 0;
@@ -293,7 +296,7 @@ impl Channel {
         }
     }
 
-    /// Sends what was taken and not sent, as far as that goes without waiting.
+    /// Sends buffered bytes as far as possible without blocking.
     ///
     /// # Errors
     /// The connection's.
@@ -304,8 +307,8 @@ impl Channel {
         }
     }
 
-    /// Whether to wait until the socket takes something, besides waiting until it has something; `has_more`: there is something for
-    /// [`Channel::try_send`]. It is not awaited while the server's part of a handshake is.
+    /// Whether to poll the socket for writing as well as for reading; `has_more`: the caller has bytes for [`Channel::try_send`].
+    /// False while the handshake waits for the server.
     pub fn wants_to_send(&self, has_more: bool) -> bool {
         match &self.layer {
             Layer::Plain => has_more,
@@ -315,13 +318,13 @@ impl Channel {
         }
     }
 
-    /// Fills `buffer` as far as that goes without waiting; how many bytes. Fewer than it has room for: nothing more is here, and the
-    /// socket is to be polled. 0: the peer has closed the connection.
+    /// Fills `buffer` as far as possible without blocking; returns the number of bytes. A short count means that nothing more is
+    /// available and the socket is to be polled. 0: the peer has closed the connection.
     ///
     /// # Errors
-    /// [`std::io::ErrorKind::WouldBlock`]: none now, also while the connection is being made. Others are the connection's.
+    /// [`std::io::ErrorKind::WouldBlock`]: none available, also while connecting. Others are the connection's.
     pub fn try_receive(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        self.go_on(true)?;
+        self.continue_handshake(true)?;
         let received = match self.open()? {
             (socket, None) => socket::receive(socket, buffer, RecvFlags::DONTWAIT),
             (socket, Some(session)) => session.try_receive(socket, buffer),
@@ -329,8 +332,8 @@ impl Channel {
         received.map_err(unless_connecting)
     }
 
-    /// Goes on with a handshake: [`std::io::ErrorKind::WouldBlock`] until it is done.
-    fn go_on(&mut self, receives: bool) -> std::io::Result<()> {
+    /// Continues a handshake: [`std::io::ErrorKind::WouldBlock`] until it is finished.
+    fn continue_handshake(&mut self, receives: bool) -> std::io::Result<()> {
         let Layer::Shaking(handshake) = &mut self.layer else { return Ok(()) };
         let next = match handshake.step(&self.socket, receives).map_err(unless_connecting) {
             Ok(false) => return Err(Errno::AGAIN.into()),
@@ -347,12 +350,12 @@ impl Channel {
     }
 }
 
-/// A connection that is being made has nothing yet.
+/// Maps the error of a socket that is still connecting to `WouldBlock`.
 fn unless_connecting(error: std::io::Error) -> std::io::Error {
     if error.kind() == std::io::ErrorKind::NotConnected { Errno::AGAIN.into() } else { error }
 }
 
-/// A whole handshake, by a moment.
+/// Performs a whole handshake by the deadline.
 fn shake(socket: Arc<TcpStream>, mut handshake: Handshake, by: Instant) -> Result<Channel> {
     while !handshake.step(&socket, true).map_err(agreement_failed)? {
         let left = by.saturating_duration_since(Instant::now());
@@ -365,9 +368,9 @@ fn shake(socket: Arc<TcpStream>, mut handshake: Handshake, by: Instant) -> Resul
 fn agreement_failed(error: std::io::Error) -> Error {
     match error.kind() {
         std::io::ErrorKind::TimedOut => {
-            Error::new(ErrorKind::TimedOut, "the TLS handshake was not done in time: the peer is silent or slow, or speaks in clear")
+            Error::new(ErrorKind::TimedOut, "the TLS handshake did not finish in time: the peer is silent or slow, or does not use TLS")
         }
-        _ => socket::failure("TLS was agreed on", error, Duration::ZERO),
+        _ => socket::failure("TLS was negotiated", error, Duration::ZERO),
     }
 }
 

@@ -1,4 +1,4 @@
-//! How to connect to a server.
+//! Options for connecting to a server.
 
 use super::header::{VERSION, VERSION_MIN};
 use crate::limits;
@@ -6,24 +6,24 @@ use crate::protocol::common::{Hello, ServiceStart};
 use crate::trust::{Credentials, Rights};
 use std::time::Duration;
 
-/// How to connect.
+/// Options for connecting to a server.
 #[derive(Clone, Debug)]
 pub struct Connect {
-    /// Silence after which the server is given up.
+    /// Silence after which the connection times out.
     pub timeout: Duration,
-    /// Who we are, for the server's messages and traces.
+    /// Name of this client in the server's messages and traces.
     pub client: String,
-    /// The label of our machine.
+    /// Label of this machine.
     pub node: String,
-    /// The store we mean, if we know.
+    /// The intended store, if known.
     pub store: Option<u64>,
-    /// Size of the socket's buffers, if not the system's choice.
+    /// Size of the socket buffers; `None`: the system's choice.
     pub socket_buffer_bytes: Option<usize>,
-    /// The start of the store's metadata service, if we know.
+    /// The start of the store's metadata service, if known.
     pub service_start: Option<ServiceStart>,
-    /// How long a refused connection is tried again: the server may be starting.
+    /// How long a refused connection is retried: the server may be starting.
     pub refused: Duration,
-    /// What is proven to the server.
+    /// The credentials to prove.
     pub credentials: Credentials,
 }
 
@@ -45,7 +45,7 @@ impl Default for Connect {
 }
 
 impl Connect {
-    /// Whether what is proven is a credential for reading, as far as it is known for which store. (Where it is not, servers say so.)
+    /// Whether the credential is read-only, if the store is known. (Otherwise servers refuse writes.)
     pub fn only_reads(&self) -> crate::error::Result<bool> {
         let store = match self.store {
             Some(store) => Some(store),
@@ -55,7 +55,7 @@ impl Connect {
         Ok(credential.is_some_and(|credential| credential.identity.rights == Rights::Read))
     }
 
-    /// What is said first on a connection.
+    /// Returns the connection's greeting.
     pub(super) fn hello(&self) -> Hello {
         Hello {
             version_min: VERSION_MIN,

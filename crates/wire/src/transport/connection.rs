@@ -1,4 +1,4 @@
-//! The client's end of a connection: one call after the other, or several posted and completed in their order.
+//! The client's end of a connection: one call at a time, or several posted and completed in order.
 
 use super::channel::Channel;
 use super::connect::Connect;
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use thalweg_bulk::crc32c;
 use thalweg_trace::{Event, Host, HostId, IdSpace, ObjectId, OpenSpan, RequestId, SpanFields, SpanId, SpanKind, Time, TraceHandle, Tracer};
 
-/// A connection to a server that has said hello.
+/// A connection to a server that has answered the greeting.
 pub struct Connection {
     channel: Channel,
     hello: HelloReply,
@@ -32,15 +32,15 @@ pub struct Connection {
     scratch: Vec<u8>,
     recording: Option<Recorded>,
     broken: bool,
-    /// When something last came, or began to be awaited.
+    /// When something last arrived, or waiting began.
     progress: Instant,
-    /// The server was given up: why.
+    /// Why the server was given up as silent.
     silence: Option<Error>,
-    /// A reply has come since somebody asked.
+    /// Whether a reply arrived since [`Connection::take_answered`].
     has_answered: bool,
 }
 
-/// Posted and not completed.
+/// A request posted and not completed.
 struct Pending {
     request: u64,
     kind: Kind,
@@ -48,33 +48,33 @@ struct Pending {
     parent: Option<SpanId>,
 }
 
-/// A reply's head. Its payload, if there is one, is still to be received.
+/// A reply without its payload, which is still to be received.
 pub struct Reply<R> {
     /// The body.
     pub body: R,
     /// The header.
     pub header: Header,
-    /// The request's number in the recording, if it is recorded.
+    /// The request's number in the recording, if recorded.
     pub request: Option<RequestId>,
     calling: OpenSpan,
     parent: Option<SpanId>,
 }
 
 impl<R> Reply<R> {
-    /// The call's span, to be the parent of what is done for it.
+    /// Returns the call's span, for use as a parent.
     pub fn span(&self) -> Option<SpanId> {
         self.calling.id()
     }
 }
 
-/// What connecting to a service fails with that is not the active one.
+/// Errors of connecting that mean a service is not the active one.
 const IS_AWAY: [ErrorKind; 4] = [ErrorKind::Refused, ErrorKind::Reset, ErrorKind::TimedOut, ErrorKind::Io];
 
 impl Connection {
-    /// Connects and says hello.
+    /// Connects and exchanges greetings. With several addresses, connects to the active service.
     ///
     /// # Errors
-    /// Refused, silent, another store, another version, not a server of ours: each names the address.
+    /// Refused, silent, another store or version, or not a server of the store; each names the address.
     pub fn connect(address: &str, options: &Connect) -> Result<Connection> {
         let Some((first, others)) = split_pin(address).ok().and_then(|(places, pin)| Some((places.split_once(',')?, pin))) else {
             return Connection::open_again(address, options).map_err(|e| e.at_server(without_pin(address)));
@@ -83,7 +83,7 @@ impl Connection {
         Connection::to_active(&places, options).map_err(|e| e.at_server(without_pin(address)))
     }
 
-    /// Connects to the one of several services that is active; while none is, waits for one to take over.
+    /// Connects to the active one of several services; while there is none, waits for one to take over.
     fn to_active(places: &[String], options: &Connect) -> Result<Connection> {
         let (begun, patience) = (Instant::now(), patience::left(options.timeout));
         let attempt = Connect { timeout: limits::ONE_OF_SEVERAL.min(options.timeout), refused: Duration::ZERO, ..options.clone() };
@@ -103,7 +103,8 @@ impl Connection {
         }
     }
 
-    /// A server that many call at once closes connections of those who are slow to say who they are. Nothing was asked of it, so it is called again.
+    /// Retries a reset connection: a server with too many new connections closes those that are slow to greet. Nothing was
+    /// requested yet, so a retry is safe.
     fn open_again(address: &str, options: &Connect) -> Result<Connection> {
         let (most, mut pause) = limits::HELLO_AGAIN;
         for _ in 0..most {
@@ -119,7 +120,7 @@ impl Connection {
     fn open(address: &str, options: &Connect) -> Result<Connection> {
         let timeout = patience::left(options.timeout);
         let (channel, proven) = proving::open(address, options, timeout)?;
-        let nobody = HelloReply {
+        let placeholder = HelloReply {
             version: VERSION,
             server: without_pin(address).to_owned(),
             service: crate::protocol::common::ServiceKind::Io,
@@ -133,7 +134,7 @@ impl Connection {
         };
         let mut connection = Connection {
             channel,
-            hello: nobody,
+            hello: placeholder,
             address: address.to_owned(),
             timeout,
             counter: 0,
@@ -157,7 +158,7 @@ impl Connection {
         if timeout == options.timeout { Ok(connection) } else { connection.with_silence(options.timeout) }
     }
 
-    /// The same connection, with another silence after which the server is given up.
+    /// Returns the connection with another time-out for silence.
     ///
     /// # Errors
     /// The socket's.
@@ -167,75 +168,75 @@ impl Connection {
         Ok(self)
     }
 
-    /// How the server introduced itself.
+    /// Returns the server's greeting.
     pub fn hello(&self) -> &HelloReply {
         &self.hello
     }
 
-    /// Where it is.
+    /// Returns the server's address.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// The socket, for those who may end the connection.
+    /// Returns the socket, for threads that may end the connection.
     pub fn stream(&self) -> &TcpStream {
         self.channel.socket()
     }
 
-    /// Whether an error has made it useless.
+    /// Whether an error has made the connection unusable.
     pub fn is_broken(&self) -> bool {
         self.broken
     }
 
-    /// Why the server was given up on this connection, if it was silent.
+    /// Returns the timeout by which the server was given up, if any.
     pub fn silence(&self) -> Option<&Error> {
         self.silence.as_ref()
     }
 
-    /// Whether a reply has come since this was asked last.
+    /// Whether a reply has arrived since the last call of this.
     pub fn take_answered(&mut self) -> bool {
         std::mem::take(&mut self.has_answered)
     }
 
-    /// Requests posted and not completed.
+    /// Returns the number of requests posted and not completed.
     pub fn pending(&self) -> usize {
         self.pending.len()
     }
 
-    /// Whether a reply can be received without waiting.
+    /// Whether a reply can be received without blocking.
     pub fn is_readable(&mut self) -> bool {
         self.channel.is_readable()
     }
 
-    /// Waits for the reply to what was posted first, or until `wake` is readable; `false`: it was woken, and there is no reply yet. (Where
-    /// the server is silent for too long, [`Connection::complete_since`] says so.)
+    /// Waits for the reply to the oldest request, or until `wake` is readable; `false`: woken before a reply. (If the server is
+    /// silent for too long, [`Connection::complete_since`] reports it.)
     pub fn is_readable_before(&mut self, wake: BorrowedFd<'_>) -> bool {
         self.channel.is_readable_before(wake, self.timeout.saturating_sub(self.progress.elapsed()))
     }
 
-    /// The connection's row in the recording, if it is recorded.
+    /// Returns the connection's object in the recording, if recorded.
     pub fn object(&self) -> Option<ObjectId> {
         self.recording.as_ref().and_then(|r| r.object)
     }
 
-    /// From now on, requests on this connection belong to this session of the server's. `begun`: when it was begun to be made, where it was made
+    /// Records requests under this session of the server from now on. `begun`: when connecting began, if the connection was made
     /// for the recording.
-    pub fn record(&mut self, mode: &TraceHandle, session: u32, begun: Option<Time>) {
+    pub fn record(&mut self, trace: &TraceHandle, session: u32, begun: Option<Time>) {
         let ends = (self.channel.local_addr(), self.channel.peer_addr());
         let name = match ends {
             (Ok(local), Ok(peer)) => format!("{local} > {peer}"),
             _ => format!("> {}", self.address),
         };
         let emulated = self.hello.emulated.as_ref();
-        self.recording = Recorded::new(mode, session, (&name, &self.hello.server), Some((self.channel.socket(), begun)), emulated);
+        self.recording = Recorded::new(trace, session, (&name, &self.hello.server), Some((self.channel.socket(), begun)), emulated);
     }
 
-    /// Which recording, and which session of the server's, requests on this connection belong to.
+    /// Returns the recording and the server's session to which requests belong.
     pub fn recording(&self) -> Option<(TraceHandle, u32)> {
-        self.recording.as_ref().map(|recorded| (recorded.mode.clone(), recorded.session))
+        self.recording.as_ref().map(|recorded| (recorded.trace.clone(), recorded.session))
     }
 
-    /// What a failure of a call on the socket means, with the server's name; the connection is of no more use.
+    /// Maps a socket error to an error with the server's name; marks the connection unusable.
     pub fn failed(&mut self, what: &str, error: std::io::Error) -> Error {
         self.broken = true;
         let error = socket::failure(what, error, self.timeout).at_server(&self.hello.server);
@@ -246,7 +247,7 @@ impl Connection {
         error
     }
 
-    /// One call without payload either way.
+    /// Calls without payload in either direction.
     ///
     /// # Errors
     /// The server's error, or the connection's.
@@ -255,7 +256,7 @@ impl Connection {
         Ok(body)
     }
 
-    /// One call with a payload, and the reply's payload.
+    /// Calls with a payload; returns the reply and its payload.
     ///
     /// # Errors
     /// The server's error, or the connection's.
@@ -273,45 +274,45 @@ impl Connection {
         let mut payload = vec![0; reply.header.payload_bytes as usize];
         self.receive_payload(&reply.header, &mut payload)?;
         if reply.header.payload_crc != crc32c(&payload) && !payload.is_empty() {
-            return Err(Error::new(ErrorKind::Corrupt, "a reply's payload does not match its checksum: damaged on its way")
+            return Err(Error::new(ErrorKind::Corrupt, "a reply's payload does not match its checksum: damaged in transit")
                 .at_server(&self.hello.server));
         }
         let body = self.completed(tracer, reply, (!payload.is_empty()).then_some(payload.len() as u64));
         Ok((body, payload))
     }
 
-    /// What was awaited has come.
-    fn came(&mut self) {
+    /// Notes progress: awaited bytes arrived.
+    fn arrived(&mut self) {
         self.progress = Instant::now();
         if let Some(counted) = Recorded::counted(self.recording.as_ref()) {
-            counted.came();
+            counted.arrived();
         }
     }
 
-    /// Receives a reply's payload; `buffer` is as long as the header says.
+    /// Receives a reply's payload; `buffer` must have the length in the header.
     ///
     /// # Errors
     /// The connection's.
     pub fn receive_payload(&mut self, header: &Header, buffer: &mut [u8]) -> Result<()> {
         debug_assert_eq!(buffer.len() as u64, header.payload_bytes);
         let received = self.channel.receive_payload(buffer, self.timeout);
-        self.came();
+        self.arrived();
         received.map_err(|e| self.failed("its reply was received", e))
     }
 
-    /// Receives a reply's payload into several pieces, one after the other; together they are as long as the header says.
+    /// Receives a reply's payload into several pieces, in order; their total length must be that in the header.
     ///
     /// # Errors
     /// The connection's.
     pub fn receive_pieces(&mut self, header: &Header, pieces: &mut [IoSliceMut<'_>]) -> Result<()> {
         debug_assert_eq!(pieces.iter().map(|p| p.len() as u64).sum::<u64>(), header.payload_bytes);
         let received = self.channel.receive_pieces(pieces, self.timeout);
-        self.came();
+        self.arrived();
         received.map_err(|e| self.failed("its reply was received", e))
     }
 
-    /// Sends a request; the pieces are its payload, and `payload_crc` their checksum. `parent` is the span that the call
-    /// is a part of.
+    /// Sends a request; the pieces are its payload, and `payload_crc` their checksum. `parent`: the span of which the call is a
+    /// part.
     ///
     /// # Errors
     /// The connection's.
@@ -350,7 +351,7 @@ impl Connection {
         Ok(request)
     }
 
-    /// A server that refuses and closes makes our sending fail; its last words say why.
+    /// Looks for the server's final error: a server that refuses and closes makes sending fail.
     fn why_sending_failed(&mut self, error: std::io::Error) -> Error {
         let failure = self.failed("a request was sent", error);
         if failure.kind() != ErrorKind::Reset {
@@ -373,38 +374,38 @@ impl Connection {
         words.map_or(failure, |error| error.at_server(&self.hello.server))
     }
 
-    /// Who asked several servers at a time has waited for all of them while it waited for the first. What is left of the timeout is a
-    /// fiftieth at least, since the reply may have come while we slept ourselves.
+    /// Waits for a reply. A caller of several servers has waited for all of them while waiting for the first, so that time
+    /// counts. At least a fiftieth of the timeout remains: the reply may have arrived while this thread was asleep.
     fn wait_for_reply(&mut self) -> std::io::Result<()> {
         let (waited, patience) = (self.progress.elapsed(), patience::left(self.timeout));
         if waited < self.timeout / 50 && patience == self.timeout {
-            // The socket's own timeout does.
+            // The socket's own timeout applies.
             return Ok(());
         }
         self.channel.wait_readable(patience.saturating_sub(waited).max(self.timeout / 50))
     }
 
-    /// Receives the head of the reply to the request that was posted first.
+    /// Receives the head of the reply to the oldest request.
     ///
     /// # Errors
-    /// The server's error (the connection lives on unless it [`Connection::is_broken`]), or the connection's.
+    /// The server's error (the connection stays usable unless [`Connection::is_broken`]), or the connection's.
     pub fn complete<R: DeserializeOwned>(&mut self, tracer: &mut Tracer) -> Result<Reply<R>> {
         let receiving = tracer.begin();
         self.complete_since(tracer, receiving)
     }
 
-    /// The same, where the thread has waited for it since then.
+    /// [`Connection::complete`], for a thread that began to wait at `receiving`.
     ///
     /// # Errors
-    /// As [`Connection::complete`]'s.
+    /// See [`Connection::complete`].
     pub fn complete_since<R: DeserializeOwned>(&mut self, tracer: &mut Tracer, receiving: OpenSpan) -> Result<Reply<R>> {
         let Some(pending) = self.pending.pop_front() else {
             return Err(Error::new(ErrorKind::Io, "no request is pending: a bug").at_server(&self.hello.server));
         };
         let mut bytes = [0_u8; HEADER_BYTES];
-        let came = self.wait_for_reply().and_then(|()| self.channel.receive_exact(&mut bytes));
-        came.map_err(|e| self.failed("its reply was awaited", e))?;
-        self.came();
+        let arrived = self.wait_for_reply().and_then(|()| self.channel.receive_exact(&mut bytes));
+        arrived.map_err(|e| self.failed("its reply was awaited", e))?;
+        self.arrived();
         let received = Header::decode(&bytes).and_then(|header| {
             self.scratch.resize(header.body_bytes as usize, 0);
             self.channel.receive_exact(&mut self.scratch).map_err(|e| socket::failure("its reply was received", e, self.timeout))?;
@@ -449,7 +450,7 @@ impl Connection {
         Ok(Reply { body, header, request, calling: pending.calling, parent: pending.parent })
     }
 
-    /// Ends the span of a call whose reply, payload included, has been received; `size_bytes` is what it moved.
+    /// Ends the span of a call whose reply and payload were received; `size_bytes`: payload moved.
     pub fn completed<R>(&self, tracer: &mut Tracer, reply: Reply<R>, size_bytes: Option<u64>) -> R {
         let about = SpanFields {
             object: self.object(),
@@ -463,7 +464,7 @@ impl Connection {
         reply.body
     }
 
-    /// Asks the server to record: its session's number, and the host it is on.
+    /// Starts a recording session at the server; returns its number and the server's host.
     ///
     /// # Errors
     /// The server's error, or the connection's.
@@ -474,7 +475,7 @@ impl Connection {
         }
     }
 
-    /// The server's time, at some moment between this call and its return.
+    /// Reads the server's clock, at some moment during this call.
     ///
     /// # Errors
     /// The server's error, or the connection's.
@@ -485,7 +486,7 @@ impl Connection {
         }
     }
 
-    /// Fetches all events of a session, handing each page to `take`; how many events the server lost.
+    /// Fetches all events of a session, passing each page to `take`; returns how many events the server lost.
     ///
     /// # Errors
     /// The server's error, or the connection's.
@@ -499,10 +500,10 @@ impl Connection {
             };
             lost_in_all = u64::saturating_add(lost_in_all, lost);
             let events: Vec<Event> = decode(&payload).map_err(|e| e.at_server(&self.hello.server))?;
-            // An empty page counts too: a peer that sends without end is not listened to without end.
+            // Empty pages count too, which bounds a peer that sends pages forever.
             taken += events.len() + 1;
             if taken > 4 * limits::SESSION_EVENTS {
-                let problem = format!("more than {} recorded events, and no end", 4 * limits::SESSION_EVENTS);
+                let problem = format!("more than {} recorded events without an end", 4 * limits::SESSION_EVENTS);
                 return Err(Error::new(ErrorKind::Protocol, problem).at_server(&self.hello.server));
             }
             take(events);
@@ -514,7 +515,7 @@ impl Connection {
     }
 }
 
-/// A reply of the wrong kind.
+/// Makes the error for a reply of the wrong kind.
 pub fn unexpected(reply: &dyn std::fmt::Debug) -> Error {
-    Error::new(ErrorKind::Protocol, format!("an answer that does not belong to the question: {reply:?}"))
+    Error::new(ErrorKind::Protocol, format!("the reply does not match the request: {reply:?}"))
 }

@@ -1,32 +1,32 @@
-//! File descriptors of a process that serves: how many there may be, and who may use how many of them.
+//! File descriptors of a server process: the limit, and its division.
 //!
-//! Connections, open datafiles and newcomers share one limit, the process's. Each has a part that the others cannot use up: so a
-//! crowd of connections that never say hello takes no descriptor from a client that did, or from a datafile. All servers of a process
+//! Connections, open datafiles and new connections share the process's limit. Each has a part that the others cannot use: a crowd
+//! of connections without greeting takes no descriptor from an authenticated client or a datafile. The servers of a process
 //! divide a part evenly.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// More descriptors than this are of no use to us.
+/// Upper limit: the process needs no more descriptors.
 const MOST: u64 = 1 << 20;
 
 static SERVERS: AtomicU64 = AtomicU64::new(0);
 static TARGETS: AtomicU64 = AtomicU64::new(0);
 
-/// How many descriptors one server, or one target, may use for what.
+/// The descriptors one server or target may use for each purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
-    /// A server's connections that have said hello.
+    /// A server's established connections.
     pub connections: usize,
-    /// A server's connections that have not.
+    /// A server's connections still to be authenticated.
     pub newcomers: usize,
-    /// A target's datafiles that are kept open.
+    /// A target's datafiles kept open.
     pub datafiles: usize,
 }
 
 impl Shares {
-    /// Of so many descriptors: half for connections, an eighth for newcomers, a quarter for datafiles. The last eighth is for
-    /// everything else: listeners, the database, the log.
+    /// Divides the descriptors: half for connections, an eighth for new connections, a quarter for datafiles. The last eighth is
+    /// for everything else: listeners, the database, the log.
     pub fn of(descriptors: u64, servers: u64, targets: u64) -> Shares {
         let share = |part: u64, among: u64| usize::try_from((part / among.max(1)).max(1)).unwrap_or(usize::MAX);
         Shares {
@@ -36,13 +36,13 @@ impl Shares {
         }
     }
 
-    /// As things are now.
+    /// Returns the present division.
     pub fn now() -> Shares {
         Shares::of(raise(), SERVERS.load(Ordering::Relaxed), TARGETS.load(Ordering::Relaxed))
     }
 }
 
-/// Raises the process's limit of descriptors as far as it may be raised, once; what it is then.
+/// Raises the process's descriptor limit to its hard limit, once; returns the limit.
 pub fn raise() -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     static LIMIT: OnceLock<u64> = OnceLock::new();
@@ -50,23 +50,23 @@ pub fn raise() -> u64 {
         let before = getrlimit(Resource::Nofile);
         let wanted = before.maximum.unwrap_or(MOST).min(MOST);
         if before.current.is_some_and(|current| current < wanted) {
-            // Where it cannot be raised, it is as it was: the shares are smaller.
+            // If the limit cannot be raised, the shares are smaller.
             let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: before.maximum });
         }
         getrlimit(Resource::Nofile).current.unwrap_or(MOST).min(MOST)
     })
 }
 
-/// Counts as a server, or a target, while it lives.
+/// Counts as a server or target while it exists.
 pub struct Counted(&'static AtomicU64);
 
 impl Counted {
-    /// A server of this process.
+    /// Counts a server of this process.
     pub(crate) fn server() -> Counted {
         Counted::one(&SERVERS)
     }
 
-    /// A target of this process.
+    /// Counts a target of this process.
     pub fn target() -> Counted {
         Counted::one(&TARGETS)
     }

@@ -1,4 +1,4 @@
-//! One request on a server: its body and payload in, one reply out.
+//! One request at a server: receives its body and payload, sends one reply.
 
 use super::channel::Channel;
 use super::counted::Counted;
@@ -14,54 +14,54 @@ use std::io::IoSlice;
 use thalweg_bulk::crc32c;
 use thalweg_trace::{ObjectId, RequestId, SpanFields, SpanId, SpanKind, TraceHandle, Tracer};
 
-/// A request being worked on. Exactly one reply is sent for it; what is left of its payload is skipped afterwards.
+/// A request in progress. It gets exactly one reply; unread payload is skipped afterwards.
 pub struct Exchange<'a> {
     pub(super) channel: &'a mut Channel,
-    /// The connection's part in a link that is emulated.
+    /// The connection's share of an emulated link.
     pub(super) line: Option<&'a mut Line>,
     pub(super) header: Header,
     pub(super) body: &'a [u8],
     pub(super) payload_left: u64,
     pub(super) replied: bool,
     pub(super) scratch: &'a mut Vec<u8>,
-    /// Traces the connection's thread; off unless the request is recorded.
+    /// Tracer of the connection's thread; off unless the request is recorded.
     pub tracer: &'a mut Tracer,
-    pub(super) mode: Option<&'a TraceHandle>,
-    /// TCP's counters of the connection, where the request is recorded.
+    pub(super) trace: Option<&'a TraceHandle>,
+    /// TCP counters of the connection, if the request is recorded.
     pub(super) counted: Option<&'a Counted>,
-    /// The connection, for traces.
+    /// The connection's object in traces.
     pub object: Option<ObjectId>,
-    /// The request's `rpc.serve`, to be the parent of what it consists of.
+    /// The request's `rpc.serve` span, parent of its parts.
     pub span: Option<SpanId>,
 }
 
 impl Exchange<'_> {
-    /// The request's header.
+    /// Returns the request's header.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The recording that the request is part of, if any.
+    /// Returns the recording to which the request belongs.
     pub fn recording(&self) -> Option<&TraceHandle> {
-        self.mode
+        self.trace
     }
 
-    /// What a span of this request begins with.
+    /// Returns the common fields of this request's spans.
     pub fn about(&self) -> SpanFields {
         SpanFields { parent: self.span, request: RequestId::new(self.header.request), ..SpanFields::default() }
     }
 
-    /// The body.
+    /// Decodes the body.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] if it is not a `T`. It arrived undamaged, so the connection lives on: a newer client
-    /// asked for something that is not known here.
+    /// [`ErrorKind::Unsupported`] if it is not a `T`. The body arrived undamaged, so the connection stays usable: a newer client
+    /// sent a request unknown to this release.
     pub fn body<T: DeserializeOwned>(&self) -> Result<T> {
         decode(self.body)
-            .map_err(|e| Error::new(ErrorKind::Unsupported, format!("a request that this release does not know: {}", e.message())))
+            .map_err(|e| Error::new(ErrorKind::Unsupported, format!("this release does not know the request: {}", e.message())))
     }
 
-    /// Bytes of payload still to be received.
+    /// Returns the bytes of payload not yet received.
     pub fn payload_left(&self) -> u64 {
         self.payload_left
     }
@@ -77,23 +77,23 @@ impl Exchange<'_> {
             .map_err(|e| socket::failure("its request's payload was received", e, limits::SERVER_SILENCE))?;
         self.payload_left -= buffer.len() as u64;
         if let Some(line) = &self.line {
-            line.payload_came(self.payload_left);
+            line.payload_arrived(self.payload_left);
         }
         if let Some(counted) = self.counted {
-            counted.came();
+            counted.arrived();
         }
         Ok(())
     }
 
-    /// The whole payload, verified against the header's checksum.
+    /// Receives the whole payload and verifies its checksum.
     ///
     /// # Errors
-    /// When the connection fails, or the bytes are not what their checksum says.
+    /// When the connection fails, or the checksum does not match.
     pub fn receive_whole(&mut self) -> Result<Vec<u8>> {
         let mut payload = vec![0; self.payload_left as usize];
         self.receive(&mut payload)?;
         if self.header.payload_crc != crc32c(&payload) {
-            return Err(Error::new(ErrorKind::Corrupt, "the payload does not match its checksum: damaged on its way"));
+            return Err(Error::new(ErrorKind::Corrupt, "the payload does not match its checksum: damaged in transit"));
         }
         Ok(payload)
     }
@@ -115,7 +115,7 @@ impl Exchange<'_> {
         self.send(0, body, payload, crc)
     }
 
-    /// Sends the reply with a payload whose checksum is known already.
+    /// Sends the reply with a payload whose checksum is already known.
     ///
     /// # Errors
     /// When the connection fails.
@@ -123,7 +123,7 @@ impl Exchange<'_> {
         self.send(0, body, payload, payload_crc)
     }
 
-    /// Answers with an error.
+    /// Replies with an error.
     ///
     /// # Errors
     /// When the connection fails.
@@ -144,7 +144,7 @@ impl Exchange<'_> {
             counted.sending(self.tracer);
         }
         let sent = match &mut self.line {
-            Some(line) => line.send([self.scratch, payload], self.mode.and_then(|mode| Some((mode, self.object?)))),
+            Some(line) => line.send([self.scratch, payload], self.trace.and_then(|trace| Some((trace, self.object?)))),
             None => self.channel.send_pieces(&mut pieces),
         };
         sent.map_err(|e| socket::failure("its reply was sent", e, limits::SERVER_SILENCE))?;
@@ -155,31 +155,31 @@ impl Exchange<'_> {
     }
 }
 
-/// A body from its bytes.
+/// Decodes a body.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     drop(checked::why());
     match postcard::take_from_bytes(bytes) {
         Ok((value, [])) => Ok(value),
-        Ok((_, rest)) => Err(Error::new(ErrorKind::Protocol, format!("a message body with {} bytes too many", rest.len()))),
+        Ok((_, rest)) => Err(Error::new(ErrorKind::Protocol, format!("a message body with {} excess bytes", rest.len()))),
         Err(e) => {
             let why = checked::why().unwrap_or_else(|| e.to_string());
-            Err(Error::new(ErrorKind::Protocol, format!("a message body that cannot be read: {why}")))
+            Err(Error::new(ErrorKind::Protocol, format!("cannot decode a message body: {why}")))
         }
     }
 }
 
-/// Header and body into `message`, which is emptied first.
+/// Encodes header and body into `message`, replacing its contents.
 pub fn encode<T: Serialize>(mut header: Header, body: &T, message: &mut Vec<u8>) -> Result<()> {
     message.clear();
     message.resize(HEADER_BYTES, 0);
     let taken = postcard::to_extend(body, std::mem::take(message))
-        .map_err(|e| Error::new(ErrorKind::Protocol, format!("a message body that cannot be written: {e}")))?;
+        .map_err(|e| Error::new(ErrorKind::Protocol, format!("cannot encode a message body: {e}")))?;
     *message = taken;
     let body_bytes = message.len() - HEADER_BYTES;
     if body_bytes > limits::BODY_BYTES as usize {
         return Err(Error::new(
             ErrorKind::Protocol,
-            format!("a message body of {body_bytes} bytes: at most {} are sent", limits::BODY_BYTES),
+            format!("a message body of {body_bytes} bytes: the maximum is {}", limits::BODY_BYTES),
         ));
     }
     header.body_bytes = body_bytes as u32;
@@ -187,7 +187,7 @@ pub fn encode<T: Serialize>(mut header: Header, body: &T, message: &mut Vec<u8>)
     Ok(())
 }
 
-/// A header for a request.
+/// Makes a request's header.
 pub fn request_header(kind: Kind, request: u64, session: u32, payload_bytes: u64, payload_crc: u32) -> Header {
     Header { kind, reply: false, status: 0, request, body_bytes: 0, payload_bytes, payload_crc, session }
 }

@@ -1,4 +1,4 @@
-//! The 64 bytes before every message. Drawn in PROTOCOL.md.
+//! The 64-byte header of every message. PROTOCOL.md draws it.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
@@ -6,17 +6,17 @@ use thalweg_bulk::Crc32c;
 
 /// Length of the header.
 pub const HEADER_BYTES: usize = 64;
-/// The first four bytes of every message: `TLWG`.
+/// First four bytes of every message: `TLWG`.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"TLWG");
-/// The version of the protocol that this program speaks.
+/// The protocol version of this program.
 pub const VERSION: u16 = 12;
-/// The lowest one it still speaks.
+/// The lowest protocol version it accepts.
 pub const VERSION_MIN: u16 = 12;
 /// Set in replies.
 pub const FLAG_REPLY: u32 = 1;
 const FLAGS_KNOWN: u32 = FLAG_REPLY;
 
-/// Which enum the body is.
+/// The enum to which the body belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum Kind {
@@ -24,28 +24,28 @@ pub enum Kind {
     Common = 1,
     /// [`crate::protocol::io`].
     Io = 2,
-    /// The metadata service's.
+    /// [`crate::protocol::metadata`].
     Metadata = 3,
 }
 
 /// A message's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What the body is.
+    /// Kind of the body.
     pub kind: Kind,
-    /// Request or reply.
+    /// True in a reply.
     pub reply: bool,
-    /// In a reply: 0, or the errno of the error that the body is.
+    /// In a reply: 0, or the errno of the error in the body.
     pub status: u32,
-    /// The request's number: unique on its connection, and in the recording if it is recorded.
+    /// Request number: unique on its connection, and within a recording.
     pub request: u64,
-    /// Bytes of body.
+    /// Length of the body.
     pub body_bytes: u32,
-    /// Bytes of payload.
+    /// Length of the payload.
     pub payload_bytes: u64,
-    /// CRC-32C of the payload; 0 where there is none.
+    /// CRC-32C of the payload; 0 without one.
     pub payload_crc: u32,
-    /// The recording session that the request is part of; 0: none.
+    /// Recording session of the request; 0: none.
     pub session: u32,
 }
 
@@ -60,7 +60,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 impl Header {
-    /// Puts the header in front of its body: the first [`HEADER_BYTES`] of `message` are overwritten.
+    /// Writes the header in front of its body, over the first [`HEADER_BYTES`] of `message`.
     pub fn encode_into(&self, message: &mut [u8]) {
         let flags = if self.reply { FLAG_REPLY } else { 0 };
         let h = &mut message[..HEADER_BYTES];
@@ -79,10 +79,10 @@ impl Header {
         message[60..64].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// Reads a header and checks everything that can be checked before the body is there.
+    /// Decodes a header, with every check possible before the body arrives.
     ///
     /// # Errors
-    /// Names what was found and what was expected. After one the connection is of no use.
+    /// What was found and what was expected. The connection is unusable afterwards.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Header> {
         let magic = u32_at(bytes, 0);
         if magic != MAGIC {
@@ -107,20 +107,20 @@ impl Header {
         };
         let flags = u32_at(bytes, 8);
         if flags & !FLAGS_KNOWN != 0 {
-            return Err(Error::new(ErrorKind::Protocol, format!("a message with flags {flags:#x}: known are {FLAGS_KNOWN:#x}")));
+            return Err(Error::new(ErrorKind::Protocol, format!("a message with flags {flags:#x}: expected only {FLAGS_KNOWN:#x}")));
         }
         let payload_bytes = u64_at(bytes, 24);
         if payload_bytes > limits::PAYLOAD_BYTES {
             return Err(Error::new(
                 ErrorKind::Protocol,
-                format!("a message that claims {payload_bytes} bytes of payload: at most {} are taken", limits::PAYLOAD_BYTES),
+                format!("a message that claims {payload_bytes} bytes of payload: the maximum is {}", limits::PAYLOAD_BYTES),
             ));
         }
         let body_bytes = u32_at(bytes, 32);
         if body_bytes > limits::BODY_BYTES {
             return Err(Error::new(
                 ErrorKind::Protocol,
-                format!("a message that claims {body_bytes} bytes of body: at most {} are taken", limits::BODY_BYTES),
+                format!("a message that claims {body_bytes} bytes of body: the maximum is {}", limits::BODY_BYTES),
             ));
         }
         Ok(Header {
@@ -135,10 +135,10 @@ impl Header {
         })
     }
 
-    /// Checks header and body against their checksum.
+    /// Verifies the checksum of header and body.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`]; the connection is of no more use, since the lengths cannot be trusted.
+    /// [`ErrorKind::Protocol`]; the connection is unusable afterwards, because the lengths cannot be trusted.
     pub fn verify(bytes: &[u8; HEADER_BYTES], body: &[u8]) -> Result<()> {
         let (found, expected) = (message_crc(&bytes[..60], body), u32_at(bytes, 60));
         if found == expected {
@@ -146,7 +146,7 @@ impl Header {
         }
         Err(Error::new(
             ErrorKind::Protocol,
-            format!("a message whose header and body have checksum {found:08x}, and say {expected:08x}: damaged on its way"),
+            format!("a message whose header and body have checksum {found:08x}, expected {expected:08x}: damaged in transit"),
         ))
     }
 }
@@ -158,7 +158,7 @@ fn message_crc(header: &[u8], body: &[u8]) -> u32 {
     crc.finish()
 }
 
-/// The peer speaks versions `min` to `max` only.
+/// Makes the error for a peer that speaks only versions `min` to `max`.
 pub(crate) fn version_error(min: u16, max: u16) -> Error {
     let theirs = if min == max { format!("version {min}") } else { format!("versions {min} to {max}") };
     Error::new(

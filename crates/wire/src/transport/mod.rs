@@ -1,13 +1,13 @@
 //! Messages on a connection: a 64-byte header, a serialised body, a raw payload.
 //!
-//! Both ends block: the data path is a few zero-copy system calls for each flow buffer, made by one thread for each
-//! connection, and what such a thread did when is easy to trace and to explain. [`Connection`] is the client's end,
-//! [`serve`] the server's; the services differ in what they do with a request ([`Service`]). For many small requests to many servers
-//! by one thread there is a client's end on which nothing waits ([`pipe`]).
+//! Both ends block: the data path is a few zero-copy system calls per flow buffer, made by one thread per connection, whose
+//! activity is easy to trace and to explain. [`Connection`] is the client's end, [`serve`] the server's; services differ in how
+//! they handle a request ([`Service`]). A non-blocking client end ([`pipe`]) lets one thread send many small requests to many
+//! servers.
 //!
-//! Nothing that a peer claims is believed before it is checked: the header has its own checksum together with the body,
-//! every length is held against [`crate::limits`] before memory is taken for it, and what is not understood is answered
-//! with an error that names what was found and what was expected, and the connection is closed.
+//! Nothing a peer claims is trusted before it is checked: one checksum covers header and body, every length is checked against
+//! [`crate::limits`] before memory is allocated for it, and a message that is not understood is answered with an error that names
+//! what was found and what was expected, after which the connection is closed.
 
 mod channel;
 mod connect;

@@ -1,13 +1,13 @@
-//! An operation waits for silent servers once.
+//! Limits the time an operation waits for silent servers to about one timeout.
 //!
-//! What a program sees as one call may take several steps: bytes are flushed, then synced, then a name is; what reading ahead did not
-//! get is asked for again; a connection that others use is waited for. If each step waited for a silent server as long as the first,
-//! the call would take two or three timeouts. So a thread says when it begins an operation ([`Operation`]), and from then on:
+//! One call of a program may take several steps: bytes are flushed, then synced, then a name is changed; a failed read-ahead is
+//! repeated; a shared connection is waited for. If every step waited a full timeout for a silent server, the call would take two
+//! or three. A thread therefore marks the beginning of an operation ([`Operation`]); after that:
 //!
-//! - a server that was silent for a whole timeout, which ended since, fails at once, until it answers somebody ([`Silence`]);
-//! - other servers have a fiftieth of the timeout: the operation has failed already, and what is left of it is tidying up.
+//! - a server whose silence exceeded a timeout since then fails immediately, until it answers anyone ([`Silence`]);
+//! - other servers get a fiftieth of the timeout: the operation has already failed, and the rest is clean-up.
 //!
-//! The next operation asks afresh, so that a server that is back is used again at once.
+//! The next operation asks afresh, so that a recovered server is used again immediately.
 
 use crate::error::{Error, ErrorKind, Result};
 use std::cell::RefCell;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_base::sync::Mutex;
 
-/// What is left of a timeout for an operation that has waited for one in vain.
+/// Divisor of the timeout once the operation has timed out on a server.
 const REST: u32 = 50;
 
 thread_local! {
@@ -30,14 +30,14 @@ struct Begun {
     is_left: Arc<AtomicBool>,
 }
 
-/// The thread's operation, until this is dropped. Within another one it is a part of that.
+/// The thread's current operation, ended by drop. A nested operation is part of the outer one.
 #[derive(Debug)]
 pub struct Operation {
     is_outer: bool,
 }
 
 impl Operation {
-    /// Begins one, for somebody who may leave while it is under way; or goes on with one that began at `at`.
+    /// Begins an operation that its caller may abandon (`is_left`), or continues one that began at `at`.
     pub fn begin(at: Instant, is_left: Arc<AtomicBool>) -> Operation {
         NOW.with_borrow_mut(|now| {
             let is_outer = now.is_none();
@@ -46,13 +46,12 @@ impl Operation {
         })
     }
 
-    /// The thread's operation, if there is one, has met with this error where no call of it reported one: if a server was silent, it has given one
-    /// up.
+    /// Notes an error for the thread's operation, if any, that no call reported. A timeout counts as having given up a server.
     pub fn met(error: &Error) {
         met(error);
     }
 
-    /// Whether it has given up a server.
+    /// Whether the operation has given up a server.
     pub fn gave_up(&self) -> bool {
         NOW.with_borrow(|now| now.as_ref().is_some_and(|begun| begun.gave_up))
     }
@@ -66,17 +65,17 @@ impl Drop for Operation {
     }
 }
 
-/// How long this thread may wait for a server that is given up after `timeout`.
+/// Returns how long this thread may wait for a server whose full timeout is `timeout`.
 pub(crate) fn left(timeout: Duration) -> Duration {
     if NOW.with_borrow(|now| now.as_ref().is_some_and(|begun| begun.gave_up)) { timeout / REST } else { timeout }
 }
 
-/// Whether nobody waits for this thread's operation any more.
+/// Whether the caller has abandoned this thread's operation.
 pub fn is_left() -> bool {
     NOW.with_borrow(|now| now.as_ref().is_some_and(|begun| begun.is_left.load(Ordering::Acquire)))
 }
 
-/// This thread's operation has met with an error; if a server was silent, it has given up one.
+/// Notes an error for this thread's operation; a timeout counts as having given up a server.
 pub fn met(error: &Error) {
     if error.kind() == ErrorKind::TimedOut {
         NOW.with_borrow_mut(|now| now.as_mut().map(|begun| begun.gave_up = true));
@@ -87,12 +86,12 @@ pub fn met(error: &Error) {
 #[derive(Debug, Default)]
 pub struct Silence {
     any: AtomicBool,
-    /// When it was last given up, and why, if it has not answered since.
+    /// The last timeout, if the server has not answered since.
     last: Mutex<Option<(Instant, Error)>>,
 }
 
 impl Silence {
-    /// It was asked, and this came of it.
+    /// Records the result of a request to the server.
     pub fn asked<T>(&self, result: &Result<T>) {
         match result {
             Err(error) if error.kind() == ErrorKind::TimedOut => self.gave_up(error),
@@ -101,14 +100,14 @@ impl Silence {
         }
     }
 
-    /// It was given up.
+    /// Records a timeout.
     pub fn gave_up(&self, error: &Error) {
         met(error);
         *self.last.lock() = Some((Instant::now(), error.clone()));
         self.any.store(true, Ordering::Release);
     }
 
-    /// It has answered.
+    /// Records an answer.
     pub fn answered(&self) {
         if self.any.load(Ordering::Acquire) {
             self.any.store(false, Ordering::Release);
@@ -116,10 +115,10 @@ impl Silence {
         }
     }
 
-    /// Whether this thread's operation need not ask it.
+    /// Checks whether this thread's operation should still ask the server.
     ///
     /// # Errors
-    /// It was given up since the operation began: why.
+    /// The timeout, if it was since the operation began.
     pub fn check(&self) -> Result<()> {
         if !self.any.load(Ordering::Acquire) {
             return Ok(());

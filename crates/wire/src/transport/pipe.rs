@@ -1,8 +1,9 @@
-//! A connection on which nothing waits: requests are put in, answers come out, and somebody else knows when to look.
+//! A non-blocking connection: requests are queued, replies are collected, and the caller polls.
 //!
-//! [`super::Connection`] blocks, which is right for a thread that has one thing to do. Who asks many servers at once has many
-//! connections and one thread, that sleeps until any of them has something ([`wait`]). Requests may be put in from the start: they
-//! go out with the proof of the credential, before the greeting is answered, once the server has proven its own. As on every connection, answers come in the order of the requests.
+//! [`super::Connection`] blocks, which suits a thread with one task. A caller of many servers holds many connections in one
+//! thread, which sleeps until any of them is ready ([`wait`]). Requests may be queued from the start: they are sent with the
+//! client's proof, once the server has proven itself, before the greeting is answered. Replies arrive in the order of the
+//! requests, as on every connection.
 
 use super::channel::Channel;
 use super::connect::Connect;
@@ -27,12 +28,12 @@ use std::time::{Duration, Instant};
 use thalweg_bulk::resize;
 use thalweg_trace::{ObjectId, OpenSpan, RequestId, SpanFields, SpanId, SpanKind, Time, TraceHandle, Tracer};
 
-/// Received at once at first: who has a pipe to each of a thousand servers has most of them for small answers.
+/// Initial receive buffer: a caller with a pipe to each of a thousand servers mostly expects small replies.
 const RECEIVED_FIRST_BYTES: usize = 8 << 10;
-/// The same at most, unless one message is larger: twice as much whenever all of it was filled.
+/// Maximum receive buffer, unless one message is larger; the buffer doubles whenever it was filled.
 const RECEIVED_BYTES: usize = 256 << 10;
 
-/// A connection on which nothing waits.
+/// A non-blocking connection.
 pub struct Pipe {
     channel: Channel,
     name: String,
@@ -41,34 +42,34 @@ pub struct Pipe {
     hello: Option<HelloReply>,
     counter: u64,
     pending: VecDeque<Pending>,
-    /// How far both ends have proven their credentials.
+    /// Progress of the mutual proof.
     proving: Proving,
-    /// Where it comes again if the server wants to be spoken to encrypted, which is not known of one on this machine.
+    /// Where to reconnect with TLS if the server requires it (unknown for servers on loopback).
     or_encrypted: Option<SocketAddr>,
-    /// Encoded, and held back until the server has proven itself.
+    /// Encoded requests held until the server has proven itself.
     held: Vec<u8>,
-    /// Encoded and not sent: what follows `sent`.
+    /// Encoded bytes; those from `sent` on are not sent yet.
     output: Vec<u8>,
     sent: usize,
-    /// Received and not understood: `input[begin..end]`.
+    /// Received bytes; `input[begin..end]` are not parsed yet.
     input: Vec<u8>,
     begin: usize,
     end: usize,
-    /// Room for what is received at once.
+    /// Size of the next receive.
     at_once: usize,
     scratch: Vec<u8>,
-    /// When something was last sent or received, or began to be awaited.
+    /// Last send or receive, or the start of waiting.
     progress: Instant,
     recording: Option<Recorded>,
-    /// When it was begun to be made.
+    /// When connecting began.
     begun: Time,
 }
 
-/// How far both ends have proven their credentials.
+/// Progress of the mutual proof.
 enum Proving {
-    /// The server's proof is awaited.
+    /// Waiting for the server's proof.
     Server(Box<Client>),
-    /// Its verdict on ours is.
+    /// Waiting for its verdict on the client's proof.
     Client(Box<Client>),
     Done,
 }
@@ -81,24 +82,24 @@ struct Pending {
     parent: Option<SpanId>,
 }
 
-/// An answer's body, and what it was recorded as.
+/// A reply's body with its request's token.
 pub struct Arrived<'a> {
-    /// What the request was put in with.
+    /// The token the request was queued with.
     pub token: u64,
-    /// The body, to be read with [`body`]; or the server's refusal.
+    /// The body, for [`body`]; or the server's error.
     pub body: Result<&'a [u8]>,
 }
 
-/// A body from its bytes.
+/// Decodes a body.
 pub fn body<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     decode(bytes)
 }
 
 impl Pipe {
-    /// Begins to connect to the server that errors call `name`, and to say hello.
+    /// Starts connecting to the server, called `name` in errors, and queues the greeting.
     ///
     /// # Errors
-    /// When the address is none, or the system refuses at once.
+    /// When the address is invalid, or the system refuses immediately.
     pub fn start(name: &str, address: &str, options: &Connect, timeout: Duration) -> Result<Pipe> {
         let (place, pin) = split_pin(address)?;
         let begun = Time::now();
@@ -134,29 +135,29 @@ impl Pipe {
         Ok(pipe)
     }
 
-    /// From now on, requests belong to this session of the server's; TCP's counters do once the server has said whether its link is emulated.
-    pub fn record(&mut self, mode: &TraceHandle, session: u32) {
+    /// Records requests under this session from now on; TCP counters start when the greeting says whether the link is emulated.
+    pub fn record(&mut self, trace: &TraceHandle, session: u32) {
         let name = match (self.channel.local_addr(), self.address.as_str()) {
             (Ok(local), address) => format!("{local} > {address}"),
             (Err(_), address) => format!("> {address}"),
         };
-        self.recording = Recorded::new(mode, session, (&name, &self.name), None, None);
+        self.recording = Recorded::new(trace, session, (&name, &self.name), None, None);
     }
 
-    /// Whether the server has said hello: the connection has worked.
+    /// Whether the server's greeting has arrived.
     pub fn has_worked(&self) -> bool {
         self.hello.is_some()
     }
 
-    /// Requests without an answer.
+    /// Returns the number of unanswered requests.
     pub fn pending(&self) -> usize {
         self.pending.len()
     }
 
-    /// Puts a request in; its answer comes with `token`, which is not 0. Nothing is sent before [`Pipe::flush`].
+    /// Queues a request; its reply carries `token`, which must not be 0. Nothing is sent before [`Pipe::flush`].
     ///
     /// # Errors
-    /// When it is too large to be sent.
+    /// When the request is too large.
     pub fn put<Q: Serialize>(&mut self, tracer: &mut Tracer, parent: Option<SpanId>, kind: Kind, request: &Q, token: u64) -> Result<()> {
         let (number, session) = Recorded::number(self.recording.as_ref(), tracer, &mut self.counter);
         let calling = tracer.begin();
@@ -168,7 +169,7 @@ impl Pipe {
         }
         let is_held = matches!(self.proving, Proving::Server(_));
         if self.pending.is_empty() {
-            // Nothing was awaited. What is added to what is awaited gives a silent server no more time.
+            // Nothing was outstanding. Requests added to outstanding ones give a silent server no more time.
             self.progress = Instant::now();
         }
         let output = if is_held { &mut self.held } else { &mut self.output };
@@ -177,7 +178,7 @@ impl Pipe {
             if let Some(counted) = Recorded::counted(self.recording.as_ref()) {
                 counted.sending(tracer);
             }
-            // What is recorded as sent is sent, as far as the system takes it: later, nobody would know whose bytes they were.
+            // A recorded request is sent right away, as far as possible: later, its bytes could not be distinguished.
             let _ = self.send();
         }
         let about = SpanFields {
@@ -196,10 +197,10 @@ impl Pipe {
         self.recording.as_ref().and_then(|recorded| recorded.object)
     }
 
-    /// Sends what the system takes.
+    /// Sends as much as the system accepts.
     ///
     /// # Errors
-    /// The connection's; it is of no more use.
+    /// An I/O error; the connection is unusable afterwards.
     pub fn flush(&mut self) -> Result<()> {
         self.send().map_err(|e| self.failed("a request was sent", e))
     }
@@ -219,18 +220,18 @@ impl Pipe {
 
     fn unless_fatal(&self, error: std::io::Error) -> std::io::Result<()> {
         match error.kind() {
-            // Also while it is being connected.
+            // Also while connecting.
             System::WouldBlock => Ok(()),
-            // Its last words may be there to be received, and say why.
+            // The server's final error may be waiting to be received.
             System::BrokenPipe if !self.pending.is_empty() => Ok(()),
             _ => Err(error),
         }
     }
 
-    /// Takes what has arrived, each answer to `each`. `waiting`: the span of the wait for it, which the first answer ends.
+    /// Receives what has arrived and passes each reply to `each`. `waiting`: the span of the wait, ended by the first reply.
     ///
     /// # Errors
-    /// The connection's; it is of no more use, and what was asked on it and not answered will not be.
+    /// An I/O error; the connection is unusable afterwards, and outstanding requests stay unanswered.
     pub fn receive(&mut self, tracer: &mut Tracer, waiting: &mut Option<OpenSpan>, each: &mut dyn FnMut(Arrived<'_>)) -> Result<()> {
         loop {
             self.make_room();
@@ -241,7 +242,7 @@ impl Pipe {
                     self.end += many;
                     self.progress = Instant::now();
                     if let Some(counted) = Recorded::counted(self.recording.as_ref()) {
-                        counted.came();
+                        counted.arrived();
                     }
                     self.understand(tracer, waiting, each)?;
                     if !was_full {
@@ -255,7 +256,7 @@ impl Pipe {
         }
     }
 
-    /// Room for what can arrive: the rest of a message, or many small ones.
+    /// Makes room for the rest of a message, or for many small ones.
     fn make_room(&mut self) {
         if self.begin == self.end {
             (self.begin, self.end) = (0, 0);
@@ -270,13 +271,13 @@ impl Pipe {
         }
     }
 
-    /// Length of the message at the beginning of what was received, as it claims; within limits, which [`Header::decode`] checks.
+    /// Returns the length claimed by the first message in the buffer; [`Header::decode`] checks its limits.
     fn message_bytes(&self) -> Option<usize> {
         let header: &[u8; HEADER_BYTES] = self.input[self.begin..self.end].first_chunk()?;
         Header::decode(header).ok().map(|header| HEADER_BYTES + header.body_bytes as usize)
     }
 
-    /// Goes on with the proofs; whether they are done.
+    /// Advances the mutual proof; returns whether it is finished.
     fn prove(&mut self) -> Result<bool> {
         loop {
             let here = &self.input[self.begin..self.end];
@@ -336,7 +337,7 @@ impl Pipe {
                 return Err(last_words.clone());
             }
             let Some(pending) = self.pending.pop_front() else {
-                return Err(self.named(Error::new(ErrorKind::Protocol, "a reply that nobody has asked for")));
+                return Err(self.named(Error::new(ErrorKind::Protocol, "a reply without a request")));
             };
             if (header.kind, header.request, header.reply, header.payload_bytes) != (pending.kind, pending.number, true, 0) {
                 let text = format!("a reply to {:?} request {}: expected one to {}", header.kind, header.request, pending.number);
@@ -378,7 +379,7 @@ impl Pipe {
         }
     }
 
-    /// How the server called itself, once it has.
+    /// Returns the server's own name, once its greeting has arrived.
     pub fn server(&self) -> Option<&str> {
         self.hello.as_ref().map(|hello| hello.server.as_str())
     }
@@ -391,12 +392,12 @@ impl Pipe {
         self.named(socket::failure(what, error, self.timeout))
     }
 
-    /// When the server has been silent for too long; `None`: nothing is awaited.
+    /// Returns when the server will have been silent for too long; `None`: nothing is outstanding.
     pub fn deadline(&self) -> Option<Instant> {
         (!self.pending.is_empty()).then(|| self.progress + self.timeout)
     }
 
-    /// What is to be said of a server that has been.
+    /// Makes the error for a server that was silent for too long.
     pub fn silent(&self) -> Error {
         self.failed("its reply was awaited", std::io::ErrorKind::TimedOut.into())
     }
@@ -407,7 +408,7 @@ impl Pipe {
     }
 }
 
-/// Begins to connect; encrypted, if it is to be, with the key that is expected if there is one.
+/// Starts connecting, with TLS and the expected server key if given.
 fn connecting(to: SocketAddr, encrypted: Option<Option<Fingerprint>>) -> Result<Channel> {
     let failed = |e: std::io::Error| Error::system(format!("connecting to {to}"), e);
     let socket = socket2::Socket::new(socket2::Domain::for_address(to), socket2::Type::STREAM.nonblocking(), None).map_err(failed)?;
@@ -424,15 +425,15 @@ fn connecting(to: SocketAddr, encrypted: Option<Option<Fingerprint>>) -> Result<
     }
 }
 
-/// Waits until one of these has something, or the time has come, or `waker` is written to.
+/// Waits until a pipe is ready, the deadline passes, or `waker` becomes readable.
 pub fn wait<'a>(pipes: impl Iterator<Item = &'a Pipe>, waker: &'a OwnedFd, until: Option<Instant>) {
     let mut fds: Vec<PollFd<'a>> = pipes.map(Pipe::poll_fd).collect();
     let waker: BorrowedFd<'a> = waker.as_fd();
     fds.push(PollFd::from_borrowed_fd(waker, PollFlags::IN));
     let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-    // A little more than what is left: to find, once awake, that the time has come.
+    // Rounded up, so that the deadline has passed on waking.
     let timeout = left.map(|left| left + Duration::from_millis(1));
     let timeout = timeout.map(|left| rustix::event::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) });
-    // What ends the wait without a reason is found to have none.
+    // A spurious wake-up is harmless.
     let _ = rustix::event::poll(&mut fds, timeout.as_ref());
 }

@@ -1,4 +1,4 @@
-//! The proof of credentials on a channel that blocks: see [`crate::trust::proof`].
+//! Proof of credentials over a blocking channel: see [`crate::trust::proof`].
 
 use super::channel::Channel;
 use super::connect::Connect;
@@ -14,13 +14,13 @@ use std::net::TcpStream;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// A client's end whose server has proven itself; the verdict on its own proof is still to come.
+/// A client whose server has proven itself; the verdict on the client's own proof is outstanding.
 pub(super) struct Proven(Client);
 
-/// Makes a channel of a new connection to this address: encrypted, unless it is known or very likely that bytes go in clear there.
+/// Opens a channel to an address: encrypted, unless the address is `#plain` or on loopback.
 ///
 /// # Errors
-/// When the address is wrong, or the server does not do its part.
+/// When the address is invalid, or the handshake fails.
 pub(super) fn open(address: &str, options: &Connect, timeout: Duration) -> Result<(Channel, Proven)> {
     let (place, pin) = split_pin(address)?;
     let reach = || -> Result<TcpStream> {
@@ -34,12 +34,12 @@ pub(super) fn open(address: &str, options: &Connect, timeout: Duration) -> Resul
         Ok(stream)
     };
     let stream = reach()?;
-    // (An address that cannot be found out is no loopback.)
+    // An unknown peer address counts as not loopback.
     if !stream.peer_addr().map_or(pin != Pin::Plain, |peer| pin.encrypts(peer.ip())) {
         let mut channel = Channel::plain(stream);
         match prove(&mut channel, options, timeout) {
             Ok(proven) => return Ok((channel, proven)),
-            // Somebody who listens beyond loopback, asked from the same machine.
+            // A server that listens beyond loopback, called from its own machine.
             Err(error) if error.kind() == ErrorKind::Encrypted && pin == Pin::None => {}
             Err(error) => return Err(error),
         }
@@ -48,11 +48,10 @@ pub(super) fn open(address: &str, options: &Connect, timeout: Duration) -> Resul
     encrypted(stream, pin, options, timeout)
 }
 
-/// A channel to a server whose ends have proven their credentials, and on which nothing was said: for those who speak the protocol badly, on
-/// purpose.
+/// Opens an authenticated channel on which nothing has been sent, for tests that violate the protocol.
 ///
 /// # Errors
-/// As [`super::Connection::connect`].
+/// See [`super::Connection::connect`].
 pub fn proven(address: &str, options: &Connect) -> Result<Channel> {
     let (mut channel, proven) = open(address, options, options.timeout)?;
     proven.judged(&mut channel, options.timeout)?;
@@ -65,7 +64,7 @@ fn encrypted(stream: TcpStream, pin: Pin, options: &Connect, timeout: Duration) 
     Ok((channel, proven))
 }
 
-/// This process's part as a client: sessions are resumed by whichever connection comes next.
+/// Returns this process's TLS client, shared so that any connection can resume a session.
 pub(super) fn client_tls() -> Result<&'static ClientTls> {
     static TLS: OnceLock<ClientTls> = OnceLock::new();
     match TLS.get() {
@@ -77,12 +76,12 @@ pub(super) fn client_tls() -> Result<&'static ClientTls> {
     }
 }
 
-/// Proves the client's credential, once the server has proven its own.
+/// Proves the client's credential after the server has proven itself.
 fn prove(channel: &mut Channel, options: &Connect, timeout: Duration) -> Result<Proven> {
     let lost = |e| socket::failure("its credential was awaited", e, timeout);
     let mut client = Client::new(&options.credentials, options.store)?;
     let binding = channel.binding();
-    // Asked for its store at most once.
+    // The server asks for a second first message at most once.
     for _ in 0..2 {
         channel.send_pieces(&mut [IoSlice::new(client.first())]).map_err(lost)?;
         let mut answer = [0; ANSWER_BYTES];
@@ -95,11 +94,11 @@ fn prove(channel: &mut Channel, options: &Connect, timeout: Duration) -> Result<
             return Ok(Proven(client));
         }
     }
-    Err(Error::new(ErrorKind::Protocol, "a server that does not say which store it is of"))
+    Err(Error::new(ErrorKind::Protocol, "the server did not say which store it belongs to"))
 }
 
 impl Proven {
-    /// Receives the verdict, which comes before the answer to whatever was said behind the proof.
+    /// Receives the verdict, which precedes any reply to requests sent behind the proof.
     pub(super) fn judged(&self, channel: &mut Channel, timeout: Duration) -> Result<()> {
         let mut verdict = [0; VERDICT_BYTES];
         channel.receive_exact(&mut verdict).map_err(|e| socket::failure("its verdict was awaited", e, timeout))?;
@@ -107,23 +106,23 @@ impl Proven {
     }
 }
 
-/// What became of a newcomer at a server.
-pub(super) enum Met {
-    /// It has proven to be somebody.
+/// The outcome of authenticating a new connection at a server.
+pub(super) enum Authentication {
+    /// The client proved this identity.
     Client(Identity),
-    /// It has gone.
+    /// The client closed the connection.
     Gone,
-    /// It does not speak this: what it is to be answered, in the form of any message.
+    /// Not this protocol: the error to reply with, as an ordinary message.
     Stranger(Error),
-    /// It was refused, and why.
+    /// Refused, with the reason.
     Refused(&'static str),
 }
 
-/// Meets a newcomer at a server's end, until that moment.
+/// Authenticates a new connection at a server, by the deadline.
 ///
 /// # Errors
 /// The connection's.
-pub(super) fn meet(channel: &mut Channel, gate: &Gate, tls: Option<&ServerTls>, by: Instant) -> Result<Met> {
+pub(super) fn authenticate(channel: &mut Channel, gate: &Gate, tls: Option<&ServerTls>, by: Instant) -> Result<Authentication> {
     let lost = |e| socket::failure("a credential was awaited", e, limits::HELLO);
     if let Some(tls) = tls
         && channel.peek_is_tls(by).map_err(lost)?
@@ -132,15 +131,15 @@ pub(super) fn meet(channel: &mut Channel, gate: &Gate, tls: Option<&ServerTls>, 
         *channel = Channel::server(socket, tls, by)?;
     }
     let binding = channel.binding();
-    // It asks which store this is at most once.
+    // The client asks for the store's number at most once.
     for _ in 0..2 {
         let mut first = [0; FIRST_BYTES];
         let (magic, rest) = first.split_at_mut(proof::MAGIC.len());
         if !channel.receive_by(magic, by).map_err(lost)? {
-            return Ok(Met::Gone);
+            return Ok(Authentication::Gone);
         }
         if let Some(error) = stranger(magic) {
-            return Ok(Met::Stranger(error));
+            return Ok(Authentication::Stranger(error));
         }
         channel.receive_by(rest, by).map_err(lost)?;
         let (answer, server) = Server::begin(gate, tls.is_some(), &first, &binding);
@@ -149,28 +148,28 @@ pub(super) fn meet(channel: &mut Channel, gate: &Gate, tls: Option<&ServerTls>, 
             if proof::asks_again(&answer) {
                 continue;
             }
-            return Ok(Met::Refused(proof::reason(&answer)));
+            return Ok(Authentication::Refused(proof::reason(&answer)));
         };
         let mut proof = [0; PROOF_BYTES];
         if !channel.receive_by(&mut proof, by).map_err(lost)? {
-            return Ok(Met::Refused("it did not prove its credential"));
+            return Ok(Authentication::Refused("it did not prove its credential"));
         }
         let (verdict, who) = server.prove(&proof, &binding);
         channel.send_pieces(&mut [IoSlice::new(&verdict)]).map_err(lost)?;
-        return Ok(who.map_or(Met::Refused("a wrong proof"), Met::Client));
+        return Ok(who.map_or(Authentication::Refused("a wrong proof"), Authentication::Client));
     }
-    Ok(Met::Refused("it asks for the store again and again"))
+    Ok(Authentication::Refused("it asked for the store's number twice"))
 }
 
-/// An error for those who begin otherwise than with a proof, of any version.
+/// Returns the error for a first message that does not begin with the magic of any version of the proof.
 fn stranger(magic: &[u8]) -> Option<Error> {
     let wanted = proof::MAGIC.len() - 1;
     if magic[..wanted] == proof::MAGIC[..wanted] {
         return None;
     }
     let problem = format!(
-        "the first message of a connection must prove a credential: it begins with {:02x?}, expected {:02x?} (\"THALWEG\"). An earlier release, or \
-         no client of thalweg",
+        "the first message of a connection must prove a credential: it begins with {:02x?}, expected {:02x?} (\"THALWEG\"). \
+         The peer runs an earlier release, or is not a thalweg client",
         &magic[..4],
         &proof::MAGIC[..4]
     );

@@ -1,4 +1,4 @@
-//! A connection whose requests are recorded: in which session of the server's, and under which numbers.
+//! A connection whose requests are recorded: its session at the server, and request numbers.
 
 use super::counted::Counted;
 use crate::emulate::{Emulation, round_trip};
@@ -6,60 +6,60 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use thalweg_trace::{ObjectId, ObjectKind, Time, TraceHandle, Tracer};
 
-/// What requests of a recorded connection belong to.
+/// The recording of a connection's requests.
 pub(super) struct Recorded {
-    pub mode: TraceHandle,
+    pub trace: TraceHandle,
     /// The server's session.
     pub session: u32,
-    /// The connection's row in the recording.
+    /// The connection's object in the recording.
     pub object: Option<ObjectId>,
-    /// TCP's counters of it; `None`: they are not recorded.
+    /// The connection's TCP counters; `None`: not recorded.
     counted: Option<Counted>,
 }
 
 impl Recorded {
-    /// A connection called `name` to a server; `None`: nothing is recorded. With its socket, TCP's counters are (since it has begun, where it was
-    /// made for the recording); of a link that is emulated those of the real one are not, since they are not about that.
+    /// Records a connection called `name`; `None`: recording is off. With its socket, records TCP counters (from `begun`, if the
+    /// connection was made for the recording), except on an emulated link, where the real link's counters would mislead.
     pub(super) fn new(
-        mode: &TraceHandle,
+        trace: &TraceHandle,
         session: u32,
         (name, server): (&str, &str),
         socket: Option<(&Arc<TcpStream>, Option<Time>)>,
         emulated: Option<&Emulation>,
     ) -> Option<Recorded> {
-        if !mode.is_on() {
+        if !trace.is_on() {
             return None;
         }
         let link = emulated.and_then(|emulation| Some((emulation.link()?, emulation.rtt_ns)));
         let mut attributes = vec![("server", server.to_owned()), ("end", "client".to_owned())];
         attributes.extend(link.iter().map(|(text, _)| ("emulated", text.clone())));
-        let object = mode.object(ObjectKind::Connection, name, &attributes);
+        let object = trace.object(ObjectKind::Connection, name, &attributes);
         if let Some((object, (_, rtt_ns))) = object.zip(link) {
-            round_trip(mode, object, rtt_ns);
+            round_trip(trace, object, rtt_ns);
         }
-        let mut recorded = Recorded { mode: mode.clone(), session, object, counted: None };
+        let mut recorded = Recorded { trace: trace.clone(), session, object, counted: None };
         if let Some((socket, begun)) = socket {
             recorded.count(socket, begun, emulated);
         }
         Some(recorded)
     }
 
-    /// From now on TCP's counters are recorded, unless the link is an emulated one.
+    /// Starts recording TCP counters, unless the link is emulated.
     pub(super) fn count(&mut self, socket: &Arc<TcpStream>, begun: Option<Time>, emulated: Option<&Emulation>) {
         if emulated.and_then(Emulation::link).is_none() {
-            self.counted = Counted::new(&self.mode, self.object, socket, begun);
+            self.counted = Counted::new(&self.trace, self.object, socket, begun);
         }
     }
 
-    /// TCP's counters, where the connection is recorded and its link is no emulated one.
+    /// Returns the TCP counters, if recorded.
     pub(super) fn counted(recorded: Option<&Recorded>) -> Option<&Counted> {
         recorded?.counted.as_ref()
     }
 
-    /// Number and session of the next request: the recording's, or (session 0) the next of the connection's own.
+    /// Returns number and session of the next request: the recording's, or session 0 and the connection's own count.
     pub(super) fn number(recorded: Option<&Recorded>, tracer: &Tracer, counter: &mut u64) -> (u64, u32) {
         match recorded {
-            Some(recorded) if tracer.is_on() => (recorded.mode.fresh(), recorded.session),
+            Some(recorded) if tracer.is_on() => (recorded.trace.fresh(), recorded.session),
             _ => {
                 *counter += 1;
                 (*counter, 0)

@@ -1,4 +1,4 @@
-//! Blocking socket I/O that knows what silence, refusal and reset mean.
+//! Blocking socket I/O with timeouts, refusals and resets mapped to the store's errors.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
@@ -9,10 +9,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 use thalweg_trace::TcpInfo;
 
-/// Buffers from here on are received as large things are.
+/// From this size on, receives use fewer wake-ups.
 pub(super) const LARGE_BYTES: usize = limits::WAKE_BYTES / 4;
 
-/// Connects within `timeout`. A refusal is tried again until `refused_for` has passed (a server that is just starting).
+/// Connects within `timeout`. A refused connection is retried until `refused_for` has passed (the server may be starting).
 pub(crate) fn connect(address: &str, timeout: Duration, refused_for: Duration) -> Result<TcpStream> {
     let begun = Instant::now();
     let addresses: Vec<SocketAddr> = address
@@ -40,14 +40,14 @@ pub(crate) fn connect(address: &str, timeout: Duration, refused_for: Duration) -
     }
 }
 
-/// Lets calls on the socket give up after `silence` without progress.
+/// Sets the time without progress after which calls on the socket time out.
 pub(crate) fn set_silence(stream: &TcpStream, silence: Duration) -> Result<()> {
     let silence = Some(silence.max(Duration::from_millis(1)));
     stream.set_read_timeout(silence).and_then(|()| stream.set_write_timeout(silence)).map_err(|e| Error::system("socket timeout", e))
 }
 
-/// Notices within [`limits::KEEP_ALIVE`] that the machine at the other end is gone, also while nothing is awaited from it,
-/// and also when the last answer to it was never acknowledged.
+/// Detects within [`limits::KEEP_ALIVE`] that the peer's machine is gone, even if nothing is awaited from it or the last reply to
+/// it was never acknowledged.
 pub(crate) fn keep_alive(stream: &TcpStream) -> Result<()> {
     let probe = limits::KEEP_ALIVE / 5;
     let probes = socket2::TcpKeepalive::new().with_time(probe * 2).with_interval(probe).with_retries(3);
@@ -58,7 +58,7 @@ pub(crate) fn keep_alive(stream: &TcpStream) -> Result<()> {
         .map_err(|e| Error::system("keep-alive probes", e))
 }
 
-/// What a failed send or receive means.
+/// Maps a failed send or receive to an error. `what`: what was being waited for, as in "while its reply was awaited".
 pub(crate) fn failure(what: &str, error: std::io::Error, silence: Duration) -> Error {
     if let Some(known) = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
         return known.clone();
@@ -72,7 +72,7 @@ pub(crate) fn failure(what: &str, error: std::io::Error, silence: Duration) -> E
     }
 }
 
-/// Sends all of several pieces with as few calls as the system allows.
+/// Sends all pieces with as few system calls as possible.
 pub(crate) fn send_pieces(stream: &TcpStream, pieces: &mut [IoSlice<'_>]) -> std::io::Result<()> {
     use rustix::net::{SendAncillaryBuffer, sendmsg};
     let mut rest = pieces;
@@ -83,7 +83,7 @@ pub(crate) fn send_pieces(stream: &TcpStream, pieces: &mut [IoSlice<'_>]) -> std
         if rest.is_empty() {
             return Ok(());
         }
-        // The system takes at most 1024 pieces (IOV_MAX) in one call.
+        // One call takes at most 1024 pieces (IOV_MAX).
         let many = rest.len().min(1024);
         match sendmsg(stream, &rest[..many], &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
             Ok(0) => return Err(std::io::ErrorKind::WriteZero.into()),
@@ -94,13 +94,12 @@ pub(crate) fn send_pieces(stream: &TcpStream, pieces: &mut [IoSlice<'_>]) -> std
     }
 }
 
-/// Fills `buffer` from the socket, as small things are received.
+/// Fills `buffer`, as for small messages.
 pub(crate) fn receive_exact(mut stream: &TcpStream, buffer: &mut [u8]) -> std::io::Result<()> {
     stream.read_exact(buffer)
 }
 
-/// Fills `buffer` from the socket by a moment, however slowly the bytes come; `false`: the peer has closed the connection before the
-/// first one.
+/// Fills `buffer` until the deadline, however slowly bytes arrive; `false`: the peer closed the connection before the first byte.
 pub(crate) fn receive_by(stream: &TcpStream, buffer: &mut [u8], by: Instant) -> std::io::Result<bool> {
     let mut have = 0;
     while have < buffer.len() {
@@ -116,7 +115,7 @@ pub(crate) fn receive_by(stream: &TcpStream, buffer: &mut [u8], by: Instant) -> 
     Ok(true)
 }
 
-/// Fills `buffer` from the socket, as large things are received ([`receive_pieces`]).
+/// Fills `buffer`; a large one with fewer wake-ups ([`receive_pieces`]).
 pub(crate) fn receive_payload(stream: &TcpStream, buffer: &mut [u8], silence: Duration) -> std::io::Result<()> {
     if buffer.len() < LARGE_BYTES {
         return receive_exact(stream, buffer);
@@ -124,9 +123,9 @@ pub(crate) fn receive_payload(stream: &TcpStream, buffer: &mut [u8], silence: Du
     receive_pieces(stream, &mut [IoSliceMut::new(buffer)], silence)
 }
 
-/// Fills several pieces from the socket, one after the other: the thread sleeps until half a megabyte is there
-/// ([`limits::WAKE_BYTES`]), where it would otherwise be woken for every few segments. The kernel wakes it earlier when
-/// its buffer is full or the connection ends, so this cannot wait for bytes that cannot come.
+/// Fills several pieces in order. The thread sleeps until half a megabyte has arrived ([`limits::WAKE_BYTES`]) instead of waking
+/// for every few segments. The kernel wakes it earlier when its buffer is full or the connection ends, so it never waits for
+/// bytes that cannot arrive.
 pub(crate) fn receive_pieces(stream: &TcpStream, pieces: &mut [IoSliceMut<'_>], silence: Duration) -> std::io::Result<()> {
     use rustix::net::{RecvAncillaryBuffer, recvmsg};
     let mut left: usize = pieces.iter().map(|p| p.len()).sum();
@@ -138,7 +137,7 @@ pub(crate) fn receive_pieces(stream: &TcpStream, pieces: &mut [IoSliceMut<'_>], 
         while rest.first().is_some_and(|p| p.is_empty()) {
             rest = &mut rest[1..];
         }
-        // The system takes at most 1024 pieces (IOV_MAX) in one call.
+        // One call takes at most 1024 pieces (IOV_MAX).
         let many = rest.len().min(1024);
         match recvmsg(stream, &mut rest[..many], &mut RecvAncillaryBuffer::default(), RecvFlags::DONTWAIT) {
             Ok(got) if got.bytes == 0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
@@ -153,7 +152,7 @@ pub(crate) fn receive_pieces(stream: &TcpStream, pieces: &mut [IoSliceMut<'_>], 
     Ok(())
 }
 
-/// One call, made again when a signal interrupts it; 0: the peer has closed the connection.
+/// Receives once, retrying after signals; 0: the peer has closed the connection.
 pub(super) fn receive(stream: &TcpStream, buffer: &mut [u8], flags: RecvFlags) -> std::io::Result<usize> {
     loop {
         match rustix::net::recv(stream, &mut *buffer, flags) {
@@ -163,7 +162,7 @@ pub(super) fn receive(stream: &TcpStream, buffer: &mut [u8], flags: RecvFlags) -
     }
 }
 
-/// Sends all bytes; `more` follow at once, so that no short segment is made of the last ones.
+/// Sends all bytes; `more`: further bytes follow immediately, so that the last ones do not make a short segment.
 pub(super) fn send_all(stream: &TcpStream, mut bytes: &[u8], more: bool) -> std::io::Result<()> {
     let flags = if more { SendFlags::NOSIGNAL | SendFlags::MORE } else { SendFlags::NOSIGNAL };
     while !bytes.is_empty() {
@@ -177,7 +176,7 @@ pub(super) fn send_all(stream: &TcpStream, mut bytes: &[u8], more: bool) -> std:
     Ok(())
 }
 
-/// Sends what follows `sent`, as far as that goes without waiting; also while the connection is being made.
+/// Sends what follows `sent` as far as possible without blocking; also callable while connecting.
 pub(super) fn send_now(stream: &TcpStream, bytes: &[u8], sent: &mut usize) -> std::io::Result<()> {
     use rustix::io::Errno;
     while *sent < bytes.len() {
@@ -191,7 +190,7 @@ pub(super) fn send_now(stream: &TcpStream, bytes: &[u8], sent: &mut usize) -> st
     Ok(())
 }
 
-/// After how many bytes a thread that waits for the socket is woken. Back at one when this is dropped: a header must be seen at once.
+/// Sets how many bytes wake a thread that waits for the socket. Back to 1 on drop: a header must be seen immediately.
 pub(super) struct Wake<'a> {
     stream: &'a TcpStream,
     bytes: usize,
@@ -216,7 +215,7 @@ impl Drop for Wake<'_> {
     }
 }
 
-/// Sets `SO_RCVLOWAT`. Only a hint: where it fails, the thread is woken more often.
+/// Sets `SO_RCVLOWAT`. Only a hint: on failure the thread wakes more often.
 fn set_wake_bytes(stream: &TcpStream, bytes: usize) {
     let bytes = bytes as libc::c_int;
     // SAFETY: the option's value is an int, and lives for the call.
@@ -231,9 +230,9 @@ fn set_wake_bytes(stream: &TcpStream, bytes: usize) {
     }
 }
 
-/// What TCP says of the connection now.
+/// Reads `TCP_INFO`.
 pub(super) fn tcp_info(stream: &TcpStream) -> Option<TcpInfo> {
-    // More than any kernel's structure has.
+    // Larger than any kernel's structure.
     let mut bytes = [0_u8; 512];
     let mut length = bytes.len() as libc::socklen_t;
     // SAFETY: at most `length` bytes are written, which the buffer has.
@@ -242,18 +241,18 @@ pub(super) fn tcp_info(stream: &TcpStream) -> Option<TcpInfo> {
     if done == 0 { TcpInfo::parse(bytes.get(..length as usize)?) } else { None }
 }
 
-/// Its send buffer, as the kernel counts it.
+/// Returns the size of the send buffer as counted by the kernel.
 pub(super) fn send_buffer_bytes(stream: &TcpStream) -> Option<u32> {
     socket2::SockRef::from(stream).send_buffer_size().ok()?.try_into().ok()
 }
 
-/// Waits until something can be received, or for so long.
+/// Waits at most `silence` for something to receive.
 pub(crate) fn wait_readable(stream: &TcpStream, silence: Duration) -> std::io::Result<()> {
     let timeout = rustix::event::Timespec { tv_sec: silence.as_secs() as i64, tv_nsec: i64::from(silence.subsec_nanos()) };
     loop {
         let mut fds = [rustix::event::PollFd::from_borrowed_fd(stream.as_fd(), rustix::event::PollFlags::IN)];
         match rustix::event::poll(&mut fds, Some(&timeout)) {
-            // Fewer bytes than were waited for may be there: that is progress too.
+            // Fewer bytes than the low-water mark may have arrived: that is progress too.
             Ok(0) if unread(stream) == 0 => return Err(std::io::ErrorKind::TimedOut.into()),
             Ok(_) => return Ok(()),
             Err(rustix::io::Errno::INTR) => {}
@@ -262,7 +261,7 @@ pub(crate) fn wait_readable(stream: &TcpStream, silence: Duration) -> std::io::R
     }
 }
 
-/// Waits until something can be received or, where that is asked for, sent; or for so long.
+/// Waits at most `silence` until the socket is readable or, if `sending`, writable.
 pub(super) fn wait_for(stream: &TcpStream, sending: bool, silence: Duration) -> std::io::Result<()> {
     use rustix::event::{PollFd, PollFlags, Timespec};
     let timeout = Timespec { tv_sec: silence.as_secs() as i64, tv_nsec: i64::from(silence.subsec_nanos()) };
@@ -277,31 +276,31 @@ pub(super) fn wait_for(stream: &TcpStream, sending: bool, silence: Duration) -> 
     }
 }
 
-/// Waits until something can be received, until `wake` is readable, or for so long; whether something can be received, or nothing came.
+/// Waits at most `silence` until the socket or `wake` is readable; returns `false` only if `wake` alone is.
 pub(super) fn is_readable_before(stream: &TcpStream, wake: BorrowedFd<'_>, silence: Duration) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec};
     let timeout = Timespec { tv_sec: silence.as_secs() as i64, tv_nsec: i64::from(silence.subsec_nanos()) };
     let mut fds = [PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::IN), PollFd::from_borrowed_fd(wake, PollFlags::IN)];
-    // A failed poll is one that was not waited in: who receives then waits, or learns of the error.
+    // If poll fails, the receive that follows waits or reports the error.
     !matches!(rustix::event::poll(&mut fds, Some(&timeout)), Ok(n) if n > 0) || !fds[0].revents().is_empty()
 }
 
-/// Bytes that can be received at once.
+/// Returns the bytes available to receive.
 fn unread(stream: &TcpStream) -> u64 {
     rustix::io::ioctl_fionread(stream).unwrap_or(0)
 }
 
-/// Whether something can be received at once (or the connection is at its end).
+/// Whether a receive would return immediately, with data or the connection's end.
 pub(crate) fn is_readable(stream: &TcpStream) -> bool {
     let mut fds = [rustix::event::PollFd::from_borrowed_fd(stream.as_fd(), rustix::event::PollFlags::IN)];
     let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
     matches!(rustix::event::poll(&mut fds, Some(&now)), Ok(n) if n > 0)
 }
 
-/// Waits, however long, until something can be received or the connection is at its end.
+/// Waits without limit until there is something to receive or the connection ends.
 pub(super) fn wait_until_readable(stream: &TcpStream) {
     let mut fds = [rustix::event::PollFd::from_borrowed_fd(stream.as_fd(), rustix::event::PollFlags::IN)];
-    // A failed poll is one that was not waited in: who receives then waits, or learns of the error.
+    // If poll fails, the receive that follows waits or reports the error.
     let _ = rustix::event::poll(&mut fds, None);
 }
 

@@ -1,19 +1,19 @@
-//! A credential: who its owner is, and the secret that proves it. A file of its own, which nobody else may read.
+//! A credential: its owner's identity, and the secret that proves it. Stored in a file of its own, readable by its owner only.
 //!
 //! ```toml
 //! store = "5f0c1d2e3a4b5968"
 //! owner = "ana"
 //! rights = "write"                            # read, write, or store: the store's own
 //! id = "7b1f..."                              # 32 hexadecimal digits
-//! until = 1798761600                          # seconds since 1970; left out: for good
-//! lots = 107374182400                         # bytes that the owner may reserve in lots together; left out: as the store says
-//! lots_for = 2592000                          # seconds that a lot may last; left out: as the store says
+//! until = 1798761600                          # seconds since 1970; left out: never expires
+//! lots = 107374182400                         # bytes that the owner may reserve in lots together; left out: the store's default
+//! lots_for = 2592000                          # seconds that a lot may last; left out: the store's default
 //! secret = "90c4..."                          # 64 hexadecimal digits
 //! ```
 //!
-//! The store's own credential holds the secret of which all others are derived: servers check any credential of their store without a
-//! list of them. (Rejected: a list at each server, which must be everywhere before a credential works; and signed tokens, which
-//! prove nothing about who sends them unless they are bound to a connection as well.)
+//! The store's own credential holds the secret from which all others are derived: servers check any credential of their store
+//! without a list. (Rejected: a list at each server, which must be distributed before a credential works; signed tokens, which do
+//! not prove who sends them unless bound to a connection.)
 
 use super::hex;
 use super::identity::{CredentialId, Identity, LotBounds, NAME_BYTES, Rights};
@@ -30,19 +30,19 @@ use thalweg_base::durable;
 use thalweg_base::private;
 use thalweg_base::random;
 
-/// A file of a credential is at most this long.
+/// Maximum size of a credential file.
 const FILE_BYTES: u64 = 16 << 10;
-/// What stands in front.
-const NOTE: &str = "# A credential of a Thalweg store. It opens the store: keep it to yourself, and readable by nobody else (mode 600).\n";
+/// The comment at the top of the file.
+const NOTE: &str = "# A credential of a Thalweg store. It opens the store: keep it to yourself, and readable by you alone (mode 600).\n";
 
-/// See the module.
+/// A credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credential {
-    /// The store that it opens.
+    /// The store it opens.
     pub store: u64,
-    /// Who its owner is.
+    /// Its owner and claims.
     pub identity: Identity,
-    /// The store's own: the one that all others are derived from. Otherwise its own.
+    /// For the store's own credential, the secret from which all others are derived; for others, their own.
     secret: Secret,
 }
 
@@ -63,26 +63,26 @@ struct Written {
 }
 
 impl Credential {
-    /// A new store's own.
+    /// Makes a new store's own credential.
     pub fn new_store(store: u64) -> Credential {
         Credential { store, identity: Identity::store(), secret: Secret::random() }
     }
 
-    /// One for an owner, derived from the store's own.
+    /// Derives an owner's credential from the store's own.
     ///
     /// # Errors
-    /// [`ErrorKind::Access`] where this is not the store's own; [`ErrorKind::Invalid`] for a name that cannot be.
+    /// [`ErrorKind::Access`] if this is not the store's own; [`ErrorKind::Invalid`] for an invalid name.
     pub fn derive(&self, owner: &str, rights: Rights, until_s: Option<u64>) -> Result<Credential> {
         self.derive_bounded(owner, rights, until_s, LotBounds::default())
     }
 
-    /// The same, with bounds for what its owner may reserve.
+    /// Derives a credential with limits on its owner's lots.
     ///
     /// # Errors
-    /// As [`Credential::derive`].
+    /// See [`Credential::derive`].
     pub fn derive_bounded(&self, owner: &str, rights: Rights, until_s: Option<u64>, lots: LotBounds) -> Result<Credential> {
         check_name(owner)?;
-        // What belongs to the store's own owner is the store's: a credential of that name would act for it.
+        // The store's own owner acts for the store: a credential of that name would too.
         if owner == super::STORE_OWNER {
             let problem = format!("`{owner}` is the owner's name in the store's own credential: choose another name");
             return Err(Error::new(ErrorKind::Invalid, problem));
@@ -91,10 +91,10 @@ impl Credential {
         self.derived(Identity { id, owner: owner.to_owned(), rights, until_s, lots })
     }
 
-    /// The one for reading only that every store has: always the same for one store.
+    /// Derives the store's read-only credential: always the same for one store.
     ///
     /// # Errors
-    /// As [`Credential::derive`].
+    /// See [`Credential::derive`].
     pub fn read_only(&self) -> Result<Credential> {
         let full = self.secret.sign("thalweg read-only", &[]);
         let id = CredentialId(full[..16].try_into().expect("16 of 32 bytes"));
@@ -104,35 +104,35 @@ impl Credential {
 
     fn derived(&self, identity: Identity) -> Result<Credential> {
         if self.identity.rights != Rights::Store {
-            let problem = format!("only the store's own credential makes others: this one is of `{}`", self.identity.owner);
+            let problem = format!("only the store's own credential makes others: this one is `{}`'s", self.identity.owner);
             return Err(Error::new(ErrorKind::Access, problem));
         }
         Ok(Credential { store: self.store, secret: self.secret.of(&identity), identity })
     }
 
-    /// What is proven with it.
+    /// Returns the secret to prove.
     pub(crate) fn proving(&self) -> Secret {
         if self.identity.rights == Rights::Store { self.secret.of(&self.identity) } else { self.secret.clone() }
     }
 
-    /// The store's secret, where this is the store's own.
+    /// Returns the store's secret, if this is the store's own credential.
     pub fn root(&self) -> Option<&Secret> {
         (self.identity.rights == Rights::Store).then_some(&self.secret)
     }
 
-    /// Reads one.
+    /// Reads a credential file.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`]; [`ErrorKind::Access`] when others than its owner may read it, with the command that mends that; what else is
-    /// wrong, without a byte of what is in it.
+    /// [`ErrorKind::NotFound`]; [`ErrorKind::Access`] when others can read the file, with the command that fixes it; other
+    /// problems, without a byte of the contents.
     pub fn read(path: &Path) -> Result<Credential> {
         let shown = path.display();
-        // Of a pipe that nobody writes to, opening would wait for ever.
+        // Non-blocking, because opening a pipe without a writer would block.
         let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path);
         let file = opened.map_err(|e| Error::system(format!("credential {shown}"), e))?;
         let about = file.metadata().map_err(|e| Error::system(format!("credential {shown}"), e))?;
         if !about.is_file() || about.len() > FILE_BYTES {
-            return Err(Error::new(ErrorKind::Invalid, format!("{shown}: no credential: expected a file of a few lines")));
+            return Err(Error::new(ErrorKind::Invalid, format!("{shown}: not a credential: expected a file of a few lines")));
         }
         if about.mode() & 0o077 != 0 {
             let problem =
@@ -146,11 +146,11 @@ impl Credential {
         }
         let mut text = String::new();
         file.take(FILE_BYTES).read_to_string(&mut text).map_err(|e| Error::system(format!("credential {shown}"), e))?;
-        Credential::parse(&text).map_err(|problem| Error::new(ErrorKind::Invalid, format!("{shown}: no credential: {problem}")))
+        Credential::parse(&text).map_err(|problem| Error::new(ErrorKind::Invalid, format!("{shown}: not a credential: {problem}")))
     }
 
     fn parse(text: &str) -> std::result::Result<Credential, &'static str> {
-        // What the parser says of a mistake may quote the line, secret and all.
+        // The parser's message may quote the line, including the secret.
         let written: Written =
             toml::from_str(text).map_err(|_| "expected store, owner, rights, id and secret, as `credential create` writes them")?;
         let store = u64::from_str_radix(&written.store, 16).map_err(|_| "store: expected 16 hexadecimal digits")?;
@@ -180,11 +180,11 @@ impl Credential {
             lots_for: self.identity.lots.longest().map(|time| time.as_secs()),
             secret: self.secret.reveal(),
         };
-        let body = toml::to_string(&written).map_err(|_| Error::new(ErrorKind::Invalid, "a credential that cannot be written"))?;
+        let body = toml::to_string(&written).map_err(|_| Error::new(ErrorKind::Invalid, "the credential cannot be written as text"))?;
         Ok(format!("{NOTE}{body}"))
     }
 
-    /// Writes it to a file that only its owner may read; it appears whole or not at all. What has the name is replaced.
+    /// Writes the credential atomically to a file readable by its owner only, replacing any file of that name.
     ///
     /// # Errors
     /// The file system's.
@@ -196,7 +196,7 @@ impl Credential {
         self.put(path, &text, |file, draft| durable::publish(file, draft, path))
     }
 
-    /// The same, with a comment in front: a line of its own, in place of what has the name.
+    /// Writes the credential with a comment line in front, replacing any file of that name.
     ///
     /// # Errors
     /// The file system's.
@@ -205,7 +205,7 @@ impl Credential {
         self.put(path, &text, |file, draft| durable::publish(file, draft, path))
     }
 
-    /// The same as [`Credential::write`], unless there is a file of this name: then nothing is changed. Whether it was written. Of several who do it at a time, one
+    /// Writes the credential unless a file of that name exists; returns whether it was written. Of several concurrent calls, one
     /// succeeds.
     ///
     /// # Errors
@@ -239,16 +239,16 @@ impl Credential {
     }
 }
 
-/// Whether this can be an owner's name.
+/// Checks an owner's name.
 ///
 /// # Errors
-/// Says what was expected.
+/// The expected syntax.
 pub fn check_name(name: &str) -> Result<()> {
     if is_label(name, NAME_BYTES) && !name.starts_with('-') {
         return Ok(());
     }
     let problem =
-        format!("`{}` is no owner's name: expected 1 to {NAME_BYTES} of A-Z a-z 0-9 . _ -, not beginning with -", name.escape_debug());
+        format!("`{}` is not an owner's name: expected 1 to {NAME_BYTES} of A-Z a-z 0-9 . _ -, not beginning with -", name.escape_debug());
     Err(Error::new(ErrorKind::Invalid, problem))
 }
 

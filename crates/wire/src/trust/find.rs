@@ -1,8 +1,8 @@
-//! Finding the credential for a store without being asked for one.
+//! Finds the credential for a store.
 //!
-//! In this order: what was given (`--credential`, or the file that `THALWEG_CREDENTIAL` names), the file that `store.toml` names, and
-//! `thalweg/STORE.credential` in `$XDG_RUNTIME_DIR` and in `$XDG_STATE_HOME` (by default `~/.local/state`), where a store that is started
-//! puts its own for the user who starts it.
+//! Search order: the one given (`--credential`, or the file named by `THALWEG_CREDENTIAL`), the file named in `store.toml`, then
+//! `thalweg/STORE.credential` in `$XDG_RUNTIME_DIR` and in `$XDG_STATE_HOME` (default `~/.local/state`), where a starting store
+//! publishes its own for the user who starts it.
 
 use super::credential::Credential;
 use crate::error::{Error, ErrorKind, Result};
@@ -15,10 +15,10 @@ use thalweg_base::machine;
 use thalweg_base::private;
 use thalweg_base::sync::Mutex;
 
-/// Names a file with a credential.
+/// The environment variable that names a credential file.
 pub const CREDENTIAL_VARIABLE: &str = "THALWEG_CREDENTIAL";
 
-/// Where a client's credentials come from. Clones share what was found.
+/// The source of a client's credentials. Clones share a cache.
 #[derive(Clone, Debug)]
 pub struct Credentials {
     source: Source,
@@ -29,12 +29,12 @@ pub struct Credentials {
 enum Source {
     Given(Arc<Credential>),
     File(PathBuf),
-    /// The file that `store.toml` names, if there is one.
+    /// The file named in `store.toml`, if there is one.
     Search(Option<PathBuf>),
 }
 
 impl Default for Credentials {
-    /// The file that the environment names; otherwise they are searched for.
+    /// Uses the file named by the environment; otherwise searches.
     fn default() -> Credentials {
         match std::env::var_os(CREDENTIAL_VARIABLE).filter(|path| !path.is_empty()) {
             Some(path) => Credentials::of(Source::File(path.into())),
@@ -48,23 +48,23 @@ impl Credentials {
         Credentials { source, found: Arc::default() }
     }
 
-    /// Not what the environment names, but searched for.
+    /// Searches, ignoring the environment.
     #[cfg(test)]
     pub(crate) fn searched() -> Credentials {
         Credentials::of(Source::Search(None))
     }
 
-    /// This one, whatever the store.
+    /// Uses this credential for every store.
     pub fn given(credential: Credential) -> Credentials {
         Credentials::of(Source::Given(Arc::new(credential)))
     }
 
-    /// The one in this file.
+    /// Uses the credential in this file.
     pub fn file(path: impl Into<PathBuf>) -> Credentials {
         Credentials::of(Source::File(path.into()))
     }
 
-    /// The same; where they are searched for, this file, which a `store.toml` names, comes first.
+    /// If credentials are searched for, tries this file (named in `store.toml`) first.
     #[must_use]
     pub fn near(self, path: &Path) -> Credentials {
         match self.source {
@@ -73,7 +73,7 @@ impl Credentials {
         }
     }
 
-    /// The store of the one that was given, so that a server need not be asked for its own.
+    /// Returns the store of a given credential, which saves asking a server for it.
     pub(crate) fn store(&self) -> Result<Option<u64>> {
         match &self.source {
             Source::Given(credential) => Ok(Some(credential.store)),
@@ -82,10 +82,10 @@ impl Credentials {
         }
     }
 
-    /// The one for this store.
+    /// Returns the credential for this store.
     ///
     /// # Errors
-    /// [`ErrorKind::Access`] when there is none, with where it was looked for; what is wrong with the first that is there.
+    /// [`ErrorKind::Access`] with the places searched when there is none; otherwise the error of the first one found.
     pub fn for_store(&self, store: u64) -> Result<Arc<Credential>> {
         if let Some(found) = self.found.lock().get(&store) {
             return Ok(Arc::clone(found));
@@ -101,25 +101,25 @@ impl Credentials {
             if is_left {
                 place.parent().into_iter().for_each(remove_left_behind);
             }
-            // (One that was just being published when it was probed is still there.)
+            // A file that was being published while it was probed still exists.
             if is_left && !place.exists() {
-                looked_for.push(format!("{}, which a store that was killed had left there: removed", place.display()));
+                looked_for.push(format!("{} (removed: left behind by a killed store)", place.display()));
                 continue;
             }
             match Credential::read(place) {
                 Ok(credential) => return Ok(self.keep(credential)),
                 Err(error) if error.kind() == ErrorKind::NotFound => looked_for.push(place.display().to_string()),
-                // Where several places are searched, one that is somebody else's is no hindrance: beside a store.toml that one may read
-                // stands a credential that one may not.
+                // When several places are searched, an unreadable one is skipped: a readable store.toml may stand beside another
+                // user's credential.
                 Err(_) if places.len() > 1 && is_out_of_reach(place) => {
-                    looked_for.push(format!("{}, which you may not read", place.display()))
+                    looked_for.push(format!("{} (not readable by you)", place.display()))
                 }
                 Err(error) => return Err(error),
             }
         }
         let problem = format!(
-            "no credential for store {store:016x} (looked for {}): who runs the store makes one with `thalweg credential create NAME`; give it with \
-             --credential FILE or {CREDENTIAL_VARIABLE}",
+            "no credential for store {store:016x} (looked for {}): the store's administrator makes one with \
+             `thalweg credential create NAME`; give it with --credential FILE or {CREDENTIAL_VARIABLE}",
             looked_for.join("; ")
         );
         Err(Error::new(ErrorKind::Access, problem))
@@ -132,23 +132,23 @@ impl Credentials {
     }
 }
 
-/// Whether a file, or its directory, may not be read by this process.
+/// Whether this process may not read the file or its directory.
 fn is_out_of_reach(path: &Path) -> bool {
     std::fs::File::open(path).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
-/// The name of a store's credential in a user's directory.
+/// Returns the file name of a store's credential in a user's directory.
 fn file_name(store: u64) -> String {
     format!("{store:016x}.credential")
 }
 
-/// Where a user's credentials are looked for, and the first that there is written to.
+/// Returns the directories searched for a user's credentials; new ones go to the first that is usable.
 fn user_directories() -> Vec<PathBuf> {
     let runtime = directory_of("XDG_RUNTIME_DIR").map(|directory| directory.join("thalweg"));
     [runtime, state_directory()].into_iter().flatten().collect()
 }
 
-/// Where what is kept for this user is: `thalweg` in `$XDG_STATE_HOME`, or in `~/.local/state`. `None`: neither is set.
+/// Returns this user's state directory: `thalweg` in `$XDG_STATE_HOME` or `~/.local/state`. `None`: neither variable is set.
 pub fn state_directory() -> Option<PathBuf> {
     let state = directory_of("XDG_STATE_HOME").or_else(|| directory_of("HOME").map(|home| home.join(".local/state")));
     state.map(|directory| directory.join("thalweg"))
@@ -158,10 +158,10 @@ fn directory_of(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// A store's own credential among those of the user who runs it; taken away again when this is dropped.
+/// A store's own credential, published for the user who runs it and removed on drop.
 ///
-/// The file is locked as long as it is held, so that one that a killed process left behind is known: on the machine that it names, no process has it
-/// locked. (Rejected: the process's number, which another may have by now, and which means nothing in another container.)
+/// The file stays locked while this is held, so that one left behind by a killed process is recognised: no process on the machine
+/// named in it has it locked. (Rejected: the process id, which may be reused and means nothing in another container.)
 #[derive(Debug)]
 pub struct Published {
     path: PathBuf,
@@ -169,14 +169,14 @@ pub struct Published {
     _locked: File,
 }
 
-/// In front of the name of a published file's machine.
+/// Precedes the machine's name in a published file.
 const PUBLISHED: &str = "Published by a running store on ";
 
 impl Published {
-    /// Puts it there, and takes away what stores that were killed left there.
+    /// Publishes the credential, and removes those left behind by killed stores.
     ///
     /// # Errors
-    /// When the user has no directory that it can be written to.
+    /// When the user has no writable directory for it.
     pub fn publish(credential: &Credential) -> Result<Published> {
         let mut failure = Error::new(ErrorKind::NotFound, "neither XDG_RUNTIME_DIR, XDG_STATE_HOME nor HOME is set");
         let directories = user_directories();
@@ -192,12 +192,12 @@ impl Published {
         Err(failure)
     }
 
-    /// Writes the file, and locks it before anybody can look whether it is.
+    /// Writes and locks the file before others can probe its lock.
     fn write(credential: &Credential, directory: &Path, path: &Path) -> Result<File> {
         let _directory = lock_directory(directory)?;
         credential.write_with(&format!("{PUBLISHED}{}", machine::host_name()), path)?;
         let file = File::open(path).map_err(|e| Error::system(path.display(), e))?;
-        // Who probes a file has it locked for a moment. Where a file system has no locks, no file is taken for one that was left behind.
+        // A probe locks the file for a moment. On a file system without locks, no file counts as left behind.
         let _ = flock(&file, FlockOperation::LockShared);
         Ok(file)
     }
@@ -205,22 +205,22 @@ impl Published {
 
 impl Drop for Published {
     fn drop(&mut self) {
-        // Only what this wrote: a store that was made anew in the meantime has another.
+        // Only the file this process wrote: a store recreated meanwhile has another.
         if Credential::read(&self.path).is_ok_and(|there| there == self.credential) {
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// Holds off others who publish, or look for what was left behind, in a directory.
+/// Excludes others that publish or clean up in the directory.
 fn lock_directory(directory: &Path) -> Result<File> {
     let opened = File::open(directory).map_err(|e| Error::system(directory.display(), e))?;
     let _ = flock(&opened, FlockOperation::LockExclusive);
     Ok(opened)
 }
 
-/// Whether a file is one that a killed process published on this machine: nobody has it locked. Of another machine's, as in a home directory that several
-/// have, nothing is known.
+/// Whether a killed process left the file behind on this machine: it is not locked. Files of other machines (a shared home
+/// directory) are never judged.
 fn is_left_behind(path: &Path) -> bool {
     let Ok(text) = std::fs::read_to_string(path) else { return false };
     let host = text.lines().next().and_then(|line| line.strip_prefix("# ")?.strip_prefix(PUBLISHED));
@@ -228,7 +228,7 @@ fn is_left_behind(path: &Path) -> bool {
     host.is_some_and(|host| host == machine::host_name()) && is_free()
 }
 
-/// Takes away what stores that were killed left in a user's directory.
+/// Removes credentials left behind by killed stores in a user's directory.
 fn remove_left_behind(directory: &Path) {
     let Ok(_locked) = lock_directory(directory) else { return };
     let Ok(entries) = std::fs::read_dir(directory) else { return };

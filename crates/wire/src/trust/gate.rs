@@ -1,4 +1,4 @@
-//! What a server checks of those who come: the store's secret, what was revoked, whose time is over; and how many were refused.
+//! A server's admission check: the store's secret, revoked and expired credentials, and a count of refusals.
 
 use super::credential::Credential;
 use super::identity::{CredentialId, Identity};
@@ -10,22 +10,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thalweg_base::sync::Mutex;
 
-/// Between two lines about strangers.
+/// Minimum time between two log lines about refused connections.
 const LINES_APART: Duration = Duration::from_secs(10);
 
-/// Why somebody who has a secret is refused.
+/// Why a peer with a valid secret is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     Revoked,
     Expired,
 }
 
-/// One for all servers of a process that are of one store.
+/// The admission check shared by all servers of one store in a process.
 pub struct Gate {
     store: u64,
     root: Secret,
     revoked: Mutex<BTreeSet<CredentialId>>,
-    /// Grows with each change of what is revoked.
+    /// Incremented at each revocation.
     changes: AtomicU64,
     refused: AtomicU64,
     line: Mutex<Line>,
@@ -50,20 +50,20 @@ impl std::fmt::Debug for Gate {
 }
 
 impl Gate {
-    /// Of the store whose own credential this is.
+    /// Makes the gate of the store that owns this credential.
     ///
     /// # Errors
-    /// When it is not the store's own.
+    /// When the credential is not the store's own.
     pub fn new(credential: &Credential) -> Result<Gate> {
         let root = credential.root().cloned().ok_or_else(|| {
-            let problem = format!("a server needs the store's own credential, and this one is of `{}`", credential.identity.owner);
+            let problem = format!("a server needs the store's own credential, and this one is `{}`'s", credential.identity.owner);
             Error::new(ErrorKind::Access, problem)
         })?;
         let (revoked, line, notified) = (Mutex::default(), Mutex::default(), Mutex::default());
         Ok(Gate { store: credential.store, root, revoked, changes: AtomicU64::new(0), refused: AtomicU64::new(0), line, notified })
     }
 
-    /// Of a store whose credential nobody has.
+    /// Returns the gate of a store for which no client has a credential.
     pub fn of_nobody() -> Gate {
         Gate::new(&Credential::new_store(7)).expect("a store's own")
     }
@@ -76,7 +76,7 @@ impl Gate {
         &self.root
     }
 
-    /// These are refused from now on, on connections that are open too.
+    /// Refuses these credentials from now on, on open connections too.
     pub fn revoke(&self, ids: &[CredentialId]) {
         {
             let mut revoked = self.revoked.lock();
@@ -90,17 +90,17 @@ impl Gate {
         self.notified.lock().iter().for_each(|notify| notify(ids));
     }
 
-    /// Calls `notify` with what is revoked from now on.
+    /// Calls `notify` with every later revocation.
     pub(crate) fn on_revoked(&self, notify: impl Fn(&[CredentialId]) + Send + Sync + 'static) {
         self.notified.lock().push(Box::new(notify));
     }
 
-    /// Grows with each [`Gate::revoke`]: who remembers it need not ask again while it is the same.
+    /// Returns a number that grows with each [`Gate::revoke`]: while it is unchanged, earlier checks still hold.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Whether this identity may come in now.
+    /// Checks whether this identity may connect now.
     pub(crate) fn check(&self, identity: &Identity) -> std::result::Result<(), Refused> {
         if identity.until_s.is_some_and(|until| until <= now_s()) {
             return Err(Refused::Expired);
@@ -111,27 +111,30 @@ impl Gate {
         Ok(())
     }
 
-    /// The same as an error, for somebody who is in.
+    /// Like `check`, with an error for a client that is already connected.
     pub fn still(&self, identity: &Identity) -> Result<()> {
         let problem = match self.check(identity) {
             Ok(()) => return Ok(()),
             Err(Refused::Revoked) => "was revoked",
-            Err(Refused::Expired) => "is not valid any more: its time is over",
+            Err(Refused::Expired) => "has expired",
         };
-        Err(Error::new(ErrorKind::Access, format!("the credential of `{}` {problem}; ask who runs the store for another", identity.owner)))
+        Err(Error::new(
+            ErrorKind::Access,
+            format!("the credential of `{}` {problem}: ask the store's administrator for another", identity.owner),
+        ))
     }
 
-    /// Calls `notify` with a line about those who were refused, now and then.
+    /// Calls `notify` with a log line about refused connections, rate-limited.
     pub fn on_refused(&self, notify: impl Fn(&str) + Send + Sync + 'static) {
         self.line.lock().notify = Some(Arc::new(notify));
     }
 
-    /// Connections that were refused since this server started.
+    /// Returns the number of connections refused since this server started.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// One more was refused: it is counted, and reported no more often than every ten seconds.
+    /// Counts a refused connection, and reports at most once in ten seconds.
     pub(crate) fn count_refused(&self, server: &str, from: std::net::IpAddr, why: &str) {
         self.refused.fetch_add(1, Ordering::Relaxed);
         let (notify, many) = {
@@ -150,7 +153,7 @@ impl Gate {
     }
 }
 
-/// Seconds since 1970.
+/// Returns seconds since 1970.
 pub fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

@@ -1,11 +1,11 @@
-//! Bytes as hexadecimal digits.
+//! Hexadecimal encoding.
 
-/// Lower-case hexadecimal digits.
+/// Encodes bytes as lower-case hexadecimal digits.
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The bytes of as many pairs of hexadecimal digits.
+/// Decodes exactly `N` pairs of hexadecimal digits.
 pub(crate) fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.as_bytes();
     if digits.len() != 2 * N || !digits.iter().all(u8::is_ascii_hexdigit) {

@@ -1,4 +1,4 @@
-//! Who a client is: what its credential says, once it has proven that it has it.
+//! A client's identity: what its credential says, once proven.
 
 use crate::error::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
@@ -6,15 +6,15 @@ use std::time::Duration;
 
 /// The owner's name in the store's own credential.
 pub const STORE_OWNER: &str = "store";
-/// An owner's name is at most this long, in bytes.
+/// Maximum length of an owner's name, bytes.
 pub const NAME_BYTES: usize = 63;
 
-/// A credential's number: random, so that nobody guesses one.
+/// A credential's random, unguessable number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CredentialId(pub [u8; 16]);
 
 impl CredentialId {
-    /// Its bytes as two numbers, for what is kept under a number.
+    /// Returns the number as two halves, for tables keyed by `u64`.
     pub fn halves(self) -> [u64; 2] {
         let number = u128::from_le_bytes(self.0);
         [number as u64, (number >> 64) as u64]
@@ -40,17 +40,17 @@ impl std::str::FromStr for CredentialId {
 pub enum Rights {
     /// Reading.
     Read,
-    /// Reading and changing files; lots of its owner.
+    /// Reading, changing files, and the owner's lots.
     Write,
     /// Everything: the store's own credential.
     Store,
 }
 
 impl Rights {
-    /// All there are.
+    /// All rights.
     pub(crate) const ALL: [Rights; 3] = [Rights::Read, Rights::Write, Rights::Store];
 
-    /// As it is written in credentials, and shown.
+    /// Returns the name used in credentials and shown to people.
     pub fn name(self) -> &'static str {
         match self {
             Rights::Read => "read",
@@ -60,30 +60,29 @@ impl Rights {
     }
 }
 
-/// How much an owner may reserve in lots, and for how long at a time, as a credential says it: in whole MiB and minutes, few enough bytes for the
-/// claims that are proven.
+/// How much space an owner may reserve in lots, and for how long, in whole MiB and minutes so that both fit into the claims.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LotBounds {
-    /// One more than the MiB of all lots together; 0: it is not said.
+    /// MiB of all lots together, plus one; 0: not set.
     pub(super) size: u32,
-    /// The minutes of one lot, from now on; 0: it is not said. Less than 2^24.
+    /// Minutes one lot may last, from now; 0: not set. Less than 2^24.
     pub(super) minutes: u32,
 }
 
-/// Bytes of what sizes are counted in.
+/// The unit of sizes, bytes.
 const MIB: u64 = 1 << 20;
 /// The largest number of MiB, and of minutes.
 const MOST_MIB: u64 = u32::MAX as u64 - 1;
 const MOST_MINUTES: u64 = (1 << 24) - 1;
 
 impl LotBounds {
-    /// As much as can be said, which is more than any lot asks for.
+    /// The largest bounds that can be encoded, beyond any lot's request.
     pub const MOST: LotBounds = LotBounds { size: u32::MAX, minutes: MOST_MINUTES as u32 };
 
-    /// So many bytes together, and so long; `None`: not said.
+    /// Makes bounds of `bytes` for all lots together and `time` for one; `None`: not set.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for what cannot be said.
+    /// [`ErrorKind::Invalid`] for bounds that cannot be encoded.
     pub fn new(bytes: Option<u64>, time: Option<Duration>) -> Result<LotBounds> {
         let invalid = |problem: &str| Error::new(ErrorKind::Invalid, problem);
         let mib = bytes.map(|bytes| bytes / MIB);
@@ -97,34 +96,34 @@ impl LotBounds {
         Ok(LotBounds { size: mib.map_or(0, |mib| mib as u32 + 1), minutes: minutes.unwrap_or(0) as u32 })
     }
 
-    /// Of all lots of the owner together; `None`: as for those whose credentials do not say.
+    /// Returns the maximum bytes of the owner's lots together; `None`: the store's default.
     pub fn most_bytes(self) -> Option<u64> {
         (self.size > 0).then(|| u64::from(self.size - 1) * MIB)
     }
 
-    /// Of one lot, from now on; `None`: as for those whose credentials do not say.
+    /// Returns the maximum duration of a lot, from now; `None`: the store's default.
     pub fn longest(self) -> Option<Duration> {
         (self.minutes > 0).then(|| Duration::from_secs(u64::from(self.minutes) * 60))
     }
 }
 
-/// What a credential says of its owner. Fixed when it is made: its secret is derived from this.
+/// The claims of a credential. Fixed when it is made: its secret is derived from them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
-    /// Its number; the store's own has number 0.
+    /// The credential's number; 0 for the store's own.
     pub id: CredentialId,
-    /// The owner: whose lots it may use.
+    /// The owner, whose lots it may use.
     pub owner: String,
-    /// What it allows.
+    /// What the credential allows.
     pub rights: Rights,
-    /// Seconds since 1970 after which it is refused; `None`: never.
+    /// Expiry in seconds since 1970; `None`: never.
     pub until_s: Option<u64>,
-    /// How much it may reserve.
+    /// Limits on the owner's lots.
     pub lots: LotBounds,
 }
 
 impl Identity {
-    /// The store's own.
+    /// Returns the identity in the store's own credential.
     pub fn store() -> Identity {
         Identity {
             id: CredentialId::default(),
@@ -135,12 +134,12 @@ impl Identity {
         }
     }
 
-    /// Whether this may use and change what belongs to `owner`: it is the owner's, or the store's own.
+    /// Whether this identity may use and change what belongs to `owner`: as the owner, or as the store.
     pub fn acts_for(&self, owner: &str) -> bool {
         self.rights == Rights::Store || self.owner == owner
     }
 
-    /// Refuses who is no server of the store: they have the store's own.
+    /// Refuses everyone but the store's servers, which have its own credential.
     ///
     /// # Errors
     /// [`ErrorKind::Access`].
@@ -150,11 +149,11 @@ impl Identity {
         }
         Err(Error::new(
             ErrorKind::Access,
-            format!("only servers say this, with the store's own credential, and this is `{}`'s", self.owner),
+            format!("only servers may send this, with the store's own credential; this credential is `{}`'s", self.owner),
         ))
     }
 
-    /// Refuses who may only read.
+    /// Refuses read-only credentials.
     ///
     /// # Errors
     /// [`ErrorKind::Access`].

@@ -1,4 +1,4 @@
-//! Who may: credentials, and how both ends of a connection prove that they have one before anything else is said.
+//! Authentication: credentials, and the mutual proof that opens every connection.
 
 mod credential;
 mod find;

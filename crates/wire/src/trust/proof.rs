@@ -1,4 +1,5 @@
-//! The first bytes of a connection: both ends prove that they have the credential, before anything else of a peer is parsed.
+//! The handshake that opens a connection: both ends prove that they have the credential before anything else of the peer is
+//! parsed.
 //!
 //! ```text
 //! client                                      server
@@ -8,13 +9,13 @@
 //!                                        ◄──  verdict: magic, status
 //! ```
 //!
-//! A challenge and response over both nonces: HMAC-SHA256 with the credential's secret over everything said so far, and over what
-//! names the TLS session ([`Binding`], RFC 8446 section 7.5), under one label for each end. So a proof is of no use on another
-//! connection (replay), at the other end (reflection), to somebody between two TLS sessions, or after a byte was changed (downgrade).
-//! All lengths are fixed; nothing is allocated. A client that does not know which store it speaks to sends store 0 first, and is
-//! answered with the store's number alone.
+//! Challenge and response over both nonces: HMAC-SHA256 with the credential's secret over all bytes exchanged so far and over the
+//! name of the TLS session ([`Binding`], RFC 8446 section 7.5), under a different label at each end. A proof is therefore useless
+//! on another connection (replay), at the other end (reflection), to a man in the middle of two TLS sessions, or after a byte was
+//! changed (downgrade). All lengths are fixed; nothing is allocated. A client that does not know its store sends store 0 first,
+//! and the server answers with its store's number alone.
 //!
-//! The server proves itself first: a client hands no name of a file to somebody who does not have the credential.
+//! The server proves itself first: a client sends no file name to a peer without the credential.
 
 use super::credential::Credential;
 use super::find::Credentials;
@@ -25,7 +26,7 @@ use crate::error::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use thalweg_base::random;
 
-/// The first bytes of every message here; the last one is the version of the proof.
+/// First bytes of every handshake message; the last is the version of the proof.
 pub(crate) const MAGIC: [u8; 8] = *b"THALWEG\x01";
 /// Length of the client's first message.
 pub(crate) const FIRST_BYTES: usize = 8 + 8 + CLAIMS_BYTES + SECRET_BYTES;
@@ -36,15 +37,15 @@ pub(crate) const PROOF_BYTES: usize = 8 + SECRET_BYTES;
 /// Length of the server's verdict.
 pub(crate) const VERDICT_BYTES: usize = 16;
 
-/// What names the TLS session that the proof is for; `None`: bytes are in clear.
+/// Identifies the TLS session to which the proof is bound; `None`: in clear.
 pub(crate) type Binding = Option<[u8; 32]>;
 
-/// What the server says: the byte behind the magic.
+/// The server's status: the byte behind the magic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Status {
     Accepted = 0,
-    /// The store's number is in the answer: again, with its credential.
+    /// The answer has the store's number: try again with its credential.
     Which = 1,
     OtherStore = 2,
     Revoked = 3,
@@ -65,7 +66,7 @@ fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes[at..at + N].try_into().expect("fixed lengths")
 }
 
-/// What both proofs are over.
+/// Returns the bytes by which both proofs are bound to the TLS session.
 fn bound(binding: &Binding) -> &[u8] {
     binding.as_ref().map_or(&[], |bytes| bytes)
 }
@@ -76,24 +77,24 @@ const OF_CLIENT: &str = "thalweg proof of the client";
 /// The client's end.
 pub(crate) struct Client {
     credentials: Credentials,
-    /// The one that is proven; `None`: the server is asked which store it is.
+    /// The credential being proven; `None`: the client asks which store this is.
     proving: Option<(Arc<Credential>, Secret)>,
     first: [u8; FIRST_BYTES],
 }
 
-/// What the client does next.
+/// The client's next step.
 pub(crate) enum Next {
-    /// Sends [`Client::first`] again.
+    /// Send [`Client::first`] again.
     Again,
-    /// Sends this, and whatever it wants to say.
+    /// Send this proof, and any requests behind it.
     Prove([u8; PROOF_BYTES]),
 }
 
 impl Client {
-    /// Begins; `store`: the one that is meant, if that is known.
+    /// Begins a handshake with `store`, if that is known.
     ///
     /// # Errors
-    /// When there is no credential for it.
+    /// When there is no credential for that store.
     pub(crate) fn new(credentials: &Credentials, store: Option<u64>) -> Result<Client> {
         let store = match store {
             Some(store) => Some(store),
@@ -115,7 +116,7 @@ impl Client {
         Ok(())
     }
 
-    /// The first message.
+    /// Returns the first message.
     pub(crate) fn first(&self) -> &[u8; FIRST_BYTES] {
         &self.first
     }
@@ -123,7 +124,7 @@ impl Client {
     /// Reads the server's answer.
     ///
     /// # Errors
-    /// [`ErrorKind::Access`] when the server refuses, or does not prove itself; [`ErrorKind::Encrypted`] when it wants TLS.
+    /// [`ErrorKind::Access`] when the server refuses or does not prove itself; [`ErrorKind::Encrypted`] when it requires TLS.
     pub(crate) fn answered(&mut self, answer: &[u8; ANSWER_BYTES], binding: &Binding) -> Result<Next> {
         let status = read_status(answer)?;
         let store = u64::from_le_bytes(array(answer, 16));
@@ -132,10 +133,10 @@ impl Client {
             return Ok(Next::Again);
         }
         if status == Status::NotTls {
-            return Err(Error::new(ErrorKind::Encrypted, "it encrypts, and was spoken to in clear: leave `#plain` out of its address"));
+            return Err(Error::new(ErrorKind::Encrypted, "the server requires encryption: leave `#plain` out of its address"));
         }
         let Some((credential, secret)) = &self.proving else {
-            return Err(Error::new(ErrorKind::Protocol, "a server that does not say which store it is of"));
+            return Err(Error::new(ErrorKind::Protocol, "the server did not say which store it belongs to"));
         };
         if status != Status::Accepted {
             return Err(refused(status, credential, store));
@@ -143,7 +144,8 @@ impl Client {
         let (said, proof) = answer.split_at(ANSWER_BYTES - SECRET_BYTES);
         if !secret.verifies(OF_SERVER, &[&self.first, said, bound(binding)], &array(proof, 0)) {
             let problem = format!(
-                "it does not prove that it is of store {:016x}: the credential of `{}` is of an earlier store there, or something else has its address",
+                "the server does not prove that it belongs to store {:016x}: the credential of `{}` is for an \
+                 earlier store there, or another program has its address",
                 credential.store, credential.identity.owner
             );
             return Err(Error::new(ErrorKind::Access, problem));
@@ -157,17 +159,17 @@ impl Client {
     /// Reads the verdict on the proof.
     ///
     /// # Errors
-    /// As [`Client::answered`].
+    /// See [`Client::answered`].
     pub(crate) fn judged(&self, verdict: &[u8; VERDICT_BYTES]) -> Result<()> {
         match (read_status(verdict)?, &self.proving) {
             (Status::Accepted, _) => Ok(()),
             (status, Some((credential, _))) => Err(refused(status, credential, credential.store)),
-            (_, None) => Err(Error::new(ErrorKind::Protocol, "a verdict on nothing")),
+            (_, None) => Err(Error::new(ErrorKind::Protocol, "the server sent a verdict before any proof")),
         }
     }
 }
 
-/// Whether this begins a message of a server.
+/// Checks that the bytes begin a server's message.
 ///
 /// # Errors
 /// [`ErrorKind::Protocol`].
@@ -188,8 +190,10 @@ fn read_status(message: &[u8]) -> Result<Status> {
     check_magic(&magic)?;
     let status = Status::from(message[8]).filter(|_| magic == MAGIC);
     status.filter(|status| *status != Status::Version).ok_or_else(|| {
-        let problem =
-            format!("it proves credentials as version {} does, this program as version {}: use one release for both", magic[7], MAGIC[7]);
+        let problem = format!(
+            "the server's authentication protocol is version {}, this program's is {}: use one release for both",
+            magic[7], MAGIC[7]
+        );
         Error::new(ErrorKind::Version, problem)
     })
 }
@@ -198,17 +202,17 @@ fn refused(status: Status, credential: &Credential, store: u64) -> Error {
     let owner = &credential.identity.owner;
     let access = |problem: String| Error::new(ErrorKind::Access, problem);
     match status {
-        Status::Revoked => access(format!("the credential of `{owner}` was revoked: ask who runs the store for another")),
-        Status::Expired => access(format!("the time of the credential of `{owner}` is over: ask who runs the store for another")),
+        Status::Revoked => access(format!("the credential of `{owner}` was revoked: ask the store's administrator for another")),
+        Status::Expired => access(format!("the credential of `{owner}` has expired: ask the store's administrator for another")),
         Status::OtherStore => access(format!(
             "this is the store {store:016x}, and the credential is for {:016x}: another store took over its address",
             credential.store
         )),
-        _ => access(format!("the store does not accept this credential of `{owner}`: it is of an earlier store there, or damaged")),
+        _ => access(format!("the store does not accept this credential of `{owner}`: it is for an earlier store there, or damaged")),
     }
 }
 
-/// The server's end, once the first message is there.
+/// The server's end, after the first message.
 pub(crate) struct Server {
     identity: Identity,
     secret: Secret,
@@ -216,8 +220,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Reads a first message: what is to be answered, and whose proof is to follow; `None`: the peer is refused with the answer. `encrypts`:
-    /// who comes in clear is.
+    /// Reads the first message; returns the answer, and the state that awaits the client's proof. `None`: the answer refuses the
+    /// peer. `encrypts`: peers in clear are refused.
     pub(crate) fn begin(gate: &Gate, encrypts: bool, first: &[u8; FIRST_BYTES], binding: &Binding) -> ([u8; ANSWER_BYTES], Option<Server>) {
         let mut answer = [0; ANSWER_BYTES];
         answer[..8].copy_from_slice(&MAGIC);
@@ -236,7 +240,7 @@ impl Server {
         (answer, Some(Server { identity, secret, said }))
     }
 
-    /// Reads the client's proof: the verdict to send, and who it is, if it is right.
+    /// Checks the client's proof; returns the verdict to send, and the client's identity if the proof is right.
     pub(crate) fn prove(self, proof: &[u8; PROOF_BYTES], binding: &Binding) -> ([u8; VERDICT_BYTES], Option<Identity>) {
         let (first, answer) = self.said.split_at(FIRST_BYTES);
         let right = proof[..8] == MAGIC && self.secret.verifies(OF_CLIENT, &[first, answer, bound(binding)], &array(proof, 8));
@@ -247,13 +251,13 @@ impl Server {
     }
 }
 
-/// Why a first message was refused with this answer, for the server's own line about it.
+/// Returns why an answer refused a first message, for the server's log.
 pub(crate) fn reason(answer: &[u8; ANSWER_BYTES]) -> &'static str {
     match Status::from(answer[8]) {
         Some(Status::OtherStore) => "a credential of another store",
         Some(Status::Revoked) => "a revoked credential",
-        Some(Status::Expired) => "a credential whose time is over",
-        Some(Status::NotTls) => "it does not encrypt",
+        Some(Status::Expired) => "an expired credential",
+        Some(Status::NotTls) => "the connection is in clear",
         Some(Status::Version) => "another version of the proof",
         _ => "no credential",
     }
@@ -296,7 +300,7 @@ mod tests {
         (Gate::new(&credential).unwrap(), credential)
     }
 
-    /// Who is let in when this client meets this server; and what went over the wire.
+    /// Returns who is let in when this client meets this server, and the bytes on the wire.
     fn meet(gate: &Gate, client: &mut Client, bindings: [Binding; 2]) -> Result<(Option<Identity>, Vec<Vec<u8>>)> {
         meet_at(gate, false, client, bindings)
     }
@@ -346,9 +350,12 @@ mod tests {
         let old = store.derive("bob", Rights::Write, Some(1)).unwrap();
         gate.revoke(&[ana.identity.id]);
         let elsewhere = Credential::new_store(8);
-        for (credential, reason) in
-            [(stranger, "does not prove that it is of store"), (ana, "revoked"), (old, "is over"), (elsewhere, "another store took over")]
-        {
+        for (credential, reason) in [
+            (stranger, "does not prove that it belongs to store"),
+            (ana, "revoked"),
+            (old, "has expired"),
+            (elsewhere, "another store took over"),
+        ] {
             let error = meet(&gate, &mut Client::new(&Credentials::given(credential), None).unwrap(), [None, None]).err().unwrap();
             assert_eq!(error.kind(), ErrorKind::Access);
             assert!(error.message().contains(reason), "{error}");
@@ -364,7 +371,7 @@ mod tests {
         let (_, server) = Server::begin(&gate, false, &array(&wire[0], 0), &None);
         let (verdict, who) = server.unwrap().prove(&array(&wire[2], 0), &None);
         assert_eq!((verdict[8], who), (Status::Wrong as u8, None));
-        // The server's answer of another connection.
+        // The server's answer from another connection.
         assert_eq!(new().answered(&array(&wire[1], 0), &None).err().unwrap().kind(), ErrorKind::Access);
         // Reflection: the server's own proof sent back.
         let client = new();
@@ -373,7 +380,7 @@ mod tests {
         reflected[..8].copy_from_slice(&MAGIC);
         reflected[8..].copy_from_slice(&answer[ANSWER_BYTES - SECRET_BYTES..]);
         assert_eq!(server.unwrap().prove(&reflected, &None).1, None);
-        // Somebody between two sessions.
+        // An interceptor between two sessions.
         assert!(meet(&gate, &mut new(), [Some([1; 32]), Some([2; 32])]).is_err());
         assert!(meet(&gate, &mut new(), [Some([1; 32]), None]).is_err());
         assert!(meet(&gate, &mut new(), [Some([1; 32]), Some([1; 32])]).is_ok());

@@ -1,16 +1,16 @@
-//! Secrets, and what is derived from them. HMAC-SHA256 throughout (RFC 2104, RFC 6234).
+//! Secrets and values derived from them. HMAC-SHA256 throughout (RFC 2104, RFC 6234).
 
 use super::hex::{from_hex, to_hex};
 use super::identity::{CredentialId, Identity, LotBounds, NAME_BYTES, Rights};
 use ring::hmac;
 use thalweg_base::random;
 
-/// Length of a secret, a nonce and a proof.
+/// Length of a secret, a nonce and a proof, bytes.
 pub(crate) const SECRET_BYTES: usize = 32;
-/// Length of an identity in its fixed form.
+/// Length of an encoded identity, bytes.
 pub(crate) const CLAIMS_BYTES: usize = 96;
 
-/// 32 random bytes that nobody else may have. Never printed; overwritten when it is dropped.
+/// 32 secret random bytes. Never printed; overwritten on drop.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret([u8; SECRET_BYTES]);
 
@@ -23,50 +23,50 @@ impl std::fmt::Debug for Secret {
 impl Drop for Secret {
     fn drop(&mut self) {
         self.0 = [0; SECRET_BYTES];
-        // What is overwritten and not read again would otherwise be left out.
+        // Without this, the compiler would omit the overwriting of a value that is not read again.
         std::hint::black_box(&self.0);
     }
 }
 
 impl Secret {
-    /// A new one.
+    /// Makes a random secret.
     pub(crate) fn random() -> Secret {
         Secret(random::bytes())
     }
 
-    /// From 64 hexadecimal digits.
+    /// Parses 64 hexadecimal digits.
     pub(crate) fn parse(text: &str) -> Option<Secret> {
         Some(Secret(from_hex(text)?))
     }
 
-    /// As 64 hexadecimal digits, for the one file that it stands in.
+    /// Returns the secret as 64 hexadecimal digits, for its credential file only.
     pub(crate) fn reveal(&self) -> String {
         to_hex(&self.0)
     }
 
-    /// HMAC of what is said under a label: no two labels give one value.
+    /// Returns the HMAC of `parts` under a label; different labels give different values.
     pub(crate) fn sign(&self, label: &str, parts: &[&[u8]]) -> [u8; SECRET_BYTES] {
         let mut bytes = [0; SECRET_BYTES];
         bytes.copy_from_slice(self.context(label, parts).sign().as_ref());
         bytes
     }
 
-    /// Whether a value is what [`Secret::sign`] gives; in constant time.
+    /// Whether `value` is the result of [`Secret::sign`]; in constant time.
     pub(crate) fn verifies(&self, label: &str, parts: &[&[u8]], value: &[u8; SECRET_BYTES]) -> bool {
         hmac::verify(&self.key(), &message(label, parts), value).is_ok()
     }
 
-    /// Another secret, from which nobody finds this one.
+    /// Derives a secret from which this one cannot be found.
     pub(crate) fn derive(&self, label: &str, parts: &[&[u8]]) -> Secret {
         Secret(self.sign(label, parts))
     }
 
-    /// The secret of an identity, where this is the store's.
+    /// Derives the secret of an identity from the store's.
     pub(crate) fn of(&self, identity: &Identity) -> Secret {
         self.derive("thalweg credential", &[&encode(identity)])
     }
 
-    /// The secret that a server's TLS key is made of, where this is the store's.
+    /// Derives the seed of a server's TLS key from the store's secret.
     pub fn server_seed(&self, server: &str) -> [u8; SECRET_BYTES] {
         self.sign("thalweg server key", &[server.as_bytes()])
     }
@@ -82,7 +82,7 @@ impl Secret {
     }
 }
 
-/// Label and parts, each with its length: no two lists give the same bytes.
+/// Concatenates label and parts, each with its length: different lists give different bytes.
 fn message(label: &str, parts: &[&[u8]]) -> Vec<u8> {
     let mut message = Vec::with_capacity(512);
     for part in std::iter::once(label.as_bytes()).chain(parts.iter().copied()) {
@@ -92,9 +92,8 @@ fn message(label: &str, parts: &[&[u8]]) -> Vec<u8> {
     message
 }
 
-/// An identity in its fixed form: number (16 bytes), rights, length of the owner's name, its bytes (63), until (8 bytes; all ones:
-/// never), and the bounds of its lots: one more than the MiB (4 bytes) and the minutes (3), each 0 where it is not said, as in credentials of earlier
-/// releases.
+/// Encodes an identity in its fixed form: number (16 bytes), rights, length of the owner's name, the name (63), expiry (8; all
+/// ones: never), and the lot bounds: MiB plus one (4) and minutes (3), each 0 if not set, as in credentials of earlier releases.
 pub(crate) fn encode(identity: &Identity) -> [u8; CLAIMS_BYTES] {
     let mut bytes = [0; CLAIMS_BYTES];
     let name = &identity.owner.as_bytes()[..identity.owner.len().min(NAME_BYTES)];
@@ -112,7 +111,7 @@ pub(crate) fn encode(identity: &Identity) -> [u8; CLAIMS_BYTES] {
     bytes
 }
 
-/// The identity in these bytes; `None`: there is none in them. Only its own encoding is one.
+/// Decodes an identity; `None`: invalid. Only the canonical encoding is accepted.
 pub(crate) fn decode(bytes: &[u8; CLAIMS_BYTES]) -> Option<Identity> {
     let rights = match bytes[16] {
         1 => Rights::Read,
@@ -183,7 +182,7 @@ mod tests {
 
     #[test]
     fn credentials_of_earlier_releases_have_the_secret_they_had_and_say_nothing_of_lots() {
-        // As releases derived them in whose claims zeros stood there.
+        // Derived as by releases that had zeros there.
         let identity = Identity {
             id: CredentialId([0x11; 16]),
             owner: "ana".into(),

@@ -10,7 +10,7 @@ use thalweg_wire::protocol::common::{CommonReply, CommonRequest};
 use thalweg_wire::protocol::io::{DatafileId, Durability, IoReply, IoRequest};
 use thalweg_wire::protocol::lots::LotOperation;
 use thalweg_wire::protocol::metadata::{
-    Attributes, Existing, LayoutChoice, LotId, MetadataReply, MetadataRequest, Operation, Owner, Place, SetAttributes,
+    Attributes, Existing, FilePath, LayoutChoice, LotId, MetadataReply, MetadataRequest, Operation, Owner, SetAttributes,
 };
 use thalweg_wire::trust::{Credential, Rights};
 use thalweg_wire::{Connection, Kind};
@@ -103,19 +103,19 @@ pub(super) struct ProbedFile {
 impl ProbedFile {
     pub(super) const BYTES: &'static [u8] = b"bytes of somebody";
 
-    pub(super) fn place(&self) -> Place {
-        Place::at(&self.path)
+    pub(super) fn place(&self) -> FilePath {
+        FilePath::at(&self.path)
     }
 
     /// Returns a new name in its directory.
-    pub(super) fn beside(&self) -> Place {
+    pub(super) fn beside(&self) -> FilePath {
         let (directory, _) = self.path.rsplit_once('/').expect("a path from the root");
-        Place::at(format!("{directory}{}", new_name()))
+        FilePath::at(format!("{directory}{}", new_name()))
     }
 
     /// Returns the file by its number.
-    pub(super) fn itself(&self) -> Place {
-        Place::of(self.datafile.file)
+    pub(super) fn itself(&self) -> FilePath {
+        FilePath::of(self.datafile.file)
     }
 }
 
@@ -167,7 +167,7 @@ impl World {
         let mut store = self.as_store();
         let Ok(MetadataReply::Lots(reports)) = store.ask(Operation::Lot(create)) else { panic!("there is room for a lot") };
         let lot = reports[0].lot.id;
-        let place = || Place::at(directory_of(Some(lot)));
+        let place = || FilePath::at(directory_of(Some(lot)));
         let default_layout = Some(Some(LayoutChoice { lot: Some(lot), ..LayoutChoice::default() }));
         for operation in [
             Operation::MakeDirectory { place: place(), owner: USER, parents: false },
@@ -230,7 +230,7 @@ impl World {
 /// Returns the request to create a file without opening it.
 pub(super) fn make(path: &str, owner: Owner, lot: Option<LotId>) -> Operation {
     let layout = LayoutChoice { lot, ..LayoutChoice::default() };
-    Operation::MakeFile { place: Place::at(path), owner, existing: Existing::Refuse, layout, node: String::new() }
+    Operation::MakeFile { place: FilePath::at(path), owner, existing: Existing::Refuse, layout, node: String::new() }
 }
 
 /// A client with one credential.

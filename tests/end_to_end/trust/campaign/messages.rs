@@ -78,10 +78,10 @@ impl Scene {
         let default_layout = Some(Some(LayoutChoice { lot, ..LayoutChoice::default() }));
         let value = b"of bob".to_vec();
         for operation in [
-            Operation::MakeDirectory { place: Place::at("/d"), owner: USER, parents: false },
-            Operation::SetAttributes { place: Place::at("/d"), set: SetAttributes { default_layout, ..SetAttributes::default() } },
+            Operation::MakeDirectory { place: FilePath::at("/d"), owner: USER, parents: false },
+            Operation::SetAttributes { place: FilePath::at("/d"), set: SetAttributes { default_layout, ..SetAttributes::default() } },
             Operation::SetExtended { place: theirs.place(), name: b"user.x".to_vec(), value, how: SetExtended::Create },
-            Operation::MakeNode { place: Place::at("/link"), node: NewNode::Symlink(b"/f".to_vec()), owner: USER },
+            Operation::MakeNode { place: FilePath::at("/link"), node: NewNode::Symlink(b"/f".to_vec()), owner: USER },
         ] {
             assert_eq!(store.try_to(operation), Outcome::Done);
         }

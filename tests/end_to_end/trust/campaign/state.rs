@@ -90,7 +90,7 @@ fn entries(store: &mut Asker, id: FileId) -> Vec<DirectoryEntry> {
     let mut all: Vec<DirectoryEntry> = Vec::new();
     loop {
         let after = After::name(all.last().map(|entry| entry.name.as_bytes()));
-        match store.ask(Operation::List { place: Place::of(id), after, most: 4096, detail: Detail::Attributes, walk: 0 }) {
+        match store.ask(Operation::List { place: FilePath::of(id), after, most: 4096, detail: Detail::Attributes, walk: 0 }) {
             Ok(MetadataReply::Page { entries, more }) => {
                 all.extend(entries);
                 if !more {
@@ -104,7 +104,7 @@ fn entries(store: &mut Asker, id: FileId) -> Vec<DirectoryEntry> {
 
 impl Object {
     fn of(store: &mut Asker, attributes: Attributes) -> Object {
-        let place = || Place::of(attributes.id);
+        let place = || FilePath::of(attributes.id);
         let Ok(MetadataReply::ExtendedNames(names)) = store.ask(Operation::ListExtended { place: place() }) else { panic!("names") };
         let value = |name: Vec<u8>| match store.ask(Operation::GetExtended { place: place(), name: name.clone() }) {
             Ok(MetadataReply::Value(value)) => (name, value),

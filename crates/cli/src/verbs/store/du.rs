@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::time::Instant;
 use thalweg_client::walk::{Detail, TreeOptions, Visit, WalkEntry, WalkMode};
 use thalweg_trace::{TraceHandle, Tracer};
-use thalweg_wire::protocol::metadata::{FileId, FileKind, Place};
+use thalweg_wire::protocol::metadata::{FileId, FileKind, FilePath};
 
 /// Arguments of `thalweg du`.
 #[derive(clap::Args)]
@@ -121,7 +121,7 @@ struct Adding<'a> {
 impl Adding<'_> {
     fn operand(&mut self, mode: &TraceHandle, path: &BytePath, walking: &Walking, troubles: &mut Troubles) -> Result<Sum, Failure> {
         let mut tracer = mode.thread("main");
-        let place = Place::at(&path.path);
+        let place = FilePath::at(&path.path);
         let store = walking.session.map().store;
         let attributes = walking.session.stat_at(&mut tracer, &place)?;
         if attributes.kind != FileKind::Directory {
@@ -146,7 +146,7 @@ impl Adding<'_> {
         &mut self,
         tracer: &mut Tracer,
         path: &BytePath,
-        place: &Place,
+        place: &FilePath,
         walking: &Walking,
         store: u64,
         troubles: &mut Troubles,

@@ -6,7 +6,7 @@ use crate::operand::StoreFlags;
 use crate::session::Sessions;
 use crate::{failure::Failure, names, output};
 use std::ffi::OsString;
-use thalweg_wire::protocol::metadata::Place;
+use thalweg_wire::protocol::metadata::FilePath;
 
 /// Arguments of `thalweg mkdir`.
 #[derive(clap::Args)]
@@ -35,10 +35,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     for of_one_store in paths.chunk_by(|a, b| a.store == b.store) {
         let session = sessions.of(&of_one_store[0].store)?;
         let lot = arguments.lot.lot.as_deref().map(|name| lots::for_new_files(&session, name).map(|id| (name, id))).transpose()?;
-        let places: Vec<Place> = of_one_store.iter().map(|path| Place::at(&path.path)).collect();
+        let places: Vec<FilePath> = of_one_store.iter().map(|path| FilePath::at(&path.path)).collect();
         for (path, made) in of_one_store.iter().zip(session.make_directories(&places, arguments.parents)) {
             let set = made.and_then(|()| match lot {
-                Some((_, id)) => session.set_lot(&Place::at(&path.path), id),
+                Some((_, id)) => session.set_lot(&FilePath::at(&path.path), id),
                 None => Ok(false),
             });
             if let (Ok(true), Some((lot, _))) = (&set, lot) {

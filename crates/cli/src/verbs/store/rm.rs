@@ -16,7 +16,7 @@ use thalweg_client::remove::Remover;
 use thalweg_client::walk::{Detail, WalkMode};
 use thalweg_trace::{TraceHandle, Tracer};
 use thalweg_wire::ErrorKind;
-use thalweg_wire::protocol::metadata::{FileKind, Place};
+use thalweg_wire::protocol::metadata::{FileKind, FilePath};
 
 /// Arguments of `thalweg rm`.
 #[derive(clap::Args)]
@@ -113,7 +113,7 @@ impl Arguments {
         let Walking { session, walker } = &operands.walking[store];
         let mut tracer = mode.thread("main");
         let paths: Vec<&BytePath> = operands.paths.iter().filter(|(_, of)| *of == store).map(|(path, _)| path).collect();
-        let places: Vec<Place> = paths.iter().map(|path| Place::at(&path.path)).collect();
+        let places: Vec<FilePath> = paths.iter().map(|path| FilePath::at(&path.path)).collect();
         let known = session.stat_many(&mut tracer, &places)?;
         let mut remover = Remover::new(session.names().clone(), mode, self.force);
         for (path, known) in paths.iter().zip(known) {

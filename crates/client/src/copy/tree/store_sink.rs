@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use thalweg_base::sync::Mutex;
 use thalweg_trace::{SpanId, Tracer};
 use thalweg_wire::protocol::io::{Durability, IoReply, IoRequest};
-use thalweg_wire::protocol::metadata::{End, Existing, FileId, FileKind, Owner, Place, SetAttributes, SetTime, Small};
+use thalweg_wire::protocol::metadata::{End, Existing, FileId, FileKind, FilePath, Owner, SetAttributes, SetTime, Small};
 use thalweg_wire::unexpected;
 use thalweg_wire::{Error, ErrorKind, Result};
 
@@ -56,13 +56,13 @@ impl<'a> StoreTarget<'a> {
     }
 
     /// Returns the place of a path, relative to its nearest known ancestor.
-    fn place(&self, path: &[u8]) -> Place {
+    fn place(&self, path: &[u8]) -> FilePath {
         let directories = self.directories.lock();
         let mut above = parent(path);
         loop {
             if let Some(id) = directories.get(above) {
                 let rest = if above.is_empty() { path } else { &path[above.len() + 1..] };
-                return Place { from: *id, path: rest.to_vec() };
+                return FilePath { from: *id, path: rest.to_vec() };
             }
             above = parent(above);
         }
@@ -349,7 +349,7 @@ impl TreeSink for StoreTarget<'_> {
     }
 
     fn begin(&self, tracer: &mut Tracer) -> Result<()> {
-        let place = Place::at(self.path);
+        let place = FilePath::at(self.path);
         let on_it = |e: Error| e.on_file_instead(shown(self.path));
         let made = match self.store.names.make_directory(tracer, &place, self.owner(self.context.mode_of(0o777)), false) {
             Err(error) if error.kind() == ErrorKind::Exists && self.context.job.force => {
@@ -387,7 +387,7 @@ impl TreeSink for StoreTarget<'_> {
         let set = |(_, id, kept): &(Vec<u8>, FileId, KeptAttributes)| {
             let mut set = self.kept(*kept);
             set.mode = Some(self.context.mode_of(kept.mode));
-            Small::SetAttributes { place: Place::of(*id), set }
+            Small::SetAttributes { place: FilePath::of(*id), set }
         };
         let operations: Vec<Small> = directories.iter().map(set).collect();
         if !operations.is_empty() {

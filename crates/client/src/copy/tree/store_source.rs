@@ -16,7 +16,7 @@ use std::ops::Range;
 use thalweg_base::sync::Mutex;
 use thalweg_trace::{SpanId, Tracer};
 use thalweg_wire::protocol::io::{IoReply, IoRequest};
-use thalweg_wire::protocol::metadata::{Attributes, FileKind, NewNode, Place};
+use thalweg_wire::protocol::metadata::{Attributes, FileKind, FilePath, NewNode};
 use thalweg_wire::unexpected;
 use thalweg_wire::{Error, ErrorKind, Result};
 
@@ -31,13 +31,13 @@ pub(super) struct StoreTree<'a> {
 impl<'a> StoreTree<'a> {
     /// Opens a directory of a store.
     pub(super) fn open(tracer: &mut Tracer, store: &'a TreeStore, path: &'a [u8]) -> Result<StoreTree<'a>> {
-        let root = store.names.stat(tracer, &Place::at(path)).map_err(|e| e.on_file_instead(shown(path)))?;
+        let root = store.names.stat(tracer, &FilePath::at(path)).map_err(|e| e.on_file_instead(shown(path)))?;
         if root.kind != FileKind::Directory {
             return Err(Error::new(ErrorKind::NotDirectory, "it is not a directory").on_file(shown(path)));
         }
         let options = WalkOptions { detail: Detail::Sizes, ..WalkOptions::default() };
         let walker = Walker::new(store.names.clone(), std::sync::Arc::clone(&store.data), options);
-        let walk = walker.tree(&Place::of(root.id), TreeOptions::default());
+        let walk = walker.tree(&FilePath::of(root.id), TreeOptions::default());
         Ok(StoreTree { store, path, walk: Mutex::new(walk), servers: Servers::new(&store.data) })
     }
 
@@ -47,7 +47,7 @@ impl<'a> StoreTree<'a> {
             return Ok(());
         }
         let stored = |number: &usize| batch.entries[*number].item.stored.as_ref().expect("from a store");
-        let places: Vec<Place> = short.iter().map(|number| Place::of(stored(number).id)).collect();
+        let places: Vec<FilePath> = short.iter().map(|number| FilePath::of(stored(number).id)).collect();
         let found = self.store.names.stat_many(tracer, &places, false)?;
         for (number, found) in short.iter().zip(found) {
             let entry = &mut batch.entries[*number];

@@ -37,7 +37,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 use thalweg_wire::limits;
 use thalweg_wire::protocol::io::{DatafileId, DatafileSize};
-use thalweg_wire::protocol::metadata::{After, Attributes, DirectoryEntry, FileId, Place, StoreMap};
+use thalweg_wire::protocol::metadata::{After, Attributes, DirectoryEntry, FileId, FilePath, StoreMap};
 use thalweg_wire::{Error, Result};
 
 /// Bound: pages in flight per walk: while the reader processes one and one is in transit, the service works on the others.
@@ -66,7 +66,7 @@ pub enum Ask {
         /// Walk it is for.
         walk: WalkId,
         /// The directory.
-        place: Place,
+        place: FilePath,
         /// Position it begins at.
         after: After,
         /// Maximum names.
@@ -77,7 +77,7 @@ pub enum Ask {
     /// Attributes.
     Stat {
         /// Places.
-        places: Vec<Place>,
+        places: Vec<FilePath>,
         /// Whether to include sizes the service can prove.
         sizes: bool,
     },
@@ -166,7 +166,7 @@ enum Listing {
 
 /// State of one walk.
 struct WalkState {
-    place: Place,
+    place: FilePath,
     group: u32,
     /// Last name listed.
     cursor: Option<Vec<u8>>,
@@ -351,7 +351,7 @@ impl Core {
             let asked = self.moment(now_ns);
             let Some(item) = self.item_mut(key) else { continue };
             item.ask_began(now_ns, asked);
-            places.push(Place::of(item.entry.id));
+            places.push(FilePath::of(item.entry.id));
             depth = depth.max(item.depth);
             keys.push(key);
         }

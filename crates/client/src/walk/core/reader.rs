@@ -4,7 +4,7 @@ use super::item::{Item, Key, Stage};
 use super::{Core, Listing, PAGES, STALE_NS, SingleFile, WalkId, WalkState};
 use crate::walk::{Detail, FileInfo, WalkEntry, WalkMode};
 use std::collections::VecDeque;
-use thalweg_wire::protocol::metadata::{FileId, FileKind, Place};
+use thalweg_wire::protocol::metadata::{FileId, FileKind, FilePath};
 use thalweg_wire::{Error, Result};
 
 /// Result of an attempt to take entries.
@@ -48,7 +48,7 @@ impl Core {
 
     /// Begins a walk after a name; `depth` is the number of consecutive round trips that led to it. Nothing is requested before
     /// [`Core::start`] or [`Core::take`].
-    pub fn open(&mut self, place: Place, after: Option<Vec<u8>>, group: u32, depth: u32) -> WalkId {
+    pub fn open(&mut self, place: FilePath, after: Option<Vec<u8>>, group: u32, depth: u32) -> WalkId {
         self.last_walk += 1;
         self.hold_group(group);
         let walk = WalkState {

@@ -1,4 +1,4 @@
-//! Lots on a file system that is full and being filled.
+//! Lots on a file system that is full or filling up.
 
 use super::super::deadline::fake::Fake;
 use super::super::volume::Member;
@@ -8,7 +8,7 @@ use crate::lots::Lots;
 use std::sync::atomic::AtomicBool;
 use thalweg_wire::protocol::lots::Level;
 
-/// Writes outside lots until the first refusal; how much.
+/// Writes outside lots until the first refusal; returns the bytes written.
 fn fill(served: &Target, file: u64) -> (u64, Error) {
     for piece in 0.. {
         if let Err(refused) = write(served, datafile(file, None), piece * MIB, MIB) {
@@ -47,7 +47,7 @@ fn a_lot_has_its_room_while_the_rest_of_the_store_is_full_and_being_filled() {
             over.store(true, Ordering::SeqCst);
         });
         assert_eq!(used(&served, 5), 40 * MIB);
-        // What is written already may be written again, in a full store too.
+        // Overwriting is possible in a full store too.
         write(&served, datafile(100, None), 0, MIB).unwrap();
         let space = served.space().unwrap();
         assert_eq!((space.promised_bytes, space.level), (0, Level::Own));
@@ -74,7 +74,7 @@ fn two_targets_on_one_file_system_know_each_others_promises() {
 fn a_promise_that_another_process_has_made_on_the_same_file_system_is_not_made_again_and_nobody_owns_it() {
     on("tmpfs", 96, |point| {
         for (beside, ours) in [("theirs", "ours"), ("a/theirs", "b/ours")] {
-            // As another process leaves it: what it has promised stands in its list.
+            // As left by another process: its promises are in its share file.
             let theirs = point.join(beside);
             let other = Target::initialise(&theirs, 7, TargetId(4)).unwrap();
             other.lots().keep(&share(5, 40 * MIB), None).unwrap();
@@ -83,7 +83,7 @@ fn a_promise_that_another_process_has_made_on_the_same_file_system_is_not_made_a
             let served = target(&point.join(ours));
             assert_eq!(served.lots().keep(&share(6, 64 * MIB), None).unwrap_err().kind(), ErrorKind::NoSpace);
             assert_eq!(served.lots().keep(&share(6, MIB), Some(Level::Own)).unwrap_err().kind(), ErrorKind::Unsupported);
-            // 80 are free, 24 of them promised: what is used of a promise is not counted twice.
+            // 80 are free, 24 of them promised: the used part of a promise is not counted twice.
             served.lots().keep(&share(6, 48 * MIB), None).unwrap();
             assert_eq!(served.lots().keep(&share(6, 60 * MIB), None).unwrap_err().kind(), ErrorKind::NoSpace);
             std::fs::remove_file(theirs.join("thalweg-lots.toml")).unwrap();
@@ -121,7 +121,7 @@ fn ballast_keeps_a_lots_room_on_a_file_system_that_others_fill() {
         assert!(ballast.metadata().unwrap().blocks() * 512 >= 60 * MIB);
         let mut filler = std::fs::File::create(point.join("filler")).unwrap();
         while std::io::Write::write_all(&mut filler, &[1; 65536]).is_ok() {}
-        // ext4's index blocks of files in many pieces count too.
+        // ext4's index blocks of fragmented files count too.
         (0..63).for_each(|piece| write(&served, datafile(1 + piece % 5, Some(5)), piece * MIB, MIB).unwrap());
         assert_eq!(used(&served, 5), walked(&point.join("target"), 5));
         assert!(ballast.metadata().map_or(0, |found| found.len()) <= 8 * MIB);
@@ -176,7 +176,7 @@ fn a_foreign_program_that_took_the_room_is_named_with_the_lot_and_its_level() {
     });
 }
 
-/// A lot that is over, which can be removed.
+/// An expired lot that can be removed.
 struct Over {
     target: Weak<Target>,
     reclaimed: AtomicU64,
@@ -211,7 +211,7 @@ fn a_lot_that_is_over_promises_nothing_and_is_reclaimed_when_others_need_its_roo
         assert_eq!(served.space().unwrap().promised_bytes, 8 * MIB);
         write(&served, datafile(1, Some(5)), 20 * MIB, MIB).unwrap();
         assert_eq!(over.reclaimed.load(Ordering::SeqCst), 0, "not before somebody needs the room");
-        // How much is free on a tmpfs is known a moment late.
+        // tmpfs reports its free space with a short delay.
         let filled = (0..3).map(|_| fill(&served, 9).0).max().unwrap();
         assert!(over.reclaimed.load(Ordering::SeqCst) >= 1 && filled > 44 * MIB, "{filled}");
         assert_eq!(used(&served, 5), 0);

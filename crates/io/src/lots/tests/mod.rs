@@ -1,4 +1,4 @@
-//! Lots at a whole target: what is counted, what is refused, and what survives a restart.
+//! Lots at a whole target: counting, refusals, and restarts.
 
 mod full;
 mod mounted;
@@ -34,12 +34,12 @@ fn share(lot: u32, bytes: u64) -> LotShare {
     }
 }
 
-/// Datafile `file` of a lot, or of none.
+/// Returns datafile `file`, in a lot or not.
 fn datafile(file: u64, lot: Option<u32>) -> DatafileId {
     DatafileId { file: FileId(file), index: 0, target: NUMBER, lot: lot.map(LotId) }
 }
 
-/// Of another target.
+/// Returns a datafile of another target.
 fn datafile_at(target: u32, file: u64, lot: u32) -> DatafileId {
     DatafileId { target: TargetId(target), ..datafile(file, Some(lot)) }
 }
@@ -52,7 +52,7 @@ fn used(target: &Target, lot: u32) -> u64 {
     target.lots().find(LotId(lot)).map_or(0, |lot| target.lots().used_of(&lot))
 }
 
-/// What `du` says of a lot's datafiles.
+/// Returns the size of a lot's datafiles according to `du`.
 fn walked(directory: &Path, lot: u32) -> u64 {
     let root = directory.join(format!("lots/{lot:08x}"));
     let parts = std::fs::read_dir(root).into_iter().flatten().map(|part| part.unwrap().path());
@@ -115,7 +115,7 @@ fn what_a_file_system_adds_when_it_writes_back_is_counted_when_a_target_is_serve
         let directory = point.join("target");
         let mut served = target(&directory);
         served.lots().keep(&share(5, 16 * MIB), None).unwrap();
-        // More extents than an inode has room for: there is a block for them as soon as they have a place.
+        // More extents than fit into an inode: a block for them is allocated as soon as they have a place.
         (0..100).for_each(|piece| write(&served, datafile(1, Some(5)), piece * 8192, 4096).unwrap());
         drop(served);
         served = Target::open(&directory, 7, NUMBER).unwrap();
@@ -176,7 +176,7 @@ fn a_full_lot_refuses_what_adds_to_it_and_takes_what_does_not() {
     served.allocate(id, 0, MIB, Allocate::PunchHole).unwrap();
     write(&served, datafile(2, Some(5)), MIB, MIB).unwrap();
     assert_eq!(kind(write(&served, datafile(2, Some(5)), 2 * MIB, 1)), ErrorKind::Quota);
-    // A datafile of another lot with the same number is another one.
+    // A datafile of another lot with the same number is a different datafile.
     assert_eq!(served.glimpse(datafile(1, None)).unwrap().size_bytes, 0);
     assert_eq!(served.glimpse(datafile(1, Some(6))).unwrap().size_bytes, 0);
     assert_eq!(served.glimpse(id).unwrap().size_bytes, 3 * MIB);
@@ -195,7 +195,7 @@ fn many_writers_fill_a_share_to_its_last_block_and_no_further() {
             scope.spawn(move || {
                 let mut refused = 0;
                 for piece in 0..1000 {
-                    // Every other writer writes what is there already, too.
+                    // Every other writer overwrites existing bytes, too.
                     let id = datafile(1 + writer % 4, Some(5));
                     let offset = (writer / 4 * 500 + piece) * 8192;
                     match write(served, id, offset, 8192) {
@@ -233,7 +233,7 @@ fn a_share_is_kept_as_often_as_one_asks_and_is_not_made_smaller_than_what_is_use
     assert_eq!(kind(write(&served, datafile(1, Some(5)), 2 * MIB, 1)), ErrorKind::Quota);
     let too_much = lots.keep(&share(6, 1 << 60), None).unwrap_err();
     assert_eq!(too_much.kind(), ErrorKind::NoSpace);
-    for part in ["would have to be promised", "free on the file system of", "promised to others"] {
+    for part in ["more are needed", "free on the file system of", "promised to others"] {
         assert!(too_much.message().contains(part), "`{part}` is not in: {too_much}");
     }
     assert_eq!(lots.keep(&share(6, u64::MAX), None).unwrap_err().kind(), ErrorKind::Invalid);
@@ -294,7 +294,7 @@ fn only_the_owner_and_the_store_may_use_what_is_in_a_lot() {
     assert_eq!(access(&who("bob", Rights::Write), 5, false).unwrap_err().0, ErrorKind::Access);
 }
 
-/// Another target that has not used all of its promise.
+/// Another target with unused promise.
 struct Others {
     target: Weak<Target>,
     left: Mutex<u64>,
@@ -362,7 +362,7 @@ fn a_lots_directory_goes_with_its_share_or_with_its_last_datafile_and_what_earli
     assert!(there(5), "it is promised still");
     served.lots().release(LotId(5)).unwrap();
     assert!(!there(5));
-    // First the share, then the bytes, of which some are open.
+    // First the share, then the bytes, some of which are open.
     let open = served.created(ids[2]).unwrap();
     served.lots().release(LotId(6)).unwrap();
     served.remove(ids[1]).unwrap();
@@ -371,7 +371,7 @@ fn a_lots_directory_goes_with_its_share_or_with_its_last_datafile_and_what_earli
     assert!(!there(6));
     open.write(b"x", 0).unwrap();
     served.sync(ids[2]).unwrap();
-    // Left by an earlier release, or by a kill.
+    // Left by an earlier release, or by a killed server.
     for left in ["lots/0000000a/00", "lots/0000000b/ff", "lots/nobodys"] {
         std::fs::create_dir_all(directory.path().join(left)).unwrap();
     }

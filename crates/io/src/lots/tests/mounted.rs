@@ -1,9 +1,9 @@
-//! A file system of a test's own: mounted for one thread and its children, and gone with them.
+//! A file system for one test: mounted for one thread and its children, and gone with them.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Runs a test in the root directory of a new, empty file system of so many MiB; skips it where none can be mounted.
+/// Runs a test in the root directory of a new, empty file system of this many MiB; skips the test if mounting is impossible.
 pub(super) fn on(kind: &str, mib: u64, test: impl FnOnce(&Path) + Send) {
     if !rustix::process::geteuid().is_root() {
         return println!("SKIPPED: mounting a file system needs root");
@@ -11,7 +11,7 @@ pub(super) fn on(kind: &str, mib: u64, test: impl FnOnce(&Path) + Send) {
     let scratch = tempfile::tempdir().unwrap();
     let result = std::thread::scope(|scope| {
         let mounted = scope.spawn(|| {
-            // SAFETY: takes numbers only; the thread, which ends here, has its own view of the file systems afterwards.
+            // SAFETY: takes numbers only; the thread, which ends here, has a mount namespace of its own afterwards.
             if unsafe { libc::unshare(libc::CLONE_FS | libc::CLONE_NEWNS) } != 0 {
                 return Err(format!("no name space for mounts: {}", std::io::Error::last_os_error()));
             }
@@ -40,7 +40,7 @@ pub(super) fn on(kind: &str, mib: u64, test: impl FnOnce(&Path) + Send) {
     }
 }
 
-/// Runs a command; why it failed.
+/// Runs a command; an error says why it failed.
 fn run(command: &mut Command) -> Result<(), String> {
     let shown = format!("{command:?}");
     let done = command.output().map_err(|e| format!("{shown}: {e}"))?;

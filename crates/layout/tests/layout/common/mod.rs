@@ -1,11 +1,11 @@
-//! Layouts to test with, and a model of what is correct: a list of strips, walked byte run by byte run.
+//! Layouts for tests, and a reference model: a list of strips, walked byte run by byte run.
 
 #![allow(dead_code)] // each test binary uses a part of it
 
 use proptest::prelude::*;
 use thalweg_layout::{Distribution, Layout, MAX_OFFSET, Piece, Spec};
 
-/// How many cases of a property: `LAYOUT_CASES` times as many as usual.
+/// Returns the number of cases of a property: `LAYOUT_CASES` times the usual number.
 pub fn cases(usual: u32) -> ProptestConfig {
     let times = std::env::var("LAYOUT_CASES").ok().and_then(|times| times.parse().ok()).unwrap_or(1);
     ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(usual * times) }
@@ -15,22 +15,22 @@ pub fn layout(spec: &Spec, datafiles: u32) -> Layout {
     Layout::new(spec, Some(datafiles), datafiles).unwrap()
 }
 
-/// PVFS2's answer of this name: the first logical offset at or after `logical` whose byte is on `datafile`.
+/// PVFS2's function of this name: the first logical offset at or after `logical` whose byte is on `datafile`.
 pub fn next_mapped_offset(layout: &Layout, datafile: u32, logical: u64) -> Option<u64> {
     layout.physical_to_logical(datafile, layout.logical_to_physical(datafile, logical))
 }
 
-/// PVFS2's answer of this name: how many bytes from `physical` on are contiguous in the file too.
+/// PVFS2's function of this name: how many bytes from `physical` on are contiguous in the file too.
 pub fn contiguous_length(layout: &Layout, datafile: u32, physical: u64) -> u64 {
     layout.physical_to_logical(datafile, physical).map_or(0, |logical| layout.piece_at(logical).length)
 }
 
-/// The pieces of a logical range that are on `datafile`: those of one flow buffer that holds all of them.
+/// Returns the pieces of a logical range on `datafile`: those of one flow buffer that holds all of them.
 pub fn segments(layout: &Layout, datafile: u32, offset: u64, length: u64) -> Vec<Piece> {
     layout.flow_buffers(datafile, offset, length, u64::MAX).flat_map(|buffer| buffer.pieces(layout)).collect()
 }
 
-/// A varstrip over exactly `datafiles` datafiles: each once, in order, then `more` in any order.
+/// Generates a varstrip over exactly `datafiles` datafiles: each once, in order, then `more` in any order.
 pub fn varstrip(sizes: &[u64], more: &[(usize, u64)]) -> Layout {
     let first = sizes.iter().enumerate().map(|(datafile, &size)| (datafile, size));
     let rest = more.iter().map(|&(datafile, size)| (datafile % sizes.len(), size));
@@ -38,17 +38,17 @@ pub fn varstrip(sizes: &[u64], more: &[(usize, u64)]) -> Layout {
     layout(&Spec::new("varstrip_dist").with("strips", strips.join(";")), sizes.len() as u32)
 }
 
-/// A number of random magnitude, at most `2^bits`: small ones as likely as large ones.
+/// Generates a number of random magnitude, at most `2^bits`: small ones are as likely as large ones.
 pub fn magnitude(bits: u32) -> impl Strategy<Value = u64> {
     (0..bits, any::<u64>()).prop_map(|(bit, low)| (1 << bit) + low % (1 << bit))
 }
 
-/// 1 to 1000 datafiles, mostly few.
+/// Generates 1 to 1000 datafiles, mostly few.
 pub fn datafiles() -> impl Strategy<Value = u32> {
     prop_oneof![4 => 1u32..9, 2 => 9u32..65, 1 => 65u32..=1000]
 }
 
-/// Any layout of `datafiles`, its strips of up to `2^bits` bytes.
+/// Generates a layout of `datafiles` with strips of up to `2^bits` bytes.
 pub fn any_layout(datafiles: u32, bits: u32) -> impl Strategy<Value = Layout> {
     let count = datafiles as usize;
     let simple = magnitude(bits).prop_map(move |size| layout(&Spec::new("simple_stripe").with("strip_size", size), datafiles));
@@ -59,21 +59,21 @@ pub fn any_layout(datafiles: u32, bits: u32) -> impl Strategy<Value = Layout> {
     let strips = (prop::collection::vec(magnitude(bits), count), prop::collection::vec((0..count, magnitude(bits)), 0..40))
         .prop_map(|(sizes, more)| varstrip(&sizes, &more));
     let basic = Just(layout(&Spec::new("basic_dist"), 1));
-    // basic_dist has nothing to vary: it is rare, and takes the place of any number of datafiles.
+    // basic_dist has no parameters to vary: it is rare, and replaces any number of datafiles.
     prop_oneof![1 => basic, 10 => simple, 10 => twod, 10 => strips]
 }
 
-/// Any layout of 1 to 1000 datafiles.
+/// Generates a layout of 1 to 1000 datafiles.
 pub fn layouts(bits: u32) -> impl Strategy<Value = Layout> {
     datafiles().prop_flat_map(move |datafiles| any_layout(datafiles, bits))
 }
 
-/// Logical offsets of every magnitude up to the last, and their neighbours.
+/// Generates logical offsets of every magnitude up to the last, and their neighbours.
 pub fn offsets(count: usize) -> impl Strategy<Value = Vec<u64>> {
     prop::collection::vec(prop_oneof![3 => magnitude(63).prop_map(|offset| offset - 1), 1 => MAX_OFFSET - 1000..=MAX_OFFSET], count)
 }
 
-/// The definition of correct: (datafile, bytes) strips, repeated, with each datafile's bytes counted as they come.
+/// The reference model: (datafile, bytes) strips, repeated, counting each datafile's bytes in order.
 pub struct Model {
     pub strips: Vec<(u32, u64)>,
     pub datafiles: u32,
@@ -101,7 +101,7 @@ impl Model {
         Model { strips: strips.to_vec(), datafiles: strips.iter().map(|&(datafile, _)| datafile + 1).max().unwrap() }
     }
 
-    /// For each byte of the first `bytes`: its datafile and physical offset.
+    /// Returns the datafile and physical offset of each of the first `bytes` bytes.
     pub fn bytes(&self, bytes: usize) -> Vec<(u32, u64)> {
         let mut counts = vec![0; self.datafiles as usize];
         let runs = self.strips.iter().cycle().flat_map(|&(datafile, size)| (0..size).map(move |_| datafile));

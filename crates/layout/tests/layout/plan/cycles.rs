@@ -1,10 +1,10 @@
-//! The model of what the library in `mpi/` does before it has parts of a cycle: from writers' views of a file, or from where each of them
-//! begins, to those parts.
+//! A model of how the library in `mpi/` derives the parts of a cycle: from writers' views of a file, or from where each writer
+//! begins.
 
 use thalweg_layout::MAX_OFFSET;
 use thalweg_layout::plan::{Options, Part, Plan, Refused, from_parts};
 
-/// How far the last part goes on where nothing repeats.
+/// How far the last part extends if nothing repeats.
 const FOR_EVER: u64 = 1 << 50;
 
 /// A run of bytes within a view's extent.
@@ -14,8 +14,8 @@ pub struct Run {
     pub length: u64,
 }
 
-/// What a writer sees of the file: from `displacement` on, tiles of `extent` bytes of which it has the runs, which are in order and
-/// apart from each other. No runs: it writes nothing.
+/// A writer's view of the file: from `displacement` on, tiles of `extent` bytes, each with the runs, which are ordered and
+/// disjoint. No runs: the writer writes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {
     pub displacement: u64,
@@ -28,7 +28,7 @@ impl View {
         matches!(self.runs[..], [Run { offset: 0, length }] if length == self.extent)
     }
 
-    /// From where to where its first tile has bytes, from the displacement on. `None`: it sees nothing, or not within 63 bits.
+    /// Returns the range of the first tile's bytes, from the displacement on. `None`: no bytes, or beyond 63 bits.
     fn span(&self) -> Option<(u64, u64)> {
         let (first, last) = (self.runs.first()?, self.runs.last()?);
         let end = last.offset.checked_add(last.length)?;
@@ -37,7 +37,7 @@ impl View {
     }
 }
 
-/// Adds bytes from anywhere to a cycle that repeats.
+/// Adds bytes at any offset to a repeating cycle.
 fn around(parts: &mut Vec<Part>, start: u64, length: u64, cycle: u64, writer: u32) {
     let start = start % cycle;
     if length >= cycle {
@@ -50,7 +50,7 @@ fn around(parts: &mut Vec<Part>, start: u64, length: u64, cycle: u64, writer: u3
     }
 }
 
-/// Each writer's part goes on to where the next one begins. The parts and the cycle; `None`: there is none.
+/// Extends each writer's part to where the next one begins. Returns the parts and the cycle; `None`: there is no cycle.
 fn from_beginnings(mut beginnings: Vec<(u64, u32)>) -> Option<(Vec<Part>, u64)> {
     beginnings.sort_unstable();
     let mut distinct: Vec<u64> = beginnings.iter().map(|b| b.0).collect();
@@ -76,16 +76,17 @@ fn from_beginnings(mut beginnings: Vec<(u64, u32)>) -> Option<(Vec<Part>, u64)> 
     Some((parts, cycle))
 }
 
-/// Strips from the writers' views.
+/// Plans strips from the writers' views.
 ///
-/// A view without holes says where its writer begins, not where it ends: its part goes on to where the next one begins. Parts that
-/// begin at equal distances are a cycle that repeats; otherwise the last goes on for ever. Views with holes and one extent repeat
-/// with it, if no two targets' tiles come to be on the same bytes then. If they do, or extents differ: views whose first tiles lie one
-/// behind the other are regions, as if they had no holes; others count once, with their first tile. (Repeated views stay where that
-/// leaves no more of the bytes to one target alone.) Bytes before a displacement belong to whom they would if the cycle had begun at 0.
+/// A view without holes says where its writer begins, not where it ends: its part extends to where the next one begins. Parts
+/// that begin at equal distances are a repeating cycle; otherwise the last one extends indefinitely. Views with holes and one
+/// common extent repeat with it, unless tiles of different targets would overlap. If they would, or the extents differ: views
+/// whose first tiles are consecutive are treated as regions, as if they had no holes; other views count once, with their first
+/// tile. (Repetition is kept if dropping it would leave no more bytes to one target alone.) Bytes before a displacement belong to
+/// their owner in a cycle begun at 0.
 ///
 /// # Errors
-/// As [`from_parts`]; and views that do not fit in 63 bits.
+/// See [`from_parts`]; and views that exceed 63 bits.
 pub fn from_views(views: &[View], target_of: &[u32], options: &Options) -> Result<Plan, Refused> {
     let refused = |why: &str| Err(Refused(why.to_owned()));
     let writing: Vec<(u32, &View)> = (0..).zip(views).filter(|(_, view)| !view.runs.is_empty()).collect();
@@ -128,7 +129,7 @@ fn from_tiles(writing: &[(u32, &View)], target_of: &[u32]) -> Option<(Vec<Part>,
     Some(if repeats { (repeated, extent) } else { (parts, cycle) })
 }
 
-/// Views whose first tiles lie one behind the other: each writer has a region of its own. `None`: they do not.
+/// Returns the regions of views whose first tiles are consecutive. `None`: they are not.
 fn from_regions(writing: &[(u32, &View)]) -> Option<(Vec<Part>, u64)> {
     let mut in_order: Vec<(u64, u32, u64)> = Vec::with_capacity(writing.len());
     for (writer, view) in writing {
@@ -140,7 +141,7 @@ fn from_regions(writing: &[(u32, &View)]) -> Option<(Vec<Part>, u64)> {
     apart.then(|| from_beginnings(in_order.iter().map(|&(at, writer, _)| (at, writer)).collect())).flatten()
 }
 
-/// Each view's first tile; one without holes goes on to the end.
+/// Returns each view's first tile; one without holes extends to the end.
 fn once(writing: &[(u32, &View)]) -> (Vec<Part>, u64) {
     let end = |view: &View| view.displacement + view.span().map_or(0, |span| span.1).max(view.extent);
     let cycle = writing.iter().map(|(_, view)| end(view)).max().unwrap_or(0);
@@ -154,10 +155,10 @@ fn once(writing: &[(u32, &View)]) -> (Vec<Part>, u64) {
     (parts, cycle)
 }
 
-/// Strips from where each writer begins, and how many bytes it writes (0: it writes nothing).
+/// Plans strips from where each writer begins, and how many bytes it writes (0: nothing).
 ///
 /// # Errors
-/// As [`from_parts`]; and offsets that do not fit in 63 bits.
+/// See [`from_parts`]; and offsets that exceed 63 bits.
 pub fn from_starts(starts: &[(u64, u64)], target_of: &[u32], options: &Options) -> Result<Plan, Refused> {
     let beginnings: Vec<(u64, u32)> = (0..).zip(starts).filter(|(_, s)| s.1 > 0).map(|(writer, s)| (s.0, writer)).collect();
     if beginnings.is_empty() {
@@ -169,7 +170,7 @@ pub fn from_starts(starts: &[(u64, u64)], target_of: &[u32], options: &Options) 
     }
 }
 
-/// Of a cycle's bytes: how many anybody claims, and how many are one target's alone.
+/// Returns how many of a cycle's bytes are claimed at all, and how many by one target alone.
 fn owned(parts: &[Part], cycle_bytes: u64, target_of: &[u32]) -> (u64, u64) {
     let mut edges: Vec<u64> = parts.iter().flat_map(|part| [part.start, part.end]).map(|edge| edge.min(cycle_bytes)).collect();
     edges.sort_unstable();

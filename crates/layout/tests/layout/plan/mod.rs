@@ -1,4 +1,4 @@
-//! Plans: the answers that the library in `mpi/` is held to as well, and what holds of every plan.
+//! Plans: the answers shared with the library in `mpi/`, and the properties of every plan.
 
 mod cycles;
 
@@ -78,7 +78,7 @@ fn arbitrary_parts() -> impl Strategy<Value = (Vec<Part>, u64, Vec<u32>)> {
 }
 
 proptest! {
-    /// What a plan says is local is, counted byte by byte (in steps) with the layout it makes.
+    /// The bytes reported local are local, counted byte by byte (in steps) with the resulting layout.
     #[test]
     fn a_plan_is_a_layout_that_keeps_what_it_says((parts, cycle, targets) in arbitrary_parts()) {
         let options = Options { smallest_strip_bytes: 1, ..Options::default() };

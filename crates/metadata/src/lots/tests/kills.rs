@@ -4,7 +4,7 @@ use super::simulated::*;
 use crate::database::Unwatched;
 use thalweg_wire::ErrorKind;
 use thalweg_wire::protocol::lots::LotOperation;
-use thalweg_wire::protocol::metadata::{LotId, Place, TargetId};
+use thalweg_wire::protocol::metadata::{FilePath, LotId, TargetId};
 use thalweg_wire::trust::Identity;
 
 /// Runs `work` in a world made by `prepare`, killed after each of its steps; `hold` checks what is left, and is passed whether `work` was
@@ -116,7 +116,7 @@ fn a_lot_whose_removal_is_killed_is_there_with_its_files_or_gone_with_them() {
             |world, answered| {
                 let gone = names(world).is_empty();
                 assert!(gone || !answered);
-                let there = (0..40).filter(|n| world.namespace.stat(&Place::at(format!("/f{n}"))).is_ok()).count();
+                let there = (0..40).filter(|n| world.namespace.stat(&FilePath::at(format!("/f{n}"))).is_ok()).count();
                 assert_eq!(there, if gone || !files { 0 } else { 40 });
             },
         );
@@ -136,7 +136,7 @@ fn a_refused_removal_that_is_killed_leaves_every_file() {
         },
         |world, _| {
             assert_eq!(names(world), ["run"]);
-            world.namespace.stat(&Place::at("/f")).unwrap();
+            world.namespace.stat(&FilePath::at("/f")).unwrap();
         },
     );
 }
@@ -152,7 +152,7 @@ fn a_reclaim_that_is_killed_takes_whole_lots() {
         |world, answered| {
             let gone = names(world).is_empty();
             assert!(gone || !answered);
-            let there = (0..5).filter(|n| world.namespace.stat(&Place::at(format!("/f{n}"))).is_ok()).count();
+            let there = (0..5).filter(|n| world.namespace.stat(&FilePath::at(format!("/f{n}"))).is_ok()).count();
             assert_eq!(there, if gone { 0 } else { 5 });
         },
     );

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use thalweg_wire::Error;
 use thalweg_wire::ErrorKind;
 use thalweg_wire::protocol::lots::{Level, LotOperation, LotState};
-use thalweg_wire::protocol::metadata::{Existing, LayoutChoice, LotId, Place, SetAttributes, TargetId};
+use thalweg_wire::protocol::metadata::{Existing, FilePath, LayoutChoice, LotId, SetAttributes, TargetId};
 use thalweg_wire::trust::{CredentialId, Identity, LotBounds, Rights, STORE_OWNER};
 
 fn named(name: &str) -> LotOperation {
@@ -204,7 +204,7 @@ fn expired_lots_make_room_the_oldest_first_and_never_one_with_an_open_file() {
     let reclaim = |bytes| world.ask(&store, LotOperation::Reclaim { target: TargetId(1), bytes });
     let removed = reclaim(MI).unwrap();
     assert_eq!(removed.iter().map(|report| report.lot.id).collect::<Vec<_>>(), [old.0], "no more than it takes");
-    let there = |name: &str| world.namespace.stat(&Place::at(format!("/{name}"))).is_ok();
+    let there = |name: &str| world.namespace.stat(&FilePath::at(format!("/{name}"))).is_ok();
     assert_eq!(["old", "open", "newer", "lasting"].map(there), [false, true, true, true]);
     assert_eq!(world.disks.lock().used(TargetId(1), Some(old.0)), 0, "the bytes are gone when it is answered");
     let notes = world.lots().notes();
@@ -226,7 +226,7 @@ fn expired_lots_make_room_the_oldest_first_and_never_one_with_an_open_file() {
 
 fn unlink(world: &World, path: &str) {
     let alice = owner("alice");
-    world.namespace.called_by(&alice).unlink(&mut Unwatched, &Place::at(path), None).unwrap();
+    world.namespace.called_by(&alice).unlink(&mut Unwatched, &FilePath::at(path), None).unwrap();
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn after_a_start_nothing_is_decided_from_what_is_open_until_those_who_had_it_cou
     });
     let refused = world.ask(&Identity::store(), LotOperation::Reclaim { target: TargetId(1), bytes: MI }).unwrap_err();
     said(&refused, ErrorKind::NoSpace, &["target 1"]);
-    assert_eq!(world.namespace.stat(&Place::at("/f")).unwrap().id, file);
+    assert_eq!(world.namespace.stat(&FilePath::at("/f")).unwrap().id, file);
     assert_eq!(world.disks.lock().used(TargetId(1), Some(lot)), GI);
     assert!(there(unlinked) && !there(forgotten), "what nobody has open goes then");
     assert!(!world.intents.opened_orphan(forgotten));
@@ -325,7 +325,7 @@ fn after_a_start_nothing_is_decided_from_what_is_open_until_those_who_had_it_cou
         world.intents.recovery().stop();
         assert!(reclaims.join().unwrap().is_err());
     });
-    assert!(world.namespace.stat(&Place::at("/f")).is_ok());
+    assert!(world.namespace.stat(&FilePath::at("/f")).is_ok());
 }
 
 #[test]
@@ -339,7 +339,7 @@ fn a_lot_that_only_the_services_clock_takes_for_over_stays_and_its_promise_moves
     assert_eq!(state(), LotState::Active, "what is promised still is not shown as over");
     let refused = world.ask(&Identity::store(), LotOperation::Reclaim { target: TargetId(1), bytes: MI }).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::NoSpace, "{refused}");
-    assert_eq!(world.namespace.stat(&Place::at("/f")).unwrap().id, file);
+    assert_eq!(world.namespace.stat(&FilePath::at("/f")).unwrap().id, file);
     world.ask(&Identity::store(), LotOperation::MoveHere { lot, target: TargetId(2), bytes: MI }).unwrap();
     world.disks.lock().nothing_is_over = false;
     let over = world.ask(&Identity::store(), LotOperation::MoveHere { lot, target: TargetId(2), bytes: MI }).unwrap_err();
@@ -353,14 +353,14 @@ fn a_lot_with_files_stays_unless_they_are_to_go_with_it() {
     let alice = owner("alice");
     let lot = world.create("run", 4 * GI, HOUR_NS).unwrap().lot.id;
     let names = world.namespace.called_by(&alice);
-    names.make_directory(&mut Unwatched, &Place::at("/d/e"), OWNER, true).unwrap();
+    names.make_directory(&mut Unwatched, &FilePath::at("/d/e"), OWNER, true).unwrap();
     let in_lot = LayoutChoice { lot: Some(lot), ..LayoutChoice::default() };
     let set = SetAttributes { default_layout: Some(Some(in_lot)), ..SetAttributes::default() };
-    names.set_attributes(&mut Unwatched, &Place::at("/d/e"), &set).unwrap();
-    names.make_directory(&mut Unwatched, &Place::at("/d/e/sub"), OWNER, false).unwrap();
+    names.set_attributes(&mut Unwatched, &FilePath::at("/d/e"), &set).unwrap();
+    names.make_directory(&mut Unwatched, &FilePath::at("/d/e/sub"), OWNER, false).unwrap();
     assert_eq!(world.ask(&alice, named("run")).unwrap()[0].directories, [b"/d/e".to_vec(), b"/d/e/sub".to_vec()]);
     let create = |path: &str| {
-        let made = names.create(&mut Unwatched, &Place::at(path), OWNER, Existing::Refuse, &LayoutChoice::default(), "n").unwrap().0;
+        let made = names.create(&mut Unwatched, &FilePath::at(path), OWNER, Existing::Refuse, &LayoutChoice::default(), "n").unwrap().0;
         world.write(&made, MI);
         made.layout.unwrap().lot
     };
@@ -370,10 +370,10 @@ fn a_lot_with_files_stays_unless_they_are_to_go_with_it() {
     said(&world.ask(&owner("bob"), remove("run", true)).unwrap_err(), ErrorKind::Access, &["`run`", "`alice`", "`bob`"]);
     world.ask(&alice, remove("run", true)).unwrap();
     assert!(world.disks.lock().shares.is_empty());
-    let there = |path: &str| world.namespace.stat(&Place::at(path)).is_ok();
+    let there = |path: &str| world.namespace.stat(&FilePath::at(path)).is_ok();
     assert_eq!(["/d/e/f", "/d/e/sub/f", "/d/e/g", "/d/f", "/d/e/sub"].map(there), [false, false, false, true, true]);
     assert_eq!(create("/d/e/sub/h"), None, "directories outlive their lot");
-    assert_eq!(world.namespace.stat(&Place::at("/d/e")).unwrap().default_layout, None);
+    assert_eq!(world.namespace.stat(&FilePath::at("/d/e")).unwrap().default_layout, None);
     said(&world.ask(&alice, named("run")).unwrap_err(), ErrorKind::NotFound, &["`run`"]);
 }
 

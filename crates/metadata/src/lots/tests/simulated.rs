@@ -323,7 +323,7 @@ impl World {
         let choice = LayoutChoice { lot: Some(lot), ..LayoutChoice::default() };
         let alice = owner("alice");
         let names = self.namespace.called_by(&alice);
-        let made = names.create(&mut Unwatched, &Place::at(path), OWNER, Existing::Refuse, &choice, "n").unwrap().0;
+        let made = names.create(&mut Unwatched, &FilePath::at(path), OWNER, Existing::Refuse, &choice, "n").unwrap().0;
         self.write(&made, bytes);
         made.id
     }

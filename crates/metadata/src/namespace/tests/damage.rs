@@ -7,7 +7,7 @@ use crate::database::{Database, DatabaseError, Table, Unwatched, read, write};
 use crate::lineage::WitnessReports;
 use crate::namespace::Namespace;
 use std::sync::Arc;
-use thalweg_wire::protocol::metadata::{Detail, Existing, LayoutChoice, Place};
+use thalweg_wire::protocol::metadata::{Detail, Existing, FilePath, LayoutChoice};
 use thalweg_wire::{Error, ErrorKind, Result};
 
 fn open(database: &Arc<dyn Database>) -> Result<Namespace> {
@@ -41,7 +41,7 @@ fn set(database: &dyn Database, table: Table, key: &[u8], value: Option<&[u8]>) 
 
 /// Returns everything that a client can see: each path's attributes, and directory pages.
 fn seen(namespace: &Namespace) -> Vec<Result<String>> {
-    let paths = ["/", "/d", "/d/one", "/d/two"].map(Place::at);
+    let paths = ["/", "/d", "/d/one", "/d/two"].map(FilePath::at);
     let stats = paths.iter().map(|path| namespace.stat(path).map(|found| format!("{found:?}")));
     let list = |path| namespace.list(path, None, u32::MAX, Detail::Attributes);
     let pages = paths[..2].iter().map(|path| list(path).map(|(entries, _)| format!("{entries:?}")));
@@ -58,9 +58,9 @@ fn check(what: &str, error: &Error, table: Table) {
 pub(super) fn each_row_damaged(database: &Arc<dyn Database>) {
     let namespace = open(database).unwrap();
     let store = namespace.for_store();
-    store.make_directory(&mut Unwatched, &Place::at("/d"), OWNER, false).unwrap();
+    store.make_directory(&mut Unwatched, &FilePath::at("/d"), OWNER, false).unwrap();
     for path in ["/d/one", "/d/two"] {
-        store.create(&mut Unwatched, &Place::at(path), OWNER, Existing::Refuse, &LayoutChoice::default(), "n").unwrap();
+        store.create(&mut Unwatched, &FilePath::at(path), OWNER, Existing::Refuse, &LayoutChoice::default(), "n").unwrap();
     }
     let whole = seen(&namespace);
     assert!(whole.iter().all(Result::is_ok), "{whole:?}");

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use thalweg_wire::ErrorKind;
 use thalweg_wire::limits;
 use thalweg_wire::protocol::metadata::{
-    Detail, Existing, FileId, FileKind, LayoutChoice, NewNode, Owner, Place, ServerEntry, SetAttributes, SetExtended, StoreMap,
+    Detail, Existing, FileId, FileKind, FilePath, LayoutChoice, NewNode, Owner, ServerEntry, SetAttributes, SetExtended, StoreMap,
     TargetEntry, TargetId,
 };
 
@@ -347,8 +347,8 @@ pub(super) fn operation() -> impl Strategy<Value = Operation> {
 }
 
 /// `[a, b]` means `/a/b`.
-fn place(path: &[u8]) -> Place {
-    Place::at(path.iter().flat_map(|name| [b'/', *name]).collect::<Vec<u8>>())
+fn place(path: &[u8]) -> FilePath {
+    FilePath::at(path.iter().flat_map(|name| [b'/', *name]).collect::<Vec<u8>>())
 }
 
 pub(super) fn map() -> StoreMap {
@@ -493,7 +493,7 @@ pub(super) fn play(operations: &[Operation], mut database: impl FnMut(Option<Arc
     same(&namespace, &model, ROOT, &mut Vec::new(), &mut BTreeMap::new());
     // An object without names can be found by number while its removal is pending, and not afterwards.
     let promised = namespace.intents(None, usize::MAX).unwrap();
-    let orphans = promised.iter().filter(|(id, _)| namespace.stat(&Place::of(*id)).unwrap().links == 0).count();
+    let orphans = promised.iter().filter(|(id, _)| namespace.stat(&FilePath::of(*id)).unwrap().links == 0).count();
     assert_eq!(orphans, model.orphans());
     // Finally no inode or attribute of them is left.
     while namespace.intents_done(&mut Unwatched, &namespace.intents(None, usize::MAX).unwrap()).unwrap() {}
@@ -557,7 +557,7 @@ fn a_number_is_never_given_twice_even_if_its_file_was_lost() {
     };
     let create = |n: &Namespace| {
         let choice = LayoutChoice::default();
-        n.for_store().create(&mut Unwatched, &Place::at("/f"), OWNER, Existing::Replace, &choice, "n").unwrap().0.id
+        n.for_store().create(&mut Unwatched, &FilePath::at("/f"), OWNER, Existing::Replace, &choice, "n").unwrap().0.id
     };
     let first = namespace(Options::default());
     let synced =
@@ -568,6 +568,6 @@ fn a_number_is_never_given_twice_even_if_its_file_was_lost() {
     // Power loss removes everything after the last sync.
     std::fs::File::options().write(true).open(synced.path()).unwrap().set_len(on_media).unwrap();
     let second = namespace(Options::default());
-    assert_eq!(second.stat(&Place::at("/f")).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(second.stat(&FilePath::at("/f")).unwrap_err().kind(), ErrorKind::NotFound);
     assert_ne!(create(&second), lost);
 }

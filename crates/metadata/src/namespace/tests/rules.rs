@@ -6,8 +6,8 @@ use crate::lineage::WitnessReports;
 use crate::namespace::Namespace;
 use std::sync::Arc;
 use thalweg_wire::protocol::metadata::{
-    Attributes, Detail, Existing, LayoutChoice, NewNode, Owner, Place, ServerEntry, SetAttributes, SetExtended, SetTime, Small, SmallReply,
-    StoreMap, TargetEntry, TargetId,
+    Attributes, Detail, Existing, FilePath, LayoutChoice, NewNode, Owner, ServerEntry, SetAttributes, SetExtended, SetTime, Small,
+    SmallReply, StoreMap, TargetEntry, TargetId,
 };
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
@@ -25,19 +25,19 @@ fn namespace() -> Namespace {
 }
 
 fn file(n: &Namespace, path: &str) -> Attributes {
-    n.for_store().create(&mut Unwatched, &Place::at(path), OWNER, Existing::Refuse, &LayoutChoice::default(), "n").unwrap().0
+    n.for_store().create(&mut Unwatched, &FilePath::at(path), OWNER, Existing::Refuse, &LayoutChoice::default(), "n").unwrap().0
 }
 
 fn directory(n: &Namespace, path: &str) -> Attributes {
-    n.for_store().make_directory(&mut Unwatched, &Place::at(path), OWNER, false).unwrap()
+    n.for_store().make_directory(&mut Unwatched, &FilePath::at(path), OWNER, false).unwrap()
 }
 
 fn stat(n: &Namespace, path: &str) -> Attributes {
-    n.stat(&Place::at(path)).unwrap()
+    n.stat(&FilePath::at(path)).unwrap()
 }
 
 /// Returns which times `work` changed for each object: content (`m`), attributes (`c`), access (`a`), as `"d:mc f:c"`.
-fn touched(n: &Namespace, things: &[(&str, &Place)], work: impl FnOnce()) -> String {
+fn touched(n: &Namespace, things: &[(&str, &FilePath)], work: impl FnOnce()) -> String {
     let look = || things.iter().map(|(_, place)| n.stat(place).unwrap()).collect::<Vec<_>>();
     let before = look();
     // Wait for the clock to advance, so that a new time differs.
@@ -68,12 +68,12 @@ fn touched(n: &Namespace, things: &[(&str, &Place)], work: impl FnOnce()) -> Str
 fn each_operation_gives_the_times_that_posix_says() {
     let n = namespace();
     let w = &mut Unwatched;
-    let at = |path: &str| Place::at(path);
+    let at = |path: &str| FilePath::at(path);
     let (d, e, f) = (at("/d"), at("/e"), at("/d/f"));
     directory(&n, "/d");
     directory(&n, "/e");
-    let by_number = Place::of(file(&n, "/d/f").id);
-    let all: &[(&str, &Place)] = &[("d", &d), ("e", &e), ("f", &by_number)];
+    let by_number = FilePath::of(file(&n, "/d/f").id);
+    let all: &[(&str, &FilePath)] = &[("d", &d), ("e", &e), ("f", &by_number)];
     assert_eq!(touched(&n, all, || drop(file(&n, "/d/g"))), "d:mc");
     assert_eq!(touched(&n, all, || drop(directory(&n, "/e/sub"))), "e:mc");
     assert_eq!(touched(&n, all, || drop(n.for_store().make_node(w, &at("/e/pipe"), &NewNode::Fifo, OWNER).unwrap())), "e:mc");
@@ -116,8 +116,8 @@ fn each_operation_gives_the_times_that_posix_says() {
 fn a_file_that_is_removed_while_open_gets_a_time_of_change_and_no_links() {
     let n = namespace();
     let made = file(&n, "/f");
-    n.for_store().unlink(&mut Unwatched, &Place::at("/f"), None).unwrap();
-    let orphan = n.stat(&Place::of(made.id)).unwrap();
+    n.for_store().unlink(&mut Unwatched, &FilePath::at("/f"), None).unwrap();
+    let orphan = n.stat(&FilePath::of(made.id)).unwrap();
     assert_eq!((orphan.links, orphan.modified_ns), (0, made.modified_ns));
     assert!(orphan.changed_ns > made.changed_ns || orphan.change > made.change);
 }
@@ -126,12 +126,12 @@ fn a_file_that_is_removed_while_open_gets_a_time_of_change_and_no_links() {
 fn a_directory_with_the_set_group_bit_gives_its_group_and_to_directories_the_bit() {
     let n = namespace();
     let w = &mut Unwatched;
-    n.for_store().make_directory(w, &Place::at("/d"), Owner { mode: 0o2775, uid: 1, gid: 50 }, false).unwrap();
+    n.for_store().make_directory(w, &FilePath::at("/d"), Owner { mode: 0o2775, uid: 1, gid: 50 }, false).unwrap();
     let made = file(&n, "/d/f");
     assert_eq!((made.uid, made.gid, made.mode), (1, 50, 0o644));
     let made = directory(&n, "/d/sub");
     assert_eq!((made.gid, made.mode), (50, 0o2644));
-    let made = n.for_store().make_node(w, &Place::at("/d/sub/link"), &NewNode::Symlink(b"x".to_vec()), OWNER).unwrap();
+    let made = n.for_store().make_node(w, &FilePath::at("/d/sub/link"), &NewNode::Symlink(b"x".to_vec()), OWNER).unwrap();
     assert_eq!((made.gid, made.mode), (50, 0o777));
     assert_eq!(file(&n, "/plain").gid, 2);
 }
@@ -145,13 +145,13 @@ fn a_directory_counts_its_subdirectories_wherever_they_come_from() {
     let links = || [stat(&n, "/").links, stat(&n, "/a").links, stat(&n, "/b").links];
     assert_eq!(links(), [4, 3, 3]);
     let set = SetAttributes::default();
-    n.for_store().rename(w, &Place::at("/a/x"), None, &Place::at("/b/y"), true, &set).unwrap();
+    n.for_store().rename(w, &FilePath::at("/a/x"), None, &FilePath::at("/b/y"), true, &set).unwrap();
     assert_eq!(links(), [4, 2, 3]);
-    n.for_store().exchange(w, &Place::at("/a/f"), &Place::at("/b/y")).unwrap();
+    n.for_store().exchange(w, &FilePath::at("/a/f"), &FilePath::at("/b/y")).unwrap();
     assert_eq!(links(), [4, 3, 2]);
-    n.for_store().exchange(w, &Place::at("/a"), &Place::at("/b")).unwrap();
+    n.for_store().exchange(w, &FilePath::at("/a"), &FilePath::at("/b")).unwrap();
     assert_eq!(links(), [4, 2, 3], "the same directories under each other's names");
-    n.for_store().rename(w, &Place::at("/b"), None, &Place::at("/a/b"), false, &set).unwrap();
+    n.for_store().rename(w, &FilePath::at("/b"), None, &FilePath::at("/a/b"), false, &set).unwrap();
     assert_eq!((stat(&n, "/").links, stat(&n, "/a").links), (3, 3));
 }
 
@@ -161,11 +161,11 @@ fn changes_never_wait_for_more_than_a_slice_of_a_page() {
     let n = Namespace::open(Arc::clone(&database) as Arc<dyn Database>, map(), OWNER, &WitnessReports::default()).unwrap();
     for i in 0..3000 {
         n.for_store()
-            .create(&mut Unwatched, &Place::at(format!("/f{i:05}")), OWNER, Existing::Refuse, &LayoutChoice::default(), "n")
+            .create(&mut Unwatched, &FilePath::at(format!("/f{i:05}")), OWNER, Existing::Refuse, &LayoutChoice::default(), "n")
             .unwrap();
     }
     for most in [1, 127, 128, 129, 1000, 2000, 2999, 3000, 4096] {
-        let (page, more) = n.list(&Place::at("/"), None, most, Detail::Attributes).unwrap();
+        let (page, more) = n.list(&FilePath::at("/"), None, most, Detail::Attributes).unwrap();
         assert_eq!((page.len(), more), ((most as usize).min(3000), most < 3000));
         assert!(page.is_sorted_by(|a, b| a.name < b.name));
     }
@@ -181,21 +181,21 @@ fn names_that_leave_directories_in_one_request_change_each_of_them_as_if_alone()
         file(&n, path);
     }
     directory(&n, "/one/e");
-    let leave = |from: &Attributes, name: &str| Small::Unlink { place: Place { from: from.id, path: name.into() }, only: None };
+    let leave = |from: &Attributes, name: &str| Small::Unlink { place: FilePath { from: from.id, path: name.into() }, only: None };
     let mut outcomes = Vec::new();
-    let places = [("1", &Place::at("/one")), ("2", &Place::at("/other")), ("/", &Place::at("/")), ("e", &Place::at("/one/e"))];
+    let places = [("1", &FilePath::at("/one")), ("2", &FilePath::at("/other")), ("/", &FilePath::at("/")), ("e", &FilePath::at("/one/e"))];
     let changed = touched(&n, &places, || {
         let operations = [
             leave(&one, "a"),
             leave(&one, "absent"),
             leave(&one, "b"),
             leave(&other, "a"),
-            Small::RemoveDirectory { place: Place::of(other.id) },
+            Small::RemoveDirectory { place: FilePath::of(other.id) },
             leave(&one, "c"),
             // A directory cannot be removed this way, and the request continues.
             leave(&one, "e"),
             leave(&one, ".."),
-            Small::Stat { place: Place::of(one.id), sizes: false },
+            Small::Stat { place: FilePath::of(one.id), sizes: false },
             leave(&one, "d"),
         ];
         outcomes = n.for_store().many(&mut Unwatched, &operations).unwrap().each;
@@ -205,5 +205,5 @@ fn names_that_leave_directories_in_one_request_change_each_of_them_as_if_alone()
     assert_eq!(done, "+-++-+--++");
     let Ok(SmallReply::Attributes(seen)) = &outcomes[8] else { panic!("{:?}", outcomes[8]) };
     assert!(seen.changed_ns > one.changed_ns && seen.change < stat(&n, "/one").change, "what had left by then was seen, and no more");
-    assert_eq!(n.stat(&Place::at("/one/d")).unwrap_err().kind(), thalweg_wire::ErrorKind::NotFound);
+    assert_eq!(n.stat(&FilePath::at("/one/d")).unwrap_err().kind(), thalweg_wire::ErrorKind::NotFound);
 }

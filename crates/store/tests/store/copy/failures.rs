@@ -468,7 +468,7 @@ fn claims_past_a_file_a_batch_or_a_target_are_refused_by_name() {
         (IoRequest::Read { datafile: here, offset: 0, length: 1 << 40 }, ErrorKind::Invalid, "1099511627776"),
         (IoRequest::Truncate { datafiles: vec![(here, 1 << 63)] }, ErrorKind::TooLarge, "largest file"),
         (IoRequest::Glimpse { datafiles: vec![here; 5000] }, ErrorKind::Invalid, "5000 datafiles"),
-        (IoRequest::Glimpse { datafiles: vec![DatafileId { target: TargetId(5), ..here }] }, ErrorKind::Absent, "target 5 is not here"),
+        (IoRequest::Glimpse { datafiles: vec![DatafileId { target: TargetId(5), ..here }] }, ErrorKind::Absent, "no target 5"),
     ];
     for (request, kind, text) in cases {
         let error = connection.call::<_, IoReply>(&mut Tracer::off(), Kind::Io, &request).unwrap_err();

@@ -10,7 +10,7 @@ use thalweg_client::copy::{LeftOut, Quiet, TreeJob, TreeOutcome, TreeStore, copy
 use thalweg_client::metadata::MetadataClient;
 use thalweg_trace::{TraceHandle, Tracer};
 use thalweg_wire::Connect;
-use thalweg_wire::protocol::metadata::{FileKind, Place};
+use thalweg_wire::protocol::metadata::{FileKind, FilePath};
 use thalweg_wire::trust::{Credential, Credentials, Rights};
 
 fn copy(job: &TreeJob) -> TreeOutcome {
@@ -52,7 +52,7 @@ fn no_device_and_no_set_id_bit_goes_into_or_out_of_a_store_unless_it_is_asked_fo
     assert_eq!(copy(&job(local(&tree), stored(&store, "/in"))).left_out, left_out);
     let all = copy(&kept(local(&tree), stored(&store, "/all")));
     assert_eq!((all.left_out, all.others), (LeftOut::default(), 3));
-    let kind = |path: &str| store.names.stat(&mut Tracer::off(), &Place::at(path)).map(|found| found.kind);
+    let kind = |path: &str| store.names.stat(&mut Tracer::off(), &FilePath::at(path)).map(|found| found.kind);
     assert!(kind("/in/null").is_err() && kind("/all/null").unwrap() == FileKind::CharacterDevice);
     let out = here.path().join("out");
     let done = copy(&job(stored(&store, "/all"), local(&out)));
@@ -89,7 +89,7 @@ fn a_tree_is_kept_with_an_owners_credential_as_far_as_the_store_takes_it() {
     let ana = TreeStore { names, data };
     let done = copy(&job(local(&tree), stored(&ana, "/in")));
     assert_eq!(done.left_out, LeftOut { devices: 2, set_id_bits: 3, owners: 1 });
-    let found = |path: &str| ana.names.stat(&mut Tracer::off(), &Place::at(path)).unwrap();
+    let found = |path: &str| ana.names.stat(&mut Tracer::off(), &FilePath::at(path)).unwrap();
     let (plain, shared) = (found("/in/plain"), found("/in/shared"));
     assert_eq!(
         (plain.uid, plain.mode, plain.modified_ns / 1_000_000_000),

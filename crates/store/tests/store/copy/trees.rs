@@ -14,7 +14,7 @@ use thalweg_client::metadata::MetadataClient;
 use thalweg_store::start::{RunningStore, UpOptions, up};
 use thalweg_trace::{TraceHandle, Tracer};
 use thalweg_wire::Connect;
-use thalweg_wire::protocol::metadata::{FileKind, LayoutChoice, Place};
+use thalweg_wire::protocol::metadata::{FileKind, FilePath, LayoutChoice};
 use thalweg_wire::{Error, ErrorKind, Result};
 
 pub(super) fn start(directory: &Path, servers: usize) -> (RunningStore, TreeStore) {
@@ -165,7 +165,7 @@ fn a_tree_of_every_kind_of_entry_goes_in_between_and_out_as_it_was() {
     assert_eq!((went_in.files as usize, went_in.unread), (files, 0));
     assert_eq!((went_in.files + went_in.directories + went_in.others) as usize, before.len());
     // Sizes are settled: the metadata service answers them itself, once it has queried the servers.
-    let listed = one.names.stat(&mut Tracer::off(), &Place::at("/in/of 4096")).unwrap();
+    let listed = one.names.stat(&mut Tracer::off(), &FilePath::at("/in/of 4096")).unwrap();
     assert_eq!(listed.kind, FileKind::File);
     copy(&job(stored(&one, "/in"), stored(&other, "/between")));
     for (sync, name) in [(false, "out"), (true, "out synced")] {
@@ -212,15 +212,15 @@ fn what_fails_for_one_entry_is_reported_with_its_path_and_the_others_are_copied(
     // Obstacles: a directory in the place of a file, and a file in the place of a directory.
     copy(&job(local(&tree), stored(&store, "/t")));
     let off = &mut Tracer::off();
-    store.names.unlink(off, &Place::at("/t/042")).unwrap();
+    store.names.unlink(off, &FilePath::at("/t/042")).unwrap();
     let owner = thalweg_wire::protocol::metadata::Owner { mode: 0o755, uid: 0, gid: 0 };
-    store.names.make_directory(off, &Place::at("/t/042"), owner, false).unwrap();
-    store.names.unlink(off, &Place::at("/t/taken/below/file")).unwrap();
-    store.names.remove_directory(off, &Place::at("/t/taken/below")).unwrap();
-    store.names.remove_directory(off, &Place::at("/t/taken")).unwrap();
+    store.names.make_directory(off, &FilePath::at("/t/042"), owner, false).unwrap();
+    store.names.unlink(off, &FilePath::at("/t/taken/below/file")).unwrap();
+    store.names.remove_directory(off, &FilePath::at("/t/taken/below")).unwrap();
+    store.names.remove_directory(off, &FilePath::at("/t/taken")).unwrap();
     let new = store.names.make_file(
         off,
-        &Place::at("/t/taken"),
+        &FilePath::at("/t/taken"),
         owner,
         thalweg_wire::protocol::metadata::Existing::Refuse,
         &LayoutChoice::default(),
@@ -241,7 +241,7 @@ fn what_fails_for_one_entry_is_reported_with_its_path_and_the_others_are_copied(
 fn list(store: &TreeStore, path: &str) -> Vec<Vec<u8>> {
     use thalweg_client::walk::{WalkOptions, Walker};
     let walker = Walker::new(store.names.clone(), Arc::clone(&store.data), WalkOptions::default());
-    let mut walk = walker.directory(&Place::at(path));
+    let mut walk = walker.directory(&FilePath::at(path));
     std::iter::from_fn(|| walk.next(&mut Tracer::off())).map(|entry| entry.map(|entry| entry.name)).collect::<Result<_>>().unwrap()
 }
 
@@ -286,7 +286,7 @@ fn a_file_that_is_removed_from_a_store_while_its_tree_comes_out_is_no_file_of_ze
     impl TreeObserver for Meanwhile<'_> {
         fn found(&self, _: u64) {
             self.2.call_once(|| {
-                self.0.names.unlink(&mut Tracer::off(), &Place::at("/t/gone")).unwrap();
+                self.0.names.unlink(&mut Tracer::off(), &FilePath::at("/t/gone")).unwrap();
                 // Its bytes are removed a little later than its name.
                 let datafiles =
                     || walk_files(self.1).into_iter().filter(|path| std::fs::metadata(path).is_ok_and(|m| m.len() == 77)).count();
@@ -306,8 +306,8 @@ fn a_file_that_is_removed_from_a_store_while_its_tree_comes_out_is_no_file_of_ze
     sparse.set_len(500_000).unwrap();
     copy(&job(local(&tree), stored(&store, "/t")));
     // Holes from the start: bytes that were never written are not lost.
-    store.names.truncate(&mut Tracer::off(), &Place::at("/t/sparse"), 0).unwrap();
-    store.names.truncate(&mut Tracer::off(), &Place::at("/t/sparse"), 400_000).unwrap();
+    store.names.truncate(&mut Tracer::off(), &FilePath::at("/t/sparse"), 0).unwrap();
+    store.names.truncate(&mut Tracer::off(), &FilePath::at("/t/sparse"), 400_000).unwrap();
     let out = here.path().join("out");
     let watch = Meanwhile(&store, dir.path(), std::sync::Once::new());
     let outcome = copy_tree(&job(stored(&store, "/t"), local(&out)), &watch, &TraceHandle::off()).unwrap();
@@ -374,7 +374,7 @@ fn without_preserve_what_is_made_is_as_the_umask_lets_it_be() {
     rustix::process::umask(mask);
     let mode = |path: &str| std::fs::metadata(out.join(path)).unwrap().mode() & 0o7777;
     assert_eq!((mode("d/program"), mode("d")), (0o777 & !mask.bits(), 0o500));
-    let stat = |path: &str| store.names.stat(&mut Tracer::off(), &Place::at(path)).unwrap().mode;
+    let stat = |path: &str| store.names.stat(&mut Tracer::off(), &FilePath::at(path)).unwrap().mode;
     assert_eq!((stat("/t/d/program"), stat("/t/d")), (0o777 & !mask.bits(), 0o500));
 }
 
@@ -396,7 +396,7 @@ fn links_are_followed_only_if_that_is_asked_for_and_never_in_a_circle() {
     let mut failed: Vec<(PathBuf, ErrorKind)> = observed.failed.into_inner().unwrap().into_iter().map(|(p, e)| (p, e.kind())).collect();
     failed.sort_by(|a, b| a.0.cmp(&b.0));
     assert_eq!(failed, [("a/up".into(), ErrorKind::LinkLoop), ("dangling".into(), ErrorKind::NotFound)]);
-    assert_eq!(store.names.stat(&mut Tracer::off(), &Place::at("/files/file")).unwrap().kind, FileKind::File);
+    assert_eq!(store.names.stat(&mut Tracer::off(), &FilePath::at("/files/file")).unwrap().kind, FileKind::File);
 }
 
 #[test]

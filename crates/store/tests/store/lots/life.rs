@@ -36,7 +36,7 @@ fn a_lot_is_created_shown_renewed_resized_and_removed_over_real_servers() {
     drop(file);
     client.remove("run", true).unwrap();
     assert_eq!(kind(client.show("run")), ErrorKind::NotFound);
-    assert_eq!(kind(client.names.stat(&mut Tracer::off(), &Place::at("/run/f"))), ErrorKind::NotFound);
+    assert_eq!(kind(client.names.stat(&mut Tracer::off(), &FilePath::at("/run/f"))), ErrorKind::NotFound);
     wait_until("the bytes go", || (0..4).all(|target| walked(directory.path(), target, made.lot.id) == 0));
 }
 

@@ -17,7 +17,7 @@ use thalweg_store::start::{RunningStore, UpOptions, up};
 use thalweg_trace::Tracer;
 use thalweg_wire::Connect;
 use thalweg_wire::protocol::lots::{LotOperation, LotReport, LotUse};
-use thalweg_wire::protocol::metadata::{Existing, LayoutChoice, LotId, Owner, Place, SetAttributes};
+use thalweg_wire::protocol::metadata::{Existing, FilePath, LayoutChoice, LotId, Owner, SetAttributes};
 use thalweg_wire::trust::{Credential, Credentials, Rights};
 use thalweg_wire::{Error, ErrorKind, Result};
 
@@ -87,7 +87,7 @@ impl Client {
 
     /// Creates a directory whose new files are in a lot.
     fn directory(&self, path: &str, lot: LotId) -> Result<()> {
-        let place = Place::at(path);
+        let place = FilePath::at(path);
         match self.names.make_directory(&mut Tracer::off(), &place, OWNER, false) {
             Err(error) if error.kind() != ErrorKind::Exists => return Err(error),
             _ => {}
@@ -106,15 +106,15 @@ impl Client {
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.names.rename(&mut Tracer::off(), &Place::at(from), &Place::at(to), true, &SetAttributes::default()).map(drop)
+        self.names.rename(&mut Tracer::off(), &FilePath::at(from), &FilePath::at(to), true, &SetAttributes::default()).map(drop)
     }
 
     fn unlink(&self, path: &str) -> Result<()> {
-        self.names.unlink(&mut Tracer::off(), &Place::at(path))
+        self.names.unlink(&mut Tracer::off(), &FilePath::at(path))
     }
 
     fn truncate(&self, path: &str, size_bytes: u64) -> Result<()> {
-        self.names.truncate(&mut Tracer::off(), &Place::at(path), size_bytes)
+        self.names.truncate(&mut Tracer::off(), &FilePath::at(path), size_bytes)
     }
 }
 

@@ -49,11 +49,11 @@ fn another_owners_credential_neither_reads_nor_changes_a_lot_or_what_is_in_it() 
     }
     // His files in her directory are in no lot.
     bob.file("/run/g").unwrap();
-    assert_eq!(bob.names.stat(tracer, &Place::at("/run/g")).unwrap().layout.unwrap().lot, None);
+    assert_eq!(bob.names.stat(tracer, &FilePath::at("/run/g")).unwrap().layout.unwrap().lot, None);
     bob.unlink("/run/g").unwrap();
     assert!(bob.shown().unwrap().is_empty());
     // Nor by sending requests to the I/O servers: names and attributes are public.
-    let seen = bob.names.stat(tracer, &Place::at("/run/f")).unwrap();
+    let seen = bob.names.stat(tracer, &FilePath::at("/run/f")).unwrap();
     let handle = FileHandle::from_attributes("/run/f", &seen).unwrap();
     let (datafile, data) = (handle.datafile(0), &bob.store.data);
     let server = data.server_of(datafile.target).unwrap();

@@ -8,7 +8,7 @@ use thalweg_store::start::{RunningStore, UpOptions, up};
 use thalweg_trace::Tracer;
 use thalweg_wire::Connect;
 use thalweg_wire::ErrorKind;
-use thalweg_wire::protocol::metadata::{Existing, LayoutChoice, Owner, Place, SetAttributes};
+use thalweg_wire::protocol::metadata::{Existing, FilePath, LayoutChoice, Owner, SetAttributes};
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 7, gid: 8 };
 
@@ -51,23 +51,23 @@ fn a_draft_is_one_until_it_has_another_name_and_takes_the_place_of_drafts_only()
     let directory = tempfile::tempdir().unwrap();
     let store = store_in(directory.path());
     let (names, t) = (connect(&store), &mut off());
-    names.make_directory(t, &Place::at("/a"), OWNER, false).unwrap();
-    names.make_directory(t, &Place::at("/a/b"), OWNER, false).unwrap();
+    names.make_directory(t, &FilePath::at("/a"), OWNER, false).unwrap();
+    names.make_directory(t, &FilePath::at("/a/b"), OWNER, false).unwrap();
     for name in ["renamed", "linked", "exchanged", "removed", "stays"] {
         make(&names, &format!("/a/b/{name}.partial"));
     }
-    let create = |path: &str, existing| names.make_file(&mut off(), &Place::at(path), OWNER, existing, &LayoutChoice::default());
+    let create = |path: &str, existing| names.make_file(&mut off(), &FilePath::at(path), OWNER, existing, &LayoutChoice::default());
     create("/own.partial", Existing::Refuse).unwrap();
     assert_eq!(create("/own.partial", Existing::Draft).unwrap_err().kind(), ErrorKind::Exists);
     make(&names, "/a/b/stays.partial");
     assert_eq!(drafts(&names).len(), 5);
-    let at = |name: &str| Place::at(format!("/a/b/{name}"));
+    let at = |name: &str| FilePath::at(format!("/a/b/{name}"));
     MetadataClient::rename(&names, t, &at("renamed.partial"), &at("renamed"), false, &SetAttributes::default()).unwrap();
     names.link(t, &at("linked.partial"), &at("linked")).unwrap();
-    names.exchange(t, &at("exchanged.partial"), &Place::at("/own.partial")).unwrap();
+    names.exchange(t, &at("exchanged.partial"), &FilePath::at("/own.partial")).unwrap();
     MetadataClient::unlink(&names, t, &at("removed.partial")).unwrap();
     // A parent directory may move.
-    MetadataClient::rename(&names, t, &Place::at("/a"), &Place::at("/c"), false, &SetAttributes::default()).unwrap();
+    MetadataClient::rename(&names, t, &FilePath::at("/a"), &FilePath::at("/c"), false, &SetAttributes::default()).unwrap();
     assert_eq!(drafts(&names), [("/c/b/stays.partial".to_owned(), false)]);
 }
 
@@ -85,7 +85,7 @@ fn nobody_removes_a_draft_whose_maker_is_there_or_has_been_until_lately() {
     assert_eq!(remove(Duration::from_secs(3600)), Err(ErrorKind::Busy));
     assert_eq!(remove(Duration::ZERO), Ok(()));
     assert_eq!(remove(Duration::ZERO), Err(ErrorKind::NotFound));
-    assert!(drafts(&names).is_empty() && names.entries(&mut off(), &Place::at("/"), false).unwrap().is_empty());
+    assert!(drafts(&names).is_empty() && names.entries(&mut off(), &FilePath::at("/"), false).unwrap().is_empty());
 }
 
 #[test]
@@ -115,11 +115,11 @@ fn a_client_that_asks_for_nothing_says_what_it_has_open_after_a_restart_and_repo
     let directory = tempfile::tempdir().unwrap();
     let store = store_in(directory.path());
     let (reader, names) = (connect(&store), connect(&store));
-    let made = |path: &str| names.make_file(&mut off(), &Place::at(path), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap().id;
+    let made = |path: &str| names.make_file(&mut off(), &FilePath::at(path), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap().id;
     let id = made("/f");
     made("/g");
     let open = reader.open_by_id(&mut off(), id, false).unwrap();
-    MetadataClient::unlink(&names, &mut off(), &Place::at("/f")).unwrap();
+    MetadataClient::unlink(&names, &mut off(), &FilePath::at("/f")).unwrap();
     store.stop().unwrap();
     let store = store_in(directory.path());
     let names = connect(&store);
@@ -135,7 +135,7 @@ fn a_client_that_asks_for_nothing_says_what_it_has_open_after_a_restart_and_repo
     let store = store_in(directory.path());
     let names = connect(&store);
     let begun = std::time::Instant::now();
-    MetadataClient::unlink(&names, &mut off(), &Place::at("/g")).unwrap();
+    MetadataClient::unlink(&names, &mut off(), &FilePath::at("/g")).unwrap();
     eventually(|| names.status(&mut off()).unwrap().pending_intents == 0);
     assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
 }

@@ -13,7 +13,7 @@ use thalweg_store::start::{StartOptions, UpOptions, serve, stand_by, up};
 use thalweg_trace::Tracer;
 use thalweg_wire::Connect;
 use thalweg_wire::ErrorKind;
-use thalweg_wire::protocol::metadata::{End, Existing, LayoutChoice, Owner, Place, SetAttributes, Small};
+use thalweg_wire::protocol::metadata::{End, Existing, FilePath, LayoutChoice, Owner, SetAttributes, Small};
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
 /// Names to the restarted test program the metadata service to run, and its store.
@@ -130,7 +130,7 @@ pub(super) fn connect_within(config: &StoreConfig, timeout: Duration) -> Metadat
 
 pub(super) fn make(names: &MetadataClient, path: &str) -> thalweg_wire::Result<()> {
     let choice = LayoutChoice::default();
-    names.make_file(&mut Tracer::off(), &Place::at(path), OWNER, Existing::Refuse, &choice).map(drop)
+    names.make_file(&mut Tracer::off(), &FilePath::at(path), OWNER, Existing::Refuse, &choice).map(drop)
 }
 
 /// Creates a name while the active service is unreachable: the standby answers in time.
@@ -144,7 +144,7 @@ pub(super) fn is_followed_in_silence(names: &MetadataClient, path: &str, standby
 }
 
 pub(super) fn names_of(names: &MetadataClient) -> Vec<String> {
-    let entries = names.entries(&mut Tracer::off(), &Place::at("/"), false).unwrap();
+    let entries = names.entries(&mut Tracer::off(), &FilePath::at("/"), false).unwrap();
     entries.into_iter().map(|entry| String::from_utf8(entry.name.to_vec()).unwrap()).collect()
 }
 
@@ -214,7 +214,7 @@ fn another_service_takes_over_from_a_silent_one_which_then_answers_nothing() {
 /// One round of a client's requests; each fails if it is executed twice or not at all.
 fn one_lap(names: &MetadataClient, above: &str, lap: usize, progress: &AtomicUsize) {
     let (off, choice) = (&mut Tracer::off(), LayoutChoice::default());
-    let at = |name: &str| Place::at(format!("{above}/{lap:04}{name}"));
+    let at = |name: &str| FilePath::at(format!("{above}/{lap:04}{name}"));
     let set = SetAttributes::default();
     let done = || progress.fetch_add(1, Ordering::SeqCst);
     names.make_directory(off, &at(""), OWNER, false).unwrap();
@@ -249,7 +249,7 @@ pub(super) fn works_on(connect: impl Fn() -> MetadataClient + Sync, kills: usize
                 let (connect, progress, is_over) = (&connect, &progress, &is_over);
                 scope.spawn(move || {
                     let (names, above) = (connect(), format!("/client{client}"));
-                    names.make_directory(&mut Tracer::off(), &Place::at(above.as_str()), OWNER, false).unwrap();
+                    names.make_directory(&mut Tracer::off(), &FilePath::at(above.as_str()), OWNER, false).unwrap();
                     let mut laps = 0;
                     while !is_over.load(Ordering::SeqCst) {
                         one_lap(&names, &above, laps, progress);
@@ -271,10 +271,10 @@ pub(super) fn works_on(connect: impl Fn() -> MetadataClient + Sync, kills: usize
         let names = connect();
         for (client, worker) in clients.into_iter().enumerate() {
             let laps = worker.join().unwrap();
-            let above = Place::at(format!("/client{client}"));
+            let above = FilePath::at(format!("/client{client}"));
             assert_eq!(names.entries(&mut Tracer::off(), &above, false).unwrap().len(), laps);
             for lap in 0..laps {
-                let found = names.entries(&mut Tracer::off(), &Place::at(format!("/client{client}/{lap:04}")), true).unwrap();
+                let found = names.entries(&mut Tracer::off(), &FilePath::at(format!("/client{client}/{lap:04}")), true).unwrap();
                 assert_eq!(found.len(), 42, "{found:?}");
                 assert!(found.iter().all(|entry| entry.attributes.as_ref().unwrap().links == 1));
             }

@@ -10,7 +10,7 @@ use thalweg_store::config::{StoreAddress, StoreConfig};
 use thalweg_store::start::{UpOptions, up};
 use thalweg_trace::Tracer;
 use thalweg_wire::Connect;
-use thalweg_wire::protocol::metadata::{Existing, FileKind, LayoutChoice, Owner, Place, SetAttributes};
+use thalweg_wire::protocol::metadata::{Existing, FileKind, FilePath, LayoutChoice, Owner, SetAttributes};
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
 
@@ -24,12 +24,12 @@ fn connect(address: &StoreAddress) -> MetadataClient {
 }
 
 fn make(names: &MetadataClient, path: &str) -> bool {
-    let (place, choice) = (Place::at(path), LayoutChoice::default());
+    let (place, choice) = (FilePath::at(path), LayoutChoice::default());
     names.make_file(&mut Tracer::off(), &place, OWNER, Existing::Refuse, &choice).is_ok()
 }
 
 fn names_in(names: &MetadataClient, path: &str) -> Vec<String> {
-    let entries = names.entries(&mut Tracer::off(), &Place::at(path), true).unwrap();
+    let entries = names.entries(&mut Tracer::off(), &FilePath::at(path), true).unwrap();
     let shown = |entry: &thalweg_wire::protocol::metadata::DirectoryEntry| {
         assert_eq!(entry.attributes.as_ref().map(|found| found.kind), Some(FileKind::File));
         String::from_utf8(entry.name.to_vec()).unwrap()
@@ -48,10 +48,10 @@ fn a_new_store_keeps_its_names_in_postgresql_and_a_refused_one_leaves_nothing() 
 
     let store = up(&options(&one, server.address("names"))).unwrap();
     let names = connect(&store.address());
-    names.make_directory(&mut Tracer::off(), &Place::at("/d"), OWNER, false).unwrap();
+    names.make_directory(&mut Tracer::off(), &FilePath::at("/d"), OWNER, false).unwrap();
     assert!((0..20).all(|i| make(&names, &format!("/d/{i:02}"))));
     assert!(!make(&names, "/d/07"), "it is there");
-    names.rename(&mut Tracer::off(), &Place::at("/d/00"), &Place::at("/d/99"), false, &SetAttributes::default()).unwrap();
+    names.rename(&mut Tracer::off(), &FilePath::at("/d/00"), &FilePath::at("/d/99"), false, &SetAttributes::default()).unwrap();
     let refused = up(&options(&other, server.address("names"))).err().unwrap().to_string();
     assert!(refused.contains("belongs to the store") && !other.exists(), "{refused}");
     drop(names);

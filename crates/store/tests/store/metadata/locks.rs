@@ -13,7 +13,7 @@ use thalweg_store::start::{RunningStore, UpOptions, up};
 use thalweg_trace::Tracer;
 use thalweg_wire::ErrorKind;
 use thalweg_wire::protocol::locks::{LockKind, LockOperation, LockRange, LockReply, LockRequest, LockSpace};
-use thalweg_wire::protocol::metadata::{Existing, FileId, LayoutChoice, MetadataReply, MetadataRequest, Operation, Owner, Place};
+use thalweg_wire::protocol::metadata::{Existing, FileId, FilePath, LayoutChoice, MetadataReply, MetadataRequest, Operation, Owner};
 use thalweg_wire::trust::Credentials;
 use thalweg_wire::{Connect, Connection, Kind};
 
@@ -288,7 +288,7 @@ fn only_who_had_a_lock_before_a_restart_may_claim_one() {
 
 fn file_of(store: &RunningStore) -> (MetadataClient, StoreFile) {
     let names = connect(store);
-    let place = Place::at("/log");
+    let place = FilePath::at("/log");
     let opened = names
         .create(&mut off(), &place, OWNER, Existing::Refuse, &LayoutChoice::default())
         .or_else(|_| names.open(&mut off(), &place, true))
@@ -356,7 +356,7 @@ fn a_truncation_waits_for_the_turn_of_an_appender() {
     std::thread::scope(|scope| {
         let truncating = locks
             .append(&mut off(), file.handle().id(), |tracer| {
-                let truncating = scope.spawn(|| names.truncate(&mut off(), &Place::at("/log"), 3).unwrap());
+                let truncating = scope.spawn(|| names.truncate(&mut off(), &FilePath::at("/log"), 3).unwrap());
                 eventually("waiting", || names.status(&mut off()).unwrap().lock_waits == 1);
                 let end = file.size_traced(tracer)?;
                 assert_eq!(end, 10);

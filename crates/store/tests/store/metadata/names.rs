@@ -9,7 +9,7 @@ use thalweg_store::start::{RunningStore, StartOptions, UpOptions, serve, up};
 use thalweg_trace::Tracer;
 use thalweg_wire::protocol::io::{DatafileId, Durability, IoReply, IoRequest};
 use thalweg_wire::protocol::metadata::{
-    Detail, Existing, FileKind, LayoutChoice, Owner, Place, Placement, SetAttributes, SetTime, TargetId,
+    Detail, Existing, FileKind, FilePath, LayoutChoice, Owner, Placement, SetAttributes, SetTime, TargetId,
 };
 use thalweg_wire::{Connect, Connection, Kind};
 use thalweg_wire::{Error, ErrorKind};
@@ -34,11 +34,11 @@ fn options(directory: &Path, servers: usize, targets: usize) -> UpOptions {
 }
 
 fn create(names: &MetadataClient, path: &str) -> Result<OpenFile, Error> {
-    names.create(&mut off(), &Place::at(path), OWNER, Existing::Refuse, &LayoutChoice::default())
+    names.create(&mut off(), &FilePath::at(path), OWNER, Existing::Refuse, &LayoutChoice::default())
 }
 
 fn listed(names: &MetadataClient, path: &str) -> Vec<String> {
-    let entries = names.entries(&mut off(), &Place::at(path), false).unwrap();
+    let entries = names.entries(&mut off(), &FilePath::at(path), false).unwrap();
     entries.into_iter().map(|e| String::from_utf8(e.name.into_bytes()).unwrap()).collect()
 }
 
@@ -97,9 +97,9 @@ fn names_are_made_found_listed_moved_and_removed() {
     let store = up(&options(directory.path(), 2, 2)).unwrap();
     let names = connect(&store);
     let t = &mut off();
-    names.make_directory(t, &Place::at("/a/b/c"), Owner { mode: 0o755, ..OWNER }, true).unwrap();
-    assert_eq!(names.make_directory(t, &Place::at("/a"), OWNER, false).unwrap_err().kind(), ErrorKind::Exists);
-    assert_eq!(names.make_directory(t, &Place::at("/x/y"), OWNER, false).unwrap_err().kind(), ErrorKind::NotFound);
+    names.make_directory(t, &FilePath::at("/a/b/c"), Owner { mode: 0o755, ..OWNER }, true).unwrap();
+    assert_eq!(names.make_directory(t, &FilePath::at("/a"), OWNER, false).unwrap_err().kind(), ErrorKind::Exists);
+    assert_eq!(names.make_directory(t, &FilePath::at("/x/y"), OWNER, false).unwrap_err().kind(), ErrorKind::NotFound);
     let file = create(&names, "/a/b/f.partial").unwrap();
     assert_eq!(file.targets.len(), 4, "one datafile on each target");
     assert_eq!((file.attributes.mode, file.attributes.uid, file.attributes.gid), (0o644, 7, 8));
@@ -109,18 +109,18 @@ fn names_are_made_found_listed_moved_and_removed() {
     assert_eq!(error.kind(), ErrorKind::NotDirectory);
     assert_eq!(error.file(), Some("/a/b/f.partial/g"));
     let set = SetAttributes { mode: Some(0o600), modified: Some(SetTime::At(123)), ..SetAttributes::default() };
-    let moved = names.rename(t, &Place::at("/a/b/f.partial"), &Place::at("/a/f"), false, &set).unwrap();
+    let moved = names.rename(t, &FilePath::at("/a/b/f.partial"), &FilePath::at("/a/f"), false, &set).unwrap();
     assert_eq!((moved.id, moved.mode, moved.modified_ns), (file.id(), 0o600, 123));
     assert_eq!(listed(&names, "/a"), ["b", "f"]);
-    assert_eq!(names.stat(t, &Place::of(file.id())).unwrap().id, file.id());
-    let found = names.stat_many(t, &[Place::at("/a/f"), Place::at("/a/nothing"), Place::at("/")], false).unwrap();
+    assert_eq!(names.stat(t, &FilePath::of(file.id())).unwrap().id, file.id());
+    let found = names.stat_many(t, &[FilePath::at("/a/f"), FilePath::at("/a/nothing"), FilePath::at("/")], false).unwrap();
     assert_eq!(found[0].as_ref().unwrap().kind, FileKind::File);
     assert_eq!(found[1].as_ref().unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(found[2].as_ref().unwrap().links, 3);
-    assert_eq!(names.remove_directory(t, &Place::at("/a/b")).unwrap_err().kind(), ErrorKind::NotEmpty);
-    names.remove_directory(t, &Place::at("/a/b/c")).unwrap();
-    names.unlink(t, &Place::at("/a/f")).unwrap();
-    assert_eq!(names.open(t, &Place::at("/a/f"), false).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(names.remove_directory(t, &FilePath::at("/a/b")).unwrap_err().kind(), ErrorKind::NotEmpty);
+    names.remove_directory(t, &FilePath::at("/a/b/c")).unwrap();
+    names.unlink(t, &FilePath::at("/a/f")).unwrap();
+    assert_eq!(names.open(t, &FilePath::at("/a/f"), false).unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(listed(&names, "/a"), ["b"]);
     names.sync(t).unwrap();
 }
@@ -138,12 +138,12 @@ fn a_directory_larger_than_a_page_is_listed_whole_while_it_changes() {
     let mut after: Option<Vec<u8>> = None;
     let mut removed = 0;
     loop {
-        let (page, more) = names.list(&mut off(), &Place::at("/"), after.as_deref(), 7, Detail::Attributes).unwrap();
+        let (page, more) = names.list(&mut off(), &FilePath::at("/"), after.as_deref(), 7, Detail::Attributes).unwrap();
         after = page.last().map(|e| e.name.to_vec());
         assert!(page.iter().all(|e| e.attributes.as_ref().is_some_and(|a| a.id == e.id)));
         seen.extend(page.into_iter().map(|e| String::from_utf8(e.name.into_bytes()).unwrap()));
         if removed < 300 {
-            names.unlink(&mut off(), &Place::at(format!("/goes-{removed:04}"))).unwrap();
+            names.unlink(&mut off(), &FilePath::at(format!("/goes-{removed:04}"))).unwrap();
             create(&names, &format!("/came-{removed:04}")).unwrap();
             removed += 1;
         }
@@ -162,7 +162,7 @@ fn a_layout_that_cannot_be_creates_nothing() {
     let store = up(&options(directory.path(), 2, 1)).unwrap();
     let names = connect(&store);
     let refused = |choice: LayoutChoice| {
-        let error = names.create(&mut off(), &Place::at("/f"), OWNER, Existing::Replace, &choice).unwrap_err();
+        let error = names.create(&mut off(), &FilePath::at("/f"), OWNER, Existing::Replace, &choice).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
         error.to_string()
     };
@@ -176,11 +176,11 @@ fn a_layout_that_cannot_be_creates_nothing() {
     let mut elsewhere = Connect { node: "mars".into(), ..Connect::default() };
     elsewhere.timeout = Duration::from_secs(20);
     let from_mars = MetadataClient::connect(&mut off(), &store.address().service().unwrap(), &elsewhere).unwrap();
-    let error = from_mars.create(&mut off(), &Place::at("/f"), OWNER, Existing::Refuse, &local).unwrap_err();
+    let error = from_mars.create(&mut off(), &FilePath::at("/f"), OWNER, Existing::Refuse, &local).unwrap_err();
     assert!(error.to_string().contains("no server is on the node `mars`: choose one of n0"), "{error}");
     assert!(listed(&names, "/").is_empty());
     let fixed = LayoutChoice { placement: Some(Placement::RoundRobin { first: Some(TargetId(1)) }), ..LayoutChoice::default() };
-    let file = names.create(&mut off(), &Place::at("/f"), OWNER, Existing::Refuse, &fixed).unwrap();
+    let file = names.create(&mut off(), &FilePath::at("/f"), OWNER, Existing::Refuse, &fixed).unwrap();
     assert_eq!(file.targets, [TargetId(1), TargetId(0)]);
 }
 
@@ -209,11 +209,11 @@ fn a_replaced_name_is_there_at_every_moment() {
             for i in 0..150 {
                 let draft = format!("/f.partial.{i}");
                 drop(create(&writer, &draft).unwrap());
-                writer.rename(&mut off(), &Place::at(&draft), &Place::at("/f"), true, &SetAttributes::default()).unwrap();
+                writer.rename(&mut off(), &FilePath::at(&draft), &FilePath::at("/f"), true, &SetAttributes::default()).unwrap();
             }
         });
         while !renaming.is_finished() {
-            reader.stat(&mut off(), &Place::at("/f")).unwrap();
+            reader.stat(&mut off(), &FilePath::at("/f")).unwrap();
         }
         renaming.join().unwrap();
     });
@@ -227,19 +227,19 @@ fn removed_datafiles_go_when_nobody_has_the_file_open() {
     let (writer, reader) = (connect(&store), connect(&store));
     let file = create(&writer, "/f").unwrap();
     fill(&writer, &file, b"0123456789");
-    let open = reader.open(&mut off(), &Place::at("/f"), false).unwrap();
+    let open = reader.open(&mut off(), &FilePath::at("/f"), false).unwrap();
     drop(file);
-    writer.unlink(&mut off(), &Place::at("/f")).unwrap();
+    writer.unlink(&mut off(), &FilePath::at("/f")).unwrap();
     // A second, closed file shows when the first could have been removed.
     let other = create(&writer, "/g").unwrap();
     fill(&writer, &other, b"x");
     drop(other);
-    writer.unlink(&mut off(), &Place::at("/g")).unwrap();
+    writer.unlink(&mut off(), &FilePath::at("/g")).unwrap();
     eventually("the removal of /g", || datafiles_on_disk(directory.path()) == 2);
     assert_eq!(datafile_sizes(&reader, &open), [10, 10]);
     assert_eq!(reader.status(&mut off()).unwrap().pending_intents, 1);
     drop(open);
-    reader.stat(&mut off(), &Place::at("/")).unwrap();
+    reader.stat(&mut off(), &FilePath::at("/")).unwrap();
     eventually("the removal of /f", || datafiles_on_disk(directory.path()) == 0);
     eventually("the end of the intent", || reader.status(&mut off()).unwrap().pending_intents == 0);
 }
@@ -255,13 +255,13 @@ fn a_name_goes_at_once_and_its_datafiles_when_their_server_is_back() {
     fill(&names, &kept, b"0123456789");
     drop(file);
     assert!(store.stop_server("io1"));
-    names.unlink(&mut off(), &Place::at("/f")).unwrap();
+    names.unlink(&mut off(), &FilePath::at("/f")).unwrap();
     assert_eq!(listed(&names, "/"), ["kept"]);
-    let error = names.truncate(&mut off(), &Place::at("/kept"), 3).unwrap_err();
+    let error = names.truncate(&mut off(), &FilePath::at("/kept"), 3).unwrap_err();
     assert_eq!((error.kind(), error.server()), (ErrorKind::Io, Some("io1")), "{error}");
-    let error = names.open(&mut off(), &Place::at("/kept"), false).unwrap_err();
+    let error = names.open(&mut off(), &FilePath::at("/kept"), false).unwrap_err();
     assert_eq!(error.server(), Some("io1"), "nobody sees a half truncated file: {error}");
-    let promised = names.stat(&mut off(), &Place::at("/kept")).unwrap().change;
+    let promised = names.stat(&mut off(), &FilePath::at("/kept")).unwrap().change;
     // The metadata service is restarted too: its intents are in its log.
     let address = store.address();
     let config = StoreConfig::read(&store.config().path).unwrap();
@@ -272,7 +272,7 @@ fn a_name_goes_at_once_and_its_datafiles_when_their_server_is_back() {
     assert_eq!(names.status(&mut off()).unwrap().pending_intents, 2);
     let _io1 = serve(&config, "io1", StartOptions::default()).unwrap();
     eventually("the promises", || names.status(&mut off()).unwrap().pending_intents == 0);
-    let kept = names.open(&mut off(), &Place::at("/kept"), false).unwrap();
+    let kept = names.open(&mut off(), &FilePath::at("/kept"), false).unwrap();
     assert_eq!(datafile_sizes(&names, &kept).iter().sum::<u64>(), 3);
     assert!(kept.attributes.change > promised, "what was read while it was cut off is not of the file as it is now");
     assert_eq!(datafiles_on_disk(directory.path()), 2, "those of /kept");
@@ -285,13 +285,13 @@ fn a_size_that_no_file_system_has_is_refused_and_changes_nothing() {
     let names = connect(&store);
     let file = create(&names, "/f").unwrap();
     fill(&names, &file, b"0123456789");
-    match names.truncate(&mut off(), &Place::at("/f"), i64::MAX as u64) {
+    match names.truncate(&mut off(), &FilePath::at("/f"), i64::MAX as u64) {
         Err(error) => assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}"),
         Ok(()) => return println!("SKIPPED: this file system has files of 2^62 bytes"),
     }
     assert_eq!(datafile_sizes(&names, &file), [10, 10]);
     assert_eq!(names.status(&mut off()).unwrap().pending_intents, 0, "nothing is left to be repeated");
-    names.truncate(&mut off(), &Place::at("/f"), 12).unwrap();
+    names.truncate(&mut off(), &FilePath::at("/f"), 12).unwrap();
     assert_eq!(datafile_sizes(&names, &file).iter().sum::<u64>(), 12);
 }
 
@@ -300,12 +300,12 @@ fn a_directorys_layout_is_that_of_new_files_in_it() {
     let directory = tempfile::tempdir().unwrap();
     let store = up(&options(directory.path(), 2, 1)).unwrap();
     let names = connect(&store);
-    names.make_directory(&mut off(), &Place::at("/d"), OWNER, false).unwrap();
+    names.make_directory(&mut off(), &FilePath::at("/d"), OWNER, false).unwrap();
     let choice =
         LayoutChoice { spec: Some(Spec::new("simple_stripe").with("strip_size", 4096)), datafiles: Some(1), placement: None, lot: None };
     let set = SetAttributes { default_layout: Some(Some(choice)), ..SetAttributes::default() };
-    names.set_attributes(&mut off(), &Place::at("/d"), &set).unwrap();
-    names.make_directory(&mut off(), &Place::at("/d/below"), OWNER, false).unwrap();
+    names.set_attributes(&mut off(), &FilePath::at("/d"), &set).unwrap();
+    names.make_directory(&mut off(), &FilePath::at("/d/below"), OWNER, false).unwrap();
     let file = create(&names, "/d/below/f").unwrap();
     assert_eq!((file.targets.len(), file.layout.spec().get("strip_size").map(str::to_owned)), (1, Some("4096".into())));
 }

@@ -14,7 +14,7 @@ use thalweg_trace::Tracer;
 use thalweg_wire::Connect;
 use thalweg_wire::ErrorKind;
 use thalweg_wire::protocol::locks::{LockKind, LockRange, LockRequest, LockSpace};
-use thalweg_wire::protocol::metadata::{Detail, Existing, FileId, FileKind, LayoutChoice, Owner, Place, SetAttributes, SetExtended};
+use thalweg_wire::protocol::metadata::{Detail, Existing, FileId, FileKind, FilePath, LayoutChoice, Owner, SetAttributes, SetExtended};
 use thalweg_wire::trust::Credentials;
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
@@ -108,7 +108,7 @@ fn every_acknowledged_name_is_there_after_the_service_was_killed() {
                 scope.spawn(move || {
                     let client = connect(config);
                     for i in names.last().map_or(0, |last| last + 2).. {
-                        let (draft, name) = (Place::at(format!("/{thread}-{i}.partial")), Place::at(format!("/{thread}-{i}")));
+                        let (draft, name) = (FilePath::at(format!("/{thread}-{i}.partial")), FilePath::at(format!("/{thread}-{i}")));
                         let tracer = &mut Tracer::off();
                         let done = client
                             .create(tracer, &draft, OWNER, Existing::Refuse, &LayoutChoice::default())
@@ -130,7 +130,7 @@ fn every_acknowledged_name_is_there_after_the_service_was_killed() {
         });
     }
     let _service = Served::start(&config);
-    let listed = connect(&config).entries(&mut Tracer::off(), &Place::at("/"), true).unwrap();
+    let listed = connect(&config).entries(&mut Tracer::off(), &FilePath::at("/"), true).unwrap();
     let there: std::collections::BTreeSet<String> = listed.into_iter().map(|e| String::from_utf8(e.name.into_bytes()).unwrap()).collect();
     for (thread, names) in acknowledged.iter().enumerate() {
         for i in names {
@@ -147,12 +147,12 @@ fn a_client_goes_on_when_the_service_is_back() {
     let service = Served::start(&config);
     let client = connect(&config);
     let tracer = &mut Tracer::off();
-    let file = client.create(tracer, &Place::at("/f"), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap();
+    let file = client.create(tracer, &FilePath::at("/f"), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap();
     service.kill();
-    let error = client.stat(tracer, &Place::at("/f")).unwrap_err();
+    let error = client.stat(tracer, &FilePath::at("/f")).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Refused | ErrorKind::Reset), "{error}");
     let service = Served::start(&config);
-    assert_eq!(client.stat(tracer, &Place::at("/f")).unwrap().id, file.id());
+    assert_eq!(client.stat(tracer, &FilePath::at("/f")).unwrap().id, file.id());
     // Files open here are reported open to the new service with the new connection.
     let open = |many: u64| {
         let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
@@ -162,7 +162,7 @@ fn a_client_goes_on_when_the_service_is_back() {
         }
     };
     open(1);
-    client.unlink(tracer, &Place::at("/f")).unwrap();
+    client.unlink(tracer, &FilePath::at("/f")).unwrap();
     drop(file);
     open(0);
     // A killed process on a machine that stays up loses nothing.
@@ -177,7 +177,7 @@ fn links_attributes_and_orphans_are_there_after_the_service_was_killed() {
     let mut service = Served::start(&config);
     let client = connect(&config);
     let tracer = &mut Tracer::off();
-    let at = |path: &str| Place::at(path);
+    let at = |path: &str| FilePath::at(path);
     client.make_symlink(tracer, &at("/link"), b"some/where", OWNER).unwrap();
     client.make_special(tracer, &at("/pipe"), FileKind::Fifo, 0, OWNER).unwrap();
     let made = client.make_file(tracer, &at("/f"), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap();
@@ -190,8 +190,8 @@ fn links_attributes_and_orphans_are_there_after_the_service_was_killed() {
         service = Served::start(&config);
         assert_eq!(client.read_symlink(tracer, &at("/pipe")).unwrap(), b"some/where");
         assert_eq!(client.stat(tracer, &at("/link")).unwrap().kind, FileKind::Fifo);
-        assert_eq!(client.get_extended(tracer, &Place::of(made.id), b"user.a").unwrap(), Some(vec![7; 5000]));
-        assert_eq!(client.stat(tracer, &Place::of(made.id)).unwrap().links, 2 - round);
+        assert_eq!(client.get_extended(tracer, &FilePath::of(made.id), b"user.a").unwrap(), Some(vec![7; 5000]));
+        assert_eq!(client.stat(tracer, &FilePath::of(made.id)).unwrap().links, 2 - round);
         if round < 2 {
             client.unlink(tracer, &at(["/f", "/g"][round as usize])).unwrap();
         }
@@ -241,10 +241,10 @@ fn speaking_garbage_harms_nobody() {
         // Answered or closed, but not left waiting.
         heard(&mut stream);
     }
-    let long = Place::at(vec![b'x'; 300]);
+    let long = FilePath::at(vec![b'x'; 300]);
     assert_eq!(client.stat(&mut Tracer::off(), &long).unwrap_err().kind(), ErrorKind::NameTooLong);
-    assert_eq!(client.stat(&mut Tracer::off(), &Place::at("/../etc")).unwrap_err().kind(), ErrorKind::Invalid);
-    client.stat(&mut Tracer::off(), &Place::at("/")).unwrap();
+    assert_eq!(client.stat(&mut Tracer::off(), &FilePath::at("/../etc")).unwrap_err().kind(), ErrorKind::Invalid);
+    client.stat(&mut Tracer::off(), &FilePath::at("/")).unwrap();
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn a_service_whose_database_is_damaged_under_it_says_so_and_stops() {
     let directory = tempfile::tempdir().unwrap();
     let config = StoreConfig::read(&store_file(directory.path())).unwrap();
     let start = || serve(&config, "metadata", StartOptions { initialise: true, ..StartOptions::default() }).unwrap();
-    let name = |i: u32| Place::at(format!("/f{i}"));
+    let name = |i: u32| FilePath::at(format!("/f{i}"));
     let tracer = &mut Tracer::off();
     let store = start();
     let client = connect(&config.path);
@@ -296,7 +296,7 @@ fn a_service_whose_disk_is_full_starts_for_reading_and_removing_also_after_a_kil
     let config = store_file(&disk.path);
     let tracer = &mut Tracer::off();
     let owner = Owner { mode: 0o755, ..OWNER };
-    let place = |i: usize| Place::at(format!("/d{i}"));
+    let place = |i: usize| FilePath::at(format!("/d{i}"));
     let service = Served::start(&config);
     let client = connect(&config);
     (0..60).for_each(|i| drop(client.make_directory(tracer, &place(i), owner, false).unwrap()));
@@ -324,13 +324,13 @@ fn return_to(config: &Path, disk: &SmallDisk, there: &mut usize) {
     disk.fill();
     let service = Served::start(config);
     let (client, tracer) = (connect(config), &mut Tracer::off());
-    let root = client.list(tracer, &Place::at("/"), None, 1000, Detail::Names).unwrap();
+    let root = client.list(tracer, &FilePath::at("/"), None, 1000, Detail::Names).unwrap();
     assert!(root.0.len() >= *there, "{} of {there}", root.0.len());
-    let error = client.make_directory(tracer, &Place::at("/new"), OWNER, false).unwrap_err();
+    let error = client.make_directory(tracer, &FilePath::at("/new"), OWNER, false).unwrap_err();
     assert!(error.kind() == ErrorKind::NoSpace && error.message().contains("reading and removing only"), "{error}");
     for _ in 0..10 {
         *there -= 1;
-        client.remove_directory(tracer, &Place::at(format!("/d{there}"))).unwrap();
+        client.remove_directory(tracer, &FilePath::at(format!("/d{there}"))).unwrap();
     }
     service.kill();
     drop(client);

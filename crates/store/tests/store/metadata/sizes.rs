@@ -9,7 +9,7 @@ use thalweg_store::start::{RunningStore, UpOptions, up};
 use thalweg_trace::Tracer;
 use thalweg_wire::Connect;
 use thalweg_wire::ErrorKind;
-use thalweg_wire::protocol::metadata::{Attributes, Detail, End, Existing, LayoutChoice, Owner, Place, SetAttributes, Small};
+use thalweg_wire::protocol::metadata::{Attributes, Detail, End, Existing, FilePath, LayoutChoice, Owner, SetAttributes, Small};
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
 
@@ -34,10 +34,10 @@ fn names_of(store: &RunningStore) -> MetadataClient {
 
 /// Returns the service's answer on a file's size by each kind of request, which must agree unless a slow server leaves one unknown.
 fn size_of(names: &MetadataClient, path: &str) -> Option<u64> {
-    let place = Place::at(path);
+    let place = FilePath::at(path);
     let one = |found: Attributes| found.size_bytes;
     let by_stat = one(names.stat_many(&mut off(), std::slice::from_ref(&place), true).unwrap().remove(0).unwrap());
-    let (page, _) = names.list(&mut off(), &Place::at("/"), None, 1000, Detail::Sizes).unwrap();
+    let (page, _) = names.list(&mut off(), &FilePath::at("/"), None, 1000, Detail::Sizes).unwrap();
     let name = path.trim_start_matches('/').as_bytes();
     let by_list = one(page.into_iter().find(|e| *e.name == *name).unwrap().attributes.unwrap());
     let many = names.many(&mut off(), &[Small::Stat { place, sizes: true }], Vec::new()).remove(0).unwrap();
@@ -46,7 +46,7 @@ fn size_of(names: &MetadataClient, path: &str) -> Option<u64> {
     let known: Vec<u64> = [by_stat, by_list, by_many].into_iter().flatten().collect();
     assert!(known.iter().all(|size| *size == known[0]), "{path}: {known:?}");
     // Without a request for sizes there are none.
-    assert_eq!(names.stat(&mut off(), &Place::at(path)).unwrap().size_bytes, None);
+    assert_eq!(names.stat(&mut off(), &FilePath::at(path)).unwrap().size_bytes, None);
     known.first().copied()
 }
 
@@ -73,7 +73,7 @@ fn the_plain_cases_are_proved() {
     let (store, names, other) = (connect(&running), names_of(&running), names_of(&running));
     let t = &mut off();
     // Created, written, closed.
-    let file = names.create(t, &Place::at("/f"), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap();
+    let file = names.create(t, &FilePath::at("/f"), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap();
     assert_eq!(size_of(&other, "/f"), None, "somebody may be writing it");
     write(&store, &file, "/f", 300_000);
     assert_eq!(size_of(&other, "/f"), None);
@@ -81,9 +81,9 @@ fn the_plain_cases_are_proved() {
     names.report_closed(t).unwrap();
     assert_eq!(size_soon(&other, "/f"), Some(300_000));
     // Opened for reading, and by two clients.
-    let reading = names.open(t, &Place::at("/f"), false).unwrap();
+    let reading = names.open(t, &FilePath::at("/f"), false).unwrap();
     assert_eq!(size_soon(&other, "/f"), Some(300_000));
-    let writing = other.open(t, &Place::at("/f"), true).unwrap();
+    let writing = other.open(t, &FilePath::at("/f"), true).unwrap();
     assert_eq!(size_of(&other, "/f"), None);
     drop(reading);
     names.report_closed(t).unwrap();
@@ -92,19 +92,19 @@ fn the_plain_cases_are_proved() {
     assert_eq!(size_soon(&other, "/f"), Some(300_000), "the end is reported with the question");
     // Truncated to shorter and longer lengths.
     for size in [0, 7, 1 << 33, 20_000] {
-        names.truncate(t, &Place::at("/f"), size).unwrap();
+        names.truncate(t, &FilePath::at("/f"), size).unwrap();
         assert_eq!(size_soon(&other, "/f"), Some(size));
     }
     // Truncated while open for writing: the servers are queried afterwards.
-    let writing = names.open(t, &Place::at("/f"), true).unwrap();
+    let writing = names.open(t, &FilePath::at("/f"), true).unwrap();
     write(&store, &writing, "/f", 500_000);
-    names.truncate(t, &Place::at("/f"), 100).unwrap();
+    names.truncate(t, &FilePath::at("/f"), 100).unwrap();
     write(&store, &writing, "/f", 4_000);
     writing.ended(End::Written { end_bytes: 500_000, whole_from_bytes: 500_000, is_synced: false });
     names.report_closed(t).unwrap();
     assert_eq!(size_soon(&other, "/f"), Some(4_000));
     // Created and never opened.
-    names.make_file(t, &Place::at("/empty"), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap();
+    names.make_file(t, &FilePath::at("/empty"), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap();
     assert_eq!(size_soon(&other, "/empty"), Some(0));
     running.stop().unwrap();
 }
@@ -134,7 +134,7 @@ fn many_files_are_made_written_and_named_in_two_requests() {
     let t = &mut off();
     let places: Vec<String> = (0..1000).map(|n| format!("/f{n}")).collect();
     let create = |path: &String| {
-        Small::Create(names.new_file(Place::at(format!("{path}.partial")), OWNER, Existing::Refuse, &LayoutChoice::default()))
+        Small::Create(names.new_file(FilePath::at(format!("{path}.partial")), OWNER, Existing::Refuse, &LayoutChoice::default()))
     };
     let made: Vec<Small> = places.iter().map(create).collect();
     let mut files = Vec::new();
@@ -146,9 +146,9 @@ fn many_files_are_made_written_and_named_in_two_requests() {
         files.push((file, End::whole(if n % 100 == 0 { n as u64 + 1 } else { 0 }, false)));
     }
     let rename = |path: &String| Small::Rename {
-        from: Place::at(format!("{path}.partial")),
+        from: FilePath::at(format!("{path}.partial")),
         only: None,
-        to: Place::at(path),
+        to: FilePath::at(path),
         replace: false,
         set: SetAttributes::default(),
     };
@@ -159,28 +159,28 @@ fn many_files_are_made_written_and_named_in_two_requests() {
     }
     // A failed operation has no effect, and does not stop the others.
     let mixed = [
-        Small::MakeDirectory { place: Place::at("/d"), owner: OWNER, parents: false },
-        Small::MakeDirectory { place: Place::at("/e/f0/g"), owner: OWNER, parents: true },
-        Small::MakeDirectory { place: Place::at("/new/d"), owner: OWNER, parents: true },
-        Small::MakeDirectory { place: Place::at("/fresh/f"), owner: OWNER, parents: false },
-        Small::Unlink { place: Place::at("/f0"), only: None },
-        Small::Unlink { place: Place::at("/f0"), only: None },
-        Small::RemoveDirectory { place: Place::at("/d") },
-        Small::Stat { place: Place::at("/d"), sizes: true },
+        Small::MakeDirectory { place: FilePath::at("/d"), owner: OWNER, parents: false },
+        Small::MakeDirectory { place: FilePath::at("/e/f0/g"), owner: OWNER, parents: true },
+        Small::MakeDirectory { place: FilePath::at("/new/d"), owner: OWNER, parents: true },
+        Small::MakeDirectory { place: FilePath::at("/fresh/f"), owner: OWNER, parents: false },
+        Small::Unlink { place: FilePath::at("/f0"), only: None },
+        Small::Unlink { place: FilePath::at("/f0"), only: None },
+        Small::RemoveDirectory { place: FilePath::at("/d") },
+        Small::Stat { place: FilePath::at("/d"), sizes: true },
         Small::Rename {
-            from: Place::at("/f1"),
+            from: FilePath::at("/f1"),
             only: None,
-            to: Place::at("/f2"),
+            to: FilePath::at("/f2"),
             replace: true,
             // Only a directory has a default layout: the replaced name is restored.
             set: SetAttributes { default_layout: Some(None), ..SetAttributes::default() },
         },
-        Small::Stat { place: Place::at("/f2"), sizes: true },
+        Small::Stat { place: FilePath::at("/f2"), sizes: true },
     ];
-    let before = names.stat(t, &Place::at("/f2")).unwrap().id;
+    let before = names.stat(t, &FilePath::at("/f2")).unwrap().id;
     let done: Vec<bool> = names.many(t, &mixed, Vec::new()).iter().map(Result::is_ok).collect();
     assert_eq!(done, [true, true, true, false, true, false, true, false, false, true]);
-    assert_eq!(names.stat(t, &Place::at("/f2")).unwrap().id, before);
+    assert_eq!(names.stat(t, &FilePath::at("/f2")).unwrap().id, before);
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_writer_that_goes_without_a_word_is_not_trusted() {
     let (names, other) = (names_of(&running), names_of(&running));
     let t = &mut off();
     for (path, say) in [("/dropped", None), ("/unknown", Some(End::Unknown))] {
-        let file = names.create(t, &Place::at(path), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap();
+        let file = names.create(t, &FilePath::at(path), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap();
         match say {
             Some(end) => file.ended(end),
             None => drop(file),
@@ -198,15 +198,15 @@ fn a_writer_that_goes_without_a_word_is_not_trusted() {
         names.report_closed(t).unwrap();
         assert_eq!(size_of(&other, path), None);
         // Nor after a truncation, which messages in flight may follow.
-        other.truncate(t, &Place::at(path), 0).unwrap();
+        other.truncate(t, &FilePath::at(path), 0).unwrap();
         assert_eq!(size_of(&other, path), None);
     }
     let gone = names_of(&running);
-    std::mem::forget(gone.create(t, &Place::at("/gone"), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap());
+    std::mem::forget(gone.create(t, &FilePath::at("/gone"), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap());
     drop(gone);
     assert_eq!(size_of(&other, "/gone"), None);
     // Another file of the name is a different file.
-    other.create(t, &Place::at("/gone"), OWNER, Existing::Replace, &LayoutChoice::default()).unwrap().ended(End::Read);
+    other.create(t, &FilePath::at("/gone"), OWNER, Existing::Replace, &LayoutChoice::default()).unwrap().ended(End::Read);
     assert_eq!(size_soon(&other, "/gone"), Some(0));
 }
 
@@ -248,7 +248,7 @@ fn a_datafile_that_is_there_before_its_file_is_never_read_as_its_own() {
     let (store, names) = connect_holding(&running);
     let t = &mut off();
     let one = LayoutChoice { datafiles: Some(1), ..LayoutChoice::default() };
-    let file = names.create(t, &Place::at("/six"), OWNER, Existing::Refuse, &one).unwrap();
+    let file = names.create(t, &FilePath::at("/six"), OWNER, Existing::Refuse, &one).unwrap();
     let path = datafile_on_disk(&running, &file, 0);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(&path, vec![7; 9_500]).unwrap();
@@ -276,7 +276,7 @@ fn a_file_that_others_truncate_and_extend_while_it_is_read_is_never_taken_for_da
         let file = other.open_to_write("/f").unwrap();
         file.write_at(&bytes[from..], from as u64).unwrap();
     };
-    names.create(t, &Place::at("/f"), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap().ended(End::Read);
+    names.create(t, &FilePath::at("/f"), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap().ended(End::Read);
     write_all(0);
     their_names.report_closed(t).unwrap();
     let reading = store.open("/f").unwrap();
@@ -285,7 +285,7 @@ fn a_file_that_others_truncate_and_extend_while_it_is_read_is_never_taken_for_da
         scope.spawn(|| {
             for round in 0..60 {
                 let size = [10, 400_000, 0, 70_000][round % 4];
-                their_names.truncate(&mut off(), &Place::at("/f"), size).unwrap();
+                their_names.truncate(&mut off(), &FilePath::at("/f"), size).unwrap();
                 write_all([size as usize, 500_000][round % 2]);
                 their_names.report_closed(&mut off()).unwrap();
             }

@@ -11,7 +11,7 @@ use thalweg_client::{DataClient, FileHandle, StoreFile};
 use thalweg_store::start::{RunningStore, UpOptions, up};
 use thalweg_trace::Tracer;
 use thalweg_wire::Connect;
-use thalweg_wire::protocol::metadata::{End, Existing, LayoutChoice, Owner, Place};
+use thalweg_wire::protocol::metadata::{End, Existing, FilePath, LayoutChoice, Owner};
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 7, gid: 8 };
 
@@ -67,7 +67,7 @@ impl Fixture {
 
     pub fn make_striped(&self, path: &[u8], size: usize, datafiles: Option<u32>) {
         let layout = LayoutChoice { datafiles, ..LayoutChoice::default() };
-        let file = self.names.create(&mut off(), &Place::at(path), OWNER, Existing::Refuse, &layout).unwrap();
+        let file = self.names.create(&mut off(), &FilePath::at(path), OWNER, Existing::Refuse, &layout).unwrap();
         let handle = FileHandle::from_attributes("f", &file.attributes).unwrap();
         if size > 0 {
             StoreFile::new(Arc::clone(&self.data), handle).write_at(&vec![7; size], 0).unwrap();
@@ -76,7 +76,7 @@ impl Fixture {
     }
 
     pub fn make_directory(&self, path: &[u8]) {
-        self.names.make_directory(&mut off(), &Place::at(path), OWNER, true).unwrap();
+        self.names.make_directory(&mut off(), &FilePath::at(path), OWNER, true).unwrap();
     }
 }
 

@@ -7,7 +7,7 @@ mod trouble;
 use self::fixture::{fixture, off};
 use std::collections::BTreeMap;
 use thalweg_client::walk::{Detail, SizeFrom, TreeOptions, Visit, WalkMode};
-use thalweg_wire::protocol::metadata::{FileKind, Place};
+use thalweg_wire::protocol::metadata::{FileKind, FilePath};
 
 #[test]
 fn every_entry_comes_once_in_order_with_its_size_in_every_mode() {
@@ -21,7 +21,7 @@ fn every_entry_comes_once_in_order_with_its_size_in_every_mode() {
     fixture.make_directory(b"/directory");
     expected.insert(b"directory".to_vec(), None);
     for mode in WalkMode::ALL {
-        let mut walk = fixture.walker(mode, Detail::Sizes).directory(&Place::at("/"));
+        let mut walk = fixture.walker(mode, Detail::Sizes).directory(&FilePath::at("/"));
         let mut found = Vec::new();
         while let Some(entry) = walk.next(&mut off()) {
             let entry = entry.unwrap();
@@ -45,7 +45,7 @@ fn a_tree_gives_parents_first_and_a_directory_again_when_it_is_left() {
         fixture.make(path.as_bytes(), 1);
     }
     let options = TreeOptions { leaving: true, ..TreeOptions::default() };
-    let mut tree = fixture.walker(WalkMode::default(), Detail::Sizes).tree(&Place::at("/"), options);
+    let mut tree = fixture.walker(WalkMode::default(), Detail::Sizes).tree(&FilePath::at("/"), options);
     let mut seen = Vec::new();
     while let Some(entry) = tree.next(&mut off()) {
         let entry = entry.unwrap();

@@ -8,7 +8,7 @@ use thalweg_client::Store;
 use thalweg_client::copy::{Recorder, Recording as Wanted};
 use thalweg_client::walk::{WalkMode, WalkOptions, Walker};
 use thalweg_trace::{CounterName, CounterOf, Recording, Source as _, SpanKind, Time};
-use thalweg_wire::protocol::metadata::Place;
+use thalweg_wire::protocol::metadata::FilePath;
 
 #[test]
 fn every_request_of_a_walk_is_part_of_a_batch_that_counts_its_entries_and_was_served() {
@@ -26,7 +26,7 @@ fn every_request_of_a_walk_is_part_of_a_batch_that_counts_its_entries_and_was_se
         let walker = Walker::new(fixture.names.clone(), Arc::clone(&fixture.data), options);
         let counters = {
             let mut tracer = recorder.trace.thread("main");
-            let mut walk = walker.directory(&Place::at("/d"));
+            let mut walk = walker.directory(&FilePath::at("/d"));
             assert_eq!(std::iter::from_fn(|| walk.next(&mut tracer)).filter(Result::is_ok).count(), 300);
             walker.counters()
         };

@@ -10,7 +10,7 @@ use std::time::Duration;
 use thalweg_client::walk::{Detail, TreeOptions, Visit, WalkMode, WalkOptions, Walker};
 use thalweg_trace::Tracer;
 use thalweg_wire::ErrorKind;
-use thalweg_wire::protocol::metadata::{FileKind, Owner, Place};
+use thalweg_wire::protocol::metadata::{FileKind, FilePath, Owner};
 
 /// Starts a server that accepts connections and never answers; returns its address and the number of connections.
 fn mute() -> (String, Arc<AtomicUsize>) {
@@ -48,7 +48,7 @@ fn a_silent_server_is_asked_once_and_only_its_files_have_no_size() {
         let (address, connections) = mute();
         let data = fixture.data_with(1, &address);
         let walker = Walker::new(fixture.names.clone(), data, options(mode));
-        let mut walk = walker.directory(&Place::at("/"));
+        let mut walk = walker.directory(&FilePath::at("/"));
         let (mut known, mut unknown) = (0, 0);
         while let Some(entry) = walk.next(&mut off()) {
             let entry = entry.unwrap();
@@ -76,7 +76,7 @@ fn a_server_that_is_gone_costs_no_wait_and_a_whole_tree_asks_it_once() {
     }
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let walker = Walker::new(fixture.names.clone(), fixture.data_with(0, &nobody), options(WalkMode::GlimpseAhead));
-    let mut tree = walker.tree(&Place::at("/"), TreeOptions::default());
+    let mut tree = walker.tree(&FilePath::at("/"), TreeOptions::default());
     let mut unknown = 0;
     while let Some(entry) = tree.next(&mut off()) {
         if let Some(size) = entry.unwrap().entry.size {
@@ -87,7 +87,7 @@ fn a_server_that_is_gone_costs_no_wait_and_a_whole_tree_asks_it_once() {
     assert_eq!(unknown, 20);
     let (address, connections) = mute();
     let walker = Walker::new(fixture.names.clone(), fixture.data_with(0, &address), options(WalkMode::GlimpseAhead));
-    let mut tree = walker.tree(&Place::at("/"), TreeOptions::default());
+    let mut tree = walker.tree(&FilePath::at("/"), TreeOptions::default());
     let sizes = std::iter::from_fn(|| tree.next(&mut off())).filter(|entry| entry.as_ref().unwrap().entry.size.is_some()).count();
     assert_eq!((sizes, connections.load(Ordering::SeqCst)), (20, 1));
     fixture.store.stop().unwrap();
@@ -104,7 +104,7 @@ fn a_server_that_was_started_anew_between_two_walks_is_not_noticed() {
     data = fixture.data_of(&data, 1, &relays[1].address);
     let walker = Walker::new(names, data, options(WalkMode::GlimpseAhead));
     for _ in 0..3 {
-        let mut walk = walker.directory(&Place::at("/"));
+        let mut walk = walker.directory(&FilePath::at("/"));
         let sizes = std::iter::from_fn(|| walk.next(&mut off())).map(|entry| entry.unwrap().size.unwrap().unwrap().size_bytes);
         assert_eq!(sizes.collect::<Vec<_>>(), vec![10; 120]);
         relays.iter().chain([&metadata]).for_each(Relay::cut);
@@ -127,13 +127,13 @@ fn names_of_any_bytes_and_of_any_length_come_as_they_are() {
         for most in [1, 3, 4096] {
             let options = WalkOptions { window_most: most, ..options(mode) };
             let walker = Walker::new(fixture.names.clone(), Arc::clone(&fixture.data), options);
-            let mut walk = walker.directory(&Place::at("/d"));
+            let mut walk = walker.directory(&FilePath::at("/d"));
             let found = std::iter::from_fn(|| walk.next(&mut off())).map(|entry| entry.unwrap().name);
             assert!(found.eq(names.iter().cloned()), "{mode:?} with a window of {most}");
             assert!(walk.next(&mut off()).is_none() && walk.next_batch(&mut off(), 5).unwrap().is_empty());
         }
     }
-    let mut rest = fixture.walker(WalkMode::default(), Detail::Names).directory_after(&Place::at("/d"), Some(&[0xfe]));
+    let mut rest = fixture.walker(WalkMode::default(), Detail::Names).directory_after(&FilePath::at("/d"), Some(&[0xfe]));
     assert_eq!(rest.next_batch(&mut off(), 10).unwrap().into_iter().map(|e| e.name).collect::<Vec<_>>(), [vec![0xff], vec![0xff; 255]]);
     fixture.store.stop().unwrap();
 }
@@ -144,10 +144,10 @@ fn pages_of_long_links_fit_into_messages() {
     let target = vec![b'x'; 4000];
     let owner = Owner { uid: 0, gid: 0, mode: 0o777 };
     for number in 0..700 {
-        let place = Place::at(format!("/link-{number:04}"));
+        let place = FilePath::at(format!("/link-{number:04}"));
         fixture.names.make_symlink(&mut off(), &place, &target, owner).unwrap();
     }
-    let mut walk = fixture.walker(WalkMode::default(), Detail::Sizes).directory(&Place::at("/"));
+    let mut walk = fixture.walker(WalkMode::default(), Detail::Sizes).directory(&FilePath::at("/"));
     let mut found = Vec::new();
     while let Some(entry) = walk.next(&mut off()) {
         let entry = entry.unwrap();
@@ -188,7 +188,7 @@ fn a_directory_that_changes_is_listed_with_what_stays_once_and_with_nothing_twic
                     if over.load(Ordering::SeqCst) {
                         break;
                     }
-                    fixture.names.unlink(&mut off(), &Place::at(&path)).unwrap();
+                    fixture.names.unlink(&mut off(), &FilePath::at(&path)).unwrap();
                 }
             });
         }
@@ -196,7 +196,7 @@ fn a_directory_that_changes_is_listed_with_what_stays_once_and_with_nothing_twic
         let _over = Sets(&over);
         for mode in WalkMode::ALL.into_iter().cycle().take(16) {
             let options = WalkOptions { window_most: 40, ..options(mode) };
-            let mut walk = Walker::new(fixture.names.clone(), Arc::clone(&fixture.data), options).directory(&Place::at("/d"));
+            let mut walk = Walker::new(fixture.names.clone(), Arc::clone(&fixture.data), options).directory(&FilePath::at("/d"));
             let mut found = Vec::new();
             while let Some(entry) = walk.next(&mut off()) {
                 let entry = entry.unwrap();
@@ -221,7 +221,7 @@ fn threads_that_walk_and_ask_for_single_files_share_what_is_in_flight() {
     let fixture = fixture(2);
     files(&fixture);
     let listed: Mutex<BTreeMap<_, _>> = Mutex::default();
-    let mut walk = fixture.walker(WalkMode::GlimpseAhead, Detail::Sizes).directory(&Place::at("/"));
+    let mut walk = fixture.walker(WalkMode::GlimpseAhead, Detail::Sizes).directory(&FilePath::at("/"));
     while let Some(entry) = walk.next(&mut off()) {
         let entry = entry.unwrap();
         listed.lock().unwrap().insert(entry.id, entry.name);
@@ -234,7 +234,7 @@ fn threads_that_walk_and_ask_for_single_files_share_what_is_in_flight() {
             scope.spawn(move || {
                 for round in 0..10 {
                     if thread % 2 == 0 {
-                        let mut walk = walker.directory(&Place::at("/"));
+                        let mut walk = walker.directory(&FilePath::at("/"));
                         // Some walks are abandoned in the middle.
                         let most = if round % 3 == 0 { 50 } else { 1000 };
                         let found = std::iter::from_fn(|| walk.next(&mut off())).take(most).map(|e| e.unwrap().size.unwrap().unwrap());
@@ -261,10 +261,10 @@ fn a_directory_that_is_not_there_or_is_none_ends_the_walk_with_its_error() {
     let fixture = fixture(1);
     fixture.make(b"/file", 1);
     for (path, kind) in [("/none", ErrorKind::NotFound), ("/file", ErrorKind::NotDirectory)] {
-        let mut walk = fixture.walker(WalkMode::default(), Detail::Sizes).directory(&Place::at(path));
+        let mut walk = fixture.walker(WalkMode::default(), Detail::Sizes).directory(&FilePath::at(path));
         assert_eq!(walk.next(&mut off()).unwrap().unwrap_err().kind(), kind);
         assert!(walk.next(&mut off()).is_none(), "{path}");
-        let mut tree = fixture.walker(WalkMode::default(), Detail::Sizes).tree(&Place::at(path), TreeOptions::default());
+        let mut tree = fixture.walker(WalkMode::default(), Detail::Sizes).tree(&FilePath::at(path), TreeOptions::default());
         assert_eq!(tree.next(&mut off()).unwrap().unwrap_err().kind(), kind);
         assert!(tree.next(&mut off()).is_none());
     }
@@ -279,7 +279,7 @@ fn a_directory_that_goes_before_its_turn_is_an_entry_that_cannot_be_read_and_the
     }
     for directories_ahead in [0, 1, 32] {
         let options = TreeOptions { directories_ahead, leaving: true, ..TreeOptions::default() };
-        let mut tree = fixture.walker(WalkMode::default(), Detail::Sizes).tree(&Place::at("/"), options);
+        let mut tree = fixture.walker(WalkMode::default(), Detail::Sizes).tree(&FilePath::at("/"), options);
         let (mut unreadable, mut found, mut left) = (Vec::new(), 0, 0);
         let gone = format!("/gone-{directories_ahead}");
         fixture.make_directory(gone.as_bytes());
@@ -292,7 +292,7 @@ fn a_directory_that_goes_before_its_turn_is_an_entry_that_cannot_be_read_and_the
             }
             if entry.path == gone.as_bytes()[1..] {
                 // The last one: found, but removed before it is visited.
-                let _ = fixture.names.remove_directory(&mut off(), &Place::at(&gone));
+                let _ = fixture.names.remove_directory(&mut off(), &FilePath::at(&gone));
             }
             assert_eq!(entry.entry.kind, FileKind::Directory);
         }
@@ -315,7 +315,7 @@ fn a_tree_is_the_same_however_much_of_it_is_ahead_and_a_pruned_directory_is_not_
     let all = |mode, directories_ahead, window_most, prune: bool| {
         let options = WalkOptions { window_most, ..options(mode) };
         let walker = Walker::new(fixture.names.clone(), Arc::clone(&fixture.data), options);
-        let mut tree = walker.tree(&Place::at("/"), TreeOptions { directories_ahead, leaving: true, ..TreeOptions::default() });
+        let mut tree = walker.tree(&FilePath::at("/"), TreeOptions { directories_ahead, leaving: true, ..TreeOptions::default() });
         let mut seen = Vec::new();
         while let Some(entry) = tree.next(&mut off()) {
             let entry = entry.unwrap();
@@ -351,10 +351,10 @@ fn a_walk_that_is_left_leaves_the_walker_fit_for_the_next_one() {
     files(&fixture);
     let walker = fixture.walker(WalkMode::GlimpseAhead, Detail::Sizes);
     for round in 0..50 {
-        let mut walk = walker.directory(&Place::at("/"));
+        let mut walk = walker.directory(&FilePath::at("/"));
         assert_eq!(walk.next_batch(&mut Tracer::off(), round % 7 + 1).unwrap()[0].name, b"all-00");
     }
-    let mut walk = walker.directory(&Place::at("/"));
+    let mut walk = walker.directory(&FilePath::at("/"));
     assert_eq!(std::iter::from_fn(|| walk.next(&mut off())).filter(|e| e.as_ref().unwrap().size.is_some()).count(), 120);
     assert!(walker.counters().wasted > 0);
     fixture.store.stop().unwrap();

@@ -1,13 +1,14 @@
-//! TCP's own counters of recorded connections: what crossed the wire, and when, which a socket that takes megabytes at the speed of
-//! memory does not show.
+//! TCP's own counters of recorded connections: which bytes crossed the wire, and when. A socket that accepts megabytes at memory
+//! speed does not show that.
 //!
-//! The thread that uses a connection reads them where something begins or ends: before it hands bytes to the socket, and when bytes that it
-//! waited for are there. So both ends of a pause are known to the microsecond. What happens while it is blocked, or busy elsewhere, one
-//! thread reads for all connections of the process ([`sampler`]), each millisecond while anything moves. (Rejected: that thread alone: a
-//! pause would be known to a millisecond at either end; the connections' threads alone: a burst that arrives while its receiver writes to a disk
-//! would be one point. Time stamps of segments, `SO_TIMESTAMPING`: exact, but they come through the error queue, a call for each send.)
+//! The thread that uses a connection reads the counters at the ends of pauses: before it hands bytes to the socket, and when
+//! awaited bytes have arrived. Both ends of a pause are thus known to the microsecond. While that thread is blocked or busy
+//! elsewhere, one thread reads for all connections of the process ([`sampler`]), every millisecond while anything moves.
+//! (Rejected: only that thread, because pauses would be known to a millisecond; only the connections' threads, because a burst
+//! that arrives while its receiver writes to a disk would be a single point; segment time stamps with `SO_TIMESTAMPING`, exact
+//! but read from the error queue with a call per send.)
 //!
-//! Nothing of this is there while nothing is recorded: no thread, no call.
+//! Without a recording there is neither thread nor call.
 
 mod sampled;
 mod sampler;

@@ -1,9 +1,9 @@
-//! The thread that reads the counters of all recorded connections of this process, and the connections' own readings.
+//! The thread that samples the counters of all recorded connections of this process, and the connections' own readings.
 //!
-//! It reads each millisecond while anything moves, and ever more rarely while nothing does; who begins to send or receive wakes it. A long
-//! recording is made with a coarser grain: each time so many rounds were made ([`ROUNDS`]) it doubles, so that what is stored grows with
-//! the logarithm of the time, and pauses stay as sharp as the connections' own readings make them. The thread ends with the last
-//! connection.
+//! Samples every millisecond while anything moves, and progressively less often while nothing does; a thread that starts sending
+//! or receiving wakes the sampler. The interval doubles after every [`ROUNDS`] samples, so that the stored data grows with the
+//! logarithm of the recording's length, while pauses stay as sharp as the connections' own readings make them. The thread ends
+//! with the last connection.
 
 use super::sampled::Sampled;
 use std::net::TcpStream;
@@ -13,26 +13,26 @@ use std::time::Duration;
 use thalweg_base::sync::{Condvar, Mutex};
 use thalweg_trace::{ObjectId, Time, TraceHandle, Tracer};
 
-/// How far apart readings are while bytes move.
+/// Sampling interval while bytes move.
 const GRAIN_NS: u64 = 1_000_000;
-/// After so many rounds in which something moved the grain doubles: 16 s, 33 s, 66 s ...
+/// Active rounds after which the interval doubles: 16 s, 33 s, 66 s...
 const ROUNDS: u64 = 1 << 14;
-/// The coarsest grain, and the longest sleep.
+/// The longest interval, and the longest sleep.
 const COARSEST_NS: u64 = 64_000_000;
 
-/// The process' sampler.
+/// The process's sampler.
 struct Sampler {
     inner: Mutex<Inner>,
     wake: Condvar,
-    /// The grain now.
+    /// The current interval.
     grain_ns: AtomicU64,
-    /// It sleeps for longer than the grain.
+    /// Whether it sleeps for longer than the interval.
     dozes: AtomicBool,
 }
 
 struct Inner {
     connections: Vec<Arc<Sampled>>,
-    /// There is a thread.
+    /// Whether the thread is running.
     runs: bool,
 }
 
@@ -43,17 +43,18 @@ static SAMPLER: Sampler = Sampler {
     dozes: AtomicBool::new(false),
 };
 
-/// Hands on what is kept of all connections: their recordings are complete up to now.
+/// Flushes all connections: recordings are complete up to now.
 pub fn flush() {
     let connections = SAMPLER.inner.lock().connections.clone();
     connections.iter().for_each(|connection| connection.flush());
 }
 
-/// A connection whose counters are recorded for as long as this lives.
+/// A connection whose counters are recorded while this exists.
 pub(in crate::transport) struct Counted(Arc<Sampled>);
 
 impl Counted {
-    /// Of the connection with this row, that has `begun` then where all of it is recorded; `None`: it has no row.
+    /// Starts recording the counters of the connection with this object. `begun`: when connecting began, if all of it is
+    /// recorded; `None`: there is no object.
     pub(in crate::transport) fn new(
         trace: &TraceHandle,
         object: Option<ObjectId>,
@@ -65,7 +66,7 @@ impl Counted {
         inner.connections.push(Arc::clone(&counted.0));
         if !inner.runs {
             SAMPLER.grain_ns.store(GRAIN_NS, Ordering::Relaxed);
-            // Without the thread there are the connections' own readings.
+            // Without the thread, the connections' own readings remain.
             inner.runs = std::thread::Builder::new().name("tcp-counters".to_owned()).spawn(run).is_ok();
         }
         drop(inner);
@@ -73,21 +74,21 @@ impl Counted {
         Some(counted)
     }
 
-    /// A thread is about to hand bytes to the socket.
+    /// Reads the counters before a thread hands bytes to the socket.
     pub(in crate::transport) fn sending(&self, tracer: &Tracer) {
         self.0.used_by(tracer.track());
         self.read();
     }
 
-    /// What was waited for has come.
-    pub(in crate::transport) fn came(&self) {
+    /// Reads the counters after awaited bytes arrived.
+    pub(in crate::transport) fn arrived(&self) {
         self.read();
     }
 
     fn read(&self) {
         self.0.sample(SAMPLER.grain_ns.load(Ordering::Relaxed));
         if SAMPLER.dozes.load(Ordering::Relaxed) {
-            // (With the lock: a thread that is about to sleep sees it.)
+            // Under the lock, so that a thread about to sleep sees the change.
             let _inner = SAMPLER.inner.lock();
             SAMPLER.dozes.store(false, Ordering::Relaxed);
             SAMPLER.wake.notify_one();
@@ -113,7 +114,7 @@ fn run() {
     while !inner.connections.is_empty() {
         let grain_ns = (GRAIN_NS << (rounds / ROUNDS).min(63)).min(COARSEST_NS);
         SAMPLER.grain_ns.store(grain_ns, Ordering::Relaxed);
-        // All of them, whatever the first says.
+        // `count` rather than `any`: every connection must be sampled.
         let moves = inner.connections.iter().filter(|connection| connection.sample(grain_ns)).count() > 0;
         rounds += u64::from(moves);
         quiet = if moves { 0 } else { (quiet + 1).min(16) };

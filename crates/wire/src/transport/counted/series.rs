@@ -1,17 +1,17 @@
-//! What is stored of a connection's counters: both ends of each pause, and points between as far apart as the grain; nothing where
-//! nothing changed.
+//! The stored points of a connection's counters: both ends of each pause, and points at the sampling interval between them; none
+//! while nothing changes.
 
 use thalweg_trace::{Counter, CounterName, CounterOf, Event, Mark, MarkKind, ObjectId, TcpInfo, Time, TrackId};
 
-/// From which length on both ends of a pause are stored: what explanations take as the grain of recorders.
+/// Minimum length of a pause whose ends are both stored: the resolution that explanations assume of recorders.
 const PAUSE_NS: u64 = 100_000;
-/// How often windows and times are stored that changed little: once in so many grains.
+/// Intervals between stored values of windows and times that changed little.
 const SLOW: u64 = 5;
 
-/// How far one direction of the stream has come.
+/// The byte counter of one direction of the stream.
 struct Curve {
     name: CounterName,
-    /// Its last change, and whether that is stored.
+    /// The last change, and whether it is stored.
     last: Option<(Time, u64, bool)>,
     stored_at: Time,
 }
@@ -21,7 +21,7 @@ impl Curve {
         Curve { name, last: None, stored_at: Time::from_monotonic_ns(0) }
     }
 
-    /// Whether it has come further.
+    /// Notes a reading; returns whether the counter advanced.
     fn note(&mut self, at: Time, value: u64, grain_ns: u64, of: ObjectId, out: &mut Vec<Event>) -> bool {
         let paused = match self.last {
             Some((_, before, _)) if value <= before => return false,
@@ -53,23 +53,23 @@ fn counter(object: ObjectId, name: CounterName, at: Time, value: i64) -> Event {
     Event::Counter(Counter { of: CounterOf::Object(object), name, at, value })
 }
 
-/// A connection's counters, as far as they are stored.
+/// The counters of a connection, and what of them is stored.
 pub(super) struct Series {
     object: ObjectId,
     acknowledged: Curve,
     arrived: Curve,
-    /// What is stored of how the connection stands, in the order of [`TcpInfo::values`].
+    /// The last stored values of the connection's state, in the order of [`TcpInfo::values`].
     stored: [Option<i64>; 12],
     stored_at: Time,
-    /// When it was seen last that nothing was under way, or since when the next bytes are.
+    /// Latest time at which nothing was in flight, until the next bytes leave.
     empty_until: Option<Time>,
-    /// Its beginning, where all of it is recorded, until a thread uses it.
+    /// When the connection began, if all of it is recorded, until a thread uses it.
     begun: Option<Time>,
     troubles: Option<(u32, u16)>,
 }
 
 impl Series {
-    /// Of a connection with this row, that has `begun` then where all of it is recorded.
+    /// Makes the series of the connection with this object. `begun`: when it began, if all of it is recorded.
     pub(super) fn new(object: ObjectId, begun: Option<Time>) -> Series {
         Series {
             object,
@@ -83,7 +83,7 @@ impl Series {
         }
     }
 
-    /// Stores what a reading shows; whether anything moves. `send_buffer` is asked for only where it is stored.
+    /// Stores what a reading shows; returns whether anything moves. `send_buffer` is called only if it is stored.
     pub(super) fn note(
         &mut self,
         (at, info): (Time, &TcpInfo),
@@ -104,14 +104,14 @@ impl Series {
         match (is_empty, left) {
             (true, _) => self.empty_until = Some(at),
             (false, Some(_)) => self.empty_until = None,
-            // Bytes wait, and none has left.
+            // Bytes are queued, and none has left.
             (false, None) => {}
         }
         self.note_troubles(at, info, by, out);
         acknowledged || arrived || !is_empty
     }
 
-    /// Whether how the connection stands is stored in its turn.
+    /// Whether the connection's state is due to be stored.
     fn is_due(&self, at: Time, info: &TcpInfo, grain_ns: u64) -> bool {
         let since_ns = at.since(self.stored_at);
         if since_ns < grain_ns {
@@ -131,8 +131,8 @@ impl Series {
             || differs(CounterName::TcpInFlightBytes, 2)
     }
 
-    /// Stores what changed of how the connection stands. Bytes in flight are 0 only where nothing waits either, and above it from when the
-    /// first of them `left`.
+    /// Stores changes of the connection's state. Bytes in flight are stored as 0 only if nothing is queued either, and as
+    /// positive from when the first of them `left`.
     fn store(&mut self, at: Time, left: Option<Time>, info: &TcpInfo, send_buffer: Option<u32>, is_empty: bool, out: &mut Vec<Event>) {
         self.stored_at = at;
         for (slot, (name, value)) in self.stored.iter_mut().zip(info.values(send_buffer, None)) {
@@ -144,8 +144,8 @@ impl Series {
         }
     }
 
-    /// What was sent again, as marks on the thread that used the connection last. What was sent again while the connection came about, before
-    /// anybody read its counters, is at its beginning.
+    /// Records retransmissions as marks on the thread that used the connection last. Retransmissions from connection set-up,
+    /// before anyone read the counters, are dated to the connection's beginning.
     fn note_troubles(&mut self, at: Time, info: &TcpInfo, by: Option<TrackId>, out: &mut Vec<Event>) {
         let now = (info.total_retransmits, info.total_timeouts.unwrap_or(0));
         if by.is_none() && self.begun.is_some() {
@@ -162,7 +162,7 @@ impl Series {
         }
     }
 
-    /// Stores what was held back.
+    /// Stores the points still pending.
     pub(super) fn rest(&mut self, out: &mut Vec<Event>) {
         self.acknowledged.store_last(self.object, out);
         self.arrived.store_last(self.object, out);
@@ -183,7 +183,7 @@ mod tests {
         Time::from_monotonic_ns(1_000_000_000 + us * 1000)
     }
 
-    /// What is stored of readings: microseconds, and what TCP says then.
+    /// The stored points of readings, as (microseconds, TCP info).
     fn stored(readings: &[(i64, TcpInfo)]) -> Vec<(CounterName, i64, i64)> {
         let (mut series, mut out) = (series(), Vec::new());
         for (us, info) in readings {
@@ -256,7 +256,7 @@ mod tests {
         let begun = at_us(-300_000);
         let (mut series, mut out) = (Series::new(ObjectId::new(1).expect("not 0"), Some(begun)), Vec::new());
         let info = TcpInfo { total_retransmits: 1, total_timeouts: Some(1), ..sent(1, 0) };
-        // First read when nobody has used it yet.
+        // First read before any thread used it.
         for (us, by) in [(0, None), (10, TrackId::new(3)), (20, TrackId::new(3))] {
             series.note((at_us(us), &info), by, GRAIN_NS, || None, &mut out);
         }

@@ -1,4 +1,4 @@
-//! One connection, on its thread: receives requests, and records its work on them where its client has asked for that.
+//! One connection on its thread: receives requests, and records the work on them if the client asked for that.
 
 use super::newcomers::Client;
 use super::requests::{Parts, finish};
@@ -11,7 +11,7 @@ use crate::transport::channel::Channel;
 use crate::transport::counted::Counted;
 use crate::transport::exchange::{Exchange, request_header};
 use crate::transport::header::{HEADER_BYTES, Header, Kind};
-use crate::transport::proving::{self, Met};
+use crate::transport::proving::{self, Authentication};
 use crate::transport::socket;
 use crate::trust::Identity;
 use std::io::ErrorKind as System;
@@ -27,27 +27,27 @@ pub(super) struct Served<'a> {
     number: u64,
     begun: Time,
     channel: Channel,
-    /// Its part in the link that is emulated.
+    /// Its share of the emulated link.
     line: Option<Line>,
     peer: SocketAddr,
-    /// Who has proven to be at the other end.
+    /// The client's proven identity.
     who: Option<Arc<Identity>>,
-    /// What was revoked when that was checked last.
+    /// The gate's change counter at the last check of the identity.
     checked: u64,
-    /// By when it has to have said hello.
+    /// Deadline for the greeting.
     hello_by: Instant,
     client: Option<Client>,
     name: String,
     shared: &'a Shared,
     session: Option<Box<dyn Session>>,
     recording: Option<Recording>,
-    /// Sessions that end with this connection.
+    /// Recording sessions that end with this connection.
     started: Vec<u32>,
     body: Vec<u8>,
     scratch: Vec<u8>,
 }
 
-/// The recording session of the connection's last recorded request.
+/// The recording of the connection's last recorded request.
 struct Recording {
     number: u32,
     session: Arc<RecordingSession>,
@@ -56,7 +56,7 @@ struct Recording {
     counted: Option<Counted>,
 }
 
-/// What became of the connection.
+/// What to do with the connection.
 enum Next {
     Continue,
     Close,
@@ -91,7 +91,7 @@ impl<'a> Served<'a> {
     }
 
     pub(super) fn run(&mut self) {
-        if !self.meet().unwrap_or(false) {
+        if !self.authenticate().unwrap_or(false) {
             return;
         }
         loop {
@@ -106,17 +106,17 @@ impl<'a> Served<'a> {
         }
     }
 
-    /// Has the newcomer prove its credential; whether it has.
-    fn meet(&mut self) -> Result<bool> {
+    /// Authenticates the new connection; returns whether it succeeded.
+    fn authenticate(&mut self) -> Result<bool> {
         let gate = &self.shared.options.gate;
         self.checked = gate.changes();
-        let met = proving::meet(&mut self.channel, gate, self.shared.options.tls.as_ref(), self.hello_by);
-        if met.is_err() && self.shared.stopping.load(Ordering::SeqCst) {
+        let outcome = proving::authenticate(&mut self.channel, gate, self.shared.options.tls.as_ref(), self.hello_by);
+        if outcome.is_err() && self.shared.stopping.load(Ordering::SeqCst) {
             return Ok(false);
         }
-        // An error: a handshake that fails, half a proof, or silence.
-        let why = match met.unwrap_or(Met::Refused("it ended before it proved a credential")) {
-            Met::Client(identity) => {
+        // An error here is a failed handshake, half a proof, or silence.
+        let why = match outcome.unwrap_or(Authentication::Refused("it ended before it proved a credential")) {
+            Authentication::Client(identity) => {
                 if let Some(open) = self.shared.open().get_mut(&self.number) {
                     open.of = Some(identity.id);
                 }
@@ -124,9 +124,9 @@ impl<'a> Served<'a> {
                 self.shared.newcomers.proven(self.number);
                 return Ok(true);
             }
-            Met::Gone => return Ok(false),
-            Met::Refused(why) => why,
-            Met::Stranger(error) => {
+            Authentication::Gone => return Ok(false),
+            Authentication::Refused(why) => why,
+            Authentication::Stranger(error) => {
                 self.last_words(&error)?;
                 "it proves no credential"
             }
@@ -136,8 +136,8 @@ impl<'a> Served<'a> {
         Ok(false)
     }
 
-    /// Refuses who is in and may not be any more: what was revoked, and whose time is over.
-    fn still(&mut self) -> Result<()> {
+    /// Refuses a client whose credential was revoked or has expired.
+    fn check_credential(&mut self) -> Result<()> {
         let (gate, Some(who)) = (&self.shared.options.gate, &self.who) else { return Ok(()) };
         let changes = gate.changes();
         if changes != self.checked || who.until_s.is_some() {
@@ -147,26 +147,25 @@ impl<'a> Served<'a> {
         Ok(())
     }
 
-    /// The last that the peer is to read.
+    /// Sends a final error to the peer.
     fn last_words(&mut self, error: &Error) -> Result<()> {
         let header = request_header(Kind::Common, 0, 0, 0, 0);
         self.answer(header, None, |_, exchange, _| exchange.refuse(error))
     }
 
-    /// Receives and answers one message. An error means that the connection is of no more use, and that the client has
-    /// been notified if that was possible.
+    /// Receives and answers one message. On an error the connection is unusable, and the client was notified if possible.
     fn one(&mut self, waiting: Option<OpenSpan>) -> Result<Next> {
         let mut bytes = [0_u8; HEADER_BYTES];
         let is_new = self.session.is_none();
-        let was_there = self.line.is_some() && self.channel.is_readable();
+        let was_waiting = self.line.is_some() && self.channel.is_readable();
         let is_there = match is_new {
             true => self.channel.receive_by(&mut bytes, self.hello_by).map_err(no_hello)?,
             false => self.wait_for_header(&mut bytes)?,
         };
         if let Some(counted) = self.recording.as_ref().and_then(|r| r.counted.as_ref()) {
-            counted.came();
+            counted.arrived();
         }
-        if let Err(error) = self.still() {
+        if let Err(error) = self.check_credential() {
             self.last_words(&error)?;
             self.linger();
             return Err(error);
@@ -202,13 +201,13 @@ impl<'a> Served<'a> {
             }
         };
         if let Some(line) = &mut self.line {
-            line.head_came((HEADER_BYTES + self.body.len()) as u64, header.payload_bytes, was_there);
+            line.head_arrived((HEADER_BYTES + self.body.len()) as u64, header.payload_bytes, was_waiting);
         }
         self.answer(header, waiting, |parts, exchange, header| parts.dispatch(exchange, header))?;
         Ok(Next::Continue)
     }
 
-    /// Waits as long as it takes for the first byte of a header; `false`: the client has closed the connection.
+    /// Waits without limit for the first byte of a header; `false`: the client has closed the connection.
     fn wait_for_header(&mut self, bytes: &mut [u8; HEADER_BYTES]) -> Result<bool> {
         let mut have = 0;
         while have < bytes.len() {
@@ -222,16 +221,16 @@ impl<'a> Served<'a> {
         Ok(true)
     }
 
-    /// The client is silent: gives its buffers back, and sleeps without a timer until something comes. A machine that is gone is noticed by
-    /// TCP's keep-alive, a server that stops by its shutting the socket down: both make it readable.
+    /// Frees the buffers of a silent client, and sleeps without a timer until something arrives. TCP keep-alive detects a dead
+    /// machine, and a stopping server shuts down the socket: both make it readable.
     fn rest(&mut self) {
         (self.body, self.scratch) = (Vec::new(), Vec::new());
         self.session.iter_mut().for_each(|session| session.rest());
         socket::wait_until_readable(self.channel.socket());
     }
 
-    /// After garbage: what the peer still sends is thrown away for a moment, since closing a socket with unread bytes
-    /// resets it, and the peer would never read why.
+    /// Discards what the peer still sends for a moment after a fatal error: closing a socket with unread bytes resets it, and the
+    /// peer would never read the error.
     fn linger(&mut self) {
         self.line.iter_mut().for_each(Line::flush);
         let _ = self.channel.shutdown(Shutdown::Write);
@@ -245,7 +244,7 @@ impl<'a> Served<'a> {
         }
     }
 
-    /// Chooses the recording of a request, runs `work` on it, and leaves the connection ready for the next one.
+    /// Selects the recording of a request, runs `work` on it, and readies the connection for the next one.
     fn answer(
         &mut self,
         header: Header,
@@ -269,7 +268,7 @@ impl<'a> Served<'a> {
         }
         let serving = tracer.begin();
         if let Some(line) = &mut self.line {
-            line.record_arriving(session.as_ref().and_then(|s| Some((&s.mode, object?))));
+            line.record_arriving(session.as_ref().and_then(|s| Some((&s.trace, object?))));
         }
         let mut exchange = Exchange {
             channel: &mut self.channel,
@@ -280,7 +279,7 @@ impl<'a> Served<'a> {
             replied: false,
             scratch: &mut self.scratch,
             tracer,
-            mode: session.as_ref().map(|s| &s.mode),
+            trace: session.as_ref().map(|s| &s.trace),
             counted,
             object,
             span: serving.id(),
@@ -294,7 +293,7 @@ impl<'a> Served<'a> {
             client: &mut self.client,
             started: &mut self.started,
         };
-        // What unwinding leaves of the connection's state is not used again: it is closed.
+        // State left by a panic is not used again: the connection is closed.
         let worked = catch_unwind(AssertUnwindSafe(|| work(&mut parts, &mut exchange, header)));
         let panicked = worked.as_ref().err().map(|panic| self.shared.panicked(&**panic));
         let worked = worked.unwrap_or_else(|_| Err(panicked.clone().expect("it is here only then")));
@@ -312,18 +311,18 @@ impl<'a> Served<'a> {
         let who = self.who.as_ref().filter(|_| number != 0);
         let session = who.and_then(|who| self.shared.sessions.get(who.id, number));
         self.recording = session.map(|session| {
-            let tracer = session.mode.thread(&format!("{} connection {}", self.shared.options.name, self.peer));
+            let tracer = session.trace.thread(&format!("{} connection {}", self.shared.options.name, self.peer));
             let mut attributes = vec![("end", "server".to_owned())];
             attributes.extend(self.line.as_ref().map(|line| ("emulated", line.text().to_owned())));
-            let object = session.mode.object(ObjectKind::Connection, &self.name, &attributes);
-            // What TCP says of the real link is not about the emulated one, which has its own counters.
+            let object = session.trace.object(ObjectKind::Connection, &self.name, &attributes);
+            // TCP's counters of the real link would mislead: the emulated link has its own.
             let counted = match &self.line {
                 Some(line) => {
-                    object.iter().for_each(|object| line.record_round_trip((&session.mode, *object)));
+                    object.iter().for_each(|object| line.record_round_trip((&session.trace, *object)));
                     None
                 }
                 None => {
-                    Counted::new(&session.mode, object, self.channel.socket(), Some(self.begun).filter(|begun| *begun >= session.begun))
+                    Counted::new(&session.trace, object, self.channel.socket(), Some(self.begun).filter(|begun| *begun >= session.begun))
                 }
             };
             Recording { number, session, tracer, object, counted }

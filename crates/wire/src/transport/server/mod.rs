@@ -1,8 +1,8 @@
-//! The server's end: accepts connections, one thread each, and hands their requests to a [`Service`] one by one.
+//! The server's end: accepts connections, one thread each, and passes their requests to a [`Service`] one by one.
 //!
-//! A thread per connection and requests in their order: a client that wants two things at once opens two connections,
-//! and pipelines on each. The number of connections is bounded; the next client is refused when it says hello. Those that have not
-//! said hello are few, short-lived and cheap, and take no client's place ([`newcomers`]).
+//! One thread per connection, and requests in order: a client that wants two things simultaneously opens two connections, and
+//! pipelines on each. The number of connections is limited; further clients are refused at their greeting. Connections before
+//! their greeting are few, short-lived and cheap, and never displace a client ([`newcomers`]).
 
 mod burst;
 mod connection;
@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-/// A server that runs. Stops gracefully when dropped: requests being worked on are finished.
+/// A running server. Drop stops it gracefully: requests in progress are finished.
 pub struct Running {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -40,17 +40,17 @@ pub struct Running {
 /// Serves `service` on `listener` until the returned handle is stopped or dropped.
 ///
 /// # Errors
-/// When the listener is not on loopback and may not be, or no thread can be started.
+/// When the address is not loopback without `beyond_loopback`, or no thread can be started.
 pub fn serve(listener: TcpListener, service: Arc<dyn Service>, options: ServeOptions) -> Result<Running> {
     let address = listener.local_addr().map_err(|e| Error::system("listening address", e))?;
     if !address.ip().is_loopback() && !options.beyond_loopback {
         return Err(Error::new(
             ErrorKind::Access,
-            format!("{address} is not a loopback address: the store listens beyond loopback only when it is asked to"),
+            format!("{address} is not a loopback address: the store listens beyond loopback only on request"),
         ));
     }
     descriptors::raise();
-    // Again, now with room for many who come at a time.
+    // Listens again, with a larger backlog.
     rustix::net::listen(&listener, limits::BACKLOG).map_err(|e| Error::system("listening", e))?;
     let name = options.name.clone();
     let shared = Arc::new(Shared::new(service, options));
@@ -67,37 +67,38 @@ pub fn serve(listener: TcpListener, service: Arc<dyn Service>, options: ServeOpt
 }
 
 impl Running {
-    /// Where it listens.
+    /// Returns the address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Connections of clients being served now.
+    /// Returns the number of client connections being served.
     pub fn connections(&self) -> usize {
         self.shared.clients.all()
     }
 
-    /// Recordings that clients have asked for since it started.
+    /// Returns the number of recordings requested by clients since the start.
     pub fn recordings(&self) -> u64 {
         self.shared.sessions.begun()
     }
 
-    /// Why nothing is answered any more, if a request panicked and the service may be half-changed. It is still to be stopped.
+    /// Returns why requests are no longer answered, if one panicked and may have left the service half-changed. The server must
+    /// still be stopped.
     pub fn failure(&self) -> Option<Error> {
         self.shared.failure.reason().cloned()
     }
 
-    /// Calls `notify` when there is a [`Running::failure`]: on a connection's thread, or at once.
+    /// Calls `notify` on a [`Running::failure`]: from a connection's thread, or immediately if it has happened.
     pub fn on_failure(&self, notify: impl FnOnce() + Send + 'static) {
         self.shared.failure.notify(Box::new(notify));
     }
 
-    /// Finishes what is being worked on, closes all connections, and waits for the threads.
+    /// Finishes requests in progress, closes all connections, and joins the threads.
     pub fn stop(&mut self) {
         self.shared.stopping.store(true, Ordering::SeqCst);
         let Some(acceptor) = self.acceptor.take() else { return };
         self.shared.service.stopping();
-        // On Linux this ends an accept that is waiting. An error means that it has ended already.
+        // On Linux this ends a blocked accept. An error means that accept has already ended.
         let _ = rustix::net::shutdown(self.listener.as_fd(), rustix::net::Shutdown::Both);
         let _ = acceptor.join();
         let threads: Vec<_> = self
@@ -131,10 +132,10 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         let (stream, peer) = match listener.accept() {
             Ok(accepted) => accepted,
             Err(_) if stopping() => return,
-            // It has gone again while it waited for us.
+            // The client gave up while it was queued.
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => continue,
             Err(_) => {
-                // Descriptors or memory are used up, as far as may be known. Trying at once would spin.
+                // Descriptors or memory are probably exhausted. Retrying immediately would spin.
                 shared.newcomers.make_room();
                 continue;
             }
@@ -142,15 +143,15 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         let (stream, number) = (Arc::new(stream), shared.next.fetch_add(1, Ordering::Relaxed));
         let most = limits::NEWCOMERS.min(Shares::now().newcomers);
         if shared.newcomers.enter(number, &stream, peer.ip(), most, stopping) && begin(number, stream, peer, shared).is_err() {
-            // No thread can be started. The next client may have more luck.
+            // No thread could be started. The next client may succeed.
             shared.newcomers.leave(number);
         }
     }
 }
 
 fn begin(number: u64, stream: Arc<TcpStream>, peer: SocketAddr, shared: &Arc<Shared>) -> Result<()> {
-    // In the table before the thread runs, so that the thread can take itself out of it.
-    shared.burst.came({
+    // Inserted before the thread runs, so that the thread can remove itself.
+    shared.burst.opened({
         let mut open = shared.open();
         open.insert(number, Open { stream: Arc::clone(&stream), thread: None, of: None });
         open.len()
@@ -163,7 +164,7 @@ fn begin(number: u64, stream: Arc<TcpStream>, peer: SocketAddr, shared: &Arc<Sha
                     served.run();
                 }
             };
-            // Such as in what a session leaves to do when its client goes.
+            // For instance in a session's clean-up when its client disconnects.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(serving)) {
                 shared.panicked(&*panic);
             }
@@ -173,10 +174,10 @@ fn begin(number: u64, stream: Arc<TcpStream>, peer: SocketAddr, shared: &Arc<Sha
                 open.remove(&number);
                 open.len()
             };
-            // Who waits for a place, or a descriptor, finds it: nobody else holds this one.
+            // Close the descriptor before waking those who wait for a place or a descriptor.
             drop(stream);
             shared.newcomers.leave(number);
-            shared.burst.left(open);
+            shared.burst.closed(open);
         }
     });
     match thread {

@@ -1,10 +1,10 @@
-//! Connections that have not said hello yet.
+//! Connections that have not greeted yet.
 //!
-//! Anybody who reaches the port can open connections and say nothing, or half a hello. There are only so many of them, each for
-//! [`limits::HELLO`] at most, and when there is no room the next one takes the place of one that is silent: the oldest of the address
-//! that has most of them, which may stay for [`limits::HELLO_GRACE`]. So a client that speaks as soon as it is connected always gets
-//! its turn. One whose hello has arrived, and waits only for us to read it, keeps its place; one that has proven a credential, and is to say
-//! hello yet, keeps it for [`limits::PROVEN_GRACE`]: where thousands connect at once, theirs is a busy machine.
+//! Anyone who reaches the port can open connections and send nothing, or half a greeting. Their number is limited, and each lasts
+//! [`limits::HELLO`] at most; when the limit is reached, the next one replaces a silent one: the oldest of the address with most
+//! of them, provided it is older than [`limits::HELLO_GRACE`]. A client that speaks as soon as it is connected therefore always
+//! gets its turn. A connection whose greeting has arrived and is only waiting to be read is not replaced; one that has proven a
+//! credential is not for [`limits::PROVEN_GRACE`]: when thousands connect simultaneously, their machines are busy.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
@@ -16,14 +16,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_base::sync::{Condvar, Mutex};
 
-/// How often the acceptor looks whether there is room, while there is none.
+/// Polling interval of the acceptor while there is no room.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Those of one server, in the order in which they came.
+/// New connections of one server, in order of arrival.
 #[derive(Default)]
 pub(super) struct Newcomers {
     waiting: Mutex<BTreeMap<u64, Newcomer>>,
-    /// One has gone.
+    /// Signalled when one leaves.
     left: Condvar,
 }
 
@@ -34,9 +34,9 @@ struct Newcomer {
     proven: bool,
 }
 
-/// One of them, as it is judged.
+/// A new connection that may be replaced.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct Candidate {
     number: u64,
     from: IpAddr,
     age: Duration,
@@ -44,7 +44,7 @@ struct Seen {
 }
 
 impl Newcomers {
-    /// Takes one in, and makes room for it. `false`: the server stops, or there is no room for as long as anybody may stay.
+    /// Adds a connection, making room for it. `false`: the server is stopping, or there was no room for [`limits::HELLO`].
     pub(super) fn enter(&self, number: u64, stream: &Arc<TcpStream>, from: IpAddr, most: usize, stopping: impl Fn() -> bool) -> bool {
         let begun = Instant::now();
         let mut waiting = self.waiting.lock();
@@ -60,21 +60,21 @@ impl Newcomers {
         true
     }
 
-    /// It has proven a credential.
+    /// Notes that a connection has proven a credential.
     pub(super) fn proven(&self, number: u64) {
         if let Some(newcomer) = self.waiting.lock().get_mut(&number) {
             newcomer.proven = true;
         }
     }
 
-    /// It has said hello, or has gone. `false`: it had been dismissed.
+    /// Removes a connection that has greeted or closed. `false`: it had been dismissed.
     pub(super) fn leave(&self, number: u64) -> bool {
         let was_there = self.waiting.lock().remove(&number).is_some();
         self.left.notify_all();
         was_there
     }
 
-    /// Descriptors are used up: one goes, and with it a descriptor comes free. Waits for that for a moment.
+    /// Dismisses one connection when descriptors are exhausted, and waits briefly for its descriptor.
     pub(super) fn make_room(&self) {
         let mut waiting = self.waiting.lock();
         dismiss(&mut waiting, Duration::ZERO);
@@ -82,34 +82,37 @@ impl Newcomers {
     }
 }
 
-/// Closes the connection of one that is silent; whether there was any.
+/// Closes one silent connection; returns whether there was one.
 fn dismiss(waiting: &mut BTreeMap<u64, Newcomer>, grace: Duration) -> bool {
-    // (They came in this order: where the first is within its grace, all are. Clients that all come at once are not looked through for each of them.)
+    // They are in order of arrival: if the first is within its grace, all are. This avoids a scan per connection when many
+    // clients arrive together.
     if waiting.first_key_value().is_none_or(|(_, oldest)| oldest.since.elapsed() < grace) {
         return false;
     }
-    let seen = |(number, n): (&u64, &Newcomer)| Seen { number: *number, from: n.from, age: n.since.elapsed(), proven: n.proven };
-    let seen: Vec<Seen> = waiting.iter().map(seen).collect();
+    let candidates = |(number, n): (&u64, &Newcomer)| Candidate { number: *number, from: n.from, age: n.since.elapsed(), proven: n.proven };
+    let candidates: Vec<Candidate> = waiting.iter().map(candidates).collect();
     let silent = |number: &u64| waiting.get(number).is_some_and(|n| !socket::is_readable(&n.stream));
-    let goes = in_order(&seen, grace).into_iter().find(silent);
+    let goes = in_order(&candidates, grace).into_iter().find(silent);
     let Some(gone) = goes.and_then(|number| waiting.remove(&number)) else { return false };
-    // Its thread sees the end, and ends. An error means that the peer has closed it already.
+    // Its thread sees the end and exits. An error means that the peer has already closed it.
     let _ = gone.stream.shutdown(Shutdown::Both);
     true
 }
 
-/// Who may be dismissed, the first first.
-fn in_order(seen: &[Seen], grace: Duration) -> Vec<u64> {
+/// Returns the connections that may be dismissed, in order of dismissal.
+fn in_order(candidates: &[Candidate], grace: Duration) -> Vec<u64> {
     let mut many: HashMap<IpAddr, usize> = HashMap::new();
-    for one in seen {
+    for one in candidates {
         *many.entry(one.from).or_default() += 1;
     }
-    let mut old: Vec<&Seen> = seen.iter().filter(|one| one.age >= if one.proven { limits::PROVEN_GRACE } else { grace }).collect();
+    let mut old: Vec<&Candidate> =
+        candidates.iter().filter(|one| one.age >= if one.proven { limits::PROVEN_GRACE } else { grace }).collect();
     old.sort_by_key(|one| (std::cmp::Reverse(many[&one.from]), one.number));
     old.into_iter().map(|one| one.number).collect()
 }
 
-/// What counts as one address: all of this machine, and all that one host can give itself (an IPv6 network of 64 bits).
+/// Returns the network that counts as one address: this machine, an IPv4 address, or the 64-bit IPv6 network that one host
+/// controls.
 fn origin(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         address if address.is_loopback() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -118,9 +121,9 @@ fn origin(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Clients that have said hello. An owner's credential is one client, whatever it says and wherever it is used: nobody takes every place from
-/// the others. Users of the store's own credential trust each other: there a client is an address and what it says it is, which keeps one
-/// that runs wild from taking every place.
+/// Counts of established client connections. An owner's credential counts as one client, wherever it is used and whatever name it
+/// gives, so that no owner can take every place. Users of the store's own credential trust each other: there a client is an
+/// address and the name it gives, which keeps a runaway process from taking every place.
 #[derive(Default)]
 pub struct Clients {
     state: Mutex<Admitted>,
@@ -132,12 +135,12 @@ struct Admitted {
     of: HashMap<Client, usize>,
 }
 
-/// Who shares a limit.
+/// The unit that shares a connection limit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Client {
-    /// Users of an owner's credential, and the owner's name.
+    /// An owner's credential, with the owner's name.
     Owner(CredentialId, String),
-    /// Of the store's own: an address, and what it says it is (command and process).
+    /// With the store's own credential: the address, and the name the client gives (command and process).
     Own(IpAddr, String),
 }
 
@@ -160,7 +163,7 @@ impl std::fmt::Display for Client {
 }
 
 impl Clients {
-    /// One connection more, of `most` in all; a client has three quarters of them at most.
+    /// Adds a connection, of `most` in all; one client may have at most three quarters of them.
     ///
     /// # Errors
     /// [`ErrorKind::TooMany`].
@@ -172,14 +175,14 @@ impl Clients {
         }
         let of_one = most - most / 4;
         if state.of.get(client).is_some_and(|many| *many >= of_one) {
-            return too_many(format!("{client} has {of_one} connections here already, and the others are for other clients"));
+            return too_many(format!("{client} has {of_one} connections here already; the rest are reserved for other clients"));
         }
         state.all += 1;
         *state.of.entry(client.clone()).or_default() += 1;
         Ok(())
     }
 
-    /// One fewer.
+    /// Removes a connection.
     pub(crate) fn leave(&self, client: &Client) {
         let mut state = self.state.lock();
         state.all -= 1;
@@ -192,7 +195,7 @@ impl Clients {
         }
     }
 
-    /// How many connections there are.
+    /// Returns the number of connections.
     pub fn all(&self) -> usize {
         self.state.lock().all
     }
@@ -208,13 +211,14 @@ mod tests {
 
     #[test]
     fn the_oldest_of_the_address_with_the_most_goes_first_and_nobody_before_the_grace() {
-        let seen = |number, from: &str, age_ms| Seen { number, from: address(from), age: Duration::from_millis(age_ms), proven: false };
+        let candidates =
+            |number, from: &str, age_ms| Candidate { number, from: address(from), age: Duration::from_millis(age_ms), proven: false };
         let all = [
-            seen(1, "10.0.0.9", 900),
-            seen(2, "10.0.0.1", 800),
-            seen(3, "10.0.0.1", 700),
-            seen(4, "10.0.0.1", 600),
-            seen(5, "10.0.0.2", 10),
+            candidates(1, "10.0.0.9", 900),
+            candidates(2, "10.0.0.1", 800),
+            candidates(3, "10.0.0.1", 700),
+            candidates(4, "10.0.0.1", 600),
+            candidates(5, "10.0.0.2", 10),
         ];
         assert_eq!(in_order(&all, Duration::from_millis(100)), [2, 3, 4, 1]);
         assert!(in_order(&all, Duration::from_secs(1)).is_empty());
@@ -222,7 +226,7 @@ mod tests {
 
     #[test]
     fn one_that_has_proven_a_credential_keeps_its_place_for_longer() {
-        let proven = |age| Seen { number: 1, from: address("10.0.0.1"), age, proven: true };
+        let proven = |age| Candidate { number: 1, from: address("10.0.0.1"), age, proven: true };
         assert!(in_order(&[proven(limits::PROVEN_GRACE / 2)], Duration::ZERO).is_empty());
         assert_eq!(in_order(&[proven(limits::PROVEN_GRACE)], limits::HELLO_GRACE), [1]);
     }

@@ -1,4 +1,4 @@
-//! What is done with a request: the common ones are answered here, the others by the service.
+//! Dispatches requests: common ones are answered here, the others by the service.
 
 use super::newcomers::Client;
 use super::service::{Session, Shared};
@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use thalweg_trace::{Host, Time};
 
-/// Sees to it that a reply was sent and the payload is out of the way.
+/// Ensures that a reply was sent, and skips unread payload.
 pub(super) fn finish(done: Result<()>, exchange: &mut Exchange<'_>, server: &str) -> Result<()> {
     let breaks = match done {
         Ok(()) if exchange.replied => None,
@@ -38,7 +38,7 @@ pub(super) fn finish(done: Result<()>, exchange: &mut Exchange<'_>, server: &str
     Ok(())
 }
 
-/// What the work on a request may change of its connection.
+/// The parts of a connection that handling a request may change.
 pub(super) struct Parts<'a> {
     pub session: &'a mut Option<Box<dyn Session>>,
     pub shared: &'a Shared,
@@ -67,7 +67,7 @@ impl Parts<'_> {
         session.serve(exchange)
     }
 
-    /// From now on it is a client's connection.
+    /// Counts the connection as a client's.
     fn admit(&mut self, hello: &Hello, who: &Identity) -> Result<()> {
         if self.client.is_some() {
             return Ok(());
@@ -78,11 +78,11 @@ impl Parts<'_> {
         *self.client = Some(client);
         match self.shared.newcomers.leave(self.number) {
             true => Ok(()),
-            false => Err(Error::new(ErrorKind::Reset, "closed while it said hello: too many connections here have not said it")),
+            false => Err(Error::new(ErrorKind::Reset, "closed during its greeting: too many connections here have not greeted yet")),
         }
     }
 
-    /// Whose connection it is.
+    /// Returns the credential of the connection.
     fn credential(&self) -> Result<CredentialId> {
         let who = self.who.ok_or_else(|| Error::new(ErrorKind::Access, "a request before a credential was proven"))?;
         Ok(who.id)

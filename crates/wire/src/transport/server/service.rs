@@ -1,4 +1,4 @@
-//! What a server does with requests, and what its connections share.
+//! The interface of a service, and the state shared by a server's connections.
 
 use super::burst::Burst;
 use super::failure::Failure;
@@ -23,67 +23,67 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use thalweg_base::sync::{Mutex, MutexGuard};
 
-/// What a server does with requests.
+/// The service behind a server.
 pub trait Service: Send + Sync + 'static {
-    /// How it introduces itself; an error refuses the client. Versions are negotiated before.
+    /// Returns the server's greeting; an error refuses the client. The version has been negotiated.
     ///
     /// # Errors
-    /// When this client must not be served (another store's, no credential).
+    /// When this client must not be served (another store, no credential).
     fn hello(&self, hello: &Hello, who: &Arc<Identity>) -> Result<HelloReply>;
 
-    /// Which kind of message it takes, besides the common ones.
+    /// Returns the kind of messages it accepts, besides the common ones.
     fn kind(&self) -> Kind;
 
-    /// The server stops: whatever requests wait for here does not come, and they are answered.
+    /// Called when the server stops: requests that wait for other requests must be answered now.
     fn stopping(&self) {}
 
-    /// Whether a request that panicked may leave something half-changed that others see: then nothing more is answered.
+    /// Whether a panic may leave shared state half-changed, so that no further request is answered.
     fn stops_after_a_panic(&self) -> bool {
         true
     }
 
-    /// A connection has said hello: what keeps its state.
+    /// Makes the state of a connection that has greeted.
     fn session(self: Arc<Self>, hello: &Hello, who: &Arc<Identity>) -> Box<dyn Session>;
 }
 
 /// One connection's state on a server. Lives on the connection's thread.
 pub trait Session {
-    /// Works on one request and replies to it. An error returned before a reply was sent is sent as the reply; the
-    /// connection lives on unless [`Error::breaks_connection`].
+    /// Executes one request and replies to it. An error returned before a reply was sent becomes the reply; the connection stays
+    /// open unless [`Error::breaks_connection`].
     ///
     /// # Errors
-    /// Whatever the client is to be notified of.
+    /// The error for the client.
     fn serve(&mut self, exchange: &mut Exchange<'_>) -> Result<()>;
 
-    /// The client has been silent for [`ServeOptions::silence`]: gives back the memory that only the next request needs.
+    /// Called after [`ServeOptions::silence`]: frees memory needed only by the next request.
     fn rest(&mut self) {}
 }
 
-/// How to serve.
+/// Options of a server.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
-    /// Connections of clients at a time, as far as there are descriptors for them.
+    /// Maximum client connections, descriptors permitting.
     pub connections: usize,
-    /// Silence after which a connection rests (no memory of its own, no timer), and after which half a request is given up.
+    /// Silence after which an idle connection frees its memory and timer, and a half-received request times out.
     pub silence: Duration,
-    /// Memory for recordings.
+    /// Memory budget for recordings.
     pub recordings: Arc<Budget>,
-    /// May listen on other addresses than loopback.
+    /// Whether it may listen on addresses other than loopback.
     pub beyond_loopback: bool,
-    /// The track's name for a peer is `{name} connection {peer}`.
+    /// The server's name; a peer's track is called `{name} connection {peer}`.
     pub name: String,
-    /// The label of this machine.
+    /// Label of this machine.
     pub node: String,
-    /// Who may come in.
+    /// Admission check of clients.
     pub gate: Arc<Gate>,
-    /// Its part in encrypting; `None`: bytes go in clear.
+    /// The server's TLS configuration; `None`: in clear.
     pub tls: Option<ServerTls>,
-    /// The devices that the store pretends to have.
+    /// The devices the store emulates.
     pub emulated: Option<Emulation>,
 }
 
 impl ServeOptions {
-    /// On loopback, with the default bounds.
+    /// Makes options for loopback with the default limits.
     pub fn new(name: impl Into<String>, node: impl Into<String>, gate: Arc<Gate>) -> ServeOptions {
         let (connections, recordings) = (limits::CONNECTIONS, Budget::of_process());
         ServeOptions {
@@ -100,16 +100,16 @@ impl ServeOptions {
     }
 }
 
-/// A connection, as others see it.
+/// A connection in the server's table.
 pub(super) struct Open {
-    /// A handle to shut it down.
+    /// For shutting it down.
     pub stream: Arc<TcpStream>,
     pub thread: Option<JoinHandle<()>>,
-    /// Whose it is, once that is proven.
+    /// Its credential, once proven.
     pub of: Option<CredentialId>,
 }
 
-/// What the connections of a server share.
+/// State shared by the connections of a server.
 pub(super) struct Shared {
     pub service: Arc<dyn Service>,
     pub options: ServeOptions,
@@ -122,7 +122,7 @@ pub(super) struct Shared {
     pub newcomers: Newcomers,
     pub clients: Clients,
     pub burst: Burst,
-    /// The link that it pretends to have.
+    /// The emulated link.
     pub link: Option<Arc<Link>>,
     _counted: Counted,
 }
@@ -149,20 +149,20 @@ impl Shared {
         self.open.lock()
     }
 
-    /// Ends the connections of these credentials, once what is being worked on is answered.
+    /// Ends the connections with these credentials, after their current requests.
     pub(super) fn end_of(&self, ids: &[CredentialId]) {
         let open = self.open();
         let theirs = open.values().filter(|open| open.of.is_some_and(|of| ids.contains(&of)));
-        // An error means that the peer has closed it already.
+        // An error means that the peer has already closed it.
         theirs.for_each(|open| _ = open.stream.shutdown(Shutdown::Read));
     }
 
-    /// A request panicked: what its client is answered.
+    /// Handles a panic in a request; returns the error for its client.
     pub(super) fn panicked(&self, panic: &(dyn Any + Send)) -> Error {
         let stops = self.service.stops_after_a_panic();
         let error = self.failure.panicked(&self.options.name, panic, stops);
         if stops {
-            // Those that wait here for another's request are answered.
+            // Requests that wait for another request are answered.
             let _ = catch_unwind(AssertUnwindSafe(|| self.service.stopping()));
         }
         error

@@ -1,13 +1,13 @@
-//! Recording sessions: a client asks a server to trace what it does for that client, and fetches it.
+//! Recording sessions: a client asks a server to trace the work it does for that client, and fetches the events.
 //!
-//! A session's events stay in the server's memory, up to a bound, and are lost (and counted) past it: tracing must never
-//! slow the data path down or fill a disk. A session lives as long as the connection that asked for it.
+//! Events stay in the server's memory up to a limit, and are lost (and counted) beyond it: tracing must never slow down the data
+//! path or fill a disk. A session lasts as long as the connection that started it.
 //!
-//! A session is its maker's: its number is random, and means something only on connections of the credential that began it. Each credential has
-//! a bounded number of them, fewer than there can be, so that none takes all; and some are left to the store's own, however many others there are.
+//! A session is private: its number is random and valid only on connections with the credential that started it. Each credential
+//! may have a limited number of sessions, fewer than the total, and some are reserved for the store's own credential.
 //!
-//! All sessions share one budget of memory. Half of it is set aside, in equal parts for as many sessions as there can be, so that each
-//! can keep something, whatever the others do. Of the other half each may have as much as is left to others.
+//! All sessions share a memory budget. Half of it is reserved in equal parts for the maximum number of sessions, so that each can
+//! store something whatever the others do. Of the other half, a session may take as much as it leaves free.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
@@ -20,22 +20,22 @@ use thalweg_base::random;
 use thalweg_base::sync::{Condvar, Mutex};
 use thalweg_trace::{Event, HostId, IdSpace, Loss, Role, Sink, Time, TraceHandle};
 
-/// Events that are kept in one piece of memory.
+/// Events per chunk of memory.
 const CHUNK_EVENTS: usize = 1024;
 
-/// Memory that sessions share.
+/// Memory shared by recording sessions.
 #[derive(Debug)]
 pub struct Budget {
     most_bytes: u64,
-    /// Servers whose sessions share it.
+    /// Servers that share it.
     servers: AtomicU64,
-    /// In use of the half that is set aside for each.
+    /// Used from the half reserved per session.
     own_bytes: AtomicU64,
-    /// In use of the half that is there for all.
+    /// Used from the half shared by all.
     shared_bytes: AtomicU64,
 }
 
-/// What a session has of a budget.
+/// A session's part of a budget.
 #[derive(Debug, Default)]
 struct Taken {
     own_bytes: u64,
@@ -43,23 +43,23 @@ struct Taken {
 }
 
 impl Budget {
-    /// Of this many bytes.
+    /// Makes a budget of this many bytes.
     pub fn new(most_bytes: u64) -> Budget {
         Budget { most_bytes, servers: AtomicU64::new(0), own_bytes: AtomicU64::new(0), shared_bytes: AtomicU64::new(0) }
     }
 
-    /// That of all servers of this process.
+    /// Returns the budget of this process's servers.
     pub fn of_process() -> Arc<Budget> {
         static ALL: LazyLock<Arc<Budget>> = LazyLock::new(|| Arc::new(Budget::new(limits::RECORDING_BYTES)));
         Arc::clone(&ALL)
     }
 
-    /// Bytes in use.
+    /// Returns the bytes in use.
     pub fn used_bytes(&self) -> u64 {
         self.own_bytes.load(Ordering::Relaxed) + self.shared_bytes.load(Ordering::Relaxed)
     }
 
-    /// Takes so many bytes for a session, if it may have them.
+    /// Allocates bytes for a session; returns whether it may have them.
     fn take(&self, bytes: u64, taken: &mut Taken) -> bool {
         let half = self.most_bytes / 2;
         let set_aside = half / (self.servers.load(Ordering::Relaxed).max(1) * limits::SESSIONS as u64);
@@ -76,7 +76,7 @@ impl Budget {
         may_have
     }
 
-    /// Gives some of it back: first what is there for all.
+    /// Returns bytes to the budget, shared ones first.
     fn give_back(&self, bytes: u64, taken: &mut Taken) {
         let shared = bytes.min(taken.shared_bytes);
         let own = (bytes - shared).min(taken.own_bytes);
@@ -95,40 +95,40 @@ pub(crate) struct Sessions {
 #[derive(Default)]
 struct Inner {
     by_number: HashMap<u32, Arc<RecordingSession>>,
-    /// How many there ever were.
+    /// Number of sessions ever started.
     begun: u64,
 }
 
-/// One session.
+/// A recording session.
 pub(crate) struct RecordingSession {
-    kept: Arc<Kept>,
-    /// Whose it is.
+    buffer: Arc<EventBuffer>,
+    /// The credential that started it.
     of: CredentialId,
-    /// Whether that is the store's own credential.
+    /// Whether that is the store's own.
     is_stores: bool,
-    pub mode: TraceHandle,
+    pub trace: TraceHandle,
     pub begun: Time,
-    /// Requests being worked on.
+    /// Number of requests in progress.
     busy: Mutex<usize>,
     idle: Condvar,
 }
 
-/// A session's events that were not fetched yet.
-struct Kept {
+/// A session's events that are not fetched yet.
+struct EventBuffer {
     budget: Arc<Budget>,
     events: Mutex<Events>,
 }
 
 #[derive(Default)]
 struct Events {
-    /// In order, none empty, each but the last full.
+    /// In order; none empty, all but the last full.
     chunks: VecDeque<Vec<Event>>,
     count: usize,
     taken: Taken,
     loss: Loss,
 }
 
-impl Sink for Kept {
+impl Sink for EventBuffer {
     fn take(&self, batch: &mut Vec<Event>) {
         let mut events = self.events.lock();
         for event in batch.drain(..) {
@@ -142,8 +142,8 @@ impl Sink for Kept {
     }
 }
 
-impl Kept {
-    /// The next events, whether there are more, and how many were lost that no mark counts.
+impl EventBuffer {
+    /// Takes the next events; returns them, whether there are more, and the number lost that no mark counts.
     fn page(&self) -> (Vec<Event>, bool, u64) {
         let mut events = self.events.lock();
         let mut page = Vec::new();
@@ -163,7 +163,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for EventBuffer {
     fn drop(&mut self) {
         self.budget.give_back(u64::MAX, &mut self.events.lock().taken);
     }
@@ -183,7 +183,7 @@ impl Events {
     }
 }
 
-/// What an event takes in memory: itself, and the texts it has.
+/// Returns the memory of an event, including its strings.
 fn memory_of(event: &Event) -> u64 {
     let texts = match event {
         Event::Track(track) => track.name.len(),
@@ -197,13 +197,13 @@ fn memory_of(event: &Event) -> u64 {
 }
 
 impl Sessions {
-    /// None yet, whose events will be kept in this memory.
+    /// Makes an empty table whose events use this budget.
     pub(super) fn new(budget: Arc<Budget>) -> Sessions {
         budget.servers.fetch_add(1, Ordering::Relaxed);
         Sessions { budget, inner: Mutex::default() }
     }
 
-    /// Begins one for a credential; its number.
+    /// Starts a session for a credential; returns its number.
     ///
     /// # Errors
     /// [`ErrorKind::TooMany`].
@@ -224,9 +224,9 @@ impl Sessions {
         if inner.by_number.len() >= limits::SESSIONS {
             return too_many(limits::SESSIONS, "of all");
         }
-        let kept = Arc::new(Kept { budget: Arc::clone(&self.budget), events: Mutex::default() });
-        let mode = TraceHandle::on(kept.clone(), host, Role::Server, space);
-        let session = RecordingSession { kept, of, is_stores, mode, begun: Time::now(), busy: Mutex::new(0), idle: Condvar::new() };
+        let buffer = Arc::new(EventBuffer { budget: Arc::clone(&self.budget), events: Mutex::default() });
+        let trace = TraceHandle::on(buffer.clone(), host, Role::Server, space);
+        let session = RecordingSession { buffer, of, is_stores, trace, begun: Time::now(), busy: Mutex::new(0), idle: Condvar::new() };
         let number = loop {
             let number = u32::from_le_bytes(random::bytes());
             if number != 0 && !inner.by_number.contains_key(&number) {
@@ -238,17 +238,17 @@ impl Sessions {
         Ok(number)
     }
 
-    /// How many were begun since this server started.
+    /// Returns how many were started since this server started.
     pub(super) fn begun(&self) -> u64 {
         self.inner.lock().begun
     }
 
-    /// The session, if it is this credential's and has not ended.
+    /// Returns the session, if it belongs to this credential and has not ended.
     pub(super) fn get(&self, of: CredentialId, number: u32) -> Option<Arc<RecordingSession>> {
         self.inner.lock().by_number.get(&number).filter(|session| session.of == of).cloned()
     }
 
-    /// Ends one, if it is this credential's.
+    /// Ends a session, if it belongs to this credential.
     pub(super) fn stop(&self, of: CredentialId, number: u32) {
         let mut inner = self.inner.lock();
         if inner.by_number.get(&number).is_some_and(|session| session.of == of) {
@@ -264,14 +264,14 @@ impl Drop for Sessions {
 }
 
 impl RecordingSession {
-    /// A request of it is being worked on until the guard is dropped.
+    /// Marks a request of the session as in progress until the guard is dropped.
     pub(super) fn working(self: &Arc<Self>) -> Working {
         *self.busy.lock() += 1;
         Working(Arc::clone(self))
     }
 
-    /// The next events, whether there are more, and how many were lost. Waits until no request is being worked on, since
-    /// a reply reaches its client a moment before the server has noted that it sent it.
+    /// Takes the next events; returns them, whether there are more, and how many were lost. Waits until no request is in
+    /// progress: a reply can reach its client before the server has recorded sending it.
     pub(super) fn fetch(&self) -> (Vec<Event>, bool, u64) {
         let deadline = Instant::now() + limits::SESSION_QUIET;
         let mut busy = self.busy.lock();
@@ -284,7 +284,7 @@ impl RecordingSession {
         }
         drop(busy);
         crate::transport::flush_counters();
-        self.kept.page()
+        self.buffer.page()
     }
 }
 
@@ -309,7 +309,7 @@ mod tests {
         Sessions::new(Arc::new(Budget::new(1 << 20)))
     }
 
-    /// Whose number is this has the store's own credential.
+    /// This credential number has the store's own credential.
     const STORES: u8 = 9;
 
     fn begin(sessions: &Sessions, of: u8) -> Result<u32> {

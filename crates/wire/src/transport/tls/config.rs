@@ -1,4 +1,4 @@
-//! What a process needs to shake hands: as a client, as a server. Made once, and shared by all connections.
+//! The TLS configuration of a process, as client and as server. Made once, shared by all connections.
 
 use super::exporter::ExporterSecret;
 use super::key::{Fingerprint, ServerKey};
@@ -14,17 +14,17 @@ use rustls::{ClientConfig, DigitallySignedStruct, PeerMisbehaved, ServerConfig, 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// A process's part as a client. Clones share the tickets of sessions that can be resumed.
+/// The client's configuration. Clones share session tickets.
 #[derive(Clone)]
 pub struct ClientTls {
     config: Arc<ClientConfig>,
 }
 
 impl ClientTls {
-    /// With no tickets yet.
+    /// Makes a configuration without tickets.
     ///
     /// # Errors
-    /// The library's.
+    /// The TLS library's.
     pub fn new() -> Result<ClientTls> {
         let provider = Arc::new(provider());
         let verifier = AnyKey(provider.signature_verification_algorithms);
@@ -34,14 +34,14 @@ impl ClientTls {
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(verifier))
             .with_no_client_auth();
-        // A server's name is our key for its tickets, and not its affair.
+        // The server name serves only to look up tickets, and is not sent.
         config.enable_sni = false;
         config.enable_secret_extraction = true;
         config.resumption = Resumption::in_memory_sessions(limits::TLS_TICKETS);
         Ok(ClientTls { config: Arc::new(config) })
     }
 
-    /// One connection's, whose exporter secret goes there.
+    /// Returns a connection's configuration, which delivers its exporter secret to `exporter`.
     pub(super) fn one(&self, exporter: &Arc<ExporterSecret>) -> Arc<ClientConfig> {
         let mut config = (*self.config).clone();
         config.key_log = Arc::clone(exporter) as _;
@@ -55,7 +55,7 @@ impl std::fmt::Debug for ClientTls {
     }
 }
 
-/// A process's part as a server.
+/// The server's configuration.
 #[derive(Clone)]
 pub struct ServerTls {
     config: Arc<ServerConfig>,
@@ -63,10 +63,10 @@ pub struct ServerTls {
 }
 
 impl ServerTls {
-    /// With this key. Tickets that it gives are good as long as this lives, and for half a day.
+    /// Makes a configuration with this key. Its tickets are valid while it exists, for at most half a day.
     ///
     /// # Errors
-    /// The library's.
+    /// The TLS library's.
     pub fn new(key: &ServerKey) -> Result<ServerTls> {
         let mut config = ServerConfig::builder_with_provider(Arc::new(provider()))
             .with_protocol_versions(&[&rustls::version::TLS13])
@@ -79,12 +79,12 @@ impl ServerTls {
         Ok(ServerTls { config: Arc::new(config), fingerprint: key.fingerprint() })
     }
 
-    /// Of its key.
+    /// Returns the fingerprint of the server's key.
     pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
     }
 
-    /// One connection's, whose exporter secret goes there.
+    /// Returns a connection's configuration, which delivers its exporter secret to `exporter`.
     pub(super) fn one(&self, exporter: &Arc<ExporterSecret>) -> Arc<ServerConfig> {
         let mut config = (*self.config).clone();
         config.key_log = Arc::clone(exporter) as _;
@@ -102,7 +102,7 @@ fn unusable(error: rustls::Error) -> Error {
     Error::new(ErrorKind::Invalid, format!("TLS cannot be set up: {error}"))
 }
 
-/// ring's, with what we use of it: the cipher that is fastest where processors have AES first.
+/// Returns ring's provider, reduced to what is used; the cipher that is fastest with AES instructions comes first.
 fn provider() -> CryptoProvider {
     CryptoProvider {
         cipher_suites: vec![
@@ -115,7 +115,7 @@ fn provider() -> CryptoProvider {
     }
 }
 
-/// Under which a server's tickets are kept: its key where that is known, else its address. It is never sent.
+/// Returns the name under which a server's tickets are stored: its key if known, else its address. Never sent.
 pub(super) fn tickets_of(expected: Option<Fingerprint>, address: SocketAddr) -> Result<ServerName<'static>> {
     let name = match (expected, address) {
         (Some(fingerprint), _) => format!("{fingerprint}.key"),
@@ -125,8 +125,8 @@ pub(super) fn tickets_of(expected: Option<Fingerprint>, address: SocketAddr) -> 
     ServerName::try_from(name).map_err(|e| Error::new(ErrorKind::Invalid, format!("{address}: {e}")))
 }
 
-/// Takes any server's key that signs the handshake. Whether it is the one that is expected is compared afterwards
-/// ([`super::handshake`]), also for a session that is resumed, where nothing is signed.
+/// Accepts any server key that signs the handshake. The key is compared with the expected one afterwards ([`super::handshake`]),
+/// also for a resumed session, in which nothing is signed.
 #[derive(Debug)]
 struct AnyKey(WebPkiSupportedAlgorithms);
 

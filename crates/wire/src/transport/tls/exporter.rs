@@ -1,8 +1,8 @@
-//! What binds a credential's proof to a session: 32 bytes that both ends of a session know, and nobody who has a session with each of
-//! them (RFC 8446, section 7.5).
+//! The channel binding of a credential's proof: 32 bytes known to both ends of a session, and to nobody with a separate session
+//! to each end (RFC 8446, section 7.5).
 //!
-//! The connections that rustls makes for those who encrypt by themselves have no exporter. It does hand out the secret from which one
-//! is computed, to what is made for writing secrets down: here it goes no further than the connection it belongs to, and is wiped.
+//! The rustls connections for applications that encrypt records themselves have no exporter. rustls does pass the secret from
+//! which exporters are computed to its key log: here it goes no further than its connection, and is wiped.
 
 use super::protocol;
 use crate::error::Result;
@@ -10,15 +10,15 @@ use rustls::crypto::tls13::OkmBlock;
 use rustls::{KeyLog, Tls13CipherSuite};
 use thalweg_base::sync::Mutex;
 
-/// What the exporter is for.
+/// The exporter's label.
 const LABEL: &[u8] = b"EXPORTER-thalweg-credential";
 
-/// One connection's exporter secret, once its handshake has come so far.
+/// A connection's exporter secret, once the handshake has derived it.
 #[derive(Default)]
 pub(super) struct ExporterSecret(Mutex<Option<OkmBlock>>);
 
 impl ExporterSecret {
-    /// The 32 bytes. The secret is not kept.
+    /// Computes the 32 bytes and discards the secret.
     pub(super) fn binding(&self, suite: &'static Tls13CipherSuite) -> Result<[u8; 32]> {
         let secret = self.0.lock().take().ok_or_else(|| protocol("a TLS session without an exporter"))?;
         let of_nothing = suite.common.hash_provider.hash(&[]);

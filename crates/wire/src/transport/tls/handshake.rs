@@ -1,6 +1,6 @@
-//! The handshake: what has come goes in, what is to be sent comes out, and at the end there is a [`Session`]. Nothing here waits.
+//! The TLS handshake, without blocking: received bytes go in, bytes to send come out, and it ends with a [`Session`].
 //!
-//! Records are given to rustls one by one, so that whatever follows the last one of the handshake is left for the session.
+//! Records are passed to rustls one at a time, so that everything behind the handshake's last record is left for the session.
 
 use super::config::{ClientTls, ServerTls, tickets_of};
 use super::exporter::ExporterSecret;
@@ -20,24 +20,24 @@ use std::net::{SocketAddr, TcpStream};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Received at once.
-const CAME_BYTES: usize = 8 << 10;
+/// Bytes per receive.
+const RECEIVE_BYTES: usize = 8 << 10;
 
-/// A handshake that is under way.
+/// A handshake in progress.
 pub(in crate::transport) struct Handshake {
     end: Shaking,
     exporter: Arc<ExporterSecret>,
-    /// Came, and is not done with: `[begin..fed]` rustls has seen and may want to see again, the rest not.
+    /// Received bytes: rustls has seen `[begin..fed]` and may want to see them again, the rest not.
     input: Vec<u8>,
     begin: usize,
     fed: usize,
-    /// To be sent, what follows `sent`.
+    /// Bytes to send, from `sent` on.
     output: Vec<u8>,
     sent: usize,
     progress: Progress,
 }
 
-/// How far it is.
+/// Progress of the handshake.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Progress {
     New,
@@ -52,21 +52,21 @@ enum Shaking {
 
 /// What to do next.
 enum Turn {
-    /// The same again.
+    /// Call again.
     Again,
-    /// Another record is needed.
+    /// Feed another record.
     More,
 }
 
 impl Handshake {
-    /// A client's, to a server at `address` whose key is to have this fingerprint.
+    /// Starts a client's handshake with the server at `address`, whose key must have the fingerprint `expected`.
     pub(in crate::transport) fn client(tls: &ClientTls, expected: Option<Fingerprint>, address: SocketAddr) -> Result<Handshake> {
         let exporter = Arc::<ExporterSecret>::default();
         let connection = UnbufferedClientConnection::new(tls.one(&exporter), tickets_of(expected, address)?).map_err(failed)?;
         Ok(Handshake::new(Shaking::Client { connection: Box::new(connection), expected }, exporter))
     }
 
-    /// A server's.
+    /// Starts a server's handshake.
     pub(in crate::transport) fn server(tls: &ServerTls) -> Result<Handshake> {
         let exporter = Arc::<ExporterSecret>::default();
         let connection = UnbufferedServerConnection::new(tls.one(&exporter)).map_err(failed)?;
@@ -77,11 +77,11 @@ impl Handshake {
         Handshake { end, exporter, input: Vec::new(), begin: 0, fed: 0, output: Vec::new(), sent: 0, progress: Progress::New }
     }
 
-    /// Sends and, unless it only `receives` later, receives what the socket takes and has, without waiting; whether it is done. Then
-    /// [`Handshake::finish`] it.
+    /// Sends and (unless `receives` is false) receives as much as possible without blocking; returns whether the handshake is
+    /// complete: then call [`Handshake::finish`].
     ///
     /// # Errors
-    /// The connection's, the peer's, or somebody's in between.
+    /// The connection's, the peer's, or an interceptor's.
     pub(in crate::transport) fn step(&mut self, socket: &TcpStream, receives: bool) -> std::io::Result<bool> {
         if self.progress == Progress::New {
             self.progress = Progress::Begun;
@@ -89,17 +89,17 @@ impl Handshake {
         }
         loop {
             match socket::send_now(socket, &self.output, &mut self.sent) {
-                // The peer's last words may be there to be received, and say why.
+                // The peer's alert may be waiting to be received.
                 Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => return Err(e),
                 _ => {}
             }
             if self.progress == Progress::Done || !receives {
                 return Ok(self.progress == Progress::Done && !self.wants_to_send());
             }
-            let mut came = [0; CAME_BYTES];
-            match socket::receive(socket, &mut came, RecvFlags::DONTWAIT) {
+            let mut received = [0; RECEIVE_BYTES];
+            match socket::receive(socket, &mut received, RecvFlags::DONTWAIT) {
                 Ok(0) => return Err(std::io::ErrorKind::UnexpectedEof.into()),
-                Ok(many) => match self.proceed(&came[..many]) {
+                Ok(many) => match self.proceed(&received[..many]) {
                     Ok(false) => {}
                     Ok(true) => self.progress = Progress::Done,
                     Err(error) => {
@@ -117,16 +117,16 @@ impl Handshake {
         self.sent < self.output.len()
     }
 
-    /// Goes as far as it can with `came`, what has come since; whether it is at its end. After an error, what is to be sent says so to
-    /// the peer.
-    fn proceed(&mut self, came: &[u8]) -> Result<bool> {
-        self.input.extend_from_slice(came);
+    /// Advances with `received`, newly received bytes; returns whether the handshake is complete. After an error, the output holds an
+    /// alert for the peer.
+    fn proceed(&mut self, received: &[u8]) -> Result<bool> {
+        self.input.extend_from_slice(received);
         let result = match self.input.len() <= limits::TLS_HANDSHAKE_BYTES {
             true => self.turns(),
             false => Err(protocol(format!("more than {} bytes of TLS handshake", limits::TLS_HANDSHAKE_BYTES))),
         };
         if result.is_err() {
-            // The alert, which the library encodes when it is asked once more.
+            // rustls encodes the alert when it is called once more.
             for _ in 0..4 {
                 let (_, turn) = self.turn(false);
                 if !matches!(turn, Ok(Turn::Again)) {
@@ -169,15 +169,15 @@ impl Handshake {
         }
     }
 
-    /// What came is not TLS: what it may be.
+    /// Explains bytes that are not TLS.
     fn no_record(&self, error: Error) -> Error {
-        let came = &self.input[self.fed..];
-        let is_ours = came.starts_with(&MAGIC.to_le_bytes()) || came.starts_with(b"THAL");
+        let received = &self.input[self.fed..];
+        let is_ours = received.starts_with(&MAGIC.to_le_bytes()) || received.starts_with(b"THAL");
         match (&self.end, is_ours) {
             (Shaking::Client { .. }, true) => Error::new(
                 ErrorKind::Access,
-                "the server answers in clear, and TLS was expected: it is another one than the address says, or was started with --plain. If its \
-                 store runs with --plain, and the network is trusted, say so: thal://HOST:PORT#plain",
+                "the server answers in clear, but TLS was expected: it is not the server in the address, or was started with --plain. If \
+                 its store runs with --plain and the network is trusted, use thal://HOST:PORT#plain",
             ),
             (Shaking::Client { .. }, false) => protocol(format!("the server does not speak TLS ({})", error.message())),
             (Shaking::Server { .. }, true) => {
@@ -187,10 +187,10 @@ impl Handshake {
         }
     }
 
-    /// The session.
+    /// Returns the session.
     ///
     /// # Errors
-    /// The server's key is not the one that was expected.
+    /// The server's key is not the expected one.
     pub(in crate::transport) fn finish(self) -> Result<Session> {
         if self.begin != self.fed {
             return Err(protocol("a TLS handshake that ends within a message"));
@@ -214,19 +214,19 @@ impl Handshake {
                 (secrets, End::Server(Box::new(connection)))
             }
         };
-        Session::new(Opened { end, secrets, suite, binding, fingerprint, is_resumed, came: &self.input[self.fed..] })
+        Session::new(Opened { end, secrets, suite, binding, fingerprint, is_resumed, received: &self.input[self.fed..] })
     }
 }
 
-/// The fingerprint of the server's key, if it may be that.
+/// Checks the fingerprint of the server's key.
 fn is_expected(key: Option<Fingerprint>, expected: Option<Fingerprint>) -> Result<Fingerprint> {
     let key = key.ok_or_else(|| protocol("a server without a key"))?;
     match expected {
         Some(expected) if expected != key => Err(Error::new(
             ErrorKind::Access,
             format!(
-                "its key's fingerprint is {key}, and {expected} was expected: it is another server than the address says, or somebody is in \
-                 between; if its store was made anew, use its new address"
+                "its key's fingerprint is {key}, expected {expected}: it is not the server in the address, or the connection is \
+                 intercepted; if its store was recreated, use its new address"
             ),
         )),
         _ => Ok(key),
@@ -251,7 +251,7 @@ fn turn<Data>(status: UnbufferedStatus<'_, '_, Data>, output: &mut Vec<u8>) -> (
             }
         }
         Ok(ConnectionState::TransmitTlsData(data)) => {
-            // It is as good as sent: it stands in `output`.
+            // The bytes are in `output`, which is as good as sent.
             data.done();
             Ok(Turn::Again)
         }

@@ -1,4 +1,4 @@
-//! A server's key, and the short text by which clients know it.
+//! A server's key, and the fingerprint by which clients know it.
 
 use crate::error::{Error, ErrorKind, Result};
 use ring::signature::{Ed25519KeyPair, KeyPair};
@@ -7,11 +7,11 @@ use rustls::sign::CertifiedKey;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// An Ed25519 public key's SPKI (RFC 8410) up to the key.
+/// Prefix of an Ed25519 public key's SPKI (RFC 8410), up to the key.
 const SPKI: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
-/// An Ed25519 private key's PKCS #8 version 1 (RFC 8410) up to the seed.
+/// Prefix of an Ed25519 private key's PKCS #8 version 1 (RFC 8410), up to the seed.
 const PKCS8: [u8; 16] = [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
-/// RFC 4648 base32, in small letters.
+/// RFC 4648 base32, lower case.
 const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 /// Digits of a fingerprint's text: 256 bits, five each.
 const TEXT_BYTES: usize = 52;
@@ -24,13 +24,13 @@ pub struct ServerKey {
 }
 
 impl ServerKey {
-    /// The key that belongs to 32 secret bytes: the same for the same bytes.
+    /// Derives the key pair from 32 secret bytes, deterministically.
     ///
     /// # Errors
-    /// The library's; not for any bytes that are known.
+    /// The TLS library's; no seed is known to cause one.
     pub fn from_seed(seed: &[u8; 32]) -> Result<ServerKey> {
         let unusable =
-            |problem: &dyn std::fmt::Display| Error::new(ErrorKind::Invalid, format!("no key can be made of this seed: {problem}"));
+            |problem: &dyn std::fmt::Display| Error::new(ErrorKind::Invalid, format!("cannot make a key from this seed: {problem}"));
         let pair = Ed25519KeyPair::from_seed_unchecked(seed).map_err(|e| unusable(&e))?;
         let spki = [&SPKI[..], pair.public_key().as_ref()].concat();
         let private = [&PKCS8[..], seed].concat();
@@ -40,7 +40,7 @@ impl ServerKey {
         Ok(ServerKey { certified, fingerprint })
     }
 
-    /// By which clients know it.
+    /// Returns the fingerprint by which clients know the key.
     pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
     }
@@ -52,13 +52,13 @@ impl std::fmt::Debug for ServerKey {
     }
 }
 
-/// SHA-256 of a server's public key (its SPKI). Its text is 52 digits of base32 in small letters, `a`–`z` and `2`–`7`; capitals are
-/// read as well.
+/// SHA-256 of a server's public key (its SPKI). Written as 52 base32 digits in lower case, `a`–`z` and `2`–`7`; upper case is
+/// accepted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Fingerprint(pub [u8; 32]);
 
 impl Fingerprint {
-    /// Of a public key.
+    /// Computes the fingerprint of a public key.
     pub(super) fn of(spki: &[u8]) -> Fingerprint {
         let mut bytes = [0; 32];
         bytes.copy_from_slice(ring::digest::digest(&ring::digest::SHA256, spki).as_ref());
@@ -95,12 +95,12 @@ impl std::str::FromStr for Fingerprint {
         let mut bytes = [0_u8; 32];
         for (number, letter) in text.bytes().enumerate() {
             let value = DIGITS.iter().position(|digit| *digit == letter.to_ascii_lowercase());
-            let value = value.ok_or_else(|| wrong(format!("its character {} is none of its digits", number + 1)))?;
+            let value = value.ok_or_else(|| wrong(format!("character {} is not a base32 digit", number + 1)))?;
             for (at, bit) in (number * 5..).zip((0..5).rev()) {
                 let is_set = value >> bit & 1 == 1;
                 match bytes.get_mut(at / 8) {
                     Some(byte) => *byte |= u8::from(is_set) << (7 - at % 8),
-                    None if is_set => return Err(wrong("its last character is not one that a fingerprint can end with".to_owned())),
+                    None if is_set => return Err(wrong("its last character is invalid".to_owned())),
                     None => {}
                 }
             }
@@ -119,7 +119,7 @@ mod tests {
         let of = |seed: u8| ServerKey::from_seed(&[seed; 32]).unwrap().fingerprint();
         assert_eq!(of(1), of(1));
         assert_ne!(of(1), of(2));
-        // The text stands in addresses that people keep: it never changes.
+        // The text is part of addresses that people store: it never changes.
         assert_eq!(of(0).to_string(), "gopc76ixmmcqpnveeo244ccofbor7js5soz6e6tbsxj3x26jvyrq");
     }
 

@@ -1,15 +1,17 @@
-//! TLS 1.3 inside of a [`super::Channel`].
+//! TLS 1.3 inside a [`super::Channel`].
 //!
-//! No certificates, dates or names: a server has one Ed25519 key (RFC 7250 raw public keys), and a client knows its [`Fingerprint`] or
-//! proves with the store's credential, bound to the session ([`super::Channel::binding`]), that nobody is in between.
+//! No certificates, dates or names: a server has one Ed25519 key (RFC 7250 raw public keys); a client knows its [`Fingerprint`],
+//! or relies on proofs with the store's credential, bound to the session ([`super::Channel::binding`]), to exclude an
+//! interceptor.
 //!
-//! rustls shakes hands, keeps tickets and derives keys, as it does for kernels that encrypt by themselves; the records of an open
-//! connection are ours ([`records`], [`session`]): each byte is copied once on its way out, into the buffer in which it is encrypted and
-//! from which one call sends many records, and once on its way in, out of the buffer in which it was decrypted. rustls's own connections
-//! copy once or twice more, take memory for each record, and receive one record at most with each call. `examples/tls.rs` measures.
+//! rustls performs the handshake, keeps tickets and derives keys, as it does for kernel TLS; the records of an open connection
+//! are handled here ([`records`], [`session`]): each outgoing byte is copied once, into the buffer in which it is encrypted and
+//! from which one call sends many records; each incoming byte is copied once, out of the buffer in which it was decrypted.
+//! rustls's own connections copy once or twice more, allocate for each record, and receive at most one record per call.
+//! `examples/tls.rs` measures.
 //!
-//! Nobody waits for a `close_notify`, and none is sent: every message says how long it is, so an end within one is an error here as on a
-//! plain connection, and an end between two is what a peer that went away looks like.
+//! A `close_notify` is neither awaited nor sent: every message gives its length, so an end within a message is an error, as on a
+//! plain connection, and an end between two messages means that the peer went away.
 
 mod config;
 mod exporter;
@@ -28,8 +30,7 @@ pub(super) use session::Session;
 
 use crate::error::{Error, ErrorKind};
 
-/// The peer broke the rules, or somebody in between did: as an error of a call on the connection, out of which
-/// [`super::socket::failure`] takes it again.
+/// Wraps a protocol violation (by the peer or an interceptor) as an I/O error, from which [`super::socket::failure`] recovers it.
 fn broken(error: Error) -> std::io::Error {
     std::io::Error::new(std::io::ErrorKind::InvalidData, error)
 }

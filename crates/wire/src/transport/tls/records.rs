@@ -1,4 +1,5 @@
-//! Records of an open connection (RFC 8446, section 5): a header of five bytes, and what is encrypted, which ends with its kind.
+//! Records of an open connection (RFC 8446, section 5): a header of five bytes, then the encrypted content, whose last byte is
+//! its kind.
 
 use super::protocol;
 use crate::error::Result;
@@ -7,16 +8,16 @@ use rustls::ConnectionTrafficSecrets;
 use rustls::crypto::cipher::{Iv, Nonce, make_tls13_aad};
 use std::io::IoSlice;
 
-/// Bytes before what is encrypted: kind, version, length.
+/// Length of a record's header: kind, version, length.
 pub(super) const HEADER_BYTES: usize = 5;
-/// Most bytes of plaintext in a record.
+/// Maximum plaintext of a record.
 pub(super) const PLAIN_BYTES: usize = 1 << 14;
-/// What a full record, or any other, takes besides its plaintext: header, kind, tag.
+/// Bytes of a record besides its plaintext: header, kind, tag.
 pub(super) const OVERHEAD_BYTES: usize = HEADER_BYTES + 1 + aead::MAX_TAG_LEN;
-/// The largest record that a peer may send: its padding is counted.
+/// The largest record a peer may send, padding included.
 pub(super) const RECORD_BYTES: usize = HEADER_BYTES + PLAIN_BYTES + 256;
 
-/// What a record says of itself, in its last byte once it is decrypted, or in its first one before anything is encrypted.
+/// The kind of a record: its last byte once decrypted, its first before encryption starts.
 pub(super) mod kind {
     pub(crate) const CHANGE_CIPHER_SPEC: u8 = 20;
     pub(crate) const ALERT: u8 = 21;
@@ -24,25 +25,25 @@ pub(super) mod kind {
     pub(crate) const DATA: u8 = 23;
 }
 
-/// Length of the record that begins with these bytes, header included; `None`: they are too few to know.
+/// Returns the length of the record that begins with these bytes, header included; `None`: too few bytes.
 ///
 /// # Errors
-/// They do not begin a record.
+/// The bytes do not begin a record.
 pub(super) fn length(bytes: &[u8]) -> Result<Option<usize>> {
     if bytes.first().is_some_and(|first| !(kind::CHANGE_CIPHER_SPEC..=kind::DATA).contains(first))
         || bytes.get(1).is_some_and(|major| *major != 3)
     {
-        return Err(protocol("expected a record of TLS, and these bytes are none"));
+        return Err(protocol("expected a TLS record"));
     }
     let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
     let length = HEADER_BYTES + usize::from(u16::from_be_bytes([header[3], header[4]]));
     if length > RECORD_BYTES {
-        return Err(protocol(format!("a TLS record of {length} bytes: at most {RECORD_BYTES} are expected")));
+        return Err(protocol(format!("a TLS record of {length} bytes: the maximum is {RECORD_BYTES}")));
     }
     Ok(Some(length))
 }
 
-/// Keys of one direction, and how many records they have been used for.
+/// The keys of one direction, and the number of records they have protected.
 pub(super) struct Keys {
     key: LessSafeKey,
     iv: Iv,
@@ -50,7 +51,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// As rustls hands them out.
+    /// Converts secrets extracted from rustls.
     pub(super) fn new((sequence, secrets): (u64, ConnectionTrafficSecrets)) -> Result<Keys> {
         let (algorithm, key, iv) = match secrets {
             ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&aead::AES_128_GCM, key, iv),
@@ -62,19 +63,19 @@ impl Keys {
         Ok(Keys { key: LessSafeKey::new(key), iv, sequence })
     }
 
-    /// Records they have been used for.
+    /// Returns the number of records protected so far.
     pub(super) fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// No number is used twice: the same number with the same key gives both plaintexts away.
+    /// Returns the next nonce. A nonce must never repeat: reuse with one key reveals both plaintexts.
     fn nonce(&mut self) -> Result<aead::Nonce> {
         let nonce = Nonce::new(&self.iv, self.sequence);
-        self.sequence = self.sequence.checked_add(1).ok_or_else(|| protocol("as many TLS records as one key may be used for"))?;
+        self.sequence = self.sequence.checked_add(1).ok_or_else(|| protocol("too many TLS records for one key"))?;
         Ok(aead::Nonce::assume_unique_for_key(nonce.0))
     }
 
-    /// Adds a record to `output`, of what `fill` adds to it: at most [`PLAIN_BYTES`].
+    /// Appends an encrypted record to `output`; `fill` appends its plaintext, at most [`PLAIN_BYTES`].
     pub(super) fn seal(&mut self, kind: u8, output: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
         let start = output.len();
         output.extend_from_slice(&[0; HEADER_BYTES]);
@@ -89,22 +90,22 @@ impl Keys {
         Ok(())
     }
 
-    /// Decrypts a whole record in its place: its kind, and how many bytes of plaintext stand behind its header.
+    /// Decrypts a whole record in place; returns its kind, and the bytes of plaintext behind its header.
     ///
     /// # Errors
-    /// It is not as the peer sent it, or nothing that a peer may send.
+    /// The record was altered, or is one that a peer must not send.
     pub(super) fn open(&mut self, record: &mut [u8]) -> Result<(u8, usize)> {
         let nonce = self.nonce()?;
         let (header, encrypted) = record.split_at_mut(HEADER_BYTES);
         if header[0] != kind::DATA {
-            return Err(protocol("a TLS record that is not encrypted on a connection that is: somebody else sent it"));
+            return Err(protocol("an unencrypted TLS record on an encrypted connection: it was injected"));
         }
         let opened = self.key.open_in_place(nonce, Aad::from(header), encrypted);
-        let opened = opened.map_err(|_| protocol("a TLS record that is not as it was sent: damaged or changed on its way"))?;
+        let opened = opened.map_err(|_| protocol("a TLS record was damaged or altered in transit"))?;
         // Zeros behind the kind are padding.
-        let last = opened.iter().rposition(|byte| *byte != 0).ok_or_else(|| protocol("a TLS record of no kind"))?;
+        let last = opened.iter().rposition(|byte| *byte != 0).ok_or_else(|| protocol("a TLS record without a kind"))?;
         if last > PLAIN_BYTES {
-            return Err(protocol(format!("a TLS record of {last} bytes of plaintext: at most {PLAIN_BYTES} are allowed")));
+            return Err(protocol(format!("a TLS record of {last} bytes of plaintext: the maximum is {PLAIN_BYTES}")));
         }
         Ok((opened[last], last))
     }
@@ -121,7 +122,7 @@ pub(super) fn take(pieces: &mut &mut [IoSlice<'_>], most: usize, output: &mut Ve
         left -= many;
         IoSlice::advance_slices(pieces, many);
         if many == 0 {
-            // Advancing by nothing does not skip an empty piece everywhere.
+            // `advance_slices` by 0 does not skip an empty piece on every version.
             *pieces = &mut std::mem::take(pieces)[1..];
         }
     }

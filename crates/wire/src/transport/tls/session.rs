@@ -1,8 +1,8 @@
-//! An open connection: buffers for records, and what is done with those that carry no data.
+//! An open TLS connection: record buffers, and the handling of records without data.
 //!
-//! Nothing is decrypted before somebody wants it: a record is decrypted when what the last one held has been taken. So between two calls
-//! there is at most one record's plaintext, and whole records may stand behind it that the socket does not show any more: who waits for
-//! the socket asks here first ([`Session::has_data`]).
+//! Decryption is lazy: a record is decrypted when the plaintext of the previous one has been consumed. Between calls there is at
+//! most one record's plaintext, and whole records may be buffered behind it that the socket no longer shows: check
+//! [`Session::has_data`] before waiting for the socket.
 
 use super::key::Fingerprint;
 use super::records::{self, HEADER_BYTES, Keys, OVERHEAD_BYTES, PLAIN_BYTES, RECORD_BYTES, kind};
@@ -20,15 +20,14 @@ use std::net::TcpStream;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// Plaintext that is encrypted before it is sent, with one call: half a payload. Smaller calls cost the kernel more (`examples/tls.rs`
-/// measured 0.65 of the plain rate with half a payload, 0.5 with an eighth of one); with a whole one, encrypting and receiving
-/// overlap less.
+/// Plaintext encrypted per send call: half a payload. Smaller calls cost the kernel more (`examples/tls.rs` measured 0.65 of the
+/// plain rate with half a payload, 0.5 with an eighth); with a whole one, encryption and reception overlap less.
 const SEND_BYTES: usize = 32 * PLAIN_BYTES;
-/// Room for what is received with one call: small messages, and large ones.
+/// Receive buffer sizes, for small messages and for large ones.
 const SMALL_BYTES: usize = 2 * RECORD_BYTES;
 const LARGE_BYTES: usize = 256 << 10;
 
-/// What a handshake ends with.
+/// The result of a handshake.
 pub(super) struct Opened<'a> {
     pub end: End,
     pub secrets: ExtractedSecrets,
@@ -36,11 +35,11 @@ pub(super) struct Opened<'a> {
     pub binding: [u8; 32],
     pub fingerprint: Fingerprint,
     pub is_resumed: bool,
-    /// Records that came after it.
-    pub came: &'a [u8],
+    /// Records received behind the handshake.
+    pub received: &'a [u8],
 }
 
-/// What keeps tickets and makes new keys.
+/// The rustls connection, which keeps tickets and derives new keys.
 pub(super) enum End {
     Client(Box<KernelConnection<ClientConnectionData>>),
     Server(Box<KernelConnection<ServerConnectionData>>),
@@ -51,52 +50,52 @@ pub(in crate::transport) struct Session {
     end: End,
     sealing: Keys,
     opening: Keys,
-    /// Records after which new keys are used to send.
+    /// Records after which the sending keys are changed.
     pub(in crate::transport) refresh_after: u64,
-    /// Encrypted: what follows `sent` is to be sent.
+    /// Encrypted bytes; to be sent from `sent` on.
     output: Vec<u8>,
     sent: usize,
-    /// `[begin..filled]` has come and is encrypted; `plain`, before it, is the last record's plaintext, as far as nobody took it.
+    /// `[begin..filled]` is received and encrypted; `plain`, before it, is the last record's plaintext not yet consumed.
     input: Vec<u8>,
     begin: usize,
     filled: usize,
     plain: Range<usize>,
-    /// Records without data in a row: a peer that sends nothing else is not listened to without end.
+    /// Consecutive records without data; limited, so that a peer cannot occupy the thread with them.
     idle_records: u32,
-    /// The peer says that it sends nothing more.
+    /// The peer has announced the end of its data.
     is_closed: bool,
-    /// Why nothing that comes is believed any more.
+    /// The error after which nothing received is trusted.
     fault: Option<Error>,
     pub(in crate::transport) binding: [u8; 32],
     pub(in crate::transport) fingerprint: Fingerprint,
     pub(in crate::transport) is_resumed: bool,
 }
 
-/// What a call on the socket gave.
+/// The result of one receive call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Filled {
-    /// Bytes, and there may be more.
+    /// Some bytes; more may follow.
     Some,
-    /// As many as there was room for.
+    /// The buffer is full.
     Full,
     End,
 }
 
 impl Session {
     pub(super) fn new(opened: Opened<'_>) -> Result<Session> {
-        let mut input = opened.came.to_vec();
+        let mut input = opened.received.to_vec();
         input.resize(SMALL_BYTES.max(input.len()), 0);
         Ok(Session {
             end: opened.end,
             sealing: Keys::new(opened.secrets.tx)?,
             opening: Keys::new(opened.secrets.rx)?,
-            // Half of what is safe.
+            // Half the safe number.
             refresh_after: opened.suite.common.confidentiality_limit / 2,
             output: Vec::new(),
             sent: 0,
             input,
             begin: 0,
-            filled: opened.came.len(),
+            filled: opened.received.len(),
             plain: 0..0,
             idle_records: 0,
             is_closed: false,
@@ -116,7 +115,7 @@ impl Session {
             self.sent = 0;
         }
         let all: usize = pieces.iter().map(|piece| piece.len()).sum();
-        // A header in front of a payload makes it a little longer than so many records: the rest goes with them.
+        // A header in front of a payload slightly exceeds the limit: its excess goes along.
         let mut left = if all <= SEND_BYTES + PLAIN_BYTES { all } else { SEND_BYTES };
         self.output.reserve(left + left.div_ceil(PLAIN_BYTES) * OVERHEAD_BYTES);
         while left > 0 {
@@ -130,7 +129,7 @@ impl Session {
         Ok(())
     }
 
-    /// Encrypts with new keys from here on, and says so with the old ones.
+    /// Announces new keys under the old ones, and encrypts with the new ones from here on.
     fn refresh(&mut self) -> Result<()> {
         const KEY_UPDATE_NOT_REQUESTED: [u8; 5] = [24, 0, 0, 1, 0];
         self.sealing.seal(kind::HANDSHAKE, &mut self.output, |record| record.extend_from_slice(&KEY_UPDATE_NOT_REQUESTED))?;
@@ -154,7 +153,7 @@ impl Session {
         }
     }
 
-    /// Takes some of `bytes`, once what was taken before is sent.
+    /// Accepts some of `bytes`, once everything accepted before is sent.
     pub(in crate::transport) fn try_send(&mut self, socket: &TcpStream, bytes: &[u8]) -> std::io::Result<usize> {
         self.try_flush(socket)?;
         if self.wants_to_send() {
@@ -176,10 +175,10 @@ impl Session {
 
     // ---- Receiving
 
-    /// Whether there is plaintext to take; decrypts the next record if there is none, and one has come in full.
+    /// Whether there is plaintext; decrypts the next record if there is none and a whole one has arrived.
     ///
     /// # Errors
-    /// What came is not what the peer sent, or nothing that it may send. So it is from then on.
+    /// The data was altered, or is not what a peer may send. The error is permanent.
     pub(in crate::transport) fn has_data(&mut self) -> std::io::Result<bool> {
         while self.plain.is_empty() {
             match self.next_record() {
@@ -194,7 +193,7 @@ impl Session {
         Ok(true)
     }
 
-    /// Decrypts the next record; `false`: it has not come in full.
+    /// Decrypts the next record; `false`: it has not arrived in full.
     fn next_record(&mut self) -> Result<bool> {
         if let Some(fault) = &self.fault {
             return Err(fault.clone());
@@ -217,7 +216,7 @@ impl Session {
         Ok(true)
     }
 
-    /// Messages that come after the handshake: tickets, new keys. Each stands in one record, as rustls writes them.
+    /// Handles messages after the handshake: tickets and key updates. Each is in one record, as rustls writes them.
     fn messages(&mut self, plain: Range<usize>) -> Result<()> {
         const NEW_SESSION_TICKET: u8 = 4;
         const KEY_UPDATE: u8 = 24;
@@ -231,7 +230,7 @@ impl Session {
                 (NEW_SESSION_TICKET, End::Client(connection), ticket) => {
                     connection.handle_new_session_ticket(ticket).map_err(|e| protocol(format!("a TLS ticket: {e}")))?;
                 }
-                // Nothing may follow it that is encrypted with the old keys.
+                // Nothing encrypted with the old keys may follow.
                 (KEY_UPDATE, end, [wants_ours @ (0 | 1)]) if rest.is_empty() => {
                     self.opening = Keys::new(end.next_to_receive()?)?;
                     if *wants_ours == 1 {
@@ -254,11 +253,11 @@ impl Session {
             }
             [_, USER_CANCELED] => Ok(()),
             [_, alert] => Err(protocol(format!("the peer ended the TLS session: {:?}", rustls::AlertDescription::from(alert)))),
-            _ => Err(protocol("a TLS alert that is none")),
+            _ => Err(protocol("an invalid TLS alert")),
         }
     }
 
-    /// Moves plaintext to `buffer`; how much.
+    /// Moves plaintext to `buffer`; returns the number of bytes.
     fn take(&mut self, buffer: &mut [u8]) -> usize {
         let many = self.plain.len().min(buffer.len());
         let from = self.plain.start;
@@ -267,12 +266,12 @@ impl Session {
         many
     }
 
-    /// Whether bytes of a record have come that is not there in full.
+    /// Whether part of a record has arrived.
     fn is_within_record(&self) -> bool {
         self.begin < self.filled
     }
 
-    /// The end of the connection, as a call that waits for data reports it.
+    /// Returns what a waiting call reports at the end of the connection.
     fn ended(&self) -> std::io::Result<usize> {
         match self.is_within_record() && !self.is_closed {
             true => Err(std::io::ErrorKind::UnexpectedEof.into()),
@@ -280,14 +279,14 @@ impl Session {
         }
     }
 
-    /// One call on the socket, into a buffer of at least `room` bytes. There is no plaintext.
+    /// Makes one receive call, into a buffer of at least `room` bytes. Plaintext must have been consumed.
     fn fill(&mut self, socket: &TcpStream, room: usize, flags: RecvFlags) -> std::io::Result<Filled> {
         debug_assert!(self.plain.is_empty(), "it would be moved");
         if self.is_closed {
             return Ok(Filled::End);
         }
         if self.begin > 0 {
-            // Less than a record, unless the handshake brought more.
+            // Less than a record, unless more came with the handshake.
             self.input.copy_within(self.begin..self.filled, 0);
             (self.begin, self.filled) = (0, self.filled - self.begin);
         }
@@ -349,9 +348,9 @@ impl Session {
         Ok(true)
     }
 
-    /// Fills several pieces: the thread sleeps until half a megabyte is there, or what these pieces need at least. For that it counts
-    /// what each record takes besides its plaintext; a peer that fills its records less sends more bytes, never fewer, so this cannot
-    /// wait for bytes that do not come.
+    /// Fills several pieces. The thread sleeps until half a megabyte has arrived, or the minimum these pieces need, including
+    /// each record's overhead. A peer with smaller records sends more bytes, never fewer, so this never waits for bytes that do
+    /// not come.
     pub(in crate::transport) fn receive_pieces(
         &mut self,
         socket: &TcpStream,
@@ -385,7 +384,7 @@ impl Session {
         Ok(())
     }
 
-    /// Waits until there is plaintext, or the end. Part of a record is progress too: the call that takes it waits for the rest.
+    /// Waits for plaintext or the end. A partial record counts as progress: the call that consumes it waits for the rest.
     pub(in crate::transport) fn wait_readable(&mut self, socket: &TcpStream, silence: Duration) -> std::io::Result<()> {
         while !self.has_data()? && !self.is_within_record() {
             self.wait(socket, silence)?;
@@ -398,7 +397,7 @@ impl Session {
         Ok(())
     }
 
-    /// Whether there is plaintext, or part of it, or the end.
+    /// Whether there is plaintext, part of a record, or the end.
     pub(in crate::transport) fn is_readable(&mut self, socket: &TcpStream) -> bool {
         loop {
             match self.has_data() {
@@ -413,11 +412,11 @@ impl Session {
         }
     }
 
-    /// Fills `buffer` as far as that goes without waiting; 0: the peer has closed the connection.
+    /// Fills `buffer` as far as possible without blocking; 0: the peer has closed the connection.
     pub(in crate::transport) fn try_receive(&mut self, socket: &TcpStream, buffer: &mut [u8]) -> std::io::Result<usize> {
         let mut have = 0;
         while have < buffer.len() {
-            // What has been received is handed on first; the error, or the end, is found again by the next call.
+            // Received data is returned first; the next call finds the error or the end again.
             match self.has_data() {
                 Ok(true) => {
                     have += self.take(&mut buffer[have..]);

@@ -1,4 +1,4 @@
-//! What a TLS channel promises, between two of ours, and between one of ours and rustls's own connections.
+//! Tests of TLS channels: between two of ours, and between one of ours and rustls's own connections.
 
 use super::config::tickets_of;
 use super::exporter::ExporterSecret;
@@ -34,7 +34,7 @@ fn sockets() -> (TcpStream, TcpStream) {
     (one, other)
 }
 
-/// What becomes of a handshake at both ends, client's and server's.
+/// Returns the results of a handshake at both ends, client's and server's.
 fn shake(
     (one, other): (TcpStream, TcpStream),
     client: &ClientTls,
@@ -53,13 +53,13 @@ fn channels() -> (Channel, Channel) {
     (one.unwrap(), other.unwrap())
 }
 
-/// What somebody in between does with what the client sends, once it is set: so many bytes later.
+/// How the interceptor alters the client's bytes once set, after this many more bytes.
 #[derive(Clone, Default)]
 struct Meddler(Arc<Mutex<Option<(usize, Meddling)>>>);
 
 #[derive(Clone, Copy)]
 enum Meddling {
-    /// Changes a bit of the next byte.
+    /// Flips a bit of the next byte.
     Change,
     /// Ends the connection.
     Cut,
@@ -70,7 +70,7 @@ impl Meddler {
         *self.0.lock() = Some((bytes, meddling));
     }
 
-    /// How many of these bytes go on.
+    /// Returns how many of these bytes are passed on.
     fn meddle(&self, bytes: &mut [u8]) -> usize {
         let mut set = self.0.lock();
         match &mut *set {
@@ -86,7 +86,7 @@ impl Meddler {
     }
 }
 
-/// A connection with somebody in between, who passes on at most `most` bytes at a time.
+/// A connection through an interceptor that passes on at most `most` bytes at a time.
 fn between(meddler: &Meddler, most: usize) -> (TcpStream, TcpStream) {
     let ((one, mut inside), (mut outside, other)) = (sockets(), sockets());
     let (mut back_from, mut back_to) = (outside.try_clone().unwrap(), inside.try_clone().unwrap());
@@ -123,7 +123,7 @@ fn send(channel: &mut Channel, bytes: &[u8], piece: usize) {
     channel.send_pieces(&mut pieces).unwrap();
 }
 
-/// Receives so many bytes, in one of the ways there are.
+/// Receives this many bytes with one of the receiving calls.
 fn receive(channel: &mut Channel, many: usize, way: usize) -> Vec<u8> {
     let mut bytes = vec![0; many];
     match way % 5 {
@@ -213,7 +213,7 @@ fn another_key_than_the_expected_is_refused_with_both_fingerprints() {
     assert_eq!(any.1.unwrap().fingerprint(), Some(server.fingerprint()));
 }
 
-/// A session, and the tickets that come with it.
+/// Returns a session and the tickets that come with it.
 fn visit(listener: &TcpListener, client: &ClientTls, expected: Option<Fingerprint>, server: &ServerTls) -> Result<(Channel, Channel)> {
     let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (one, other) = shake((one, listener.accept().unwrap().0), client, expected, server);
@@ -236,7 +236,7 @@ fn a_session_is_resumed_with_the_same_key_only_and_has_a_binding_of_its_own() {
         assert_eq!((second.binding(), second.fingerprint()), (at_server.binding(), Some(server.fingerprint())));
         assert_ne!(first.binding(), second.binding());
     }
-    // Its tickets are of no use to another server, and the pin holds; a server that was started again is known by its key.
+    // Its tickets are useless for another server, and the pin holds; a restarted server is recognised by its key.
     let other = server_of(8);
     assert_eq!(visit(&listener, &client, Some(server.fingerprint()), &other).unwrap_err().kind(), ErrorKind::Access);
     let (any, _) = visit(&listener, &client, None, &other).unwrap();
@@ -306,7 +306,7 @@ fn a_byte_that_is_changed_on_its_way_is_an_error_and_never_data() {
             }
         };
         assert!(came.len() < message.len() && message.starts_with(&came), "{place}");
-        // A length that was changed to more than comes is an end within a record.
+        // A length changed to more than what arrives is an end within a record.
         if error.kind() != System::UnexpectedEof {
             assert_eq!(socket::failure("a test", error, PATIENCE).kind(), ErrorKind::Protocol);
             assert!(other.receive_some(&mut some).is_err() && other.try_receive(&mut some).is_err(), "it stays so");
@@ -377,7 +377,7 @@ fn a_slow_peer_is_waited_for_and_a_silent_one_until_the_deadline() {
 #[test]
 fn tickets_are_not_taken_for_data_and_data_behind_other_data_is_seen() {
     let (mut one, mut other) = channels();
-    // The server's tickets are the first that comes.
+    // The server's tickets arrive first.
     socket::wait_readable(one.socket(), PATIENCE).unwrap();
     assert!(!one.is_readable());
     assert_eq!(one.wait_readable(Duration::from_millis(20)).unwrap_err().kind(), System::TimedOut);
@@ -392,7 +392,7 @@ fn tickets_are_not_taken_for_data_and_data_behind_other_data_is_seen() {
     assert!(!one.is_readable());
 }
 
-/// Puts everything in and takes everything out without waiting, except for the socket.
+/// Sends and receives everything without blocking, except to poll the socket.
 fn echo_without_waiting(mut channel: Channel, message: &[u8]) -> std::io::Result<Vec<u8>> {
     let (mut sent, mut came, mut buffer) = (0, Vec::new(), vec![0; 100_000]);
     while came.len() < message.len() {
@@ -478,7 +478,7 @@ fn no_secret_is_in_what_debug_shows() {
     }
 }
 
-/// One of rustls's own connections, driven until `many` bytes have come from our end, which it then answers with the same.
+/// A rustls connection, driven until `many` bytes have come from our end, which it then echoes.
 fn echo_by_rustls<C, Data>(connection: &mut C, mut stream: TcpStream, many: usize, refresh: bool) -> ([u8; 32], Vec<u8>)
 where
     C: std::ops::DerefMut<Target = rustls::ConnectionCommon<Data>>,

@@ -22,9 +22,9 @@ fn read_names(world: &World, asker: &mut Asker) -> Attempts {
     let name = b"user.of".to_vec();
     let set = Operation::SetExtended { place: theirs.place(), name: name.clone(), value: vec![1], how: SetExtended::Either };
     let link = new_name();
-    let node = Operation::MakeNode { place: Place::at(&link), node: NewNode::Symlink(b"/there".to_vec()), owner: USER };
+    let node = Operation::MakeNode { place: FilePath::at(&link), node: NewNode::Symlink(b"/there".to_vec()), owner: USER };
     [set, node].into_iter().for_each(|operation| assert_eq!(world.as_store().try_to(operation), Done));
-    let list = Operation::List { place: Place::at("/"), after: After::Nothing, most: 9, detail: Detail::Sizes, walk: 0 };
+    let list = Operation::List { place: FilePath::at("/"), after: After::Nothing, most: 9, detail: Detail::Sizes, walk: 0 };
     let stat = asker.ask(Operation::Stat { places: vec![theirs.place()], sizes: true }).map(|reply| match reply {
         MetadataReply::Many(many) => assert!(many[0].is_ok(), "{many:?}"),
         other => panic!("{other:?}"),
@@ -36,7 +36,7 @@ fn read_names(world: &World, asker: &mut Asker) -> Attempts {
     vec![
         ("attributes", done(stat)),
         ("a directory", asker.try_to(list)),
-        ("a link", asker.try_to(Operation::ReadSymlink { place: Place::at(&link) })),
+        ("a link", asker.try_to(Operation::ReadSymlink { place: FilePath::at(&link) })),
         ("an extended attribute", asker.try_to(Operation::GetExtended { place: theirs.place(), name })),
         ("their names", asker.try_to(Operation::ListExtended { place: theirs.place() })),
         ("a datafile's size", done(sizes)),
@@ -112,8 +112,8 @@ fn change(world: &World, asker: &mut Asker) -> Attempts {
     let [plain, own, theirs] = [None, Some(world.anas_lot), Some(world.bobs_lot)].map(|lot| changes(world, asker, lot));
     let names = [
         make(&new_name(), USER, None),
-        Operation::MakeDirectory { place: Place::at(new_name()), owner: USER, parents: false },
-        Operation::MakeNode { place: Place::at(new_name()), node: NewNode::Fifo, owner: USER },
+        Operation::MakeDirectory { place: FilePath::at(new_name()), owner: USER, parents: false },
+        Operation::MakeNode { place: FilePath::at(new_name()), node: NewNode::Fifo, owner: USER },
     ]
     .map(|operation| asker.try_to(operation));
     vec![

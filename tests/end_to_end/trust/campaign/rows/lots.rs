@@ -69,13 +69,13 @@ fn of_directories(cell: &str, who: Who) -> Option<Vec<Outcome>> {
 
 fn with_lot(directory: &str, lot: Option<LotId>) -> Operation {
     let default_layout = Some(lot.map(|lot| LayoutChoice { lot: Some(lot), ..LayoutChoice::default() }));
-    Operation::SetAttributes { place: Place::at(directory), set: SetAttributes { default_layout, ..SetAttributes::default() } }
+    Operation::SetAttributes { place: FilePath::at(directory), set: SetAttributes { default_layout, ..SetAttributes::default() } }
 }
 
 /// Creates a directory with this credential, on which the store sets this lot.
 fn directory(world: &World, of: Who, lot: Option<LotId>) -> String {
     let path = new_name();
-    let make = Operation::MakeDirectory { place: Place::at(&path), owner: USER, parents: false };
+    let make = Operation::MakeDirectory { place: FilePath::at(&path), owner: USER, parents: false };
     assert_eq!(Asker::new(world, of).try_to(make), Done);
     if lot.is_some() {
         assert_eq!(world.as_store().try_to(with_lot(&path, lot)), Done);

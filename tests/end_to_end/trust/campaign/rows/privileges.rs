@@ -20,12 +20,12 @@ fn owned(mode: u32) -> Owner {
     Owner { mode, ..USER }
 }
 
-fn set(place: Place, set: SetAttributes) -> Operation {
+fn set(place: FilePath, set: SetAttributes) -> Operation {
     Operation::SetAttributes { place, set }
 }
 
 fn node(node: NewNode, mode: u32) -> Operation {
-    Operation::MakeNode { place: Place::at(new_name()), node, owner: owned(mode) }
+    Operation::MakeNode { place: FilePath::at(new_name()), node, owner: owned(mode) }
 }
 
 pub(super) const MODES: Row = Row { name: "set-user bits; set-group bits of files", says: of_modes, attempt: modes };
@@ -37,7 +37,7 @@ fn of_modes(cell: &str, who: Who) -> Option<Vec<Outcome>> {
 fn modes(world: &World, asker: &mut Asker) -> Attempts {
     let file = world.file(None);
     let mode = |mode| SetAttributes { mode: Some(mode), ..SetAttributes::default() };
-    let directory = Operation::MakeDirectory { place: Place::at(new_name()), owner: owned(0o4755), parents: false };
+    let directory = Operation::MakeDirectory { place: FilePath::at(new_name()), owner: owned(0o4755), parents: false };
     vec![
         ("a new file with a set-user bit", asker.try_to(make(&new_name(), owned(0o4755), None))),
         ("a new file with a set-group bit", asker.try_to(make(&new_name(), owned(0o2755), None))),
@@ -91,8 +91,8 @@ fn of_root(cell: &str, who: Who) -> Option<Vec<Outcome>> {
 
 fn root(_: &World, asker: &mut Asker) -> Attempts {
     let owner = Owner { mode: 0o600, uid: 0, gid: 0 };
-    let directory = Operation::MakeDirectory { place: Place::at(new_name()), owner, parents: false };
-    let node = Operation::MakeNode { place: Place::at(new_name()), node: NewNode::Fifo, owner };
+    let directory = Operation::MakeDirectory { place: FilePath::at(new_name()), owner, parents: false };
+    let node = Operation::MakeNode { place: FilePath::at(new_name()), node: NewNode::Fifo, owner };
     let mut made = |operation| match asker.attributes(operation) {
         Ok(made) if made.uid == made.gid => Of(made.uid),
         Ok(made) => panic!("{made:?}"),

@@ -16,7 +16,7 @@ use std::time::Instant;
 use thalweg_client::remove::{Name, Remover};
 use thalweg_client::walk::{Detail, TreeEntry, TreeOptions, Visit, WalkEntry, WalkMode};
 use thalweg_trace::{TraceHandle, Tracer};
-use thalweg_wire::protocol::metadata::{FileId, FileKind, Place};
+use thalweg_wire::protocol::metadata::{FileId, FileKind, FilePath};
 
 /// Arguments of `thalweg find`.
 #[derive(clap::Args)]
@@ -158,7 +158,7 @@ impl Arguments {
         };
         for (path, store) in operands.iter().flat_map(|operands| &operands.paths) {
             let Some(operands) = &operands else { break };
-            match operands.walking[*store].session.stat_at(&mut mode.thread("main"), &Place::at(&path.path)) {
+            match operands.walking[*store].session.stat_at(&mut mode.thread("main"), &FilePath::at(&path.path)) {
                 Ok(attributes) => newer_ns.push(attributes.modified_ns),
                 Err(failure) => {
                     troubles.or_end(failure)?;
@@ -247,7 +247,7 @@ impl Finding<'_> {
     }
 
     fn root(&self, tracer: &mut Tracer) -> Result<WalkEntry, Failure> {
-        let place = Place::at(&self.path.path);
+        let place = FilePath::at(&self.path.path);
         let attributes = self.walking.session.stat_at(tracer, &place)?;
         let wants_size = attributes.kind == FileKind::File && self.arguments.detail() == Detail::Sizes;
         let size = wants_size.then(|| {
@@ -263,7 +263,7 @@ impl Finding<'_> {
         // Whether a directory is empty is known when it is left.
         let late = self.arguments.leaving() || self.arguments.empty;
         let options = TreeOptions { depth_most: most, leaving: late, ..TreeOptions::default() };
-        let mut tree = self.walking.walker.tree(&Place::of(id), options);
+        let mut tree = self.walking.walker.tree(&FilePath::of(id), options);
         self.counts = vec![0];
         while let Some(next) = tree.next(tracer) {
             let next = match next {

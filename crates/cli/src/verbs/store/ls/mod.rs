@@ -17,7 +17,7 @@ use std::io::IsTerminal;
 use std::time::Instant;
 use thalweg_client::walk::{Detail, TreeOptions, Visit, WalkEntry, WalkMode};
 use thalweg_trace::Tracer;
-use thalweg_wire::protocol::metadata::{Attributes, FileKind, Place};
+use thalweg_wire::protocol::metadata::{Attributes, FileKind, FilePath};
 use writer::{Format, Writer};
 
 /// Entries asked of a walk at a time.
@@ -149,7 +149,7 @@ struct Listing<'a> {
 struct Found<'a> {
     path: &'a BytePath,
     walking: &'a Walking,
-    place: Place,
+    place: FilePath,
     attributes: Attributes,
 }
 
@@ -183,7 +183,7 @@ impl Listing<'_> {
     }
 
     fn find<'a>(&mut self, path: &'a BytePath, walking: &'a Walking) -> Result<Found<'a>, Failure> {
-        let place = Place::at(&path.path);
+        let place = FilePath::at(&path.path);
         let attributes = walking.session.stat_at(&mut self.tracer, &place)?;
         if attributes.kind == FileKind::Symlink && !self.arguments.long && !self.arguments.directory {
             // As elsewhere: a link that is named stands for its directory, unless more than names is asked for.

@@ -462,7 +462,7 @@ impl World {
 
     fn list_all(&mut self) -> (Vec<(WalkEntry, u64)>, u64) {
         let group = self.core.new_group();
-        let walk = self.core.open(Place::at("/"), None, group, 0);
+        let walk = self.core.open(FilePath::at("/"), None, group, 0);
         let (mut all, begun) = (Vec::new(), self.now_ns);
         loop {
             let some = self.read(walk, 64).unwrap();

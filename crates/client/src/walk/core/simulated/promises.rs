@@ -101,7 +101,7 @@ proptest! {
         setting.silent = Some((Peer::Metadata, 10_000 * MS + at * setting.way_ns / 4));
         let mut world = World::new(setting);
         let group = world.core.new_group();
-        let walk = world.core.open(Place::at("/"), None, group, 0);
+        let walk = world.core.open(FilePath::at("/"), None, group, 0);
         let (mut read, begun) = (Vec::new(), world.now_ns);
         let ended = loop {
             match world.read(walk, 64) {
@@ -147,7 +147,7 @@ proptest! {
             match deed {
                 0 | 1 if walks.len() < 4 => {
                     let group = world.core.new_group();
-                    let walk = world.core.open(Place::at("/"), None, group, 0);
+                    let walk = world.core.open(FilePath::at("/"), None, group, 0);
                     if deed == 1 {
                         world.core.start(walk, u32::from(number));
                     }
@@ -266,7 +266,7 @@ fn the_first_entry_comes_after_two_round_trips_however_many_there_are() {
         ..Setting::plain(10_000, 4)
     });
     let group = world.core.new_group();
-    let walk = world.core.open(Place::at("/"), None, group, 0);
+    let walk = world.core.open(FilePath::at("/"), None, group, 0);
     let begun = world.now_ns;
     world.read(walk, 1).unwrap();
     assert!(world.now_ns - begun <= 2 * MS);
@@ -277,7 +277,7 @@ fn the_first_entry_comes_after_two_round_trips_however_many_there_are() {
 fn what_a_reader_has_left_for_long_is_asked_for_again_and_comes_once() {
     let mut world = World::new(Setting::plain(1000, 2));
     let group = world.core.new_group();
-    let walk = world.core.open(Place::at("/"), None, group, 0);
+    let walk = world.core.open(FilePath::at("/"), None, group, 0);
     let mut names = Vec::new();
     loop {
         let some = world.read(walk, 10).unwrap();
@@ -331,7 +331,7 @@ fn read_made_up(names: u64, options: WalkOptions) -> ((usize, usize), WalkCounte
     };
     let mut core = Core::new(&map, options, Instant::now());
     let group = core.new_group();
-    let walk = core.open(Place::at("/"), None, group, 0);
+    let walk = core.open(FilePath::at("/"), None, group, 0);
     let (mut into, mut read, mut most, mut unanswered) = (VecDeque::new(), 0, (0, 0), VecDeque::new());
     loop {
         let taken = core.take(walk, 64, &mut into, 0);

@@ -1,8 +1,8 @@
-//! The shares of a target on stable storage: `thalweg-lots.toml`, a small text that is replaced whole.
+//! The shares of a target on stable storage: `thalweg-lots.toml`, a small text file that is replaced whole.
 //!
-//! One that is damaged, or of a later release, keeps the target from being served: what it promised would otherwise be given away. One that
-//! is older than what the metadata knows (a copy that was put back, a crash between both) is no damage: the metadata's next
-//! [`thalweg_wire::protocol::lots::ShareRequest::Keep`] puts it right, since that says all there is to a share.
+//! A damaged file, or one of a later release, prevents serving the target: its promises would otherwise be given away. A file
+//! older than the metadata (a restored copy, a crash in between) is not damage: the metadata's next
+//! [`thalweg_wire::protocol::lots::ShareRequest::Keep`] corrects it, since each carries the complete share.
 
 use super::deadline::Deadline;
 use serde::{Deserialize, Serialize};
@@ -14,25 +14,25 @@ use thalweg_wire::protocol::lots::{Level, LotShare};
 use thalweg_wire::{Error, ErrorKind, Result};
 
 const NAME: &str = "thalweg-lots.toml";
-/// The version of the file.
+/// Version of the file.
 const FORMAT: u32 = 1;
 
-/// All of it.
+/// The contents of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Kept {
+pub(super) struct ShareFile {
     format: u32,
-    /// ext4's reserved blocks before any share here was held by them.
+    /// ext4's reserved blocks before any share was held by them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_blocks_before: Option<u64>,
     #[serde(default, rename = "share")]
-    pub shares: Vec<KeptShare>,
+    pub shares: Vec<StoredShare>,
 }
 
 /// One share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct KeptShare {
+pub(super) struct StoredShare {
     lot: LotId,
     name: String,
     owner: String,
@@ -41,65 +41,65 @@ pub(super) struct KeptShare {
     elastic: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub least: Option<Level>,
-    /// What it had when this was written.
+    /// Its level when this was written.
     pub level: Level,
     pub deadline: Deadline,
 }
 
-impl KeptShare {
-    pub(super) fn new(share: &LotShare, least: Option<Level>, level: Level, deadline: Deadline) -> KeptShare {
+impl StoredShare {
+    pub(super) fn new(share: &LotShare, least: Option<Level>, level: Level, deadline: Deadline) -> StoredShare {
         let LotShare { lot, share_bytes, size_bytes, elastic, .. } = *share;
-        KeptShare { lot, name: share.name.clone(), owner: share.owner.clone(), share_bytes, size_bytes, elastic, least, level, deadline }
+        StoredShare { lot, name: share.name.clone(), owner: share.owner.clone(), share_bytes, size_bytes, elastic, least, level, deadline }
     }
 
     pub(super) fn share(&self) -> LotShare {
-        let KeptShare { lot, share_bytes, size_bytes, elastic, .. } = *self;
+        let StoredShare { lot, share_bytes, size_bytes, elastic, .. } = *self;
         let until_ns = self.deadline.until_ns;
         LotShare { lot, name: self.name.clone(), owner: self.owner.clone(), share_bytes, size_bytes, until_ns, elastic }
     }
 }
 
-impl Kept {
-    pub(super) fn new(shares: Vec<KeptShare>, reserved_blocks_before: Option<u64>) -> Kept {
-        Kept { format: FORMAT, reserved_blocks_before, shares }
+impl ShareFile {
+    pub(super) fn new(shares: Vec<StoredShare>, reserved_blocks_before: Option<u64>) -> ShareFile {
+        ShareFile { format: FORMAT, reserved_blocks_before, shares }
     }
 
-    /// What a target keeps; nothing, if it never kept anything.
+    /// Reads a target's shares; none, if there is no file.
     ///
     /// # Errors
-    /// When it cannot be read: [`ErrorKind::Version`] for a later release's.
-    pub(super) fn read(directory: &Path) -> Result<Kept> {
+    /// When the file cannot be read: [`ErrorKind::Version`] for a later release's.
+    pub(super) fn read(directory: &Path) -> Result<ShareFile> {
         let path = directory.join(NAME);
         let text = match std::fs::read(&path) {
             Ok(bytes) => bytes,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Kept::new(Vec::new(), None)),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(ShareFile::new(Vec::new(), None)),
             Err(e) => return Err(Error::system(path.display(), e)),
         };
         let damaged = |problem: &str| {
-            let what = "the target is not served, since what it promised to lots is not known";
-            let advice = "put the file back; or remove it, and the metadata's next word on each lot makes it anew";
+            let what = "the target is not served, because its promises to lots are unknown";
+            let advice = "restore the file; or remove it, and the metadata service will send each lot's share again";
             Error::new(ErrorKind::Invalid, format!("{}: not a list of lots: {problem}: {what}; {advice}", path.display()))
         };
         let text = String::from_utf8(text).map_err(|_| damaged("it is not text"))?;
-        // The version first: a later one may have more than this release knows.
+        // Check the version first: a later one may have unknown fields.
         let table: toml::Table = toml::from_str(&text).map_err(|e| damaged(e.message()))?;
         match table.get("format").and_then(toml::Value::as_integer) {
             Some(found) if found == i64::from(FORMAT) => {}
             Some(found) => {
-                let problem = format!("{}: made by format {found}, this program knows {FORMAT}: start a later release", path.display());
+                let problem = format!("{}: made by format {found}, this program supports {FORMAT}: start a later release", path.display());
                 return Err(Error::new(ErrorKind::Version, problem));
             }
             None => return Err(damaged("expected `format = NUMBER`")),
         }
-        let kept: Kept = toml::from_str(&text).map_err(|e| damaged(e.message()))?;
+        let kept: ShareFile = toml::from_str(&text).map_err(|e| damaged(e.message()))?;
         let mut lots = BTreeSet::new();
         match kept.shares.iter().find(|share| !lots.insert(share.lot) || share.share_bytes > share.size_bytes.next_multiple_of(4096)) {
-            Some(share) => Err(damaged(&format!("lot {} is there twice, or has a share larger than itself", share.lot))),
+            Some(share) => Err(damaged(&format!("lot {} is listed twice, or has a share larger than itself", share.lot))),
             None => Ok(kept),
         }
     }
 
-    /// Puts it on stable storage.
+    /// Writes the shares to stable storage.
     pub(super) fn write(&self, directory: &Path) -> Result<()> {
         let text = toml::to_string(self).map_err(|e| Error::new(ErrorKind::Io, e.to_string()))?;
         let path = directory.join(NAME);
@@ -115,8 +115,8 @@ mod tests {
     #[test]
     fn what_is_kept_is_read_again_and_damage_and_later_releases_are_refused() {
         let directory = tempfile::tempdir().unwrap();
-        let empty = Kept::new(Vec::new(), None);
-        assert_eq!(Kept::read(directory.path()).unwrap(), empty);
+        let empty = ShareFile::new(Vec::new(), None);
+        assert_eq!(ShareFile::read(directory.path()).unwrap(), empty);
         let share = LotShare {
             lot: LotId(7),
             name: "a \"name\"".into(),
@@ -126,11 +126,11 @@ mod tests {
             until_ns: i64::MAX,
             elastic: true,
         };
-        let kept = KeptShare::new(&share, Some(Level::Ballast), Level::Own, Deadline::new(i64::MAX, 1, &Fake::new(1, 2, "boot")));
+        let kept = StoredShare::new(&share, Some(Level::Ballast), Level::Own, Deadline::new(i64::MAX, 1, &Fake::new(1, 2, "boot")));
         assert_eq!(kept.share(), share);
-        let kept = Kept::new(vec![kept], Some(12));
+        let kept = ShareFile::new(vec![kept], Some(12));
         kept.write(directory.path()).unwrap();
-        assert_eq!(Kept::read(directory.path()).unwrap(), kept);
+        assert_eq!(ShareFile::read(directory.path()).unwrap(), kept);
         let path = directory.path().join(NAME);
         let text = std::fs::read_to_string(&path).unwrap();
         let newer = text.replace("format = 1", "format = 2\nmore = true");
@@ -138,10 +138,10 @@ mod tests {
         let cases = [(&newer[..], "later release"), ("", "format = NUMBER"), (&text[..text.len() - 9], "not a list"), (&twice, "twice")];
         for (text, expected) in cases {
             std::fs::write(&path, text).unwrap();
-            let error = Kept::read(directory.path()).unwrap_err();
+            let error = ShareFile::read(directory.path()).unwrap_err();
             assert!(error.message().contains(expected) && error.message().contains(NAME), "{error}");
         }
         std::fs::write(&path, [0xff, 0]).unwrap();
-        assert!(Kept::read(directory.path()).is_err());
+        assert!(ShareFile::read(directory.path()).is_err());
     }
 }
