@@ -19,7 +19,7 @@ Cause = Literal[
     "network.bandwidth", "recorder", "unknown"
 ]
 
-# How sure the verdict is.
+# How certain the verdict is.
 Status = Literal[
     "limited", "inconclusive", "healthy", "unsure"
 ]
@@ -40,7 +40,7 @@ RuleId = Literal[
     "turns.moving", "turns.server", "turns.client", "turns.round-trip", "turns.loss", "turns.window", "packets.unanswered", "packets.client"
 ]
 
-# What a charge rests on.
+# The basis of a charge.
 Basis = Literal[
     "recorded", "inferred"
 ]
@@ -50,7 +50,7 @@ PhaseName = Literal[
     "set-up", "ramp", "steady", "drain", "tear-down"
 ]
 
-# What is known of when a channel carried its bytes.
+# The basis of the times of a channel's bytes.
 ChannelBasis = Literal[
     "received", "acknowledged", "handed_over"
 ]
@@ -70,31 +70,29 @@ class Explanation:
     command: list[str]
     """The command recorded."""
     recorder: str
-    """Which recorder made the recording."""
+    """The recorder that made the recording."""
     dropped_events: int
-    """How many events were lost; what rests on them is weaker by that much."""
+    """Number of lost events; figures that rest on them are less certain."""
     start_ns: int
-    """Where second 0 of this document is, in nanoseconds on the reference host's axis."""
+    """Second 0 of this document, in nanoseconds on the reference host's axis."""
     wall_s: float
-    """How long the interval explained is: the command, from its start to its exit."""
+    """Length of the explained interval: the command, from its start to its exit."""
     size_bytes: int | None = None
-    """How many bytes were transferred, all transfers together."""
+    """Bytes transferred, summed over all transfers."""
     rate_bytes_per_s: float | None = None
     """`size_bytes` over `wall_s`."""
     repeated: Repeated | None = None
-    """The other runs of the command, where it was run several times (`explain -n`)."""
+    """The other runs of the command, if it was run several times (`explain -n`)."""
     emulated: str | None = None
-    """The devices that the recorded store, or a copy's source, only pretended to have: `disk 200 MiB/s, link 2 Gb/s, round trip 200 µs`."""
+    """The emulated devices of the recorded store, or of a copy's source: `disk 200 MiB/s, link 2 Gb/s, round trip 200 µs`."""
     reliable: bool | None = None
-    """Whether the figures can be relied on. Where not, the text withholds the sentence and all changes; they stand here for what they
-    are worth.
-    """
+    """Whether the figures are reliable. If not, the text withholds the sentence and all changes, which are still here."""
     unreliable_because: str | None = None
     """Why they cannot; absent where they can."""
     summary: Summary | None = None
     """The run in a few lines, in the reader's words."""
     verdict: Verdict
-    """What limits, in one word and in one sentence."""
+    """The limiting cause, in one word and in one sentence."""
     critical_path: list[Charge]
     """The wall time, charged: largest first; seconds sum to `wall_s`, shares to 1 (± 0.001)."""
     path: list[Segment]
@@ -104,7 +102,7 @@ class Explanation:
     transfers: list[Transfer]
     """What was moved from where to where: at most 1000, those that moved most, in order of time."""
     unlisted_transfers: Unlisted | None = None
-    """The transfers besides; absent where all are listed."""
+    """The transfers that are not listed; absent if all are."""
     phases: list[Phase]
     """The phases of the transfer, in order of time."""
     channels: list[Channel]
@@ -112,21 +110,21 @@ class Explanation:
     moved most.
     """
     throughput: Throughput | None = None
-    """Bytes over time; absent when no bytes were seen."""
+    """Bytes over time; absent if no bytes were recorded."""
     tracks: list[Utilisation]
-    """What each thread did, busiest first; at most 256."""
+    """The activity of each thread, busiest first; at most 256."""
     round_trips: RoundTrips | None = None
-    """What was asked and waited for, in a run that is about answers and not about data (a walk of a directory, say)."""
+    """Requests and their answers, in a run that is about answers rather than data (a walk of a directory, for example)."""
     connections: Connections | None = None
-    """What TCP shows of connections that carry no RPC known here, in a recording of packets."""
+    """TCP's view of connections without a known RPC protocol, in a recording of packets."""
     what_if: list[WhatIf]
     """What a change would give, best first; at most 5. Empty when the model does not hold."""
     advice: list[Advice] = field(default_factory=list)
     """What else is known to help against what was charged, without a prediction of how much: at most 3."""
     model: Model
-    """How well the model replays what was observed."""
+    """How well the model replays the observed run."""
     notes: list[str]
-    """What a reader must know besides: what was not recorded and how to record it, why there is no prediction."""
+    """Further facts for the reader: what was not recorded and how to record it, why there is no prediction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,19 +136,19 @@ class Summary:
     ended: str | None = None
     """How it ended, where not with exit code 0: `failed with exit code 2`, `killed by SIGKILL`."""
     about: str
-    """What it did, how long that took and at which rate: `256 MiB in 2.05 s, 1.05 Gb/s`."""
+    """The command's work, its time and its rate: `256 MiB in 2.05 s, 1.05 Gb/s`."""
     sentence: str
     """One sentence of at most 240 characters; empty of a run that is too short for one."""
     numbers: list[Number] = field(default_factory=list)
-    """The number behind the rate, that of the largest cause first."""
+    """The numbers behind the rate, that of the largest cause first."""
     rows: list[SummaryRow]
-    """The charges, those of one cause and one program together: largest first. None of a run that is over at once."""
+    """The charges, grouped by cause and program, largest first. Empty for a very short run."""
     innocent: list[Innocent]
-    """What did not limit, with the figure that says so."""
+    """Resources that did not limit, with the figure that shows it."""
     remarks: list[str]
-    """What keeps these figures from being relied on, and what would settle it; what counts most comes first."""
+    """Reasons for doubt about these figures, and what would settle them; most important first."""
     tuning: list[str] = field(default_factory=list)
-    """What a tuner did meanwhile, in at most three lines."""
+    """A tuner's steps during the run, in at most three lines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,21 +156,21 @@ class Number:
     """A number behind the rate, with the figures that its sentence gives."""
 
     kind: Literal["in_flight", "one_at_a_time", "round_trips_per_item", "connection_per_item", "syncs_per_item", "times_over", "process_per_item", "call_size", "disk_one_at_a_time", "one_processor", "all_processors", "time_limit", "name_lookups", "lock_held", "other_clients", "in_series"]
-    """What kind of number."""
+    """Kind of a number."""
     sentence: str
     """One plain sentence."""
     count: int | None = None
-    """How often it was done; of two stages, how often they took turns."""
+    """How often it was done; for two stages, how often they alternated."""
     each_s: float | None = None
-    """How long each took."""
+    """Time of each."""
     bytes: int | None = None
-    """Bytes in flight at the most, of each request, or of each call."""
+    """Most bytes in flight, or bytes per request or call."""
     round_trip_s: float | None = None
     """The least round trip of the path."""
     rate_bytes_per_s: float | None = None
-    """The rate that it allows."""
+    """The rate it allows."""
     items: int | None = None
-    """How many files, transactions or connections it was done for."""
+    """Number of files, transactions or connections it was done for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,14 +182,14 @@ class SummaryRow:
     share: float
     """Its share of the wall time."""
     subject: str
-    """Who or what it was."""
+    """The program, device or path."""
     figures: str
-    """The figures that matter most."""
+    """The most important figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Innocent:
-    """Something that did not limit."""
+    """Something that did not limit the run."""
 
     what: str
     """What did not limit."""
@@ -201,20 +199,20 @@ class Innocent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What limits."""
+    """The limiting cause."""
 
     status: Status
     """Whether one cause stands out."""
     cause: Cause
     """The largest cause."""
     where: str
-    """Where its largest part was."""
+    """The place of its largest part."""
     share: float
-    """Its share of the wall time, all places together."""
+    """Its share of the wall time, summed over places."""
     second: Second | None = None
-    """The second, when the verdict is inconclusive."""
+    """The second cause, if the verdict is inconclusive."""
     of_ceiling: float | None = None
-    """Which part of its measured ceiling the limiting device or path reached, where it came near."""
+    """Part of its measured ceiling that the limiting device or path reached, if it came close."""
     sentence: str
     """One plain sentence."""
 
@@ -226,9 +224,9 @@ class Second:
     cause: Cause
     """The second largest cause."""
     where: str
-    """Where its largest part was."""
+    """The place of its largest part."""
     share: float
-    """Its share of the wall time, all places together."""
+    """Its share of the wall time, summed over places."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,13 +234,13 @@ class HottestOfCharge:
     """One of `hottest`."""
 
     function: str
-    """Its name, or its module in brackets where it is not known."""
+    """Its name, or its module in brackets if the name is not known."""
     module: str | None = None
     """The file that it is in, without its folder; kernel: the kernel's own, jit: code made at run time."""
     share: float
     """Time on the critical path in it, as a part of wall_s."""
     of_samples: float | None = None
-    """The same as a part of what was sampled of the charge."""
+    """Time of the path in it, as a part of the charge's samples."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,11 +252,11 @@ class WaitsOfCharge:
     seconds: float
     """How long the critical path lay in them."""
     longest_s: float
-    """How long it lay in the longest."""
+    """Time of the path in the longest."""
     at_s: float
-    """When that began."""
+    """Start of the longest."""
     track: int
-    """The track that waited then, as its number in the recording."""
+    """The track that waited then, by its number in the recording."""
     functions: list[str]
     """The program's functions, innermost first; a module and place in brackets where a name is not known. Empty of a thread of the
     kernel.
@@ -272,15 +270,15 @@ class Charge:
     """Wall time charged to one cause at one place."""
 
     cause: Cause
-    """What it is charged to."""
+    """The cause."""
     where: str
-    """Where."""
+    """The place."""
     seconds: float
-    """How much of the wall time."""
+    """Wall time charged."""
     share: float
-    """The same as a part of `wall_s`."""
+    """Part of `wall_s`."""
     slack_s: float
-    """How much of `seconds` can go before another chain of waits is critical, estimated (`MODEL.md` says how)."""
+    """How much `seconds` can shrink before another chain of waits becomes critical, estimated (`MODEL.md` says how)."""
     basis: Basis
     """Whether all of it was recorded."""
     inferred_s: float | None = None
@@ -288,9 +286,9 @@ class Charge:
     via: str | None = None
     """Who waited for this at once, in the same process, where that was so for most of it. Absent: nobody."""
     quota: bool | None = None
-    """Whether a processor quota is what was waited for."""
+    """Whether the wait was for a processor quota."""
     evidence: str
-    """What was seen: how many intervals, how long, around what."""
+    """The evidence: how many intervals, how long, around what."""
     hottest: list[HottestOfCharge] = field(default_factory=list)
     """Of a charge to a processor: the functions in which it ran longest, where the recording has a profile."""
     waits: list[WaitsOfCharge] = field(default_factory=list)
@@ -304,7 +302,7 @@ class Applied:
     """A rule by which some of a charge was charged, and the spans that it rests on."""
 
     rule: RuleId
-    """Which."""
+    """Its name."""
     seconds: float
     """How much of the charge."""
     rests_on: list[Stretch]
@@ -324,7 +322,7 @@ class Stretch:
     start_s: float
     """Where the stretch begins."""
     end_s: float
-    """Where it ends."""
+    """Time it ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,15 +330,15 @@ class Segment:
     """A stretch of the critical path."""
 
     cause: Cause
-    """What it is charged to."""
+    """The cause."""
     charge: int
-    """Which entry of `critical_path` it belongs to (an index)."""
+    """Index of its entry in `critical_path`."""
     start_s: float
-    """Where it begins."""
+    """Time it starts."""
     end_s: float
-    """Where it ends."""
+    """Time it ends."""
     track: int | None = None
-    """The track the walk was on, as its number in the recording; absent for the wire."""
+    """The track of the walk, by its number in the recording; absent for the wire."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,25 +348,25 @@ class Transfer:
     from_: str
     """The source."""
     to: str | None = None
-    """The sink, where it is known."""
+    """The sink, if known."""
     size_bytes: int
-    """How many bytes."""
+    """Bytes moved."""
     requests: int
-    """In how many requests."""
+    """Number of requests."""
     start_s: float
-    """When its first request began."""
+    """Start of its first request."""
     wall_s: float
-    """How long until its last ended."""
+    """Time until its last request ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unlisted:
-    """Transfers that are counted and not listed."""
+    """Transfers that are counted but not listed."""
 
     count: int
-    """How many."""
+    """Number of transfers."""
     size_bytes: int
-    """How many bytes, all together."""
+    """Their bytes, summed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -376,36 +374,36 @@ class Phase:
     """A phase of the transfer."""
 
     name: PhaseName
-    """Which."""
+    """Its name."""
     start_s: float
-    """Where it begins."""
+    """Time it starts."""
     end_s: float
-    """Where it ends."""
+    """Time it ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channel:
-    """A track whose bytes are the transfer, or the sum of all in one direction."""
+    """A track that carried the transfer's bytes, or the sum of all in one direction."""
 
     name: str
     """The connection, `HOST:PORT > HOST:PORT`, in the direction the bytes went; or `all to servers`, `all from servers`, `all written`,
     `all read`.
     """
     aggregate: bool
-    """Whether this is the sum over the connections of one direction: busy when any of them is."""
+    """Whether this is the sum over the connections of one direction, which is busy when any of them is."""
     object: int | None = None
-    """The connection's number in the recording (one of the two rows of it); absent for a sum."""
+    """The connection's number in the recording (one of its two rows); absent for a sum."""
     basis: ChannelBasis | None = None
-    """What its bytes and times are known from."""
+    """The basis of its bytes and times."""
     size_bytes: int
-    """How many bytes, of all that basis counts."""
+    """Bytes carried, as the basis counts them."""
     sends: int
-    """In how many sends."""
+    """Number of sends."""
     bursts: int
-    """How many bursts: what lies between two gaps."""
+    """Number of bursts: the stretches between gaps."""
     burst_bytes_per_s: float | None = None
-    """Bytes over time within bursts; absent of a connection of which only what was handed over is known: a socket takes bytes faster
-    than its link.
+    """Bytes over time within bursts; absent for a connection of which only the handover is known: a socket takes bytes faster than its
+    link.
     """
     busy_share: float
     """The part of the wall time in bursts."""
@@ -418,19 +416,19 @@ class Gaps:
     """The gaps of a channel."""
 
     count: int
-    """How many."""
+    """Number of gaps."""
     total_s: float
-    """All together."""
+    """Their total length."""
     median_s: float | None = None
     """The median length."""
     p99_s: float | None = None
     """The 99th percentile."""
     period_bytes: int | None = None
-    """How many bytes apart they are, when they recur."""
+    """Bytes between them, if they recur."""
     groups: list[GapGroup]
-    """The gaps by what the critical path was charged to within them; most time first."""
+    """The gaps, grouped by what the critical path was charged to; most time first."""
     parts: list[GapPart] = field(default_factory=list)
-    """The same time without regard to which gap it was in: what gaps are made of; most time first."""
+    """Time by cause, across gaps; most time first."""
     longest: list[Gap]
     """Single gaps in order of time; the longest 100 where there are more."""
 
@@ -440,33 +438,33 @@ class GapGroup:
     """Gaps with one cause."""
 
     cause: Cause
-    """What most of each gap was charged to."""
+    """The cause of most of each gap."""
     where: str
-    """Where most of that was."""
+    """The place of most of that."""
     count: int
-    """How many gaps."""
+    """Number of gaps."""
     total_s: float
-    """All together."""
+    """Their total length."""
     median_s: float
     """The median length."""
     p99_s: float
     """The 99th percentile."""
     period_bytes: int | None = None
-    """How many bytes apart they are, when they recur."""
+    """Bytes between them, if they recur."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GapPart:
-    """What one cause has of all gaps."""
+    """The part of one cause in all gaps."""
 
     cause: Cause
-    """What the critical path was charged to."""
+    """The cause."""
     gaps: int
-    """In how many gaps."""
+    """Number of gaps with such a part."""
     total_s: float
-    """All together."""
+    """Its total length."""
     median_s: float
-    """The median of those gaps' parts."""
+    """Median length of the part in those gaps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -474,13 +472,13 @@ class Gap:
     """One gap."""
 
     start_s: float
-    """Where it begins."""
+    """Time it starts."""
     end_s: float
-    """Where it ends."""
+    """Time it ends."""
     after_bytes: int
-    """How many bytes the channel had carried before it."""
+    """Bytes that the channel had carried before it."""
     cause: Cause
-    """What most of it was charged to."""
+    """The cause of most of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -488,61 +486,61 @@ class Throughput:
     """Payload bytes over time."""
 
     bin_s: float
-    """Width of a bin. The first begins at second 0; the last may reach past the end."""
+    """Width of a bin. The first starts at second 0; the last may extend past the end."""
     bytes_per_s: list[float]
-    """Payload bytes sent per second in each bin, all channels together."""
+    """Payload bytes per second in each bin, summed over channels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Utilisation:
-    """What one thread did with the wall time."""
+    """How one thread spent the wall time."""
 
     track: int
-    """Its number in the recording."""
+    """Number of its track in the recording."""
     name: str
-    """Its name."""
+    """Name of the thread."""
     role: str
-    """Whose it is: `client`, `server`, `kernel`, `recorder`, `none`."""
+    """Its role: `client`, `server`, `kernel`, `recorder`, `none`."""
     cpu_s: float
-    """How long it ran, as far as it is known."""
+    """Time it ran, as far as known."""
     runqueue_s: float
-    """How long it was runnable and not running."""
+    """Time it was runnable but not running."""
     file_s: float
-    """How long it was blocked in files: reading, writing, syncing."""
+    """Time it was blocked in file calls: reading, writing, syncing."""
     network_s: float
-    """How long it was blocked in sends and receives that carried something it had begun."""
+    """Time it was blocked in sends and receives that carried something it had started."""
     lock_s: float
-    """How long it was blocked on other threads."""
+    """Time it was blocked on other threads."""
     spans: int
-    """How many spans it has."""
+    """Number of its spans."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundTrips:
-    """Questions that were asked and waited for."""
+    """Requests and their answers."""
 
     of: Trip
-    """What is counted."""
+    """The kind of request counted."""
     count: int
-    """How many questions."""
+    """Number of requests."""
     in_a_row: int
-    """How many of them one after the other: how often the critical path left the client and came back (of a recording without threads:
-    the longest chain of calls of which each was made when the one before it had been answered).
+    """How many of them were one after the other: how often the critical path left the client and came back (in a recording without
+    threads: the longest chain of calls, each made when the previous one had been answered).
     """
     at_once: float | None = None
-    """How many were under way on average, while any was; of exchanges, questions for each of those one after the other."""
+    """Average number in flight while any was; for exchanges, requests per sequential one."""
     most_at_once: int | None = None
-    """The most that were under way at one time."""
+    """Most in flight at one time."""
     median_s: float | None = None
-    """The median from question to answer."""
+    """Median time from request to answer."""
     asking_s: float
-    """From the first question to the last answer."""
+    """Time from the first request to the last answer."""
     each_s: float
-    """`asking_s` over `in_a_row`: what one of those one after the other takes, with all that lies between it and the next."""
+    """`asking_s` over `in_a_row`: the time of one sequential request, including everything until the next."""
     of_each: list[Part]
-    """What `each_s` is made of, as the critical path was charged; most first."""
+    """The parts of `each_s`, as the critical path was charged; most first."""
     per_entry: PerEntry | None = None
-    """The same for each entry, where it is known how many there were."""
+    """Requests and time per entry, if the number of entries is known."""
     to: list[Answerer]
     """Who answered, most first; at most 16."""
     sentence: str
@@ -561,140 +559,140 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerEntry:
-    """What was asked, and what it took, for each entry of a walk."""
+    """Requests and time for each entry of a walk."""
 
     entries: int
-    """How many entries."""
+    """Number of entries."""
     questions: float
-    """Questions."""
+    """Requests per entry."""
     round_trips: float
-    """Those of them that were one after the other."""
+    """Sequential requests per entry."""
     seconds: float
-    """Time, from the first question to the last answer."""
+    """Time per entry, from the first request to the last answer."""
     parts: list[Part]
-    """What that is made of; most first."""
+    """The parts of that time; most first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answerer:
-    """A server, or a disk, that answered."""
+    """A server or a disk that answered."""
 
     name: str
     """Its address, or the disk's name."""
     count: int
-    """How many questions."""
+    """Number of requests."""
     at_once: float
-    """How many were under way on average, while any was."""
+    """Average number in flight while any was."""
     median_s: float
-    """The median from question to answer."""
+    """Median time from request to answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """A change against what was charged, of which no what-if predicts what it gives."""
+    """A change against what was charged, without a prediction."""
 
     cause: Cause
-    """The cause that it is for."""
+    """The cause it is for."""
     says: str
     """The change, in words."""
     command: list[str] = field(default_factory=list)
     """The recorded command with the change made, word by word; absent where a command does not make it."""
     gives_up: str | None = None
-    """What it gives up, where it gives up anything."""
+    """Properties that it gives up, if any."""
     recipe: str
-    """Whose recipe says it: a file of `recipes/`, without its ending."""
+    """The recipe that contains this advice: a file of `recipes/`, without its extension."""
     source: str
     """The page that documents it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
-    """What one change would give."""
+    """A change and its predicted effect."""
 
     id: str | None = None
-    """What kind of change, stable and machine-readable: `device.read.x2`, `no_sync`, ... (`MODEL.md` lists them)."""
+    """Kind of the change, stable and machine-readable: `device.read.x2`, `no_sync`, ... (`MODEL.md` lists them)."""
     change: str
     """The change, in words."""
     basis: Literal["replayed", "bounded"] | None = None
     """What the prediction rests on: the recorded run replayed with the change made, or a bound on what it can give."""
     predicted_wall_s: float
-    """The wall time the model predicts, corrected for its own error on the observed run; of a bound, the least that it can be."""
+    """The predicted wall time, corrected for the model's error on the observed run; for a bound, the least possible."""
     interval_s: tuple[float, float] | None = None
-    """Between which wall times four of five such changes came to lie; of a bound, from the least that it can be to no gain."""
+    """Wall times between which four of five such changes fell; for a bound, from the least possible to no gain."""
     speedup: float
-    """`wall_s` over `predicted_wall_s`; of a bound, the most that it can be."""
+    """`wall_s` over `predicted_wall_s`; for a bound, the most possible."""
     about: list[Cause] = field(default_factory=list)
-    """The causes that it takes time from: nothing is proposed where none of them was charged."""
+    """The causes whose time it takes away: nothing is proposed if none of them was charged."""
     how: str
-    """How to make the change with this very program; or what would have to change."""
+    """How to make the change with this program, or what would have to change."""
     flags: list[tuple[str, str]] = field(default_factory=list)
-    """The flags alone, as (flag, value), where the change is a matter of flags; for scripts."""
+    """The flags alone, as (flag, value), if flags make the change; for scripts."""
     command: list[str] = field(default_factory=list)
-    """The recorded command with the change made, word by word; empty where a command does not make it."""
+    """The recorded command with the change made, word by word; empty if no command makes it."""
     gives_up: str | None = None
-    """What the change gives up (durability, encryption, ...), where it gives up anything."""
+    """Properties that the change gives up (durability, encryption, ...), if any."""
     recipe: str | None = None
-    """Whose recipe says how: a file of `recipes/`, without its ending."""
+    """The recipe that says how: a file of `recipes/`, without its extension."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeated:
-    """Runs of one command, one after the other; the document explains the one of median wall time."""
+    """Runs of one command, one after the other; the document explains the run of median wall time."""
 
     wall_s: list[float]
-    """The wall time of each, in the order in which they were run."""
+    """The wall time of each, in order."""
     explained: int
-    """Which of them the document explains, from 1."""
+    """Number of the explained run, from 1."""
     median_s: float
     """The median of `wall_s`."""
     interval_s: list[float]
-    """Its 95 % interval, by the bootstrap."""
+    """The 95 % interval of the median, by the bootstrap."""
     shares: list[list[float]]
-    """For each row of the summary, in its order: the 95 % interval of the median of its share over all runs."""
+    """For each row of the summary, in order: the 95 % interval of the median of its share over all runs."""
     leading: list[Leading]
-    """The largest cause of each run, counted; the one of most runs first."""
+    """How many runs had which largest cause; most runs first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leading:
-    """A cause that was the largest in some of the runs."""
+    """A cause that was the largest in some runs."""
 
     cause: Cause
     """The cause."""
     runs: int
-    """In how many."""
+    """Number of runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """How well the model replays what was observed."""
+    """How well the model replays the observed run."""
 
     replayed_wall_s: float | None = None
-    """The wall time it gives for the run as it was; absent when the run cannot be modelled (`reason` says why)."""
+    """The wall time it gives for the unchanged run; absent if the run cannot be modelled (`reason` says why)."""
     error: float | None = None
     """|replayed − observed| / observed."""
     reason: str | None = None
-    """Why there is no prediction, when there is none."""
+    """Why there is no prediction, if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connections:
-    """Connections that carry no RPC known here, as far as TCP shows."""
+    """Connections without a known RPC protocol, as far as TCP shows them."""
 
     count: int
-    """How many."""
+    """Number of connections."""
     failed: int
-    """Connections that were asked for and did not come about: refused, or unanswered."""
+    """Attempted connections that were not established: refused, or unanswered."""
     sent_bytes: int
     """Bytes from clients, each counted once however often it was sent."""
     received_bytes: int
     """Bytes to clients."""
     round_trips: int
-    """How often a client spoke and then its server: requests and their answers, where a protocol has such."""
+    """How often a client sent and then its server: requests and their answers, if the protocol has them."""
     answer_median_s: float | None = None
-    """From the client's last byte to the server's first, seen where the packets were captured: the median."""
+    """Median time from the client's last byte to the server's first, as captured."""
     answer_max_s: float | None = None
-    """... the longest."""
+    """Longest time from the client's last byte to the server's first."""
     tcp_retransmissions: int
     """Segments sent again."""
     tcp_timeouts: int
@@ -712,35 +710,35 @@ class Conversation:
     name: str
     """`CLIENT:PORT > SERVER:PORT`."""
     protocol: str | None = None
-    """What it carries, as its first bytes or its server's port say."""
+    """The protocol, by its first bytes or its server's port."""
     protocol_from: str | None = None
-    """`content` or `port`: what says so."""
+    """The evidence: `content` or `port`."""
     start_s: float
-    """When it began."""
+    """Time it starts."""
     end_s: float
-    """When its last byte passed."""
+    """Time of its last byte."""
     sent_bytes: int
     """Bytes from the client."""
     received_bytes: int
     """Bytes to the client."""
     handshake_s: float | None = None
-    """From SYN to SYN and ACK; absent where the connection's beginning was not captured."""
+    """Time from SYN to SYN and ACK; absent if the connection's start was not captured."""
     failed: bool
-    """Whether it did not come about."""
+    """Whether it was not established."""
     round_trips: int
-    """How often the client spoke and then the server."""
+    """How often the client sent and then the server."""
     answer_median_s: float | None = None
-    """From the client's last byte to the server's first: the median."""
+    """Median time from the client's last byte to the server's first."""
     answer_max_s: float | None = None
-    """... the longest."""
+    """Longest time from the client's last byte to the server's first."""
     server_s: float
     """Time in which this connection waited for its server, beyond the round trip."""
     client_s: float
     """Time in which it waited for its client, beyond the round trip."""
     round_trip_s: float
-    """Time in which it waited for messages and acknowledgements on their way."""
+    """Time in which it waited for messages and acknowledgements in transit."""
     loss_s: float
-    """Time in which it waited for TCP to send again."""
+    """Time in which it waited for TCP to retransmit."""
     window_s: float
     """Time in which a sender waited for a window to open."""
     sent_again: int
@@ -752,6 +750,6 @@ class Conversation:
     client_zero_windows: int
     """Times that the client closed its window."""
     server_window_bytes: int | None = None
-    """The least window that the server offered; absent where the window's scale was not captured."""
+    """The least window that the server offered; absent if the window's scale was not captured."""
     client_window_bytes: int | None = None
     """The least window that the client offered."""

@@ -1,5 +1,5 @@
-//! How fast a recording is explained, and with how much memory: `explain_speed RECORDING.thw [--passes N] [--why]`.
-//! A recording of any size is made by the trace crate's example `generate`.
+//! Measures the time and memory of an explanation: `explain_speed RECORDING.thw [--passes N] [--why]`. The trace crate's example `generate`
+//! makes a recording of any size.
 
 use std::time::Instant;
 use thalweg_explain::{Options, explain};

@@ -1,6 +1,6 @@
-//! Makes a fixture of a recording: `fixture FROM.thw TO OLD=NEW...` copies it with each OLD in a name, word or attribute as NEW, programs that
-//! had nothing to do with it called `other`, and what only describes the machine or the recorder left out. With `--stacks` before FROM, the stacks of its
-//! samples are kept (locks that are waited for by running are known by them); without, those of waits alone.
+//! Makes a fixture from a recording: `fixture FROM.thw TO OLD=NEW...` copies it, replacing each OLD in a name, word or attribute by NEW,
+//! calling unrelated programs `other`, and dropping what only describes the machine or the recorder. With `--stacks` before FROM, the
+//! stacks of its samples are kept (locks that are waited for by running are recognised by them); without, only those of waits.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -8,7 +8,7 @@ use thalweg_trace::{
     CounterName, CounterOf, Ending, Event, Meta, Recording, RecordingWriter, Role, Sink, Source, Span, SpanKind, TrackId, TrackKind,
 };
 
-/// Attributes that explanations make use of.
+/// Attributes that explanations use.
 const KEPT: &[&str] = &[
     "asked.",
     "ended.",
@@ -27,10 +27,10 @@ const KEPT: &[&str] = &[
     "walk.",
 ];
 
-/// A program keeps its name that asked for so many hundredths of the requests of a device: it has to do with what was recorded there.
+/// A program keeps its name if it made at least this many hundredths of a device's requests: it is relevant there.
 const ASKS_HUNDREDTHS: u64 = 10;
 
-/// Who asked devices for how many requests, by device.
+/// Numbers of requests by issuer, by device.
 #[derive(Default)]
 struct Asked(HashMap<TrackId, HashMap<Option<TrackId>, u64>>);
 
@@ -41,7 +41,7 @@ impl Asked {
         }
     }
 
-    /// Whether a thread asked for a fair part of what a device did.
+    /// Whether a thread made a fair part of a device's requests.
     fn matters(&self, track: TrackId) -> bool {
         self.0.values().any(|by| {
             let all: u64 = by.values().sum();
@@ -118,7 +118,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Machines without what they are called, and how far their clocks may be off.
+/// Machines without their names, and the errors of their clocks.
 fn machines(recording: &Recording) -> Vec<Event> {
     let host = |host: &thalweg_trace::Host| thalweg_trace::Host {
         name: "here".into(),
@@ -127,7 +127,7 @@ fn machines(recording: &Recording) -> Vec<Event> {
         ..host.clone()
     };
     let mut found: Vec<Event> = recording.hosts().iter().map(|row| Event::Host(host(row))).collect();
-    // What was read is on the reference host's axis already: only how far it may be off is still to be said.
+    // The recording is on the reference host's axis already: only the clocks' errors remain.
     let clocks = recording.clocks().iter().map(|clock| thalweg_trace::Clock {
         from_ns: clock.from_ns.saturating_add(clock.offset_ns),
         offset_ns: 0,

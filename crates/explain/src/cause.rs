@@ -1,11 +1,11 @@
-//! The causes: one closed list. What each means, and when the walk charges it, is in `MODEL.md`.
+//! The causes: one closed list. `MODEL.md` says what each means and when the walk charges it.
 
 use serde::{Deserialize, Serialize};
 
-/// Declares the closed set of causes from one list: name on paper, and what a sentence calls it.
+/// Declares the closed set of causes from one list: name in documents, and phrase in a sentence.
 macro_rules! causes {
     ($($(#[$doc:meta])* $cause:ident = $name:literal, $phrase:literal);+ $(;)?) => {
-        /// What an instant of wall time is charged to.
+        /// The cause of an instant of wall time.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[repr(u8)]
         pub enum Cause { $($(#[$doc])* #[serde(rename = $name)] $cause),+ }
@@ -14,27 +14,27 @@ macro_rules! causes {
             /// Every cause, in the order of its number.
             pub const ALL: &'static [Cause] = &[$(Cause::$cause),+];
 
-            /// The name that stands in documents.
+            /// The cause's name in documents.
             pub const fn name(self) -> &'static str {
                 match self { $(Cause::$cause => $name),+ }
             }
 
-            /// What the sentence of a recording of packets says the time was spent on, after "it was": there are no programs to name.
+            /// The phrase after "it was" in the sentence of a recording of packets, which has no programs to name.
             pub(crate) const fn phrase(self) -> &'static str {
                 match self { $(Cause::$cause => $phrase),+ }
             }
 
-            /// Whether the time went on the way between two machines.
+            /// Whether the time was spent in transit between two machines.
             pub(crate) fn is_network(self) -> bool {
                 self.name().starts_with("network.")
             }
 
-            /// Whether it is a wait for stable storage.
+            /// Whether the cause is a wait for stable storage.
             pub(crate) fn is_sync(self) -> bool {
                 self.name().ends_with(".sync")
             }
 
-            /// At which end it is; `None` for the network's and others.
+            /// The end at which the cause is; `None` for the network's and others.
             pub(crate) fn end(self) -> Option<End> {
                 match self.name().split('.').next() {
                     Some("client") => Some(End::Client),
@@ -58,14 +58,14 @@ causes! {
     ClientWrite = "client.write", "the client waiting for its sink";
     /// The client blocked making its sink durable.
     ClientSync = "client.sync", "the client waiting for its sink to be on stable storage";
-    /// The client's part of names and attributes.
+    /// The client working on names and attributes.
     ClientMetadata = "client.metadata", "the client working on metadata";
     /// The client blocked on memory: faults, reclaim, dirty throttling.
     ClientMemory = "client.memory", "the client waiting for memory";
     /// The client computing.
     ClientCpu = "client.cpu", "the client's CPU at work";
-    /// The client runnable and not running.
-    ClientRunqueue = "client.runqueue", "the client runnable without a CPU";
+    /// The client runnable but not running.
+    ClientRunqueue = "client.runqueue", "the client waiting for a CPU";
     /// The client blocked on a lock whose holder is not known.
     ClientLock = "client.lock", "the client waiting for a lock";
     /// The client asleep by its own choice, or stopped.
@@ -76,19 +76,19 @@ causes! {
     ServerWrite = "server.write", "the server waiting for its disk to write";
     /// The server blocked making data durable.
     ServerSync = "server.sync", "the server waiting for data to be on stable storage";
-    /// The server's part of names and attributes.
+    /// The server working on names and attributes.
     ServerMetadata = "server.metadata", "the server working on metadata";
     /// The server blocked on memory: faults, reclaim, dirty throttling.
     ServerMemory = "server.memory", "the server waiting for memory";
     /// The server computing.
     ServerCpu = "server.cpu", "the server's CPU at work";
-    /// The server runnable and not running.
-    ServerRunqueue = "server.runqueue", "the server runnable without a CPU";
+    /// The server runnable but not running.
+    ServerRunqueue = "server.runqueue", "the server waiting for a CPU";
     /// The server blocked on a lock whose holder is not known.
     ServerLock = "server.lock", "the server waiting for a lock";
-    /// The server asleep by its own choice, or stopped: it neither ran, nor wanted to, nor waited for anything recorded.
+    /// The server asleep by its own choice, or stopped: neither running, nor runnable, nor waiting for anything recorded.
     ServerThink = "server.think", "the server doing nothing";
-    /// The server's part, not recorded.
+    /// The server's time, which was not recorded.
     ServerUnknown = "server.unknown", "the server, which was not recorded";
     /// Loss recovery or a retransmission timeout.
     NetworkLoss = "network.loss", "the network losing packets";
@@ -102,23 +102,23 @@ causes! {
     NetworkLatency = "network.latency", "messages in transit";
     /// Data moved, or could have, as fast as the path takes it.
     NetworkBandwidth = "network.bandwidth", "the wire carrying data";
-    /// Our own recording.
+    /// The recording itself.
     Recorder = "recorder", "the recorder itself";
-    /// Not known. Counts against us.
+    /// Not known. Counts against the explanation.
     Unknown = "unknown", "something that was not recorded";
 }
 
-/// On which end a thread works.
+/// The end at which a thread works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum End {
-    /// The program that was recorded, and everything that is no server.
+    /// The recorded program, and everything that is not a server.
     Client,
     /// A server.
     Server,
 }
 
 impl End {
-    /// The other one.
+    /// The opposite end.
     pub(crate) const fn other(self) -> End {
         match self {
             End::Client => End::Server,
@@ -127,7 +127,7 @@ impl End {
     }
 }
 
-/// What a thread's time goes into, before the end it happens at is known.
+/// A thread's activity, before its end is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub(crate) enum Activity {
@@ -143,7 +143,7 @@ pub(crate) enum Activity {
 }
 
 impl Activity {
-    /// The cause for this activity at this end.
+    /// The cause of this activity at an end.
     pub(crate) const fn at(self, end: End) -> Cause {
         match (end, self) {
             (End::Client, Activity::Read) => Cause::ClientRead,

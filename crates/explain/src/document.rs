@@ -1,9 +1,8 @@
-//! The document: what an explanation says, field by field. It is the contract others build on.
+//! The document: what an explanation says, field by field. It is a contract with other programs.
 //!
-//! Times are seconds after [`Explanation::start_ns`] on the reference host's axis, unless the name says
-//! otherwise; `where` is a place a person recognises. What could not be had is absent, never 0. Lists are
-//! bounded, so that a document of a recording of any length stays small. `explain.schema.json` describes
-//! the same document to other languages; a test holds the two together.
+//! Times are seconds after [`Explanation::start_ns`] on the reference host's axis, unless the name says otherwise; `where` is a place a
+//! person recognises. What could not be recorded is absent, never 0. Lists are bounded, so a document stays small whatever the recording's
+//! length. `explain.schema.json` describes the same document to other languages; a test compares the two.
 
 mod gaps;
 mod number;
@@ -23,7 +22,7 @@ use crate::cause::Cause;
 use crate::rule::Applied;
 use serde::{Deserialize, Serialize};
 
-/// The name and version of this document. A field may be added under one version; none changes its meaning.
+/// The name and version of this document. A field may be added within a version; none changes its meaning.
 pub(crate) const SCHEMA: &str = "thalweg.explain/1";
 
 /// Where the time of one recording went.
@@ -33,102 +32,102 @@ pub struct Explanation {
     pub schema: String,
     /// The command recorded.
     pub command: Vec<String>,
-    /// Which recorder made the recording.
+    /// The recorder that made the recording.
     pub recorder: String,
-    /// How many events were lost; what rests on them is weaker by that much.
+    /// Number of lost events; figures that rest on them are less certain.
     pub dropped_events: u64,
-    /// Where second 0 of this document is, in nanoseconds on the reference host's axis.
+    /// Second 0 of this document, in nanoseconds on the reference host's axis.
     pub start_ns: i64,
-    /// How long the interval explained is: the command, from its start to its exit.
+    /// Length of the explained interval: the command, from its start to its exit.
     pub wall_s: f64,
-    /// How many bytes were transferred, all transfers together.
+    /// Bytes transferred, summed over all transfers.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub size_bytes: Option<u64>,
     /// `size_bytes` over `wall_s`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rate_bytes_per_s: Option<f64>,
-    /// The other runs of the command, where it was run several times (`explain -n`).
+    /// The other runs of the command, if it was run several times (`explain -n`).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub repeated: Option<Repeated>,
-    /// The devices that the recorded store, or a copy's source, only pretended to have: `disk 200 MiB/s, link 2 Gb/s, round trip 200 µs`.
+    /// The emulated devices of the recorded store, or of a copy's source: `disk 200 MiB/s, link 2 Gb/s, round trip 200 µs`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub emulated: Option<String>,
-    /// Whether the figures can be relied on. Where not, the text withholds the sentence and all changes; they stand here for what they are worth.
-    #[serde(default = "yes")]
+    /// Whether the figures are reliable. If not, the text withholds the sentence and all changes, which are still here.
+    #[serde(default = "reliable_by_default")]
     pub reliable: bool,
-    /// Why they cannot.
+    /// Why the figures are unreliable.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub unreliable_because: Option<String>,
     /// The run in a few lines, in the reader's words.
     #[serde(default)]
     pub summary: Summary,
-    /// What limits, in one word and in one sentence.
+    /// The limiting cause, in one word and in one sentence.
     pub verdict: Verdict,
     /// The wall time, charged: largest first; seconds sum to `wall_s`, shares to 1 (± 0.001).
     pub critical_path: Vec<Charge>,
-    /// The critical path in order of time, for pictures: segments touch, and cover the wall time. At most
-    /// [`MAX_SEGMENTS`]; where there were more, a segment stands for its neighbours, so that shares over many are right.
+    /// The critical path in order of time, for pictures: segments touch and cover the wall time. At most [`MAX_SEGMENTS`]; where there were
+    /// more, a segment stands for its neighbours, so that shares over many are right.
     pub path: Vec<Segment>,
-    /// What was moved from where to where: at most [`MAX_TRANSFERS`], those that moved most, in order of time.
+    /// The transfers, from source to sink: the largest [`MAX_TRANSFERS`], in order of time.
     pub transfers: Vec<Transfer>,
-    /// The transfers besides; absent where all are listed.
+    /// The transfers that are not listed; absent if all are.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub unlisted_transfers: Option<Unlisted>,
     /// The phases of the transfer, in order of time.
     pub phases: Vec<Phase>,
-    /// The tracks whose bytes are the transfer; first the sum of each direction (`aggregate`), then, at
-    /// most [`MAX_CHANNELS`], the connections that moved most.
+    /// The tracks that carried the bytes: first the sum of each direction (`aggregate`), then the connections that moved most, at most
+    /// [`MAX_CHANNELS`].
     pub channels: Vec<Channel>,
-    /// Bytes over time; absent when no bytes were seen.
+    /// Bytes over time; absent if no bytes were recorded.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub throughput: Option<Throughput>,
-    /// What each thread did, busiest first; at most [`MAX_TRACKS`].
+    /// The activity of each thread, busiest first; at most [`MAX_TRACKS`].
     pub tracks: Vec<Utilisation>,
-    /// What was asked and waited for, in a run that is about answers and not about data (a walk of a directory, say).
+    /// Requests and their answers, in a run that is about answers rather than data (a walk of a directory, for example).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub round_trips: Option<RoundTrips>,
-    /// What TCP shows of connections that carry no RPC known here, in a recording of packets.
+    /// TCP's view of connections without a known RPC protocol, in a recording of packets.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub connections: Option<crate::connections::document::Connections>,
-    /// What a change would give, best first; at most [`MAX_WHAT_IFS`]. Empty when the model does not hold.
+    /// Predicted changes, best first; at most [`MAX_WHAT_IFS`]. Empty if the model does not hold.
     pub what_if: Vec<WhatIf>,
-    /// What else is known to help against what was charged, without a prediction of how much: at most [`MAX_ADVICE`].
+    /// Advice against what was charged, without a prediction: at most [`MAX_ADVICE`].
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub advice: Vec<Advice>,
-    /// How well the model replays what was observed.
+    /// How well the model replays the observed run.
     pub model: Model,
-    /// What a reader must know besides: what was not recorded and how to record it, why there is no prediction.
+    /// Further facts for the reader: what was not recorded and how to record it, why there is no prediction.
     pub notes: Vec<String>,
 }
 
-/// Documents from before it was said could be.
-fn yes() -> bool {
+/// The default of `reliable` in documents older than the field.
+fn reliable_by_default() -> bool {
     true
 }
 
-/// At most this many segments in [`Explanation::path`].
+/// Most segments in [`Explanation::path`].
 pub const MAX_SEGMENTS: usize = 4000;
-/// At most this many entries in [`Explanation::critical_path`]; smaller ones with one cause are put together.
+/// Most entries in [`Explanation::critical_path`]; smaller ones of one cause are merged.
 pub(crate) const MAX_CHARGES: usize = 40;
-/// At most this many single gaps of one channel.
+/// Most single gaps of one channel.
 pub(crate) const MAX_GAPS: usize = 100;
-/// At most this many connections in [`Explanation::channels`], besides the sums.
+/// Most connections in [`Explanation::channels`], besides the sums.
 pub(crate) const MAX_CHANNELS: usize = 64;
-/// At most this many threads in [`Explanation::tracks`].
+/// Most threads in [`Explanation::tracks`].
 pub const MAX_TRACKS: usize = 256;
-/// At most this many changes in [`Explanation::what_if`].
+/// Most changes in [`Explanation::what_if`].
 pub(crate) const MAX_WHAT_IFS: usize = 6;
-/// At most this many in [`Explanation::advice`].
+/// Most entries in [`Explanation::advice`].
 pub(crate) const MAX_ADVICE: usize = 3;
-/// At most this many servers or disks in [`RoundTrips::to`].
+/// Most servers or disks in [`RoundTrips::to`].
 pub(crate) const MAX_ANSWERERS: usize = 16;
-/// At most this many in [`Summary::numbers`].
+/// Most entries in [`Summary::numbers`].
 pub(crate) const MAX_NUMBERS: usize = 2;
-/// At most this many characters in [`Summary::sentence`].
+/// Most characters in [`Summary::sentence`].
 pub const MAX_SUMMARY_SENTENCE: usize = 240;
-/// At most this many transfers in [`Explanation::transfers`].
+/// Most transfers in [`Explanation::transfers`].
 pub const MAX_TRANSFERS: usize = 1000;
-/// At most this many bins in [`Throughput`].
+/// Most bins in [`Throughput`].
 pub(crate) const MAX_BINS: usize = 1024;
 
 /// The run in a few lines: programs, files and devices by their names, and no client where there is no server.
@@ -136,23 +135,24 @@ pub(crate) const MAX_BINS: usize = 1024;
 pub struct Summary {
     /// The command, with paths cut to their last part.
     pub command: String,
-    /// How it ended, where not with exit code 0: `failed with exit code 2`, `killed by SIGKILL`, `failed with exit code 1: /data is full`.
+    /// How the command ended, unless with exit code 0: `failed with exit code 2`, `killed by SIGKILL`, `failed with exit code 1: /data is
+    /// full`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ended: Option<String>,
-    /// What it did, how long that took and at which rate: `256 MiB in 2.05 s, 1.05 Gb/s`.
+    /// The command's work, its time and its rate: `256 MiB in 2.05 s, 1.05 Gb/s`.
     pub about: String,
-    /// One sentence of at most [`MAX_SUMMARY_SENTENCE`] characters; empty of a run that is too short for one.
+    /// One sentence of at most [`MAX_SUMMARY_SENTENCE`] characters; empty for a run that is too short.
     pub sentence: String,
-    /// The number behind the rate, that of the largest cause first.
+    /// The numbers behind the rate, that of the largest cause first.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub numbers: Vec<Number>,
-    /// The charges, those of one cause and one program together: largest first. None of a run that is over at once.
+    /// The charges, grouped by cause and program, largest first. Empty for a very short run.
     pub rows: Vec<SummaryRow>,
-    /// What did not limit, with the figure that says so.
+    /// Resources that did not limit, with the figure that shows it.
     pub innocent: Vec<Innocent>,
-    /// What keeps these figures from being relied on, and what would settle it; what counts most comes first.
+    /// Reasons for doubt about these figures, and what would settle them; most important first.
     pub remarks: Vec<String>,
-    /// What a tuner did meanwhile, in at most three lines.
+    /// A tuner's steps during the run, in at most three lines.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub tuning: Vec<String>,
 }
@@ -164,16 +164,16 @@ pub struct SummaryRow {
     pub cause: Cause,
     /// Its share of the wall time.
     pub share: f64,
-    /// Who or what it was.
+    /// The program, device or path.
     pub subject: String,
-    /// The figures that matter most.
+    /// The most important figures.
     pub figures: String,
 }
 
-/// Something that did not limit.
+/// Something that did not limit the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Innocent {
-    /// What.
+    /// The resource.
     pub what: String,
     /// The figure.
     pub figure: String,
@@ -182,38 +182,39 @@ pub struct Innocent {
 /// Wall time charged to one cause at one place.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Charge {
-    /// What it is charged to.
+    /// The cause.
     pub cause: Cause,
-    /// Where.
+    /// The place.
     #[serde(rename = "where")]
     pub place: String,
-    /// How much of the wall time.
+    /// Wall time charged.
     pub seconds: f64,
-    /// The same as a part of `wall_s`.
+    /// Part of `wall_s`.
     pub share: f64,
-    /// How much of `seconds` can go before another chain of waits is critical, estimated (`MODEL.md` says how).
+    /// How much `seconds` can shrink before another chain of waits becomes critical, estimated (`MODEL.md` says how).
     pub slack_s: f64,
     /// Whether all of it was recorded.
     #[serde(default)]
     pub basis: Basis,
-    /// How much of `seconds` a rule inferred.
+    /// Part of `seconds` that a rule inferred.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub inferred_s: f64,
-    /// Who waited for this at once, in the same process, where that was so for most of it: a lock that was held meanwhile, or a queue that was filled.
+    /// The thread of the same process that waited for this, if one did so for most of it: a lock was held meanwhile, or a queue was being
+    /// filled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
-    /// Whether a processor quota is what was waited for.
+    /// Whether the wait was for a processor quota.
     #[serde(default, skip_serializing_if = "is_not")]
     pub quota: bool,
-    /// What was seen: how many intervals, how long, around what.
+    /// The evidence: how many intervals, how long, around what.
     pub evidence: String,
-    /// Of a charge to a processor: the functions in which it ran longest, by the recording's profile, else by where its samples found it.
+    /// For a charge to a processor: the functions in which it ran longest, by the recording's profile, or else by its samples.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub hottest: Vec<HotFunction>,
-    /// Of a charge for waiting: where its longest waits waited, where the recording has a profile.
+    /// For a wait: where its longest waits waited, if the recording has a profile.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub waits: Vec<WaitStack>,
-    /// By which rules it was charged, the one by which most of it was first; empty where that was not asked for ([`crate::Options::why`]).
+    /// The rules by which it was charged, most time first; empty unless requested ([`crate::Options::why`]).
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub rules: Vec<Applied>,
 }
@@ -221,26 +222,26 @@ pub struct Charge {
 /// A function in which the critical path ran.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HotFunction {
-    /// Its name, or its module in brackets where it is not known.
+    /// Its name, or its module in brackets if the name is not known.
     pub function: String,
-    /// The file that it is in, without its folder; `kernel`: the kernel's own.
+    /// The file that contains it, without its directory; `kernel` for the kernel.
     #[serde(default)]
     pub module: String,
-    /// Time on the path in it, as a part of `wall_s`.
+    /// Time of the path in it, as a part of `wall_s`.
     pub share: f64,
-    /// The same as a part of what was sampled of the charge.
+    /// Time of the path in it, as a part of the charge's samples.
     #[serde(default)]
     pub of_samples: f64,
 }
 
-/// What a charge rests on.
+/// The basis of a charge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
-    /// The recording says it.
+    /// The recording has it.
     #[default]
     Recorded,
-    /// Some of it, a rule inferred from what the recording says.
+    /// A rule inferred some of it from the recording.
     Inferred,
 }
 
@@ -257,15 +258,15 @@ fn is_zero(value: &f64) -> bool {
 /// A stretch of the critical path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Segment {
-    /// What it is charged to.
+    /// The cause.
     pub cause: Cause,
-    /// Which entry of `critical_path` it belongs to (an index).
+    /// Index of its entry in `critical_path`.
     pub charge: usize,
-    /// Where it begins.
+    /// Time it starts.
     pub start_s: f64,
-    /// Where it ends.
+    /// Time it ends.
     pub end_s: f64,
-    /// The track the walk was on, as its number in the recording; absent for the wire.
+    /// The track of the walk, by its number in the recording; absent for the wire.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub track: Option<u64>,
 }
@@ -275,36 +276,36 @@ pub struct Segment {
 pub struct Transfer {
     /// The source.
     pub from: String,
-    /// The sink, where it is known.
+    /// The sink, if known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub to: Option<String>,
-    /// How many bytes.
+    /// Bytes moved.
     pub size_bytes: u64,
-    /// In how many requests.
+    /// Number of requests.
     pub requests: u64,
-    /// When its first request began.
+    /// Start of its first request.
     pub start_s: f64,
-    /// How long until its last ended.
+    /// Time until its last request ended.
     pub wall_s: f64,
 }
 
-/// Transfers that are counted and not listed.
+/// Transfers that are counted but not listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unlisted {
-    /// How many.
+    /// Number of transfers.
     pub count: u64,
-    /// How many bytes, all together.
+    /// Their bytes, summed.
     pub size_bytes: u64,
 }
 
 /// A phase of the transfer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
-    /// Which.
+    /// Its name.
     pub name: PhaseName,
-    /// Where it begins.
+    /// Time it starts.
     pub start_s: f64,
-    /// Where it ends.
+    /// Time it ends.
     pub end_s: f64,
 }
 
@@ -314,13 +315,13 @@ pub enum PhaseName {
     /// Before the first byte.
     #[serde(rename = "set-up")]
     SetUp,
-    /// Until the rate is what it will be.
+    /// Until the rate is steady.
     #[serde(rename = "ramp")]
     Ramp,
-    /// At that rate.
+    /// At the steady rate.
     #[serde(rename = "steady")]
     Steady,
-    /// From the last rate near that to the last byte.
+    /// From the last time near the steady rate to the last byte.
     #[serde(rename = "drain")]
     Drain,
     /// After the last byte.
@@ -332,7 +333,7 @@ impl PhaseName {
     /// Every phase, in order of time.
     pub const ALL: [PhaseName; 5] = [PhaseName::SetUp, PhaseName::Ramp, PhaseName::Steady, PhaseName::Drain, PhaseName::TearDown];
 
-    /// Its name, as the document has it.
+    /// The phase's name in the document.
     pub const fn as_str(self) -> &'static str {
         match self {
             PhaseName::SetUp => "set-up",
@@ -343,49 +344,50 @@ impl PhaseName {
         }
     }
 
-    /// The phase of this name.
+    /// The phase with this name.
     ///
     /// # Errors
-    /// There is none, and which there are.
+    /// No phase has this name; the error lists the names.
     pub fn parse(name: &str) -> Result<PhaseName, String> {
         let known = || PhaseName::ALL.map(PhaseName::as_str).join(", ");
         PhaseName::ALL.into_iter().find(|phase| phase.as_str() == name).ok_or_else(|| format!("no such phase; there are {}", known()))
     }
 }
 
-/// What is known of when a channel carried its bytes.
+/// The basis of the times of a channel's bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChannelBasis {
-    /// When they arrived: at the receiving end, or where packets were seen.
+    /// Their arrival: at the receiving end, or where packets were captured.
     Received,
-    /// When the sending end learned that they had arrived.
+    /// The acknowledgement of their arrival at the sending end.
     Acknowledged,
-    /// Only when programs handed them over, to a connection or a file.
+    /// Their handover by programs to a connection or a file.
     #[default]
     HandedOver,
 }
 
-/// A track whose bytes are the transfer, or the sum of all in one direction.
+/// A track that carried the transfer's bytes, or the sum of all in one direction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Channel {
     /// The connection, `HOST:PORT > HOST:PORT`, in the direction the bytes went; or `all to servers`, `all from servers`, `all written`, `all read`.
     pub name: String,
-    /// Whether this is the sum over the connections of one direction: busy when any of them is.
+    /// Whether this is the sum over the connections of one direction, which is busy when any of them is.
     pub aggregate: bool,
-    /// The connection's number in the recording (one of the two rows of it); absent for a sum.
+    /// The connection's number in the recording (one of its two rows); absent for a sum.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub object: Option<u64>,
-    /// What its bytes and times are known from.
+    /// The basis of its bytes and times.
     #[serde(default)]
     pub basis: ChannelBasis,
-    /// How many bytes, of all that basis counts.
+    /// Bytes carried, as the basis counts them.
     pub size_bytes: u64,
-    /// In how many sends.
+    /// Number of sends.
     pub sends: u64,
-    /// How many bursts: what lies between two gaps.
+    /// Number of bursts: the stretches between gaps.
     pub bursts: u64,
-    /// Bytes over time within bursts; absent of a connection of which only what was handed over is known: a socket takes bytes faster than its link.
+    /// Bytes over time within bursts; absent for a connection of which only the handover is known: a socket takes bytes faster than its
+    /// link.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub burst_bytes_per_s: Option<f64>,
     /// The part of the wall time in bursts.
@@ -397,76 +399,76 @@ pub struct Channel {
 /// Payload bytes over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Throughput {
-    /// Width of a bin. The first begins at second 0; the last may reach past the end.
+    /// Width of a bin. The first starts at second 0; the last may extend past the end.
     pub bin_s: f64,
-    /// Payload bytes sent per second in each bin, all channels together.
+    /// Payload bytes per second in each bin, summed over channels.
     pub bytes_per_s: Vec<f64>,
 }
 
-/// What one thread did with the wall time.
+/// How one thread spent the wall time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Utilisation {
-    /// Its number in the recording.
+    /// Number of its track in the recording.
     pub track: u64,
-    /// Its name.
+    /// Name of the thread.
     pub name: String,
-    /// Whose it is: `client`, `server`, `kernel`, `recorder`, `none`.
+    /// Its role: `client`, `server`, `kernel`, `recorder`, `none`.
     pub role: String,
-    /// How long it ran, as far as it is known.
+    /// Time it ran, as far as known.
     pub cpu_s: f64,
-    /// How long it was runnable and not running.
+    /// Time it was runnable but not running.
     pub runqueue_s: f64,
-    /// How long it was blocked in files: reading, writing, syncing.
+    /// Time it was blocked in file calls: reading, writing, syncing.
     pub file_s: f64,
-    /// How long it was blocked in sends and receives that carried something it had begun.
+    /// Time it was blocked in sends and receives that carried something it had started.
     pub network_s: f64,
-    /// How long it was blocked on other threads.
+    /// Time it was blocked on other threads.
     pub lock_s: f64,
-    /// How many spans it has.
+    /// Number of its spans.
     pub spans: u64,
 }
 
-/// Questions that were asked and waited for.
+/// Requests and their answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RoundTrips {
-    /// What is counted.
+    /// The kind of request counted.
     pub of: Trip,
-    /// How many questions.
+    /// Number of requests.
     pub count: u64,
-    /// How many of them one after the other: how often the critical path left the client and came back (of a recording without
-    /// threads: the longest chain of calls of which each was made when the one before it had been answered).
+    /// How many of them were one after the other: how often the critical path left the client and came back (in a recording without
+    /// threads: the longest chain of calls, each made when the previous one had been answered).
     pub in_a_row: u64,
-    /// How many were under way on average, while any was; of exchanges, questions for each of those one after the other.
+    /// Average number in flight while any was; for exchanges, requests per sequential one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub at_once: Option<f64>,
-    /// The most that were under way at one time.
+    /// Most in flight at one time.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub most_at_once: Option<u64>,
-    /// The median from question to answer.
+    /// Median time from request to answer.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub median_s: Option<f64>,
-    /// From the first question to the last answer.
+    /// Time from the first request to the last answer.
     pub asking_s: f64,
-    /// `asking_s` over `in_a_row`: what one of those one after the other takes, with all that lies between it and the next.
+    /// `asking_s` over `in_a_row`: the time of one sequential request, including everything until the next.
     pub each_s: f64,
-    /// What `each_s` is made of, as the critical path was charged; most first.
+    /// The parts of `each_s`, as the critical path was charged; most first.
     pub of_each: Vec<Part>,
-    /// The same for each entry, where it is known how many there were.
+    /// Requests and time per entry, if the number of entries is known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub per_entry: Option<PerEntry>,
-    /// Who answered, most first; at most [`MAX_ANSWERERS`].
+    /// Who answered, most requests first; at most [`MAX_ANSWERERS`].
     pub to: Vec<Answerer>,
     /// One or two plain sentences.
     pub sentence: String,
 }
 
-/// What is counted as a question.
+/// The kind of request counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Trip {
-    /// Calls that the client says it made.
+    /// Calls that the client recorded.
     Calls,
-    /// What a client handed to its connections, and waited for an answer to.
+    /// Messages that a client sent over its connections and waited for an answer to.
     Exchanges,
     /// Requests to disks.
     Disk,
@@ -481,31 +483,31 @@ pub struct Part {
     pub seconds: f64,
 }
 
-/// What was asked, and what it took, for each entry of a walk.
+/// Requests and time for each entry of a walk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PerEntry {
-    /// How many entries.
+    /// Number of entries.
     pub entries: u64,
-    /// Questions.
+    /// Requests per entry.
     pub questions: f64,
-    /// Those of them that were one after the other.
+    /// Sequential requests per entry.
     pub round_trips: f64,
-    /// Time, from the first question to the last answer.
+    /// Time per entry, from the first request to the last answer.
     pub seconds: f64,
-    /// What that is made of; most first.
+    /// The parts of that time; most first.
     pub parts: Vec<Part>,
 }
 
-/// A server, or a disk, that answered.
+/// A server or a disk that answered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answerer {
     /// Its address, or the disk's name.
     pub name: String,
-    /// How many questions.
+    /// Number of requests.
     pub count: u64,
-    /// How many were under way on average, while any was.
+    /// Average number in flight while any was.
     pub at_once: f64,
-    /// The median from question to answer.
+    /// Median time from request to answer.
     pub median_s: f64,
 }
 

@@ -3,10 +3,10 @@
 /// A recording cannot be explained.
 #[derive(Debug, thiserror::Error)]
 pub enum ExplainError {
-    /// It cannot be read.
+    /// The recording cannot be read.
     #[error(transparent)]
     Source(#[from] thalweg_trace::SourceError),
-    /// It holds nothing to explain.
+    /// The recording holds nothing to explain.
     #[error("{0}")]
     Nothing(String),
 }

@@ -1,15 +1,15 @@
-//! From when to when a recording is explained.
+//! The interval of a recording that is explained.
 
 use crate::error::ExplainError;
 use std::iter::Peekable;
 use thalweg_trace::{Meta, Source, SourceError, SpanBatch};
 
-/// The interval to explain: the command's, or of what there is.
+/// The interval to explain, in ns: the command's, or else that of the recorded spans.
 pub(crate) fn interval(source: &dyn Source) -> Result<(i64, i64), ExplainError> {
     interval_of(source.meta(), &mut source.spans_backward().peekable())
 }
 
-/// The same, of spans that are about to be read: the first of them is looked at only where nothing else says when the recording ends.
+/// The interval to explain, given spans about to be read; the first span is examined only if nothing else gives the recording's end.
 pub(crate) fn interval_of(
     meta: &Meta,
     batches: &mut Peekable<impl Iterator<Item = Result<SpanBatch, SourceError>>>,

@@ -1,9 +1,9 @@
-//! What a server's port is registered for, and a server's address with that beside it.
+//! The registered service of a server's port, and a server's address with the service's name.
 //!
-//! A port says what is usual there, and not what was spoken. So the number always stands, and the name behind it; in an answer only those that mean
-//! one thing: at 8080 or 9000 there may be anything.
+//! A port says what is usual there, not what was spoken. So the number is always printed, with the name behind it, and only for ports with
+//! one usual service: 8080 or 9000 may be anything.
 
-/// Ports that servers have, and what is spoken there.
+/// Well-known ports of servers and their services.
 const PORTS: [(u16, &str); 41] = [
     (21, "FTP"),
     (22, "SSH"),
@@ -48,12 +48,12 @@ const PORTS: [(u16, &str); 41] = [
     (27017, "MongoDB"),
 ];
 
-/// Whether there may be anything at a port: people take it for servers of their own.
-fn is_anybodys(port: u16) -> bool {
+/// Whether a port has no usual service: people use it for servers of their own.
+fn has_no_usual_service(port: u16) -> bool {
     matches!(port, 3334 | 8080 | 8443 | 9000)
 }
 
-/// What is usual at a port.
+/// The usual service at a port.
 pub(crate) fn usual_at(port: u16) -> Option<&'static str> {
     PORTS.iter().find(|(known, _)| *known == port).map(|(_, name)| *name)
 }
@@ -63,9 +63,9 @@ pub(crate) fn port_of(address: &str) -> Option<u16> {
     address.rsplit_once(':')?.1.parse().ok()
 }
 
-/// A server's address, with what its port is registered for: `10.0.0.2:873 (rsync)`.
+/// A server's address, with the service its port is registered for: `10.0.0.2:873 (rsync)`.
 pub(crate) fn peer(address: &str) -> String {
-    let name = port_of(address).filter(|port| !is_anybodys(*port)).and_then(usual_at);
+    let name = port_of(address).filter(|port| !has_no_usual_service(*port)).and_then(usual_at);
     name.map_or_else(|| address.to_owned(), |name| format!("{address} ({name})"))
 }
 

@@ -1,7 +1,7 @@
-//! From a recording to its explanation: what is read in which order, and what comes of it.
+//! From a recording to its explanation: what is read in which order, and what is made from it.
 //!
-//! Spans are read twice: once before the path is walked, for who serves and for what the replay is made of, and once as the path is walked. Where
-//! threads wait by running, or compute in turn, it is walked once more.
+//! Spans are read twice: once before the path is walked, for who serves and for the rows of the replay, and once as the path is walked. If
+//! threads wait by running, or compute in turn, the path is walked once more.
 
 use crate::assemble::{notes, phase, round_trips, summary, transfers, tuning, verdict};
 use crate::cause::End;
@@ -28,20 +28,20 @@ use crate::path::Path;
 use crate::path::ledger::Ledger;
 use crate::path::why::Why;
 use crate::replay::depends::Asking;
-use crate::replay::recorded::{Recorded, Taken};
+use crate::replay::recorded::{Recorded, ReplayInput};
 use crate::waits::view::Facts;
 use crate::{replay, rpcstat, runs};
 use std::collections::BTreeMap;
 use thalweg_trace::{Sample, Source};
 
-/// What can be chosen about an explanation.
+/// Options of an explanation.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Whether to replay the run and predict what changes would give.
     pub what_if: bool,
-    /// Whether to say of each charge by which rules it was charged, and on which spans it rests.
+    /// Whether to record for each charge the rules by which it was charged, and the spans it rests on.
     pub why: bool,
-    /// Explain this phase of the transfer alone: charges, and no prediction.
+    /// Explains this phase of the transfer alone: charges, without predictions.
     pub phase: Option<PhaseName>,
 }
 
@@ -65,13 +65,13 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     if tables.main == NONE {
         return without_threads(source, options);
     }
-    // Those of a profile are of everything that ran on the machine.
+    // A profile's samples cover everything that ran on the machine.
     let (profiled, samples): (Vec<_>, Vec<_>) = source.samples()?.into_iter().partition(|sample| sample.profiled().is_some());
     let mut known = prepare(source, options, &samples, &mut tables)?;
     let walked = walk(source, options, &samples, &mut tables, &mut known)?;
-    let Known { facts, recorded, interval } = known;
-    let Walked { mut seen, ledger, waits, unrecorded, unrecorded_ranks } = walked;
-    // (Who waits by running is found with all questions: one that computes may answer another's.)
+    let Prepared { facts, recorded, interval } = known;
+    let WalkResults { mut seen, ledger, waits, unrecorded, unrecorded_ranks } = walked;
+    // Threads that wait by running are found with all requests: one that computes may answer another's.
     seen.leave_out_others(&tables);
     let seen = seen;
     let mut around = Circumstances::read(source, (&samples, &profiled), &waits, &mut tables, &ledger)?;
@@ -91,7 +91,7 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     Ok(explanation)
 }
 
-/// Of a recording in which nobody ran: of packets.
+/// Explains a recording without threads: of packets.
 fn without_threads(source: &dyn Source, options: &Options) -> Result<Explanation, ExplainError> {
     if let Some(explanation) = rpcstat::charge::explanation(source, options.why)? {
         return Ok(explanation);
@@ -101,25 +101,25 @@ fn without_threads(source: &dyn Source, options: &Options) -> Result<Explanation
     ))
 }
 
-/// What must be known before the path is walked.
-struct Known {
-    /// What the small tables say.
+/// The facts needed before the path is walked.
+struct Prepared {
+    /// The contents of the small tables.
     facts: Facts,
-    /// What the replay is made of; `None`: nothing is to be replayed.
+    /// The rows of the replay; `None` if nothing is to be replayed.
     recorded: Option<Recorded>,
-    /// From when to when the run is explained.
+    /// The interval to explain.
     interval: (i64, i64),
 }
 
-/// Finds that out, and who serves. The spans are read once, as far as anybody still looks at them.
-fn prepare(source: &dyn Source, options: &Options, samples: &[Sample], tables: &mut Tables) -> Result<Known, ExplainError> {
+/// Finds who serves, and gathers the rest of what must be known. Reads the spans once, as far as any part needs them.
+fn prepare(source: &dyn Source, options: &Options, samples: &[Sample], tables: &mut Tables) -> Result<Prepared, ExplainError> {
     let mut batches = source.spans_backward().peekable();
     let interval = interval_of(source.meta(), &mut batches)?;
     let wire = WireFacts::read(source, tables)?;
     let (lives, holes) = (lives::read(source, tables)?, Holes::of(samples, source.meta(), tables));
     let mut callers = Callers::of(source, &lives, tables)?;
-    let mut taken = (options.what_if && options.phase.is_none()).then(|| Taken::new(source, interval));
-    while callers.as_ref().is_some_and(Callers::asks_spans) || taken.as_ref().is_some_and(Taken::asks_spans) {
+    let mut taken = (options.what_if && options.phase.is_none()).then(|| ReplayInput::new(source, interval));
+    while callers.as_ref().is_some_and(Callers::asks_spans) || taken.as_ref().is_some_and(ReplayInput::asks_spans) {
         let Some(batch) = batches.next().transpose()? else { break };
         callers.iter_mut().for_each(|callers| callers.note(tables, &batch));
         taken.iter_mut().for_each(|taken| taken.note(&batch));
@@ -132,11 +132,11 @@ fn prepare(source: &dyn Source, options: &Options, samples: &[Sample], tables: &
     let processes = tables.processes();
     let ended = ended::ended_by_signals(source, tables, &processes, &lives)?;
     let facts = Facts { wire, lives, holes, asked, ended, processes, recorders, spins: None };
-    Ok(Known { facts, recorded: taken.map(Taken::recorded), interval })
+    Ok(Prepared { facts, recorded: taken.map(ReplayInput::recorded), interval })
 }
 
-/// What a walk over the recording found.
-struct Walked {
+/// The results of a walk over the recording.
+struct WalkResults {
     seen: Observation,
     ledger: Ledger,
     waits: Vec<StackedWait>,
@@ -144,15 +144,15 @@ struct Walked {
     unrecorded_ranks: BTreeMap<String, i64>,
 }
 
-/// Walks the path: once, or, where threads wait by running or compute in turn, which only a walk shows, once more with that known.
+/// Walks the path, once; if the walk shows that threads wait by running or compute in turn, once more with that known.
 fn walk(
     source: &dyn Source,
     options: &Options,
     samples: &[Sample],
     tables: &mut Tables,
-    known: &mut Known,
-) -> Result<Walked, ExplainError> {
-    let walked = Walked::of(source, options, tables, known)?;
+    known: &mut Prepared,
+) -> Result<WalkResults, ExplainError> {
+    let walked = WalkResults::of(source, options, tables, known)?;
     let (start, end) = known.interval;
     let tried = try_locks::read(source, samples, tables, &known.facts.lives)?;
     known.facts.spins = Spins::of(&walked.seen, tables, &known.facts.lives, &tried, (start, end));
@@ -162,39 +162,39 @@ fn walk(
         return Ok(walked);
     }
     known.recorded.iter_mut().for_each(|recorded| recorded.hand_over(&tables.hand_overs));
-    Walked::of(source, options, tables, known)
+    WalkResults::of(source, options, tables, known)
 }
 
-impl Walked {
-    /// Everybody who looks at all spans does so as the path makes them go by.
-    fn of(source: &dyn Source, options: &Options, tables: &mut Tables, known: &mut Known) -> Result<Walked, ExplainError> {
-        let Known { facts, recorded, interval: (start, end) } = known;
+impl WalkResults {
+    /// Passes every span to all observers as the path's reading reaches it.
+    fn of(source: &dyn Source, options: &Options, tables: &mut Tables, known: &mut Prepared) -> Result<WalkResults, ExplainError> {
+        let Prepared { facts, recorded, interval: (start, end) } = known;
         let (facts, start, end) = (&*facts, *start, *end);
         let seen = Observation::new(tables, facts.wire.round_trips(), start, end);
         let asking = recorded.as_ref().map(|recorded| recorded.asking(tables, facts, (start, end)));
-        let mut lookers = Lookers { seen, asking };
+        let mut lookers = SpanObservers { seen, asking };
         let feed = Feed::new(source, tables);
         let mut path = Path::new(tables, feed, facts, &mut lookers, (start, end));
         path.ledger.why = options.why.then(Why::default);
         path.run()?;
         let (unrecorded, unrecorded_ranks) = (path.unrecorded, std::mem::take(&mut path.memory.unrecorded_ranks));
         let (ledger, waits) = (path.ledger, path.feed.stacked);
-        let Lookers { mut seen, asking } = lookers;
+        let SpanObservers { mut seen, asking } = lookers;
         seen.lock_waits.read_tasks(source, tables)?;
         if let (Some(recorded), Some(asking)) = (recorded, asking) {
             recorded.timelines = asking.answered();
         }
-        Ok(Walked { seen, ledger, waits, unrecorded, unrecorded_ranks })
+        Ok(WalkResults { seen, ledger, waits, unrecorded, unrecorded_ranks })
     }
 }
 
-/// Who looks at every span that is read for the path.
-struct Lookers<'a> {
+/// The observers of every span that is read for the path.
+struct SpanObservers<'a> {
     seen: Observation,
     asking: Option<Asking<'a>>,
 }
 
-impl Observer for Lookers<'_> {
+impl Observer for SpanObservers<'_> {
     fn begins(&mut self, until: i64) {
         self.asking.iter_mut().for_each(|asking| asking.begins(until));
     }
@@ -212,7 +212,7 @@ impl Observer for Lookers<'_> {
     }
 }
 
-/// The document, with what changes would give where the replay has what it is made of.
+/// Assembles the document, with predictions if the replay has its rows.
 fn document(source: &dyn Source, recorded: Option<Recorded>, parts: &Parts<'_>, unrecorded: Option<(End, u32)>) -> Explanation {
     let meta = source.meta();
     let charges = parts.charges();
@@ -234,7 +234,7 @@ fn document(source: &dyn Source, recorded: Option<Recorded>, parts: &Parts<'_>, 
         size_bytes,
         unrecorded,
     };
-    let said = summary::Said::of(&of);
+    let said = summary::RunSummary::of(&of);
     let unreliable_because = of.is_short().then(summary::too_short);
     let (prediction, advice) = match recorded {
         Some(recorded) => {

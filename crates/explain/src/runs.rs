@@ -1,7 +1,7 @@
-//! Runs: a recording of packets may hold several, because captures were joined or one was left running. Each is explained by itself.
+//! Runs: a recording of packets may hold several, because captures were joined or one was left running. Each is explained separately.
 //!
-//! What divides them is a silence that the recorder noted: no packet at all, and no connection that had packets before and after it. One that is
-//! long by itself, and as long as the longer of the runs beside it, is between runs; a shorter one is a pause within one. Rejected: a gap in
+//! Runs are separated by a silence that the recorder noted: no packet at all, and no connection with packets before and after it. A silence
+//! that is long, and as long as the longer of the runs beside it, separates runs; a shorter one is a pause within a run. Rejected: a gap in
 //! the RPCs alone. A program that thinks for an hour with its connection open is one run.
 
 use crate::limits::rpcstat as limits;
@@ -11,23 +11,23 @@ use thalweg_trace::{
     Clock, Counter, CounterName, Host, Mark, Meta, Object, Sample, Source, SourceError, SpanBatch, SpanKind, Stack, Time, Track,
 };
 
-/// The attribute in which the recorder of packets notes silences: `FROM-TO`, in nanoseconds, apart by spaces.
+/// The attribute in which the packet recorder notes silences: `FROM-TO`, in nanoseconds, separated by spaces.
 const SILENCES: &str = "packets.silences";
 
 /// A run within a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Which, from 1 on.
+    /// Its number, from 1.
     pub number: usize,
-    /// Of how many.
+    /// The number of runs.
     pub of: usize,
-    /// Its first packet, on the recording's axis.
+    /// Time of its first packet, on the recording's axis.
     pub from_ns: i64,
-    /// Its last packet.
+    /// Time of its last packet.
     pub to_ns: i64,
 }
 
-/// The runs of a recording of packets, in order of time; none where all of it is one.
+/// The runs of a recording of packets, in order of time; empty if the recording is one run.
 pub fn runs(source: &dyn Source) -> Vec<Run> {
     let meta = source.meta();
     let attribute = meta.attributes.iter().find(|(name, _)| name == SILENCES);
@@ -44,7 +44,7 @@ pub fn runs(source: &dyn Source) -> Vec<Run> {
     silences.retain(|&(from, to)| start_ns <= from && to <= end_ns && to.saturating_sub(from) >= limits::RUN_SILENCE_NS);
     silences.sort_unstable();
     silences.dedup_by(|later, earlier| later.0 < earlier.1);
-    // The shortest first: what is one run across it is longer for the others.
+    // The shortest silence first: merging the runs beside it makes them longer for the next comparison.
     while let Some(at) = pause(&silences, start_ns, end_ns) {
         silences.remove(at);
     }
@@ -57,7 +57,7 @@ pub fn runs(source: &dyn Source) -> Vec<Run> {
     starts.zip(ends).enumerate().map(|(at, (from_ns, to_ns))| Run { number: at + 1, of, from_ns, to_ns }).collect()
 }
 
-/// The shortest silence that is less than a run beside it.
+/// Index of the shortest silence that is shorter than a run beside it.
 fn pause(silences: &[(i64, i64)], start_ns: i64, end_ns: i64) -> Option<usize> {
     let ns = |at: usize| silences[at].1 - silences[at].0;
     let is_pause = |&at: &usize| {
@@ -68,16 +68,16 @@ fn pause(silences: &[(i64, i64)], start_ns: i64, end_ns: i64) -> Option<usize> {
     (0..silences.len()).filter(is_pause).min_by_key(|&at| ns(at))
 }
 
-/// The run that stands for all where only one can be shown: the longest.
+/// The longest run, which stands for all where only one can be shown.
 pub(crate) fn longest(source: &dyn Source) -> Option<Run> {
     runs(source).into_iter().max_by_key(|run| (run.to_ns - run.from_ns, std::cmp::Reverse(run.number)))
 }
 
 impl Run {
-    /// The recording, as far as it is of this run.
+    /// The part of the recording within this run.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The recording cannot be read.
     pub fn within<'a>(&self, source: &'a dyn Source) -> Result<Within<'a>, SourceError> {
         let mut meta = source.meta().clone();
         meta.start = Time::from_monotonic_ns(self.from_ns);
@@ -99,7 +99,7 @@ impl Run {
     }
 }
 
-/// A recording, as far as it is of one run.
+/// The part of a recording that belongs to one run.
 pub struct Within<'a> {
     source: &'a dyn Source,
     meta: Meta,
@@ -112,7 +112,7 @@ impl Within<'_> {
         (self.from_ns..=self.to_ns).contains(&at_ns)
     }
 
-    /// From the first RPC's first byte to the last one's last.
+    /// The interval from the first RPC's first byte to the last one's last.
     fn rpcs(&self) -> Result<Option<(i64, i64)>, SourceError> {
         let mut all: Option<(i64, i64)> = None;
         for batch in self.spans_backward() {
@@ -125,7 +125,7 @@ impl Within<'_> {
         Ok(all)
     }
 
-    /// The rows of spans that begin in it; what goes on after its last packet ends there.
+    /// The rows of a batch within the run; spans that continue after its last packet end there.
     fn part(&self, batch: &SpanBatch) -> SpanBatch {
         let mut part = SpanBatch::default();
         for row in (0..batch.len()).filter(|&row| self.holds(batch.start_ns[row])) {

@@ -1,12 +1,12 @@
-//! A command as a title: in as many columns as there are, with what tells one run from another.
+//! A command as a title, in a given number of columns, with the words that tell one run from another.
 //!
-//! That is the program, its verb, and its operands: sources and the destination. So options go first, the long ones before the short ones, with
-//! the values that are plainly theirs; then the longest words are cut in their middle, where paths and addresses say least; then operands between
-//! the first and the last go. Where words went stands one `…`. What the answer below it is about stays to the last ([`Said`]): a limit that makes the run
-//! take as long as it does, the size of its blocks.
+//! These are the program, its verb, and its operands: sources and the destination. So options are dropped first, long ones before short
+//! ones, with the values that are plainly theirs; then the longest words are cut in their middle, where paths and addresses say least; then
+//! operands between the first and the last. One `…` replaces dropped words. What the answer below is about is dropped last ([`AnswerTerms`]): a
+//! limit that makes the run take this long, the size of its blocks.
 
+use crate::answer_terms::AnswerTerms;
 use crate::limits::summary::LEAST_WORD;
-use crate::said::Said;
 
 /// Programs whose first operand is a verb.
 const HAVE_VERBS: [&str; 17] = [
@@ -17,30 +17,30 @@ const HAVE_VERBS: [&str; 17] = [
 /// Programs that run a text they are given.
 const RUN_TEXT: [&str; 12] = ["ash", "bash", "dash", "ksh", "node", "perl", "psql", "python", "python3", "ruby", "sh", "zsh"];
 
-/// What a word is to a title.
+/// The importance of a word in a title.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     LongOption,
     ShortOption,
-    /// Operands between the first and the last.
+    /// An operand between the first and the last.
     Operand,
-    /// What the answer is about.
+    /// A word that the answer is about.
     Deciding,
     /// Program, verb, first and last operand.
     Essential,
 }
 
-/// The command in so many columns, its paths cut to their last part.
+/// The command in at most this many columns, with paths cut to their last part.
 pub fn title(command: &[String], columns: usize) -> String {
     title_of(command, columns, "")
 }
 
-/// The same above an answer: the words that it is about go last.
+/// The command above an answer: the words the answer is about are dropped last.
 pub fn title_of(command: &[String], columns: usize, answer: &str) -> String {
-    let mut words = words(command, &Said::of(answer));
+    let mut words = words(command, &AnswerTerms::of(answer));
     while width(&words) > columns {
         let droppable = words.iter().map(|word| word.kind).filter(|kind| *kind < Kind::Operand).min();
-        // Of two that say as little, the later one.
+        // Of two equally unimportant words, drop the later one.
         let Some(at) = droppable.and_then(|kind| words.iter().rposition(|word| word.kind == kind)) else { break };
         drop_word(&mut words, at);
     }
@@ -60,9 +60,9 @@ pub fn title_of(command: &[String], columns: usize, answer: &str) -> String {
 /// A word.
 #[derive(Clone)]
 struct Word {
-    /// An ellipsis has no text of its own.
+    /// Its text; empty for an ellipsis.
     text: String,
-    /// What it is to a title.
+    /// Its importance.
     kind: Kind,
     /// The part of a script that the answer is about.
     part: Option<String>,
@@ -74,7 +74,7 @@ impl Word {
     }
 }
 
-fn words(command: &[String], said: &Said) -> Vec<Word> {
+fn words(command: &[String], said: &AnswerTerms) -> Vec<Word> {
     let Some((program, rest)) = command.split_first() else { return Vec::new() };
     let program = base(program).to_owned();
     let gives_text = RUN_TEXT.contains(&program.as_str());
@@ -84,7 +84,7 @@ fn words(command: &[String], said: &Said) -> Vec<Word> {
     let mut after_option = false;
     for (at, word) in rest.iter().enumerate() {
         if gives_text && at > 0 && matches!(rest[at - 1].as_str(), "-c" | "-e") {
-            // The option says that it is a text.
+            // The option marks the next word as a script.
             words.last_mut().expect("an option before it").kind = Kind::Essential;
             let part = said.part_of(word).map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
             words.push(Word { part, ..Word::new(short_word(word), Kind::Essential) });
@@ -92,7 +92,7 @@ fn words(command: &[String], said: &Said) -> Vec<Word> {
             continue;
         }
         let kind = kind_of(word, only_operands);
-        // A number behind an option is its value.
+        // A number after an option is its value.
         let is_number =
             word.starts_with(|c: char| c.is_ascii_digit()) && !word.contains(['/', ':']) && (!word.contains('.') || said.has(word));
         if after_option && !only_operands && kind == Kind::Operand && is_number {
@@ -110,7 +110,7 @@ fn words(command: &[String], said: &Said) -> Vec<Word> {
         words.push(Word::new(short_word(word), if said.has(word) { Kind::Deciding } else { kind }));
     }
     let has_verb = usize::from(HAVE_VERBS.contains(&program.as_str()));
-    // What the answer is about says more than the first operand, which may be an option's value.
+    // A word the answer is about outranks the first operand, which may be an option's value.
     let first = if words.iter().any(|word| word.kind == Kind::Deciding) { 0 } else { 1 };
     for &at in operands.iter().take(has_verb + first).chain(operands.last()) {
         words[at].kind = Kind::Essential;
@@ -118,7 +118,7 @@ fn words(command: &[String], said: &Said) -> Vec<Word> {
     words
 }
 
-/// What a word is by itself.
+/// The importance of a word by itself.
 fn kind_of(word: &str, only_operands: bool) -> Kind {
     match word {
         "-" => Kind::Operand,
@@ -131,13 +131,13 @@ fn kind_of(word: &str, only_operands: bool) -> Kind {
     }
 }
 
-/// `bs=1M`: a setting. What it names is another matter (`if=big`).
+/// Whether the word is a setting: `bs=1M`. Operands with a key (`if=big`) are not.
 fn is_setting(word: &str) -> bool {
     let Some((name, value)) = word.split_once('=') else { return false };
     !matches!(name, "if" | "of") && !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') && !value.contains('/')
 }
 
-/// Takes a word out; where it was stands one ellipsis for it and its neighbours.
+/// Drops a word, leaving one ellipsis for it and its neighbours.
 fn drop_word(words: &mut Vec<Word>, at: usize) {
     words[at] = Word::new("…", Kind::Essential);
     words.dedup_by(|later, earlier| later.text == "…" && earlier.text == "…");
@@ -151,7 +151,7 @@ fn shorten(words: &mut [Word], columns: usize) {
         let mut lengths: Vec<(usize, usize)> = cuttable.map(|(at, word)| (word.text.chars().count(), at)).collect();
         lengths.sort_unstable_by(|a, b| b.cmp(a));
         let Some(&(longest, at)) = lengths.first().filter(|(n, _)| over > 0 && *n > LEAST_WORD) else { return };
-        // Down to the next in length, not further: two long names are cut alike.
+        // Only down to the next length: two long names are cut alike.
         let next = lengths.get(1).map_or(0, |(n, _)| *n);
         let to = longest.saturating_sub(over).max(next.min(longest - 1)).max(LEAST_WORD);
         words[at].text =
@@ -167,12 +167,12 @@ fn width(words: &[Word]) -> usize {
     words.iter().map(|word| word.text.chars().count() + 1).sum::<usize>().saturating_sub(1)
 }
 
-/// Cuts a text to `columns` around a part that stays, with ellipses before and after the part. `None`: the part does not fit.
+/// Cuts a text to `columns` around a part that stays, with ellipses before and after it. `None` if the part does not fit.
 fn around(text: &str, part: &str, columns: usize) -> Option<String> {
     let (before, behind) = text.split_once(part)?;
     let room = columns.checked_sub(part.chars().count()).filter(|room| *room >= LEAST_WORD)?;
     let (front, back) = (before.chars().count(), behind.chars().count());
-    // What one side does not need, the other has.
+    // Room that one side does not need goes to the other.
     let front_room = (room / 2).max(room.saturating_sub(back));
     let front_room = front_room.min(front);
     let back_room = room - front_room;
@@ -182,7 +182,7 @@ fn around(text: &str, part: &str, columns: usize) -> Option<String> {
     Some(format!("{before}{part}{behind}"))
 }
 
-/// A text in so many columns, its middle left out; of its end, where suffixes and numbers are, a little more stays.
+/// Cuts a text to this many columns by dropping its middle; slightly more of its end stays, where suffixes and numbers are.
 fn middle(text: &str, columns: usize) -> String {
     let count = text.chars().count();
     if count <= columns {
@@ -193,7 +193,7 @@ fn middle(text: &str, columns: usize) -> String {
     text.chars().take(front).chain(['…']).chain(text.chars().skip(count - (kept - front))).collect()
 }
 
-/// The last part of a path; of a directory with its slash.
+/// The last part of a path; for a directory, with its slash.
 pub(crate) fn base(path: &str) -> &str {
     let bare = path.trim_end_matches('/');
     let start = bare.rfind('/').map_or(0, |at| at + 1);
@@ -210,7 +210,7 @@ fn short_word(word: &str) -> String {
     }
     match word.split_once('=') {
         Some((flag, value)) if value.starts_with('/') && !flag.contains(char::is_whitespace) => format!("{flag}={}", base(value)),
-        // A script's text is no path; nor is where one is now.
+        // A script is no path; nor is the current directory.
         None if word.starts_with(['/', '.']) && !word.contains(char::is_whitespace) && !matches!(word, "." | "..") => base(word).to_owned(),
         _ => word.split_whitespace().collect::<Vec<_>>().join(" "),
     }

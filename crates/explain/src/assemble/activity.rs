@@ -1,6 +1,6 @@
-//! What a class of code does, in words: one list for rows, evidence and pages.
+//! Words for each class of code: one list for rows, evidence and pages.
 
-/// After "71 % of it".
+/// Returns what follows "71 % of it".
 pub(crate) fn activity(class: &str) -> String {
     match class {
         "user" => "in its own code".to_owned(),

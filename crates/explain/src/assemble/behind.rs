@@ -1,5 +1,5 @@
-//! The device behind waits that name none: for names and attributes that are read in, and for memory that is full of what is not written yet. The
-//! device's own requests are recorded, and say what it did meanwhile.
+//! The device behind waits that name none: waits for names and attributes that are read in, and for memory full of unwritten pages. The
+//! device's own requests are recorded, and show what it did meanwhile.
 
 use crate::cause::Cause;
 use crate::facts::Parts;
@@ -7,16 +7,16 @@ use crate::waits::place::{Place, What};
 use std::collections::{HashMap, HashSet};
 use thalweg_base::numbers::{size, whole_percent};
 
-/// A device, and what it did while it was waited for.
+/// A device, and its work while it was waited for.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Behind {
-    /// The device.
+    /// Its name.
     pub name: String,
-    /// Which file system is on it, where files say so.
+    /// The file system on it, if files name one.
     pub filesystem: Option<String>,
-    /// Which part of the wait it was at work.
+    /// Part of the wait in which it was busy.
     pub busy: f64,
-    /// How many bytes it moved meanwhile.
+    /// Bytes it moved meanwhile.
     pub bytes: u64,
 }
 
@@ -32,7 +32,7 @@ impl Behind {
     }
 }
 
-/// The device behind a charge that is made of these entries; `None` where it names its device itself, or none was at work.
+/// The device behind a charge made of these entries; `None` if the charge names its device, or none was busy.
 pub(crate) fn behind(parts: &Parts<'_>, cause: Cause, members: &[usize]) -> Option<Behind> {
     use Cause as C;
     if !matches!(cause, C::ClientMetadata | C::ServerMetadata | C::ClientMemory | C::ServerMemory) {
@@ -56,7 +56,7 @@ pub(crate) fn behind(parts: &Parts<'_>, cause: Cause, members: &[usize]) -> Opti
     Some(Behind { name, filesystem, busy, bytes })
 }
 
-/// The file system that most files on a device are in.
+/// The file system of most files on a device.
 fn filesystem_on(parts: &Parts<'_>, device: &str) -> Option<String> {
     let mut files: HashMap<&str, usize> = HashMap::new();
     for object in parts.tables.objects.iter().filter(|object| object.attribute("device") == Some(device)) {

@@ -1,4 +1,4 @@
-//! What channels carried: what crossed the wire where TCP's counters say it, else what programs handed over.
+//! The bytes that channels carried: those that crossed the wire where TCP counters show it, else those that programs handed over.
 
 use crate::cause::End;
 use crate::document::ChannelBasis;
@@ -11,23 +11,23 @@ use crate::observe::observation::Way;
 use crate::observe::on_wire::{Flow, gather};
 use std::collections::HashSet;
 
-/// What a channel carried, and when.
+/// The bytes a channel carried, and when.
 pub(super) struct Carried<'a> {
     /// Bursts and gaps.
     pub gathered: Gathered,
-    /// In how many sends.
+    /// Number of sends.
     pub sends: u64,
-    /// What it is known from.
+    /// Basis of the counts.
     pub basis: ChannelBasis,
-    /// From its first to its last byte.
+    /// Times of its first and last byte.
     pub extent: Option<(i64, i64)>,
     flows: Vec<&'a Flow>,
     on_connections: bool,
 }
 
 impl Carried<'_> {
-    /// Whether bytes over time are the channel's own speed. What a socket takes at once is not its link's; a file's writes are done when
-    /// they return. A burst that is over in less than the grain of what is recorded of arrivals is a message, and no measure.
+    /// Whether bytes over time are the channel's own speed. A socket accepts bytes faster than its link; a file's writes are done when they
+    /// return. A burst shorter than the resolution of recorded arrivals is a message, and no measure of speed.
     pub(super) fn has_rate(&self) -> bool {
         let bursts = self.gathered.gaps.len() as i64 + 1;
         !self.on_connections
@@ -36,7 +36,7 @@ impl Carried<'_> {
 }
 
 impl Parts<'_> {
-    /// The direction of the connection that an object stands for, by who sends.
+    /// The connection an object belongs to, and the flow of the direction's sender on it.
     fn flow(&self, way: Way, object: usize) -> Option<(u32, &Flow)> {
         let object = self.tables.objects.get(object)?;
         let sender = match way {
@@ -48,14 +48,14 @@ impl Parts<'_> {
         Some((object.connection, self.on_wire.flow(object.connection, sender)?))
     }
 
-    /// The connections that the command itself uses: what servers hand on between each other is the same bytes once more.
+    /// The connections that the command itself uses: servers forward the same bytes among themselves.
     fn clients_connections(&self) -> HashSet<u32> {
         let moved = self.seen.moved[End::Client as usize].iter().enumerate();
         let used = moved.filter(|(_, [taken, handed])| taken.bytes + handed.bytes > 0).map(|(o, _)| self.tables.connection_of(o as u32));
         used.filter(|&connection| connection != NONE).collect()
     }
 
-    /// All of one way: as it crossed the wire where that is known of nine tenths of it.
+    /// The bytes of one direction: as they crossed the wire, if that is known of nine tenths of them.
     pub(super) fn carried(&self, way: Way) -> Carried<'_> {
         let stream = self.seen.stream(way);
         let own = self.clients_connections();
@@ -75,7 +75,7 @@ impl Parts<'_> {
         self.carried_in(way, flows, &stream.all)
     }
 
-    /// The same of one object.
+    /// The bytes of one object in this direction.
     pub(super) fn carried_by(&self, way: Way, object: usize, handed_over: &Gatherer) -> Carried<'_> {
         let flows = self.flow(way, object).map(|(_, flow)| flow).into_iter().collect();
         self.carried_in(way, flows, handed_over)

@@ -1,5 +1,5 @@
-//! What was seen, in a few words: for each charge, how often and how long, and what else there was: who held the CPU, what a quota
-//! stopped, what samples of the running threads say, how busy the device was, why something is not known.
+//! The evidence of a charge, in a few words: how often and how long it occurred, who held the CPU, what a quota stopped, what samples of
+//! the running threads show, how busy the device was, why something is unknown.
 
 use crate::assemble::activity::activity;
 use crate::assemble::behind::behind;
@@ -18,7 +18,7 @@ use foldhash::{HashMap, HashMapExt, HashSet};
 use thalweg_base::numbers::{byte_rate, count, duration, whole_percent};
 use thalweg_trace::{ObjectKind, SpanKind};
 
-/// What a charge rests on, made of these entries (by their numbers in the ledger). `idle`: which part of it lay in gaps of the channel.
+/// The evidence of a charge made of these ledger entries (by index). `idle` is the part of it within gaps of the channel.
 pub(super) fn of(parts: &Parts<'_>, cause: Cause, members: &[usize], idle: f64) -> String {
     let entries: Vec<&Entry> = members.iter().map(|&i| &parts.ledger.entries[i]).collect();
     let times: u64 = entries.iter().map(|e| e.runs.count).sum();
@@ -28,7 +28,7 @@ pub(super) fn of(parts: &Parts<'_>, cause: Cause, members: &[usize], idle: f64) 
     let time = |ns: u64| duration(ns as f64 / 1e9);
     let what = noun(cause, largest.place);
     let mut said = match times {
-        // (Pauses that have most of their time elsewhere.)
+        // Pauses with most of their time charged elsewhere.
         0 => format!("parts of {}, {} together", plural(what), time(largest.runs.total_ns)),
         1 => format!("one {what} of {}", time(longest)),
         _ => format!("{} {}, median {}", count(times), plural(what), time(median)),
@@ -37,11 +37,11 @@ pub(super) fn of(parts: &Parts<'_>, cause: Cause, members: &[usize], idle: f64) 
         said.push_str(&format!(", longest {}", time(longest)));
     }
     if cause.is_network() {
-        // It is what was under way, whether or not a thread was handing anything over just then.
+        // Network charges are bytes in flight themselves, whether or not a thread was handing bytes over.
     } else if idle >= limits::IDLE_NEARLY_ALL {
-        said.push_str(", no data under way in any of it");
+        said.push_str(", with no data in transit");
     } else if idle >= limits::IDLE_PART {
-        said.push_str(&format!(", no data under way in {} of it", whole_percent(idle)));
+        said.push_str(&format!(", with no data in transit for {} of it", whole_percent(idle)));
     }
     for more in via(parts, cause, members).into_iter().chain(around(parts, cause, members, &entries)) {
         said.push_str("; ");
@@ -50,7 +50,7 @@ pub(super) fn of(parts: &Parts<'_>, cause: Cause, members: &[usize], idle: f64) 
     said
 }
 
-/// Which thread of the same process waited for this at once, for most of it.
+/// The thread of the same process that waited for this during most of it.
 pub(super) fn via(parts: &Parts<'_>, cause: Cause, members: &[usize]) -> Option<String> {
     if matches!(cause, Cause::ClientRunqueue | Cause::ServerRunqueue | Cause::Recorder) {
         return None;
@@ -65,13 +65,13 @@ pub(super) fn via(parts: &Parts<'_>, cause: Cause, members: &[usize]) -> Option<
     (most * 2 > all).then(|| format!("{name} waited for it: a lock held meanwhile, or work handed over"))
 }
 
-/// What was seen around a charge, besides its own intervals.
+/// Facts around a charge, besides its own intervals.
 fn around(parts: &Parts<'_>, cause: Cause, members: &[usize], entries: &[&Entry]) -> Vec<String> {
     let mut said = Vec::new();
     if matches!(cause, Cause::ClientRunqueue | Cause::ServerRunqueue | Cause::Recorder) {
         said.extend(holder(parts, entries, "the CPU"));
         let others = Neighbours::at_processors(parts.tables, parts.ledger, entries.iter().copied());
-        said.extend(others.each().map(|each| format!("other programs had it in: {each}")));
+        said.extend(others.each().map(|each| format!("other programs had the CPU meanwhile: {each}")));
         said.extend(quota(parts, cause));
     }
     if matches!(cause, Cause::ClientLock | Cause::ServerLock) {
@@ -97,7 +97,7 @@ fn around(parts: &Parts<'_>, cause: Cause, members: &[usize], entries: &[&Entry]
     said
 }
 
-/// Which of TCP's own stalls lay in it. Of what the other end did instead, only that it did not accept.
+/// The TCP stalls within the charge. Of the other end's work, only failing to accept is reported.
 fn stalls(parts: &Parts<'_>, cause: Cause, members: &[usize]) -> Vec<String> {
     let members: HashSet<usize> = members.iter().copied().collect();
     let runs = parts.ledger.path.iter().filter(|run| members.contains(&(run.entry as usize)));
@@ -107,7 +107,7 @@ fn stalls(parts: &Parts<'_>, cause: Cause, members: &[usize]) -> Vec<String> {
     found.into_iter().filter(|(stall, _)| about(stall)).map(|(stall, often)| stall.words(often)).collect()
 }
 
-/// What one interval of a charge is called.
+/// The name of one interval of a charge.
 fn noun(cause: Cause, place: Place) -> &'static str {
     use Cause as C;
     match (cause, place) {
@@ -119,17 +119,17 @@ fn noun(cause: Cause, place: Place) -> &'static str {
         (C::ClientLock | C::ServerLock, _) => "wait for a lock",
         (C::NetworkLatency, _) => "transit",
         (C::ClientThink | C::ServerThink, Place::Thread { what: What::Still(_), .. }) => {
-            "stop: it neither ran, nor asked to, nor waited for anything"
+            "stop: it neither ran, nor was runnable, nor waited for anything"
         }
         (C::ClientThink | C::ServerThink, Place::Thread { what: What::Stopped, .. }) => "stop by a signal",
         (C::ClientThink, Place::FarEnd { .. }) => "wait for the client, which sent nothing",
-        (C::ClientThink | C::ServerThink, Place::TimeLimit { .. }) => "wait that its own time limit ended",
-        (C::ClientThink | C::ServerThink, place) if place.is_for_something() => "wait for what did not come",
+        (C::ClientThink | C::ServerThink, Place::TimeLimit { .. }) => "wait that its own timeout ended",
+        (C::ClientThink | C::ServerThink, place) if place.is_for_something() => "wait for an event that did not come",
         (C::ClientThink | C::ServerThink, _) => "sleep",
         (C::ClientMemory | C::ServerMemory, _) => "wait for memory",
         (C::ClientCpu | C::ServerCpu, _) => "run",
         (C::ServerUnknown, _) => "wait for the server",
-        (c, _) if c.is_network() => "wait for bytes under way",
+        (c, _) if c.is_network() => "wait for bytes in transit",
         _ => "interval",
     }
 }
@@ -144,7 +144,7 @@ fn plural(noun: &str) -> String {
     }
 }
 
-/// How often what was tried between pauses failed, and with which error.
+/// How often the call tried between pauses failed, and with which error.
 fn failed(parts: &Parts<'_>, entries: &[&Entry]) -> Option<String> {
     let attempts = &parts.seen.attempts;
     let (failed, call) = match entries.iter().max_by_key(|e| e.runs.total_ns)?.place {
@@ -155,7 +155,7 @@ fn failed(parts: &Parts<'_>, entries: &[&Entry]) -> Option<String> {
     Some(format!("{} {call} failed with {}", count(failed.count), error_name(failed.error)))
 }
 
-/// That threads of the process took turns.
+/// The phrase for threads of the process taking turns.
 fn turns(parts: &Parts<'_>, entries: &[&Entry]) -> Option<String> {
     let largest = entries.iter().max_by_key(|e| e.runs.total_ns)?;
     let (Place::Thread { label, .. } | Place::Held { holder: label, .. }) = largest.place else { return None };
@@ -163,7 +163,7 @@ fn turns(parts: &Parts<'_>, entries: &[&Entry]) -> Option<String> {
     Some(format!("{} (they waited for each other's locks for {})", turns.words(), duration(turns.locked_ns as f64 / 1e9)))
 }
 
-/// What a processor quota did to it.
+/// The effect of a processor quota.
 fn quota(parts: &Parts<'_>, cause: Cause) -> Option<String> {
     let Quota { stopped_ns, processors } = parts.around.quota_of(cause.end()?);
     let stopped = duration(stopped_ns as f64 / 1e9);
@@ -173,16 +173,16 @@ fn quota(parts: &Parts<'_>, cause: Cause) -> Option<String> {
     })
 }
 
-/// What most of the sampled running time was in.
+/// The activity of most of the sampled running time.
 fn sampled_as(parts: &Parts<'_>, members: &[usize], entries: &[&Entry]) -> Option<String> {
     let (class, most, all) = parts.around.most_sampled(members)?;
     let charged: u64 = entries.iter().map(|e| e.runs.total_ns).sum();
-    // A few samples, or of a small part only, say nothing of the rest.
+    // A few samples, or samples of a small part, say nothing of the rest.
     let enough = most * 10 >= all * limits::SAMPLED_TENTHS && all * limits::SAMPLED_PART >= charged;
     enough.then(|| format!("{} of it {}", whole_percent(most as f64 / all as f64), activity(class)))
 }
 
-/// Which calls on names and attributes it was in, as samples of the running threads say.
+/// The calls on names and attributes, by samples of the running threads.
 fn calls_on_names(parts: &Parts<'_>, members: &[usize]) -> Option<String> {
     let (all, calls) = parts.around.on_names(members).filter(|(all, _)| *all > 0.0)?;
     let names = calls
@@ -194,7 +194,7 @@ fn calls_on_names(parts: &Parts<'_>, members: &[usize]) -> Option<String> {
     Some(format!("of the samples in such calls {}; `--tier syscall` counts and times them", names.join(", ")))
 }
 
-/// Who held the processor, or the lock, for most of the time that others waited for it.
+/// The holder of the processor or lock for most of the time others waited for it.
 fn holder(parts: &Parts<'_>, entries: &[&Entry], what: &str) -> Option<String> {
     let mut held: HashMap<&str, u64> = HashMap::new();
     for &(label, ns) in entries.iter().flat_map(|e| &e.holders) {
@@ -222,13 +222,13 @@ fn device(parts: &Parts<'_>, entries: &[&Entry]) -> Option<String> {
     Some(format!("{name} busy {busy} of the time at {moved}, {requests} requests of median {median}"))
 }
 
-/// Whom the device served meanwhile.
+/// Other users of the device meanwhile.
 fn shared(parts: &Parts<'_>, entries: &[&Entry]) -> Option<String> {
     let largest = entries.iter().max_by_key(|e| e.runs.total_ns)?;
     parts.sharing.of_entry(parts.tables, largest)?.evidence()
 }
 
-/// Who else moved bytes over the link meanwhile.
+/// Other users of the link meanwhile.
 fn beside(parts: &Parts<'_>, entries: &[&Entry]) -> Option<String> {
     let largest = entries.iter().max_by_key(|e| e.runs.total_ns)?;
     let shared = parts.link_of(largest).filter(|shared| !shared.neighbours.is_empty())?;
@@ -236,7 +236,7 @@ fn beside(parts: &Parts<'_>, entries: &[&Entry]) -> Option<String> {
     Some(shared.words(|name| format!("`{name}`")) + &each)
 }
 
-/// Of a charge at ranks: which of them it was, where one was most of it.
+/// The rank with most of a charge at ranks.
 fn rank(parts: &Parts<'_>, members: &[usize]) -> Option<String> {
     let tables = parts.tables;
     let members: HashSet<usize> = members.iter().copied().collect();
@@ -257,13 +257,13 @@ fn rank(parts: &Parts<'_>, members: &[usize]) -> Option<String> {
 fn why_unknown(place: Place) -> String {
     match place {
         Place::Thread { what: What::Blocked(SpanKind::WaitLock), .. } => {
-            "waiting for another thread; who ended it only the kernel's recorder can see (`thalweg doctor` says what that needs)".to_owned()
+            "waiting for another thread; only the kernel recorder can see which one ended it (`thalweg doctor` says what that recorder needs)".to_owned()
         }
-        Place::Thread { what: What::Blocked(kind), .. } if is_mpi(kind) => "waiting for ranks of which nothing was recorded".to_owned(),
-        Place::Thread { what: What::Blocked(_), .. } => "asleep in the kernel, where the recorder could not see what for".to_owned(),
-        Place::Hole { .. } => "it was in no wait, and no sample found it running: the machine itself may have stood still".to_owned(),
-        Place::Unseen { .. } | Place::Given { .. } => "what it did until it ended this was not recorded".to_owned(),
-        Place::FarEnd { .. } => "nothing was recorded of who was waited for".to_owned(),
+        Place::Thread { what: What::Blocked(kind), .. } if is_mpi(kind) => "waiting for ranks that were not recorded".to_owned(),
+        Place::Thread { what: What::Blocked(_), .. } => "asleep in the kernel for a reason that the recorder could not see".to_owned(),
+        Place::Hole { .. } => "it was not waiting, and no sample found it running: the machine itself may have been paused".to_owned(),
+        Place::Unseen { .. } | Place::Given { .. } => "what the waker did before it ended this wait was not recorded".to_owned(),
+        Place::FarEnd { .. } => "the peer it waited for was not recorded".to_owned(),
         _ => "no rule covers it".to_owned(),
     }
 }
@@ -275,6 +275,6 @@ mod tests {
     #[test]
     fn several_of_a_thing_are_named_in_the_plural() {
         assert_eq!(plural("wait for stable storage"), "waits for stable storage");
-        assert_eq!(plural("wait that its own time limit ended"), "waits that its own time limit ended");
+        assert_eq!(plural("wait that its own timeout ended"), "waits that its own timeout ended");
     }
 }

@@ -63,7 +63,7 @@ impl Parts<'_> {
         }
     }
 
-    /// What the path was charged to within an interval, by charge.
+    /// The charges of the path within an interval, with their time.
     fn charged_within(&self, start: i64, end: i64, charges: &Charges) -> Vec<(usize, i64)> {
         let path = &self.ledger.path;
         let first = path.partition_point(|r| r.start >= end);
@@ -76,7 +76,7 @@ impl Parts<'_> {
     }
 }
 
-/// Adds to one of a few sums: a gap is charged to one or two causes, and no table is faster than looking at both.
+/// Adds to one of a few sums: a gap has one or two causes, so a linear search is faster than a table.
 fn add<K: PartialEq>(sums: &mut Vec<(K, i64)>, key: K, ns: i64) {
     match sums.iter_mut().find(|(known, _)| *known == key) {
         Some((_, sum)) => *sum += ns,
@@ -84,7 +84,7 @@ fn add<K: PartialEq>(sums: &mut Vec<(K, i64)>, key: K, ns: i64) {
     }
 }
 
-/// What gaps are made of: a gap in which the source is read and the server finishes has a part of each.
+/// Sums the parts of gaps by cause: a gap in which the source is read and the server finishes has a part of each.
 fn parts(within: HashMap<Cause, Vec<u64>>) -> Vec<GapPart> {
     let part = |(cause, each): (Cause, Vec<u64>)| {
         let gaps = each.len() as u64;

@@ -1,4 +1,4 @@
-//! From what was gathered and charged to the document.
+//! Makes the document from what was gathered and charged.
 
 pub(crate) mod activity;
 pub(crate) mod behind;
@@ -32,29 +32,29 @@ use std::collections::{HashMap, HashSet};
 use thalweg_base::numbers::whole_percent;
 use thalweg_trace::{ObjectKind, Role};
 
-/// Charges as they stand in the document, and which one each entry of the ledger became.
+/// The document's charges, and the charge that each ledger entry became.
 pub(crate) struct Charges {
-    /// Largest first.
+    /// The charges, largest first.
     pub list: Vec<Charge>,
-    /// By entry of the ledger.
+    /// Index of the charge, by ledger entry.
     pub of_entry: Vec<usize>,
-    /// By charge: the entries that it is made of, and which part of its time lay in gaps of the channel.
+    /// By charge: its ledger entries, and the part of its time in gaps of the channel.
     pub made_of: Vec<(Vec<usize>, f64)>,
 }
 
 impl Parts<'_> {
-    /// The charges. Past [`MAX_CHARGES`], what is left of each cause is one charge.
+    /// Makes the charges. Beyond [`MAX_CHARGES`], the rest of each cause is one charge.
     pub(crate) fn charges(&self) -> Charges {
         let wall_ns = (self.end - self.start).max(1) as f64;
         let slack = self.slack();
-        // Of what goes between files only, a pause in the writing says nothing that the charges do not.
+        // In transfers between files only, a pause in writing adds nothing to the charges.
         let on_wire = |w: &&Way| !matches!(**w, Way::ClientWrites | Way::ClientReads);
         let idle = self.ways().first().filter(on_wire).map(|&w| self.carried(w).gathered.gaps).unwrap_or_default();
         let idle_within = overlap(&self.ledger.path, &idle, self.ledger.entries.len());
         let named = self.named_files();
         let name = |e: &Entry| e.place.name(self.tables, |file| named.contains(&file)) + &self.aside(e);
         let names: Vec<String> = self.ledger.entries.iter().map(name).collect();
-        // Entries that read the same are one charge.
+        // Entries with the same text become one charge.
         let mut groups: HashMap<(Cause, &str), Vec<usize>> = HashMap::new();
         for (i, entry) in self.ledger.entries.iter().enumerate().filter(|(_, entry)| entry.runs.total_ns > 0) {
             groups.entry((entry.cause, &names[i])).or_default().push(i);
@@ -96,7 +96,7 @@ impl Parts<'_> {
                 rules: self.rules(members, part, instead),
             }
         };
-        // Each charge with the group it is of.
+        // Each charge with the index of its group.
         let mut list: Vec<(Charge, usize)> = Vec::new();
         for (group, ((cause, place), members)) in groups.iter().enumerate() {
             let on_names = self.on_names(*cause, members);
@@ -109,7 +109,7 @@ impl Parts<'_> {
         list.sort_by(|(a, _), (b, _)| b.seconds.total_cmp(&a.seconds).then(a.cause.cmp(&b.cause)));
         let mut of_entry = vec![0; self.ledger.entries.len()];
         for (position, (_, group)) in list.iter().enumerate().rev() {
-            // (A group's larger part comes last here: the path is named by it.)
+            // A group's larger part comes last here, and gives the path its name.
             groups[*group].1.iter().for_each(|&i| of_entry[i] = position);
         }
         let idle = |members: &[usize]| members.iter().map(|&i| idle_within[i]).sum::<i64>() as f64 / total(members).max(1) as f64;
@@ -117,7 +117,7 @@ impl Parts<'_> {
         Charges { list: list.into_iter().map(|(charge, _)| charge).collect(), of_entry, made_of }
     }
 
-    /// What belongs to a place besides its name: that threads of its process took turns; a limit that somebody set; who else had the device, the
+    /// Additions to a place's name: threads of its process taking turns; a limit that somebody set; other users of the device, the
     /// processors or the link.
     pub(crate) fn aside(&self, entry: &Entry) -> String {
         let quoted = |name: &str| format!("`{name}`");
@@ -136,7 +136,7 @@ impl Parts<'_> {
         said.map_or_else(String::new, |said| format!(", {said}"))
     }
 
-    /// Of running that samples found in calls on names and attributes to a twentieth or more: the cause and the part that it is.
+    /// The metadata cause, and its part of the running time, if samples found at least a twentieth of it in calls on names and attributes.
     fn on_names(&self, cause: Cause, members: &[usize]) -> Option<(Cause, f64)> {
         let metadata = match cause {
             Cause::ClientCpu => Cause::ClientMetadata,
@@ -146,7 +146,7 @@ impl Parts<'_> {
         self.around.on_names(members).filter(|(part, _)| *part >= limits::ON_NAMES_PART).map(|(part, _)| (metadata, part))
     }
 
-    /// The files that places name: all of a few; of many those that took the most time, a hundredth of it at least.
+    /// The files that places name: all, if they are few; else those with the most time, at least a hundredth.
     fn named_files(&self) -> HashSet<u32> {
         let is_file = |&o: &u32| self.tables.objects.get(o as usize).is_some_and(|t| t.kind == ObjectKind::File);
         let mut charged: HashMap<u32, u64> = HashMap::new();
@@ -164,8 +164,8 @@ impl Parts<'_> {
         most.into_iter().take(limits::FEW_FILES).map(|(_, o)| o).collect()
     }
 
-    /// By entry: how much of it can go before another thread's work is what is waited for. In each bin of
-    /// time, what threads other than the one walked on worked would take its place.
+    /// By entry: seconds it can shrink before another thread's work is waited for. In each time bin, the work of threads other than the
+    /// walked one would take its place.
     fn slack(&self) -> Vec<f64> {
         let (start, end) = self.seen.interval;
         let mut walked = Curve::new(start, end, crate::limits::observe::BUSY_BINS);
@@ -192,7 +192,7 @@ impl Parts<'_> {
         slack
     }
 
-    /// The path for pictures.
+    /// The path, for pictures.
     pub(crate) fn path(&self, charges: &Charges) -> Vec<Segment> {
         let step = if self.ledger.path.len() > MAX_SEGMENTS { (self.end - self.start) / (MAX_SEGMENTS as i64 - 8) } else { 0 };
         let mut runs = self.ledger.path_in_steps(step);
@@ -207,7 +207,7 @@ impl Parts<'_> {
         runs.into_iter().map(segment).collect()
     }
 
-    /// Channels: the sum of each way, then the connections that moved most.
+    /// Channels: the sum of each direction, then the connections that moved most.
     pub(crate) fn channels(&self, charges: &Charges) -> Vec<Channel> {
         let mut channels = Vec::new();
         let mut single = Vec::new();
@@ -237,7 +237,7 @@ impl Parts<'_> {
         channels
     }
 
-    /// Bytes over time within the bursts of a way, where that is its own speed.
+    /// Bytes over time within the bursts of a direction, if that is its own speed.
     pub(crate) fn burst_rate(&self, way: Way) -> Option<f64> {
         let carried = self.carried(way);
         let burst_s = carried.gathered.burst_ns as f64 / 1e9;
@@ -261,14 +261,14 @@ impl Parts<'_> {
         }
     }
 
-    /// Phases of the way that moved most.
+    /// Phases of the direction that moved most.
     pub(crate) fn phases(&self) -> Vec<Phase> {
         let Some(&way) = self.ways().first() else { return Vec::new() };
         let carried = self.carried(way);
         carried.extent.map_or_else(Vec::new, |(first, last)| phases(&self.curve(way, &carried), self.start, self.end, first, last))
     }
 
-    /// The throughput curve of the way that moved most.
+    /// The throughput curve of the direction that moved most.
     pub(crate) fn throughput(&self) -> Option<Throughput> {
         let way = *self.ways().first()?;
         let curve = self.curve(way, &self.carried(way));
@@ -276,7 +276,7 @@ impl Parts<'_> {
         Some(Throughput { bin_s: curve.bin_s(), bytes_per_s })
     }
 
-    /// What each thread did.
+    /// The activity of each thread.
     pub(crate) fn tracks(&self) -> Vec<Utilisation> {
         let s = |ns: u64| ns as f64 / 1e9;
         let threads = self.tables.actors.iter().zip(&self.seen.did).filter(|(a, d)| a.thread && d.spans > 0);
@@ -313,7 +313,7 @@ fn elsewhere(cause: Cause) -> String {
     format!("{} in many small places", cause.name().split('.').next().unwrap_or("time"))
 }
 
-/// How much of each entry's part of the path (latest first) lay within these intervals (earliest first).
+/// The time of each entry's part of the path (latest first) within these intervals (earliest first).
 fn overlap(path: &[Run], idle: &[Idle], entries: usize) -> Vec<i64> {
     let mut within = vec![0; entries];
     let mut gaps = idle.iter().rev().peekable();

@@ -1,4 +1,4 @@
-//! What a reader must know of the recording itself: what is missing in it, and how to get it.
+//! Notes about the recording itself: what is missing, and how to record it.
 
 use crate::cause::End;
 use crate::facts::Parts;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use thalweg_base::numbers::{count, duration};
 use thalweg_trace::Meta;
 
-/// What a reader must know of what was recorded.
+/// The notes about a recording.
 pub(crate) fn notes(parts: &Parts<'_>, meta: &Meta, unrecorded: Option<(End, u32)>) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some((end, connection)) = unrecorded {
@@ -19,7 +19,10 @@ pub(crate) fn notes(parts: &Parts<'_>, meta: &Meta, unrecorded: Option<(End, u32
         notes.extend(said.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned));
     }
     if meta.dropped_events > 0 {
-        notes.push(format!("{} events were lost while recording; what rests on them is weaker by that much.", count(meta.dropped_events)));
+        notes.push(format!(
+            "{} events were lost while recording; figures that rest on them are less certain by that much.",
+            count(meta.dropped_events)
+        ));
     }
     if meta.end.is_none() {
         notes.push("The recording was never finished; it is explained up to its last event.".to_owned());
@@ -30,26 +33,26 @@ pub(crate) fn notes(parts: &Parts<'_>, meta: &Meta, unrecorded: Option<(End, u32
     notes
 }
 
-/// The devices that a store, or a copy's source, only pretended to have.
+/// The emulated devices of a store or of a copy's source.
 pub(crate) fn emulated(meta: &Meta) -> Option<String> {
     let said = |name: &str| meta.attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone());
     let parts: Vec<String> = said("emulated").into_iter().chain(said("emulated.source").map(|rate| format!("source {rate}"))).collect();
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// What is said of ranks that others waited for and of which nothing was recorded.
+/// The note about unrecorded ranks that others waited for.
 pub(crate) fn of_ranks(unrecorded: &BTreeMap<String, i64>) -> Option<String> {
     let ns: i64 = unrecorded.values().sum();
     let (most, _) = unrecorded.iter().max_by_key(|(_, ns)| **ns)?;
-    let whom = if unrecorded.len() == 1 { most.clone() } else { format!("{most} and {} more", unrecorded.len() - 1) };
+    let whom = if unrecorded.len() == 1 { most.clone() } else { format!("{most} and {} others", unrecorded.len() - 1) };
     Some(format!(
-        "For {} ranks waited for {whom}, of which nothing was recorded: record all ranks (`thalweg record --mpi -- mpirun ...` on each machine, or \
+        "For {} ranks waited for {whom}, which was not recorded: record all ranks (`thalweg record --mpi -- mpirun ...` on each machine, or \
          `mpirun ... thalweg record --mpi -o job.thw -- PROGRAM`) and put the recordings together with `thalweg merge`.",
         duration(ns as f64 / 1e9)
     ))
 }
 
-/// Which end an unrecorded one is, and how to record it, in a sentence.
+/// A sentence that names the unrecorded end and says how to record it.
 fn how_to_record(tables: &Tables, end: End, connection: u32) -> String {
     let name = tables.ends(connection);
     let host_and_port = |address: &str| address.rsplit_once(':').map(|(h, p)| (h.to_owned(), p.to_owned()));

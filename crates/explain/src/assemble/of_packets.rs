@@ -1,4 +1,4 @@
-//! What explanations of packets share: the path, bytes over time, bursts and gaps of each direction, and what the recorder noted.
+//! Common parts of explanations of packets: the path, bytes over time, bursts and gaps of each direction, and the recorder's notes.
 
 use crate::document::{Channel, ChannelBasis, Charge, Gaps, MAX_BINS, Segment, Throughput};
 use crate::limits::rpcstat as limits;
@@ -6,7 +6,8 @@ use crate::observe::channels::Gatherer;
 use crate::observe::curve::Curve;
 use thalweg_trace::Source;
 
-/// The path: of each few bins the part that has most of their time, as a segment of the charge that `charge_of` knows for it. `bins` have the seconds of each part.
+/// Makes the path: for each few bins, a segment of the charge that `charge_of` gives for the part with most of their time. `bins` hold the
+/// seconds of each part.
 pub(crate) fn path<const PARTS: usize>(
     bins: &[[f64; PARTS]],
     bin_s: f64,
@@ -80,7 +81,7 @@ pub(crate) fn channels(all: &[(&str, &Gatherer)], wall_s: f64) -> Vec<Channel> {
     channels
 }
 
-/// What the recorder noted.
+/// The recorder's notes.
 pub(crate) fn notes(source: &dyn Source) -> Vec<String> {
     let meta = source.meta();
     let notes = meta.attributes.iter().filter(|(name, _)| name == "notes");

@@ -1,8 +1,8 @@
-//! One phase of a transfer alone: before its first byte, until its rate is what it will be, at that rate, until its last byte, after it. It answers
-//! "before it starts" and "stuck at 100 %".
+//! Explains one phase of a transfer: before its first byte, until its rate is steady, at that rate, until its last byte, after it. It
+//! answers "before it starts" and "stuck at 100 %".
 //!
-//! The walk is that of the whole run, so that what a phase waited for is known beyond its end; what is charged is what lies within. What is counted over
-//! the whole run (bytes, channels, who was idle) is left out, and so are predictions.
+//! The walk covers the whole run, so that what a phase waited for is known beyond its end; only time within the phase is charged. Figures
+//! of the whole run (bytes, channels, idle parts) and predictions are omitted.
 
 use super::summary::{self, Of};
 use super::{notes, verdict};
@@ -13,10 +13,10 @@ use crate::facts::Parts;
 use thalweg_base::numbers::duration;
 use thalweg_trace::Meta;
 
-/// Explains the phase of this name.
+/// Explains the phase with this name.
 ///
 /// # Errors
-/// The run has no such phase: nothing was moved, or it is over at once.
+/// The run has no such phase: nothing was moved, or the phase has no length.
 pub(crate) fn explanation(
     meta: &Meta,
     whole: &Parts<'_>,

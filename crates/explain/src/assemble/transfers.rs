@@ -1,9 +1,8 @@
-//! What was moved from where to where.
+//! Transfers: what was moved from where to where.
 //!
-//! A program that says so (`app.request`) is believed. Of any other only this is seen: how many bytes its processes took from
-//! which files and connections, and handed to which. What was taken and what was handed out are put together where one process
-//! did both with as many bytes, the nearest in time first; what is left over on one side goes to, or comes from, the largest
-//! on the other. The connections to one server count as one.
+//! A program that records its requests (`app.request`) is believed. For any other, only the bytes that its processes took from and handed
+//! to files and connections are known. A source and a sink are paired if one process moved equally many bytes on both, the nearest in time
+//! first; what remains on one side is paired with the largest on the other. The connections to one server count as one.
 
 use crate::cause::End;
 use crate::document::{MAX_TRANSFERS, Transfer, Unlisted};
@@ -14,7 +13,7 @@ use std::collections::HashMap;
 use thalweg_base::numbers::count;
 use thalweg_trace::{Meta, ObjectKind};
 
-/// A file, or a far end with all connections to it.
+/// A file, or a far end with all its connections.
 #[derive(Clone, Debug)]
 struct Pile {
     name: String,
@@ -22,7 +21,7 @@ struct Pile {
     file: bool,
 }
 
-/// The largest transfers of a recording, in order of time, and what the others are together.
+/// The largest transfers of a recording, in order of time, and the sum of the others.
 pub(crate) fn transfers(parts: &Parts<'_>, meta: &Meta) -> (Vec<Transfer>, Option<Unlisted>) {
     let (mut transfers, mut unlisted) = asked_for(parts, meta);
     if transfers.is_empty() {
@@ -32,7 +31,7 @@ pub(crate) fn transfers(parts: &Parts<'_>, meta: &Meta) -> (Vec<Transfer>, Optio
     (transfers, unlisted)
 }
 
-/// What is past the end of the list, of these sizes, largest first.
+/// The sum of the sizes beyond the list's end; sizes come largest first.
 fn beyond(sizes: impl Iterator<Item = u64>) -> Option<Unlisted> {
     let add = |all: Unlisted, size_bytes: u64| Unlisted { count: all.count + 1, size_bytes: all.size_bytes.saturating_add(size_bytes) };
     let rest = sizes.skip(MAX_TRANSFERS).fold(Unlisted { count: 0, size_bytes: 0 }, add);
@@ -43,11 +42,11 @@ fn attribute<'m>(meta: &'m Meta, name: &str) -> Option<&'m str> {
     meta.attributes.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
 }
 
-/// As the program's own requests say.
+/// Transfers as the program's own requests describe them.
 fn asked_for(parts: &Parts<'_>, meta: &Meta) -> (Vec<Transfer>, Option<Unlisted>) {
     let mut asked: Vec<_> = parts.seen.asked.values().collect();
     asked.sort_by_key(|a| (std::cmp::Reverse(a.bytes), a.start));
-    let transfer = |a: &&crate::observe::observation::Asked| {
+    let transfer = |a: &&crate::observe::observation::SourceRequests| {
         let object = parts.tables.objects.get(a.object as usize);
         let from = object.map(|t| t.name.as_str()).or_else(|| attribute(meta, "from"));
         let to = object.and_then(|t| t.attribute("to")).or_else(|| attribute(meta, "to").filter(|_| asked.len() == 1));
@@ -63,7 +62,7 @@ fn asked_for(parts: &Parts<'_>, meta: &Meta) -> (Vec<Transfer>, Option<Unlisted>
     (asked.iter().take(MAX_TRANSFERS).map(transfer).collect(), beyond(asked.iter().map(|a| a.bytes)))
 }
 
-/// As the bytes say that went in and out of the client's processes; where no client was recorded, the servers'.
+/// Transfers by the bytes in and out of the client's processes; of the servers', if no client was recorded.
 fn by_bytes(parts: &Parts<'_>, meta: &Meta) -> (Vec<Transfer>, Option<Unlisted>) {
     let (mut sources, mut sinks) = (piles(parts, End::Client, 0), piles(parts, End::Client, 1));
     let alone = sources.is_empty() && sinks.is_empty();
@@ -74,19 +73,19 @@ fn by_bytes(parts: &Parts<'_>, meta: &Meta) -> (Vec<Transfer>, Option<Unlisted>)
     let moved = |piles: &[Pile]| piles.iter().map(|p| p.moved.bytes).max().unwrap_or(0);
     let most = moved(&sources).max(moved(&sinks));
     for piles in [&mut sources, &mut sinks] {
-        put_small_together(piles, most);
+        merge_small(piles, most);
     }
     if !alone {
-        name_what_servers_moved(parts, &mut sources, 0);
-        name_what_servers_moved(parts, &mut sinks, 1);
+        name_server_files(parts, &mut sources, 0);
+        name_server_files(parts, &mut sinks, 1);
     }
-    let mut pairs = put_together(&mut sources, &mut sinks);
+    let mut pairs = pair_up(&mut sources, &mut sinks);
     if let Some(most) = pairs.iter().map(|(from, to)| size(from, to)).max() {
-        // Beside what was moved as a whole, the rest is what programs read and write for themselves.
+        // Beside paired transfers, the rest is what programs read and write for themselves.
         sources.retain(|p| p.moved.bytes >= most / limits::UNPAIRED_PART);
         sinks.retain(|p| p.moved.bytes >= most / limits::UNPAIRED_PART);
     }
-    even_out(&mut sources, &mut sinks);
+    correct_sizes(&mut sources, &mut sinks);
     let largest = |piles: &[Pile]| piles.iter().max_by_key(|p| p.moved.bytes).cloned();
     let (last_source, last_sink) = (largest(&sources), largest(&sinks));
     match (last_source, last_sink) {
@@ -99,8 +98,8 @@ fn by_bytes(parts: &Parts<'_>, meta: &Meta) -> (Vec<Transfer>, Option<Unlisted>)
     (listed.collect(), beyond(pairs.iter().map(|(from, to)| size(from, to))))
 }
 
-/// What programs are made of (libraries, an interpreter's modules) is no data, where the command does not name where it lies. A program that makes what it sends,
-/// or gets it through a pipe, has read nothing else.
+/// Drops files that belong to programs (libraries, an interpreter's modules), unless the command names their directory. A program that
+/// generates what it sends, or reads it from a pipe, reads nothing else.
 fn leave_out_programs(sources: &mut Vec<Pile>, command: &[String]) {
     let is_whole = |word: &&String| word.as_str() == "." || word.ends_with("/.");
     if command.iter().any(|word| is_whole(&word)) {
@@ -116,7 +115,7 @@ fn leave_out_programs(sources: &mut Vec<Pile>, command: &[String]) {
     sources.retain(|pile| !pile.file || !is_of_programs(&pile.name) || is_named(&pile.name));
 }
 
-/// Whether a file is a part of programs, by its name.
+/// Whether a file belongs to programs, by its name.
 fn is_of_programs(path: &str) -> bool {
     const DIRECTORIES: [&str; 6] = ["/__pycache__/", "/site-packages/", "/dist-packages/", "/node_modules/", "/lib-dynload/", "/locale/"];
     let name = path.rsplit('/').next().unwrap_or(path);
@@ -124,9 +123,9 @@ fn is_of_programs(path: &str) -> bool {
     is_library || [".pyc", ".pyo"].iter().any(|end| name.ends_with(end)) || DIRECTORIES.iter().any(|directory| path.contains(directory))
 }
 
-/// What is too small to be what was transferred is headers, libraries, configuration, logs, and goes. Where all of it together is more than anything
-/// else, that is what was transferred: a tree of small files.
-fn put_small_together(piles: &mut Vec<Pile>, most: u64) {
+/// Drops objects too small to be transferred: headers, libraries, configuration, logs. If their sum exceeds everything else, that sum is
+/// the transfer: a tree of small files.
+fn merge_small(piles: &mut Vec<Pile>, most: u64) {
     let least = (most / limits::TRANSFER_PART).max(1);
     let (large, small): (Vec<Pile>, Vec<Pile>) = piles.drain(..).partition(|p| p.moved.bytes >= least);
     *piles = large;
@@ -140,9 +139,9 @@ fn put_small_together(piles: &mut Vec<Pile>, most: u64) {
     }
 }
 
-/// Where one thing alone was taken in and one handed out, and not as many bytes, by more than headers: one of them was compressed, or counted in part. What
-/// was dealt with is the larger. What came over connections and was handed out in part, as far as is known, is a transfer of its own.
-fn even_out(sources: &mut [Pile], sinks: &mut Vec<Pile>) {
+/// Corrects sizes of a single source and a single sink that differ by more than headers: one was compressed, or counted in part, so the
+/// larger size counts. Bytes from connections that are not known to have been handed out become a transfer of their own.
+fn correct_sizes(sources: &mut [Pile], sinks: &mut Vec<Pile>) {
     let differ = |a: u64, b: u64| a.abs_diff(b) > a.max(b) / limits::HEADERS_PART;
     match (sources, sinks.as_mut_slice()) {
         ([source], [sink]) if differ(source.moved.bytes, sink.moved.bytes) => {
@@ -161,14 +160,14 @@ fn even_out(sources: &mut [Pile], sinks: &mut Vec<Pile>) {
     }
 }
 
-/// How many bytes a transfer is: of two ends that differ (compression, headers, one source of many) the smaller.
+/// A transfer's size: the smaller of two ends that differ (compression, headers, one source of many).
 fn size(from: &Option<Pile>, to: &Option<Pile>) -> u64 {
     [from, to].into_iter().flatten().map(|p| p.moved.bytes).min().unwrap_or(0)
 }
 
 fn transfer(parts: &Parts<'_>, meta: &Meta, from: Option<&Pile>, to: Option<&Pile>) -> Transfer {
     let both = [from, to].into_iter().flatten();
-    // Bytes are under way from the first that was taken to the last that was handed out.
+    // A transfer lasts from the first byte taken to the last handed out.
     let start = both.clone().map(|p| p.moved.start).min().unwrap_or(parts.start);
     let end = both.map(|p| p.moved.end).max().unwrap_or(parts.end);
     let name =
@@ -183,8 +182,8 @@ fn transfer(parts: &Parts<'_>, meta: &Meta, from: Option<&Pile>, to: Option<&Pil
     }
 }
 
-/// Sources and sinks of as many bytes in one process, nearest in time first; they are taken out of their lists.
-fn put_together(sources: &mut Vec<Pile>, sinks: &mut Vec<Pile>) -> Vec<(Option<Pile>, Option<Pile>)> {
+/// Pairs sources and sinks of equal size in one process, nearest in time first, and removes them from their lists.
+fn pair_up(sources: &mut Vec<Pile>, sinks: &mut Vec<Pile>) -> Vec<(Option<Pile>, Option<Pile>)> {
     let mut pairs = Vec::new();
     sources.sort_by_key(|p| p.moved.start);
     sinks.sort_by_key(|p| p.moved.start);
@@ -206,7 +205,7 @@ fn put_together(sources: &mut Vec<Pile>, sinks: &mut Vec<Pile>) -> Vec<(Option<P
     pairs
 }
 
-/// All that one end took in (`way` 0) or handed out (1), by file or far end.
+/// Everything that one end took in (`way` 0) or handed out (1), by file or far end.
 fn piles(parts: &Parts<'_>, end: End, way: usize) -> Vec<Pile> {
     let mut piles: Vec<Pile> = Vec::new();
     let mut of_far_end: HashMap<String, usize> = HashMap::new();
@@ -238,7 +237,7 @@ fn add(sum: &mut Moved, more: &Moved) {
     sum.end = sum.end.max(more.end);
 }
 
-/// Who a connection leads to: the server's address from the client's end, the client's host from the server's.
+/// The far end of a connection: the server's address from the client's end, the client's host from the server's.
 fn far_end(name: &str, end: End) -> String {
     match (name.split_once(" > "), end) {
         (Some((_, server)), End::Client) => server.to_owned(),
@@ -247,8 +246,8 @@ fn far_end(name: &str, end: End) -> String {
     }
 }
 
-/// Where a server was recorded, and moved one file of as many bytes, the transfer's end is that file.
-fn name_what_servers_moved(parts: &Parts<'_>, piles: &mut [Pile], way: usize) {
+/// Names the file as a transfer's end, if a server was recorded and moved one file of that size.
+fn name_server_files(parts: &Parts<'_>, piles: &mut [Pile], way: usize) {
     let files = || parts.tables.objects.iter().zip(&parts.seen.moved[End::Server as usize]).filter(|(t, _)| t.kind == ObjectKind::File);
     for pile in piles.iter_mut().filter(|p| !p.file) {
         let bytes = pile.moved.bytes;

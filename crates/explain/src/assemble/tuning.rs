@@ -1,11 +1,11 @@
-//! What a tuner did while bytes moved, in at most three lines: what it came to, how many tries that took, and the last that was taken back.
+//! A tuner's steps during the run, in at most three lines: the result, the number of tries, and the last that was reverted.
 
 use crate::limits::assemble as limits;
 use std::collections::BTreeMap;
 use thalweg_base::numbers;
 use thalweg_trace::{MarkKind, Object, ObjectId, Source, SourceError};
 
-/// One try, as its mark and object say it.
+/// One try, from its mark and object.
 struct Step<'a> {
     parameter: &'a str,
     from: u64,
@@ -16,7 +16,7 @@ struct Step<'a> {
     why: &'a str,
 }
 
-/// The story; empty where nothing was tuned. A step of which the recording says too little is left out.
+/// The lines; empty if nothing was tuned. Incomplete steps are left out.
 pub(crate) fn story(source: &dyn Source) -> Result<Vec<String>, SourceError> {
     let mut marks: Vec<_> = source.marks()?.into_iter().filter(|mark| mark.kind == MarkKind::TuneStep).collect();
     if marks.is_empty() {
@@ -32,7 +32,7 @@ pub(crate) fn story(source: &dyn Source) -> Result<Vec<String>, SourceError> {
         Some(best) => format!("{kept} of {tries} kept; most gained {} (+{})", best.change(), numbers::whole_percent(best.gain())),
         None => format!("none of {tries} kept"),
     });
-    lines.extend(steps.iter().rev().find(|step| !step.kept).map(|step| format!("taken back last: {}: {}", step.change(), step.why)));
+    lines.extend(steps.iter().rev().find(|step| !step.kept).map(|step| format!("last reverted: {}: {}", step.change(), step.why)));
     lines.truncate(limits::TUNING_LINES);
     Ok(lines)
 }
@@ -64,7 +64,7 @@ impl Step<'_> {
     }
 }
 
-/// From how it began to how it ended.
+/// The change from start to end.
 fn result(steps: &[Step<'_>]) -> String {
     let mut ends: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for step in steps {
@@ -78,7 +78,7 @@ fn result(steps: &[Step<'_>]) -> String {
     let first = steps.iter().find_map(|step| step.before);
     let last = steps.iter().rev().find_map(|step| if step.kept { step.after } else { step.before });
     match (changed.is_empty(), first, last) {
-        (true, ..) => "tuned while it ran: it stays as it began".to_owned(),
+        (true, ..) => "tuned while it ran: parameters unchanged".to_owned(),
         (false, Some(first), Some(last)) => {
             format!("tuned while it ran: {}: {} > {}", changed.join(", "), numbers::byte_rate(first), numbers::byte_rate(last))
         }

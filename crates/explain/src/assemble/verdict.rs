@@ -1,4 +1,4 @@
-//! The verdict: which cause limits, and how sure that is. What is said of it is the summary's sentence.
+//! The verdict: which cause limits, and how certain that is. Its sentence is the summary's.
 
 use crate::cause::Cause;
 use crate::document::{Charge, Second, Status, Verdict};
@@ -6,16 +6,16 @@ use crate::facts::ceiling::Reached;
 use crate::limits::assemble as limits;
 use thalweg_base::numbers::whole_percent;
 
-/// A cause, all places together.
+/// A cause, summed over places.
 struct Sum<'a> {
     cause: Cause,
     share: f64,
-    /// How much of it was inferred.
+    /// Its inferred part.
     inferred: f64,
     largest: &'a Charge,
 }
 
-/// The verdict on these charges. `reached`: what the largest cause's own device, path or processors reached of what they can.
+/// Judges these charges. `reached` is the part of its ceiling that the largest cause's device, path or processors reached.
 pub(crate) fn verdict(charges: &[Charge], reached: impl FnOnce(Cause) -> Option<Reached>) -> Verdict {
     let sums = sums(charges);
     let Some(first) = sums.first() else {
@@ -52,8 +52,8 @@ pub(crate) fn verdict(charges: &[Charge], reached: impl FnOnce(Cause) -> Option<
     }
 }
 
-/// The queueing behind a processor quota, where it is one of the two largest causes and the other is the processor work that it limits: together
-/// they are one answer, and the quota is what can be changed.
+/// Queueing behind a processor quota, if it is one of the two largest causes and the other is the work that it limits: together they are
+/// one answer, and the quota is what can be changed.
 fn quota_of<'a>(charges: &[Charge], sums: &'a [Sum<'a>]) -> Option<&'a Sum<'a>> {
     let two = sums.get(..2)?;
     let (cpu, queue) = match (two[0].cause, two[1].cause) {
@@ -65,12 +65,12 @@ fn quota_of<'a>(charges: &[Charge], sums: &'a [Sum<'a>]) -> Option<&'a Sum<'a>> 
     (by_quota * 2.0 > queue.share && cpu.share - queue.share < limits::LEAD).then_some(queue)
 }
 
-/// How much of a charge was inferred, as a part of the wall time.
+/// The inferred part of a charge, as a share of the wall time.
 fn inferred(charge: &Charge) -> f64 {
     if charge.seconds > 0.0 { charge.share * (charge.inferred_s / charge.seconds).min(1.0) } else { 0.0 }
 }
 
-/// Whether another cause would be the largest if all that was inferred, and all that is not known, were its own.
+/// Whether another cause would be the largest if everything inferred or unknown were its own.
 fn unsure(sums: &[Sum<'_>]) -> bool {
     let Some(first) = sums.first() else { return false };
     if first.cause == Cause::Unknown {
@@ -93,7 +93,7 @@ fn sums(charges: &[Charge]) -> Vec<Sum<'_>> {
     sums
 }
 
-/// The largest causes of a recording of packets, which names no programs: as many as it takes to account for four fifths, three at most.
+/// The largest causes of a recording of packets, which names no programs: enough to account for four fifths, at most three.
 pub(crate) fn of_places(charges: &[Charge]) -> String {
     let sums = sums(charges);
     let mut parts = Vec::new();
@@ -114,7 +114,7 @@ pub(crate) fn of_places(charges: &[Charge]) -> String {
     }
 }
 
-/// Where the most of it was, and how much that is when it is not nearly all.
+/// The place of the largest part, and its size unless it is nearly all.
 fn of_which(sum: &Sum<'_>) -> String {
     let largest = sum.largest.share / sum.share.max(f64::MIN_POSITIVE);
     if largest >= limits::ONE_PLACE { sum.largest.place.clone() } else { format!("most in {}", sum.largest.place) }

@@ -1,4 +1,4 @@
-//! By which rules a charge was charged, and on which spans it rests.
+//! The rules behind a charge, and the spans it rests on.
 
 use crate::facts::Parts;
 use crate::observe::index::NONE;
@@ -6,8 +6,8 @@ use crate::path::why::Piece;
 use crate::rule::{Applied, MAX_STRETCHES, RuleId, Stretch};
 
 impl Parts<'_> {
-    /// The rules of a charge, the one by which most of it was charged first; none where they were not asked for. `part` of the members' time is the
-    /// charge's; `instead`: the rule by which all of that was taken out of them.
+    /// The rules of a charge, most time first; empty unless requested. `part` of the members' time is the charge's; `instead` is the rule
+    /// by which all of that was taken out of them.
     pub(super) fn rules(&self, members: &[usize], part: f64, instead: Option<RuleId>) -> Vec<Applied> {
         let Some(why) = &self.ledger.why else { return Vec::new() };
         let grounds = || members.iter().filter_map(|&member| why.grounds.get(member));

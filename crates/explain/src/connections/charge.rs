@@ -1,4 +1,4 @@
-//! The explanation: each part of the quiet time and the time in which bytes moved, with its place and what it rests on.
+//! The explanation: each part of the quiet time and the time in which bytes moved, with its place and evidence.
 
 use super::document::{Connections, Conversation};
 use super::gather::Gathered;
@@ -26,7 +26,7 @@ pub(super) fn explained(source: &dyn Source, connections: &Connections, gathered
     let mut verdict = verdict(&charges, |_| None);
     let sentence = sentence(connections, gathered, wall_s);
     verdict.sentence.clone_from(&sentence);
-    let remark = "no RPCs known here: explained as far as TCP shows; what an end did in its time, thalweg record says there";
+    let remark = "no known RPC protocol: explained from TCP alone; thalweg record, on either machine, says what it did";
     let mut summary = summary::of_packets(&meta.command, about(connections, wall_s, rate_bytes_per_s), &charges, &verdict, remark);
     summary.innocent = innocent(connections);
     summary.sentence = sentence;
@@ -75,14 +75,14 @@ pub(super) fn explained(source: &dyn Source, connections: &Connections, gathered
 fn notes(source: &dyn Source, connections: &Connections) -> Vec<String> {
     let mut notes = of_packets::notes(source);
     notes.push(
-        "Only packets were recorded, and no RPCs known here: whose turn it was is taken from who spoke next. What the server did in its time is server.unknown, \
-         what the client did in its own is unknown. On either machine, thalweg record says it."
+        "Only packets were recorded, and no known RPC protocol: time without bytes is charged to the end that sent next. What the server did is server.unknown, \
+         what the client did is unknown: thalweg record, on either machine, says it."
             .to_owned(),
     );
     let unknown = connections.listed.iter().filter(|c| c.handshake_s.is_none() && !c.failed).count();
     if unknown > 0 {
         let many = if unknown == 1 { "Of 1 connection".to_owned() } else { format!("Of {} connections", count(unknown as u64)) };
-        notes.push(format!("{many} the beginning was not captured: windows are not known (their scale is in the SYN), and round trips only where they show later."));
+        notes.push(format!("{many} the start was not captured: windows are not known (their scale is in the SYN), and round trips only where later packets show them."));
     }
     notes
 }
@@ -139,7 +139,7 @@ fn charges(connections: &Connections, gathered: &Gathered, wall_s: f64, why: boo
     charges
 }
 
-/// How much of a conversation is a part's.
+/// The part of a conversation.
 fn of_part(part: Option<Part>, c: &Conversation) -> f64 {
     match part {
         Some(Part::Server) => c.server_s,
@@ -153,7 +153,7 @@ fn of_part(part: Option<Part>, c: &Conversation) -> f64 {
 
 fn ends(c: &Conversation) -> (&str, &str) {
     let (client, server) = c.name.split_once(" > ").unwrap_or(("the client", "the server"));
-    // The client's port says nothing.
+    // The client's port does not matter.
     (client.rsplit_once(':').map_or(client, |(host, _)| host), server)
 }
 
@@ -176,17 +176,17 @@ fn evidence(part: Option<Part>, c: &Connections) -> String {
     let handshake = handshakes.min_by(f64::total_cmp).map_or_else(String::new, |s| format!(", {} in the fastest handshake", duration(s)));
     match part {
         Some(Part::Server) => {
-            format!("{}nothing on its way, and the server spoke next", answers_of(c).map_or_else(String::new, |a| a + ", "))
+            format!("{}nothing in transit, and the server sent next", answers_of(c).map_or_else(String::new, |a| a + ", "))
         }
-        Some(Part::Client) => "no bytes on their way; the client sent next, or no end did".to_owned(),
-        Some(Part::RoundTrip) => format!("{} turns on their way and back{handshake}", count(c.round_trips)),
+        Some(Part::Client) => "no bytes in transit; the client sent next, or neither end did".to_owned(),
+        Some(Part::RoundTrip) => format!("{} turns in transit and back{handshake}", count(c.round_trips)),
         Some(Part::Loss) => format!("{} segments sent again, {} after a timeout", count(c.tcp_retransmissions), count(c.tcp_timeouts)),
         Some(Part::Window) => format!("the receiver's window was full, {} times closed", count(c.zero_windows)),
         None => format!("{} to servers, {} from them, without a pause of 1 ms", size(c.sent_bytes), size(c.received_bytes)),
     }
 }
 
-/// What did not limit.
+/// Resources that did not limit.
 fn innocent(c: &Connections) -> Vec<Innocent> {
     let mut innocent = Vec::new();
     if c.tcp_retransmissions == 0 {

@@ -1,27 +1,27 @@
-//! What TCP shows of connections that carry something else than RPC.
+//! Connections without a known RPC protocol, as far as TCP shows them.
 
 use serde::{Deserialize, Serialize};
 
-/// At most this many entries in [`Connections::listed`].
+/// Most entries in [`Connections::listed`].
 pub const MAX_LISTED: usize = 64;
 
-/// Connections that carry no RPC known here, as far as TCP shows.
+/// Connections without a known RPC protocol, as far as TCP shows them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Connections {
-    /// How many.
+    /// Number of connections.
     pub count: u64,
-    /// Connections that were asked for and did not come about: refused, or unanswered.
+    /// Attempted connections that were not established: refused, or unanswered.
     pub failed: u64,
     /// Bytes from clients, each counted once however often it was sent.
     pub sent_bytes: u64,
     /// Bytes to clients.
     pub received_bytes: u64,
-    /// How often a client spoke and then its server: requests and their answers, where a protocol has such.
+    /// How often a client sent and then its server: requests and their answers, if the protocol has them.
     pub round_trips: u64,
-    /// From the client's last byte to the server's first, seen where the packets were captured: the median.
+    /// Median time from the client's last byte to the server's first, as captured.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub answer_median_s: Option<f64>,
-    /// ... the longest.
+    /// Longest time from the client's last byte to the server's first.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub answer_max_s: Option<f64>,
     /// Segments sent again.
@@ -30,7 +30,7 @@ pub struct Connections {
     pub tcp_timeouts: u64,
     /// Times that a receiver closed its window.
     pub zero_windows: u64,
-    /// Each by itself, most bytes first; at most [`MAX_LISTED`].
+    /// The connections, most bytes first; at most [`MAX_LISTED`].
     pub listed: Vec<Conversation>,
 }
 
@@ -39,40 +39,40 @@ pub struct Connections {
 pub struct Conversation {
     /// `CLIENT:PORT > SERVER:PORT`.
     pub name: String,
-    /// What it carries, as its first bytes or its server's port say.
+    /// The protocol, by its first bytes or its server's port.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub protocol: Option<String>,
-    /// `content` or `port`: what says so.
+    /// The evidence: `content` or `port`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub protocol_from: Option<String>,
-    /// When it began.
+    /// Time it starts.
     pub start_s: f64,
-    /// When its last byte passed.
+    /// Time of its last byte.
     pub end_s: f64,
     /// Bytes from the client.
     pub sent_bytes: u64,
     /// Bytes to the client.
     pub received_bytes: u64,
-    /// From SYN to SYN and ACK; absent where the connection's beginning was not captured.
+    /// Time from SYN to SYN and ACK; absent if the connection's start was not captured.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub handshake_s: Option<f64>,
-    /// Whether it did not come about.
+    /// Whether it was not established.
     pub failed: bool,
-    /// How often the client spoke and then the server.
+    /// How often the client sent and then the server.
     pub round_trips: u64,
-    /// From the client's last byte to the server's first: the median.
+    /// Median time from the client's last byte to the server's first.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub answer_median_s: Option<f64>,
-    /// ... the longest.
+    /// Longest time from the client's last byte to the server's first.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub answer_max_s: Option<f64>,
     /// Time in which this connection waited for its server, beyond the round trip.
     pub server_s: f64,
     /// Time in which it waited for its client, beyond the round trip.
     pub client_s: f64,
-    /// Time in which it waited for messages and acknowledgements on their way.
+    /// Time in which it waited for messages and acknowledgements in transit.
     pub round_trip_s: f64,
-    /// Time in which it waited for TCP to send again.
+    /// Time in which it waited for TCP to retransmit.
     pub loss_s: f64,
     /// Time in which a sender waited for a window to open.
     pub window_s: f64,
@@ -84,7 +84,7 @@ pub struct Conversation {
     pub server_zero_windows: u64,
     /// Times that the client closed its window.
     pub client_zero_windows: u64,
-    /// The least window that the server offered; absent where the window's scale was not captured.
+    /// The least window that the server offered; absent if the window's scale was not captured.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server_window_bytes: Option<u64>,
     /// The least window that the client offered.

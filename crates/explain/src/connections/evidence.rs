@@ -1,4 +1,4 @@
-//! What TCP's marks and counters say of a pause: whether it was a loss, a window, an acknowledgement on its way, or an end that had nothing to say.
+//! TCP's evidence on a pause, from marks and counters: a loss, a window, an acknowledgement in transit, or an end with nothing to send.
 
 use super::way::Way;
 use crate::limits::connections as limits;
@@ -8,23 +8,23 @@ use thalweg_trace::{Counter, CounterName, CounterOf, Mark, MarkKind, Source, Sou
 /// Why a connection paused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    /// TCP sent again.
+    /// TCP retransmitted.
     Loss,
     /// The receiver's window was closed, or full.
     Window,
     /// The sender waited for acknowledgements.
     Acknowledgement,
-    /// The end that spoke next took its time, but for a round trip.
+    /// The end that sent next took its time, less a round trip.
     Turn {
-        /// Of the path between the capture and that end.
+        /// Round trip of the path between the capture and that end.
         round_trip_ns: i64,
     },
 }
 
-/// What is known of an end of a connection.
+/// The facts of an end of a connection.
 #[derive(Debug, Default)]
 pub(super) struct End {
-    /// What it had in flight, in order of time.
+    /// Bytes in flight, in order of time.
     in_flight: Vec<(i64, i64)>,
     /// The windows that its peer offered.
     windows: Vec<(i64, i64)>,
@@ -53,7 +53,8 @@ fn within(list: Option<&Vec<i64>>, from_ns: i64, to_ns: i64) -> bool {
 }
 
 impl Evidence {
-    /// Of all connections of a recording. `tracks`: those of each connection's objects, by number, and whether an object is the client's.
+    /// Reads all connections of a recording. `tracks`: those of each connection's objects, by number, and whether an object is the
+    /// client's.
     pub(super) fn read(source: &dyn Source, tracks: &HashMap<u64, (u64, bool)>) -> Result<Evidence, SourceError> {
         let mut evidence = Evidence::default();
         source.marks()?.iter().for_each(|mark| evidence.mark(mark, tracks));
@@ -63,7 +64,7 @@ impl Evidence {
         Ok(evidence)
     }
 
-    /// What is known of a connection's client, or of its server.
+    /// The facts of a connection's client, or of its server.
     pub(super) fn end(&self, track: u64, of_client: bool) -> Option<&End> {
         self.ends.get(&track).map(|ends| &ends[usize::from(!of_client)])
     }
@@ -97,7 +98,7 @@ impl Evidence {
                 end.least_window = Some(end.least_window.map_or(bytes, |least| least.min(bytes)));
                 end.windows.push(now);
             }
-            // The least: later ones have what the other end did before it answered.
+            // The least: later ones include the other end's work before its answer.
             _ => {
                 let ns = counter.value.saturating_mul(1000);
                 end.round_trip_ns = Some(end.round_trip_ns.map_or(ns, |least| least.min(ns)));
@@ -105,7 +106,7 @@ impl Evidence {
         }
     }
 
-    /// Why a connection paused between a burst one way and the next.
+    /// Why a connection paused between a burst in one direction and the next.
     pub(super) fn why(&self, track: u64, (from_ns, to_ns): (i64, i64), before: Way, next: Way) -> Why {
         let sender = next != Way::Received;
         if within(self.again.get(&track), from_ns + (to_ns - from_ns) / 2, to_ns + limits::AT_END_NS) {
@@ -129,7 +130,7 @@ impl Evidence {
             }
             return Why::Turn { round_trip_ns: 0 };
         }
-        // The other end speaks: what this end sent had to come there, and its answer to come back.
+        // The other end sends: this end's bytes had to arrive there, and the answer here.
         let round_trip_ns = self.end(track, !sender).and_then(|end| end.round_trip_ns).unwrap_or(0);
         Why::Turn { round_trip_ns }
     }

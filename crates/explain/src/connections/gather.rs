@@ -1,8 +1,8 @@
-//! One sweep backward through what connections carried: whose turn it was while nothing moved.
+//! One sweep backward through connections' bytes: whose turn it was while nothing moved.
 //!
-//! A connection's spans are bursts: bytes one way, until the other end speaks or there is a pause. Between two of them something was waited
-//! for, and the later one shows for what: the end that speaks next. Of that a round trip is the network's. While nothing moves on any connection,
-//! all of them wait; the time is that connection's which moves next.
+//! A connection's spans are bursts: bytes in one direction, until the other end sends or there is a pause. Between two of them an end was
+//! waited for: the one that sends next. A round trip of that is the network's. While nothing moves on any connection, all of them wait; the
+//! time belongs to the connection that moves next.
 
 use super::evidence::{Evidence, Why};
 use super::part::{PARTS, Part};
@@ -25,12 +25,12 @@ pub(super) struct Burst {
     pub failed: bool,
 }
 
-/// What comes next on a connection, going backward.
+/// The next burst on a connection, going backward.
 #[derive(Clone, Copy, Debug)]
 struct Next {
     at_ns: i64,
     way: Way,
-    /// For how long before it nothing moved anywhere.
+    /// Time before it in which nothing moved anywhere.
     quiet_ns: i64,
 }
 
@@ -38,7 +38,7 @@ struct Next {
 #[derive(Debug, Default)]
 pub(super) struct Sums {
     next: Option<Next>,
-    /// The last to speak.
+    /// The last end to send.
     pub spoke_last: Option<Way>,
     pub sent_bytes: u64,
     pub received_bytes: u64,
@@ -49,11 +49,11 @@ pub(super) struct Sums {
     pub answers: Lengths,
     pub longest_answer_ns: i64,
     pub parts_ns: [i64; PARTS.len()],
-    /// Of these, while nothing moved anywhere.
+    /// The part of these while nothing moved anywhere.
     pub alone_ns: [i64; PARTS.len()],
 }
 
-/// All of it.
+/// All sums.
 pub(super) struct Gathered {
     pub start_ns: i64,
     pub end_ns: i64,
@@ -63,9 +63,9 @@ pub(super) struct Gathered {
     pub sent_curve: Curve,
     pub received_curve: Curve,
     pub answers: Lengths,
-    /// While nothing moved: each part over time.
+    /// Each part over time, while nothing moved.
     pub quiet: Vec<Curve>,
-    /// The earliest instant from which on something moved, and whose that was.
+    /// The earliest instant from which something moved, and its connection.
     cover: Option<(i64, u64)>,
 }
 
@@ -100,13 +100,13 @@ impl Gathered {
         }
     }
 
-    /// Takes all bursts of a recording.
+    /// Adds all bursts of a recording.
     pub(super) fn read(&mut self, source: &dyn Source, evidence: &Evidence) -> Result<(), SourceError> {
         for batch in source.spans_backward() {
             let batch = batch?;
             (0..batch.len()).filter_map(|row| burst(&batch, row)).for_each(|burst| self.take(&burst, evidence));
         }
-        // What was before a connection's first burst, while nothing moved: it had not been asked for.
+        // Before a connection's first burst, while nothing moved, it had not been opened.
         let mut left: Vec<(u64, Next)> = self.tracks.iter().filter_map(|(track, sums)| Some((*track, sums.next?))).collect();
         left.sort_unstable_by_key(|(track, next)| (next.at_ns, *track));
         for (track, next) in left {
@@ -151,14 +151,14 @@ impl Gathered {
         }
     }
 
-    /// The burst's own bytes and time.
+    /// Adds the burst's own bytes and time.
     fn moves(&mut self, burst: &Burst, start_ns: i64, end_ns: i64) {
         let sums = self.tracks.entry(burst.track).or_default();
         let (gatherer, curve, bytes) = match burst.way {
             Way::Sent => (&mut self.sent, &mut self.sent_curve, &mut sums.sent_bytes),
             Way::Received => (&mut self.received, &mut self.received_curve, &mut sums.received_bytes),
             Way::Connect => {
-                // The way to the server and back is what a handshake takes; one that fails waits for the server.
+                // A handshake takes the round trip to the server; a failed one waits for the server.
                 sums.failed |= burst.failed;
                 sums.handshake_ns = (!burst.failed).then_some(burst.end_ns - burst.start_ns);
                 return;
@@ -169,7 +169,7 @@ impl Gathered {
         curve.spread(start_ns, end_ns, burst.bytes as f64);
     }
 
-    /// What was waited for on a connection between a burst and the next.
+    /// Charges the wait on a connection between a burst and the next.
     fn between(&mut self, burst: &Burst, from_ns: i64, next: Next, evidence: &Evidence) {
         let gap = (from_ns, next.at_ns);
         let ns = next.at_ns - from_ns;

@@ -1,8 +1,8 @@
-//! Connections that carry no RPC known here (SMB, iSCSI, Ceph, HTTP, SSH, TLS): explained as far as TCP shows.
+//! Connections without a known RPC protocol (SMB, iSCSI, Ceph, HTTP, SSH, TLS): explained from TCP alone.
 //!
-//! **In:** a recording of packets. **Out:** an [`Explanation`] whose charges are by whose turn it was while nothing moved ([`gather`]): the server's, the
-//! client's, a round trip's, TCP's that sent again ([`evidence`]). Rejected: to guess requests from each protocol's contents. Most are encrypted,
-//! and turn-taking shows in all of them.
+//! **In:** a recording of packets. **Out:** an [`Explanation`] whose charges are by whose turn it was while nothing moved ([`gather`]): the
+//! server's, the client's, a round trip's, TCP's for retransmission ([`evidence`]). Rejected: guessing requests from each protocol's
+//! contents. Most are encrypted, and turn-taking shows in all of them.
 
 mod charge;
 pub mod document;
@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use thalweg_trace::{Object, Source, TrackKind};
 use way::Way;
 
-/// Explains a recording of packets without RPCs; `None` where no connection in it carried anything, or was asked for.
+/// Explains a recording of packets without RPCs; `None` if no connection in it carried anything, or was attempted.
 pub(crate) fn explanation(source: &dyn Source, why: bool) -> Result<Option<Explanation>, ExplainError> {
     let Some((start_ns, end_ns)) = axis(source)? else { return Ok(None) };
     let objects = objects(source);
@@ -36,7 +36,7 @@ pub(crate) fn explanation(source: &dyn Source, why: bool) -> Result<Option<Expla
     Ok(Some(charge::explained(source, &connections, &gathered, why)))
 }
 
-/// From the first burst to the last, or to the capture's end where a client's was last: then an answer to it was waited for.
+/// The interval from the first burst to the last, or to the capture's end if a client's burst was last: an answer to it was waited for.
 fn axis(source: &dyn Source) -> Result<Option<(i64, i64)>, ExplainError> {
     let whole = crate::interval::interval(source)?;
     let (mut first_ns, mut last): (i64, Option<(i64, Way)>) = (i64::MAX, None);
@@ -52,9 +52,9 @@ fn axis(source: &dyn Source) -> Result<Option<(i64, i64)>, ExplainError> {
     Ok(Some((first_ns, end_ns)))
 }
 
-/// The objects of connections, by number: their track, whether they are the client's end, and themselves.
+/// The objects of connections, by number: their track, and whether they are the client's end.
 fn objects(source: &dyn Source) -> HashMap<u64, (u64, bool, &Object)> {
-    // A port may be used again: tracks and objects of one name come in the same order.
+    // A port may be reused: tracks and objects of one name come in the same order.
     let mut by_name: HashMap<&str, Vec<u64>> = HashMap::new();
     let mut tracks: Vec<_> = source.tracks().iter().filter(|t| t.kind == TrackKind::Connection).collect();
     tracks.sort_by_key(|track| track.track.number());

@@ -1,4 +1,4 @@
-//! Who was waited for, as a cause and a rule.
+//! Who was waited for, with its cause and rule.
 
 use crate::cause::Cause;
 use crate::rule::RuleId;

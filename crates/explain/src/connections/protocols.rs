@@ -1,9 +1,9 @@
-//! What a connection carries: what its recorder saw in its first bytes, else what its server's port is registered for.
+//! The protocol of a connection: from its first bytes, if recorded, else by its server's port.
 
 use crate::peer;
 use thalweg_trace::Object;
 
-/// A connection's protocol, and whether its first bytes say so; of a port alone it is what is usual there.
+/// A connection's protocol, and whether its first bytes show it; by the port alone, it is the usual one.
 pub(super) fn protocol(object: &Object) -> Option<(String, bool)> {
     if let Some((_, seen)) = object.attributes.iter().find(|(name, _)| name == "application") {
         return Some((seen.clone(), true));

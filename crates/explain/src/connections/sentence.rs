@@ -1,4 +1,4 @@
-//! What connections come to, in words.
+//! Sentences about connections.
 
 use super::document::Connections;
 use super::gather::Gathered;
@@ -41,7 +41,7 @@ pub(super) fn sentence(c: &Connections, gathered: &Gathered, wall_s: f64) -> Str
             let whom = match part {
                 Part::Server => format!("waited for the server{answers}"),
                 Part::Client => "waited for the client".to_owned(),
-                Part::RoundTrip => "waited for messages and acknowledgements on their way".to_owned(),
+                Part::RoundTrip => "waited for messages and acknowledgements in transit".to_owned(),
                 Part::Loss => "waited for TCP to send again what was lost".to_owned(),
                 Part::Window => "waited for the receiver's window".to_owned(),
             };
@@ -55,8 +55,8 @@ pub(super) fn sentence(c: &Connections, gathered: &Gathered, wall_s: f64) -> Str
         waits.map(|(seconds, whom)| format!("for {} of the time everything {whom}", whole_percent(seconds / wall_s))).collect();
     let failed = match c.failed {
         0 => String::new(),
-        1 => " 1 connection did not come about.".to_owned(),
-        many => format!(" {} connections did not come about.", count(many)),
+        1 => " 1 connection was not established.".to_owned(),
+        many => format!(" {} connections were not established.", count(many)),
     };
     let moving = format!("bytes moved for {} of it", whole_percent(moving_s / wall_s));
     match waits.is_empty() {

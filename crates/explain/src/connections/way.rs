@@ -1,12 +1,12 @@
-//! Which way bytes go.
+//! The direction of bytes.
 
-/// What passes.
+/// The direction of a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// The client speaks.
+    /// The client sends.
     Sent,
-    /// The server speaks.
+    /// The server sends.
     Received,
-    /// They shake hands.
+    /// Both shake hands.
     Connect,
 }

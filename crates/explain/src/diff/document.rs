@@ -1,4 +1,4 @@
-//! What a diff says, field by field; `diff.schema.json` describes it to other languages.
+//! The fields of a diff; `diff.schema.json` describes them to other languages.
 
 use crate::cause::Cause;
 use crate::document::{Explanation, Grounds, WhatIf};
@@ -19,21 +19,21 @@ pub struct Diff {
     pub schema: String,
     /// The earlier run.
     pub before: OfRun,
-    /// The later one.
+    /// The later run.
     pub after: OfRun,
-    /// How much longer the later one took: negative where it is faster.
+    /// How much longer the later run took, in seconds; negative if it was faster.
     pub change_s: f64,
-    /// How many times as fast the later one is.
+    /// Speed of the later run as a multiple of the earlier one's.
     pub speedup: f64,
-    /// What each cause and subject had and has, the largest change first; `change_s` of all sums to that of the runs.
+    /// The seconds of each cause and subject before and after, the largest change first; `change_s` of all sums to that of the runs.
     pub rows: Vec<DiffRow>,
-    /// The change that was made between them, where the earlier run's explanation proposed it.
+    /// The change made between them, if the earlier run's explanation proposed it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub made: Option<Made>,
-    /// Why the runs are of different work, where they were compared anyway.
+    /// Why the runs did different work, if they were compared anyway.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub different_work: Option<String>,
-    /// What a reader must know besides.
+    /// Further facts for the reader.
     pub notes: Vec<String>,
 }
 
@@ -42,14 +42,14 @@ pub struct Diff {
 pub struct OfRun {
     /// Its command.
     pub command: Vec<String>,
-    /// Its wall time; of a command that was run several times, the median.
+    /// Its wall time; for a command that was run several times, the median.
     pub wall_s: f64,
-    /// How many runs that is of.
+    /// Number of runs.
     pub runs: usize,
-    /// The 95 % interval of the median of several.
+    /// The 95 % interval of the median, if there were several.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub interval_s: Option<(f64, f64)>,
-    /// How many bytes it moved.
+    /// Bytes moved.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub size_bytes: Option<u64>,
     /// `size_bytes` over `wall_s`.
@@ -73,22 +73,22 @@ impl OfRun {
     }
 }
 
-/// What one cause had at one subject, before and after.
+/// The seconds of one cause at one subject, before and after.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DiffRow {
-    /// The cause; absent of what is left of all.
+    /// The cause; absent for the sum of the rest.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cause: Option<Cause>,
-    /// Who or what it was.
+    /// The subject.
     pub subject: String,
-    /// Who or what it is after, where that has another name.
+    /// The later run's subject, if it has another name.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub subject_after: Option<String>,
-    /// Seconds of the earlier run.
+    /// Seconds in the earlier run.
     pub before_s: f64,
-    /// Seconds of the later one.
+    /// Seconds in the later run.
     pub after_s: f64,
-    /// The later ones less the earlier ones: negative of what went, positive of what came.
+    /// `after_s` less `before_s`: negative for time saved, positive for time added.
     pub change_s: f64,
 }
 
@@ -98,24 +98,24 @@ impl DiffRow {
     }
 }
 
-/// A change that was made: predicted against achieved.
+/// A change that was made: predicted and achieved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Made {
     /// Its `id`.
     pub id: String,
     /// The change, in words.
     pub change: String,
-    /// What the prediction rests on.
+    /// The basis of the prediction.
     pub basis: Grounds,
-    /// The wall time that was predicted; of a bound, the least that it could be.
+    /// The predicted wall time; for a bound, the least possible.
     pub predicted_s: f64,
     /// The interval of the prediction.
     pub interval_s: (f64, f64),
     /// The wall time achieved.
     pub achieved_s: f64,
-    /// (predicted − achieved) / achieved: negative where too much was promised.
+    /// (predicted − achieved) / achieved; negative if too much was promised.
     pub error: f64,
-    /// Whether what was achieved lies in the interval of the prediction, or its own interval meets it.
+    /// Whether the achieved time lies in the prediction's interval, or its own interval overlaps it.
     pub within: bool,
 }
 

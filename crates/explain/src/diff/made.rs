@@ -1,13 +1,13 @@
-//! Which of the proposed changes was made between two runs: by their command lines, or by its name.
+//! Which of the proposed changes was made between two runs: by their command lines, or by its id.
 
 use crate::document::{Explanation, WhatIf};
 use crate::title::base;
 use thalweg_recipes::program;
 
-/// The change of this `id`.
+/// The change with this `id`.
 ///
 /// # Errors
-/// There is none, and which there are.
+/// No change has that id; the error lists the ids there are.
 pub(super) fn named<'a>(before: &'a Explanation, id: &str) -> Result<&'a WhatIf, String> {
     before.what_if.iter().find(|change| change.id == id).ok_or_else(|| {
         let known = ids(before);
@@ -16,18 +16,18 @@ pub(super) fn named<'a>(before: &'a Explanation, id: &str) -> Result<&'a WhatIf,
     })
 }
 
-/// The change that the later command made, the one of most words first; `None` where it made none of them.
+/// The change that the later command made, the one with most words first; `None` if it made none.
 pub(super) fn found<'a>(before: &'a Explanation, after: &Explanation) -> Option<&'a WhatIf> {
     let by_command = before.what_if.iter().filter_map(|change| Some((by_command(change, &before.command, &after.command)?, change)));
     let by_flags = before.what_if.iter().filter_map(|change| Some((by_flags(change, &before.command, &after.command)?, change)));
-    // Of two that are as near, the first, which gives more.
+    // Of two equally near, the first, which gains more.
     by_command
         .chain(by_flags)
         .fold(None, |best: Option<(usize, &WhatIf)>, next| if best.is_none_or(|b| next.0 > b.0) { Some(next) } else { best })
         .map(|b| b.1)
 }
 
-/// How many words of the change are in the later command, if all are and were not before.
+/// Number of words of the change in the later command, if all are there and were not before.
 fn by_command(change: &WhatIf, was: &[String], is: &[String]) -> Option<usize> {
     if change.command.is_empty() || program(&change.command) != program(is) {
         return None;
@@ -40,7 +40,7 @@ fn by_command(change: &WhatIf, was: &[String], is: &[String]) -> Option<usize> {
     (many > 0 && all_added && all_removed).then_some(many)
 }
 
-/// The same by flags alone; the last of several of one flag is what a command goes by.
+/// Number of words of the change that are flags of the later command; of a repeated flag, the last counts.
 fn by_flags(change: &WhatIf, was: &[String], is: &[String]) -> Option<usize> {
     let has = |command: &[String], (flag, value): &(String, String)| {
         let last = command.iter().rposition(|word| word == flag);
@@ -50,13 +50,13 @@ fn by_flags(change: &WhatIf, was: &[String], is: &[String]) -> Option<usize> {
     all.then_some(2 * change.flags.len())
 }
 
-/// What is said where no proposed change was made.
+/// The note if no proposed change was made.
 pub(super) fn none(before: &Explanation) -> String {
     match (ids(before).as_slice(), &before.model.reason) {
-        ([], Some(reason)) => format!("nothing was predicted of the earlier run: {reason}"),
-        ([], None) => "the earlier run's explanation proposes no change to hold against the outcome".to_owned(),
+        ([], Some(reason)) => format!("nothing was predicted for the earlier run: {reason}"),
+        ([], None) => "the earlier run's explanation proposes no change to compare with the outcome".to_owned(),
         (known, _) => {
-            format!("the commands differ by none of the changes that were proposed; --made says which was made: {}", known.join(", "))
+            format!("the commands differ by none of the proposed changes; name the one made with --made: {}", known.join(", "))
         }
     }
 }
@@ -71,12 +71,12 @@ fn ids(e: &Explanation) -> Vec<&str> {
     ids
 }
 
-/// A command with its program by its name alone.
+/// A command with its program's name only.
 fn plain(command: &[String]) -> Vec<String> {
     command.iter().enumerate().map(|(at, word)| if at == 0 { base(word).to_owned() } else { word.clone() }).collect()
 }
 
-/// The words of one command that another has not, or not as often.
+/// The words of one command that another lacks, or has less often.
 fn less<'a>(of: &'a [String], other: &[String]) -> Vec<&'a String> {
     let mut left = other.to_vec();
     let mut found = Vec::new();

@@ -1,7 +1,8 @@
-//! Two explanations held against each other: what went, what came, and what was predicted for the change between them.
+//! Compares two explanations: time saved, time added, and the prediction for the change between them.
 //!
-//! **In:** the explanations of two runs of the same work. **Out:** a [`Diff`]. Runs of different work ([`work`]) are refused: their difference says
-//! nothing of the change. Which of the changes that the earlier one proposes was made is found from the command lines ([`made`]).
+//! **In:** the explanations of two runs of the same work. **Out:** a [`Diff`]. Runs of different work ([`work`]) are refused: their
+//! difference says nothing of the change. The change that was made, of those the earlier run proposes, is found from the command lines
+//! ([`made`]).
 
 mod document;
 mod made;
@@ -14,27 +15,27 @@ pub use work::different_amount;
 use crate::document::{Explanation, SummaryRow};
 use crate::limits::diff as limits;
 
-/// What can be chosen about a diff.
+/// Options of a diff.
 #[derive(Clone, Debug, Default)]
 pub struct DiffOptions {
-    /// The change that was made between the runs, by its `id`; found from the command lines where absent.
+    /// The `id` of the change made between the runs; found from the command lines if absent.
     pub made: Option<String>,
-    /// Compare runs of different work too.
+    /// Compares runs of different work, too.
     pub anyway: bool,
 }
 
-/// Why two runs are not compared; in words.
+/// Why two runs are not compared, in words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// They are of different work.
+    /// They did different work.
     #[error("{0}")]
     DifferentWork(String),
-    /// The change that is said to have been made was not proposed.
+    /// The change named as made was not proposed.
     #[error("{0}")]
     NotProposed(String),
 }
 
-/// Holds two runs against each other.
+/// Compares two runs.
 ///
 /// # Errors
 /// See [`Refused`].
@@ -43,7 +44,7 @@ pub fn diff(before: &Explanation, after: &Explanation, options: &DiffOptions) ->
         Some(id) => Some(made::named(before, id).map_err(Refused::NotProposed)?),
         None => made::found(before, after),
     };
-    // Who makes a proposed change runs what was proposed, be it another program.
+    // A proposed change may run another program.
     let expected = proposed.map(|change| &change.command).filter(|command| !command.is_empty()).unwrap_or(&before.command);
     let different = work::failed(before, after)
         .or_else(|| work::different_command(expected, &after.command))
@@ -78,20 +79,20 @@ pub fn diff(before: &Explanation, after: &Explanation, options: &DiffOptions) ->
 
 /// The seconds of one run by cause and subject; they sum to its wall time.
 fn seconds(e: &Explanation, wall_s: f64) -> Vec<(crate::Cause, String, f64)> {
-    // Of a run that is over at once there are no rows.
+    // A very short run has no rows.
     if e.summary.rows.is_empty() {
         return e.critical_path.iter().map(|charge| (charge.cause, charge.place.clone(), charge.share * wall_s)).collect();
     }
     e.summary.rows.iter().map(|row: &SummaryRow| (row.cause, row.subject.clone(), row.share * wall_s)).collect()
 }
 
-/// What each cause and subject had before and has after, the largest change first; the changes sum to that of the wall time.
+/// The seconds of each cause and subject before and after, the largest change first; the changes sum to that of the wall time.
 fn rows(before: &Explanation, after: &Explanation, (before_s, after_s): (f64, f64)) -> Vec<DiffRow> {
     let mut left = seconds(after, after_s);
     let mut take = |is: &dyn Fn(&(crate::Cause, String, f64)) -> bool| left.iter().position(is).map(|at| left.remove(at));
     let mut rows: Vec<DiffRow> = Vec::new();
     let first = seconds(before, before_s);
-    // The same subject first; then what differs in numbers alone (a port, a process); then the only one of its cause.
+    // First the same subject; then one that differs only in numbers (a port, a process); then the only one of its cause.
     let mut open: Vec<(crate::Cause, String, f64)> = Vec::new();
     for (cause, subject, had_s) in first {
         match take(&|(c, s, _)| *c == cause && *s == subject) {
@@ -120,7 +121,7 @@ fn rows(before: &Explanation, after: &Explanation, (before_s, after_s): (f64, f6
     with_the_rest(rows, (before_s, after_s))
 }
 
-/// What the rows lack of the wall times is not known in which of them it is.
+/// Adds the remainder of the wall times that no row has.
 fn with_the_rest(mut rows: Vec<DiffRow>, (before_s, after_s): (f64, f64)) -> Vec<DiffRow> {
     let rest = (before_s - rows.iter().map(|row| row.before_s).sum::<f64>(), after_s - rows.iter().map(|row| row.after_s).sum::<f64>());
     if rest.0.abs().max(rest.1.abs()) > 1e-9 {

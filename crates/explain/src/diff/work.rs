@@ -6,14 +6,14 @@ use crate::title::base;
 use thalweg_base::numbers::{count, size};
 use thalweg_recipes::{program, words_of_program};
 
-/// One of the commands failed: in words.
+/// The failure of one of the commands, in words.
 pub(super) fn failed(before: &Explanation, after: &Explanation) -> Option<String> {
     let of =
         |which: &str, e: &Explanation| e.summary.ended.as_ref().map(|ended| format!("the {which} run {ended}, so it did not do the work"));
     of("earlier", before).or_else(|| of("later", after))
 }
 
-/// Another program, or operands that have nothing in common: in words.
+/// Another program, or operands without anything in common, in words.
 pub(super) fn different_command(before: &[String], after: &[String]) -> Option<String> {
     let programs = (program(before), program(after));
     if programs.0 != programs.1 {
@@ -23,7 +23,7 @@ pub(super) fn different_command(before: &[String], after: &[String]) -> Option<S
     (!a.are_like(&b)).then(|| format!("{} worked on different things: {} and {}", programs.0, a.all.join(" "), b.all.join(" ")))
 }
 
-/// A different amount of bytes, or number of transfers: in words.
+/// A different amount of bytes, or number of transfers, in words.
 pub fn different_amount(before: &Explanation, after: &Explanation) -> Option<String> {
     let differ = |a: u64, b: u64| a.abs_diff(b) as f64 > limits::OTHER_AMOUNT * a.max(b) as f64;
     if let (Some(a), Some(b)) = (before.size_bytes, after.size_bytes)
@@ -38,7 +38,7 @@ pub fn different_amount(before: &Explanation, after: &Explanation) -> Option<Str
         .then(|| format!("they made different numbers of transfers: {} and {}", count(a), count(b)))
 }
 
-/// The words of a command that are no options, paths by their last part: a run's directory may be another one.
+/// The operands of a command, paths by their last part: each run may have its own directory.
 struct Operands<'a> {
     /// Operands.
     certain: Vec<&'a str>,
@@ -55,7 +55,7 @@ impl Operands<'_> {
             let is_setting = word.split_once('=').is_some_and(|(name, _)| name != "if" && !name.contains(['/', ' ']));
             if !is_option && !is_setting {
                 all.push(base(word));
-                // (The text of a shell is its operand.)
+                // A shell's script is its operand.
                 if !after_option {
                     certain.push(base(word));
                 }
@@ -65,7 +65,7 @@ impl Operands<'_> {
         Operands { certain, all }
     }
 
-    /// The same operands; or one that stands before the last, which is often where a run puts what it makes.
+    /// Whether the operands agree: all of them; or one before the last, which is often where a run puts its output.
     fn are_like(&self, other: &Self) -> bool {
         let sources = |all: &[&str]| all[..all.len().saturating_sub(1)].iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
         let shared = sources(&self.all).iter().any(|word| sources(&other.all).contains(word));

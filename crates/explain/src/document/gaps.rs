@@ -1,4 +1,4 @@
-//! The gaps of a channel: how many, and what they were for.
+//! The gaps of a channel: how many, and what was waited for in them.
 
 use crate::cause::Cause;
 use serde::{Deserialize, Serialize};
@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 /// The gaps of a channel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Gaps {
-    /// How many.
+    /// Number of gaps.
     pub count: u64,
-    /// All together.
+    /// Their total length.
     pub total_s: f64,
     /// The median length.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -16,61 +16,61 @@ pub struct Gaps {
     /// The 99th percentile.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub p99_s: Option<f64>,
-    /// How many bytes apart they are, when they recur.
+    /// Bytes between them, if they recur.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub period_bytes: Option<u64>,
-    /// The gaps by what the critical path was charged to within them; most time first.
+    /// The gaps, grouped by what the critical path was charged to; most time first.
     pub groups: Vec<GapGroup>,
-    /// The same time without regard to which gap it was in: what gaps are made of; most time first.
+    /// Time by cause, across gaps; most time first.
     #[serde(default)]
     pub parts: Vec<GapPart>,
-    /// Single gaps in order of time; the longest [`super::MAX_GAPS`] where there are more.
+    /// Single gaps in order of time; the longest [`super::MAX_GAPS`] if there are more.
     pub longest: Vec<Gap>,
 }
 
 /// Gaps with one cause.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GapGroup {
-    /// What most of each gap was charged to.
+    /// The cause of most of each gap.
     pub cause: Cause,
-    /// Where most of that was.
+    /// The place of most of that.
     #[serde(rename = "where")]
     pub place: String,
-    /// How many gaps.
+    /// Number of gaps.
     pub count: u64,
-    /// All together.
+    /// Their total length.
     pub total_s: f64,
     /// The median length.
     pub median_s: f64,
     /// The 99th percentile.
     pub p99_s: f64,
-    /// How many bytes apart they are, when they recur.
+    /// Bytes between them, if they recur.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub period_bytes: Option<u64>,
 }
 
-/// What one cause has of all gaps.
+/// The part of one cause in all gaps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GapPart {
-    /// What the critical path was charged to.
+    /// The cause.
     pub cause: Cause,
-    /// In how many gaps.
+    /// Number of gaps with such a part.
     pub gaps: u64,
-    /// All together.
+    /// Its total length.
     pub total_s: f64,
-    /// The median of those gaps' parts.
+    /// Median length of the part in those gaps.
     pub median_s: f64,
 }
 
 /// One gap.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gap {
-    /// Where it begins.
+    /// Time it starts.
     pub start_s: f64,
-    /// Where it ends.
+    /// Time it ends.
     pub end_s: f64,
-    /// How many bytes the channel had carried before it.
+    /// Bytes that the channel had carried before it.
     pub after_bytes: u64,
-    /// What most of it was charged to.
+    /// The cause of most of it.
     pub cause: Cause,
 }

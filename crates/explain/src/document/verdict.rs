@@ -1,24 +1,24 @@
-//! What limits, and how sure that is.
+//! The limiting cause, and how certain it is.
 
 use crate::cause::Cause;
 use serde::{Deserialize, Serialize};
 
-/// What limits.
+/// The limiting cause.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// Whether one cause stands out.
     pub status: Status,
     /// The largest cause.
     pub cause: Cause,
-    /// Where its largest part was.
+    /// The place of its largest part.
     #[serde(rename = "where")]
     pub place: String,
-    /// Its share of the wall time, all places together.
+    /// Its share of the wall time, summed over places.
     pub share: f64,
-    /// The second, when the verdict is inconclusive.
+    /// The second cause, if the verdict is inconclusive.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub second: Option<Second>,
-    /// Which part of its measured ceiling the limiting device or path reached, where it came near.
+    /// Part of its measured ceiling that the limiting device or path reached, if it came close.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub of_ceiling: Option<f64>,
     /// One plain sentence.
@@ -30,23 +30,23 @@ pub struct Verdict {
 pub struct Second {
     /// The second largest cause.
     pub cause: Cause,
-    /// Where its largest part was.
+    /// The place of its largest part.
     #[serde(rename = "where")]
     pub place: String,
-    /// Its share of the wall time, all places together.
+    /// Its share of the wall time, summed over places.
     pub share: f64,
 }
 
-/// How sure the verdict is.
+/// How certain the verdict is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// The largest cause leads by 5 points or more.
     Limited,
-    /// The first two are closer than that; both are named.
+    /// The first two causes are closer; both are named.
     Inconclusive,
-    /// The limiting device or link gives what it can: nothing is wrong.
+    /// The limiting device or link runs at its ceiling: nothing is wrong.
     Healthy,
-    /// What was inferred, or could not be seen, may be another cause's, and then another would be the largest.
+    /// Time that was inferred, or not recorded, may belong to another cause, which would then be the largest.
     Unsure,
 }

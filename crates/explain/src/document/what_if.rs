@@ -1,58 +1,59 @@
-//! What a change would give, and how well the model that says so replays the run.
+//! The effect of a change, and how well the model behind it replays the run.
 
 use crate::cause::Cause;
 use serde::{Deserialize, Serialize};
 
-/// What a prediction rests on.
+/// The basis of a prediction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Grounds {
     /// The recorded run was replayed with the change made.
     #[default]
     Replayed,
-    /// The change cannot be replayed: it gives this at the most.
+    /// The change cannot be replayed: the gain is an upper bound.
     Bounded,
 }
 
-/// What one change would give.
+/// A change and its predicted effect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WhatIf {
-    /// What kind of change, stable and machine-readable: `device.read.x2`, `no_sync`, ... (`MODEL.md` lists them).
+    /// Kind of the change, stable and machine-readable: `device.read.x2`, `no_sync`, ... (`MODEL.md` lists them).
     #[serde(default)]
     pub id: String,
     /// The change, in words.
     pub change: String,
-    /// What the prediction rests on.
+    /// The basis of the prediction.
     #[serde(default)]
     pub basis: Grounds,
-    /// The wall time the model predicts, corrected for its own error on the observed run; of a bound, the least that it can be.
+    /// The predicted wall time, corrected for the model's error on the observed run; for a bound, the least possible.
     pub predicted_wall_s: f64,
-    /// Between which wall times four of five such changes came to lie; of a bound, from the least that it can be to no gain.
+    /// Wall times between which four of five such changes fell; for a bound, from the least possible to no gain.
     #[serde(default)]
     pub interval_s: (f64, f64),
-    /// `wall_s` over `predicted_wall_s`; of a bound, the most that it can be.
+    /// `wall_s` over `predicted_wall_s`; for a bound, the most possible.
     pub speedup: f64,
-    /// The causes that it takes time from: nothing is proposed where none of them was charged.
+    /// The causes whose time it takes away: nothing is proposed if none of them was charged.
     #[serde(default)]
     pub about: Vec<Cause>,
-    /// How to make the change with this very program; or what would have to change.
+    /// How to make the change with this program, or what would have to change.
     pub how: String,
-    /// The flags alone, as (flag, value), where the change is a matter of flags; for scripts.
+    /// The flags alone, as (flag, value), if flags make the change; for scripts.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub flags: Vec<(String, String)>,
-    /// The recorded command with the change made, word by word; empty where a command does not make it.
+    /// The recorded command with the change made, word by word; empty if no command makes it.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub command: Vec<String>,
-    /// What the change gives up (durability, encryption, ...), where it gives up anything.
+    /// Properties that the change gives up (durability, encryption, ...), if any.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub gives_up: Option<String>,
-    /// Whose recipe says how: a file of `recipes/`, without its ending.
+    /// The recipe that says how: a file of `recipes/`, without its extension.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub recipe: Option<String>,
 }
 
 impl WhatIf {
-    /// Whether it makes work unnecessary, or calls and requests fewer: what the number behind the rate is about. One such change stands before all others.
+    /// Whether the change makes work unnecessary, or calls and requests fewer: the subject of the number behind the rate. One such change
+    /// comes before all others.
     pub fn is_of_the_number(&self) -> bool {
         self.id.ends_with("_once")
             || matches!(
@@ -69,7 +70,7 @@ impl WhatIf {
             )
     }
 
-    /// Faster processors are what one can buy, not what one can change.
+    /// Whether the change is bought, not made: faster processors.
     pub fn is_bought(&self) -> bool {
         self.id.starts_with("cpu.") || self.id.starts_with("processors.")
     }
@@ -78,31 +79,31 @@ impl WhatIf {
 /// How well the model replays what was observed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Model {
-    /// The wall time it gives for the run as it was; absent when the run cannot be modelled (`reason` says why).
+    /// The wall time it gives for the unchanged run; absent if the run cannot be modelled (`reason` says why).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub replayed_wall_s: Option<f64>,
     /// |replayed − observed| / observed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub error: Option<f64>,
-    /// Why there is no prediction, when there is none.
+    /// Why there is no prediction, if there is none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
 }
 
-/// A change against what was charged, of which no what-if predicts what it gives.
+/// A change against what was charged, without a prediction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
-    /// The cause that it is for.
+    /// The cause it is for.
     pub cause: Cause,
     /// The change, in words.
     pub says: String,
-    /// The recorded command with the change made, word by word; empty where a command does not make it.
+    /// The recorded command with the change made, word by word; empty if no command makes it.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub command: Vec<String>,
-    /// What it gives up, where it gives up anything.
+    /// Properties that it gives up, if any.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub gives_up: Option<String>,
-    /// Whose recipe says it: a file of `recipes/`, without its ending.
+    /// The recipe that contains this advice: a file of `recipes/`, without its extension.
     pub recipe: String,
     /// The page that documents it.
     pub source: String,

@@ -1,8 +1,8 @@
-//! What was moved more often than once: the bytes of a file, and what was asked of a server in clear.
+//! Bytes moved more than once: of a file, and of unencrypted requests to a server.
 //!
-//! Calls that never blocked are counted together, and for the file that was seen last: many files that were read in one go look like one. So a file is
-//! believed only where it has most of the bytes, and those alone that surely are of it ([`crate::observe::sightings`]); where a recording does not say,
-//! more of them have to have come again than the files that were opened meanwhile could have.
+//! Calls that never blocked are merged, and counted for the last file: many files read in one go look like one. So a file counts only if it
+//! has most of the bytes, and only with the bytes that certainly belong to it ([`crate::observe::sightings`]); if a recording does not show
+//! that, more bytes must have been repeated than the files opened meanwhile could account for.
 
 use crate::cause::{Cause, End};
 use crate::facts::Parts;
@@ -16,9 +16,9 @@ use thalweg_trace::{Meta, ObjectKind};
 /// How often a file was replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Replaced {
-    /// By so many processes.
+    /// By this number of processes.
     ByProcesses(u64),
-    /// So many times.
+    /// This number of times.
     Times(u64),
 }
 
@@ -29,75 +29,76 @@ impl Replaced {
     }
 }
 
-/// A file of which more bytes moved than it has.
+/// A file of which more bytes moved than its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Again {
-    /// Its object.
+    /// Index of its object.
     pub object: usize,
-    /// Whether it was written.
+    /// Whether the file was written (else read).
     pub out: bool,
-    /// How many bytes moved.
+    /// Bytes moved.
     pub bytes: u64,
-    /// How many it has; of a file that was replaced, how many were moved of each version, on average.
+    /// Its size; for a replaced file, the mean bytes moved per version.
     pub file_bytes: u64,
-    /// How many may have, with those of which it is not sure whose they are.
+    /// Bytes that may have moved, including those of uncertain files.
     pub likely_bytes: u64,
-    /// How often it was replaced by another of its name.
+    /// How often it was replaced by another file of its name.
     pub replaced: Option<Replaced>,
 }
 
 impl Again {
-    /// How many times over.
+    /// How many times over its bytes moved.
     pub(crate) fn times(&self) -> f64 {
         self.bytes as f64 / self.file_bytes as f64
     }
 
-    /// How many times over it may have been at the most.
+    /// The most times over that its bytes may have moved.
     pub(crate) fn most_times(&self) -> f64 {
         self.likely_bytes.max(self.bytes) as f64 / self.file_bytes as f64
     }
 
-    /// Whether it may have been more often than is sure.
+    /// Whether the true number may be larger than the certain one.
     pub(crate) fn is_at_least(&self) -> bool {
         self.likely_bytes as f64 * limits::COPIED > self.bytes as f64
     }
 
-    /// The file that has most of the bytes read (or written, `out`), where they are twice its size or more.
+    /// The file with most of the bytes read (or written, if `out`), if they are at least twice its size.
     pub(crate) fn find(parts: &Parts<'_>, out: bool) -> Option<Again> {
         let (tables, moved) = (parts.tables, &parts.seen.moved[End::Client as usize]);
         let files = || moved.iter().enumerate().filter(|(object, _)| tables.objects[*object].kind == ObjectKind::File);
         let all: u64 = files().map(|(_, ways)| ways[usize::from(out)].bytes).sum();
         let all_written: u64 = files().map(|(_, ways)| ways[1].bytes).sum();
-        // A file that is replaced by another of its name is the same to who writes it.
-        let mut by_name: HashMap<&str, Named> = HashMap::new();
+        // A file replaced by another of its name is the same file to its writer.
+        let mut by_name: HashMap<&str, SameNameFiles> = HashMap::new();
         let names = lasting_names(&tables.objects);
         for (object, ways) in files() {
             let named = &tables.objects[object];
-            let sum = by_name.entry(names[object]).or_insert(Named { object, ..Named::default() });
+            let sum = by_name.entry(names[object]).or_insert(SameNameFiles { object, ..SameNameFiles::default() });
             if tables.objects[sum.object].name != names[object] {
                 sum.object = object;
             }
             sum.add(named, &ways[usize::from(out)], parts.seen.sightings.sure(object, out));
         }
         let most = by_name.into_values().max_by_key(|named| (named.bytes, named.object))?;
-        // To be read for it, it is copied.
+        // If it is read for that, it is copied.
         let replaced = most.replaced().filter(|_| out || all_written as f64 >= most.bytes as f64 * limits::COPIED);
-        let Named { object, bytes, likely_bytes, calls, mut file_bytes, .. } = most;
+        let SameNameFiles { object, bytes, likely_bytes, calls, mut file_bytes, .. } = most;
         if let Some(replaced) = replaced {
-            // What was seen of the size of each is of its first use, when it was being written.
+            // The recorded size of each version is from its first use, while it was being written.
             file_bytes = bytes / replaced.times();
         }
         let created = parts.around.files.as_ref().map_or(0, |files| files.created);
         if out && file_bytes == 0 && created >= limits::LEAST_ITEMS && calls as f64 >= created as f64 * limits::AS_MANY {
-            // One that is gone at the end, and was made anew each time, to take another's place. (A few of those that were made are others: its target, a log.)
+            // A file that is gone at the end, and was created anew each time, to replace another. (A few of those created are others: its
+            // target, a log.)
             file_bytes = bytes / created.min(calls);
         }
-        // A file with less than one call moves was longer when it was made.
+        // A file smaller than one call's bytes was longer when it was created.
         if file_bytes == 0 || bytes / calls.max(1) > file_bytes {
             return None;
         }
         let others = parts.around.files.as_ref().map_or(0, |files| files.opened.max(files.read));
-        // Of a file that was replaced, each version was seen; and some recordings say of which file bytes surely were.
+        // Of a replaced file, each version was recorded; and some recordings show which file bytes certainly belong to.
         let unseen_bytes = if replaced.is_some() || parts.seen.sightings.sure(object, out).is_some() {
             0
         } else {
@@ -116,8 +117,8 @@ impl Again {
     }
 }
 
-/// The name of each object; of a file with the name of a temporary one (mkstemp(3)), that of the file beside it that was replaced often, where there is one:
-/// it took, or was to take, its place.
+/// The name of each object; for a temporary file (mkstemp(3)), that of the often replaced file beside it, if any: it replaced that file, or
+/// was meant to.
 pub(crate) fn lasting_names(objects: &[Object]) -> Vec<&str> {
     let mut files_of: HashMap<&str, u64> = HashMap::new();
     for object in objects.iter().filter(|object| object.kind == ObjectKind::File) {
@@ -125,7 +126,7 @@ pub(crate) fn lasting_names(objects: &[Object]) -> Vec<&str> {
     }
     let mut replaced_in: HashMap<&str, Option<&str>> = HashMap::new();
     for name in files_of.into_iter().filter(|(_, files)| *files >= limits::LEAST_ITEMS).map(|(name, _)| name) {
-        // Of two in one folder, neither is known to be the one.
+        // Of two in one directory, neither is certain.
         replaced_in.entry(folder(name)).and_modify(|one| *one = None).or_insert(Some(name));
     }
     let lasting = |object: &'_ Object| match object.kind {
@@ -139,7 +140,7 @@ fn folder(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// Whether a path ends as mkstemp(3) makes it: six letters and digits, among them a letter, and a capital or a digit.
+/// Whether a path ends like one of mkstemp(3): six letters and digits, among them a letter, and a capital or a digit.
 fn is_temporary(path: &str) -> bool {
     let Some(last) = path.len().checked_sub(6).and_then(|at| path.get(at..)) else { return false };
     last.bytes().all(|byte| byte.is_ascii_alphanumeric())
@@ -149,24 +150,24 @@ fn is_temporary(path: &str) -> bool {
 
 /// The files that had one name.
 #[derive(Debug, Default)]
-struct Named {
-    /// The first of them.
+struct SameNameFiles {
+    /// Index of the first of them.
     object: usize,
-    /// The bytes that surely moved.
+    /// Bytes that certainly moved.
     bytes: u64,
-    /// Those that may have.
+    /// Bytes that may have moved.
     likely_bytes: u64,
-    /// In how many calls.
+    /// Number of calls.
     calls: u64,
-    /// How many bytes the longest has.
+    /// Size of the longest.
     file_bytes: u64,
-    /// Of how many of them bytes moved.
+    /// Number of files that moved bytes.
     versions: u64,
-    /// By which processes.
+    /// The processes.
     pids: HashSet<u32>,
 }
 
-impl Named {
+impl SameNameFiles {
     fn add(&mut self, object: &Object, way: &Moved, sure_bytes: Option<u64>) {
         let bytes = sure_bytes.unwrap_or(way.bytes);
         self.likely_bytes += way.bytes;
@@ -178,7 +179,8 @@ impl Named {
         }
     }
 
-    /// One file may be two objects, by its name before and after; of processes it is known which moved bytes.
+    /// How often the file was replaced. One file may be two objects, by its name before and after; the processes that moved bytes are
+    /// known.
     fn replaced(&self) -> Option<Replaced> {
         let processes = self.pids.len() as u64;
         match self.versions {
@@ -192,16 +194,16 @@ impl Named {
 /// A file that the command wrote, read again, and wrote to another file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Copied {
-    /// The object that was written first.
+    /// The object written first.
     pub from: usize,
-    /// The one that it was copied to.
+    /// The object it was copied to.
     pub to: usize,
-    /// How many bytes.
+    /// Bytes copied.
     pub bytes: u64,
 }
 
 impl Copied {
-    /// The largest, where it is a fair part of all that files were written.
+    /// The largest copy, if it is a fair part of all bytes written to files.
     pub(crate) fn find(parts: &Parts<'_>) -> Option<Copied> {
         let (tables, moved) = (parts.tables, &parts.seen.moved[End::Client as usize]);
         let files = || moved.iter().enumerate().filter(|(object, _)| tables.objects[*object].kind == ObjectKind::File);
@@ -219,32 +221,32 @@ impl Copied {
     }
 }
 
-/// An object of a server that was asked for again and again (the attributes `asked.again.N`).
+/// An object of a server that was requested repeatedly (the attributes `asked.again.N`).
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Fetched {
-    /// Whether it was sent to the server each time.
+    /// Whether the content was sent to the server each time (else fetched).
     pub out: bool,
     /// The server's address.
     pub server: String,
     /// Its path.
     pub path: String,
-    /// How many requests there were, and how many that were not like one before.
+    /// Number of requests.
     pub requests: u64,
-    /// How many of them were different.
+    /// Number of different requests.
     pub different: u64,
-    /// The bytes that were asked for, and those of different requests, where all said which.
+    /// Bytes requested, and those of different requests, if all requests had a range.
     pub bytes: Option<(u64, u64)>,
 }
 
 impl Fetched {
-    /// How many times over.
+    /// How many times over it was requested.
     pub(crate) fn times(&self) -> f64 {
         let (all, different) = self.bytes.unwrap_or((self.requests, self.different));
         all as f64 / different.max(1) as f64
     }
 
-    /// The object that was asked for again most, where it was twice or more and what was moved again is content. A question that is asked again for another
-    /// answer (the next task of a queue, a state) is none, and no cache answers it.
+    /// The object requested most often, if at least twice and if its content was repeated. A repeated question for a different answer (the
+    /// next task of a queue, a state) does not count: no cache answers it.
     pub(crate) fn find(meta: &Meta, parts: &Parts<'_>) -> Option<Fetched> {
         let values = meta.attributes.iter().filter(|(name, _)| name.starts_with("asked.again."));
         let found = values.filter_map(|(_, value)| Fetched::of(value)).filter(|fetched| fetched.is_content(parts));
@@ -261,15 +263,15 @@ impl Fetched {
         let out = match word("method")? {
             "GET" => false,
             "PUT" => true,
-            // What others ask for is done each time.
+            // Other requests have an effect each time.
             _ => return None,
         };
         let server = word("server")?.to_owned();
         (different <= requests).then(|| Fetched { out, server, path: path.to_owned(), requests, different, bytes })
     }
 
-    /// Whether what was moved again has some size, and was the same each time: each request said which range, or there are no more sizes of what moved on the
-    /// server's connections than different requests, and the time did not go by what servers and programs did and waited for at each request.
+    /// Whether the repeated bytes have some size, and were the same each time: each request gave its range, or the server's connections
+    /// have no more sizes than different requests, and the time did not depend on the server's and programs' work per request.
     fn is_content(&self, parts: &Parts<'_>) -> bool {
         if let Some((all, different)) = self.bytes {
             return all.saturating_sub(different) >= limits::LEAST_AGAIN_BYTES;
@@ -280,7 +282,7 @@ impl Fetched {
         self.are_contents(sizes) && by_request(parts) < limits::MOSTLY_BY_REQUEST
     }
 
-    /// Whether bodies of these sizes may be those of the requests, each of the same content as one before.
+    /// Whether bodies of these sizes can be those of the requests, each with the content of an earlier one.
     fn are_contents(&self, mut sizes: Vec<u64>) -> bool {
         sizes.sort_unstable();
         let differ = |pair: &&[u64]| pair[0] as f64 <= pair[1] as f64 * limits::SAME_SIZE;
@@ -291,7 +293,7 @@ impl Fetched {
     }
 }
 
-/// The part of the time that was charged to what goes by requests, however many bytes an answer has.
+/// The part of the time charged to work per request, whatever an answer's size.
 fn by_request(parts: &Parts<'_>) -> f64 {
     use Cause as C;
     let goes_by = [C::ServerThink, C::ServerLock, C::ServerUnknown, C::ClientThink, C::ClientLock, C::NetworkLatency];

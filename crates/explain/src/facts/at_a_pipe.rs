@@ -1,12 +1,12 @@
-//! Two programs that take turns because the pipe between them holds little: one writes a burst and has to wait until the other has worked on most
-//! of it, and the other then waits until the next burst comes.
+//! Two programs that take turns because the pipe between them is small: one writes a burst and must wait until the other has processed most
+//! of it, and the other then waits for the next burst.
 
 use crate::facts::Parts;
 use crate::limits::assemble as limits;
 use crate::observe::pipes::Joined;
 
 impl Parts<'_> {
-    /// The two, and how often the critical path went from one to the other and back.
+    /// The two programs, and how often the critical path alternated between them.
     pub(crate) fn taking_turns_at_a_pipe(&self) -> Option<(Joined, u64)> {
         let joined = self.seen.pipes.joined(self.tables)?;
         let machine = self.tables.actors.get(joined.writer.1 as usize)?.machine;
@@ -31,8 +31,8 @@ impl Parts<'_> {
     }
 }
 
-/// How often two took turns, by the stretches that each had. Handing a buffer over takes both of them for a moment, many times within a turn: what is
-/// short against most of the time that one had is part of the other's turn.
+/// Number of turns, from the stretches of each. Handing a buffer over takes both programs briefly, many times within a turn: a stretch that
+/// is short compared with the usual one belongs to the other's turn.
 fn turns(stretches: &[(usize, i64)]) -> u64 {
     let usual = [0, 1].map(|wanted| {
         let of = stretches.iter().filter(|(who, _)| *who == wanted).map(|(_, ns)| *ns as f64);

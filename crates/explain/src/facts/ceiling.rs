@@ -1,5 +1,5 @@
-//! Whether something ran as fast as it can: a device or path whose ceiling has been measured (attributes
-//! `ceiling.device.NAME.read|write` and `ceiling.path.CLIENT>SERVER` of the recording, in bytes per second), or processors.
+//! Whether something ran at its ceiling: a device or path with a measured ceiling (attributes `ceiling.device.NAME.read|write` and
+//! `ceiling.path.CLIENT>SERVER` of the recording, in bytes per second), or processors.
 
 use crate::cause::Cause;
 use crate::facts::Parts;
@@ -8,18 +8,18 @@ use std::collections::HashMap;
 use thalweg_base::numbers::{bit_rate, byte_rate, whole_percent};
 use thalweg_trace::Meta;
 
-/// Something that ran near what it can.
+/// Something that ran near its ceiling.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Reached {
-    /// Which part of its ceiling it reached.
+    /// The part of the ceiling it reached.
     pub part: f64,
-    /// Whether that is a device's or a path's measured rate; of processors, being busy is no ceiling.
+    /// Whether that is a measured rate of a device or path; busy processors have no ceiling rate.
     pub is_rate: bool,
-    /// What, and what it can, as the end of a sentence.
+    /// The resource and its ceiling, as the end of a sentence.
     pub statement: String,
 }
 
-/// What the largest cause's own device or path, or the busiest machine's processors, reached, where it is [`limits::WELL`] or more.
+/// The largest cause's own device or path, or the busiest machine's processors, if it reached [`limits::WELL`] of its ceiling.
 pub(crate) fn reached(parts: &Parts<'_>, meta: &Meta, cause: Cause) -> Option<Reached> {
     let processors = || {
         let part = parts.busiest_machine();
@@ -38,7 +38,7 @@ pub(crate) fn reached(parts: &Parts<'_>, meta: &Meta, cause: Cause) -> Option<Re
     reached.filter(|r| r.part >= limits::WELL && !shared(parts, cause))
 }
 
-/// Whether what a cause's device or link gives went to others.
+/// Whether a fair part of a cause's device or link went to others.
 fn shared(parts: &Parts<'_>, cause: Cause) -> bool {
     let entries = parts.ledger.entries.iter().filter(|entry| entry.cause == cause);
     let largest = entries.max_by_key(|entry| entry.runs.total_ns);
@@ -66,13 +66,13 @@ fn device(parts: &Parts<'_>, meta: &Meta, reading: bool) -> Option<Reached> {
     devices.max_by(|a, b| a.part.total_cmp(&b.part))
 }
 
-/// Whether bytes came at one rate from the first to the last, as over a link that is full.
+/// Whether bytes came at one rate from first to last, as over a full link.
 pub(crate) fn is_full(parts: &Parts<'_>) -> bool {
     full(parts).is_some_and(|full| full.part >= limits::WELL)
 }
 
-/// A link, or a limit that somebody set on one, where bytes came at one rate from the first to the last. Which of the two it was does not show in it. It is
-/// all that there is only where nothing else has a fair part of the run: a stage before or after it may go on beside it.
+/// A link, or a limit set on one, over which bytes came at one rate from first to last; the two cannot be told apart. It explains the run
+/// only if nothing else has a fair part of it: a stage before or after may overlap.
 fn full(parts: &Parts<'_>) -> Option<Reached> {
     let mut besides = HashMap::new();
     let others = parts.ledger.entries.iter().filter(|entry| !entry.cause.is_network());

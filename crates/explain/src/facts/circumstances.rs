@@ -1,4 +1,4 @@
-//! What samples of the running threads and processor quotas say of the time that was charged.
+//! Samples of the running threads and processor quotas, related to the charged time.
 
 use super::ending::Why;
 use super::file_counts::FileCounts;
@@ -17,43 +17,43 @@ use crate::path::ledger::Ledger;
 use std::collections::HashMap;
 use thalweg_trace::{CounterName, CounterOf, Sample, Source};
 
-/// What samples and quotas say, read after the walk.
+/// Samples, quotas and other circumstances, read after the walk.
 #[derive(Debug, Default)]
 pub(crate) struct Circumstances {
-    /// By entry of the ledger: sampled time by class.
+    /// Sampled time by class, by ledger entry.
     sampled: HashMap<u32, HashMap<u16, u64>>,
     /// Names of classes of code.
     classes: HashMap<u16, String>,
-    /// By end: what a processor quota did to it.
+    /// Effects of a processor quota, by end.
     quotas: [Quota; 2],
-    /// By track: which part of its running samples found in calls that make data durable; where there are enough.
+    /// Part of a track's running samples in calls that make data durable, if there are enough.
     syncing: HashMap<u32, Syncing>,
-    /// In which functions the path ran, where there is a profile.
+    /// Functions in which the path ran, if there is a profile.
     pub(crate) hottest: Hottest,
-    /// Where its longest waits waited, where there is one.
+    /// Where its longest waits waited, if there is a profile.
     pub(crate) waiting: Waiting,
-    /// Limits that somebody set, and that were reached.
+    /// Limits that were set, and reached.
     pub(crate) limits: SetLimits,
-    /// Why the command failed, where it did and that is known.
+    /// Why the command failed, if it did and the reason is known.
     pub(crate) why_failed: Option<Why>,
-    /// What others moved over links.
+    /// Bytes that others moved over links.
     pub(crate) links: Links,
-    /// Names that were asked for while the run waited.
+    /// Name lookups during the run's waits.
     pub(crate) lookups: Lookups,
-    /// How many files and names the command dealt with; `None`: nobody counted.
+    /// Files and names used by the command; `None` if not counted.
     pub(crate) files: Option<FileCounts>,
 }
 
-/// What a processor quota did to an end.
+/// The effect of a processor quota on an end.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Quota {
-    /// How long it stopped it.
+    /// Time it stopped threads, in ns.
     pub stopped_ns: u64,
-    /// How many processors it allows, where that was recorded.
+    /// Number of processors it allows, if recorded.
     pub processors: Option<f64>,
 }
 
-/// A track's samples, in nanoseconds: all; in calls that only make data durable; in writes that make theirs durable before they return.
+/// A track's samples, in nanoseconds: all; in calls that only make data durable; in writes that are durable before they return.
 #[derive(Clone, Copy, Debug, Default)]
 struct Syncing {
     all: f64,
@@ -62,7 +62,7 @@ struct Syncing {
 }
 
 impl Circumstances {
-    /// Reads them for the path that was charged.
+    /// Reads them for the charged path.
     pub(crate) fn read(
         source: &dyn Source,
         (samples, profiled): (&[Sample], &[Sample]),
@@ -114,20 +114,21 @@ impl Circumstances {
         Ok(known)
     }
 
-    /// What a processor quota did to an end.
+    /// The effect of a processor quota on an end.
     pub(crate) fn quota_of(&self, end: End) -> Quota {
         self.quotas[end as usize]
     }
 
-    /// Which part of a track's running, `ran_ns` in all, was for making data durable; 0 where samples are too few. `written` bytes are copied all
-    /// the same.
+    /// The part of a track's running, `ran_ns` in all, that made data durable; 0 if samples are too few. `written` bytes are copied in any
+    /// case.
     pub(crate) fn syncing(&self, track: u32, ran_ns: f64, written: u64) -> f64 {
         let Some(syncing) = self.syncing.get(&track) else { return 0.0 };
         let copying = written as f64 * limits::COPIED_NS_PER_BYTE / ran_ns.max(1.0);
         syncing.calls / syncing.all + (syncing.writes / syncing.all - copying).max(0.0)
     }
 
-    /// Which part of these entries' running samples found in calls on names and attributes, and in which, most first; `None` where they are too few.
+    /// The part of these entries' running samples in calls on names and attributes, and the calls, most first; `None` if samples are too
+    /// few.
     pub(crate) fn on_names(&self, members: &[usize]) -> Option<(f64, Vec<(&str, f64)>)> {
         let mut sums: HashMap<u16, u64> = HashMap::new();
         for sampled in members.iter().filter_map(|&i| self.sampled.get(&(i as u32))) {
@@ -140,7 +141,7 @@ impl Circumstances {
         (all >= limits::ENOUGH_SAMPLED_NS).then(|| (calls.iter().map(|(_, part)| part).sum(), calls))
     }
 
-    /// The class of code, calls on names and attributes aside, that most samples of these entries were in: its name, how much time they stand for, and how much all do.
+    /// The class of code with most samples of these entries, calls on names and attributes aside: its name, its time, and the time of all.
     pub(crate) fn most_sampled(&self, members: &[usize]) -> Option<(&str, u64, u64)> {
         let mut sums: HashMap<u16, u64> = HashMap::new();
         for sampled in members.iter().filter_map(|&i| self.sampled.get(&(i as u32))) {
@@ -151,7 +152,7 @@ impl Circumstances {
         Some((self.classes.get(&class)?, most, sums.values().sum()))
     }
 
-    /// Which part of the samples of these entries was in classes of code that are wanted.
+    /// The part of these entries' samples in the wanted classes of code.
     pub(crate) fn part_sampled(&self, members: &[usize], wanted: impl Fn(&str) -> bool) -> f64 {
         let samples = || members.iter().filter_map(|&i| self.sampled.get(&(i as u32))).flatten();
         let is_wanted = |class: &u16| self.classes.get(class).is_some_and(|name| wanted(name));
@@ -160,7 +161,7 @@ impl Circumstances {
     }
 }
 
-/// What quotas did to each end: all its processes' together.
+/// The effect of quotas on each end, summed over its processes.
 fn quotas(source: &dyn Source, tables: &mut Tables) -> Result<[Quota; 2], ExplainError> {
     let quota = source.meta().attributes.iter().find(|(n, _)| n == "cgroup.cpu_quota").and_then(|(_, v)| v.parse().ok());
     let mut ends = [Quota { processors: quota, ..Quota::default() }, Quota::default()];

@@ -1,7 +1,7 @@
-//! Why a command failed, as far as the recording says: who killed it, which memory ran out, which of its processes somebody ended, which room was wanting, who
-//! refused a connection, or what it said last.
+//! Why a command failed, as far as recorded: who killed it, which memory ran out, which of its processes was killed, which space was
+//! missing, who refused a connection, or its last error message.
 //!
-//! Facts of which each is certain come first; what the command said last stands where nothing else is known, and is its own word.
+//! Certain facts come first; the command's last message is used if nothing else is known, and is quoted.
 
 use crate::cause::End;
 use crate::limits::assemble as limits;
@@ -18,37 +18,37 @@ use thalweg_trace::linux::{
     EDQUOT, EFBIG, EIO, EMFILE, ENOSPC, EROFS, SIGALRM, SIGKILL, SIGNAL_STATUS, SIGPIPE, SIGXCPU, SIGXFSZ, signal_name,
 };
 
-/// Words of lines that are about a connection: of others, one that was refused is not the reason.
+/// Words of lines about a connection: a refused connection does not explain other lines.
 const OF_CONNECTIONS: [&str; 6] = ["refused", "connect", "timed out", "unreachable", "route", "reset"];
 
-/// Where SIGPIPE comes from.
-const WROTE: &str = "wrote to a pipe or connection";
+/// The cause of SIGPIPE.
+const WROTE: &str = "wrote to a pipe or connection without a reader";
 
 /// Why a command failed.
 #[derive(Clone, Debug)]
 pub(crate) struct Why {
-    /// As words that can stand behind how it did; `None`: nobody knows.
+    /// A phrase to follow how it failed; `None` if unknown.
     pub words: Option<String>,
-    /// A process that it had started was killed, and not its own: its exit code says so as a shell's does.
+    /// Whether a child was killed, not the command: its exit code follows the shell's convention.
     pub of_another: bool,
 }
 
-/// Why the command failed, as far as that is known; `None`: it did not, or nobody knows.
+/// Why the command failed; `None` if it did not, or the reason is unknown.
 pub(crate) fn why(meta: &Meta, tables: &Tables, facts: &Facts, seen: &Observation) -> Option<Why> {
     let code = meta.exit_code.filter(|code| *code != 0).map(i64::from)?;
     let (ended, lives) = (&facts.ended, &facts.lives);
     let is_own = |ended: &&Ended| ended.leader == tables.main;
     let own = ended.iter().find(is_own);
     let as_it_did = |ended: &&Ended| SIGNAL_STATUS + ended.signal == code;
-    // (A status like a signal's is a shell's of what it started.)
+    // An exit status like a signal's is a shell's, for a child.
     let of_another = own.is_none() && ended.iter().any(|ended| as_it_did(&ended));
     let by_whom = |ended: &Ended| ended_by_another(meta, tables, seen, ended);
     let memory = || ended.iter().rev().filter(|ended| ended.sender == NONE && ended.signal == SIGKILL).find_map(by_whom);
     let like_it = || ended.iter().rev().filter(as_it_did).find_map(by_whom);
-    // One whose output nobody read ends after who read it, and is seldom why.
+    // A process whose output had no reader ends after its reader, and is seldom the reason.
     let started = || ended.iter().rev().filter(|ended| ended.signal != SIGPIPE).find_map(by_whom);
     let words = said(meta, tables, lives);
-    // What a process said before it was ended is none of the reasons.
+    // The last message of a process that was killed is not the reason.
     let by_ended = || words.is_some_and(|(_, pid)| ended.iter().any(|ended| tables.actors[ended.leader as usize].pid == pid));
     let is_of_connection = words.is_none_or(|(line, _)| OF_CONNECTIONS.iter().any(|word| line.to_lowercase().contains(word)));
     let refused = || seen.last_connections.refused(tables).filter(|_| is_of_connection);
@@ -66,8 +66,8 @@ pub(crate) fn why(meta: &Meta, tables: &Tables, facts: &Facts, seen: &Observatio
     Some(Why { words, of_another })
 }
 
-/// The last line of standard error, and the process that wrote it. Where that line says no more than with which status another process failed that wrote before
-/// (`make: *** [all] Error 1`), that one's line.
+/// The last line of standard error, and the process that wrote it. If that line only reports another process's exit status (`make: ***
+/// [all] Error 1`), that process's last line.
 fn said<'a>(meta: &'a Meta, tables: &Tables, lives: &[Life]) -> Option<(&'a str, u32)> {
     let by = attribute(meta, "ended.said_by").and_then(|pid| pid.parse().ok()).unwrap_or(0);
     let mut said = attribute(meta, "ended.said").map(|line| (line, by))?;
@@ -83,7 +83,7 @@ fn said<'a>(meta: &'a Meta, tables: &Tables, lives: &[Life]) -> Option<(&'a str,
     Some(said)
 }
 
-/// Whether a line says that something ended with this status.
+/// Whether a line reports an end with this status.
 fn passes_on(line: &str, status: i64) -> bool {
     let mut words = line.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     let status = status.to_string();
@@ -100,39 +100,37 @@ fn attribute<'a>(meta: &'a Meta, name: &str) -> Option<&'a str> {
     meta.attributes.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
-/// Who sent the signal that ended it: nobody is named for a fault of its own.
+/// Who sent the fatal signal; `None` for the process's own fault.
 fn killed_by(meta: &Meta, tables: &Tables, seen: &Observation, ended: &Ended) -> Option<String> {
     let by = tables.objects.get(ended.sender as usize).map(|object| object.name.as_str());
     let is_own = by.is_some_and(|by| is_by(by, tables.actors[ended.leader as usize].pid));
     match (by, ended.signal) {
         (None, SIGKILL) => out_of_memory(meta).or_else(|| by_kernel(tables, seen, ended)),
-        (None, SIGXCPU) => Some("its limit of CPU time was reached (ulimit -t)".to_owned()),
-        (_, SIGXFSZ) if is_own || by.is_none() => Some("its limit of a file's size was reached (ulimit -f)".to_owned()),
-        (None, SIGALRM) => Some("a timer of its own ran out".to_owned()),
-        (_, SIGPIPE) if is_own || by.is_none() => Some(format!("nobody read what it {WROTE}")),
+        (None, SIGXCPU) => Some("it reached its limit of CPU time (ulimit -t)".to_owned()),
+        (_, SIGXFSZ) if is_own || by.is_none() => Some("it reached its limit of file size (ulimit -f)".to_owned()),
+        (None, SIGALRM) => Some("its own timer expired".to_owned()),
+        (_, SIGPIPE) if is_own || by.is_none() => Some(format!("it {WROTE}")),
         (None, _) => None,
         (Some(_), _) if is_own => None,
         (Some(by), _) => Some(format!("sent by {by}")),
     }
 }
 
-/// The kernel kills where a limit of processor time is reached as well, and says no more of it.
+/// The kernel also kills at a limit of processor time, without further record.
 fn by_kernel(tables: &Tables, seen: &Observation, ended: &Ended) -> Option<String> {
     let process = tables.process(ended.leader);
     let threads = tables.actors.iter().zip(&seen.did).filter(|(actor, _)| actor.thread && Some((actor.machine, actor.pid)) == process);
     let ran_ns: u64 = threads.map(|(_, did)| did.cpu_ns + did.uncovered_ns).sum();
-    Some(format!("the kernel sent it, after {} of CPU time; no memory ran out", duration(ran_ns as f64 / 1e9)))
+    Some(format!("sent by the kernel after {} of CPU time; memory had not run out", duration(ran_ns as f64 / 1e9)))
 }
 
-/// A process of the command that another one of it ended (a time limit that was set for it), or the kernel for want of memory.
+/// A process of the command killed by another of its processes (at a timeout), or by the kernel for lack of memory.
 fn ended_by_another(meta: &Meta, tables: &Tables, seen: &Observation, ended: &Ended) -> Option<String> {
     let (actor, name) = (&tables.actors[ended.leader as usize], signal_name(ended.signal)?);
     match tables.objects.get(ended.sender as usize) {
         None if ended.signal == SIGKILL => Some(format!("{} was killed by SIGKILL, {}", actor.program(), out_of_memory(meta)?)),
-        by if ended.signal == SIGPIPE && by.is_none_or(|by| is_by(&by.name, actor.pid)) => {
-            Some(format!("nobody read what {} {WROTE}", actor.program()))
-        }
-        // A fault of its own.
+        by if ended.signal == SIGPIPE && by.is_none_or(|by| is_by(&by.name, actor.pid)) => Some(format!("{} {WROTE}", actor.program())),
+        // Its own fault.
         None => Some(format!("{} was killed by {name}", actor.program())),
         Some(by) if is_by(&by.name, actor.pid) => None,
         Some(by) => {
@@ -142,7 +140,7 @@ fn ended_by_another(meta: &Meta, tables: &Tables, seen: &Observation, ended: &En
     }
 }
 
-/// The last process that the command had started and that failed with the same exit code.
+/// The command's last child that failed with the same exit code.
 fn as_another(tables: &Tables, lives: &[Life], code: i64) -> Option<String> {
     let is_started = |(actor, life): &(&Actor, &Life)| {
         actor.leads() && actor.end == End::Client && !actor.reached && life.status == Some(code) && life.made().is_some()
@@ -150,7 +148,7 @@ fn as_another(tables: &Tables, lives: &[Life], code: i64) -> Option<String> {
     let own = tables.process(tables.main);
     let is_other = |(actor, _): &(&Actor, &Life)| Some((actor.machine, actor.pid)) != own;
     let (actor, _) = tables.actors.iter().zip(lives).filter(is_started).filter(is_other).max_by_key(|(_, life)| life.until)?;
-    Some(format!("{} failed with it", actor.program()))
+    Some(format!("{} failed with the same code", actor.program()))
 }
 
 /// Which memory ran out when the kernel killed a process.
@@ -168,7 +166,7 @@ fn out_of_memory(meta: &Meta) -> Option<String> {
     }
 }
 
-/// Where there was no room: the file system that is full, and the file that could not be written.
+/// Where space ran out: the full file system, and the file that could not be written.
 fn without_room(meta: &Meta) -> Option<String> {
     let failed = attribute(meta, "ended.failed").and_then(Failed::of);
     let full = attribute(meta, "filesystem.full");
@@ -183,7 +181,7 @@ fn without_room(meta: &Meta) -> Option<String> {
     }
 }
 
-/// The last call that failed for want of something.
+/// The last call that failed for lack of a resource.
 struct Failed<'a> {
     at_ns: i64,
     call: &'a str,
@@ -198,7 +196,7 @@ impl Failed<'_> {
         Some(Failed { at_ns: word("at_ns")?.parse().ok()?, call: word("call")?, error: word("error")?.parse().ok()?, path })
     }
 
-    /// What was wanting, of what a program cannot do without.
+    /// The missing resource, if a program cannot do without it.
     fn reason(&self) -> Option<&'static str> {
         Some(match self.error {
             EIO => "input/output error (EIO)",

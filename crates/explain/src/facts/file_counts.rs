@@ -1,11 +1,11 @@
-//! How many files and names a command dealt with, as the kernel counted them for its threads.
+//! Numbers of files and names used by a command, as the kernel counted them for its threads.
 
 use crate::ExplainError;
 use crate::observe::tables::Tables;
 use std::collections::{HashMap, HashSet};
 use thalweg_trace::{CounterName, CounterOf, Role, Source};
 
-/// Totals of the command and of all that it started. Servers, mounts and those that were reached deal with files on its behalf: theirs are others.
+/// Totals of the command and all its children. Files of servers, mounts and reached programs are not included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileCounts {
     /// Regular files opened.
@@ -18,27 +18,27 @@ pub(crate) struct FileCounts {
     pub removed: u64,
     /// Files renamed.
     pub renamed: u64,
-    /// Names that listings gave.
+    /// Names listed.
     pub listed: u64,
-    /// Regular files read from their beginning: where opens were not counted.
+    /// Regular files read from their start: counted where opens were not.
     pub read: u64,
-    /// How many processes did any of it.
+    /// Number of processes involved.
     pub processes: u64,
 }
 
 impl FileCounts {
-    /// Of what was done most.
+    /// The largest total.
     pub(crate) fn most(&self) -> u64 {
         [self.opened, self.created, self.stats, self.removed, self.renamed, self.listed, self.read].into_iter().max().unwrap_or(0)
     }
 
-    /// What the recording says; `None`: its recorder did not count.
+    /// Reads the counts; `None` if the recorder did not count.
     pub(crate) fn read(source: &dyn Source, tables: &mut Tables) -> Result<Option<FileCounts>, ExplainError> {
         use CounterName as C;
         let mut counts = FileCounts::default();
         let mut processes: HashSet<u32> = HashSet::new();
         for name in [C::FileOpens, C::FileCreates, C::FileStats, C::FileRemoves, C::FileRenames, C::FileListed, C::FileReads] {
-            // Each is a total since its thread began: the largest is the last.
+            // Each value is a total since its thread began: the largest is the last.
             let mut of_thread: HashMap<u32, u64> = HashMap::new();
             for counter in source.counters(name)? {
                 let CounterOf::Track(track) = counter.of else { continue };
@@ -63,7 +63,7 @@ impl FileCounts {
                 _ => counts.read = sum,
             }
         }
-        // Counted for a part of the time only.
+        // Counted for part of the time only.
         if source.meta().attributes.iter().any(|(name, _)| name == "file.reads") {
             counts.read = 0;
         }

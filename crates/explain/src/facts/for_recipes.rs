@@ -1,4 +1,4 @@
-//! How a change is made with this very program: what its recipe says, by its command and what is known of the run.
+//! How to make a change with this program: by its recipe, from its command and the facts of the run.
 
 use crate::cause::End;
 use crate::facts::Parts;
@@ -15,7 +15,7 @@ use thalweg_trace::{Meta, Role, SpanKind};
 /// The port of an NFS server.
 const NFS_PORT: &str = ":2049";
 
-/// What recipes may ask of a run.
+/// The facts that recipes may use.
 pub(crate) fn facts(meta: &Meta, parts: &Parts<'_>, mounts: &[Mount]) -> Vec<Fact> {
     let mut facts = Vec::new();
     let mut know = |name: &'static str, value: String| facts.push(Fact { name, value });
@@ -69,7 +69,7 @@ pub(crate) fn facts(meta: &Meta, parts: &Parts<'_>, mounts: &[Mount]) -> Vec<Fac
     facts
 }
 
-/// The file of which the run waited most for being truncated, where that matters.
+/// The file whose truncation the run waited for most, if it matters.
 fn truncated(parts: &Parts<'_>) -> Option<u32> {
     let wall_ns = (parts.end - parts.start).max(0) as u64;
     let waits = parts.ledger.entries.iter().filter_map(|entry| match entry.place {
@@ -79,7 +79,8 @@ fn truncated(parts: &Parts<'_>) -> Option<u32> {
     waits.filter(|(_, ns)| *ns >= wall_ns / limits::TRUNCATES_PART).max_by_key(|(_, ns)| *ns).map(|(object, _)| object)
 }
 
-/// How many threads of the command's, beside the first of each process, were in calls on files for a hundredth of the run, or asked name servers.
+/// Number of the command's threads, besides each process's first, that were in file calls for a hundredth of the run, or asked name
+/// servers.
 fn workers(parts: &Parts<'_>) -> usize {
     let wall_ns = (parts.end - parts.start).max(0) as u64;
     let asks = parts.seen.questions.ask_by_datagram();
@@ -89,10 +90,10 @@ fn workers(parts: &Parts<'_>) -> usize {
     beside.filter(|(track, _)| is_worker(*track)).count()
 }
 
-/// Where packages of Python and of Node lie.
+/// Directories of Python and Node packages.
 const PACKAGES: [&str; 3] = ["/site-packages/", "/dist-packages/", "/node_modules/"];
 
-/// The modules that the command's script imports, and the packages of which a file was seen.
+/// The modules that the command's script imports, and the packages of files that were seen.
 fn modules(meta: &Meta, parts: &Parts<'_>) -> BTreeSet<String> {
     let said = meta.attributes.iter().filter(|(name, _)| name == "command.modules");
     let said = said.flat_map(|(_, modules)| modules.split(' ')).map(str::to_owned);
@@ -104,7 +105,7 @@ fn modules(meta: &Meta, parts: &Parts<'_>) -> BTreeSet<String> {
     said.chain(parts.tables.objects.iter().filter_map(package)).collect()
 }
 
-/// The programs at one end that moved a fair part of the bytes there: those that the command started, or those that served it.
+/// The programs at one end that moved a fair part of its bytes: those that the command started, or those that served it.
 fn programs(meta: &Meta, parts: &Parts<'_>, end: End) -> BTreeSet<String> {
     let mut bytes: HashMap<u32, u64> = HashMap::new();
     for moved in parts.seen.moved[end as usize].iter().flatten().filter(|moved| moved.pid != 0) {
@@ -118,7 +119,7 @@ fn programs(meta: &Meta, parts: &Parts<'_>, end: End) -> BTreeSet<String> {
     names.filter(|name| !name.is_empty() && !name.contains(char::is_whitespace)).collect()
 }
 
-/// The disk that most was read from, where reads went through the page cache, which reads ahead.
+/// The disk with most reads, if they went through the page cache, which reads ahead.
 fn read_ahead_of<'p>(parts: &'p Parts<'_>) -> Option<&'p str> {
     let past_the_cache = |object: &Object| object.attribute("direct") == Some("yes");
     if parts.tables.objects.iter().any(past_the_cache) {
@@ -126,6 +127,6 @@ fn read_ahead_of<'p>(parts: &'p Parts<'_>) -> Option<&'p str> {
     }
     let devices = parts.seen.devices.iter().filter(|(_, did)| did.read_bytes > 0);
     let (&track, _) = devices.max_by_key(|(track, did)| (did.read_bytes, std::cmp::Reverse(**track)))?;
-    // (What is emulated is no device of this machine.)
+    // An emulated device is not this machine's.
     Some(parts.tables.actors[track as usize].name.as_str()).filter(|name| !name.contains(' '))
 }

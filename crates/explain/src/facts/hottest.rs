@@ -1,5 +1,5 @@
-//! The functions in which the critical path ran, by the recording's profile or, where it has none, by the leaves of its samples: samples of the
-//! path's own threads within its intervals, and none of what ran elsewhere meanwhile.
+//! The functions in which the critical path ran, by the recording's profile or else by the leaves of its samples: samples of the path's own
+//! threads within its intervals only.
 
 use crate::ExplainError;
 use crate::cause::Cause;
@@ -8,19 +8,19 @@ use crate::limits::assemble as limits;
 use crate::observe::index::NONE;
 use crate::observe::tables::Tables;
 use crate::path::ledger::Ledger;
-use crate::profile::{Named, function_of_stacks};
+use crate::profile::{DisplayFunction, function_of_stacks};
 use std::collections::HashMap;
 use thalweg_trace::{Sample, Source};
 
-/// Time that was sampled on the path, by entry of the ledger and function.
+/// Sampled time on the path, by ledger entry and function.
 #[derive(Debug, Default)]
 pub(crate) struct Hottest {
     by_entry: HashMap<u32, HashMap<u32, u64>>,
-    functions: Vec<Named>,
+    functions: Vec<DisplayFunction>,
 }
 
 impl Hottest {
-    /// Reads it; `samples` are those of a profile or of nothing but one, in order of time.
+    /// Reads the samples, in order of time: of a profile, or of all.
     pub(crate) fn read(source: &dyn Source, samples: &[Sample], tables: &mut Tables, ledger: &Ledger) -> Result<Hottest, ExplainError> {
         if samples.iter().all(|sample| sample.stack.is_none()) {
             return Ok(Hottest::default());
@@ -43,7 +43,7 @@ impl Hottest {
         Ok(hottest)
     }
 
-    /// The functions in which a charge to a processor ran longest, with their parts of the wall time; none where there are too few samples to say.
+    /// The functions in which a charge to a processor ran longest, with their parts of the wall time; empty if samples are too few.
     pub(crate) fn of(&self, cause: Cause, members: &[usize], wall_ns: f64) -> Vec<HotFunction> {
         if !matches!(cause, Cause::ClientCpu | Cause::ServerCpu) {
             return Vec::new();
@@ -57,7 +57,8 @@ impl Hottest {
             return Vec::new();
         }
         let hot = |(function, ns): (u32, u64)| {
-            let Named { name, module, .. } = self.functions.get(function as usize).filter(|function| function.is_somewhere)?.clone();
+            let DisplayFunction { name, module, .. } =
+                self.functions.get(function as usize).filter(|function| function.is_somewhere)?.clone();
             Some(HotFunction { function: name, module, share: (ns as f64 / wall_ns).min(1.0), of_samples: ns as f64 / sampled_ns as f64 })
         };
         let mut hottest: Vec<HotFunction> = sums.into_iter().filter_map(hot).collect();

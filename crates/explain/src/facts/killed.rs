@@ -1,7 +1,7 @@
-//! Processes that ran until another one ended them.
+//! Processes that ran until another one killed them.
 //!
-//! Where the path was in such a process when that happened, its command took as long as somebody let it run: no change of what it did is known to have ended it sooner. A
-//! server that was ended when its work was done is none of them: the path was elsewhere.
+//! If the path was in such a process at that moment, its command took as long as that process was allowed to run: no change of its work is
+//! known to shorten it. A server that was stopped when its work was done does not count: the path was elsewhere.
 
 use crate::cause::End;
 use crate::facts::Parts;
@@ -11,21 +11,22 @@ use crate::observe::index::NONE;
 use crate::observe::tables::Tables;
 use crate::waits::place::Place;
 
-/// By entry of the ledger, how much of it was charged while such a process ran. Waits for a peer that did not answer are another matter: an answer ends them sooner.
+/// By ledger entry, the time charged while such a process ran, in ns. Waits for a peer that did not answer do not count: an answer would
+/// shorten them.
 pub(crate) fn until_killed_ns(parts: &Parts<'_>) -> Vec<u64> {
     let mut ns = vec![0; parts.ledger.entries.len()];
     let lives: Vec<(i64, i64)> = parts.facts.ended.iter().filter_map(|ended| life(parts, ended)).collect();
     for run in &parts.ledger.path {
         let is_limit = matches!(parts.ledger.entries[run.entry as usize].place, Place::TimeLimit { .. });
         let within = |&(from, until): &(i64, i64)| (run.end.min(until) - run.start.max(from)).max(0) as u64;
-        // (One process may have run within the time of another.)
+        // One such process may have run within another's lifetime.
         let most = lives.iter().map(within).max().filter(|_| !is_limit);
         ns[run.entry as usize] += most.unwrap_or(0);
     }
     ns
 }
 
-/// From when until when a process ran that another one ended, where the path was in it or in a process that it had started.
+/// The lifetime of a killed process, if the path was in it or in a process that it had started.
 fn life(parts: &Parts<'_>, ended: &Ended) -> Option<(i64, i64)> {
     let tables = parts.tables;
     let own = tables.process(ended.leader)?;
@@ -40,7 +41,7 @@ fn life(parts: &Parts<'_>, ended: &Ended) -> Option<(i64, i64)> {
     descends(parts, was_in, own).then_some((from, ended.at))
 }
 
-/// Whether a thread is of a process, or of one that this had started.
+/// Whether a thread belongs to a process or one of its descendants.
 fn descends(parts: &Parts<'_>, track: u32, from: (u32, u32)) -> bool {
     let tables: &Tables = parts.tables;
     let mut at = track;

@@ -1,8 +1,9 @@
-//! Who else moved bytes over the link that the run's own bytes went over.
+//! Other users of the link that carried the run's bytes.
 //!
-//! The recorder counts, of each process that is not recorded, what it sent and received over links that recorded connections go over. Set beside what
-//! the run's own ends moved over the same link the same way, that is a part of all that programs here moved over it while it ran. Packets that are
-//! forwarded (for containers or other machines) belong to no process here and are not counted; neither are unconnected datagrams.
+//! For each unrecorded process, the recorder counts the bytes it sent and received over links of recorded connections. Compared with the
+//! bytes of the run's own ends over the same link in the same direction, this gives its part of what programs on this machine moved
+//! meanwhile. Forwarded packets (for containers or other machines) belong to no process here and are not counted, nor are unconnected
+//! datagrams.
 
 use super::neighbours::Neighbours;
 use crate::ExplainError;
@@ -14,35 +15,35 @@ use std::collections::BTreeMap;
 use thalweg_base::numbers::whole_percent;
 use thalweg_trace::{CounterName, CounterOf, Role, Source, TrackKind};
 
-/// What one process moved over one link one way.
+/// Bytes of one process over one link in one direction.
 #[derive(Clone, Debug, PartialEq)]
 struct Moved {
     link: String,
     program: String,
     process: u32,
     sent: bool,
-    /// How much by which instant, in order.
+    /// Cumulative bytes by instant, in order.
     bytes: Vec<(i64, u64)>,
 }
 
-/// All of them.
+/// The traffic of all unrecorded processes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Links {
     moved: Vec<Moved>,
 }
 
-/// A link with those who used it besides.
+/// A link with its other users.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Shared {
-    /// With the part of what went the same way as the run's own bytes.
+    /// Their parts of the bytes in the direction of the run's own.
     pub neighbours: Neighbours,
-    /// How much went by the run's own connections.
+    /// Bytes of the run's own connections.
     pub own_bytes: u64,
     link: String,
     sent: bool,
 }
 
-/// `veth0: socat (812)`, as recorders name who moves bytes over a link.
+/// Splits `veth0: socat (812)`, a recorder's name for a process's traffic over a link.
 fn parted(name: &str) -> Option<(&str, &str, u32)> {
     let (link, who) = name.split_once(": ")?;
     let (program, process) = who.strip_suffix(')')?.rsplit_once(" (")?;
@@ -50,7 +51,7 @@ fn parted(name: &str) -> Option<(&str, &str, u32)> {
 }
 
 impl Links {
-    /// From the tracks and counters of a recording.
+    /// Reads the tracks and counters of a recording.
     pub(crate) fn read(source: &dyn Source, tables: &mut Tables) -> Result<Links, ExplainError> {
         let tracks: Vec<_> = source.tracks().iter().filter(|track| track.kind == TrackKind::Link).collect();
         let mut moved: BTreeMap<(u32, bool), Moved> = BTreeMap::new();
@@ -71,7 +72,7 @@ impl Links {
                 of.bytes.push((counter.at.ns(), u64::try_from(counter.value).unwrap_or(0)));
             }
         }
-        // (Who was recorded later is no neighbour.)
+        // A process that was recorded later is no neighbour.
         let takes_part = |process: u32| {
             let has = |role| matches!(role, Role::Client | Role::Server | Role::Recorder);
             tables.actors.iter().any(|actor| actor.thread && actor.pid == process && has(actor.role))
@@ -79,7 +80,7 @@ impl Links {
         Ok(Links { moved: moved.into_values().filter(|moved| !takes_part(moved.process)).collect() })
     }
 
-    /// Of bytes on their way at this place, or that a far end is to send: the link that they go over, with others who use it.
+    /// For bytes in transit at this place, or due from a far end: the link they use, with its other users.
     pub(crate) fn at(&self, tables: &Tables, seen: &Observation, place: Place) -> Option<Shared> {
         let end = |actor: u32| tables.actors.get(actor as usize).map(|actor| actor.end);
         let sender = match place {
@@ -95,7 +96,7 @@ impl Links {
                 *own.entry((link, sent)).or_default() += seen.moved[end as usize][number][usize::from(sent)].bytes;
             }
         }
-        // Both ends may be here, each with a link of its own.
+        // Both ends may be on this machine, each with a link of its own.
         let most = own.values().copied().max().filter(|most| *most > 0)?;
         let used = own.into_iter().filter(|(_, bytes)| bytes * 2 >= most);
         let shared = used.map(|((link, sent), bytes)| {
@@ -113,7 +114,7 @@ impl Links {
 }
 
 impl Shared {
-    /// As it stands in brackets: `socat had 52 % of what came by veth0`.
+    /// The phrase in parentheses: `socat had 52 % of what came by veth0`.
     pub(crate) fn words(&self, written: impl Fn(&str) -> String) -> String {
         let (who, part) = (self.neighbours.who(written), whole_percent(self.neighbours.part()));
         format!("{who} had {part} of what {} by {}", if self.sent { "left" } else { "came" }, self.link)

@@ -1,8 +1,8 @@
-//! Names that were asked for while the run waited: of whom, which, and what came back.
+//! Name lookups while the run waited: the servers, the names, and the answers.
 //!
-//! A lookup lasts from its question to its answer. One that got none lasts until its process asked again (the next server, the next try, the next name); the
-//! last of them as long as the stretch of the critical path that began with it. What of the path lies in lookups was name resolution, charged to anybody: a
-//! time limit, a server of names that was not recorded, or one that was.
+//! A lookup lasts from its request to its answer. One without an answer lasts until its process asked again (the next server, the next try,
+//! the next name); the last of them as long as the stretch of the critical path that began with it. The path's time within lookups was name
+//! resolution, whatever it is charged to: a timeout, an unrecorded name server, or a recorded one.
 
 use crate::ExplainError;
 use crate::limits::assemble as limits;
@@ -16,46 +16,46 @@ use thalweg_base::ranges;
 use thalweg_trace::lookup::CUT;
 use thalweg_trace::{MarkKind, Source};
 
-/// A question for a name.
+/// A name lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lookup {
     /// The thread that asked.
     pub track: u32,
-    /// The name, as it was asked of one server.
+    /// The name, as asked of one server.
     pub object: u32,
-    /// What was asked for, as RFC 1035 numbers it; `None`: which name and what of it was not recorded (a program of this machine was asked, over a socket).
+    /// Record type by RFC 1035; `None` if name and type were not recorded (a program of this machine was asked, over a socket).
     pub kind: Option<i64>,
-    /// When it was asked.
+    /// Time of the request.
     pub start: i64,
-    /// When it was answered, or given up.
+    /// Time of the answer, or of giving up.
     pub end: i64,
-    /// What came back ([`thalweg_trace::lookup`]); `None`: nothing.
+    /// The answer's code ([`thalweg_trace::lookup`]); `None` if there was none.
     pub outcome: Option<i64>,
 }
 
-/// Those of one server.
+/// The lookups of one server.
 #[derive(Debug)]
 struct OfServer {
     /// Its address, or the path of its socket.
     server: String,
-    /// By when they were asked.
+    /// By time of request.
     lookups: Vec<Lookup>,
-    /// Whether a program of this machine that resolves names for others asked.
+    /// Whether a resolver of this machine asked, on behalf of other programs.
     asks_on: bool,
-    /// By entry of the ledger: how much of the path was charged there while any was under way, in nanoseconds.
+    /// By ledger entry: time charged while any was in progress, in nanoseconds.
     of_entry: Vec<u64>,
 }
 
-/// All of them.
+/// All lookups.
 #[derive(Debug, Default)]
 pub(crate) struct Lookups {
     servers: Vec<OfServer>,
-    /// By entry of the ledger: the same while any of any server was.
+    /// By ledger entry: time charged while any lookup of any server was in progress, in nanoseconds.
     of_entry: Vec<u64>,
 }
 
 impl Lookups {
-    /// Those of a recording.
+    /// Reads the lookups of a recording.
     pub(crate) fn read(source: &dyn Source, tables: &mut Tables, ledger: &Ledger, resolvers: &Resolvers) -> Result<Lookups, ExplainError> {
         let mut all = asked(source, tables)?;
         let of_wait =
@@ -82,13 +82,13 @@ impl Lookups {
         Ok(Lookups { servers: by_server.into_iter().map(of_server).collect(), of_entry: charged_within(&all, &all, tables, ledger) })
     }
 
-    /// How much of these entries was charged while a name was asked for, in nanoseconds.
+    /// Time of these entries during lookups, in nanoseconds.
     pub(crate) fn ns_of(&self, entries: &[usize]) -> u64 {
         sum_of(&self.of_entry, entries)
     }
 
-    /// The servers that these entries' time was waited for, the one with most of it first, what was asked of each, and for how long in nanoseconds. Where a
-    /// program of this machine asks on for others, they are those that it asks.
+    /// The servers that these entries waited for, most time first, with their lookups and the time in nanoseconds. If a resolver of this
+    /// machine asks others, those servers.
     pub(crate) fn of(&self, entries: &[usize]) -> Vec<(&str, &[Lookup], u64)> {
         let waited = |of: &OfServer| sum_of(&of.of_entry, entries);
         let longest = self.servers.iter().map(waited).max().unwrap_or(0);
@@ -104,8 +104,7 @@ fn sum_of(by_entry: &[u64], entries: &[usize]) -> u64 {
     entries.iter().map(|&entry| by_entry.get(entry).copied().unwrap_or(0)).sum()
 }
 
-/// By entry of the ledger: how much of the path was charged there while any of these was under way. A thread of a process that asks, beside the one that
-/// does, does something else.
+/// By ledger entry: time charged while any of these was in progress. Another thread of the asking process does something else.
 fn charged_within(lookups: &[Lookup], all: &[Lookup], tables: &Tables, ledger: &Ledger) -> Vec<u64> {
     let askers: HashSet<u32> = all.iter().map(|lookup| lookup.track).collect();
     let processes: HashSet<_> = askers.iter().map(|&track| tables.process(track)).collect();
@@ -123,14 +122,13 @@ fn charged_within(lookups: &[Lookup], all: &[Lookup], tables: &Tables, ledger: &
     charged
 }
 
-/// The server that a name was asked of: `10.0.0.1:53`, or the path of a socket of this machine.
+/// The server a name was asked of: `10.0.0.1:53`, or the path of a socket of this machine.
 fn server(tables: &Tables, object: u32) -> Option<&str> {
     let object = tables.objects.get(object as usize)?;
     object.attribute("server").or_else(|| object.name.strip_prefix("unix:"))
 }
 
-/// Every question, with its answer where there was one. Answers do not say which kind of record they are about: they are dealt to the questions for their
-/// name in the order in which these were asked.
+/// Every request, with its answer if any. Answers do not have the record type: they are assigned to the requests for their name in order.
 fn asked(source: &dyn Source, tables: &mut Tables) -> Result<Vec<Lookup>, ExplainError> {
     let mut all: Vec<Lookup> = Vec::new();
     let mut open: HashMap<(u32, u32), Vec<usize>> = HashMap::new();
@@ -149,7 +147,7 @@ fn asked(source: &dyn Source, tables: &mut Tables) -> Result<Vec<Lookup>, Explai
             open.push(all.len());
             all.push(Lookup { track, object, kind: Some(value), start: at, end: i64::MAX, outcome: None });
         } else if value == CUT {
-            // All that was asked together is asked for again, by other means.
+            // Everything asked together is asked again by other means.
             open.drain(..).for_each(|number| (all[number].end, all[number].outcome) = (at, Some(value)));
         } else if !open.is_empty() {
             let lookup = &mut all[open.remove(0)];
@@ -159,14 +157,14 @@ fn asked(source: &dyn Source, tables: &mut Tables) -> Result<Vec<Lookup>, Explai
     Ok(all)
 }
 
-/// Ends those that got no answer. `path`: latest first.
+/// Ends the lookups without answers. `path` has the latest run first.
 fn give_up(all: &mut [Lookup], tables: &Tables, path: &[Run]) {
     let mut next: HashMap<(u32, u32), Vec<i64>> = HashMap::new();
     for at in (0..all.len()).rev() {
         let Lookup { track, start, outcome, .. } = all[at];
         let later = next.entry(tables.process(track).unwrap_or((0, 0))).or_default();
         if outcome.is_none() {
-            // What is asked at once is one question for several kinds of record.
+            // Simultaneous requests are one question for several record types.
             let again = later.iter().rev().find(|at| **at - start >= limits::ASKED_TOGETHER_NS).copied();
             all[at].end = again.unwrap_or_else(|| stretch_after(path, start)).max(start);
         }
@@ -174,13 +172,13 @@ fn give_up(all: &mut [Lookup], tables: &Tables, path: &[Run]) {
     }
 }
 
-/// The end of the longest of the stretches of the path that began about when something was asked, or lay over that.
+/// The end of the longest stretch of the path that began about when a request was sent, or covered it.
 fn stretch_after(path: &[Run], at: i64) -> i64 {
     let near = path.iter().filter(|run| run.start <= at + limits::ASKED_TOGETHER_NS && run.end > at);
     near.max_by_key(|run| (run.end - run.start, run.end)).map_or(at, |run| run.end)
 }
 
-/// When any of these was under way, earliest first.
+/// The intervals in which any of these was in progress, earliest first.
 fn joined(of: &[Lookup]) -> Vec<Range<i64>> {
     let mut spans: Vec<Range<i64>> = of.iter().map(|lookup| lookup.start..lookup.end).collect();
     ranges::merge(&mut spans);

@@ -1,6 +1,6 @@
-//! What was found out of a run: all that was gathered and charged, with what it says together.
+//! The facts of a run: all that was gathered and charged, and what follows from it.
 //!
-//! Both the document (`assemble`) and the replay model (`replay`) are made of it. It knows neither of them.
+//! The document (`assemble`) and the replay model (`replay`) are made from them. This module knows neither.
 
 pub(crate) mod again;
 mod at_a_pipe;

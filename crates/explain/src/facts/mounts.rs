@@ -1,18 +1,18 @@
-//! The mounted stores that the recorded program worked in, as the recording's attributes `mount.POINT` describe them: which servers and
-//! targets there are, so that a change of layout can be proposed in the words that make it.
+//! The mounted stores that the recorded program worked in, from the recording's attributes `mount.POINT`: their servers and targets, so
+//! that a change of layout can be proposed with the words that make it.
 
 use thalweg_trace::{Meta, MountDescription};
 
 /// A mounted store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mount {
-    /// Where it was mounted.
+    /// The mount point.
     pub point: String,
-    /// What it said of itself.
+    /// The store's description of itself.
     pub store: MountDescription,
 }
 
-/// Those of a recording; what is not understood is left out.
+/// Reads them from a recording; unreadable ones are left out.
 pub(crate) fn mounts(meta: &Meta) -> Vec<Mount> {
     let described = meta.attributes.iter().filter_map(|(name, text)| Some((name.strip_prefix("mount.")?, text)));
     let read =
@@ -21,7 +21,7 @@ pub(crate) fn mounts(meta: &Meta) -> Vec<Mount> {
 }
 
 impl Mount {
-    /// Whether the machine that mounted it runs some of its servers, and others do not: then it matters on which of them bytes are.
+    /// Whether the mounting machine runs some of its servers, but not all: then the placement of bytes matters.
     pub(crate) fn has_local_server(&self) -> bool {
         let servers = &self.store.servers;
         let local = servers.iter().filter(|server| !server.node.is_empty() && server.node == self.store.node).count();

@@ -1,4 +1,4 @@
-//! What a reader calls programs, files and paths.
+//! Readers' names for programs, files and paths.
 
 use crate::cause::End;
 use crate::limits::summary as limits;
@@ -7,14 +7,14 @@ pub(crate) use crate::title::base;
 use crate::waits::place::Place;
 use thalweg_trace::{Meta, ObjectKind};
 
-/// The program whose thread this is. A recorder that sees processes names threads `COMMAND` or `COMMAND/THREAD`; a program that records itself,
-/// by their work, the first one `main`: then a server's name is its own, and the client's is the command's.
+/// The program of a thread. A recorder that sees processes names threads `COMMAND` or `COMMAND/THREAD`; a program that records itself names
+/// them by their work, the first one `main`: a server's name is then its own, and the client's is the command's.
 pub(crate) fn program(tables: &Tables, meta: &Meta, actor: u32) -> String {
     let Some(actor) = tables.actors.get(actor as usize) else { return "a thread".to_owned() };
     if actor.mount {
         return "the mount".to_owned();
     }
-    // A thread that named itself and is its process's main one stands twice.
+    // A process's main thread that named itself has its name twice.
     if let Some((command, _)) = actor.name.split_once('/').filter(|(command, thread)| command == thread) {
         return command.to_owned();
     }
@@ -36,7 +36,7 @@ pub(crate) fn program(tables: &Tables, meta: &Meta, actor: u32) -> String {
     }
 }
 
-/// The command's own name, with its verb where it is ours.
+/// The command's name, with its verb if it is this project's.
 fn own_program(meta: &Meta) -> String {
     let name = thalweg_recipes::program(&meta.command);
     let verb =
@@ -48,13 +48,13 @@ fn own_program(meta: &Meta) -> String {
     }
 }
 
-/// A name without its number: servers of one kind differ by it. An address has no other name.
+/// A name without its number, by which servers of one kind differ. An address is unchanged.
 pub(crate) fn stem(name: &str) -> &str {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     if stem.is_empty() || stem.ends_with([':', '.']) { name } else { stem }
 }
 
-/// What a reader calls a file: its name, or of a store's datafile (`0000010000000001.3`) what it is.
+/// A file's name for a reader; a store's datafile (`0000010000000001.3`) as such.
 pub(crate) fn file_name(path: &str) -> &str {
     let name = base(path);
     let datafile = name.split_once('.').is_some_and(|(id, number)| {
@@ -63,13 +63,13 @@ pub(crate) fn file_name(path: &str) -> &str {
     if datafile {
         return "a datafile";
     }
-    // A number says nothing without where it is: a database's log.
+    // A numeric name needs its directory: a database's log.
     let is_number = name.len() >= limits::LONG_NUMBER && name.bytes().all(|b| b.is_ascii_hexdigit());
     let parent = path.len().checked_sub(name.len() + 1).map(|end| base(&path[..end])).filter(|parent| is_number && !parent.is_empty());
     parent.map_or(name, |parent| &path[path.len() - name.len() - 1 - parent.len()..])
 }
 
-/// A name as it can stand in a sentence.
+/// A name short enough for a sentence.
 pub(crate) fn brief(name: &str) -> String {
     let count = name.chars().count();
     if count <= limits::LONGEST_NAME {
@@ -93,13 +93,13 @@ pub(crate) fn far_end(tables: &Tables, connection: u32) -> Option<&str> {
     tables.ends(connection).map(|(_, server)| server)
 }
 
-/// The file of a place, if it is at one.
+/// The file of a place, if any.
 pub(crate) fn file<'a>(tables: &'a Tables, place: &Place) -> Option<&'a Object> {
     let Place::Thread { object, .. } = *place else { return None };
     tables.objects.get(object as usize).filter(|object| object.kind == ObjectKind::File)
 }
 
-/// Where a place's bytes come from or go to: a device by its name, or what serves the file.
+/// The source or sink of a place's bytes: a device by name, or the server of the file.
 pub(crate) fn device(tables: &Tables, place: &Place) -> Option<String> {
     let Place::Thread { object, .. } = *place else { return None };
     let object = tables.objects.get(object as usize)?;

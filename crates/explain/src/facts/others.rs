@@ -1,4 +1,4 @@
-//! Who else had the device, the processors or the link that the run waited for, and which limit somebody had set there.
+//! Other users of the device, the processors or the link that the run waited for, and limits set there.
 
 use crate::cause::Cause;
 use crate::facts::Parts;
@@ -11,7 +11,7 @@ use crate::waits::place::{Place, What};
 use thalweg_trace::ObjectKind;
 
 impl Parts<'_> {
-    /// The limit that somebody set for the disk or the memory that was waited for.
+    /// The limit on the disk or memory that was waited for.
     pub(crate) fn limit(&self, entry: &Entry) -> Option<String> {
         let Place::Thread { what: What::Blocked(_), object, .. } = entry.place else { return None };
         let set = &self.around.limits;
@@ -21,13 +21,13 @@ impl Parts<'_> {
         device.and_then(|device| set.of_disk(device)).or_else(|| set.of_memory().filter(|_| reads))
     }
 
-    /// Others had a fair part of the device that was waited for, and no limit was reached.
+    /// Others' use of the device that was waited for, if it was a fair part and no limit was reached.
     pub(crate) fn others_at(&self, entry: &Entry) -> Option<&Sharing> {
         let sharing = self.sharing.of_entry(self.tables, entry).filter(|sharing| sharing.is_worth_saying())?;
         self.limit(entry).is_none().then_some(sharing)
     }
 
-    /// Who else had more than half of the service of the device that was waited for, where the sentence does not say so: its name, and which part.
+    /// The program with more than half of the awaited device's service, if the sentence does not name it, and its part.
     pub(crate) fn most_at_device(&self, entry: &Entry) -> Option<(&str, f64)> {
         if self.others_at(entry).is_some() {
             return None;
@@ -35,7 +35,7 @@ impl Parts<'_> {
         self.sharing.of_entry(self.tables, entry)?.most_of_another()
     }
 
-    /// Other programs had a fair part of the processors that were queued for.
+    /// Other programs with a fair part of the processors that were queued for.
     pub(crate) fn others_at_processors(&self, entry: &Entry) -> Option<Neighbours> {
         if !matches!(entry.place, Place::Thread { what: What::Runnable, .. }) || entry.place.is_quota(self.tables) {
             return None;
@@ -44,14 +44,14 @@ impl Parts<'_> {
         Some(Neighbours::at_processors(self.tables, self.ledger, same)).filter(Neighbours::is_worth_saying)
     }
 
-    /// Other programs moved a fair part of what went over the link that bytes were on.
+    /// Other programs with a fair part of the traffic on the link that bytes were on.
     pub(crate) fn others_at_link(&self, entry: &Entry) -> Option<Shared> {
         self.link_of(entry).filter(|shared| shared.neighbours.is_worth_saying())
     }
 
-    /// The link that bytes were on, with everybody who used it besides.
+    /// The link that bytes were on, with its other users.
     pub(crate) fn link_of(&self, entry: &Entry) -> Option<Shared> {
-        // (Of a server that was not recorded it is not known what it waited for: the link may be it where data came.)
+        // What an unrecorded server waited for is unknown: the link may be it if data came.
         let least_bytes = match entry.cause {
             Cause::NetworkBandwidth | Cause::NetworkLoss => 0,
             Cause::ServerUnknown => limits::LINK_BYTES,

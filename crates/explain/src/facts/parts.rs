@@ -1,4 +1,4 @@
-//! What was found out of a run, in one place: the document and the replay model are made of it.
+//! All facts of a run in one place: the document and the replay model are made from them.
 
 use crate::cause::End;
 use crate::facts::circumstances::Circumstances;
@@ -12,21 +12,21 @@ use crate::waits::view::Facts;
 use std::collections::HashSet;
 use thalweg_trace::Role;
 
-/// All that was found out.
+/// All facts of a run.
 pub(crate) struct Parts<'a> {
-    /// Who is who.
+    /// Actors and objects.
     pub tables: &'a Tables,
     /// The charges.
     pub ledger: &'a Ledger,
-    /// What TCP said, with its own stalls, and when threads lived.
+    /// TCP's marks and counters, its stalls, and threads' lives.
     pub facts: &'a Facts,
-    /// What was seen.
+    /// The observations.
     pub seen: &'a Observation,
-    /// What was seen around what was charged.
+    /// Circumstances of the charges.
     pub around: &'a Circumstances,
-    /// Who else used devices that were waited for.
+    /// Other users of devices that were waited for.
     pub sharing: &'a Sharings,
-    /// What crossed the wire.
+    /// The bytes that crossed the wire.
     pub on_wire: &'a OnWire,
     /// Start of the interval.
     pub start: i64,
@@ -35,29 +35,29 @@ pub(crate) struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// An instant, as the document gives it.
+    /// An instant in seconds, as in the document.
     pub(crate) fn seconds(&self, at: i64) -> f64 {
         (at - self.start) as f64 / 1e9
     }
 
-    /// The wall time.
+    /// The wall time in seconds.
     pub(crate) fn wall_s(&self) -> f64 {
         self.seconds(self.end)
     }
 
-    /// Whether nothing was seen to go over a connection either way: who was called never answered.
+    /// Whether no bytes were seen on a connection in either direction: the called end never answered.
     pub(crate) fn is_silent(&self, connection: u32) -> bool {
         let moved = &self.seen.moved;
         let own = self.tables.objects.iter().enumerate().filter(|(_, object)| object.connection == connection);
         own.flat_map(|(number, _)| moved.iter().flat_map(move |by_object| by_object[number])).all(|moved| moved.bytes == 0)
     }
 
-    /// The ways the transfer's bytes went: the one that moved most, and any other of at least a hundredth of it.
+    /// The directions of the transfer's bytes: the one that moved most, and any other with at least a hundredth of it.
     pub(crate) fn ways(&self) -> Vec<Way> {
         let bytes = |way| self.seen.stream(way).all.bytes;
         let back = if bytes(Way::ServerSends) > 0 { Way::ServerSends } else { Way::ClientReceives };
         let mut ways = vec![Way::ClientSends, back];
-        // Files are the channel of what has no network to speak of.
+        // Files are the channel of a run with hardly any network traffic.
         let network: u64 = ways.iter().map(|&w| bytes(w)).sum();
         for files in [Way::ClientWrites, Way::ClientReads] {
             if bytes(files) > limits::FILES_TO_NETWORK * network && ways.len() > 1 {
@@ -70,13 +70,13 @@ impl Parts<'_> {
         ways
     }
 
-    /// Which part of the time a device was busy, by its track.
+    /// The part of the time a device was busy, by its track.
     pub(crate) fn device_busy(&self, track: u32) -> Option<f64> {
         let busy_ns = self.seen.devices.get(&track)?.all.finish().busy_ns;
         Some((busy_ns as f64 / (self.end - self.start).max(1) as f64).min(1.0))
     }
 
-    /// Recorded threads, by number, with how long each ran in nanoseconds. Of the recorder's own what is not covered by spans is no running.
+    /// Recorded threads, by index, with each one's run time in nanoseconds. For the recorder's own, time without spans is not running.
     pub(crate) fn threads_ran(&self) -> impl Iterator<Item = (u32, &Actor, u64)> {
         let threads = (0..).zip(self.tables.actors.iter().zip(&self.seen.did)).filter(|(_, (actor, _))| actor.thread);
         threads.map(|(number, (actor, did))| {
@@ -85,7 +85,7 @@ impl Parts<'_> {
         })
     }
 
-    /// Threads that wait by running, those first that asked at full speed for longest: in calls that find nothing, or by looking at memory.
+    /// Threads that wait by running, those that polled longest first: in fruitless calls, or by reading memory.
     pub(crate) fn waiting_by_running(&self) -> Vec<u32> {
         let wall_ns = (self.end - self.start) as f64;
         let by_memory = |track: &u32| self.facts.spins.as_ref().is_some_and(|spins| spins.tracks.contains(track));
@@ -96,7 +96,7 @@ impl Parts<'_> {
         found
     }
 
-    /// The part of their machines' processors that one end's threads used; `None` where it has no threads.
+    /// The part of their machines' processors that one end's threads used; `None` if it has no threads.
     pub(crate) fn processors_busy(&self, end: End) -> Option<f64> {
         let own = || self.threads_ran().filter(|(_, actor, _)| actor.end == end && actor.role != Role::Recorder);
         let machines: HashSet<u32> = own().map(|(_, actor, _)| actor.machine).collect();
@@ -106,7 +106,7 @@ impl Parts<'_> {
         (cpus > 0).then(|| (ran_ns as f64 / wall_ns / f64::from(cpus)).min(1.0))
     }
 
-    /// How many processors these recorded threads had, on average.
+    /// Mean number of processors that these recorded threads used.
     pub(crate) fn processors_of(&self, are_wanted: impl Fn(&Actor) -> bool) -> f64 {
         let ran_ns: u64 = self.threads_ran().filter(|(_, actor, _)| are_wanted(actor)).map(|(.., ns)| ns).sum();
         ran_ns as f64 / (self.end - self.start).max(1) as f64

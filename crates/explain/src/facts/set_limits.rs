@@ -1,5 +1,5 @@
-//! Limits that somebody set: what control groups allow of disks and memory, and how many processors a thread may use. Where one was reached, it is
-//! no slow disk, no small machine, and its name belongs to the answer.
+//! Limits that were set: on control groups' use of disks and memory, and on threads' processors. If one was reached, the answer names it,
+//! rather than a slow disk or a small machine.
 
 use crate::ExplainError;
 use crate::limits::assemble as limits;
@@ -8,33 +8,33 @@ use std::collections::HashMap;
 use thalweg_base::numbers::{byte_rate, size};
 use thalweg_trace::{CounterName, CounterOf, Role, Source};
 
-/// A disk's limit for a control group, with how much of it was used.
+/// A disk's limit for a control group, and its use.
 #[derive(Clone, Debug, PartialEq)]
 struct DiskLimit {
     disk: String,
     group: String,
-    /// How it reads: `20 MiB/s`, `100 reads a second`.
+    /// The limit in words: `20 MiB/s`, `100 reads a second`.
     allows: String,
-    /// How long what was done takes at this limit, at the least, in seconds.
+    /// Least time for the work done at this limit, in seconds.
     least_s: f64,
 }
 
-/// All of them that were reached.
+/// All limits that were reached.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SetLimits {
     disks: Vec<DiskLimit>,
-    /// The group, and its limit in bytes: pages of files had to go for it, and were read again.
+    /// The group, and its limit in bytes: file pages were evicted for it, and read again.
     memory: Option<(String, u64)>,
-    /// By actor: how many processors it may use, where they are fewer than its machine has.
+    /// By actor: the number of processors it may use, if fewer than its machine's.
     processors: HashMap<u32, u32>,
 }
 
-/// `read_bytes=N write_bytes=N` as numbers by name.
+/// Parses `read_bytes=N write_bytes=N` into numbers by name.
 fn amounts(text: &str) -> HashMap<&str, f64> {
     text.split_whitespace().filter_map(|part| part.split_once('=')).filter_map(|(name, n)| Some((name, n.parse().ok()?))).collect()
 }
 
-/// Of what a disk may do in a second, what was reached: in words, and how long what was done takes at that rate, in seconds.
+/// The limit that was reached, of a disk's limits per second: in words, with the time of the work done at that rate, in seconds.
 fn reached(allowed: &HashMap<&str, f64>, done: &HashMap<&str, f64>, wall_s: f64) -> Option<(String, f64)> {
     let used = |name: &&str| Some(done.get(*name)? / wall_s / allowed.get(*name).filter(|most| **most > 0.0)?);
     let kinds = ["read_bytes", "write_bytes", "reads", "writes"];
@@ -48,7 +48,7 @@ fn reached(allowed: &HashMap<&str, f64>, done: &HashMap<&str, f64>, wall_s: f64)
 }
 
 impl SetLimits {
-    /// From a recording's attributes and counters, of a run of this length.
+    /// Reads the attributes and counters of a recording, for a run of this length.
     pub(crate) fn read(source: &dyn Source, tables: &mut Tables, wall_s: f64) -> Result<SetLimits, ExplainError> {
         let mut known = SetLimits::default();
         let attributes = &source.meta().attributes;
@@ -81,18 +81,18 @@ impl SetLimits {
         Ok(known)
     }
 
-    /// Of waiting for a disk: whose limit held it back.
+    /// For waits for a disk: the limit that throttled it.
     pub(crate) fn of_disk(&self, disk: &str) -> Option<String> {
         let limit = self.disk(disk)?;
-        Some(format!("held at {} by the limit of cgroup {}", limit.allows, limit.group))
+        Some(format!("limited to {} by cgroup {}", limit.allows, limit.group))
     }
 
-    /// Whose limit on a disk was reached: the control group.
+    /// The control group whose limit on a disk was reached.
     pub(crate) fn group_of(&self, disk: &str) -> Option<&str> {
         self.disk(disk).map(|limit| limit.group.as_str())
     }
 
-    /// How long what was done at a disk takes at its limit, at the least, in seconds; `None` where no limit was reached.
+    /// Least time of the work done at a disk under its limit, in seconds; `None` if no limit was reached.
     pub(crate) fn least_s(&self, disk: &str) -> Option<f64> {
         self.disk(disk).map(|limit| limit.least_s)
     }
@@ -101,22 +101,22 @@ impl SetLimits {
         self.disks.iter().find(|limit| limit.disk == disk)
     }
 
-    /// The same of the disk that takes longest, and 0 where no limit was reached.
+    /// The largest of these times over all disks; 0 if no limit was reached.
     pub(crate) fn longest_s(&self) -> f64 {
         self.disks.iter().map(|limit| limit.least_s).fold(0.0, f64::max)
     }
 
-    /// Of reading, or waiting for memory: under whose limit pages were read again.
+    /// For reading, or waiting for memory: the limit under which pages were read again.
     pub(crate) fn of_memory(&self) -> Option<String> {
         let (group, most) = self.memory.as_ref()?;
         Some(format!("pages were read again under the memory limit of cgroup {group} ({})", size(*most)))
     }
 
-    /// Of queueing of the threads with this label: to how few processors they are bound.
+    /// For queueing of the threads with this label: the number of processors they are bound to.
     pub(crate) fn of_processors(&self, tables: &Tables, label: u32) -> Option<String> {
         let machine = tables.actors.get(label as usize)?.machine;
         let has = tables.machines.get(machine as usize)?.cpus;
-        // (The kernel binds threads of its own, which are nobody's.)
+        // The kernel binds threads of its own, which are not part of the run.
         let is_of_run = |actor: u32| {
             tables.actors.get(actor as usize).is_some_and(|a| a.machine == machine && !matches!(a.role, Role::None | Role::Kernel))
         };

@@ -1,7 +1,7 @@
-//! Who else used the device that was waited for: which part of just those waits it served others, by name.
+//! Other users of the device that was waited for: which part of those very waits it served others, by name.
 //!
-//! That is contention, and no slow device, only where a request takes longer while others are under way; where that does not show, it is said whom
-//! the device served, and no more is concluded.
+//! It is contention, rather than a slow device, only if a request takes longer while others are in flight; if that cannot be seen, the
+//! users are named without a conclusion.
 
 use crate::cause::Cause;
 use crate::limits::assemble as limits;
@@ -16,45 +16,45 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use thalweg_base::numbers::whole_percent;
 use thalweg_trace::{ObjectKind, Role};
 
-/// What recorders call the track that stands for writing back the page cache.
+/// Recorders' name for the track of page cache writeback.
 const WRITEBACK: &str = "writeback";
 
-/// Whose requests a device served, as seen from who waited.
+/// The owner of a device's requests, relative to the waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Whose {
-    /// Its own.
+enum RequestOwner {
+    /// The waiter.
     Own,
-    /// Another process's of the command.
+    /// Another process of the command.
     Command,
-    /// Another program's.
+    /// Another program.
     Program,
-    /// The page cache's, of what others wrote.
+    /// The page cache, for others' writes.
     Writeback,
-    /// The page cache's, which may be of what the recorded programs wrote.
+    /// The page cache, possibly for the recorded programs' writes.
     OwnWriteback,
-    /// Some other thread's of the kernel.
+    /// Another kernel thread.
     Kernel,
-    /// The recorder's.
+    /// The recorder.
     Recorder,
-    /// Not known.
+    /// Unknown.
     Unknown,
 }
 
-impl Whose {
-    /// Whether it is none of the recorded run's doing.
+impl RequestOwner {
+    /// Whether the owner is unrelated to the recorded run.
     fn is_others(self) -> bool {
-        matches!(self, Whose::Program | Whose::Writeback)
+        matches!(self, RequestOwner::Program | RequestOwner::Writeback)
     }
 }
 
-/// One of those that a device served.
+/// One user of a device.
 #[derive(Clone, Debug, PartialEq)]
 struct Served {
-    whose: Whose,
+    whose: RequestOwner,
     name: String,
-    /// By number; empty where that is not known.
+    /// Process numbers; empty if unknown.
     processes: BTreeSet<u32>,
-    /// For which part of the waits.
+    /// Its part of the waits.
     part: f64,
 }
 
@@ -63,13 +63,13 @@ impl Served {
     fn words(&self) -> String {
         let processes: Vec<&u32> = self.processes.iter().collect();
         match (self.whose, processes.as_slice()) {
-            (Whose::Own, _) => "its own requests".to_owned(),
-            (Whose::Writeback | Whose::OwnWriteback, _) => "the page cache's writeback".to_owned(),
-            (Whose::Kernel, _) => format!("the kernel's {}", self.name),
-            (Whose::Recorder, _) => "the recorder".to_owned(),
-            (Whose::Unknown, _) => "somebody who is not known".to_owned(),
+            (RequestOwner::Own, _) => "its own requests".to_owned(),
+            (RequestOwner::Writeback | RequestOwner::OwnWriteback, _) => "the page cache's writeback".to_owned(),
+            (RequestOwner::Kernel, _) => format!("the kernel's {}", self.name),
+            (RequestOwner::Recorder, _) => "the recorder".to_owned(),
+            (RequestOwner::Unknown, _) => "unknown programs".to_owned(),
             (whose, numbers) => {
-                let own = if whose == Whose::Command { "the command's own " } else { "" };
+                let own = if whose == RequestOwner::Command { "the command's own " } else { "" };
                 let which = match numbers {
                     [] => String::new(),
                     [one] => format!(" (process {one})"),
@@ -81,38 +81,38 @@ impl Served {
     }
 }
 
-/// What a device did while it was waited for.
+/// A device's users while it was waited for.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sharing {
     device: String,
-    /// Most first.
+    /// The users, most first.
     served: Vec<Served>,
-    /// Whether it made requests wait for each other.
+    /// Whether the device's requests wait for each other.
     queueing: Queueing,
 }
 
 impl Sharing {
-    fn part(&self, of: impl Fn(Whose) -> bool) -> f64 {
+    fn part(&self, of: impl Fn(RequestOwner) -> bool) -> f64 {
         self.served.iter().filter(|served| of(served.whose)).map(|served| served.part).sum()
     }
 
-    /// Whether others had so large a part of it that this is said first.
+    /// Whether others' part is mentioned first.
     pub(crate) fn is_worth_saying(&self) -> bool {
-        self.queueing != Queueing::AtOnce && self.part(Whose::is_others) >= limits::SHARED_NAMED_FIRST
+        self.queueing != Queueing::AtOnce && self.part(RequestOwner::is_others) >= limits::SHARED_NAMED_FIRST
     }
 
-    /// Whether others had most of it while it was waited for, so that it is their doing and not a slow device.
+    /// Whether others had most of it, so that it is contention and not a slow device.
     pub(crate) fn is_contention(&self) -> bool {
-        matches!(self.queueing, Queueing::InTurns(_)) && self.part(Whose::is_others) >= limits::SHARED_LARGER
+        matches!(self.queueing, Queueing::InTurns(_)) && self.part(RequestOwner::is_others) >= limits::SHARED_LARGER
     }
 
-    /// The one program besides that had more than half of it, and which part.
+    /// The unrelated program with more than half of it, and its part.
     pub(crate) fn most_of_another(&self) -> Option<(&str, f64)> {
-        let most = self.others().next().filter(|other| other.whose == Whose::Program && other.part > limits::SHARED_LARGER)?;
+        let most = self.others().next().filter(|other| other.whose == RequestOwner::Program && other.part > limits::SHARED_LARGER)?;
         Some((&most.name, most.part))
     }
 
-    /// Where that is worth saying, as it goes on after what was waited for: `while loop2 served `dd` (process 812) 61 % of the time`.
+    /// The phrase after what was waited for, if others' part is mentioned: `while loop2 served `dd` (process 812) 61 % of the time`.
     pub(crate) fn words(&self) -> String {
         let more = self.others().skip(1).any(|other| other.part >= limits::SHARED_WORTH_SAYING);
         let part = self.others().take(if more { usize::MAX } else { 1 }).map(|served| served.part).sum();
@@ -120,53 +120,53 @@ impl Sharing {
         format!("while {} served {who}{more} {} of the time", self.device, whole_percent(part))
     }
 
-    /// For the evidence: everybody that it served, where there was anybody but who waited.
+    /// The phrase for the evidence: all its users, if there were any besides the waiter.
     pub(crate) fn evidence(&self) -> Option<String> {
-        let besides = |served: &&Served| served.whose != Whose::Own && served.part >= limits::SHARED_WORTH_SAYING;
+        let besides = |served: &&Served| served.whose != RequestOwner::Own && served.part >= limits::SHARED_WORTH_SAYING;
         let others: Vec<&Served> = self.served.iter().filter(besides).take(limits::SHARED_NAMED).collect();
-        if others.iter().all(|served| served.whose == Whose::Unknown) {
+        if others.iter().all(|served| served.whose == RequestOwner::Unknown) {
             return None;
         }
-        let own = self.part(|whose| whose == Whose::Own);
+        let own = self.part(|whose| whose == RequestOwner::Own);
         let mut named: Vec<String> = others.iter().map(|served| format!("{} {}", served.words(), whole_percent(served.part))).collect();
         named.push(format!("its own requests {}", whole_percent(own)));
         let so = match self.queueing {
-            _ if self.part(Whose::is_others) < limits::SHARED_WORTH_SAYING => "",
+            _ if self.part(RequestOwner::is_others) < limits::SHARED_WORTH_SAYING => "",
             Queueing::InTurns(_) if self.is_contention() => ": contention, not a slow disk",
             Queueing::InTurns(_) => "",
             Queueing::AtOnce => " (it serves many at a time)",
-            Queueing::DoesNotShow => " (whether its requests waited for theirs does not show)",
+            Queueing::DoesNotShow => " (whether they delayed its own requests is not known)",
         };
         Some(format!("meanwhile {} served {}{so}", self.device, named.join(", ")))
     }
 
-    /// Those that it served beside the recorded run, most first.
+    /// The users unrelated to the recorded run, most first.
     fn others(&self) -> impl Iterator<Item = &Served> {
         self.served.iter().filter(|served| served.whose.is_others())
     }
 
-    /// Of those the one that had most.
+    /// The name of the largest of them.
     fn others_name(&self) -> String {
         self.others().next().map_or_else(|| "others".to_owned(), Served::words)
     }
 }
 
-/// For which waits: of a cause, on a machine, at a device (a track; [`NONE`]: the one that was busiest meanwhile).
+/// The key of waits: cause, machine and device (a track; [`NONE`] for the busiest one).
 type Key = (Cause, u32, u32);
 
-/// A device's time for others than the recorded programs.
+/// A device's time for programs that were not recorded.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Foreign {
-    /// Stretches, earliest first, with how much of all of them lies before each.
+    /// Stretches, earliest first, with the cumulative time before each.
     stretches: Vec<(i64, i64, f64)>,
-    /// Which part of a stretch counts: how far requests wait for each other there.
+    /// The part of a stretch that counts: how far requests wait for each other there.
     in_turns: f64,
-    /// Who, as it stands in a sentence.
+    /// The users, for a sentence.
     pub who: String,
 }
 
 impl Foreign {
-    /// How much of an interval, in nanoseconds.
+    /// Its time within an interval, in nanoseconds.
     pub(crate) fn within(&self, from: i64, to: i64) -> f64 {
         (self.before(to) - self.before(from)).max(0.0) * self.in_turns
     }
@@ -182,7 +182,7 @@ impl Foreign {
     }
 }
 
-/// All of it.
+/// The sharing of all devices.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sharings {
     of: HashMap<Key, Sharing>,
@@ -190,15 +190,15 @@ pub(crate) struct Sharings {
     pub foreign: HashMap<(u32, String), Foreign>,
 }
 
-/// What a device did in all of the recording.
-struct Did {
+/// A device's work in the whole recording.
+struct DeviceRecord {
     stretches: Vec<Stretch>,
     queueing: Queueing,
-    /// Whether what the page cache wrote back to it is of others.
+    /// Whether the device's writeback is for others' writes.
     foreign_writeback: bool,
 }
 
-/// Waits that are seen together.
+/// Waits with one key.
 #[derive(Default)]
 struct Waits {
     intervals: Vec<(i64, i64)>,
@@ -207,7 +207,7 @@ struct Waits {
 }
 
 impl Sharings {
-    /// Of what was charged.
+    /// Computes the sharing for the charges.
     pub(crate) fn of(tables: &Tables, ledger: &Ledger, seen: &Observation, lives: &[Life]) -> Sharings {
         if !seen.devices.values().any(|did| did.of_whom.says_who()) {
             return Sharings::default();
@@ -224,7 +224,7 @@ impl Sharings {
             }
         }
         let mut made = Sharings::default();
-        let mut devices: HashMap<u32, Did> = HashMap::new();
+        let mut devices: HashMap<u32, DeviceRecord> = HashMap::new();
         for (key, waits) in waits {
             let (_, machine, device) = key;
             let device =
@@ -233,7 +233,7 @@ impl Sharings {
             if !requests.says_who() {
                 continue;
             }
-            let did = devices.entry(device).or_insert_with(|| Did {
+            let did = devices.entry(device).or_insert_with(|| DeviceRecord {
                 stretches: requests.served(),
                 queueing: requests.queueing(),
                 foreign_writeback: foreign_writeback(tables, seen, device, requests),
@@ -250,7 +250,7 @@ impl Sharings {
         made
     }
 
-    /// Of the waits that an entry is of.
+    /// The sharing of the waits that an entry belongs to.
     pub(crate) fn of_entry(&self, tables: &Tables, entry: &Entry) -> Option<&Sharing> {
         if self.of.is_empty() {
             return None;
@@ -258,8 +258,8 @@ impl Sharings {
         self.of.get(&key(tables, entry)?)
     }
 
-    /// What of a device's time is no recorded program's, and makes those wait.
-    fn note_foreign(&mut self, tables: &Tables, (machine, sharing): (u32, &Sharing), did: &Did) {
+    /// Notes a device's time that was not for recorded programs and delayed those.
+    fn note_foreign(&mut self, tables: &Tables, (machine, sharing): (u32, &Sharing), did: &DeviceRecord) {
         let name = (machine, sharing.device.clone());
         let Queueing::InTurns(in_turns) = sharing.queueing else { return };
         if self.foreign.contains_key(&name) {
@@ -288,7 +288,7 @@ fn is_writeback(actor: &Actor) -> bool {
     actor.role == Role::Kernel && actor.pid == 0 && actor.name == WRITEBACK
 }
 
-/// Which waits an entry's are among; `None`: they are for no device.
+/// The key of an entry's waits; `None` if they are for no device.
 fn key(tables: &Tables, entry: &Entry) -> Option<Key> {
     use Cause as C;
     let Place::Thread { label, what: What::Blocked(_), object } = entry.place else { return None };
@@ -313,26 +313,26 @@ fn key(tables: &Tables, entry: &Entry) -> Option<Key> {
     }
 }
 
-/// Whose a request was.
-fn whose(tables: &Tables, lives: &[Life], waits: &Waits, machine: u32, foreign_writeback: bool, by: u32) -> Whose {
-    let Some(actor) = tables.actors.get(by as usize) else { return Whose::Unknown };
+/// The owner of a request.
+fn whose(tables: &Tables, lives: &[Life], waits: &Waits, machine: u32, foreign_writeback: bool, by: u32) -> RequestOwner {
+    let Some(actor) = tables.actors.get(by as usize) else { return RequestOwner::Unknown };
     let life = lives.get(by as usize).and_then(|life| life.from);
     match actor.role {
-        Role::Recorder => Whose::Recorder,
-        Role::Kernel if is_writeback(actor) && foreign_writeback => Whose::Writeback,
-        Role::Kernel if is_writeback(actor) => Whose::OwnWriteback,
-        Role::Kernel => Whose::Kernel,
-        _ if actor.machine == machine && actor.pid != 0 && waits.processes.contains(&actor.pid) => Whose::Own,
-        _ if actor.pid == 0 && waits.programs.contains(actor.program()) => Whose::Own,
-        // (Who was there before, and was named besides, is recorded and not of the command.)
-        Role::Client if !actor.reached && !matches!(life, Some((_, Beginning::Seen))) => Whose::Command,
-        Role::Client if tables.actors.get(tables.main as usize).is_some_and(|main| main.pid == actor.pid) => Whose::Command,
-        _ => Whose::Program,
+        Role::Recorder => RequestOwner::Recorder,
+        Role::Kernel if is_writeback(actor) && foreign_writeback => RequestOwner::Writeback,
+        Role::Kernel if is_writeback(actor) => RequestOwner::OwnWriteback,
+        Role::Kernel => RequestOwner::Kernel,
+        _ if actor.machine == machine && actor.pid != 0 && waits.processes.contains(&actor.pid) => RequestOwner::Own,
+        _ if actor.pid == 0 && waits.programs.contains(actor.program()) => RequestOwner::Own,
+        // A process that existed before and was named for recording is recorded, but not the command's.
+        Role::Client if !actor.reached && !matches!(life, Some((_, Beginning::Seen))) => RequestOwner::Command,
+        Role::Client if tables.actors.get(tables.main as usize).is_some_and(|main| main.pid == actor.pid) => RequestOwner::Command,
+        _ => RequestOwner::Program,
     }
 }
 
-/// Whether at least half of what the page cache wrote back to a device is of others: recorded programs cannot have written more of it than they
-/// handed over and did not have written at once.
+/// Whether at least half of a device's writeback is for others: recorded programs cannot account for more than they wrote and did not write
+/// through.
 fn foreign_writeback(tables: &Tables, seen: &Observation, device: u32, requests: &Requests) -> bool {
     let name = tables.actors[device as usize].name.as_str();
     let there = |object: usize| {
@@ -357,8 +357,8 @@ fn foreign_writeback(tables: &Tables, seen: &Observation, device: u32, requests:
     handed_over.saturating_sub(at_once) * limits::FOREIGN_WRITEBACK < written_back
 }
 
-/// Whom the device served in these waits (both earliest first), most first.
-fn meanwhile(tables: &Tables, stretches: &[Stretch], waits: &[(i64, i64)], whose: impl Fn(u32) -> Whose) -> Vec<Served> {
+/// The device's users in these waits (both earliest first), most first.
+fn meanwhile(tables: &Tables, stretches: &[Stretch], waits: &[(i64, i64)], whose: impl Fn(u32) -> RequestOwner) -> Vec<Served> {
     let mut ns: HashMap<u32, i64> = HashMap::new();
     each_within(
         stretches,
@@ -367,7 +367,7 @@ fn meanwhile(tables: &Tables, stretches: &[Stretch], waits: &[(i64, i64)], whose
         |stretch, within_ns| *ns.entry(stretch.by).or_default() += within_ns,
     );
     let all: i64 = waits.iter().map(|(from, to)| to - from).sum();
-    let mut served: BTreeMap<(Whose, String), Served> = BTreeMap::new();
+    let mut served: BTreeMap<(RequestOwner, String), Served> = BTreeMap::new();
     for (by, ns) in ns {
         let whose = whose(by);
         let actor = tables.actors.get(by as usize);
@@ -385,18 +385,19 @@ fn meanwhile(tables: &Tables, stretches: &[Stretch], waits: &[(i64, i64)], whose
 mod tests {
     use super::*;
 
-    fn served(whose: Whose, part: f64) -> Served {
+    fn served(whose: RequestOwner, part: f64) -> Served {
         Served { whose, name: "fio".to_owned(), processes: BTreeSet::from([7]), part }
     }
 
-    /// The device serves many at a time, so that no contention is concluded: but whom it served most is known.
+    /// The device serves many simultaneously, so no contention is concluded, but its largest user is known.
     #[test]
     fn who_had_more_than_half_of_a_device_is_named_without_a_conclusion() {
-        let of = |first| Sharing { device: "vda".to_owned(), served: vec![first, served(Whose::Own, 0.3)], queueing: Queueing::AtOnce };
-        let most = of(served(Whose::Program, 0.69));
+        let of =
+            |first| Sharing { device: "vda".to_owned(), served: vec![first, served(RequestOwner::Own, 0.3)], queueing: Queueing::AtOnce };
+        let most = of(served(RequestOwner::Program, 0.69));
         assert_eq!(most.most_of_another(), Some(("fio", 0.69)));
         assert!(!most.is_contention() && !most.is_worth_saying());
-        assert_eq!(of(served(Whose::Program, 0.5)).most_of_another(), None);
-        assert_eq!(of(served(Whose::Command, 0.69)).most_of_another(), None);
+        assert_eq!(of(served(RequestOwner::Program, 0.5)).most_of_another(), None);
+        assert_eq!(of(served(RequestOwner::Command, 0.69)).most_of_another(), None);
     }
 }

@@ -1,5 +1,5 @@
-//! Where the critical path's longest waits waited, where a profile was taken beside the recording: the stacks of waits of the path's own
-//! threads, as far as the path lay in them.
+//! Where the critical path's longest waits waited, if a profile was taken beside the recording: the stacks of waits of the path's own
+//! threads, as far as they lie on the path.
 
 use crate::ExplainError;
 use crate::cause::Cause;
@@ -12,21 +12,21 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use thalweg_trace::frame::UNKNOWN;
 use thalweg_trace::{Frame, Source};
 
-/// Waits of one stack under one entry of the ledger.
+/// Waits with one stack under one ledger entry.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     count: u64,
     total_ns: u64,
-    /// The longest of them: how long the path was in it, since when, and on which track.
+    /// The longest: its time on the path, its start, and its track.
     longest: (u64, i64, u64),
 }
 
 impl Sum {
-    /// Whether the longest is among the new ones.
+    /// Adds others; returns whether the longest is among them.
     fn add(&mut self, more: Sum) -> bool {
         self.count += more.count;
         self.total_ns += more.total_ns;
-        // (Of two that are as long the earlier one.)
+        // Of two equally long, the earlier one.
         let is_longer = (more.longest.0, -more.longest.1) > (self.longest.0, -self.longest.1);
         if is_longer {
             self.longest = more.longest;
@@ -35,18 +35,18 @@ impl Sum {
     }
 }
 
-/// What a stack says: the program's functions, and the kernel's below them.
+/// The functions of a stack: the program's, and the kernel's below them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct StackFunctions {
     functions: Vec<String>,
     kernel: Vec<String>,
 }
 
-/// The waits of the path that have stacks.
+/// The path's waits with stacks.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     by_entry: HashMap<u32, HashMap<u32, Sum>>,
-    said: HashMap<u32, Said>,
+    said: HashMap<u32, StackFunctions>,
 }
 
 impl Waiting {
@@ -73,22 +73,22 @@ impl Waiting {
         Ok(waiting)
     }
 
-    /// The stacks of a charge's waits, by the longest wait of each. Who ran or could have run did not wait: of a path in steps both may lie in one.
+    /// The stacks of a charge's waits, longest first. A thread that ran, or was runnable, did not wait: a path in steps may contain both.
     pub(crate) fn of(&self, cause: Cause, members: &[usize], seconds: impl Fn(i64) -> f64) -> Vec<WaitStack> {
         if matches!(cause, Cause::ClientCpu | Cause::ServerCpu | Cause::ClientRunqueue | Cause::ServerRunqueue) {
             return Vec::new();
         }
-        let mut sums: BTreeMap<&[String], (Sum, &Said)> = BTreeMap::new();
+        let mut sums: BTreeMap<&[String], (Sum, &StackFunctions)> = BTreeMap::new();
         for (stack, sum) in members.iter().filter_map(|&entry| self.by_entry.get(&(entry as u32))).flatten() {
             let Some(said) = self.said.get(stack) else { continue };
-            // Whichever way the kernel took: what the program called is one.
+            // Stacks with the same program functions are one, whatever the kernel's.
             let called = if said.functions.is_empty() { &said.kernel } else { &said.functions };
             let (all, longest) = sums.entry(called).or_insert((Sum::default(), said));
             if all.add(*sum) {
                 *longest = said;
             }
         }
-        let wait = |(sum, said): (Sum, &Said)| WaitStack {
+        let wait = |(sum, said): (Sum, &StackFunctions)| WaitStack {
             count: sum.count,
             seconds: sum.total_ns as f64 / 1e9,
             longest_s: sum.longest.0 as f64 / 1e9,
@@ -98,14 +98,14 @@ impl Waiting {
             kernel: said.kernel.clone(),
         };
         let mut waits: Vec<WaitStack> = sums.into_values().map(wait).collect();
-        // (Stable: of equals the first by name.)
+        // Stable: of equals the first by name.
         waits.sort_by(|a, b| b.longest_s.total_cmp(&a.longest_s));
         waits.truncate(limits::LONGEST_WAITS);
         waits
     }
 }
 
-/// The parts of a wait that the path lay in: which entry, from when to when. The path has the latest first.
+/// The parts of a wait on the path: entry, start and end. The path has the latest first.
 fn on_path(path: &[Run], wait: &StackedWait) -> Vec<(u32, i64, i64)> {
     let first = path.partition_point(|run| run.start >= wait.end);
     let mut parts: Vec<(u32, i64, i64)> = Vec::new();
@@ -120,24 +120,24 @@ fn on_path(path: &[Run], wait: &StackedWait) -> Vec<(u32, i64, i64)> {
     parts
 }
 
-/// How the kernel puts a thread to sleep, which says nothing of why: the frames up to here are the scheduler's, and those of who took the stack.
+/// Whether a kernel function only puts a thread to sleep: the frames up to here are the scheduler's, and those of the stack recorder.
 fn is_scheduler(symbol: &str) -> bool {
     let plain = symbol.trim_start_matches('_');
     ["schedule", "io_schedule", "preempt_schedule", "do_sched"].iter().any(|begins| plain.starts_with(begins))
 }
 
-/// How a system call gets there.
+/// Whether a kernel function is a system call's entry.
 fn is_entry(symbol: &str) -> bool {
     ["entry_", "do_syscall_64", "x64_sys_call", "ret_from_fork", "el0", "invoke_syscall", "do_el0_svc"]
         .iter()
         .any(|begins| symbol.starts_with(begins))
 }
 
-/// What a C library calls `main` from, or a thread's function.
+/// Callers of `main`, or of a thread's function, in C libraries.
 const STARTS: [&str; 7] = ["_start", "__libc_start_main", "__libc_start_call_main", "start_thread", "clone3", "__clone3", "clone"];
 
-/// What a stack says, innermost first. What lies beyond an address that no mapping holds was not a caller for certain, and is left out.
-fn said(frames: &[String]) -> Said {
+/// The functions of a stack, innermost first. Frames beyond an address outside any mapping are uncertain and left out.
+fn said(frames: &[String]) -> StackFunctions {
     let frames: Vec<Frame> = frames.iter().map(|frame| Frame::parse(frame)).collect();
     let user = frames.iter().position(Frame::is_user).unwrap_or(frames.len());
     let symbol = |frame: &Frame| frame.symbol.clone().unwrap_or_default();
@@ -156,12 +156,12 @@ fn said(frames: &[String]) -> Said {
     if functions.is_empty() && kernel.is_empty() {
         functions.extend(frames.get(user).or(frames.last()).map(Frame::function));
     }
-    Said { functions, kernel }
+    StackFunctions { functions, kernel }
 }
 
-/// What a stack of a thread that waited says, innermost first: the program's functions up to `main`, and the kernel's below them.
+/// The functions of a waiting thread's stack, innermost first: the program's up to `main`, and the kernel's below them.
 pub fn waited_in(frames: &[String]) -> (Vec<String>, Vec<String>) {
-    let Said { functions, kernel } = said(frames);
+    let StackFunctions { functions, kernel } = said(frames);
     (functions, kernel)
 }
 

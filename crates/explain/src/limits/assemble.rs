@@ -1,39 +1,42 @@
-//! What is said, and of what.
+//! Thresholds for what an explanation says, and about what.
 
 // carried.rs
 
-/// What TCP counted stands for all that was handed over when it covers so many tenths of it. Instead: TCP's counters for every connection.
+/// TCP's counts replace the bytes handed over when they cover at least this many tenths of them. Instead: TCP's counters for every
+/// connection.
 pub(crate) const CARRIED_TENTHS: u128 = 9;
 
 // ending.rs
 
-/// A call that failed so long before the command's end, or less, is why it failed. Instead: the program's own decision.
+/// A call that failed no longer than this before the command ended is the reason it failed. Instead: the program's own decision.
 pub(crate) const FAILED_BEFORE_NS: i64 = 1_000_000_000;
 
 // killed.rs
 
-/// Bound: from a process to what it runs through others, each started by the one before.
+/// Bound: processes in a chain, each started by the previous one.
 pub(crate) const GENERATIONS: usize = 8;
 
 // lookups.rs
 
-/// What is asked within so long is one question, for several kinds of record: resolvers send both at once, and ask again after a second or more. Instead: which
-/// call of the resolver's library asked.
+/// Lookups within this time are one question for several record types: resolvers send both at the same time, and retry after 1 s or more.
+/// Instead: which call of the resolver library asked.
 pub(crate) const ASKED_TOGETHER_NS: i64 = 20_000_000;
-/// A server that a resolver of this machine asks for others has this part of what those waited for, or more. Instead: which question was asked for which.
+/// Least share of a resolver's answer time that its upstream server must have for the wait to be that server's. Instead: which upstream
+/// question each question caused.
 pub(crate) const ASKED_ON_PART: f64 = 0.5;
 
 // sharing.rs
 
-/// Others had the device for a third of the waits: without them those would be shorter by as much. Instead: nothing; it is what is worth saying first.
+/// Share of the waits from which other users of a device are named first: without them the waits would be a third shorter. Instead:
+/// nothing: a choice of what to say first.
 pub(crate) const SHARED_NAMED_FIRST: f64 = 1.0 / 3.0;
-/// Others had it for half of the waits: that is what it is about. Instead: nothing; it is what "most" means.
+/// Share of the waits from which others' use of a device is called contention. Instead: nothing: it is what "most" means.
 pub(crate) const SHARED_LARGER: f64 = 0.5;
-/// Who had it for less than a twentieth is not named. Instead: nothing; it is wording.
+/// Users of a device with a smaller share are not named. Instead: nothing: wording only.
 pub(crate) const SHARED_WORTH_SAYING: f64 = 0.05;
-/// Bound: so many are named in the evidence.
+/// Bound: users of a device named in the evidence.
 pub(crate) const SHARED_NAMED: usize = 3;
-/// Of what was written back, recorded programs can have written half at the most. Instead: which file a page that is written back is of.
+/// At most one part in this many of the writeback can be the recorded programs' own. Instead: the file of each page written back.
 pub(crate) const FOREIGN_WRITEBACK: u64 = 2;
 
 // links.rs
@@ -44,155 +47,156 @@ pub(crate) const LINK_BYTES: u64 = 1 << 20;
 
 // ceiling.rs
 
-/// What runs at this part of what it can is doing well. Ceilings themselves are measured to within a tenth. Instead: the ceiling's own
+/// A device, path or processor at this part of its ceiling is healthy: ceilings are measured to within a tenth. Instead: the ceiling's own
 /// interval.
 pub(crate) const WELL: f64 = 0.9;
-/// Where another cause has this part of the time, a link that is full is not all that there is. Instead: what may go on beside what.
+/// A full link does not explain the run where another cause has this share. Instead: which stages can overlap.
 pub(crate) const ANOTHER_STAGE: f64 = 0.2;
 
 // circumstances.rs
 
-/// Of a track sampled for less, samples say nothing of where it ran. Ten samples. Instead: nothing; fewer have no share.
+/// A track sampled for less (ten samples) has no known activity. Instead: nothing: fewer samples have no share.
 pub(crate) const ENOUGH_SAMPLED_NS: u64 = 10_000_000;
-/// Copying into the page cache, with its pages: 3 to 6 GB/s on machines seen. Instead: the price of the program's own writes that are not synced.
+/// Cost of copying a byte into the page cache and allocating its page: 3 to 6 GB/s on the machines measured. Instead: the cost of the
+/// program's own unsynced writes.
 pub(crate) const COPIED_NS_PER_BYTE: f64 = 0.2;
-/// Of a charge sampled for less, its functions are not shown. Thirty samples: a function with a third of them has 18 to 51 %. Instead: nothing.
+/// The functions of a charge sampled for less (thirty samples) are not shown: a share of a third then means 18 to 51 %. Instead: nothing.
 pub(crate) const ENOUGH_PROFILED_NS: u64 = 30_000_000;
-/// Bound: functions that are shown of a charge.
+/// Bound: functions shown for a charge.
 pub(crate) const HOTTEST: usize = 3;
 
 // waiting.rs
 
-/// Bound: stacks of waits that are shown of a charge. One line each, under a charge that has one line itself.
+/// Bound: stacks of waits shown for a charge, one line each below the charge's own line.
 pub(crate) const LONGEST_WAITS: usize = 3;
-/// Of a wait of which less was on the path, no stack is shown. Recorders take stacks of waits of a millisecond; less of one is its edge. Instead:
-/// nothing; it is wording.
+/// A wait with less than this on the path has no stack shown. Recorders take stacks of waits from 1 ms on. Instead: nothing: wording only.
 pub(crate) const SHORTEST_WAIT_NS: u64 = 1_000_000;
 
 // evidence.rs
 
-/// A twentieth of the charge was sampled at least. Instead: nothing; fewer samples have no share.
+/// At least one part in this many of a charge must be sampled for a statement about it. Instead: nothing: fewer samples have no share.
 pub(crate) const SAMPLED_PART: u64 = 20;
-/// One interval is worth a word when it is so many times the median. Instead: nothing; it is wording.
+/// The longest interval is mentioned when it is this many times the median. Instead: nothing: wording only.
 pub(crate) const OUTLIER_TIMES: u64 = 8;
-/// And when it is as long as this: shorter ones nobody can do anything about. Instead: nothing; it is wording.
+/// The longest interval is mentioned only from this length on: shorter ones cannot be acted on. Instead: nothing: wording only.
 pub(crate) const OUTLIER_NS: u64 = 1_000_000;
-/// From here on no data is said to have been under way at all. Instead: nothing; it is wording.
+/// From this idle part on, "with no data in transit" is printed. Instead: nothing: wording only.
 pub(crate) const IDLE_NEARLY_ALL: f64 = 0.9;
-/// From here on the idle part is worth a word. Instead: nothing; it is wording.
+/// From this idle part on, the idle part is mentioned. Instead: nothing: wording only.
 pub(crate) const IDLE_PART: f64 = 0.25;
-/// Samples name what a thread ran in where one class has so many tenths of them. Instead: call stacks.
+/// Samples name what a thread ran in when one class has this many tenths of them. Instead: call stacks.
 pub(crate) const SAMPLED_TENTHS: u64 = 3;
-/// A call is named that has a twentieth of the samples in calls on names. Instead: nothing; it is wording.
+/// A call on names is named when it has one part in this many of the samples in such calls. Instead: nothing: wording only.
 pub(crate) const CALL_PART: f64 = 20.0;
 
 // mod.rs
 
-/// Bound: files that all have names in places.
+/// Bound: files that are all named in places.
 pub(crate) const FEW_FILES: usize = 16;
-/// Running in calls on names is metadata from this part on; any program opens some files. Instead: every system call.
+/// Running in calls on names is charged to metadata from this part on; every program opens some files. Instead: every system call.
 pub(crate) const ON_NAMES_PART: f64 = 0.05;
-/// Of many files those are named that took a hundredth of the run. Instead: nothing; it is wording.
+/// Of many files, those that took one part in this many of the run are named. Instead: nothing: wording only.
 pub(crate) const NAMED_FILE_PART: u64 = 100;
 
 // parts.rs
 
-/// A run is about files when so many times as many bytes went to them as over the network: what is copied, compressed and sent is about
-/// both. Instead: what the command is for.
+/// A run is about files when they moved this many times the network's bytes: copying, compressing and sending is about both. Instead: the
+/// command's purpose.
 pub(crate) const FILES_TO_NETWORK: u64 = 4;
-/// A way with less than a hundredth of the most bytes is requests and acknowledgements. Instead: which bytes of a message are payload.
+/// A direction with less than one part in this many of the most bytes carries only requests and acknowledgements. Instead: which bytes of a
+/// message are payload.
 pub(crate) const WAY_PART: u64 = 100;
 
 // round_trips/mod.rs
 
-/// Fewer questions than this are no pattern. A program asks as many to begin. Instead: the calls of the walk itself.
+/// Fewer requests form no pattern: a program makes this many when it starts. Instead: the calls of the walk itself.
 pub(crate) const FEWEST_QUESTIONS: u64 = 8;
-/// With more bytes than this for each question, what was asked for is data, and questions are not what it is about. A page of names; larger
-/// answers are data. Instead: which calls list and which read.
+/// With more bytes per request, the answers are data and the number of requests does not matter. A page of names is smaller. Instead: which
+/// calls list and which read.
 pub(crate) const MOST_BYTES_EACH: u64 = 32 << 10;
-/// Of messages, rounds are counted where there is one for every four at least: a request in a few parts, or a few at a time. With fewer, threads sent
-/// for long before they took anything. Instead: which message answers which.
+/// Rounds are counted only if there is at least one for every four messages: a request in a few parts, or a few at a time. With fewer,
+/// threads sent for long before they received anything. Instead: which message answers which.
 pub(crate) const SURE_ROUNDS: f64 = 0.25;
 
 // round_trips/sentence.rs
 
-/// From this part of all questions on, "one after the other" is said of all of them. From here on a reader would say "all". Instead:
-/// nothing; it is wording.
+/// From this part of all requests on, "one after the other" is printed for all of them. Instead: nothing: wording only.
 pub(crate) const NEARLY_ALL: f64 = 0.95;
-/// Parts below this share of a round trip go without mention. The same 5 points by which a cause must lead. Instead: nothing; it is
-/// wording.
+/// Parts below this share of a round trip are not mentioned: the same 5 points by which a cause must lead. Instead: nothing: wording only.
 pub(crate) const WORTH_NAMING: f64 = 0.05;
-/// Bound: parts of a round trip that a sentence names.
+/// Bound: parts of a round trip named in a sentence.
 pub(crate) const PARTS: usize = 3;
 
 // transfers.rs
 
-/// Bound: candidates looked through for a pair.
+/// Bound: candidates examined for a pair.
 pub(crate) const NEAR_PAIRS: usize = 64;
-/// What moved less than a hundredth of the most is what programs read and write for themselves. Instead: what the command is for.
+/// Anything below one part in this many of the largest transfer is the programs' own reading and writing. Instead: the command's purpose.
 pub(crate) const TRANSFER_PART: u64 = 100;
-/// What the two ends of a transfer differ by is headers, up to a tenth. Instead: what a protocol adds.
+/// The two ends of a transfer may differ by headers, up to one part in this many. Instead: what a protocol adds.
 pub(crate) const HEADERS_PART: u64 = 10;
-/// Beside pairs, what has no other end must be so large to be a transfer. Instead: what the command is for.
+/// Beside pairs, a source or sink without a counterpart must have one part in this many to be a transfer. Instead: the command's purpose.
 pub(crate) const UNPAIRED_PART: u64 = 10;
-/// Source and sink of one transfer differ by headers: 2 %. Instead: which bytes of a message are payload.
+/// The source and sink of one transfer may differ by headers: one part in this many (2 %). Instead: which bytes of a message are payload.
 pub(crate) const PAIR_PART: u64 = 50;
-/// A server's file of as many bytes, within 5 %, is the one that was transferred. Instead: the file's name in the request.
+/// A server's file of as many bytes, to within one part in this many (5 %), is the one transferred. Instead: the file's name in the
+/// request.
 pub(crate) const SAME_FILE_PART: u64 = 20;
 
 // tuning.rs
 
-/// A tuner's story has so many lines of an explanation's fifteen. Instead: nothing; it is room.
+/// Lines for a tuner's steps, of an explanation's fifteen. Instead: nothing: a matter of room.
 pub(crate) const TUNING_LINES: usize = 3;
 
 // verdict.rs
 
-/// The largest cause limits when it leads by so much. Shares of repeated runs are assumed to differ by less. Instead: the interval of each share.
+/// Lead in share that makes the largest cause the limit. Repeated runs are assumed to differ by less. Instead: the interval of each share.
 pub(crate) const LEAD: f64 = 0.05;
-/// A sentence stops naming causes when they make up this share. Instead: nothing; it is wording.
+/// A sentence stops naming causes once they make up this share. Instead: nothing: wording only.
 pub(crate) const NAMED_ENOUGH: f64 = 0.8;
-/// Nor does it name one below this share. Instead: nothing; it is wording.
+/// A sentence names no cause below this share. Instead: nothing: wording only.
 pub(crate) const NAMED_LEAST: f64 = 0.03;
-/// With this part of a cause, a place is said to be all of it. Instead: nothing; it is wording.
+/// A place with this part of a cause stands for all of it. Instead: nothing: wording only.
 pub(crate) const ONE_PLACE: f64 = 0.9;
 
 // contention.rs
 
-/// A thread that ran for less than this part of its process's running had no turn worth counting (a twentieth). Instead: who waited for whom in
-/// each lock.
+/// A thread that ran for less than one part in this many of its process's running takes no part in the turns. Instead: who waited for whom
+/// in each lock.
 pub(crate) const TURNS_PART: u64 = 20;
-/// Threads that together ran for no longer than this, of the time in which there were several, hardly ever ran at once: handing on takes a little on
-/// both sides. Instead: how many ran at each instant.
+/// Threads whose running adds up to no more than this multiple of the time they share hardly ever ran simultaneously: a handover takes a
+/// little on both sides. Instead: how many ran at each instant.
 pub(crate) const TURNS_AT_ONCE: f64 = 1.15;
-/// And somebody ran for most of it. Instead: the same.
+/// Least part of that time in which one of the threads ran. Instead: as above.
 pub(crate) const TURNS_TAKEN: f64 = 0.75;
-/// And the others waited in locks for at least so much of the time that they might have run. Instead: the same.
+/// Least part of the time the other threads could have run that they waited in locks. Instead: as above.
 pub(crate) const TURNS_LOCKED: f64 = 0.5;
 
 // set_limits.rs
 
-/// A limit of a disk counts where so much of it was used, over the whole run: a program does something else besides. Instead: when the disk was
-/// held back (a trace of the block layer's throttling).
+/// A disk's limit counts when this part of it was used over the whole run: a program also does other work. Instead: when the disk was
+/// throttled (a trace of the block layer's throttling).
 pub(crate) const LIMIT_USED: f64 = 0.6;
-/// What a limit of a disk lets through at once after a pause, in seconds of its rate: the slice of the kernel's `blk-throttle`. Instead: when requests
-/// were held back (a trace of the block layer's throttling).
+/// Burst that a disk's limit allows after a pause, in seconds of its rate: the slice of the kernel's `blk-throttle`. Instead: when requests
+/// were throttled (a trace of the block layer's throttling).
 pub(crate) const LIMIT_BURST_S: f64 = 0.1;
-/// Fewer pages read again than this are no sign of a memory limit: 4 MiB. Instead: the reads that they cost.
+/// Fewer refaulted pages are no sign of a memory limit (4 MiB). Instead: the reads they cost.
 pub(crate) const REFAULTS: u64 = 1_024;
 
 // parts.rs
 
-/// A thread that asked at full speed for this part of the run waits by running. Instead: what it asked for.
+/// A thread that polled at full speed for this part of the run waits by running. Instead: what it polled for.
 pub(crate) const ASKED_SHARE: f64 = 0.25;
 
 // at_a_pipe.rs
 
-/// Each of two programs that take turns through a pipe has this part of the time at the least. Instead: nothing; it is wording.
+/// Least share of the time for each of two programs that take turns through a pipe. Instead: nothing: wording only.
 pub(crate) const PIPE_SHARE: f64 = 0.15;
-/// Each waited for the other for this part of the time that the other had. Of two that work at once, one waits for room and the other hardly for
-/// data. Instead: how full the pipe was.
+/// Least part of the other program's time that each of the two waited for it. When both run simultaneously, one waits for room and the
+/// other hardly for data. Instead: how full the pipe was.
 pub(crate) const PIPE_WAITED: f64 = 0.4;
-/// What is shorter than this part of the stretch in which most of its program's time lay is handing over, and no turn. Instead: how full the pipe was.
+/// A stretch shorter than this part of the one that holds most of its program's time is a handover, not a turn. Instead: how full the pipe
+/// was.
 pub(crate) const PIPE_HANDED_OVER: f64 = 0.25;
-/// They take turns so often at the least; fewer are phases of a run. Instead: nothing; it is wording.
+/// Least number of turns; fewer are phases of a run. Instead: nothing: wording only.
 pub(crate) const PIPE_TURNS: u64 = 8;

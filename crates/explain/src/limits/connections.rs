@@ -1,4 +1,4 @@
-//! Connections of which only TCP is known.
+//! Thresholds for connections of which only TCP is known.
 
 // gather.rs
 
@@ -7,19 +7,19 @@ pub(crate) const FINE_BINS: usize = 4096;
 
 // evidence.rs
 
-/// A mark so shortly after a pause is what ended it. A mark and the packet that ended a pause are stamped apart. Instead: nothing; it is the
-/// capture's grain.
+/// A mark within this time after a pause is what ended it: a mark and the packet that ended the pause have separate time stamps. Instead:
+/// nothing: it is the capture's resolution.
 pub(crate) const AT_END_NS: i64 = 1_000_000;
-/// The window is what limits from this part of it in flight on. What is in flight is sampled between packets. Instead: TCP's own count of time
+/// The window limits once this part of it is in flight, since bytes in flight are sampled between packets. Instead: TCP's own count of time
 /// limited by the window.
 pub(crate) const AT_WINDOW: f64 = 0.8;
-/// A sender with bytes in flight that sends again within this many round trips was waiting for acknowledgements, which take one round trip and may be delayed.
-/// Instead: the congestion window.
+/// A sender with bytes in flight that sends again within this many round trips was waiting for acknowledgements, which take one round trip
+/// and may be delayed. Instead: the congestion window.
 pub(crate) const ROUND_TRIPS: i64 = 2;
 
 // sentence.rs
 
-/// A part of the time below this is not named. Instead: nothing; it is wording.
+/// Parts of the time below this are not named. Instead: nothing: wording only.
 pub(crate) const NAMED_PART: f64 = 0.05;
-/// Bound: protocols that a sentence names.
+/// Bound: protocols named in a sentence.
 pub(crate) const NAMED_PROTOCOLS: usize = 3;

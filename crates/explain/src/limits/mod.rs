@@ -1,9 +1,9 @@
-//! Every threshold of an explanation, room by room: a number with which a rule decides, or up to which something is kept.
+//! Every threshold of an explanation, module by module: a number by which a rule decides, or up to which something is kept.
 //!
-//! Each has its reason: what was measured, or what is assumed of programs, kernels and networks. After *Instead* stands the fact that would
-//! make it unnecessary: what a recorder would have to record for the rule to read it rather than guess. After *Bound* stands what is held in
-//! check: memory or work, and no judgement. A number that is a fact of the format, the kernel or the document (no track, `EAGAIN`, the
-//! document's own lengths) is no threshold, and stands where it is used.
+//! Each has its reason: what was measured, or what is assumed of programs, kernels and networks. *Instead* names the fact that would make
+//! it unnecessary: what a recorder would have to record so that the rule could read it instead of guessing. *Bound* names what is limited:
+//! memory or work, no judgement. A number that is a fact of the format, the kernel or the document (no track, `EAGAIN`, the document's own
+//! lengths) is no threshold and stays where it is used.
 
 pub(crate) mod assemble;
 pub(crate) mod connections;
@@ -22,7 +22,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::path::{Path, PathBuf};
 
-    /// Constants of numbers outside of this room: facts and sentinels. Only to become fewer.
+    /// Constants outside this module that are facts and sentinels. May only shrink.
     const FACTS: [&str; 18] = [
         "peer.rs PORTS",
         "replay/program.rs CLASSES",
@@ -44,7 +44,7 @@ mod tests {
         "waits/ranks.rs EAGAIN",
     ];
 
-    /// The documents' own lengths are part of their contract.
+    /// Documents, whose own lengths are part of their contract.
     const DOCUMENTS: [&str; 5] = ["document.rs", "connections/document.rs", "profile/document.rs", "rule.rs", "rpcstat/document.rs"];
 
     const NUMBERS: [&str; 12] = ["i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "i128", "u128", "usize", "f64"];
@@ -59,7 +59,7 @@ mod tests {
         }
     }
 
-    /// Each source with its path below `src`, without its tests and comments.
+    /// Every source, by its path below `src`, without tests and comments.
     fn code() -> Vec<(String, String)> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         let mut found = Vec::new();
@@ -73,7 +73,7 @@ mod tests {
         found.into_iter().map(one).collect()
     }
 
-    /// The name of the number that a line makes a constant.
+    /// The name of the numeric constant that a line defines.
     fn constant(line: &str) -> Option<&str> {
         let (before, rest) = line.split_once("const ")?;
         let (name, kind) = rest.split_once(": ")?;
@@ -117,14 +117,14 @@ mod tests {
         assert!(count > 150, "{count} thresholds were found");
     }
 
-    /// Numbers within code that are thresholds by their form: times and sizes in digits, and parts that are not a half.
+    /// Numbers in code that look like thresholds: times and sizes in digits, and parts other than a half.
     #[test]
     fn no_threshold_is_without_a_name() {
         const PLAIN: [&str; 7] = ["0.0", "1.0", "0.5", "2.0", "1e9", "1e6", "1e3"];
         let is_digit = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
         let mut found = BTreeSet::new();
         for (path, text) in code().into_iter().filter(|(path, _)| !path.starts_with("limits/") && !DOCUMENTS.contains(&path.as_str())) {
-            // Every second part is a text.
+            // Every second part is a string literal.
             let text: String = text.split('"').step_by(2).collect::<Vec<_>>().join("\"");
             let words = text.split(|c: char| !is_digit(c)).filter(|word| word.starts_with(|c: char| c.is_ascii_digit()));
             let is_bare = |word: &&str| {
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(found, known, "a threshold belongs into `limits`; what is gone is to be taken off the list");
     }
 
-    /// Numbers within code that are no thresholds: how figures are rounded, units, and what a change is a change by. Only to become fewer.
+    /// Numbers in code that are no thresholds: rounding of figures, units, and factors of changes. May only shrink.
     const WORDING: [&str; 12] = [
         "assemble/gaps.rs 0.99",
         "assemble/round_trips/sentence.rs 0.05",

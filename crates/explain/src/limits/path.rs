@@ -1,32 +1,32 @@
-//! The critical path and its ledger: all of them bound memory or time.
+//! Bounds of the critical path and its ledger.
 
 // errands.rs
 
-/// Bound: calls that were not accepted, nested in each other.
+/// Bound: nesting of calls that were not accepted.
 pub(crate) const MOST_CALLS: usize = 16;
 
 // ledger.rs
 
-/// Bound: runs of the path that are kept exactly.
+/// Bound: runs of the path kept exactly.
 pub(crate) const EXACT_RUNS: usize = 1 << 18;
-/// Bound: holders and waiters of one entry that are kept apart.
+/// Bound: holders and waiters of one entry kept separately.
 pub(crate) const MOST_LABELS: usize = 32;
 
 // mod.rs
 
-/// Bound: jumps without progress, whatever the number of threads; a chain of waits at one instant is shorter.
+/// Bound: jumps without progress, for any number of threads; a chain of waits at one instant is shorter.
 pub(crate) const MOST_JUMPS: usize = 256;
 
 // pauses.rs
 
-/// Between two pieces of one pause a runtime looks at its timers, and no more. Instead: which timer of the program's ended a wait.
+/// Between two pieces of one pause a runtime only checks its timers. Instead: which timer of the program's ended a wait.
 pub(crate) const BETWEEN_PIECES_NS: i64 = 2_000_000;
-/// Waits that are as long as each other to within a millisecond and a tenth are the program's own, one after the other: what a runtime waits for in between
-/// has nothing to do with them. Instead: the same.
+/// Waits whose lengths agree to within this and [`ALIKE_PART`] are the program's own, one after the other, not pieces of a runtime's pause.
+/// Instead: as above.
 pub(crate) const ALIKE_NS: i64 = 1_200_000;
-/// Of short ones, a tenth. Instead: the same.
+/// The relative part of that tolerance. Instead: as above.
 pub(crate) const ALIKE_PART: i64 = 10;
-/// Tcl sleeps for half a second at a time. Instead: the same.
+/// Length of Tcl's sleeps: half a second. Instead: as above.
 pub(crate) const SLICE_NS: std::ops::Range<i64> = 500_000_000..502_000_000;
-/// And goes on at once, but for the queue of a processor. Instead: the same.
+/// Longest time between two such sleeps, mostly in a run queue. Instead: as above.
 pub(crate) const BETWEEN_SLICES_NS: i64 = 10_000_000;

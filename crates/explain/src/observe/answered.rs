@@ -1,4 +1,4 @@
-//! What servers answered by HTTP in clear: how often with which status (the attributes `answered.N`).
+//! Servers' unencrypted HTTP answers: how many with which status (the attributes `answered.N`).
 
 use crate::observe::words::word;
 use thalweg_trace::Meta;
@@ -8,14 +8,14 @@ use thalweg_trace::Meta;
 pub(crate) struct Answered {
     /// The status.
     pub status: u16,
-    /// How many.
+    /// Number of answers.
     pub count: u64,
     /// The server's address.
     pub server: String,
 }
 
 impl Answered {
-    /// All that the recording says.
+    /// Reads the answers that a recording has.
     pub(crate) fn all(meta: &Meta) -> Vec<Answered> {
         let values = meta.attributes.iter().filter(|(name, _)| name.starts_with("answered."));
         values.filter_map(|(_, value)| Answered::of(value)).collect()
@@ -26,7 +26,7 @@ impl Answered {
         Some(Answered { status, count, server: word(value, "server")?.to_owned() })
     }
 
-    /// Whether it says that the question failed (RFC 9110, section 15).
+    /// Whether the status says that the request failed (RFC 9110, section 15).
     pub(crate) fn is_failure(&self) -> bool {
         self.status >= 400
     }

@@ -1,16 +1,16 @@
-//! When processes asked for names. A question is a datagram, and no span says that it was sent.
+//! Times of processes' name lookups. A lookup is a datagram, and no span shows that it was sent.
 
 use crate::ExplainError;
 use crate::observe::tables::Tables;
 use std::collections::HashMap;
 use thalweg_trace::{MarkKind, Source};
 
-/// The instants, by process (machine and number), in order.
+/// Times of lookups, by process (machine and number), ascending.
 #[derive(Debug, Default)]
 pub(crate) struct AskedNames(HashMap<(u32, u32), Vec<i64>>);
 
 impl AskedNames {
-    /// Those of a recording.
+    /// Reads the lookups of a recording.
     pub(crate) fn read(source: &dyn Source, tables: &mut Tables) -> Result<AskedNames, ExplainError> {
         let mut asked: HashMap<_, Vec<i64>> = HashMap::new();
         for mark in source.marks()?.into_iter().filter(|mark| mark.kind == MarkKind::NameAsked) {
@@ -23,7 +23,7 @@ impl AskedNames {
         Ok(AskedNames(asked))
     }
 
-    /// When a process next asked for one, at an instant or after; `i64::MAX` where it never did.
+    /// The process's next lookup at or after an instant; `i64::MAX` if there is none.
     pub(crate) fn next(&self, process: (u32, u32), at: i64) -> i64 {
         let Some(instants) = self.0.get(&process) else { return i64::MAX };
         instants.get(instants.partition_point(|&asked| asked < at)).copied().unwrap_or(i64::MAX)

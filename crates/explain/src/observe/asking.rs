@@ -1,4 +1,4 @@
-//! What is gathered of questions as the recording goes by.
+//! Requests, gathered as the recording is read.
 
 use crate::cause::End;
 use crate::limits::observe as limits;
@@ -14,11 +14,11 @@ use thalweg_trace::SpanKind;
 struct Answers {
     count: u64,
     bytes: u64,
-    /// Time in which they were worked on.
+    /// Time spent on them.
     ns: u64,
-    /// The largest one's bytes, and the time that took.
+    /// Bytes of the largest one, and its time.
     largest: (u64, u64),
-    /// The request that is being worked on, seen backward, and for how long.
+    /// The request in progress, seen backward, and the time spent on it.
     serving: (u64, u64),
 }
 
@@ -26,56 +26,56 @@ struct Answers {
 #[derive(Debug)]
 struct Turns {
     count: u64,
-    /// What it took that no send is known before yet.
+    /// Bytes taken without a known earlier send.
     answered: u64,
     first: i64,
     last: i64,
 }
 
-/// Messages that the client's threads exchanged over connections on one side of them.
+/// Messages that the client's threads exchanged over connections, for one side of them.
 #[derive(Debug, Default)]
 pub(crate) struct Exchanged {
-    /// Times at which the client handed bytes to a connection.
+    /// Number of times the client handed bytes to a connection.
     pub sends: u64,
-    /// Times at which it did and then took bytes from the same connection: requests that were answered, or several of them in one go.
+    /// Number of times it did so and then took bytes from the same connection: answered requests, or several in one go.
     pub turns: u64,
     /// Bytes that the client handed to connections and took from them.
     pub bytes: u64,
-    /// When it first did, and when it last took any.
+    /// Time of its first send, and of its last receive.
     pub from_to: Option<(i64, i64)>,
-    /// By the client's connection: how often it took bytes that no send is known before, seen backward.
+    /// By the client's connection: number of receives without a known earlier send, seen backward.
     answered: HashMap<u32, u64>,
     /// By the client's thread.
     turns_of: HashMap<u32, Turns>,
 }
 
-/// The questions of a recording.
+/// The requests of a recording.
 #[derive(Debug, Default)]
 pub(crate) struct Asking {
-    /// Calls that the client says it made, all servers together.
+    /// Calls that the client recorded, over all servers.
     pub calls: Overlap,
-    /// The same by server: what stands behind `>` in a connection's name, as its first connection's dense number.
+    /// Calls by server: the part after `>` in a connection's name, as its first connection's dense number.
     pub by_server: HashMap<u32, Overlap>,
-    /// What the client's threads exchanged over connections, by the side of the connection that they were on: where client and server are of one command,
-    /// each message is seen twice.
+    /// Messages of the client's threads over connections, by their side of the connection: if client and server belong to one command, each
+    /// message is seen twice.
     exchanged: [Exchanged; 2],
-    /// The same without clients that were reached by way of a server.
+    /// These messages without clients that were reached through a server.
     of_own: [Exchanged; 2],
     /// Requests of all disks.
     pub disk: Overlap,
-    /// Entries that the application's requests delivered.
+    /// Number of entries that the application's requests delivered.
     pub delivered: u64,
-    /// When the first request that delivered entries ended, and when the last did; and how many the first one delivered.
+    /// End of the first request that delivered entries, and of the last; and the number that the first delivered.
     pub delivering: Option<(i64, i64, u64)>,
-    /// What servers answered, by the server's track.
+    /// Servers' answers, by the server's track.
     answers: HashMap<u32, Answers>,
-    /// Waits of programs for a mount in user space.
+    /// Programs' waits for a user-space mount.
     pub of_mount: Overlap,
     servers: HashMap<u32, u32>,
 }
 
 impl Asking {
-    /// Takes in a span; of those of one thread or device, none before may end earlier.
+    /// Adds a span; spans of one thread or device come by descending end.
     #[inline]
     pub(crate) fn note(&mut self, tables: &Tables, span: &LiveSpan) {
         match span.kind {
@@ -98,15 +98,15 @@ impl Asking {
         }
     }
 
-    /// What one entry took, from the first that was delivered to the last, where each request delivered one.
+    /// Mean time per entry in ns, from the first delivered to the last, if each request delivered one.
     pub(crate) fn each_delivered_ns(&self) -> Option<f64> {
         let (first, last, of_first) = self.delivering?;
         let after = self.delivered.checked_sub(of_first).filter(|&n| n > 0)?;
         Some((last - first) as f64 / after as f64)
     }
 
-    /// What a byte costs in the largest answer of the server that gave it, and how many bytes its other answers have;
-    /// `None` where no answer is much larger than the others.
+    /// Cost of a byte in the largest answer of its server, in ns, and the bytes of its other answers; `None` if no answer is much larger
+    /// than the others.
     pub(crate) fn cost_of_bytes(&self) -> Option<(f64, f64)> {
         let largest = self.answers.values().filter(|a| a.count > limits::FEWEST_ANSWERS).max_by_key(|a| a.largest.0)?;
         let others = (largest.count - 1) as f64;
@@ -116,7 +116,7 @@ impl Asking {
         (more_bytes > limits::MUCH_LARGER * bytes).then(|| ((largest.largest.1 as f64 - ns).max(0.0) / more_bytes, bytes))
     }
 
-    /// A server's answer, as its end of the connection sends it within the work on the request.
+    /// Adds a server's answer, sent on its end of the connection during the work on the request.
     fn answer(&mut self, tables: &Tables, span: &LiveSpan) {
         if tables.actors[span.track as usize].end != End::Server {
             return;
@@ -171,12 +171,12 @@ impl Asking {
         self.exchanged[span.side as usize].note(connection, span);
     }
 
-    /// From here on only what the command's own threads exchanged counts: those that were reached ask for themselves.
+    /// From here on, only messages of the command's own threads count: reached programs make requests for themselves.
     pub(crate) fn leave_out_others(&mut self) {
         self.exchanged = std::mem::take(&mut self.of_own);
     }
 
-    /// What was exchanged with those who were called; where nobody was, with those who called.
+    /// The messages exchanged with called ends; if there were none, with callers.
     pub(crate) fn exchanged(&self) -> &Exchanged {
         let [calling, called] = &self.exchanged;
         if calling.turns > 0 || called.turns == 0 { calling } else { called }
@@ -201,7 +201,7 @@ impl Exchanged {
         if span.kind == SpanKind::NetReceive {
             *answered += u64::from(span.count);
         } else {
-            // What a thread did while it ran is told together: of so many sends and receives in one stretch each may have been answered.
+            // Merged calls of a running thread: each of these sends and receives may have been answered.
             self.turns += u64::from(span.count).min(*answered);
             *answered = 0;
         }
@@ -212,7 +212,7 @@ impl Exchanged {
         self.from_to = Some(if sends { (first.min(span.start), last) } else { (first, last.max(span.end)) });
     }
 
-    /// A thread's send or receive, on any connection: what it sends to several before it takes anything is one turn.
+    /// Adds a thread's send or receive, on any connection: sends to several connections before a receive are one turn.
     fn turn(&mut self, span: &LiveSpan) {
         let fresh = Turns { count: 0, answered: 0, first: span.start, last: span.end };
         let turns = self.turns_of.entry(span.track).or_insert(fresh);
@@ -226,7 +226,7 @@ impl Exchanged {
         }
     }
 
-    /// How many turns there were one after the other: those of all threads, over how many threads took turns at a time.
+    /// Number of sequential turns: those of all threads, divided by the number of threads that took turns at a time.
     pub(crate) fn rounds(&self) -> u64 {
         let took: Vec<&Turns> = self.turns_of.values().filter(|turns| turns.count > 0).collect();
         let all: u64 = took.iter().map(|turns| turns.count).sum();

@@ -1,4 +1,4 @@
-//! Calls that failed at once, by what they were on: how often, and with which error. They say what a program tried between its pauses.
+//! Calls that failed immediately, by object: how often, and with which error. They show what a program tried between its pauses.
 
 use crate::limits::observe as limits;
 use crate::observe::index::NONE;
@@ -7,23 +7,23 @@ use crate::observe::tables::Tables;
 use foldhash::HashMap;
 use thalweg_trace::SpanKind;
 
-/// How often calls failed, by their object and −errno.
+/// Number of failed calls, by object and −errno.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
     failed: HashMap<(u32, i32), u64>,
 }
 
-/// Attempts that failed alike.
+/// Attempts with the same error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Failed {
     /// Their errno.
     pub error: i32,
-    /// How many.
+    /// Number of attempts.
     pub count: u64,
 }
 
 impl Attempts {
-    /// Takes in a span of a thread.
+    /// Adds a span of a thread.
     #[inline]
     pub(crate) fn note(&mut self, span: &LiveSpan) {
         let failed = span.start == span.end && span.result < 0 && span.object != NONE && span.kind != SpanKind::NetReceive;
@@ -33,14 +33,14 @@ impl Attempts {
         }
     }
 
-    /// Of the calls on an object that failed, the most that failed alike.
+    /// Of the failed calls on an object, the most with one error.
     pub(crate) fn on(&self, object: u32) -> Option<Failed> {
         let own = self.failed.iter().filter(|((other, _), _)| *other == object);
         let (&(_, result), &count) = own.max_by_key(|&(&(_, result), &count)| (count, result))?;
         Some(Failed { error: -result, count })
     }
 
-    /// Attempts to connect to a connection's server that were refused, or found no way there, if this connection's own was.
+    /// Attempts to connect to a connection's server that were refused, or found no route, if this connection's own attempt did.
     pub(crate) fn to_connect(&self, tables: &Tables, connection: u32) -> Option<Failed> {
         let connection_of = |object: u32| tables.objects.get(object as usize).map_or(NONE, |object| object.connection);
         let refused = self.failed.iter().filter(|((_, result), _)| is_refusal(-result));
@@ -54,12 +54,12 @@ impl Attempts {
     }
 }
 
-/// Whether nobody listened, or there was no way there: `ECONNREFUSED`, `EHOSTUNREACH`, `ENETUNREACH`.
+/// Whether nothing listened, or there was no route: `ECONNREFUSED`, `EHOSTUNREACH`, `ENETUNREACH`.
 fn is_refusal(error: i32) -> bool {
     matches!(error, 111 | 113 | 101)
 }
 
-/// What the manual calls an error of a call.
+/// The name of an error in the manual.
 pub(crate) fn error_name(error: i32) -> String {
     let name = match error {
         1 => "EPERM",

@@ -1,7 +1,8 @@
-//! Other clients of the servers that the command asks: what they ask is not the command's, and may be what its servers work for.
+//! Other clients of the servers that the command uses: their requests are not the command's, and may be what its servers work on.
 //!
-//! A client is another's where it was reached by way of a server, and asks one that the command asks as well. (Who is reached and asks somebody else works for
-//! the command: a daemon that fetches for it.) A server's thread works for whom it took bytes from last, until it takes some from another or waits.
+//! A client is another's if it was reached through a server and uses a server that the command uses as well. (A reached program that uses a
+//! different server works for the command: a daemon that fetches for it.) A server's thread works for the client whose bytes it took last,
+//! until it takes another's or waits.
 
 use crate::cause::End;
 use crate::limits::observe as limits;
@@ -13,32 +14,32 @@ use foldhash::HashMap;
 use std::collections::{BTreeMap, HashSet};
 use thalweg_trace::SpanKind;
 
-/// What servers did for each connection, and who was at its other end.
+/// Servers' work for each connection, and its client.
 #[derive(Debug, Default)]
 pub(crate) struct Besides {
-    /// By connection: a client's thread on it that was reached, or [`NONE`] where the command's own are on it.
+    /// By connection: a reached client's thread on it, or [`NONE`] if the command's own threads are.
     clients: HashMap<u32, u32>,
-    /// By connection: which server's threads worked for it, and for how long.
+    /// By connection: the server's threads that worked for it, and for how long.
     worked: HashMap<u32, BTreeMap<u32, i64>>,
-    /// By thread of a server: since when it did something else than for the question before, seen backward.
+    /// By server thread: since when it did something other than the previous request's work, seen backward.
     until: HashMap<u32, i64>,
 }
 
-/// A client of another program at a server of the command's.
+/// A client of another program at one of the command's servers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Beside {
     /// One of its threads.
     pub client: u32,
-    /// How long the server worked for all such clients, in nanoseconds.
+    /// Time the server worked for all such clients, in nanoseconds.
     pub others_ns: i64,
-    /// How many of them there are.
+    /// Number of such clients.
     pub clients: u64,
-    /// How long it worked for anybody.
+    /// Time the server worked for any client, in ns.
     pub all_ns: i64,
 }
 
 impl Besides {
-    /// Takes in a span of a thread.
+    /// Adds a span of a thread.
     #[inline]
     pub(crate) fn note(&mut self, tables: &Tables, span: &LiveSpan) {
         let actor = &tables.actors[span.track as usize];
@@ -59,7 +60,7 @@ impl Besides {
         }
     }
 
-    /// The connections of other programs' clients to servers that the command's own threads ask, too.
+    /// Connections of other programs' clients to servers that the command's own threads use, too.
     pub(crate) fn connections(&self, tables: &Tables) -> HashSet<u32> {
         let server = |connection: u32| tables.ends(connection).map(|(_, server)| server);
         let own: HashSet<&str> = self.clients.iter().filter(|(_, client)| **client == NONE).filter_map(|(&c, _)| server(c)).collect();
@@ -67,7 +68,7 @@ impl Besides {
         others.filter(|&connection| server(connection).is_some_and(|server| own.contains(server))).collect()
     }
 
-    /// For which other clients a server's process worked, whose threads these are.
+    /// The other clients that a server's process worked for; the predicate selects its threads.
     pub(crate) fn at(&self, tables: &Tables, is_of_server: impl Fn(u32) -> bool) -> Option<Beside> {
         let others = self.connections(tables);
         let mut by_client: BTreeMap<Option<(u32, u32)>, (i64, u32)> = BTreeMap::new();

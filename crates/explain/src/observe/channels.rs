@@ -1,10 +1,9 @@
 //! Bursts and gaps: when the bytes of a transfer moved, and when they did not.
 //!
-//! Payload spans come by descending end, so the union of their intervals grows backward, and what lies
-//! between a span's end and the union so far is idle for good. Idle intervals are kept with how many
-//! bytes came after them; when there are too many, the shortest go. Which of them are *gaps*, and which
-//! only the ordinary pause between two sends, is decided at the end from their lengths: where these fall
-//! into two groups well apart (Otsu's split of their logarithms), the longer ones are gaps.
+//! Payload spans come by descending end, so the union of their intervals grows backward, and the interval between a span's end and the
+//! union so far is certainly idle. Idle intervals are kept with the number of bytes after them; when there are too many, the shortest are
+//! dropped. Which of them are *gaps*, and which only the usual pause between two sends, is decided at the end by their lengths: if these
+//! fall into two clearly separate groups (Otsu's split of their logarithms), the longer ones are gaps.
 
 use crate::limits::observe as limits;
 use crate::observe::quantile::of_sorted;
@@ -12,11 +11,11 @@ use crate::observe::quantile::of_sorted;
 /// An idle interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Idle {
-    /// Where it begins.
+    /// Start.
     pub start: i64,
-    /// Where it ends.
+    /// End.
     pub end: i64,
-    /// How many bytes the channel carried after it.
+    /// Bytes that the channel carried after it.
     pub bytes_after: u64,
 }
 
@@ -51,7 +50,7 @@ impl Default for Gatherer {
 }
 
 impl Gatherer {
-    /// Takes the next busy interval, by descending end.
+    /// Adds the next busy interval, by descending end.
     #[inline]
     pub(crate) fn add(&mut self, start: i64, end: i64, bytes: u64) {
         match &mut self.busy {
@@ -82,12 +81,12 @@ impl Gatherer {
         }
     }
 
-    /// The first and last instant at which it was busy; `None` if it never was.
+    /// Its first and last busy instant; `None` if it was never busy.
     pub(crate) fn extent(&self) -> Option<(i64, i64)> {
         self.busy.map(|_| (self.first, self.last))
     }
 
-    /// When it was busy, in order of time, and how many bytes each time: what idle intervals too short to be kept do not part.
+    /// The busy intervals in order of time, with their bytes; idle intervals too short to be kept do not separate them.
     pub(crate) fn bursts(&self) -> Vec<(i64, i64, u64)> {
         let Some((first, last)) = self.extent() else { return Vec::new() };
         let (mut bursts, mut from, mut left) = (Vec::with_capacity(self.idle.len() + 1), first, self.bytes);
@@ -99,13 +98,13 @@ impl Gatherer {
         bursts
     }
 
-    /// What it comes to.
+    /// The result.
     pub(crate) fn finish(&self) -> Gathered {
         let lengths: Vec<u64> = self.idle.iter().map(|i| (i.end - i.start) as u64).collect();
         self.finish_with(least_gap_ns(&lengths))
     }
 
-    /// The same where idle intervals of this length on are gaps.
+    /// The result if idle intervals of at least this length are gaps.
     pub(crate) fn finish_with(&self, least: u64) -> Gathered {
         let busy_ns = self.busy_ns + self.busy.map_or(0, |(from, to)| to - from);
         let mut gaps: Vec<Idle> = self.idle.iter().copied().filter(|i| (i.end - i.start) as u64 >= least).collect();
@@ -116,22 +115,22 @@ impl Gatherer {
     }
 }
 
-/// A channel, gathered.
+/// The result for one channel.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gathered {
     /// Payload bytes.
     pub bytes: u64,
     /// Spans that carried them.
     pub sends: u64,
-    /// How long any of them was under way.
+    /// Time in which any span was in progress.
     pub busy_ns: i64,
-    /// How long its bursts were, pauses within them included.
+    /// Total length of the bursts, including pauses within them.
     pub burst_ns: i64,
     /// Its gaps, in order of time.
     pub gaps: Vec<Idle>,
 }
 
-/// From which length on an idle interval is a gap.
+/// Least length of an idle interval that is a gap.
 fn least_gap_ns(lengths: &[u64]) -> u64 {
     let mut sorted: Vec<u64> = lengths.to_vec();
     sorted.sort_unstable();
@@ -150,15 +149,14 @@ fn least_gap_ns(lengths: &[u64]) -> u64 {
     sorted.get(best.1).copied().unwrap_or(0)
 }
 
-/// How many bytes apart gaps are, when most of them are about equally far apart: all of them, or, where
-/// shorter ones lie between, those that are longer than the mean.
+/// Bytes between gaps, if most gaps are about equally far apart: all of them, or, if shorter ones lie between, those longer than the mean.
 pub(crate) fn period_of(gaps: &[(i64, u64)]) -> Option<u64> {
     let carried = |least: i64| gaps.iter().filter(|g| g.0 >= least).map(|g| g.1).collect::<Vec<u64>>();
     let mean = gaps.iter().map(|g| g.0).sum::<i64>() / gaps.len().max(1) as i64;
     period_bytes(&carried(0)).or_else(|| period_bytes(&carried(mean)))
 }
 
-/// The same of places alone: `carried` is how many bytes the channel had carried before each, ascending.
+/// The period of positions alone: `carried` has the bytes carried before each gap, ascending.
 fn period_bytes(carried: &[u64]) -> Option<u64> {
     if carried.len() < limits::FEWEST_GAPS {
         return None;
@@ -167,7 +165,7 @@ fn period_bytes(carried: &[u64]) -> Option<u64> {
     let mut sorted = apart.clone();
     sorted.sort_unstable();
     let middle = of_sorted(&sorted, 0.5).filter(|&m| m > 0)?;
-    // A gap that stayed out leaves a double distance; it does not speak against the period.
+    // A missing gap leaves a double distance, which does not contradict the period.
     let near = apart.iter().filter(|&&d| {
         let times = (d as f64 / middle as f64).round();
         (1.0..=3.0).contains(&times) && (d as f64 / times - middle as f64).abs() <= limits::PERIOD_NEAR * middle as f64

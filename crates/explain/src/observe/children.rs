@@ -1,4 +1,4 @@
-//! Looks of threads for the end of a child of theirs, in vain: calls of no length, each with the child as its object.
+//! Threads' fruitless checks for the end of a child: calls of no length, with the child as their object.
 
 use crate::limits::observe as limits;
 use crate::observe::lives::Life;
@@ -7,13 +7,13 @@ use crate::observe::tables::Tables;
 use foldhash::HashMap;
 use thalweg_trace::{ObjectKind, SpanKind};
 
-/// By who looked and for which child.
+/// By checking thread and child.
 #[derive(Debug, Default)]
 pub(crate) struct Children {
     looked: HashMap<(u32, u32), Looked>,
 }
 
-/// Looks of one thread for one child.
+/// Checks of one thread for one child.
 #[derive(Clone, Copy, Debug)]
 struct Looked {
     count: u64,
@@ -21,21 +21,21 @@ struct Looked {
     last: i64,
 }
 
-/// A thread that looked at full speed for the end of a child.
+/// A thread that checked for the end of a child at full speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LookedAtSpeed {
-    /// Who looked.
+    /// The checking thread.
     pub track: u32,
     /// The child's first thread.
     pub child: u32,
-    /// From when.
+    /// Start.
     pub first: i64,
-    /// When the child ended.
+    /// End of the child.
     pub ended: i64,
 }
 
 impl Children {
-    /// Takes in a span of a thread.
+    /// Adds a span of a thread.
     #[inline]
     pub(crate) fn note(&mut self, tables: &Tables, span: &LiveSpan) {
         let looks = span.kind == SpanKind::WaitLock && span.start == span.end && span.result < 0;
@@ -47,8 +47,8 @@ impl Children {
         }
     }
 
-    /// Those who looked so often that there was no time for anything else in between, until the child ended. Where not all looks were recorded, those that
-    /// were stand for the rest.
+    /// The threads that checked too often to do anything else in between, until the child ended. If not all checks were recorded, the
+    /// recorded ones stand for the rest.
     pub(crate) fn at_speed(&self, tables: &Tables, lives: &[Life]) -> Vec<LookedAtSpeed> {
         let mut found: Vec<LookedAtSpeed> = self
             .looked

@@ -1,10 +1,9 @@
-//! What happened when, in bins of equal width: bytes for the throughput curve and the phases, and how
-//! busy threads were, for the slack.
+//! Quantities over time, in bins of equal width: bytes for the throughput curve and the phases, and threads' busy time for the slack.
 
 use crate::document::{Phase, PhaseName};
 use crate::limits::observe as limits;
 
-/// A quantity spread over bins of the interval explained.
+/// A quantity spread over bins of the explained interval.
 #[derive(Clone, Debug)]
 pub(crate) struct Curve {
     start: i64,
@@ -14,7 +13,7 @@ pub(crate) struct Curve {
 }
 
 impl Curve {
-    /// An empty one of this many bins over the interval.
+    /// An empty curve with this many bins over the interval.
     pub(crate) fn new(start: i64, end: i64, bins: usize) -> Curve {
         Curve { start, width_ns: ((end - start).max(1) as f64 / bins as f64).max(1.0), bins: vec![0.0; bins] }
     }
@@ -24,7 +23,7 @@ impl Curve {
         self.width_ns / 1e9
     }
 
-    /// Spreads a quantity evenly over an interval; what lies outside the explained one is left out.
+    /// Spreads a quantity evenly over an interval; the part outside the explained interval is dropped.
     #[inline]
     pub(crate) fn spread(&mut self, start: i64, end: i64, quantity: f64) {
         let from = (start - self.start) as f64 / self.width_ns;
@@ -48,16 +47,15 @@ impl Curve {
     }
 }
 
-/// Seconds within an interval.
+/// Seconds between two instants.
 fn seconds(from: i64, at: i64) -> f64 {
     (at - from).max(0) as f64 / 1e9
 }
 
 /// The phases of a transfer whose bytes are in `curve` and moved from `first` to `last`.
 ///
-/// The rate is taken over windows of a sixteenth of the transfer, so that the gaps of a steady copy do
-/// not count as its end; *ramp* lasts until the first window that reaches four fifths of the mean rate
-/// of all, *drain* begins after the last one.
+/// The rate is taken over windows of a sixteenth of the transfer, so that the gaps of a steady copy do not count as its end; *ramp* lasts
+/// until the first window that reaches four fifths of the overall mean rate, *drain* begins after the last one.
 pub(crate) fn phases(curve: &Curve, start: i64, end: i64, first: i64, last: i64) -> Vec<Phase> {
     let (first, last) = (first.clamp(start, end), last.clamp(start, end));
     let bin = |at: i64| (((at - start) as f64 / curve.width_ns) as usize).min(curve.bins.len() - 1);

@@ -1,4 +1,4 @@
-//! Which of the command's processes signals ended, and who sent them.
+//! The command's processes that signals ended, and the senders.
 
 use crate::ExplainError;
 use crate::cause::End;
@@ -12,17 +12,17 @@ use thalweg_trace::{MarkKind, Source};
 /// A signal that ended one of the command's processes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
-    /// The process' first thread.
+    /// The process's first thread.
     pub leader: u32,
     /// The signal.
     pub signal: i64,
-    /// When it was sent.
+    /// Time it was sent.
     pub at: i64,
-    /// The object that names who sent it; [`NONE`]: the kernel.
+    /// The object that names the sender; [`NONE`] for the kernel.
     pub sender: u32,
 }
 
-/// The command's processes that a signal ended, earliest first: the last that each was sent of that kind before its end.
+/// The command's processes that a signal ended, earliest first: for each, the last signal of that kind before its end.
 pub(crate) fn ended_by_signals(
     source: &dyn Source,
     tables: &mut Tables,
@@ -40,11 +40,11 @@ pub(crate) fn ended_by_signals(
         let Some(&leader) = processes.get(&process).and_then(|tracks| tracks.iter().find(leads)) else { continue };
         let (Some(life), Some(signal)) = (lives.get(leader as usize), mark.value) else { continue };
         let sender = mark.object.map_or(NONE, |object| tables.object_rows.get(object.number()));
-        // (Whom the recording does not know may have sent it.)
+        // An unknown sender is not the kernel.
         if mark.object.is_some() && sender == NONE {
             continue;
         }
-        // (What is killed ends, and may do so after the recording.)
+        // A killed process ends, possibly after the recording.
         if life.status == Some(SIGNAL_STATUS + signal) || life.status.is_none() && signal == SIGKILL {
             found.retain(|other| other.leader != leader);
             found.push(Ended { leader, signal, at: mark.at.ns(), sender });
@@ -53,7 +53,7 @@ pub(crate) fn ended_by_signals(
     Ok(found)
 }
 
-/// Whether a process' name says that it is this one.
+/// Whether a process's name says that it is this one.
 pub(crate) fn is_by(name: &str, pid: u32) -> bool {
     name.ends_with(&format!("(process {pid})"))
 }

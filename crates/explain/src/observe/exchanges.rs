@@ -1,8 +1,8 @@
-//! What each connection had unanswered, as the recording goes by: turns of sending and receiving, and how many bytes came within one round trip.
+//! Unanswered bytes on each connection, gathered as the recording is read: turns of sending and receiving, and bytes within one round trip.
 //!
-//! A program that sends what its protocol lets it send, and then waits for the other end, moves at most that much in each round trip, whatever the
-//! link carries. No protocol need be known for that. A *turn* is a send after which bytes come back; it is *long* where they come no sooner than a round
-//! trip later: nothing else was under way. Of what is received, the most that arrives within any round trip is the most that was ever on its way.
+//! A program that sends what its protocol allows, and then waits for the other end, moves at most that much per round trip, on any link. No
+//! protocol need be known for that. A *turn* is a send after which bytes come back; it is *long* if they come no sooner than a round trip
+//! later: nothing else was in flight. The most bytes received within any round trip is the most that was ever in flight.
 
 use crate::cause::End;
 use crate::limits::observe as limits;
@@ -21,25 +21,25 @@ pub(crate) struct Exchange {
     pub bytes: [u64; 2],
     /// Sends after which bytes came back.
     pub turns: u64,
-    /// Those of them where that took a round trip at least.
+    /// Turns that took at least a round trip.
     pub long_turns: u64,
-    /// When its first bytes were sent or came.
+    /// Time of its first bytes.
     pub first: i64,
-    /// When its last were.
+    /// Time of its last bytes.
     pub last: i64,
-    /// When the first bytes came after the send that the walk has not got to yet.
+    /// First arrival after the send that the walk has not reached yet.
     answered: Option<i64>,
     arriving: Arriving,
 }
 
-/// What arrives within one round trip, seen backward.
+/// Arrivals within one round trip, seen backward.
 #[derive(Debug, Default)]
 struct Arriving {
-    /// Arrivals of the round trip after the last one seen: when, and how many bytes.
+    /// Arrivals of the round trip after the last one seen: time and bytes.
     within: VecDeque<(i64, u64)>,
     bytes: u64,
     most: u64,
-    /// How many bytes there were in the round trip after each arrival.
+    /// Bytes in the round trip after each arrival.
     sums: Lengths,
 }
 
@@ -66,12 +66,12 @@ impl Exchange {
         self.bytes[0].max(self.bytes[1])
     }
 
-    /// How long it was used, in nanoseconds.
+    /// Time it was in use, in nanoseconds.
     pub(crate) fn used_ns(&self) -> i64 {
         self.last.saturating_sub(self.first).max(1)
     }
 
-    /// Of what was received, the most bytes within one round trip, and how many this part of them had at the most; `None` where the round trip is not known.
+    /// The most bytes received within one round trip, and the most in this part of the readings; `None` if the round trip is not known.
     pub(crate) fn arrived(&self, part: f64) -> Option<(u64, u64)> {
         (self.arriving.most > 0).then(|| (self.arriving.most, self.arriving.sums.quantile_ns(part)))
     }
@@ -80,38 +80,38 @@ impl Exchange {
 /// All connections.
 #[derive(Debug, Default)]
 pub(crate) struct Exchanges {
-    /// By connection: its least round trip in nanoseconds, where there is a path to speak of.
+    /// By connection: its least round trip in nanoseconds, if there is a path at all.
     round_trips: Vec<Option<i64>>,
-    /// By connection: a thread of the server that answered it.
+    /// By connection: a server's thread that answered it.
     servers: HashMap<u32, u32>,
     /// By connection.
     pub of: HashMap<u32, Exchange>,
 }
 
 impl Exchanges {
-    /// With the round trip of each connection.
+    /// Starts with the round trip of each connection.
     pub(crate) fn new(round_trips: Vec<Option<i64>>) -> Exchanges {
         Exchanges { round_trips, servers: HashMap::new(), of: HashMap::new() }
     }
 
-    /// The least round trip of a connection, in nanoseconds, where there is a path to speak of.
+    /// The least round trip of a connection, in nanoseconds, if there is a path at all.
     pub(crate) fn round_trip_ns(&self, connection: u32) -> Option<i64> {
         self.round_trips.get(connection as usize).copied().flatten()
     }
 
-    /// Who answered a connection, where that was recorded.
+    /// The thread that answered a connection, if recorded.
     pub(crate) fn server(&self, connection: u32) -> Option<u32> {
         self.servers.get(&connection).copied()
     }
 
-    /// Takes in a span; of a client's threads none before may end earlier.
+    /// Adds a span; those of a client's threads come by descending end.
     #[inline]
     pub(crate) fn note(&mut self, tables: &Tables, span: &LiveSpan) {
         if span.bytes() == 0 || span.connection == NONE {
             return;
         }
         if tables.actors[span.track as usize].end != End::Client {
-            // (A server calls others, too.)
+            // A server calls others, too.
             if span.side == End::Server && self.servers.len() < limits::MOST_CONNECTIONS {
                 self.servers.entry(span.connection).or_insert(span.track);
             }

@@ -1,9 +1,8 @@
-//! Spans as the walk needs them: backward in time, held only while the walk may still want them.
+//! Spans for the walk: backward in time, held only while the walk may still need them.
 //!
-//! A span that covers an instant ends at or after it. The recording gives spans by descending end, so
-//! once it has been read past an instant, everything that covers the instant has been seen; and because
-//! the walk only goes backward, a span that began at or after its cursor can be let go. What is held is
-//! therefore what overlaps the cursor, and the part of the last batch that ends before it.
+//! A span that covers an instant ends at or after it. The recording gives spans by descending end, so once it has been read past an
+//! instant, everything that covers the instant has been seen; and because the walk only goes backward, a span that began at or after its
+//! cursor can be dropped. What is held is therefore what overlaps the cursor, and the part of the last batch that ends before it.
 
 use crate::ExplainError;
 use crate::cause::End;
@@ -17,45 +16,45 @@ use thalweg_trace::ABSENT;
 use thalweg_trace::ABSENT_CONTEXT;
 use thalweg_trace::{Source, SourceError, SpanBatch, SpanKind, WakerContext};
 
-/// The spans of one track that the walk may still want.
+/// The spans of one track that the walk may still need.
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
     /// Covering the cursor, in no particular order.
     pub open: Vec<LiveSpan>,
     /// Not yet reached by the cursor, by descending end.
     pub ahead: VecDeque<LiveSpan>,
-    /// What the cursor has passed.
+    /// The actions that the cursor has passed.
     pub passed: NextActions,
-    /// What the thread looked for next, in vain or not (calls of no length): the nearest first.
+    /// The thread's next looks (calls of no length), fruitless or not, nearest first.
     pub looks: VecDeque<LiveSpan>,
-    /// What the thread is known to have done at any time.
-    pub known: Known,
+    /// The thread's traits over all its spans.
+    pub traits: ThreadTraits,
 }
 
-/// What a thread is known to do, from all of its spans read so far.
+/// Traits of a thread, from all of its spans read so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct ThreadTraits {
     /// It moves bytes of files or connections.
     pub moves_data: bool,
-    /// Another thread ended a wait of it: it is handed work, or gets locks.
+    /// Another thread ended one of its waits: it is given work, or locks.
     pub is_woken: bool,
     /// It slept while another waited for it.
     pub sleeps_holding: bool,
-    /// Its requests are traced one by one: what is in none of them is no work of its own.
+    /// Its requests are traced individually: time outside them is not its own work.
     pub traces_requests: bool,
-    /// It has to do with others: by pipes, sockets or connections.
+    /// It communicates by pipes, sockets or connections.
     pub deals_with_others: bool,
-    /// Whom it serves.
+    /// The client it serves.
     pub serves: Serves,
 }
 
-/// Whom a thread serves, as far as what it did says.
+/// The client that a thread serves, as far as its actions show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Serves {
-    /// Nobody.
+    /// None.
     #[default]
     Nobody,
-    /// The one that called on this connection.
+    /// The caller on this connection.
     Connection(u32),
     /// The thread of another program that asks it at a socket of this machine.
     Thread(u32),
@@ -63,9 +62,9 @@ pub(crate) enum Serves {
     Several,
 }
 
-impl Known {
-    /// Whether what the thread does while it has a lock serves nobody who waits for it. Who moves data works for the transfer, and
-    /// so does who is handed work and computes.
+impl ThreadTraits {
+    /// Whether the thread's activity while it holds a lock serves no waiter. A thread that moves data works for the transfer, and so does
+    /// one that is given work and computes.
     pub(crate) fn serves_itself(&self, asleep: bool) -> bool {
         !self.moves_data && (asleep || self.sleeps_holding || !self.is_woken)
     }
@@ -103,30 +102,30 @@ impl Known {
     }
 }
 
-/// What a thread did next, seen from the cursor: of all that began at or after it, the first of each kind.
+/// A thread's next actions, seen from the cursor: of everything that began at or after it, the first of each kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NextActions {
-    /// When it next took bytes from a connection, from which, and the position of the first of them.
+    /// Its next receive: time, connection, and offset of the first byte.
     pub receive: (i64, u32, u64),
-    /// How many it took until it handed over any.
+    /// Bytes it received before its next send.
     pub took_bytes: u64,
-    /// When it next handed bytes to a connection, and to which.
+    /// Its next send: time and connection.
     pub send: (i64, u32),
-    /// When it next blocked and did not look in vain, on which connection, until which thread ended it.
+    /// Its next non-fruitless wait: time, connection, and the thread that ended it.
     pub wait: (i64, u32, u32),
-    /// Whether that was a pause of its own choice.
+    /// Whether that was a voluntary pause.
     pub pause: bool,
-    /// When it next blocked at all.
+    /// Time it next blocked at all.
     pub next_wait: i64,
-    /// For how long it did, and whether its own time limit ended that.
+    /// Length of that wait, and whether its own timeout ended it.
     pub next_waited: (i64, bool),
-    /// When it next slept by the clock, or waited for anything until its time limit.
+    /// Time it next slept by the clock, or waited for any event until its timeout.
     pub next_pause: i64,
-    /// When it next did anything to a file or a connection.
+    /// Time of its next file or connection call.
     pub acted: i64,
-    /// When it next did something for its program.
+    /// Time of its next action for its program.
     pub deed: i64,
-    /// When the last thing it ever did ended.
+    /// End of its last action of all.
     pub last_end: i64,
 }
 
@@ -171,7 +170,7 @@ impl NextActions {
         if !waited {
             return;
         }
-        // A look in vain is no answer to what the one before it waited for.
+        // A fruitless poll does not answer what the previous wait waited for.
         let timed_out = span.may_be_in_vain();
         if !(timed_out && self.looks_again(span)) && span.start <= self.wait.0 {
             self.wait = (span.start, span.connection, span.waker);
@@ -185,8 +184,8 @@ impl NextActions {
         }
     }
 
-    /// Whether a thread whose wait timed out then did nothing but wait again: it looked in vain, and both are one wait. One that did something, or
-    /// computed for an eighth as long as it had waited, had chosen to pause.
+    /// Whether a thread whose wait timed out only waited again afterwards: it polled, and both are one wait. A thread that did
+    /// something, or computed for an eighth of the wait, had paused voluntarily.
     pub(crate) fn looks_again(&self, span: &LiveSpan) -> bool {
         let ran_ns = self.next_wait.saturating_sub(span.end);
         self.next_wait != i64::MAX && self.acted >= self.next_wait && ran_ns <= (span.end - span.start) / limits::POLL_WORK_PART
@@ -194,7 +193,7 @@ impl NextActions {
 }
 
 impl Lane {
-    /// Brings the lane to an instant: afterwards `open` is what covers it, `ahead` what ended before.
+    /// Brings the lane to an instant: afterwards `open` covers it, and `ahead` ended before.
     pub(crate) fn settle(&mut self, at: i64) {
         while let Some(front) = self.ahead.front() {
             if front.end < at {
@@ -219,7 +218,7 @@ impl Lane {
         }
     }
 
-    /// The cursor has passed a span.
+    /// Notes a span that the cursor has passed.
     fn pass(&mut self, span: &LiveSpan) {
         self.passed.note(span);
         if span.start == span.end && span.object != NONE && span.result <= 0 && span.kind != SpanKind::NetReceive {
@@ -228,23 +227,23 @@ impl Lane {
         }
     }
 
-    /// What the thread was in at the instant the lane is settled to: the innermost span, the one that began last.
+    /// The innermost span at the lane's instant: the one that began last.
     pub(crate) fn innermost(&self) -> Option<&LiveSpan> {
         self.open.iter().filter(|s| s.is_activity()).max_by_key(|s| (s.start, s.id))
     }
 
-    /// The latest thing the thread did that ended before the instant the lane is settled to.
+    /// The thread's latest span that ended before the lane's instant.
     pub(crate) fn previous(&self) -> Option<&LiveSpan> {
         self.ahead.iter().find(|s| s.is_activity())
     }
 
-    /// What the thread did within an interval that lies before the instant the lane is settled to, latest end first.
+    /// The thread's spans within an interval before the lane's instant, latest end first.
     pub(crate) fn within(&self, from: i64, until: i64) -> impl Iterator<Item = &LiveSpan> {
         self.ahead.iter().take_while(move |s| s.end >= from).filter(move |s| s.start >= from && s.end <= until)
     }
 
-    /// A reply with payload says that its RPC moves data, where the RPC's own span gives no size: it ended
-    /// just after the reply, so it is among the last that came.
+    /// Notes a reply with payload: its RPC moves data, if the RPC's own span has no size. The RPC ended just after the reply, so it is
+    /// among the last spans read.
     fn note_payload(&mut self, reply: &LiveSpan) {
         if reply.request == 0 || reply.bytes() < limits::PAYLOAD_BYTES {
             return;
@@ -272,22 +271,22 @@ pub(crate) struct Carried {
 }
 
 impl Carried {
-    /// Whether the byte at this position of the stream was in it.
+    /// Whether these bytes include the byte at this offset of the stream.
     fn covers(&self, position: u64) -> bool {
         self.offset_bytes != ABSENT && position >= self.offset_bytes && position - self.offset_bytes < self.size_bytes
     }
 }
 
-/// What one end of a connection sent and received, latest end first, as far as the walk may still want it.
+/// The sends and receives of one end of a connection, latest end first, as far as the walk may still need them.
 #[derive(Clone, Debug)]
 pub(crate) struct Traffic {
     /// By [`SpanKind::NetSend`].
     pub sends: VecDeque<Carried>,
     /// By [`SpanKind::NetReceive`].
     pub receives: VecDeque<Carried>,
-    /// When the last send of all began; `i64::MIN` before any was read.
+    /// Start of the last send of all; `i64::MIN` before any was read.
     pub last_send: i64,
-    /// When the last receive of all that took bytes ended.
+    /// End of the last non-empty receive of all.
     pub last_receive: i64,
 }
 
@@ -302,24 +301,24 @@ impl Traffic {
         for list in [&mut self.sends, &mut self.receives] {
             let passed = list.iter().take_while(|c| c.start >= cursor).count();
             list.drain(..passed.saturating_sub(limits::LATE_STAMPS));
-            // One that is under way for long must not keep all that it overlaps.
+            // A long send must not keep everything it overlaps.
             if list.len() > limits::MANY_SENDS && passed <= limits::LATE_STAMPS {
                 list.retain(|c| c.start < cursor);
             }
         }
     }
 
-    /// Of what was sent: what carried this byte, whenever it was stamped.
+    /// The send with this byte, whenever it was stamped.
     pub(crate) fn send_of(&self, position: u64) -> Option<&Carried> {
         self.sends.iter().find(|c| c.covers(position))
     }
 
-    /// Whether all that was sent before what is known carried earlier bytes only.
+    /// Whether all sends before the known ones carried earlier bytes only.
     pub(crate) fn is_known_from(&self, position: u64) -> bool {
         self.sends.back().is_some_and(|c| c.offset_bytes != ABSENT && c.offset_bytes <= position)
     }
 
-    /// The latest send that began before `at`, of this request where both say which, that ended after `since` or not long before.
+    /// The latest send that began before `at`, of this request if both ends record it, and that ended after `since` or not long before.
     pub(crate) fn latest_send(&self, at: i64, since: i64, request: u64) -> Option<&Carried> {
         let mut earlier = 0;
         let near = self.sends.iter().take_while(|c| {
@@ -329,7 +328,7 @@ impl Traffic {
         near.filter(|c| c.start < at && (c.request == request || c.request == 0 || request == 0)).max_by_key(|c| c.end)
     }
 
-    /// Who last received before `at`; else who last sent.
+    /// The thread that last received before `at`; else the one that last sent.
     pub(crate) fn party(&self, at: i64) -> Option<u32> {
         let latest = |list: &VecDeque<Carried>| list.iter().find(|c| c.start < at).map(|c| c.track);
         latest(&self.receives).or_else(|| latest(&self.sends))
@@ -344,11 +343,11 @@ pub(crate) struct Feed<'a> {
     /// Every span that ends after this has been read; `i64::MIN` when all have.
     pub position: i64,
     held: usize,
-    /// Which tracks took part in a connection, last seen first: `[connection][side]`.
+    /// The tracks at each side of a connection, last seen first: `[connection][side]`.
     pub parties: Vec<[Vec<u32>; 2]>,
-    /// What went over a connection: `[connection][side]`.
+    /// The traffic of a connection: `[connection][side]`.
     pub traffic: Vec<[Traffic; 2]>,
-    /// Parts of messages and collectives of MPI.
+    /// The parts of MPI messages and collectives.
     pub ranks: Ranks,
     /// Waits with stacks, in the order in which they were read.
     pub stacked: Vec<StackedWait>,
@@ -366,12 +365,12 @@ pub(crate) struct StackedWait {
 }
 
 impl<'a> Feed<'a> {
-    /// At the end of the recording.
+    /// Starts at the end of the recording.
     pub(crate) fn new(source: &'a dyn Source, tables: &Tables) -> Feed<'a> {
         Feed::of(source.spans_backward(), tables)
     }
 
-    /// One that reads nothing by itself: it is handed what another reads ([`Feed::begin`], [`Feed::take`]).
+    /// A feed that reads nothing itself: it is given another's spans ([`Feed::begin`], [`Feed::take`]).
     pub(crate) fn handed(tables: &Tables) -> Feed<'a> {
         Feed::of(Box::new(std::iter::empty()), tables)
     }
@@ -394,12 +393,12 @@ impl<'a> Feed<'a> {
         self.position == i64::MIN
     }
 
-    /// Whether so much is held that looking ahead must stop.
+    /// Whether the limit of spans held is reached, so reading ahead must stop.
     pub(crate) fn full(&self) -> bool {
         self.held >= limits::LOOK_AHEAD_SPANS
     }
 
-    /// Reads one more batch, for a walk that stands at `cursor`.
+    /// Reads one more batch, for a walk at `cursor`.
     pub(crate) fn read<O: Observer>(&mut self, tables: &mut Tables, cursor: i64, observer: &mut O) -> Result<(), ExplainError> {
         let Some(batch) = self.batches.next().transpose()? else {
             self.position = i64::MIN;
@@ -422,7 +421,7 @@ impl<'a> Feed<'a> {
         Ok(())
     }
 
-    /// More comes: afterwards, every span that ends after `position` has come.
+    /// Announces more spans: afterwards, every span that ends after `position` has come.
     pub(crate) fn begin(&mut self, position: i64, cursor: i64) {
         self.position = position;
         if position != i64::MIN {
@@ -430,7 +429,7 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Takes a span in, for a walk that stands at `cursor`.
+    /// Adds a span, for a walk at `cursor`.
     #[inline]
     pub(crate) fn take(&mut self, tables: &Tables, span: &LiveSpan, cursor: i64) {
         if !tables.actors[span.track as usize].thread {
@@ -448,7 +447,7 @@ impl<'a> Feed<'a> {
         self.ranks.note(span);
         let lane = &mut self.lanes[span.track as usize];
         lane.passed.last_end = lane.passed.last_end.max(span.end);
-        lane.known.note(span, tables);
+        lane.traits.note(span, tables);
         if span.start >= cursor {
             lane.pass(span);
             return;
@@ -460,7 +459,7 @@ impl<'a> Feed<'a> {
         self.held += 1;
     }
 
-    /// Which side of a connection a thread is, by what it sent and received over it.
+    /// A thread's side of a connection, by its sends and receives over it.
     pub(crate) fn side_of(&self, tables: &Tables, track: u32, connection: u32) -> End {
         let own = tables.actors.get(track as usize).map_or(End::Client, |a| a.end);
         let Some(parties) = self.parties.get(connection as usize) else { return own };
@@ -520,7 +519,7 @@ impl<'a> Feed<'a> {
     }
 }
 
-/// A row with dense identifiers; `None`: its track is not known.
+/// A row with dense identifiers; `None` if its track is not known.
 #[inline]
 pub(crate) fn live(tables: &mut Tables, batch: &SpanBatch, row: usize) -> Option<LiveSpan> {
     let track = tables.tracks.get(batch.track[row]);
@@ -535,7 +534,7 @@ pub(crate) fn live(tables: &mut Tables, batch: &SpanBatch, row: usize) -> Option
     let waker = if batch.waker_track[row] == 0 { NONE } else { tables.tracks.get(batch.waker_track[row]) };
     let (mut thread, mut device) = (NONE, NONE);
     match tables.actors.get(waker as usize).map(|a| a.thread) {
-        // A task is the waker where the context is not known; in interrupt context the interrupted thread is not.
+        // A task is the waker if the context is not known; in interrupt context the interrupted thread is not.
         Some(true) if matches!(context, TASK | ABSENT_CONTEXT) || kind == SpanKind::WaitRunqueue => thread = waker,
         Some(false) => device = waker,
         _ => {}
@@ -544,7 +543,7 @@ pub(crate) fn live(tables: &mut Tables, batch: &SpanBatch, row: usize) -> Option
         tables.note_device(object, device);
     }
     let result = batch.result[row];
-    // Who queues for the processor of the one it takes turns with waits for that one.
+    // A thread that queues for the processor of the thread it takes turns with waits for that thread.
     let handed_over = tables.hand_overs.get(&(track, thread)).copied().filter(|_| kind == SpanKind::WaitRunqueue);
     let (kind, object, context) = handed_over.map_or((kind, object, context), |at| (SpanKind::WaitLock, at, TASK));
     let runqueue_ns = if handed_over.is_some() { 0 } else { batch.runqueue_ns[row] };
@@ -557,7 +556,7 @@ pub(crate) fn live(tables: &mut Tables, batch: &SpanBatch, row: usize) -> Option
         cpu_ns: batch.cpu_ns[row],
         runqueue_ns,
         offset_bytes: batch.offset_bytes[row],
-        // More than fits into any file is no size, and must not end up in a sum.
+        // A size beyond any file's is invalid, and must not enter a sum.
         size_bytes: if batch.size_bytes[row] < 1 << 56 { batch.size_bytes[row] } else { ABSENT },
         track,
         object,

@@ -1,12 +1,12 @@
-//! Threads of one process that are never in a long wait at the same time, though none is seen to wait for another.
+//! Threads of one process that are never in a long wait simultaneously, though none is recorded waiting for another.
 //!
-//! Threads that have nothing to do with each other are now and then asleep, or at a disk, together: how often, follows from how long each is. Where they never
-//! are, something lets one of them through at a time. A mutex, a pipe or a connection would show in what the others wait for. Where these only run, or queue
-//! for a processor, they wait for their turn by running: a spin lock, whose holder is the one that sleeps or is at the disk.
+//! Unrelated threads are now and then asleep, or at a disk, together: how often follows from the lengths of their waits. If they never are,
+//! something lets one of them through at a time. A mutex, a pipe or a connection would show in the others' waits. If these only run, or
+//! queue for a processor, they wait for their turn by running: a spin lock, whose holder is the one that sleeps or is at the disk.
 //!
-//! Threads that share one processor take turns at it without any lock, so they must have run on more than one.
+//! Threads that share one processor take turns on it without any lock, so they must have run on more than one.
 //!
-//! Rejected: samples at few instructions as a sign. Copying memory, or summing a vector, looks the same.
+//! Rejected: samples concentrated at few instructions as a sign. Copying memory, or summing a vector, looks the same.
 
 use crate::limits::observe as limits;
 use crate::observe::span::LiveSpan;
@@ -14,28 +14,28 @@ use crate::observe::tables::Tables;
 use foldhash::{HashMap, HashSet};
 use thalweg_trace::SpanKind;
 
-/// A stretch in which one thread, and no other of its process, waited for long.
+/// A stretch in which only one thread of its process was in a long wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hold {
-    /// Which thread.
+    /// The thread.
     pub track: u32,
-    /// From when.
+    /// Start.
     pub start: i64,
-    /// Until when.
+    /// End.
     pub end: i64,
 }
 
-/// What the command's threads waited for, and not for each other.
+/// Waits of the command's threads that are not for each other.
 #[derive(Debug, Default)]
 pub(crate) struct Holds {
     /// Long waits at files and disks, and sleeps.
     long: Vec<Hold>,
-    /// By thread: how long it waited for others.
+    /// By thread: time it waited for others, in ns.
     for_others_ns: HashMap<u32, i64>,
 }
 
 impl Holds {
-    /// Takes in a span of one of the command's threads.
+    /// Adds a span of one of the command's threads.
     #[inline]
     pub(crate) fn note(&mut self, span: &LiveSpan) {
         use SpanKind as K;
@@ -53,8 +53,8 @@ impl Holds {
         }
     }
 
-    /// The stretches in turn of the threads of a process that let only one of them wait for long at a time, in order of time; none where there is no such
-    /// process. `ran`: for how long a thread ran, and for how long it ran or queued, in nanoseconds.
+    /// The alternating stretches of a process whose threads enter long waits one at a time, in order of time; empty if there is no such
+    /// process. `ran` gives a thread's time running, and running or queued, in nanoseconds.
     pub(crate) fn in_turn(&self, tables: &Tables, wall_ns: i64, ran: impl Fn(u32) -> (u64, u64)) -> Vec<Hold> {
         if self.long.len() >= limits::MOST_HOLDS {
             return Vec::new();
@@ -84,7 +84,7 @@ impl Holds {
     }
 }
 
-/// In order of time, with those of one thread that overlap as one.
+/// The holds in order of time, with overlapping ones of one thread merged.
 fn merged(mut holds: Vec<Hold>) -> Vec<Hold> {
     holds.sort_unstable_by_key(|hold| (hold.track, hold.start));
     let mut merged: Vec<Hold> = Vec::with_capacity(holds.len());
@@ -98,7 +98,7 @@ fn merged(mut holds: Vec<Hold>) -> Vec<Hold> {
     merged
 }
 
-/// Whether they are under way together for a small part of the time in which they would be if each came when it liked.
+/// Whether the holds coincide for a small part of the time that chance would give.
 fn exclude_each_other(holds: &[Hold], tracks: &HashSet<u32>, wall_ns: i64) -> bool {
     let (mut none, mut one) = (1.0, 0.0);
     for track in tracks {
@@ -117,7 +117,7 @@ fn exclude_each_other(holds: &[Hold], tracks: &HashSet<u32>, wall_ns: i64) -> bo
     expected_ns >= mean_ns * limits::EXPECTED_TOGETHER && together_ns as f64 <= expected_ns * limits::SELDOM_TOGETHER
 }
 
-/// Those that follow each other on one thread are one turn of it.
+/// Merges consecutive holds of one thread into one turn.
 fn turns(holds: &[Hold]) -> Vec<Hold> {
     let mut turns: Vec<Hold> = Vec::new();
     for hold in holds {
@@ -144,7 +144,7 @@ mod tests {
     fn threads_that_never_sleep_together_exclude_each_other_and_those_that_sometimes_do_are_on_their_own() {
         let in_turn = (0..400).map(|n| Hold { track: n as u32 % 4, start: n * 18, end: n * 18 + 7 }).collect();
         assert!(excluded(in_turn));
-        // Each sleeps for as long, but at its own pace.
+        // Each sleeps equally long, but at its own pace.
         let apart =
             (0..100).flat_map(|n| (0..4).map(move |t| Hold { track: t, start: n * (70 + i64::from(t)), end: n * (70 + i64::from(t)) + 7 }));
         assert!(!excluded(apart.collect()));

@@ -1,4 +1,4 @@
-//! Stretches that are in no wait, and in which no sample found the thread running: the recording does not say what it did then.
+//! Stretches without a wait in which no sample found the thread running: its activity is unknown.
 
 use crate::limits::observe as limits;
 use crate::observe::index::NONE;
@@ -6,17 +6,17 @@ use crate::observe::tables::Tables;
 use std::collections::HashMap;
 use thalweg_trace::{Meta, Sample};
 
-/// When samples found threads running.
+/// Times at which samples found threads running.
 #[derive(Debug, Default)]
 pub(crate) struct Holes {
-    /// By actor, in order of time.
+    /// By actor, ascending.
     found: HashMap<u32, Vec<i64>>,
     /// Machines on which samples were taken.
     machines: Vec<u32>,
 }
 
 impl Holes {
-    /// From the samples of a recording; nothing is known where some were lost.
+    /// Reads the samples of a recording; nothing is known if some were lost.
     pub(crate) fn of(samples: &[Sample], meta: &Meta, tables: &mut Tables) -> Holes {
         let mut holes = Holes::default();
         if meta.dropped_events > 0 {
@@ -33,7 +33,8 @@ impl Holes {
         holes
     }
 
-    /// Of a stretch from `from` to `at` in which a thread seems to run: from where on it is no hole (`Ok`), or is one (`Err`), up to its end.
+    /// For a stretch from `from` to `at` in which a thread seems to run: the start of its last part that is no hole (`Ok`), or the start of
+    /// the hole that lasts to its end (`Err`).
     pub(crate) fn last(&self, actor: u32, machine: u32, from: i64, at: i64) -> Result<i64, i64> {
         if at - from < limits::HOLE_NS || !self.machines.contains(&machine) {
             return Ok(from);
@@ -71,7 +72,7 @@ mod tests {
         assert_eq!(holes.last(1, 0, 100 * MS, 260 * MS - 1), Err(199 * MS));
         assert_eq!(holes.last(1, 0, 100 * MS, 199 * MS), Ok(100 * MS));
         assert_eq!(holes.last(1, 0, 0, 100 * MS), Err(0), "nothing was found before the first");
-        // Of a machine without samples, and of a short stretch, nothing is said.
+        // Nothing is known of a machine without samples, or of a short stretch.
         assert_eq!(holes.last(1, 1, 0, 300 * MS), Ok(0));
         assert_eq!(holes.last(1, 0, 210 * MS, 229 * MS), Ok(210 * MS));
         assert_eq!(holes.last(2, 0, 0, 50 * MS), Err(0));

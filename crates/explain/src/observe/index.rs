@@ -1,10 +1,10 @@
-//! Identifiers of a recording are sparse 64-bit numbers; everything here works on dense ones. One small
-//! open-addressed table per kind of identifier turns one into the other, once per column and span.
+//! Dense indices. A recording's identifiers are sparse 64-bit numbers; everything here uses dense ones. One small open-addressed table per
+//! kind of identifier converts between them, once per column and span.
 
-/// What [`DenseIndex::get`] answers for an identifier that is absent or not in its table.
+/// The result of [`DenseIndex::get`] for an identifier that is absent or not in its table.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Identifier → position in the table it came from.
+/// Maps an identifier to its position in the table it came from.
 #[derive(Clone, Debug)]
 pub(crate) struct DenseIndex {
     slots: Vec<(u64, u32)>,
@@ -13,7 +13,7 @@ pub(crate) struct DenseIndex {
 }
 
 impl DenseIndex {
-    /// Of these identifiers, in their order. Where one is given twice, the first counts.
+    /// Indexes these identifiers, in order. The first of duplicates counts.
     pub(crate) fn new(identifiers: impl ExactSizeIterator<Item = u64>) -> DenseIndex {
         let capacity = (identifiers.len() * 2 + 8).next_power_of_two();
         let mut index = DenseIndex { slots: vec![(0, NONE); capacity], shift: 64 - capacity.trailing_zeros(), last: (0, NONE) };
@@ -26,7 +26,7 @@ impl DenseIndex {
         index
     }
 
-    /// The slot that holds the identifier, or the empty one where it would be.
+    /// The slot of the identifier, or the empty one where it would be.
     fn slot(&self, identifier: u64) -> usize {
         let mut slot = (identifier.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize;
         while self.slots[slot].1 != NONE && self.slots[slot].0 != identifier {
@@ -35,7 +35,7 @@ impl DenseIndex {
         slot
     }
 
-    /// Its position, or [`NONE`].
+    /// The identifier's position, or [`NONE`].
     #[inline]
     pub(crate) fn get(&mut self, identifier: u64) -> u32 {
         if identifier == 0 {

@@ -1,4 +1,4 @@
-//! The connections that the command asked for last, since the last that came about: where it failed, they may be why.
+//! The command's last connection attempts since its last successful one: they may explain its failure.
 
 use crate::cause::End;
 use crate::limits::observe as limits;
@@ -7,16 +7,16 @@ use crate::observe::span::LiveSpan;
 use crate::observe::tables::Tables;
 use thalweg_trace::linux;
 
-/// Those that did not come about, latest first.
+/// Failed attempts, latest first.
 #[derive(Debug, Default)]
 pub(crate) struct LastConnections {
     failed: Vec<(u32, i32)>,
-    /// One came about, after which none of these was asked for.
+    /// Whether a successful attempt was seen, before which none counts.
     is_over: bool,
 }
 
 impl LastConnections {
-    /// Takes in a connection that was asked for. Recordings are read backward.
+    /// Adds a connection attempt. Recordings are read backward.
     pub(crate) fn note(&mut self, tables: &Tables, span: &LiveSpan) {
         let actor = &tables.actors[span.track as usize];
         if self.is_over || actor.end != End::Client || actor.reached || span.connection == NONE {
@@ -28,7 +28,7 @@ impl LastConnections {
         }
     }
 
-    /// Who refused the last of them, in words; `None`: nobody did.
+    /// How the last of them failed, in words; `None` if none was refused.
     pub(crate) fn refused(&self, tables: &Tables) -> Option<String> {
         let (connection, result) = *self.failed.first()?;
         let (_, server) = tables.ends(connection)?;

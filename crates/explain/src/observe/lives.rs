@@ -1,4 +1,4 @@
-//! When threads lived: made or first seen, and ended. Facts of the recording, where it has them; nothing is charged to a thread outside of
+//! Lives of threads: created or first seen, and ended. Facts of the recording, where it has them; nothing is charged to a thread outside
 //! its life.
 
 use crate::ExplainError;
@@ -6,28 +6,28 @@ use crate::observe::index::NONE;
 use crate::observe::tables::Tables;
 use thalweg_trace::{MarkKind, Source};
 
-/// How what is recorded of a thread begins.
+/// How the record of a thread begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Beginning {
-    /// It was made, by this track (or [`NONE`]).
+    /// It was created, by this track (or [`NONE`]).
     Made(u32),
-    /// It was there before, and is recorded from then on.
+    /// It existed before, and is recorded from then on.
     Seen,
 }
 
-/// One thread's life, as far as the recording says.
+/// One thread's life, as far as recorded.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Life {
-    /// Since when something is known of it, and how that began.
+    /// Since when it is known, and how that began.
     pub from: Option<(i64, Beginning)>,
-    /// When it ended.
+    /// Its end.
     pub until: Option<i64>,
-    /// The status its process ended with, where this is its first thread; 0 is success.
+    /// Its process's exit status, for a first thread; 0 is success.
     pub status: Option<i64>,
 }
 
 impl Life {
-    /// Whether an instant lies before all that is known of it.
+    /// Whether an instant precedes the first record of the thread.
     pub(crate) fn is_before(&self, at: i64) -> bool {
         self.from.is_some_and(|(from, _)| at <= from)
     }
@@ -37,7 +37,7 @@ impl Life {
         self.until.is_some_and(|until| at > until)
     }
 
-    /// When it was made, and by which track (or [`NONE`]).
+    /// Time of its creation, and its maker (or [`NONE`]).
     pub(crate) fn made(&self) -> Option<(i64, u32)> {
         match self.from {
             Some((at, Beginning::Made(by))) => Some((at, by)),
@@ -51,7 +51,7 @@ impl Life {
     }
 }
 
-/// Everybody's, by actor.
+/// Reads all lives, by actor.
 pub(crate) fn read(source: &dyn Source, tables: &mut Tables) -> Result<Vec<Life>, ExplainError> {
     let mut lives = vec![Life::default(); tables.actors.len()];
     for mark in source.marks()? {
@@ -80,7 +80,7 @@ pub(crate) fn read(source: &dyn Source, tables: &mut Tables) -> Result<Vec<Life>
     Ok(lives)
 }
 
-/// Who was taken into the recording later was reached from who was in it, and so was what those made. The command's own process is not.
+/// Marks processes reached from recorded ones, and their children: those taken into the recording later. The command's own process is not.
 fn note_reached(start: i64, lives: &[Life], tables: &mut Tables) {
     let command = tables.actors.get(tables.main as usize).map(|main| (main.machine, main.pid));
     let mut order: Vec<usize> = (0..lives.len()).filter(|&i| lives[i].from.is_some()).collect();

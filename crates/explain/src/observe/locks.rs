@@ -1,10 +1,12 @@
-//! Threads, or processes, of which one at a time goes on while others wait until it wakes them: a lock that is held, or turns.
+//! Threads, or processes, of which one at a time proceeds while others wait until it wakes them: a lock that is held, or turns.
 //!
-//! Who ends a wait on a lock had it from the end of its own last one, or from when the other began to wait. Of a lock such stretches never overlap,
-//! whatever the holder does in them; who wakes others and goes on beside them (a pool that shares out work) has stretches that do.
+//! The thread that ends a wait on a lock held it since its own last such wait, or since the other began to wait. For a lock such stretches
+//! never overlap, whatever the holder does in them; a thread that wakes others and runs beside them (a pool that hands out work) has
+//! overlapping stretches.
 //!
-//! A lock on a file is one for certain, and so is a mutex that the recorder knew by the futex operation and what it expects to find. Java's monitors and
-//! Python's locks are conditions or semaphores to the kernel, and a runtime that moves its tasks between threads parks idle ones on plain futexes.
+//! A lock on a file is certain, and so is a mutex that the recorder recognised by the futex operation and the value it expects. To the
+//! kernel, Java's monitors and Python's locks are conditions or semaphores, and a runtime that moves its tasks between threads parks idle
+//! ones on plain futexes.
 
 use crate::ExplainError;
 use crate::limits::observe as limits;
@@ -32,14 +34,14 @@ pub(super) struct Wait {
     pub on: On,
 }
 
-/// What a wait was on.
+/// The object of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum On {
     /// A lock on a file.
     File,
-    /// A mutex, for certain.
+    /// A certain mutex.
     Mutex,
-    /// A plain futex: a mutex, or a thread that its runtime parks.
+    /// A plain futex: a mutex, or a thread parked by its runtime.
     Futex,
     /// Anything else: a condition, a semaphore.
     Other,
@@ -56,7 +58,8 @@ impl On {
     }
 }
 
-/// Whose waits are for each other: those on one file's lock, or of threads of one kind of one process, on mutexes or on anything else.
+/// The group of waits that are for each other: on one file's lock, or of threads of one kind in one process, on mutexes or on anything
+/// else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Among {
     File(u32),
@@ -66,7 +69,7 @@ enum Among {
     Tasks(u32),
 }
 
-/// Waits on locks that one of the same ended.
+/// Waits on locks that a member of the same group ended.
 #[derive(Debug, Default)]
 pub(crate) struct LockWaits {
     of: BTreeMap<Among, Vec<Wait>>,
@@ -77,7 +80,7 @@ pub(crate) struct LockWaits {
     count: usize,
 }
 
-/// A stretch in which one had it.
+/// A stretch with one holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hold {
     pub start: i64,
@@ -88,33 +91,33 @@ pub(super) struct Hold {
     pub thread: u32,
 }
 
-/// One at a time while others wait.
+/// A queue of threads or processes that proceed one at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Queue {
     /// The lock on a file, or [`NONE`].
     pub file: u32,
-    /// Any thread of them.
+    /// Any of its threads.
     pub of: u32,
-    /// Whether they are tasks that a runtime moves between threads.
+    /// Whether the waiters are goroutines.
     pub tasks: bool,
-    /// How many wait on average.
+    /// Mean number of waiters.
     pub waiting: f64,
-    /// How many there are in all.
+    /// Number of threads or processes.
     pub all: u64,
-    /// In how many stretches.
+    /// Number of stretches.
     pub holds: u64,
-    /// How long of what was asked for lay in them, in nanoseconds.
+    /// Time of the requested intervals within them, in nanoseconds.
     pub within_ns: i64,
-    /// How long all of these stretches were, in nanoseconds.
+    /// Total length of these stretches, in nanoseconds.
     pub held_ns: i64,
-    /// What most waits were on.
+    /// The object of most waits.
     pub on: On,
-    /// The part of it that lay with the one who had it longest.
+    /// The part of it that the longest holder had.
     pub longest: f64,
 }
 
 impl LockWaits {
-    /// Takes in a wait.
+    /// Adds a wait.
     pub(crate) fn note(&mut self, tables: &Tables, span: &LiveSpan) {
         let on = tables.objects.get(span.object as usize).filter(|object| object.kind == ObjectKind::Lock);
         let by_another = span.kind == SpanKind::WaitLock && span.waker != NONE && span.waker != span.track && span.ending_seen();
@@ -136,7 +139,7 @@ impl LockWaits {
         self.of.entry(among).or_default().push(wait);
     }
 
-    /// Takes in the waits of tasks for a runtime's mutexes.
+    /// Reads the waits of goroutines for mutexes of Go.
     pub(crate) fn read_tasks(&mut self, source: &dyn Source, tables: &mut Tables) -> Result<(), ExplainError> {
         for (object, (waits, holds)) in task_locks::read(source, tables)? {
             self.count += waits.len();
@@ -146,7 +149,7 @@ impl LockWaits {
         Ok(())
     }
 
-    /// Who waited one for another while what was asked for (`asked`, in order of time) went on; `at`: by whose threads the path went, and when.
+    /// The queue during `asked` (in order of time); `path` has the path's threads and times.
     pub(crate) fn queue(&self, asked: &[(i64, i64)], path: &[(u32, i64, i64)]) -> Option<Queue> {
         if self.count >= limits::MOST_LOCK_WAITS {
             return None;
@@ -160,7 +163,7 @@ impl LockWaits {
     }
 }
 
-/// Whether a lock is one on a file.
+/// Whether an object is a lock on a file.
 pub(crate) fn is_on_a_file(object: &Object) -> bool {
     object.kind == ObjectKind::Lock && object.name.split_once(' ').is_some_and(|(_, path)| path.contains('/'))
 }
@@ -193,7 +196,7 @@ fn queue(among: Among, waits: &[Wait], held: Option<Vec<Hold>>, asked: &[(i64, i
     let held_ns = with_asked().map(|hold| hold.end - hold.start).sum();
     let tracks: HashSet<u32> = waits.iter().flat_map(|wait| [wait.track, wait.waker]).collect();
     let waiting = waited_ns as f64 / within_ns.max(1) as f64;
-    // Processes come and go: there are those that wait, and the one that they wait for.
+    // Processes come and go: those that wait, and their holder.
     let (file, all) = match among {
         Among::File(object) => (object, waiting.round() as u64 + 1),
         Among::Threads(_) | Among::Mutex(_) | Among::Tasks(_) => (NONE, tracks.len() as u64),
@@ -208,7 +211,7 @@ fn queue(among: Among, waits: &[Wait], held: Option<Vec<Hold>>, asked: &[(i64, i
     Some(Queue { file, longest, of: waits[0].thread, tasks, waiting, all, holds: with_asked().count() as u64, held_ns, within_ns, on })
 }
 
-/// Those of threads that both waited for one of them, and ended a wait of one.
+/// The waits of threads that both waited for a member of the group and ended a member's wait.
 fn mutual(mut waits: Vec<Wait>) -> Vec<Wait> {
     loop {
         let waited: HashSet<u32> = waits.iter().map(|wait| wait.track).collect();
@@ -221,7 +224,7 @@ fn mutual(mut waits: Vec<Wait>) -> Vec<Wait> {
     }
 }
 
-/// From when until when each had it, in order of time; what follows on one thread without a wait of its own is one.
+/// The holds in order of time; consecutive ones of one thread without a wait in between are one.
 fn holds(waits: &[Wait]) -> Vec<Hold> {
     let mut by_end = waits.to_vec();
     by_end.sort_unstable_by_key(|wait| (wait.end, wait.start, wait.track));
@@ -251,8 +254,8 @@ fn merged(mut holds: Vec<Hold>) -> Vec<Hold> {
     merged
 }
 
-/// Whether the path came to who had it, and hardly to the others, in most of these stretches: not so of threads that wait for each other beside what the
-/// run waited for.
+/// Whether the path came to the holder, and hardly to the waiters, in most of these stretches: not so for threads that wait for each other
+/// beside what the run waited for.
 fn is_on_the_path<'h>(holds: impl Iterator<Item = &'h Hold>, waits: &[Wait], path: &[(u32, i64, i64)]) -> bool {
     let tracks: HashSet<u32> = waits.iter().flat_map(|wait| [wait.track, wait.waker]).collect();
     let mut of: HashMap<u32, Vec<(i64, i64)>> = HashMap::new();
@@ -271,8 +274,8 @@ fn is_on_the_path<'h>(holds: impl Iterator<Item = &'h Hold>, waits: &[Wait], pat
     seen as f64 >= f64::from(all) * limits::HELD_ON_PATH && own_ns as f64 >= any_ns as f64 * limits::HELD_ON_PATH
 }
 
-/// Whether the path was with who had it when that let the next go on, in most of these stretches: a task may come to another thread while it has it, but then it
-/// runs, and on the thread that is recorded.
+/// Whether the path was on the holder's thread at the end of most of these stretches: a task may change threads while it holds the mutex, but it runs on the recorded
+/// thread when it releases the mutex.
 fn is_where_the_path_goes<'h>(holds: impl Iterator<Item = &'h Hold>, path: &[(u32, i64, i64)]) -> bool {
     let mut of: HashMap<u32, Vec<(i64, i64)>> = HashMap::new();
     for &(track, start, end) in path {
@@ -288,8 +291,8 @@ fn is_where_the_path_goes<'h>(holds: impl Iterator<Item = &'h Hold>, path: &[(u3
     seen as f64 >= f64::from(all) * limits::HELD_ON_PATH
 }
 
-/// Whether most of these stretches end when a piece of what was asked for does, which took most of the stretch, and lay in none before. A task that sleeps or waits for an answer is parked,
-/// and may go on elsewhere than on the thread that waited.
+/// Whether most of these stretches end together with a piece of `asked` that took most of the stretch and began in it. A task that sleeps or waits for an answer is
+/// parked, and may continue on another thread.
 fn ends_with_what_was_asked<'h>(holds: impl Iterator<Item = &'h Hold>, pieces: &[(i64, i64)], asked: &Covered) -> bool {
     let (mut seen, mut all) = (0, 0);
     for hold in holds {
@@ -304,9 +307,9 @@ fn ends_with_what_was_asked<'h>(holds: impl Iterator<Item = &'h Hold>, pieces: &
     seen as f64 >= f64::from(all) * limits::HELD_ON_PATH
 }
 
-/// Stretches of time, by how much of it they cover.
+/// Stretches of time, indexed for coverage.
 struct Covered {
-    /// Each with how long those before it were.
+    /// Each with the total length of those before it.
     of: Vec<(i64, i64, i64)>,
 }
 

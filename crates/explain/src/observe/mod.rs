@@ -1,5 +1,4 @@
-//! What is in a recording, looked at once as it goes by, latest first: who is who, the spans that the walk may still want, and what is
-//! gathered of all of them.
+//! Everything gathered from a recording in one backward pass: actors, the spans that the walk may still need, and sums over all spans.
 
 pub(crate) mod answered;
 pub(crate) mod asked_names;

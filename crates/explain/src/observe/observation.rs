@@ -1,5 +1,4 @@
-//! What is gathered from every span once, while the walk makes the recording go by: channels, curves,
-//! transfers, and what threads did.
+//! Sums gathered from every span once, as the walk reads the recording: channels, curves, transfers, and threads' activity.
 
 use crate::cause::End;
 use crate::document::MAX_BINS;
@@ -27,36 +26,36 @@ use crate::observe::turns::Turns;
 use foldhash::{HashMap, HashMapExt};
 use thalweg_trace::SpanKind;
 
-/// Ways bytes go, seen from where they were recorded.
+/// Directions of bytes, seen from where they were recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// Sent by a client.
     ClientSends = 0,
     /// Sent by a server.
     ServerSends = 1,
-    /// Received by a client: what servers sent, where they were not recorded.
+    /// Received by a client: what unrecorded servers sent.
     ClientReceives = 2,
     /// Written to files by a client: the channel of a copy without a network.
     ClientWrites = 3,
-    /// Read from files by a client: the channel of what only reads.
+    /// Read from files by a client: the channel of a run that only reads.
     ClientReads = 4,
 }
 
-/// How many [`Way`]s there are.
+/// Number of [`Way`]s.
 const WAYS: usize = 5;
 
-/// Bytes that went one way between a file or connection and the threads of one end.
+/// Bytes in one direction between a file or connection and the threads of one end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moved {
     /// How many bytes.
     pub bytes: u64,
-    /// In how many calls.
+    /// Number of calls.
     pub calls: u64,
-    /// From when.
+    /// Start.
     pub start: i64,
-    /// Until when.
+    /// End.
     pub end: i64,
-    /// By which process; 0 where that is not known.
+    /// The process; 0 if unknown.
     pub pid: u32,
 }
 
@@ -66,25 +65,25 @@ impl Default for Moved {
     }
 }
 
-/// What a device did.
+/// The work of a device.
 #[derive(Debug, Default)]
-pub(crate) struct DeviceDid {
-    /// When it was busy, and how many bytes it moved.
+pub(crate) struct DeviceActivity {
+    /// Its busy intervals, and the bytes moved.
     pub all: Gatherer,
     /// Bytes read.
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// How long its requests took.
+    /// Lengths of its requests.
     pub requests: Lengths,
-    /// Its requests with who asked for them.
+    /// Its requests with their issuers.
     pub of_whom: Requests,
 }
 
-/// Everything of one way.
+/// All bytes in one direction.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    /// All of it together.
+    /// Over all objects.
     pub all: Gatherer,
     /// By object.
     pub by_object: Vec<Option<Box<Gatherer>>>,
@@ -92,10 +91,10 @@ pub(crate) struct Stream {
     pub curve: Curve,
 }
 
-/// What one track did.
+/// The activity of one track.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)]
-pub(crate) struct Did {
+pub(crate) struct ThreadActivity {
     pub spans: u64,
     pub cpu_ns: u64,
     pub runqueue_ns: u64,
@@ -106,34 +105,34 @@ pub(crate) struct Did {
     pub first_start: i64,
     pub last_end: i64,
     pub uncovered_ns: u64,
-    /// How long it asked at full speed for bytes that had not come.
+    /// Time it polled at full speed for bytes that had not come, in ns.
     pub asked_ns: u64,
-    /// Where what the thread did next begins.
+    /// Start of the thread's next span.
     pub next_start: i64,
 }
 
-/// Requests of one source object.
+/// Requests for one source object.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct SourceRequests {
     /// The source.
     pub object: u32,
     /// Bytes of all its requests.
     pub bytes: u64,
-    /// How many requests.
+    /// Number of requests.
     pub requests: u64,
-    /// When the first began.
+    /// Start of the first.
     pub start: i64,
-    /// When the last ended.
+    /// End of the last.
     pub end: i64,
 }
 
-/// Waits for stable storage. One call that makes a file durable may be several waits, and so their number is not the calls'; but how often a
-/// thread turned from one file to another is the same.
+/// Waits for stable storage. One sync call may be several waits, so their number is not the calls'; but how often a thread turned from one
+/// file to another is the same.
 #[derive(Debug, Default)]
 pub(crate) struct Syncs {
     /// By object.
     pub of: HashMap<u32, Synced>,
-    /// By track: the wait that was noted last, which is the one after the next to come.
+    /// By track: the last noted wait, which is later in time than the next to come.
     last: HashMap<u32, SyncWait>,
 }
 
@@ -144,25 +143,25 @@ struct SyncWait {
     start: i64,
     /// Whether the thread wrote, sent or received.
     moved: bool,
-    /// Whether a device was told to flush within it.
+    /// Whether a device flushed within it.
     flushed: bool,
 }
 
-/// How often an object was waited for to be durable.
+/// Sync waits for one object.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Synced {
     /// Turns to it from another object.
     pub turns: u64,
-    /// Waits with nothing that was written, sent or received between them, counted once: calls, or fewer.
+    /// Waits, counting those without a write, send or receive between them once: at most the number of calls.
     apart: u64,
-    /// Waits in which a device flushed, which a call does once: calls, or fewer.
+    /// Waits in which a device flushed, which a call does once: at most the number of calls.
     flushes: u64,
     /// Whether a server waited.
     pub of_servers: bool,
 }
 
 impl Synced {
-    /// How many calls there were, at the least.
+    /// Least number of calls.
     pub(crate) fn calls(&self) -> u64 {
         self.apart.max(self.flushes)
     }
@@ -178,14 +177,14 @@ impl Syncs {
         synced.of_servers |= is_servers;
     }
 
-    /// A thread wrote, sent or received.
+    /// Notes that a thread wrote, sent or received.
     fn moved(&mut self, track: u32) {
         if let Some(last) = self.last.get_mut(&track) {
             last.moved = true;
         }
     }
 
-    /// A device had flushed by this instant.
+    /// Notes that a device had flushed by this instant.
     fn flushed(&mut self, at: i64) {
         for last in self.last.values_mut().filter(|last| !last.flushed && last.start <= at) {
             last.flushed = true;
@@ -194,62 +193,62 @@ impl Syncs {
     }
 }
 
-/// All of it.
+/// Everything gathered.
 #[derive(Debug)]
 pub(crate) struct Observation {
     /// By [`Way`].
     pub streams: [Stream; WAYS],
     /// By actor.
-    pub did: Vec<Did>,
+    pub did: Vec<ThreadActivity>,
     /// By end and object: taken in, handed out.
     pub moved: [Vec<[Moved; 2]>; 2],
     /// By a device's track.
-    pub devices: HashMap<u32, DeviceDid>,
+    pub devices: HashMap<u32, DeviceActivity>,
     /// By source object.
-    pub asked: HashMap<u32, Asked>,
-    /// Questions to servers and disks.
+    pub asked: HashMap<u32, SourceRequests>,
+    /// Requests to servers and disks.
     pub asking: Asking,
     /// Other programs' clients of the command's servers.
     pub besides: Besides,
-    /// What connections had unanswered.
+    /// Unanswered bytes of connections.
     pub exchanges: Exchanges,
-    /// Questions that the command and servers asked, and when.
+    /// Requests of the command and of servers, with times.
     pub questions: Questions,
-    /// Waits of processes that pipes join, for each other.
+    /// Waits for each other of processes joined by pipes.
     pub pipes: Pipes,
     /// Long waits of the command's threads that are not for each other.
     pub holds: Holds,
-    /// Waits on locks, for each other.
+    /// Waits for each other on locks.
     pub lock_waits: LockWaits,
     /// Calls that failed.
     pub attempts: Attempts,
-    /// Looks for children.
+    /// Checks for children.
     pub children: Children,
-    /// Of which files bytes surely were.
+    /// Files whose bytes are certain.
     pub sightings: Sightings,
     /// Threads that may compute in turn.
     pub turns: Turns,
-    /// Waits for programs that resolve names for others.
+    /// Waits for resolvers on this machine.
     pub resolvers: Resolvers,
-    /// Connections that did not come about at the end.
+    /// Failed connection attempts at the end.
     pub last_connections: LastConnections,
-    /// What was waited for to be durable.
+    /// Syncs.
     pub syncs: Syncs,
-    /// Threads' time in work (anything but waiting for others), in bins.
+    /// Threads' working time (anything but waiting for others), in bins.
     pub busy: Curve,
-    /// From when to when.
+    /// The explained interval.
     pub interval: (i64, i64),
 }
 
 impl Observation {
-    /// Empty, for an interval; `round_trips`: each connection's least one, in nanoseconds, where there is a path to speak of.
+    /// An empty observation of an interval; `round_trips` has each connection's least one, in nanoseconds, if there is a path at all.
     pub(crate) fn new(tables: &Tables, round_trips: Vec<Option<i64>>, start: i64, end: i64) -> Observation {
         let bins = MAX_BINS / 2;
         let stream =
             || Stream { all: Gatherer::default(), by_object: vec![None; tables.objects.len()], curve: Curve::new(start, end, bins) };
         Observation {
             streams: [stream(), stream(), stream(), stream(), stream()],
-            did: vec![Did { first_start: i64::MAX, next_start: i64::MAX, ..Did::default() }; tables.actors.len()],
+            did: vec![ThreadActivity { first_start: i64::MAX, next_start: i64::MAX, ..ThreadActivity::default() }; tables.actors.len()],
             moved: [vec![Default::default(); tables.objects.len()], vec![Default::default(); tables.objects.len()]],
             devices: HashMap::new(),
             asked: HashMap::new(),
@@ -272,7 +271,7 @@ impl Observation {
         }
     }
 
-    /// One way.
+    /// The bytes in one direction.
     pub(crate) fn stream(&self, way: Way) -> &Stream {
         &self.streams[way as usize]
     }
@@ -293,11 +292,11 @@ impl Observation {
         let actor = &tables.actors[span.track as usize];
         let on_wire = matches!(span.kind, SpanKind::NetSend | SpanKind::NetReceive);
         if actor.mount && !on_wire {
-            // Requests and replies between the kernel and a mount: what the program that uses it does accounts for these bytes.
+            // Requests and replies between the kernel and a mount: the using program's calls account for these bytes.
             return;
         }
         if actor.reached && actor.end == End::Client {
-            // A helper's: what it hands on the command's own calls account for.
+            // A helper's bytes: the command's own calls account for them.
             return;
         }
         if span.object != NONE && !actor.mount {
@@ -316,7 +315,7 @@ impl Observation {
             (SpanKind::NetSend, End::Client) => self.moved(Way::ClientSends, span, span.start),
             (SpanKind::NetSend, End::Server) => self.moved(Way::ServerSends, span, span.start),
             (SpanKind::NetReceive, End::Client) => {
-                // A receive begins with a wait; its bytes come at its end.
+                // A receive starts with a wait; its bytes come at its end.
                 let carried = span.division().map_or(span.duration_ns(), |(cpu, _, _)| cpu);
                 self.moved(Way::ClientReceives, span, span.end - carried as i64);
             }
@@ -326,7 +325,7 @@ impl Observation {
         }
     }
 
-    /// What a device did: its requests overlap, and are no thread's doing.
+    /// Adds a device's request: requests overlap, and belong to no thread.
     fn device(&mut self, span: &LiveSpan) {
         let device = self.devices.entry(span.track).or_default();
         device.all.add(span.start, span.end, span.bytes());
@@ -354,7 +353,7 @@ impl Observation {
         if !span.is_activity() {
             return;
         }
-        // Between what it did and what it did next the thread ran.
+        // Between its last span and its next the thread ran.
         let (ran_from, ran_until) = (span.end, did.next_start);
         did.next_start = did.next_start.min(span.start);
         if ran_until != i64::MAX && ran_from < ran_until {
@@ -363,7 +362,7 @@ impl Observation {
         }
         let did = &mut self.did[span.track as usize];
         if span.parent != 0 && span.cpu_ns == 0 && span.ending_seen() {
-            // A wait within a call, of which the call says how long all of them took.
+            // A wait within a call, whose span has the sum of all waits.
             return;
         }
         let all = span.duration_ns();
@@ -402,7 +401,7 @@ impl Observation {
     }
 
     fn ask(&mut self, span: &LiveSpan) {
-        let fresh = Asked { object: span.object, bytes: 0, requests: 0, start: span.start, end: span.end };
+        let fresh = SourceRequests { object: span.object, bytes: 0, requests: 0, start: span.start, end: span.end };
         let asked = self.asked.entry(span.object).or_insert(fresh);
         asked.bytes += span.bytes();
         asked.requests += 1;
@@ -410,7 +409,7 @@ impl Observation {
         asked.end = asked.end.max(span.end);
     }
 
-    /// Leaves out what other programs' clients asked of the command's servers, once all of the recording was seen.
+    /// Removes requests of other programs' clients to the command's servers, once the whole recording was seen.
     pub(crate) fn leave_out_others(&mut self, tables: &Tables) {
         let others = self.besides.connections(tables);
         if !others.is_empty() {
@@ -420,8 +419,8 @@ impl Observation {
         }
     }
 
-    /// The device of a machine that was at work in most of these waits (earliest first), and in half of them at least: its track, for which part of them,
-    /// and how many bytes it moved.
+    /// The device of a machine that was busy during most of these waits (earliest first), and at least half of them: its track, the part,
+    /// and the bytes it moved.
     pub(crate) fn busiest(&self, tables: &Tables, machine: u32, waits: &[(i64, i64)]) -> Option<(u32, f64, u64)> {
         let all_ns: i64 = waits.iter().map(|(from, to)| to - from).sum();
         let of_machine = |track: &u32| tables.actors.get(*track as usize).is_some_and(|actor| actor.machine == machine);
@@ -433,7 +432,7 @@ impl Observation {
     }
 }
 
-/// For how long a device was at work within these waits, and how many bytes it moved: of a burst that lies in part within one, as much of them.
+/// Time a device was busy within these waits, and the bytes it moved, counting partial bursts in proportion.
 fn meanwhile(bursts: &[(i64, i64, u64)], waits: &[(i64, i64)]) -> (i64, u64) {
     let (mut busy_ns, mut bytes) = (0, 0.0);
     each_within(
@@ -448,8 +447,8 @@ fn meanwhile(bursts: &[(i64, i64, u64)], waits: &[(i64, i64)]) -> (i64, u64) {
     (busy_ns, bytes.round() as u64)
 }
 
-/// Calls `each` with what lies within these waits, in part or whole, and with how much of it does, in nanoseconds. Both are in order of time, and what
-/// is looked for does not overlap itself.
+/// Calls `each` with items that overlap these waits, and with the overlap in nanoseconds. Both are in order of time, and items do not
+/// overlap each other.
 pub(crate) fn each_within<T>(all: &[T], bounds: impl Fn(&T) -> (i64, i64), waits: &[(i64, i64)], mut each: impl FnMut(&T, i64)) {
     let mut first = 0;
     for &(from, to) in waits {

@@ -1,10 +1,9 @@
-//! What crossed the wire, and when: what arrived at the receiving end, or else what was acknowledged to the sending one.
+//! Bytes that crossed the wire, and when: arrivals at the receiving end, or else acknowledgements at the sending one.
 //!
-//! A count of bytes that a program handed over says nothing of the wire: a socket takes megabytes at the speed of memory, and the
-//! link drains them later. TCP's counters are points of a curve, so many bytes by that instant, and between two points bytes came
-//! as fast as the connection carries them, at the end of the interval. In what is left over nothing crossed the wire. How fast that is
-//! follows from the points themselves: the time that a byte took in the interval of the median byte. Where the sender says that
-//! nothing was under way until an instant, that is a pause whatever the pace.
+//! Bytes handed over by a program say nothing of the wire: a socket takes megabytes at the speed of memory, and the link drains them later.
+//! TCP's counters are points of a curve of bytes over time; between two points, bytes came as fast as the connection carries them, at the
+//! end of the interval, and during the rest nothing crossed the wire. The pace follows from the points themselves: the time per byte in the
+//! interval of the median byte. If the sender shows that nothing was in flight until an instant, that is a pause whatever the pace.
 
 use crate::ExplainError;
 use crate::cause::End;
@@ -19,24 +18,24 @@ use thalweg_trace::{CounterName, CounterOf, Source};
 /// Bytes that crossed the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Crossing {
-    /// From when.
+    /// Start.
     pub start: i64,
-    /// Until when.
+    /// End.
     pub end: i64,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
 /// One direction of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
-    /// What it is known from.
+    /// The basis of the data.
     pub basis: ChannelBasis,
     /// When bytes crossed the wire, in order of time.
     pub crossings: Vec<Crossing>,
 }
 
-/// What TCP counted at one end of a connection.
+/// TCP's counters at one end of a connection.
 #[derive(Clone, Debug, Default)]
 struct Counted {
     acknowledged: Vec<(i64, i64)>,
@@ -45,11 +44,11 @@ struct Counted {
     least_rtt_us: Option<i64>,
 }
 
-/// What crossed the wire, of all connections: `[connection][sending end]`.
+/// Bytes that crossed the wire, by connection: `[connection][sending end]`.
 #[derive(Debug, Default)]
 pub(crate) struct OnWire {
     flows: Vec<[Option<Flow>; 2]>,
-    /// By sending end: what all connections together carried, for long.
+    /// By sending end: the sustained rate of all connections together.
     sustained: [Option<Sustained>; 2],
 }
 
@@ -96,24 +95,24 @@ impl OnWire {
         Ok(OnWire { flows, sustained: arrived.map(|intervals| Sustained::of(&intervals)) })
     }
 
-    /// Whether TCP's counters were recorded of any connection.
+    /// Whether TCP counters were recorded for any connection.
     pub(crate) fn is_known(&self) -> bool {
         self.flows.iter().flatten().any(Option::is_some)
     }
 
-    /// What the busier direction carries for long.
+    /// The sustained rate of the busier direction.
     pub(crate) fn sustained(&self) -> Option<Sustained> {
         self.sustained.iter().flatten().copied().max_by_key(|sustained| sustained.bytes)
     }
 
-    /// One direction of a connection, by who sends.
+    /// One direction of a connection, by its sender.
     pub(crate) fn flow(&self, connection: u32, sender: End) -> Option<&Flow> {
         self.flows.get(connection as usize)?[sender as usize].as_ref()
     }
 }
 
-/// Several directions as one channel: busy while any of them is. Nothing on the wire for the grain or longer is a gap: a pause between two
-/// sends does not show there, while the socket has bytes left.
+/// Merges several directions into one channel, busy while any of them is. An idle wire for the resolution or longer is a gap: a pause
+/// between two sends does not show there while the socket has bytes left.
 pub(crate) fn gather(flows: &[&Flow]) -> Gathered {
     let mut all: Vec<Crossing> = flows.iter().flat_map(|f| f.crossings.iter().copied()).collect();
     all.sort_unstable_by_key(|c| std::cmp::Reverse((c.end, c.start)));
@@ -122,13 +121,13 @@ pub(crate) fn gather(flows: &[&Flow]) -> Gathered {
     gatherer.finish_with(limits::GRAIN_NS as u64)
 }
 
-/// When nothing was under way, half the way behind the sender.
+/// Times without bytes in flight, half the round trip after the sender.
 fn pauses(in_flight: &[(i64, i64)], half_way_ns: i64) -> Vec<(i64, i64)> {
     let empty = in_flight.windows(2).filter(|w| w[0].1 == 0 && w[1].1 > 0);
     empty.map(|w| (w[0].0 - half_way_ns, w[1].0 + half_way_ns)).collect()
 }
 
-/// What of a crossing lies within an interval.
+/// The part of a crossing within an interval.
 fn within(crossing: Crossing, start: i64, end: i64) -> Option<Crossing> {
     let (from, to) = (crossing.start.max(start), crossing.end.min(end));
     let length = (crossing.end - crossing.start).max(1);
@@ -136,10 +135,10 @@ fn within(crossing: Crossing, start: i64, end: i64) -> Option<Crossing> {
     (from <= to && part > 0.0).then(|| Crossing { start: from, end: to, bytes: (crossing.bytes as f64 * part).round() as u64 })
 }
 
-/// From when to when so many bytes came.
+/// Start, end and bytes of an arrival.
 type Arrival = (i64, i64, u64);
 
-/// When bytes came, from the points of their curve and from when nothing was under way.
+/// Arrivals, from the points of their curve and the times without bytes in flight.
 fn intervals(points: &[(i64, i64)], empty: &[(i64, i64)]) -> Vec<Arrival> {
     let mut grown: Vec<(i64, i64, u64)> = Vec::with_capacity(points.len());
     let mut last: Option<(i64, i64)> = None;
@@ -159,7 +158,7 @@ fn intervals(points: &[(i64, i64)], empty: &[(i64, i64)]) -> Vec<Arrival> {
     grown.iter().map(begun).collect()
 }
 
-/// When bytes crossed that came so.
+/// The crossings of these arrivals.
 fn crossings(intervals: &[Arrival]) -> Vec<Crossing> {
     let pace = ns_per_byte(intervals);
     let mut crossings: Vec<Crossing> = Vec::with_capacity(intervals.len());
@@ -167,7 +166,7 @@ fn crossings(intervals: &[Arrival]) -> Vec<Crossing> {
     for &(from, to, bytes) in intervals.iter().rev() {
         let usual = pace.map_or(0, |ns| (ns * bytes as f64) as i64);
         let end = to.min(next.max(from));
-        // What came faster than the connection carries had waited to be taken in: it crossed before.
+        // Bytes that came faster than the connection carries had waited to be taken in: they crossed before.
         let as_usual = end - from >= usual && (end - from) as f64 <= usual as f64 * limits::SLOWER;
         let start = if as_usual { from } else { end - usual };
         next = start;
@@ -183,7 +182,7 @@ fn crossings(intervals: &[Arrival]) -> Vec<Crossing> {
     crossings
 }
 
-/// How long a byte takes: as long as in the interval of the median byte.
+/// Time per byte in the interval of the median byte.
 fn ns_per_byte(intervals: &[(i64, i64, u64)]) -> Option<f64> {
     let mut paces: Vec<(f64, f64)> = intervals
         .iter()
@@ -211,7 +210,7 @@ mod tests {
 
     #[test]
     fn what_the_sender_says_of_its_departure_begins_a_burst_whatever_the_pace() {
-        // A quarter of each interval nothing was under way: too little to show against the pace.
+        // A quarter of each interval nothing was in flight: too little to show against the pace.
         let points: Vec<(i64, i64)> = (0..9).map(|n| (n * MS, n * 64_000)).collect();
         let empty: Vec<(i64, i64)> = (0..8).map(|n| (n * MS, n * MS + MS / 4)).collect();
         let busy: i64 = crossings(&intervals(&points, &empty)).iter().map(|c| c.end - c.start).sum();

@@ -1,4 +1,4 @@
-//! Intervals as they go by backward: how many, how many of them one after the other, how many at once.
+//! Intervals, added backward: how many, how many of them sequential, how many simultaneous.
 
 use crate::limits::observe as limits;
 use crate::observe::quantile::Lengths;
@@ -6,33 +6,33 @@ use std::collections::BinaryHeap;
 use std::ops::Range;
 use thalweg_base::ranges;
 
-/// For how long any of these intervals (from, to) was, in nanoseconds.
+/// Time covered by these intervals (from, to), in nanoseconds.
 pub(crate) fn together_ns(intervals: Vec<(i64, i64)>) -> i64 {
     let mut ranges: Vec<Range<i64>> = intervals.into_iter().map(|(from, to)| from..to).collect();
     ranges::merge(&mut ranges);
     ranges::length(&ranges)
 }
 
-/// Intervals (questions from asking to answer), taken in order of descending end.
+/// Intervals (requests from asking to answer), added by descending end.
 #[derive(Debug)]
 pub(crate) struct Overlap {
-    /// How long they were.
+    /// Their lengths.
     pub lengths: Lengths,
-    /// The most of them that can be put one after the other: each asked when the one before it had been answered.
+    /// The longest chain of sequential ones: each asked when the previous one had been answered.
     pub in_a_row: u64,
-    /// The most that were under way at one time.
+    /// Most in progress at one time.
     pub most_at_once: u64,
-    /// Time with at least one under way.
+    /// Time with at least one in progress.
     pub busy_ns: u64,
-    /// When the first began.
+    /// Start of the first.
     pub first: i64,
-    /// When the last ended.
+    /// End of the last.
     pub last: i64,
-    /// Where the earliest stretch with one under way begins, as far as is known.
+    /// Start of the earliest busy stretch, as far as known.
     busy_from: i64,
-    /// Where the latest-begun of the last link of the chain begins.
+    /// Start of the chain's last link, the latest possible.
     link_from: i64,
-    /// Where those that are under way begin, latest first.
+    /// Starts of those in progress, latest first.
     open: BinaryHeap<i64>,
 }
 
@@ -53,14 +53,14 @@ impl Default for Overlap {
 }
 
 impl Overlap {
-    /// Adds one; none added before may end earlier.
+    /// Adds one; they come by descending end.
     pub(crate) fn add(&mut self, start: i64, end: i64) {
         let start = start.min(end);
         self.lengths.add((end - start) as u64);
         (self.first, self.last) = (self.first.min(start), self.last.max(end));
         self.busy_ns += (end.min(self.busy_from) - start.min(self.busy_from)) as u64;
         self.busy_from = self.busy_from.min(start);
-        // The chain is longest where each link is the one that began last.
+        // The chain is longest if each link is the one that began last.
         if end <= self.link_from {
             self.in_a_row += 1;
             self.link_from = start;
@@ -76,12 +76,12 @@ impl Overlap {
         self.most_at_once = self.most_at_once.max(self.open.len() as u64);
     }
 
-    /// How many there were.
+    /// Number of intervals.
     pub(crate) fn count(&self) -> u64 {
         self.lengths.count
     }
 
-    /// How many were under way on average, while any was.
+    /// Mean number in progress while any was.
     pub(crate) fn at_once(&self) -> Option<f64> {
         (self.busy_ns > 0).then(|| self.lengths.total_ns as f64 / self.busy_ns as f64)
     }
@@ -118,7 +118,7 @@ mod tests {
             let under_way = |at: i64| intervals.iter().filter(|i| i.0 <= at && at < i.1).count() as u64;
             prop_assert_eq!(overlap.most_at_once, (0..300).map(under_way).max().unwrap());
             prop_assert_eq!(overlap.busy_ns, (0..300).filter(|&at| under_way(at) > 0).count() as u64);
-            // The longest chain, the slow way.
+            // The longest chain, by brute force.
             let mut by_end = intervals;
             by_end.sort_by_key(|i| i.1);
             let (mut chain, mut free) = (0, i64::MIN);

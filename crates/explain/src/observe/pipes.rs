@@ -1,5 +1,5 @@
-//! Two processes that a pipe joins, and how long each waited there for the other: a pipe holds little, so who writes in bursts and who works on them
-//! may have to take turns.
+//! Two processes joined by a pipe, and how long each waited there for the other: a pipe is small, so a bursty writer and its reader may
+//! have to take turns.
 
 use crate::limits::observe as limits;
 use crate::observe::span::LiveSpan;
@@ -7,7 +7,7 @@ use crate::observe::tables::{Object, Tables};
 use foldhash::HashMap;
 use thalweg_trace::ObjectKind;
 
-/// Waits at pipes that threads of another process ended, by pipe, who waited and who ended it.
+/// Waits at pipes that threads of another process ended, by pipe, waiter and waker.
 #[derive(Debug, Default)]
 pub(crate) struct Pipes {
     waited: HashMap<(u32, u32, u32), Waited>,
@@ -20,44 +20,45 @@ pub(crate) struct Pipes {
 struct Waited {
     ns: i64,
     count: u64,
-    /// From the first to the last.
+    /// Start of the first, and end of the last.
     within: (i64, i64),
 }
 
-/// A thread that asks one of another process through a pipe, and has its answers by a second one: of the two, one always waits for the other.
+/// A thread that asks one of another process through a pipe, and gets answers through a second one: one of the two always waits for the
+/// other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OneAtATime {
-    /// Who asks.
+    /// The asking thread.
     pub asker: u32,
-    /// Who answers.
+    /// The answering thread.
     pub answerer: u32,
-    /// How many answers were waited for.
+    /// Number of answers waited for.
     pub count: u64,
-    /// How long they were waited for, in nanoseconds.
+    /// Time they were waited for, in nanoseconds.
     pub asked_ns: i64,
-    /// How long the next question was waited for.
+    /// Time the next request was waited for, in nanoseconds.
     pub idle_ns: i64,
-    /// The pipe, or the socket, through which the answers come.
+    /// The pipe, or the socket, of the answers.
     pub object: u32,
 }
 
 /// Two processes of the command's machine, joined by a pipe at which each waited for the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Joined {
-    /// The process that writes, and one of its threads.
+    /// The writing process, and one of its threads.
     pub writer: (u32, u32),
-    /// The process that reads, and one of its threads.
+    /// The reading process, and one of its threads.
     pub reader: (u32, u32),
-    /// Whether it is known which of the two writes.
+    /// Whether the writing one of the two is known.
     pub is_directed: bool,
-    /// How long the writer waited for room, in nanoseconds.
+    /// Time the writer waited for room, in nanoseconds.
     pub for_room_ns: i64,
-    /// How long the reader waited for data, in nanoseconds.
+    /// Time the reader waited for data, in nanoseconds.
     pub for_data_ns: i64,
 }
 
 impl Pipes {
-    /// Takes in a wait for another thread.
+    /// Adds a wait for another thread.
     pub(crate) fn note(&mut self, tables: &Tables, span: &LiveSpan) {
         let joins = |object: &Object| matches!(object.kind, ObjectKind::Pipe | ObjectKind::Socket);
         let is_pipe = tables.objects.get(span.object as usize).is_some_and(joins);
@@ -69,7 +70,7 @@ impl Pipes {
         let key = (span.object, span.track, span.waker);
         if self.waited.len() < limits::MOST_PIPES || self.waited.contains_key(&key) {
             let waited = self.waited.entry(key).or_insert(Waited { ns: 0, count: 0, within: (span.start, span.end) });
-            // Who is woken early waits again, and both are one wait.
+            // A thread woken early waits again, and both are one wait.
             let pair = (span.track.min(span.waker), span.track.max(span.waker));
             let again = self.waits_next.insert(pair, span.track) == Some(span.track);
             (waited.ns, waited.count) = (waited.ns + span.end - span.start, waited.count + u64::from(!again));
@@ -77,8 +78,8 @@ impl Pipes {
         }
     }
 
-    /// The pair of threads that asked and answered through two pipes for the longest time, one question at a time; `None` where no pair did so for half
-    /// of the run (`wall_ns`). `began` is when a thread began: the one that asks has started the one that answers.
+    /// The pair of threads that made requests and answered through two pipes for the longest time, one request at a time; `None` if no pair
+    /// did so for half of the run (`wall_ns`). `began` gives a thread's start: the asking one has started the other.
     pub(crate) fn one_at_a_time(&self, wall_ns: i64, began: impl Fn(u32) -> i64) -> Option<OneAtATime> {
         let both = self.waited.iter().filter(|((_, waiter, waker), _)| (began(*waiter), *waiter) < (began(*waker), *waker)).filter_map(
             |(key, asked)| {
@@ -96,11 +97,11 @@ impl Pipes {
         both.max_by_key(|both| (both.asked_ns, std::cmp::Reverse(both.asker)))
     }
 
-    /// The two that waited for each other longest.
+    /// The pair that waited for each other longest.
     pub(crate) fn joined(&self, tables: &Tables) -> Option<Joined> {
         let joined = self.waited.iter().filter_map(|(&(object, waiter, waker), for_room)| {
             let pipe = &tables.objects[object as usize];
-            // (Of a FIFO, which has a path, older recordings do not say who writes.)
+            // Older recordings do not name the writer of a FIFO, which has a path.
             let writer = match pipe.attribute("written_by") {
                 Some(pid) => Some(pid.parse::<u32>().ok()?),
                 None if pipe.name.starts_with('/') => None,

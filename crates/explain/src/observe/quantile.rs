@@ -1,5 +1,5 @@
-//! Quantiles of lengths of time in bounded memory: counts in buckets an eighth of a power of two wide,
-//! so that a quantile is within 5 % of the truth.
+//! Quantiles of durations in bounded memory: counts in buckets an eighth of a power of two wide, so that a quantile is within 5 % of the
+//! truth.
 
 use crate::limits::observe as limits;
 
@@ -7,9 +7,9 @@ use crate::limits::observe as limits;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lengths {
     counts: Vec<u32>,
-    /// How many.
+    /// Number of lengths.
     pub count: u64,
-    /// All together.
+    /// Their sum.
     pub total_ns: u64,
     /// The longest.
     pub longest_ns: u64,
@@ -27,7 +27,7 @@ fn middle_ns(bucket: usize) -> u64 {
 }
 
 impl Lengths {
-    /// Adds one.
+    /// Adds a length.
     pub(crate) fn add(&mut self, ns: u64) {
         if self.counts.is_empty() {
             self.counts = vec![0; limits::BUCKETS];
@@ -38,13 +38,13 @@ impl Lengths {
         self.longest_ns = self.longest_ns.max(ns);
     }
 
-    /// Adds one of which only a part is counted here: it lies in several places, and this has most of it.
+    /// Adds a length of which only a part is counted here: it lies in several places, most of it in this one.
     pub(crate) fn add_part(&mut self, part_ns: u64, whole_ns: u64) {
         self.add(whole_ns);
         self.total_ns -= whole_ns - part_ns;
     }
 
-    /// How many there are without those that are short beside the longest and have next to no part of the time; and how long they are together.
+    /// Number and sum of the lengths, without short ones that have next to no part of the time.
     pub(crate) fn without_short(&self) -> (u64, u64) {
         let short = bucket(self.longest_ns / limits::SHORT_PART);
         let few = self.counts.iter().enumerate().take(short);
@@ -53,7 +53,7 @@ impl Lengths {
         if is_next_to_none { (self.count - count, self.total_ns - ns) } else { (self.count, self.total_ns) }
     }
 
-    /// Adds all of another.
+    /// Adds all lengths of another distribution.
     pub(crate) fn add_all(&mut self, other: &Lengths) {
         self.counts.resize(self.counts.len().max(other.counts.len()), 0);
         self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
@@ -62,7 +62,7 @@ impl Lengths {
         self.longest_ns = self.longest_ns.max(other.longest_ns);
     }
 
-    /// The length below which this part of them lies; 0 of none.
+    /// The length below which this part of them lies; 0 if there are none.
     pub(crate) fn quantile_ns(&self, part: f64) -> u64 {
         let wanted = ((self.count as f64 * part).ceil() as u64).max(1);
         let mut seen = 0;

@@ -1,7 +1,8 @@
-//! How many questions are under way at a time, by who asks: the command's threads, and servers that ask further servers.
+//! Number of requests in flight, by asker: the command's threads, and servers that ask further servers.
 //!
-//! A question is a send after which bytes came back on the same connection; it is under way until the last of them before the next send. No protocol
-//! need be known for that. Of datagrams, a wait for one from a far end is a question. A pool shows in it: the number under way stays at the pool's size, whatever the server could take.
+//! A request is a send after which bytes came back on the same connection; it is in flight until the last of them before the next send. No
+//! protocol need be known for that. With datagrams, a wait for one from a far end is a request. A pool is visible in it: the number in
+//! flight stays at the pool's size, whatever the server could accept.
 
 use crate::cause::End;
 use crate::limits::{numbers, observe as limits};
@@ -12,24 +13,24 @@ use foldhash::{HashMap, HashSet};
 use std::sync::OnceLock;
 use thalweg_trace::SpanKind;
 
-/// A question, on the connection's number.
+/// A request, on a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Question {
-    /// Which thread sent it.
+    /// The sending thread.
     pub track: u32,
-    /// When it was sent.
+    /// Time it was sent.
     pub start: i64,
-    /// When the first bytes of its answer came.
+    /// Time of the answer's first bytes.
     pub first: i64,
-    /// When the last bytes of its answer came.
+    /// Time of the answer's last bytes.
     pub end: i64,
-    /// On which connection.
+    /// The connection.
     pub connection: u32,
-    /// Bytes of the question, or of the answer where that had more.
+    /// Bytes of the request, or of the answer if that is larger.
     pub bytes: u64,
 }
 
-/// An answer, as far as it was seen.
+/// An answer, as far as seen.
 #[derive(Clone, Copy, Debug)]
 struct Answered {
     first: i64,
@@ -37,66 +38,66 @@ struct Answered {
     bytes: u64,
 }
 
-/// All questions of a recording, latest first.
+/// All requests of a recording, latest first.
 #[derive(Debug, Default)]
 pub(crate) struct Questions {
-    /// By the role of who asks: the command's threads, servers.
+    /// By the asker's role: the command's threads, servers.
     asked: [Vec<Question>; 2],
-    /// How long the command's threads waited for a server's thread by other ways than a connection (a local socket, a pipe), each time.
+    /// Lengths of the command's waits for a server's thread without a connection (at a local socket, a pipe).
     waited_ns: Vec<i64>,
-    /// By connection that waits for its question to be met, seen backward: the answer.
+    /// By connection: an answer whose request has not been reached, seen backward.
     answered: HashMap<u32, Answered>,
-    /// By connection: the question that was met last, and how many of its bytes so far.
+    /// By connection: index of the last request reached, and its bytes so far.
     sent: HashMap<u32, (usize, u64)>,
-    /// By thread of a server: how many answers it gave.
+    /// By server thread: number of its answers.
     answers: HashMap<u32, u64>,
-    /// By the role of who asks: how many were under way.
+    /// By the asker's role: the number in flight.
     under_way: [OnceLock<Option<UnderWay>>; 2],
 }
 
-/// How many questions were under way.
+/// Numbers of requests in flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct UnderWay {
-    /// How many questions there were.
+    /// Number of requests.
     pub count: u64,
-    /// How long any was under way, in nanoseconds.
+    /// Time in which any was in flight, in nanoseconds.
     pub busy_ns: i64,
-    /// How long they took, on average.
+    /// Mean length, in ns.
     pub each_ns: f64,
-    /// How many were under way for most of the time.
+    /// Number in flight for most of the time.
     pub usual: u64,
-    /// How many were under way on average, while any was.
+    /// Mean number in flight while any was.
     pub average: f64,
-    /// For which part of the time it was more.
+    /// Part of the time with more in flight.
     pub more_part: f64,
-    /// The connection with most of them.
+    /// The connection with most requests.
     pub connection: u32,
-    /// How many bytes of each were under way, on average.
+    /// Mean bytes of each.
     pub each_bytes: u64,
-    /// How long the longest took, in nanoseconds.
+    /// Length of the longest, in nanoseconds.
     pub longest_ns: i64,
-    /// Those that took far longer than most, where they have a fair part of the time: no mean describes any of them.
+    /// Requests that took far longer than most, if they have a fair part of the time: no mean describes both groups.
     pub slow: Option<Slow>,
 }
 
-/// The few of many questions that took far longer than the others.
+/// The few of many requests that took far longer than the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Slow {
-    /// How many.
+    /// Number of them.
     pub count: u64,
-    /// How long they took, on average, in nanoseconds.
+    /// Their mean length, in nanoseconds.
     pub each_ns: f64,
-    /// How long the others did.
+    /// Mean length of the others, in nanoseconds.
     pub others_each_ns: f64,
 }
 
 impl UnderWay {
-    /// Whether something holds the number under way where it is.
+    /// Whether something limits the number in flight.
     pub(crate) fn is_held(&self) -> bool {
         self.average >= self.usual as f64 * numbers::HELD && self.more_part <= numbers::BEYOND
     }
 
-    /// Whether questions are what a run of so many nanoseconds waited for, and not one of them.
+    /// Whether a run of this many nanoseconds waited for these requests, and not for a single one of them.
     pub(crate) fn explains(&self, wall_ns: i64) -> bool {
         let is_one = self.longest_ns as f64 >= self.busy_ns as f64 * numbers::ONE_OF_ALL;
         self.count >= numbers::LEAST_ITEMS && self.busy_ns as f64 >= wall_ns as f64 * numbers::ASKED_PART && !is_one
@@ -104,7 +105,7 @@ impl UnderWay {
 }
 
 impl Questions {
-    /// Takes in a send or a receive; of those of one thread, none before may end earlier.
+    /// Adds a send or a receive; those of one thread come by descending end.
     #[inline]
     pub(crate) fn note(&mut self, tables: &Tables, span: &LiveSpan) {
         if span.kind == SpanKind::WaitLock {
@@ -126,7 +127,7 @@ impl Questions {
         }
         let asked = &mut self.asked[tables.actors[span.track as usize].end as usize];
         let Some(Answered { first, last, bytes }) = self.answered.remove(&span.connection) else {
-            // What was sent before the question's last part belongs to it.
+            // Sends before the request's last part belong to it.
             if let Some((at, sent)) = self.sent.get_mut(&span.connection) {
                 *sent += span.bytes();
                 if let Some(question) = asked.get_mut(*at) {
@@ -143,7 +144,7 @@ impl Questions {
         }
     }
 
-    /// Leaves out those of other programs.
+    /// Removes the requests of other programs.
     pub(crate) fn leave_out(&mut self, others: &std::collections::HashSet<u32>) {
         self.asked[End::Client as usize].retain(|question| !others.contains(&question.connection));
     }
@@ -153,12 +154,12 @@ impl Questions {
         self.asked[End::Client as usize].iter().filter(|question| question.connection == NONE).map(|question| question.track).collect()
     }
 
-    /// The command's questions over connections.
+    /// The command's requests over connections.
     pub(crate) fn over_connections(&self) -> impl Iterator<Item = &Question> {
         self.asked[End::Client as usize].iter().filter(|question| question.connection != NONE)
     }
 
-    /// A wait that a thread ended: of the command's, for a datagram or for a server's thread.
+    /// Adds a wait that a thread ended: the command's, for a datagram or for a server's thread.
     fn note_wait(&mut self, tables: &Tables, span: &LiveSpan) {
         let ended_by = tables.actors.get(span.waker as usize).map(|waker| waker.end);
         let (is_own, by_server) = (tables.actors[span.track as usize].end == End::Client, ended_by == Some(End::Server));
@@ -176,24 +177,24 @@ impl Questions {
         }
     }
 
-    /// The one thread that gave nearly all answers, if there is one.
+    /// The one thread that gave nearly all answers, if any.
     pub(crate) fn answers_alone(&self) -> Option<u32> {
         let all: u64 = self.answers.values().sum();
         let (&track, &most) = self.answers.iter().max_by_key(|&(&track, &n)| (n, std::cmp::Reverse(track)))?;
         (most as f64 >= all as f64 * numbers::ALONE_ANSWERS).then_some(track)
     }
 
-    /// How often the command waited for a server by other ways than a connection, for so long at the least.
+    /// How often the command waited for a server without a connection, for at least this long.
     pub(crate) fn waits_of(&self, least_ns: f64) -> u64 {
         self.waited_ns.iter().filter(|ns| **ns as f64 >= least_ns).count() as u64
     }
 
-    /// Questions that a run of so many nanoseconds waited for: the command's, or those of servers.
+    /// Requests that a run of this many nanoseconds waited for: the command's, or servers'.
     pub(crate) fn waited_for(&self, by: End, tables: &Tables, wall_ns: i64) -> Option<UnderWay> {
         self.under_way(by, tables).filter(|under_way| under_way.explains(wall_ns))
     }
 
-    /// How many questions of one end were under way; `None` where there were none, or too many to be held. Worked out once, when all were noted.
+    /// The requests of one end in flight; `None` if there were none, or too many to keep. Computed once, when all are noted.
     pub(crate) fn under_way(&self, by: End, tables: &Tables) -> Option<UnderWay> {
         *self.under_way[by as usize].get_or_init(|| match by {
             _ if self.asked[by as usize].len() >= limits::MOST_QUESTIONS => None,
@@ -202,7 +203,7 @@ impl Questions {
         })
     }
 
-    /// Of those that servers asked of one further server: the one that was asked most. (What a chain of servers passes on is asked once by each.)
+    /// The requests that servers made to the further server asked most. (What a chain of servers passes on is asked once by each.)
     fn asked_on(&self, tables: &Tables) -> Option<UnderWay> {
         let asked = &self.asked[End::Server as usize];
         let server = |question: &Question| tables.ends(question.connection).map(|(_, server)| server);
@@ -213,7 +214,7 @@ impl Questions {
     }
 }
 
-/// Of how long questions took: the few that took far longer than the median.
+/// The few requests that took far longer than the median.
 fn slow(mut took: Vec<i64>) -> Option<Slow> {
     took.sort_unstable();
     let far = *took.get(took.len() / 2)? as f64 * numbers::SLOW_TIMES;
@@ -236,7 +237,7 @@ fn under_way<'q>(asked: impl Iterator<Item = &'q Question>) -> Option<UnderWay> 
     asked.iter().for_each(|question| *on.entry(question.connection).or_default() += 1);
     let connection = on.into_iter().max_by_key(|&(connection, n)| (n, connection)).map_or(NONE, |(connection, _)| connection);
     let mut changes: Vec<(i64, i64)> = asked.iter().flat_map(|question| [(question.start, 1), (question.end, -1)]).collect();
-    // (At one instant the answered go before the new: one that follows another is not beside it.)
+    // At one instant, answers come before new requests: a request that follows another does not overlap it.
     changes.sort_unstable();
     let (mut level, mut last) = (0_i64, i64::MIN);
     let mut at: HashMap<i64, i64> = HashMap::default();
@@ -275,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_pool_shows_as_a_number_that_stays() {
-        // Three lanes of questions of 15, each begun when the one before it in the lane was answered.
+        // Three lanes of requests of 15, each begun when the previous one in the lane was answered.
         let asked: Vec<(i64, i64)> = (0..3).flat_map(|lane| (0..60).map(move |k| (k * 15 + lane, k * 15 + lane + 15))).collect();
         let found = of_these(&asked);
         assert_eq!((found.count, found.usual), (180, 3));

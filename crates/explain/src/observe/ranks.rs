@@ -1,9 +1,9 @@
-//! Ranks of an MPI job: what parts of messages and collectives went by, and on whom a rank that polls depends.
+//! Ranks of an MPI job: the parts of messages and collectives, and the rank that a polling rank depends on.
 //!
-//! Libraries that implement MPI spin: a rank in a receive runs at full speed, and what it does is no work. What it waits for is known from the
-//! part that another rank has in the same message or collective, which has the same `request`. A wait has *a* provider: the rank
-//! without which it would not have ended, and the instant since which it had what it waited for: when the message was posted; when
-//! the receive was, for one who sends what is too large to be sent before; when the last rank came to a collective.
+//! MPI libraries spin: a rank in a receive runs at full speed without doing work. What it waits for follows from another rank's part in the
+//! same message or collective, which has the same `request`. A wait has *a* provider: the rank without which it would not have ended, and
+//! the instant since which that rank had done its part: when the message was posted; when the receive was, for a sender of a message too
+//! large to be sent before; when the last rank entered a collective.
 
 use crate::observe::span::LiveSpan;
 use crate::observe::tables::{Object, Tables};
@@ -19,32 +19,32 @@ pub(crate) struct Part {
     pub kind: SpanKind,
 }
 
-/// On whom a rank that is in an MPI call depends.
+/// The dependency of a rank in an MPI call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Provider {
-    /// On nobody, or on what was there before the call began.
+    /// Nothing, or something that existed before the call began.
     Nobody,
-    /// On this track, which did its part at this instant.
+    /// This track, which did its part at this instant.
     Track(u32, i64),
-    /// On a rank that was not recorded; what is known was there at this instant.
+    /// An unrecorded rank; the known parts existed at this instant.
     Unrecorded(i64),
 }
 
-/// What has gone by of messages and collectives, as far as the walk may still want it.
+/// The messages and collectives seen, as far as the walk may still need them.
 #[derive(Debug, Default)]
 pub(crate) struct Ranks {
     parts: HashMap<u64, Vec<Part>>,
-    /// Tracks by the name that messages use.
+    /// Tracks by their names in messages.
     by_name: HashMap<String, u32>,
 }
 
-/// Whether a span is a rank's part of something that others have parts in.
+/// Whether a span is a rank's part of a message or collective.
 pub(crate) fn is_part(span: &LiveSpan) -> bool {
     span.request >= RequestId::COMMON
 }
 
 impl Ranks {
-    /// Nothing yet.
+    /// An empty set.
     pub(crate) fn new(tables: &Tables) -> Ranks {
         let ranks = tables.actors.iter().enumerate().filter(|(_, a)| a.thread && a.name.contains("rank "));
         Ranks { parts: HashMap::new(), by_name: ranks.map(|(i, a)| (a.name.clone(), i as u32)).collect() }
@@ -55,7 +55,7 @@ impl Ranks {
         self.by_name.values().copied()
     }
 
-    /// A span, as it is read.
+    /// Adds a span, as it is read.
     pub(crate) fn note(&mut self, span: &LiveSpan) {
         if is_part(span) {
             let part = Part { track: span.track, start: span.start, kind: span.kind };
@@ -63,17 +63,17 @@ impl Ranks {
         }
     }
 
-    /// The walk has come to `cursor`: what began after it is of no more use.
+    /// Drops parts that began after the walk's `cursor`.
     pub(crate) fn prune(&mut self, cursor: i64) {
         self.parts.retain(|_, parts| parts.iter().any(|part| part.start < cursor));
     }
 
-    /// All parts known of what a span is a part of.
+    /// All known parts of a span's message or collective.
     pub(crate) fn parts_of(&self, span: &LiveSpan) -> &[Part] {
         self.parts.get(&span.request).map_or(&[], Vec::as_slice)
     }
 
-    /// On whom this span depended. All that ends after its beginning must have been read.
+    /// The dependency of this span. All spans that end after its start must have been read.
     pub(crate) fn provider(&self, tables: &Tables, span: &LiveSpan) -> Provider {
         let object = tables.objects.get(span.object as usize);
         let parts = self.parts_of(span);
@@ -97,21 +97,21 @@ impl Ranks {
         match sends.min_by_key(|p| p.start) {
             Some(send) if send.start > span.start => Provider::Track(send.track, send.start.min(span.end)),
             Some(_) => Provider::Nobody,
-            // Of one that was recorded, and of whom nothing was found that is as late as the receive: it had sent before.
+            // For a recorded sender without a span as late as the receive: it had sent before.
             None if object.and_then(|t| t.attribute("from")).is_none_or(|from| self.by_name.contains_key(from)) => Provider::Nobody,
             None => Provider::Unrecorded(span.start),
         }
     }
 }
 
-/// Which ranks a collective makes others wait for.
+/// Which ranks wait for which in a collective.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Waits {
-    /// Everybody for everybody.
+    /// All for all.
     All,
-    /// The others for its root.
+    /// The root for the others.
     ForRoot,
-    /// Its root for the others.
+    /// The others for the root.
     Root,
 }
 
@@ -130,7 +130,7 @@ impl Ranks {
         if !is_part(span) {
             return Provider::Nobody;
         }
-        // A rank that waits for a collective it began before has two parts in it; it came when the first began.
+        // A rank that waits for a collective it began before has two parts in it; it entered when the first began.
         let mut came: HashMap<u32, i64> = HashMap::new();
         for part in parts {
             let at = came.entry(part.track).or_insert(part.start);

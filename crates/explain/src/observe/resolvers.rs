@@ -1,4 +1,4 @@
-//! Waits for programs of this machine that resolve names for others, at the sockets where they are asked: what is asked there no recording says.
+//! Waits for resolver programs on this machine, at their sockets: recordings do not contain what is asked there.
 
 use crate::cause::End;
 use crate::limits::observe as limits;
@@ -6,10 +6,10 @@ use crate::observe::span::LiveSpan;
 use crate::observe::tables::Tables;
 use thalweg_trace::{ObjectKind, SpanKind};
 
-/// How the paths of such sockets end: nscd's (and unscd's and nsncd's), those of systemd-resolved, Avahi's, and that of SSSD's lookups.
+/// Suffixes of such sockets' paths: nscd's (and unscd's and nsncd's), systemd-resolved's, Avahi's, and that of SSSD's lookups.
 const PATHS: [&str; 5] = ["/nscd/socket", "/io.systemd.Resolve", "/io.systemd.Resolve.Monitor", "/avahi-daemon/socket", "/sss/pipes/nss"];
 
-/// The waits: thread, object, from when to when.
+/// The waits: thread, object, start and end.
 #[derive(Debug, Default)]
 pub(crate) struct Resolvers {
     /// Latest first.
@@ -17,7 +17,7 @@ pub(crate) struct Resolvers {
 }
 
 impl Resolvers {
-    /// Takes in a wait.
+    /// Adds a wait.
     pub(crate) fn note(&mut self, tables: &Tables, span: &LiveSpan) {
         let at = |object: &crate::observe::tables::Object| {
             object.kind == ObjectKind::Socket && PATHS.iter().any(|path| object.name.ends_with(path))

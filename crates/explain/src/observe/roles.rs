@@ -1,18 +1,18 @@
-//! Who serves: processes that are servers, though the recorder, which has to say so when they begin, called them clients.
+//! Servers among the processes: those that the recorder, which must decide when they start, called clients.
 //!
-//! What counts is who called whom, and never a name, a port, or who was started by whom alone. A process serves
+//! Only calls count, never a name, a port, or parentage alone. A process serves
 //!
 //! - if it serves a file system, and is not the command itself;
-//! - if it was not started by the command (it was named, or reached), and listens, or was sent a datagram before it had sent any;
+//! - if it was not started by the command (it was named, or reached), and listens, or received a datagram before it had sent any;
 //! - if it was started by the command, and another process of the run called it: it accepted a connection or was asked on a unix socket on
-//!   which it listens, or got a datagram, at a port of its own choice, before it had sent any.
+//!   which it listens, or received a datagram, at a port of its own choice, before it had sent any.
 //!
-//! Peers call each other, and stay what the recorder said (the ranks of a parallel program, who transfers over a second connection that the
-//! server makes). So a call counts only where it goes one way: the called program does not call the caller's, and the caller is none of the
-//! processes that the called one started (they work for it: it gives them their work). Between processes of one name, the caller must neither
-//! listen nor be called itself. What a server starts to have it do something is its tool, if nobody else calls it.
+//! Peers call each other, and keep the recorder's role (the ranks of a parallel program, both ends of a transfer over a second connection
+//! that the server makes). So a call counts only in one direction: the called program does not call the caller's, and the caller is not a
+//! child of the called process (children work for it: it gives them their work). Between processes of one name, the caller must neither
+//! listen nor be called itself. A program started by a server to do something is its tool, if nothing else calls it.
 //!
-//! Rejected: what everybody's ports are (a server's may be above its callers'), and a role for each connection in the words of a place: a reader
+//! Rejected: roles by port numbers (a server's may be above its callers'), and a role per connection in the words of a place: a reader
 //! wants to know what a *process* is.
 
 use crate::ExplainError;
@@ -24,47 +24,47 @@ use crate::observe::tables::{Actor, Object, Tables};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use thalweg_trace::{MarkKind, ObjectKind, Role, Source, SpanBatch, SpanKind, called};
 
-/// What is known of a process.
+/// The facts of a process.
 #[derive(Clone, Debug, Default)]
 struct Process {
     /// Its program's name.
     name: String,
-    /// Who started it, where that was recorded.
+    /// Its maker, if recorded.
     maker: Option<usize>,
-    /// By what it can be called, or was: the bits of [`called`].
+    /// The ways it can be called, or was: the bits of [`called`].
     called: i64,
-    /// Whether it is the command's own.
+    /// Whether the process belongs to the command.
     command: bool,
     /// Whether the recorder called it a client.
     client: bool,
-    /// Whether it is a mount of a store: a client that works for its users.
+    /// Whether the process is a mount of a store: a client that works for its users.
     mount: bool,
 }
 
-/// The processes, and who called whom.
+/// The processes, and their calls.
 #[derive(Debug, Default)]
 struct Society {
     processes: Vec<Process>,
-    /// The first process of each one's program: of one name, and one made the other.
+    /// The first process of each one's program: processes of one name, one of which made the other.
     programs: Vec<usize>,
-    /// Who called a process.
+    /// The callers of a process.
     callers: BTreeMap<usize, BTreeSet<usize>>,
-    /// Of programs: caller, called.
+    /// Calls between programs: caller, called.
     program_calls: BTreeSet<(usize, usize)>,
 }
 
-/// Who called whom, and who can have been called: from the small tables, and from every span, which is looked at once.
+/// Calls, and processes that can have been called: from the small tables, and from every span, each seen once.
 #[derive(Debug)]
 pub(crate) struct Callers {
     processes: Vec<Process>,
-    /// Whose each actor is.
+    /// By actor: its process.
     of_actor: Vec<Option<usize>>,
-    /// `None`: nothing that was recorded says who called whom.
+    /// `None` if the recording has no information on calls.
     gathered: Option<Gathered>,
 }
 
 impl Callers {
-    /// Before any span was looked at; `None`: nobody's role is in question.
+    /// The state before any span is seen; `None` if no role is in doubt.
     pub(crate) fn of(source: &dyn Source, lives: &[Life], tables: &mut Tables) -> Result<Option<Callers>, ExplainError> {
         let (mut processes, of_actor) = processes(tables, lives);
         for mark in source.marks()?.into_iter().filter(|mark| mark.kind == MarkKind::ProcessCalled) {
@@ -86,12 +86,12 @@ impl Callers {
         Ok(Some(Callers { processes, of_actor, gathered }))
     }
 
-    /// Whether spans are to be looked at.
+    /// Whether spans are needed.
     pub(crate) fn asks_spans(&self) -> bool {
         self.gathered.is_some()
     }
 
-    /// Looks at spans.
+    /// Adds spans.
     pub(crate) fn note(&mut self, tables: &Tables, batch: &SpanBatch) {
         let Some(gathered) = &mut self.gathered else { return };
         for row in 0..batch.len() {
@@ -99,7 +99,7 @@ impl Callers {
         }
     }
 
-    /// Changes the roles of those who serve.
+    /// Changes the roles of processes that serve.
     pub(crate) fn settle(self, tables: &mut Tables) {
         let Callers { processes, of_actor, gathered } = self;
         let calls = gathered.map(|gathered| gathered.calls(&processes)).unwrap_or_default();
@@ -114,13 +114,13 @@ impl Callers {
 }
 
 impl Process {
-    /// Whether the recorder's word may not be the last.
+    /// Whether the recorder's role may be wrong.
     fn may_turn(&self) -> bool {
         self.client && !self.command && !self.mount
     }
 }
 
-/// The processes, and whose each actor is.
+/// The processes, and the process of each actor.
 fn processes(tables: &Tables, lives: &[Life]) -> (Vec<Process>, Vec<Option<usize>>) {
     let key = |actor: &Actor| (actor.thread && actor.pid != 0).then_some((actor.machine, actor.pid));
     let command = tables.actors.get(tables.main as usize).and_then(key);
@@ -155,7 +155,7 @@ fn processes(tables: &Tables, lives: &[Life]) -> (Vec<Process>, Vec<Option<usize
 }
 
 impl Society {
-    /// Of processes and who called whom: caller, called.
+    /// Makes the society of processes from their calls (caller, called).
     fn of(processes: Vec<Process>, calls: &BTreeSet<(usize, usize)>) -> Society {
         let mut society = Society { processes, ..Society::default() };
         society.programs = (0..society.processes.len()).map(|process| society.eldest(process)).collect();
@@ -166,9 +166,9 @@ impl Society {
         society
     }
 
-    /// Who made a process, who made that one, and so on.
+    /// A process's maker, that one's maker, and so on.
     fn makers(&self, of: usize) -> impl Iterator<Item = usize> {
-        // (A process number that was used twice may close a circle.)
+        // A reused process number may form a cycle.
         std::iter::successors(self.processes[of].maker, |maker| self.processes[*maker].maker).take(limits::MOST_GENERATIONS)
     }
 
@@ -182,7 +182,7 @@ impl Society {
         self.callers.contains_key(&process)
     }
 
-    /// Whether a process is called by one that it calls itself, or its program by that one's.
+    /// Whether two processes, or their programs, call each other.
     fn is_mutual(&self, caller: usize, called: usize) -> bool {
         let (one, other) = (self.programs[caller], self.programs[called]);
         if one == other {
@@ -191,7 +191,7 @@ impl Society {
         self.program_calls.contains(&(other, one))
     }
 
-    /// Whether a call says that the called process serves its caller.
+    /// Whether a call shows that the called process serves its caller.
     fn is_clear(&self, caller: usize, called: usize) -> bool {
         let (one, other) = (&self.processes[caller], &self.processes[called]);
         if self.is_mutual(caller, called) || self.makers(caller).any(|maker| maker == called) {
@@ -204,7 +204,7 @@ impl Society {
         one.name != other.name || !self.is_called(caller) && one.called == 0 && (other.called != 0 || one.command)
     }
 
-    /// Whether a process serves for itself, and not as one of a server's processes.
+    /// Whether a process serves by itself, not as one of a server's processes.
     fn serves(&self, process: usize) -> bool {
         let of = &self.processes[process];
         if !of.may_turn() {
@@ -219,7 +219,7 @@ impl Society {
             || self.callers.get(&process).is_some_and(|callers| callers.iter().any(|&caller| self.is_clear(caller, process)))
     }
 
-    /// The processes that serve: also the rest of a server's program, and what was started by one that serves a file system.
+    /// The processes that serve, including the rest of a server's program, and children of a process that serves a file system.
     fn servers(&self) -> BTreeSet<usize> {
         let mut servers: BTreeSet<usize> = (0..self.processes.len()).filter(|&process| self.serves(process)).collect();
         loop {
@@ -240,20 +240,20 @@ impl Society {
     }
 }
 
-/// What spans say of who has to do with whom.
+/// The spans' evidence of communication.
 #[derive(Debug)]
 struct Gathered {
     tracks: DenseIndex,
     objects: DenseIndex,
     /// By connection: the processes that sent or took bytes at the caller's end, and at the other.
     ends: HashMap<u32, [BTreeSet<usize>; 2]>,
-    /// Processes of which one ended the other's wait on a socket, and by what one can be called there.
+    /// Pairs of processes of which one ended the other's wait on a socket, with the way one can be called there.
     met: BTreeSet<(i64, usize, usize)>,
 }
 
 impl Gathered {
-    /// Who called whom: over connections by the ends that they have, over unix sockets and with datagrams by who can be called of two that end each
-    /// other's waits there.
+    /// The calls: over connections by their ends; over unix sockets and by datagrams, by which of two processes that end each other's waits
+    /// there can be called.
     fn calls(self, processes: &[Process]) -> BTreeSet<(usize, usize)> {
         let mut calls = BTreeSet::new();
         for [callers, called] in self.ends.values() {

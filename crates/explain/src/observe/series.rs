@@ -1,4 +1,4 @@
-//! What was counted at instants, in order of time: values at, between and around them.
+//! Counter values over time: lookups at, between and around instants.
 
 /// Values of one counter of one end of a connection, in order of time.
 pub(super) type Series = Vec<(i64, i64)>;
@@ -24,7 +24,7 @@ pub(super) fn widest_from(series: &Series) -> Series {
     widest
 }
 
-/// An accumulated value at an instant, between the two that are known.
+/// An accumulated value at an instant, interpolated between the two known ones.
 pub(super) fn between(series: &Series, instant: i64) -> Option<f64> {
     let after = series.partition_point(|&(t, _)| t <= instant);
     match (after.checked_sub(1).and_then(|i| series.get(i)), series.get(after)) {

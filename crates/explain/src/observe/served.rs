@@ -1,8 +1,8 @@
-//! Whom a device served, and when: its requests with who asked for each.
+//! A device's service over time: its requests with their issuers.
 //!
-//! At each instant a device is taken to serve the request under way that is done next. Of one that serves one request at a time, in whatever
-//! order, that is so; of one that serves several at once each gets the part of the time that its requests are of those done. Whether a request
-//! takes longer while others are under way is another matter: [`Requests::queueing`].
+//! At each instant a device is taken to serve the request in progress that completes next. That is right for a device that serves one
+//! request at a time, in any order; on one that serves several simultaneously, each issuer gets the part of the time that its requests are
+//! of those completed. Whether a request takes longer while others are in progress is decided by [`Requests::queueing`].
 
 use crate::limits::observe as limits;
 use crate::observe::index::NONE;
@@ -10,41 +10,41 @@ use crate::observe::index::NONE;
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
-    /// When it was issued.
+    /// Time it was issued.
     pub start: i64,
-    /// When it was done.
+    /// Time it completed.
     pub end: i64,
-    /// Who asked for it: a track, or [`NONE`].
+    /// Its issuer: a track, or [`NONE`].
     pub by: u32,
     /// Bytes that it moved.
     pub bytes: u64,
-    /// Whether it wrote.
+    /// Whether the request writes.
     pub writes: bool,
 }
 
-/// A stretch in which a device served one asker.
+/// A stretch in which a device served one issuer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stretch {
-    /// Where it begins.
+    /// Start.
     pub start: i64,
-    /// Where it ends.
+    /// End.
     pub end: i64,
-    /// Whom: a track, or [`NONE`].
+    /// The issuer: a track, or [`NONE`].
     pub by: u32,
 }
 
 /// Whether a device makes requests wait for each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Queueing {
-    /// So far they take turns: 1 where all that is under way goes before, 0 where nothing does.
+    /// The degree to which they take turns: 1 if everything in progress is served first, 0 if nothing is.
     InTurns(f64),
-    /// They do not: it serves many at a time.
+    /// They do not: the device serves many simultaneously.
     AtOnce,
-    /// As much was under way all the time, or what requests take differs for other reasons.
+    /// Unknown: the number in progress was constant, or the lengths differ for other reasons.
     DoesNotShow,
 }
 
-/// The requests of a device, by descending end: the last [`limits::KEPT_REQUESTS`].
+/// The last [`limits::KEPT_REQUESTS`] requests of a device, by descending end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requests {
     kept: Vec<Request>,
@@ -52,7 +52,7 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// Takes the next, by descending end.
+    /// Adds the next, by descending end.
     pub(crate) fn add(&mut self, request: Request) {
         self.asked |= request.by != NONE;
         if self.kept.len() < limits::KEPT_REQUESTS {
@@ -60,20 +60,20 @@ impl Requests {
         }
     }
 
-    /// All that are kept.
+    /// All kept requests.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Request> {
         self.kept.iter()
     }
 
-    /// Whether it is recorded who asked, of any of them.
+    /// Whether any request has its issuer recorded.
     pub(crate) fn says_who(&self) -> bool {
         self.asked
     }
 
-    /// Whom the device served, earliest first.
+    /// The device's service, earliest first.
     pub(crate) fn served(&self) -> Vec<Stretch> {
         let mut served = Vec::new();
-        // Under way at `at`, the one that is done first on top.
+        // In progress at `at`, the next to complete on top.
         let mut open: Vec<(i64, u32)> = Vec::new();
         let mut at = i64::MAX;
         for request in &self.kept {
@@ -86,11 +86,11 @@ impl Requests {
         served
     }
 
-    /// Whether requests wait for each other: whether what one takes grows with all that is under way when it is issued.
+    /// Whether requests wait for each other: whether a request's length grows with the number in progress when it is issued.
     ///
-    /// From each request to the next: how much longer it took, against how many more were under way, and how many more bytes. That slope is held
-    /// against what it would be if they took turns. What was under way says only roughly what was ahead of a request, so a slope is seen as too
-    /// small as the two differ: the slope between that of the one on the other and that of the other on the one (their geometric mean) is taken.
+    /// From each request to the next: the increase in length, against the increase in the number in progress and in bytes. That slope is
+    /// compared with the slope for strict turns. The number in progress only approximates what was ahead of a request, which biases the
+    /// slope towards zero: so the geometric mean of the two regressions is used.
     pub(crate) fn queueing(&self) -> Queueing {
         if self.kept.len() < limits::ENOUGH_REQUESTS {
             return Queueing::DoesNotShow;
@@ -126,7 +126,7 @@ impl Requests {
     }
 }
 
-/// Says whom the device served from `end` up to `at`, latest first, and goes back to there.
+/// Adds the service from `end` down to `at`, latest first, and moves back to there.
 fn back_to(end: i64, at: &mut i64, open: &mut Vec<(i64, u32)>, served: &mut Vec<Stretch>) {
     while *at > end {
         let Some(&(start, by)) = open.last() else {
@@ -148,8 +148,8 @@ fn back_to(end: i64, at: &mut i64, open: &mut Vec<(i64, u32)>, served: &mut Vec<
     }
 }
 
-/// How one quantity changes with another, from one point to the next: what changes slowly besides, or was under way before anything was recorded,
-/// does not matter.
+/// How one quantity changes with another, from one point to the next: slow drifts, and requests in progress before the recording, do not
+/// matter.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slope {
     last: Option<(f64, f64)>,
@@ -174,23 +174,23 @@ impl Slope {
         }
     }
 
-    /// Which part of the second's changes the first's explain, where they go together.
+    /// The part of the second quantity's variation that the first explains, if they change together.
     fn fit(&self) -> f64 {
         let both = self.dx_dx * self.dy_dy;
         if both <= 0.0 || self.dx_dy <= 0.0 { 0.0 } else { self.dx_dy * self.dx_dy / both }
     }
 
-    /// Which part of the second's mean goes with the first's.
+    /// The part of the second's mean that goes with the first.
     fn explained(&self) -> f64 {
         if self.dx_dx <= 0.0 || self.y <= 0.0 { 0.0 } else { self.dx_dy / self.dx_dx * self.x / self.y }
     }
 
-    /// The same, where the first is known only roughly.
+    /// The explained part, if the first is known only approximately.
     fn between(&self) -> f64 {
         self.explained() / self.fit().sqrt()
     }
 
-    /// The most that it can be (two standard errors above); infinite where the first did not change.
+    /// The most it can be (two standard errors above); infinite if the first did not change.
     fn most(&self) -> f64 {
         if self.dx_dx <= 0.0 || self.y <= 0.0 {
             return f64::INFINITY;
@@ -200,7 +200,7 @@ impl Slope {
         (self.dx_dy / self.dx_dx + 2.0 * error) * self.x / self.y
     }
 
-    /// What [`explained`](Self::explained) would be if all that is under way went before, and a request of itself is `own` of it.
+    /// The value of [`explained`](Self::explained) if everything in progress is served first, and a request itself is `own` of it.
     fn in_turns(&self, own: f64) -> f64 {
         self.x / (self.x + own * self.points)
     }
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(served(&[]), []);
     }
 
-    /// Three askers, each with one request under way, the second for a part of the time only.
+    /// Three issuers, each with one request in progress, the second for a part of the time only.
     fn rounds(takes: impl Fn(usize) -> i64) -> Requests {
         let mut all = Vec::new();
         for round in 0..50 {

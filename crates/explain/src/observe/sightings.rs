@@ -1,34 +1,35 @@
-//! Of which file bytes surely were: calls that never blocked are counted together, under the file that their thread was last seen at.
+//! Files whose bytes are certain: calls that never blocked are merged, under the file at which their thread was last seen.
 //!
-//! A stretch in which the thread was seen at its file says so (its span has a result). Bytes of a stretch in which nothing was seen are of the same file
-//! where the thread was seen there before and was seen there next: else it may have read others meanwhile. Recordings of older versions do not say it.
+//! A stretch in which the thread was seen at its file says so (its span has a result). Bytes of a stretch without a sighting belong to the
+//! same file if the thread was seen there before and was seen there next: otherwise it may have read others meanwhile. Older recordings do
+//! not show this.
 
 use crate::observe::index::NONE;
 use crate::observe::span::LiveSpan;
 use foldhash::HashMap;
 use thalweg_trace::SpanKind;
 
-/// What a thread did to files one way, seen backward.
+/// A thread's accesses to files in one direction, seen backward.
 #[derive(Clone, Copy, Debug)]
 struct Next {
-    /// The file that it was seen at next.
+    /// The file at which it was seen next.
     object: u32,
-    /// Bytes before that, in stretches under this file's name in which nothing was seen.
+    /// Bytes before that, in stretches under this file's name without a sighting.
     bytes: u64,
 }
 
-/// Bytes by the file that they surely were of.
+/// Bytes by the file that they certainly belong to.
 #[derive(Debug, Default)]
 pub(crate) struct Sightings {
     next: HashMap<(u32, bool), Next>,
     /// By file, and whether they were written.
     sure: HashMap<(u32, bool), u64>,
-    /// By file: how often it was closed, where each call was recorded.
+    /// By file: number of closes, if each call was recorded.
     closed: HashMap<u32, u64>,
 }
 
 impl Sightings {
-    /// Takes in a span; of those of one thread, none before may end earlier.
+    /// Adds a span; those of one thread come by descending end.
     #[inline]
     pub(crate) fn note(&mut self, span: &LiveSpan) {
         let out = match span.kind {
@@ -50,13 +51,13 @@ impl Sightings {
         }
     }
 
-    /// The file that was closed most often, how often, and how often any was.
+    /// The file closed most often, its number of closes, and that of all files.
     pub(crate) fn closed_most(&self) -> Option<(usize, u64, u64)> {
         let (&object, &times) = self.closed.iter().max_by_key(|(object, times)| (**times, **object))?;
         Some((object as usize, times, self.closed.values().sum()))
     }
 
-    /// How many bytes surely were read from a file, or written to it (`out`); `None`: the recording does not say of any.
+    /// Bytes certainly read from a file, or written to it (`out`); `None` if the recording does not show this for any file.
     pub(crate) fn sure(&self, object: usize, out: bool) -> Option<u64> {
         (!self.sure.is_empty()).then(|| self.sure.get(&(object as u32, out)).copied().unwrap_or(0))
     }

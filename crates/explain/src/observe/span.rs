@@ -1,4 +1,4 @@
-//! A span with dense numbers, and what it says of its thread.
+//! A span with dense numbers, and what it shows of its thread.
 
 use crate::cause::End;
 use crate::observe::index::NONE;
@@ -6,7 +6,7 @@ use crate::observe::tables::Tables;
 use thalweg_trace::{ABSENT, ABSENT_CONTEXT};
 use thalweg_trace::{SpanKind, WakerContext};
 
-/// "Try again": nothing there yet.
+/// `EAGAIN`: nothing there yet.
 pub(crate) const EAGAIN: i32 = 11;
 
 /// A span with dense identifiers. Absent identifiers are [`NONE`] or 0; absent numbers [`ABSENT`].
@@ -25,23 +25,23 @@ pub(crate) struct LiveSpan {
     pub track: u32,
     pub object: u32,
     pub connection: u32,
-    /// Which side of the connection its thread is: the one that called, or the one that was called, whatever the thread's role is. A proxy is
-    /// server on one connection and client on the next.
+    /// The side of the connection its thread is on: the caller or the called, whatever the thread's role. A proxy is server on one
+    /// connection and client on the next.
     pub side: End,
-    /// The thread that ended it, or, of `wait.runqueue`, that held the processor meanwhile.
+    /// The thread that ended it, or, for `wait.runqueue`, that held the processor meanwhile.
     pub waker: u32,
     /// The device whose request's completion ended it.
     pub device: u32,
-    /// What it returned, where that fits: bytes, 0, or −errno; 0 where it is absent.
+    /// Its return value, if it fits: bytes, 0, or −errno; 0 if absent.
     pub result: i32,
     pub count: u32,
     pub kind: SpanKind,
-    /// In which context it was ended; [`ABSENT_CONTEXT`] where that was not seen.
+    /// The context in which it ended; [`ABSENT_CONTEXT`] if not recorded.
     pub context: u8,
 }
 
 impl LiveSpan {
-    /// Whether it was not recorded, but made up of what must have been.
+    /// Whether the span was inferred, not recorded.
     pub(crate) fn is_made_up(&self) -> bool {
         self.id == 0
     }
@@ -51,8 +51,8 @@ impl LiveSpan {
         u64::try_from(self.end.saturating_sub(self.start)).unwrap_or(0)
     }
 
-    /// Whether the thread itself was in it. Spans that were only observed (an RPC under way beside other
-    /// work, a request held in a queue) say nothing of what the thread did.
+    /// Whether the thread itself was in it. Spans that were only observed (an RPC in progress beside other work, a queued request) say
+    /// nothing of the thread's activity.
     pub(crate) fn is_activity(&self) -> bool {
         match self.kind {
             SpanKind::RpcCall => self.cpu_ns != ABSENT,
@@ -61,12 +61,12 @@ impl LiveSpan {
         }
     }
 
-    /// Whether it is made of other spans: its own time is what they leave over.
+    /// Whether the span consists of other spans: its own time is the remainder.
     pub(crate) fn is_container(&self) -> bool {
         matches!(self.kind, SpanKind::AppRequest | SpanKind::RpcServe | SpanKind::RpcCall) || is_mpi(self.kind)
     }
 
-    /// How much of it the thread ran, was runnable, and was blocked; `None` where that is not known.
+    /// Times it was running, runnable, and blocked; `None` if unknown.
     pub(crate) fn division(&self) -> Option<(u64, u64, u64)> {
         if self.is_fruitless() {
             return Some((0, 0, self.duration_ns()));
@@ -80,8 +80,7 @@ impl LiveSpan {
         Some((cpu, runqueue, all - cpu - runqueue))
     }
 
-    /// Whether its recorder saw how it was ended. Then stops, timers and queueing are recorded as spans of their own,
-    /// and need not be guessed at.
+    /// Whether the recorder saw how the wait ended. Then stops, timers and queueing have spans of their own, and need not be inferred.
     pub(crate) fn ending_seen(&self) -> bool {
         self.context != ABSENT_CONTEXT
     }
@@ -101,19 +100,19 @@ impl LiveSpan {
         self.context == WakerContext::Timer as u8
     }
 
-    /// Whether it was a wait with a time limit, for anything, which that limit ended: a look in vain, or a pause.
+    /// Whether the span is a timed wait for any event that ended at its timeout: a fruitless poll, or a pause.
     pub(crate) fn may_be_in_vain(&self) -> bool {
         let for_anything = matches!(self.kind, SpanKind::WaitNetwork | SpanKind::WaitLock);
         self.timed_out() && for_anything && self.connection == NONE && self.waker == NONE
     }
 
-    /// Whether it asked for bytes that were not there, again and again: it waited, at full speed.
+    /// Whether the span polled repeatedly for missing bytes: a wait, at full speed.
     pub(crate) fn is_fruitless(&self) -> bool {
         self.kind == SpanKind::NetReceive && self.result == -EAGAIN
     }
 
-    /// Whether its thread does something for its program in it: it moves bytes, or makes a call on a file or a connection. (A fault on a page of a file is
-    /// none, and has no bytes.)
+    /// Whether the thread acts for its program here: it moves bytes, or makes a call on a file or a connection. (A fault on a page of a
+    /// file does not count, and has no bytes.)
     pub(crate) fn is_deed(&self) -> bool {
         use SpanKind as K;
         match self.kind {
@@ -125,7 +124,7 @@ impl LiveSpan {
         }
     }
 
-    /// Whether it carries payload, and how many bytes.
+    /// Its payload bytes.
     pub(crate) fn bytes(&self) -> u64 {
         if self.size_bytes == ABSENT { 0 } else { self.size_bytes }
     }
@@ -140,12 +139,12 @@ pub(crate) fn is_mpi(kind: SpanKind) -> bool {
     )
 }
 
-/// Who gets every span once, as it is read.
+/// Receives every span once, as it is read.
 pub(crate) trait Observer {
-    /// More comes now: afterwards, every span that ends after this has come; all of them, where it is `i64::MIN`.
+    /// Announces more spans: afterwards, every span that ends after this has come; all of them, if it is `i64::MIN`.
     fn begins(&mut self, _until: i64) {}
     /// A span, in order of descending end.
     fn span(&mut self, tables: &Tables, span: &LiveSpan);
-    /// What was announced last has come.
+    /// Called when the announced spans have come.
     fn ends(&mut self, _tables: &Tables) {}
 }

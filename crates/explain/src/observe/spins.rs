@@ -1,23 +1,23 @@
-//! Threads that wait by running: they look at memory, or ask for a processor's next turn, until another thread has an answer for them.
+//! Threads that wait by running: they read memory, or yield the processor, until another thread has an answer for them.
 //!
-//! Nothing records such a wait: the thread computes, as one that works does. What shows is that it computes whenever a question is under way, that the next
-//! question follows each answer at once, and that this goes on from the run's beginning to its end. A thread that worked meanwhile would sometimes be done
-//! earlier, and sleep, and sometimes later, and hold up the next question. Nor is it one whose own question, asked meanwhile, may be what brought the
-//! answer (a worker that hands in a job).
+//! Nothing records such a wait: the thread computes, like one that works. But it computes whenever a request is in flight, the next request
+//! follows each answer immediately, and this lasts from the run's start to its end. A thread that worked meanwhile would sometimes finish
+//! early, and sleep, and sometimes late, and delay the next request. A thread whose own request, made meanwhile, may have caused the answer
+//! (a worker that submits a job) does not count.
 //!
-//! Threads of one process wait by running for each other where only one of them sleeps, or is at a disk, at a time ([`super::holds`]).
+//! Threads of one process wait by running for each other if only one of them sleeps, or is at a disk, at a time ([`super::holds`]).
 //!
-//! Where samples find a thread trying for a lock, it waits for the only other thread of its process ([`super::try_locks`]).
+//! If samples find a thread trying for a lock, it waits for the only other thread of its process ([`super::try_locks`]).
 //!
-//! A thread that asks again and again whether a child has ended waits for the child ([`super::children`]).
+//! A thread that checks repeatedly whether a child has ended waits for the child ([`super::children`]).
 //!
-//! The same holds of requests to a device that no call waits for (io_uring, asynchronous I/O): where each follows the last one at once, the thread that
-//! computes meanwhile waits for them.
+//! This also applies to device requests that no call waits for (io_uring, asynchronous I/O): if each follows the previous one immediately,
+//! the thread that computes meanwhile waits for them.
 
 use super::children::LookedAtSpeed;
 use super::holds::Hold;
 use super::lives::Life;
-use super::observation::{Did, Observation};
+use super::observation::{Observation, ThreadActivity};
 use super::questions::{Question, UnderWay};
 use super::served::Request;
 use super::tables::{Actor, Tables};
@@ -29,38 +29,38 @@ use crate::waits::place::Place;
 use std::collections::HashMap;
 use thalweg_trace::ObjectKind;
 
-/// What a thread waits for by running.
+/// The object of a wait by running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awaited {
     /// An answer, on a connection.
     Answer(u32),
-    /// A device, by its track; and whether it writes.
+    /// A device, by its track, and whether for writes.
     Device(u32, bool),
-    /// What another thread had, until it let go of it.
+    /// Something another thread held, until it released it.
     Lock(u32),
     /// A child, until it ended.
     Child(u32),
 }
 
-/// A stretch in which a question was under way and nothing had come of its answer, or a request to a device.
+/// A stretch in which a request was in flight without any answer yet, or a device request was in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quiet {
-    /// Which thread asked.
+    /// The asking thread.
     pub track: u32,
-    /// When.
+    /// Start.
     pub start: i64,
-    /// When the first bytes of the answer came, or the request was done.
+    /// Time of the answer's first bytes, or of the device request's completion.
     pub end: i64,
-    /// Whom.
+    /// The object of the wait.
     pub of: Awaited,
 }
 
-/// The command's threads that wait by running, and for what.
+/// The command's threads that wait by running, and what for.
 #[derive(Debug, Default)]
 pub(crate) struct Spins {
     /// The threads.
     pub tracks: Vec<u32>,
-    /// What they wait for, in order of the ends.
+    /// Their waits, by end.
     quiet: Vec<Quiet>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Spins {
 type Process = (u32, u32);
 
 impl Spins {
-    /// Of a run from `start` to `end` that was walked once.
+    /// Finds them in a run from `start` to `end`, after a first walk.
     pub(crate) fn of(seen: &Observation, tables: &Tables, lives: &[Life], tried: &[Tried], (start, end): (i64, i64)) -> Option<Spins> {
         let wall_ns = end - start;
         let others = || Spins::for_a_device(seen, tables, wall_ns).or_else(|| Spins::for_a_lock(seen, tables, wall_ns));
@@ -77,7 +77,7 @@ impl Spins {
         by_calls().or_else(|| Spins::by_tries(seen, tried, wall_ns))
     }
 
-    /// Of threads that try for a lock that another has, and do nothing else but run or queue in nine tenths of that time.
+    /// Threads that try for another's lock, and otherwise only run or queue for nine tenths of that time.
     fn by_tries(seen: &Observation, tried: &[Tried], wall_ns: i64) -> Option<Spins> {
         let waits = |tried: &&Tried| does_nothing_else(&seen.did[tried.track as usize], tried.last - tried.first, wall_ns);
         let mut quiet: Vec<Quiet> = tried
@@ -90,7 +90,7 @@ impl Spins {
         (!quiet.is_empty()).then_some(Spins { tracks, quiet })
     }
 
-    /// Of threads that ask at full speed whether a child has ended, and do nothing else but run or queue in nine tenths of that time.
+    /// Threads that check at full speed whether a child has ended, and otherwise only run or queue for nine tenths of that time.
     fn for_a_child(seen: &Observation, tables: &Tables, lives: &[Life], wall_ns: i64) -> Option<Spins> {
         let waits = |looked: &LookedAtSpeed| does_nothing_else(&seen.did[looked.track as usize], looked.ended - looked.first, wall_ns);
         let looked = seen.children.at_speed(tables, lives).into_iter().filter(waits);
@@ -103,7 +103,8 @@ impl Spins {
         (!quiet.is_empty()).then_some(Spins { tracks, quiet })
     }
 
-    /// Of threads that let only one of them sleep, or be at a disk, at a time: each waited since its own last turn for the thread that had the one before its next.
+    /// Threads of which only one at a time sleeps, or is at a disk: each waited, since its own last turn, for the thread whose turn
+    /// preceded its next.
     fn for_a_lock(seen: &Observation, tables: &Tables, wall_ns: i64) -> Option<Spins> {
         let ran = |track: u32| ran_ns(&seen.did[track as usize]);
         let turns = seen.holds.in_turn(tables, wall_ns, ran);
@@ -146,7 +147,7 @@ impl Spins {
         let asks_meanwhile = |wanted: Process| {
             let mut asked: Vec<i64> = quiet.iter().filter(|q| process(tables, q.track) == wanted).map(|q| q.start).collect();
             asked.sort_unstable();
-            // (Its own other questions are a pool's.)
+            // Its own other requests are a pool's.
             let of_others = || quiet.iter().filter(|q| process(tables, q.track) != wanted);
             let within = |q: &&Quiet| asked.get(asked.partition_point(|at| *at <= q.start)).is_some_and(|at| *at < q.end);
             of_others().filter(within).count() as f64 > quiet.len() as f64 * limits::ASKS_MEANWHILE
@@ -155,7 +156,7 @@ impl Spins {
         (fills && to_the_end && !tracks.is_empty()).then_some(Spins { tracks, quiet })
     }
 
-    /// Of the device that most was asked of by one of the command's threads, without calls that move bytes.
+    /// The device with most requests of one of the command's threads, without calls that move bytes.
     fn for_a_device(seen: &Observation, tables: &Tables, wall_ns: i64) -> Option<Spins> {
         let of_client = |track: u32| tables.actors.get(track as usize).is_some_and(|actor| actor.thread && actor.end == End::Client);
         let asked = seen.devices.iter().map(|(&device, did)| {
@@ -179,7 +180,7 @@ impl Spins {
         let mut gaps: Vec<i64> = quiet.windows(2).map(|two| (two[1].start - two[0].end).max(0)).collect();
         gaps.sort_unstable();
         let follow_at_once = gaps[gaps.len() / 2] as f64 <= sum_ns as f64 / quiet.len() as f64 * limits::FOLLOWS_AT_ONCE;
-        // Who waits for the device in calls does not wait for it by running.
+        // A thread that waits for the device in calls does not wait for it by running.
         let blocks = |track: &u32| seen.did[*track as usize].file_ns as f64 >= quiet_ns as f64 * limits::BLOCKED_MEANWHILE;
         let mut tracks = running_meanwhile(seen, tables, &quiet, |_| true);
         tracks.retain(|track| !blocks(track));
@@ -193,7 +194,7 @@ impl Spins {
         self.quiet.first().is_some_and(|quiet| matches!(quiet.of, Awaited::Lock(_)))
     }
 
-    /// What a thread waits for at an instant, if it waits by running.
+    /// The thread's wait by running at an instant, if any.
     pub(crate) fn at(&self, track: u32, at: i64) -> Option<Quiet> {
         if !self.tracks.contains(&track) {
             return None;
@@ -202,7 +203,7 @@ impl Spins {
         (next.start < at).then_some(*next)
     }
 
-    /// When a thread last had what it waited for by running, at an instant or before.
+    /// When a thread last received what it waited for by running, at or before an instant.
     pub(crate) fn had(&self, track: u32, at: i64) -> Option<i64> {
         let before = self.quiet[..self.quiet.partition_point(|quiet| quiet.end < at)].iter().rev();
         before.filter(|_| self.tracks.contains(&track)).find(|quiet| quiet.is_of(track)).map(|quiet| quiet.end)
@@ -210,28 +211,29 @@ impl Spins {
 }
 
 impl Quiet {
-    /// Whether a thread may have waited for this: any of a process for an answer or a device, for a lock or a child only the one that had it next.
+    /// Whether a thread may have waited for this: any thread of a process for an answer or a device, for a lock or a child only the one
+    /// that received it next.
     fn is_of(&self, track: u32) -> bool {
         !matches!(self.of, Awaited::Lock(_) | Awaited::Child(_)) || self.track == track
     }
 }
 
 /// Whether a thread ran or queued for nine tenths of a stretch, and the stretch is a tenth of the run or more.
-fn does_nothing_else(did: &Did, stretch_ns: i64, wall_ns: i64) -> bool {
+fn does_nothing_else(did: &ThreadActivity, stretch_ns: i64, wall_ns: i64) -> bool {
     let idle_ns = (did.last_end - did.first_start - ran_ns(did).1 as i64).max(0);
     stretch_ns as f64 >= wall_ns as f64 * limits::SPINS_PART && idle_ns as f64 <= stretch_ns as f64 * (1.0 - limits::RUNS_MEANWHILE)
 }
 
-/// For how long a thread ran, and for how long it ran or queued for a processor.
-fn ran_ns(did: &Did) -> (u64, u64) {
+/// Times a thread ran, and ran or queued for a processor, in ns.
+fn ran_ns(did: &ThreadActivity) -> (u64, u64) {
     let within_ns = (did.last_end - did.first_start).max(0) as u64;
     let ran_ns = did.cpu_ns + did.asked_ns + did.uncovered_ns.min(within_ns);
     (ran_ns, ran_ns + did.runqueue_ns)
 }
 
-/// For how long a thread that asked from `first` to `last` ran before all else that is recorded of it, and behind: what does not run waits, and waits are
-/// recorded.
-fn ran_besides_ns(did: &Did, (first, last): (i64, i64)) -> u64 {
+/// Time that a thread polling from `first` to `last` ran outside its recorded activity, in ns: a thread that does not run waits, and waits
+/// are recorded.
+fn ran_besides_ns(did: &ThreadActivity, (first, last): (i64, i64)) -> u64 {
     (did.first_start - first).max(0) as u64 + (last - did.last_end).max(0) as u64
 }
 
@@ -239,10 +241,10 @@ fn process(tables: &Tables, track: u32) -> Process {
     (tables.actors[track as usize].machine, tables.actors[track as usize].pid)
 }
 
-/// Threads of the command's processes that ran, or queued for a processor, for about as long as something was under way. Those of processes that ran for much
-/// longer have several at work.
+/// Threads of the command's processes that ran, or queued for a processor, for about as long as a request was in flight. Processes that ran
+/// for much longer have several threads at work.
 fn running_meanwhile(seen: &Observation, tables: &Tables, quiet: &[Quiet], are_wanted: impl Fn(Process) -> bool) -> Vec<u32> {
-    // By process: how long it ran, and how long it ran or queued.
+    // By process: time running, and running or queued.
     let mut ran: HashMap<Process, (u64, u64)> = HashMap::new();
     let is_own = |actor: &Actor| actor.thread && actor.end == End::Client;
     let quiet_ns = together(quiet);
@@ -263,7 +265,7 @@ fn running_meanwhile(seen: &Observation, tables: &Tables, quiet: &[Quiet], are_w
     tracks.filter(|&track| is_own(&tables.actors[track as usize]) && ran.contains_key(&process(tables, track))).collect()
 }
 
-/// For how long any of them was under way.
+/// Time in which any of them was in progress.
 fn together(quiet: &[Quiet]) -> i64 {
     super::overlap::together_ns(quiet.iter().map(|quiet| (quiet.start, quiet.end)).collect())
 }

@@ -1,5 +1,5 @@
-//! TCP's own stalls: waits that no byte under way explains, and that a setting or a call of the program ends.
-//! Each is a mark of the kernel's; here they answer which of them lay in an interval, for the words of a charge.
+//! TCP stalls: waits without a byte in flight, which a setting or a call of the program ends. Each is a kernel mark; here they are matched
+//! with intervals, for the words of a charge.
 
 use crate::cause::End;
 use foldhash::{HashSet, HashSetExt};
@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 use thalweg_base::numbers::{count, duration};
 use thalweg_trace::{Mark, MarkKind};
 
-/// Which stall.
+/// The kind of stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stall {
-    /// The request for a connection, or its answer, was lost.
+    /// The connection request, or its answer, was lost.
     LostRequest,
-    /// The listener dropped requests, because its queue was full.
+    /// The listener's queue was full, and it dropped requests.
     AcceptQueue,
-    /// The connection lay in the listener's queue, and was not accepted.
+    /// The connection was in the listener's queue, and was not accepted.
     NotAccepted,
-    /// Nagle's algorithm held a small segment back, and the peer its acknowledgement.
+    /// Nagle's algorithm delayed a small segment, and the peer its acknowledgement.
     Nagle,
     /// The congestion window shrank while nothing was sent.
     IdleRestart,
@@ -26,7 +26,7 @@ pub(crate) enum Stall {
 struct Stalled {
     stall: Stall,
     connection: u32,
-    /// At which end it was seen, where its object says.
+    /// The end at which it was seen, if its object says.
     side: Option<End>,
     /// The server's address.
     listener: String,
@@ -40,30 +40,30 @@ impl Stalled {
     }
 }
 
-/// All of them, by their ends.
+/// All stalls, by their ends.
 #[derive(Debug, Default)]
 pub(crate) struct Stalls {
     all: Vec<Stalled>,
-    /// For each, the earliest beginning of it and all after it.
+    /// For each, the earliest start of it and all later ones.
     earliest: Vec<i64>,
 }
 
-/// How often, and for how long together.
+/// Number, and total length in ns.
 pub(crate) type Often = (u64, i64);
 
-/// Small segments that Nagle's algorithm held back.
+/// Small segments that Nagle's algorithm delayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeldBack {
-    /// How many.
+    /// Number of segments.
     pub times: u64,
-    /// How long all together.
+    /// Total delay.
     pub ns: i64,
-    /// Which end sent most of them, where that is known.
+    /// The end that sent most of them, if known.
     pub sender: Option<End>,
 }
 
 impl Stalls {
-    /// Takes a mark, if it is of a stall.
+    /// Adds a mark, if it is of a stall.
     pub(crate) fn note(&mut self, mark: &Mark, (connection, side): (u32, Option<End>), name: &str) {
         let (stall, length) = match mark.kind {
             MarkKind::TcpSynRetransmit => (Stall::LostRequest, mark.value),
@@ -78,14 +78,14 @@ impl Stalls {
         self.all.push(Stalled { stall, connection, side, listener, start: end.saturating_sub(length.unwrap_or(0)), end });
     }
 
-    /// Until when a congestion window stayed below what it was before it shrank.
+    /// Notes how long a congestion window stayed below its width before it shrank.
     pub(crate) fn lasts(&mut self, connection: u32, since: i64, until: i64) {
         let of_it = |s: &&mut Stalled| s.stall == Stall::IdleRestart && s.connection == connection && s.start == since;
         self.all.iter_mut().filter(of_it).for_each(|s| s.end = until);
     }
 
-    /// All marks were taken. Of a listener that dropped requests since one was sent first, that one was not lost. (What it dropped is recorded with the
-    /// next connection that it takes, whosesoever that is.)
+    /// Called after all marks. If a listener dropped requests since one was first sent, that one was not lost. (Drops are recorded with the
+    /// next connection that the listener accepts, whichever it is.)
     pub(crate) fn settle(&mut self) {
         self.all.sort_by_key(|s| s.end);
         let full: Vec<(String, i64)> =
@@ -108,19 +108,19 @@ impl Stalls {
         self.earliest.reverse();
     }
 
-    /// How a connection came about that was asked for within an interval, where the first request was not enough.
+    /// The stall of a connection requested within an interval, if the first request did not succeed.
     pub(crate) fn connecting(&self, connection: u32, start: i64, end: i64) -> Option<Stall> {
         let of_requests = |s: &&Stalled| matches!(s.stall, Stall::LostRequest | Stall::AcceptQueue);
         let mut own = self.all.iter().filter(|s| s.connection == connection && s.end >= start && s.start <= end).filter(of_requests);
         own.next().map(|s| s.stall)
     }
 
-    /// Whether small segments of a connection were held back for acknowledgements.
+    /// Whether small segments of a connection were delayed until acknowledgements.
     pub(crate) fn held_back(&self, connection: u32) -> bool {
         self.all.iter().any(|s| s.connection == connection && s.stall == Stall::Nagle)
     }
 
-    /// What lay in these intervals; each stall once.
+    /// The stalls within these intervals, each counted once.
     pub(crate) fn within(&self, intervals: impl Iterator<Item = (i64, i64)>) -> BTreeMap<Stall, Often> {
         let mut often: BTreeMap<Stall, Often> = BTreeMap::new();
         self.each_within(intervals, |stalled| {
@@ -130,7 +130,7 @@ impl Stalls {
         often
     }
 
-    /// Which small segments were held back in these intervals, and by whom.
+    /// The delayed small segments in these intervals, and their sender.
     pub(crate) fn held_back_within(&self, intervals: impl Iterator<Item = (i64, i64)>) -> Option<HeldBack> {
         let (mut times, mut ns, mut by_side) = (0, 0_i64, [0_i64; 2]);
         self.each_within(intervals, |stalled| {
@@ -143,7 +143,7 @@ impl Stalls {
         (times > 0).then_some(HeldBack { times, ns, sender: most.filter(|side| by_side[*side as usize] * 2 > ns) })
     }
 
-    /// Each stall that lay in these intervals, once.
+    /// Calls `take` with each stall within these intervals, once.
     fn each_within(&self, intervals: impl Iterator<Item = (i64, i64)>, mut take: impl FnMut(&Stalled)) {
         let mut counted: HashSet<usize> = HashSet::new();
         for (start, end) in intervals {
@@ -159,29 +159,29 @@ impl Stalls {
 }
 
 impl Stall {
-    /// Says it, with what ends it.
+    /// The stall in words, with its remedy.
     pub(crate) fn words(self, (times, together_ns): Often) -> String {
         let times_of = |one: &str, many: &str| if times == 1 { one.to_owned() } else { format!("{} {many}", count(times)) };
         match self {
             Stall::LostRequest => {
                 let one = "a request for a connection (SYN), or its answer, was lost, and it was";
                 let what = times_of(one, "times a request for a connection (SYN), or its answer, was lost, and it was");
-                format!("{what} sent again after TCP's timeout, which begins at a second")
+                format!("{what} sent again after TCP's timeout, which starts at 1 s")
             }
             Stall::AcceptQueue => {
-                "the server's accept queue was full, so that it dropped requests for connections (SYN), which TCP sends again after a second or more: \
+                "the server's accept queue was full, so it dropped connection requests (SYN), which TCP sends again after 1 s or more: \
                  accept sooner, or listen with a longer backlog"
                     .to_owned()
             }
             Stall::NotAccepted => {
                 let what = times_of("a call waited in the server's accept queue", "calls waited in the server's accept queue");
-                format!("{what}, and nobody accepted it: accept sooner, or with a thread of its own")
+                format!("{what} too long: accept sooner, or in a thread of its own")
             }
             Stall::Nagle => {
                 let what = times_of("a small segment was", "small segments were");
                 let each = duration(together_ns as f64 / 1e9 / times.max(1) as f64);
                 format!(
-                    "{what} held back for {each}{} by Nagle's algorithm, until the peer's delayed acknowledgement: set TCP_NODELAY, or send a message in one call",
+                    "{what} delayed for {each}{} by Nagle's algorithm, until the peer's delayed acknowledgement: set TCP_NODELAY, or send a message in one call",
                     if times == 1 { "" } else { " each" }
                 )
             }
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(all.within([(190, 250), (150, 180), (0, 50)].into_iter()).get(&Stall::Nagle), Some(&(1, 40)));
         assert_eq!(all.within([(190, 250), (60, 110)].into_iter()).get(&Stall::Nagle), Some(&(2, 80)));
         assert!(all.within([(110, 150)].into_iter()).is_empty());
-        // One that lasts for long does not hide a later one.
+        // A long one does not hide a later one.
         let long = stalls(&[(MarkKind::TcpNagle, 1_000, 990, 0), (MarkKind::TcpNagle, 900, 10, 0), (MarkKind::TcpNagle, 500, 10, 1)]);
         assert_eq!(long.within([(20, 30)].into_iter()).get(&Stall::Nagle), Some(&(1, 990)));
     }
@@ -235,13 +235,13 @@ mod tests {
     #[test]
     fn a_request_that_a_full_listener_dropped_was_not_lost() {
         let (again, full) = (MarkKind::TcpSynRetransmit, MarkKind::TcpAcceptQueue);
-        // Two wait for the listener of the thirties, whose drops are recorded with the first that it takes; one for another's.
+        // Two wait for the listener of the thirties, whose drops are recorded with the first that it accepts; one for another's.
         let all = stalls(&[(again, 100, 90, 31), (again, 100, 90, 32), (again, 100, 90, 41), (full, 50, 2, 31)]);
         assert_eq!(all.connecting(31, 10, 100), Some(Stall::AcceptQueue));
         assert_eq!(all.connecting(32, 10, 100), Some(Stall::AcceptQueue));
         assert_eq!(all.connecting(41, 10, 100), Some(Stall::LostRequest));
         assert_eq!(all.connecting(42, 10, 100), None);
-        // What was dropped before the request was made says nothing of it.
+        // Drops before the request was made do not concern it.
         assert_eq!(stalls(&[(again, 100, 40, 31), (full, 50, 2, 32)]).connecting(31, 60, 100), Some(Stall::LostRequest));
     }
 }

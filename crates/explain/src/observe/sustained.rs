@@ -1,31 +1,33 @@
-//! How fast one direction of the network is for long: what it carries for as long as there is something to carry, and how much more it takes at once.
+//! The sustained rate of one direction of the network: what it carries while there is something to carry, and the burst it accepts beyond
+//! that.
 //!
-//! A queue in front of a link (a token bucket, a switch, a network card) takes a burst at the speed of memory and drains it while the programs do something
-//! else. Then neither the rate while they send nor the time in which they wait says what the link carries, and work that is overlapped with sending is so
-//! already. A link is described as network calculus does (Le Boudec and Thiran, *Network Calculus*, 2001, section 1.3): in any time `t` it carries at most
-//! `burst + rate · t`. The rate is that of the median byte, when bytes arrived; the burst is the most by which arrivals were ahead of it.
+//! A queue in front of a link (a token bucket, a switch, a network card) takes a burst at the speed of memory and drains it while the
+//! programs do something else. Then neither the rate while they send nor the time in which they wait shows what the link carries, and work
+//! overlapped with sending is overlapped already. A link is described as in network calculus (Le Boudec and Thiran, *Network Calculus*,
+//! 2001, section 1.3): in any time `t` it carries at most `burst + rate · t`. The rate is that of the median byte, when bytes arrived; the
+//! burst is the most by which arrivals were ahead of it.
 
 use crate::limits::observe as limits;
 
-/// What one direction carries.
+/// The sustained rate and burst of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Sustained {
-    /// How many bytes crossed.
+    /// Bytes that crossed.
     pub bytes: u64,
-    /// Nanoseconds a byte takes.
+    /// Nanoseconds per byte.
     pub ns_per_byte: f64,
-    /// Bytes that may come at once, ahead of that.
+    /// Bytes that may come ahead of that rate.
     pub burst_bytes: f64,
-    /// From the first arrival to the last, in nanoseconds.
+    /// Time from the first arrival to the last, in nanoseconds.
     pub within_ns: f64,
 }
 
 impl Sustained {
-    /// Of intervals in which bytes arrived, of all connections; `None`: too short, or too little, to say anything.
+    /// Computes it from intervals in which bytes arrived, over all connections; `None` if they are too short, or too few.
     pub(crate) fn of(intervals: &[(i64, i64, u64)]) -> Option<Sustained> {
         let (first, last) = (intervals.iter().map(|i| i.0).min()?, intervals.iter().map(|i| i.1).max()?);
         let bytes: u64 = intervals.iter().map(|i| i.2).sum();
-        // (Bytes come in packets, and several at once: a part has to hold many.)
+        // Bytes come in packets, several at a time: a part must hold many.
         let of_many_ns = ((last - first) as f64 * limits::SUSTAINED_BYTES as f64 / bytes.max(1) as f64) as i64;
         let bin_ns = ((last - first) / limits::SUSTAINED_BINS).max(limits::SUSTAINED_GRAIN_NS).max(of_many_ns);
         let bins = usize::try_from((last - first) / bin_ns).ok()? + 1;
@@ -58,18 +60,18 @@ impl Sustained {
         Some(Sustained { bytes: all as u64, ns_per_byte, burst_bytes, within_ns: (last - first) as f64 })
     }
 
-    /// Bytes a second.
+    /// Bytes per second.
     pub(crate) fn bytes_per_s(&self) -> f64 {
         1e9 / self.ns_per_byte
     }
 
-    /// How long all of the bytes take at the least, in nanoseconds.
+    /// Least time for all of the bytes, in nanoseconds.
     pub(crate) fn least_ns(&self) -> f64 {
         (self.bytes as f64 - self.burst_bytes).max(0.0) * self.ns_per_byte
     }
 }
 
-/// The pace of the median byte, of paces with the bytes that went at each.
+/// The pace of the median byte, from paces with their bytes.
 pub(super) fn of_the_median_byte(paces: &mut [(f64, f64)]) -> Option<f64> {
     paces.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     let all: f64 = paces.iter().map(|pace| pace.1).sum();
@@ -87,8 +89,8 @@ mod tests {
 
     const MS: i64 = 1_000_000;
 
-    /// Arrivals each millisecond through a bucket of `burst` bytes that is filled at 100 kB/ms: twenty times 1 MB is sent at once, and the next when the last
-    /// was taken and `pause` ms have passed since it was sent.
+    /// Arrivals each millisecond through a bucket of `burst` bytes that is filled at 100 kB/ms: 1 MB is sent twenty times, each time when
+    /// the last was taken and `pause` ms have passed since it was sent.
     fn through_a_bucket(burst: f64, pause_ms: i64) -> Vec<(i64, i64, u64)> {
         let (mut tokens, mut queued, mut intervals, mut sent, mut next) = (burst, 0.0, Vec::new(), 0, 0);
         for ms in 0..100_000 {
@@ -105,7 +107,7 @@ mod tests {
         intervals
     }
 
-    // (Where all that is sent at a time fits into the bucket the link is never full, and its rate does not show.)
+    // If each send fits in the bucket, the link is never full, and its rate does not show.
     #[test]
     fn a_link_behind_a_queue_is_as_fast_as_it_drains() {
         for (burst, pause_ms) in [(0.0, 0), (1e4, 5), (1e5, 12), (6e5, 8), (3e6, 2)] {

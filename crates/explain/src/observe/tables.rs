@@ -1,5 +1,5 @@
-//! Who is in the recording: tracks, objects, machines and connections by dense numbers, with what the
-//! rules need to know of each. Built once from the small tables.
+//! Actors and objects of a recording: tracks, objects, machines and connections by dense numbers, with what the rules need to know of each.
+//! Built once from the small tables.
 
 use crate::cause::End;
 use crate::observe::answered::Answered;
@@ -7,61 +7,61 @@ use crate::observe::index::{DenseIndex, NONE};
 use std::collections::{HashMap, HashSet};
 use thalweg_trace::{ObjectKind, Role, Source, TrackKind};
 
-/// A track, as the rules see it.
+/// A track, for the rules.
 #[derive(Clone, Debug)]
 pub(crate) struct Actor {
     /// Its number in the recording.
     pub id: u64,
     /// Its name in the recording.
     pub name: String,
-    /// What a place calls it: its name without what distinguishes it from its likes (numbers, peers' addresses).
+    /// Its name in places: without what distinguishes it from similar ones (numbers, peers' addresses).
     pub label: String,
-    /// On whose behalf it works.
+    /// The side it works for.
     pub role: Role,
-    /// At which end.
+    /// Its end.
     pub end: End,
-    /// Whether it is a thread of a mount: a client that works for the mount's users.
+    /// Whether the actor is a thread of a mount: a client that works for the mount's users.
     pub mount: bool,
-    /// Whether it is a thread; device and link tracks are never walked on.
+    /// Whether the actor is a thread; device and link tracks are never walked on.
     pub thread: bool,
     /// The machine it runs on: hosts with one clock are one machine.
     pub machine: u32,
     /// Its process, or 0.
     pub pid: u32,
-    /// Whether it was reached from the command's threads, and neither started by the command nor asked for.
+    /// Whether the actor was reached from the command's threads, neither started by the command nor named for recording.
     pub reached: bool,
     tid: u32,
 }
 
 impl Actor {
-    /// Whether its runtime sleeps for half a second at most, and then goes on: Tcl.
+    /// Whether the program's runtime sleeps for at most half a second at a time: Tcl.
     pub(crate) fn sleeps_in_slices(&self) -> bool {
         ["tclsh", "wish", "expect"].iter().any(|tcl| self.program().starts_with(tcl))
     }
 
-    /// Whether it is its process's first thread.
+    /// Whether the thread is its process's first.
     pub(crate) fn leads(&self) -> bool {
         self.tid != 0 && self.tid == self.pid
     }
 
-    /// Its program's name: that of its process, without its own.
+    /// Its program's name: its process's name, without its own.
     pub(crate) fn program(&self) -> &str {
         self.name.split('/').next().unwrap_or(&self.name)
     }
 }
 
-/// An object, as the rules see it.
+/// An object, for the rules.
 #[derive(Clone, Debug)]
 pub(crate) struct Object {
     /// Its number in the recording.
     pub id: u64,
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: ObjectKind,
     /// The connection it is one end of, or [`NONE`].
     pub connection: u32,
-    /// Which end of it, where it says so.
+    /// The end of it, if known.
     pub connection_end: Option<End>,
     /// Its attributes.
     pub attributes: Vec<(String, String)>,
@@ -72,13 +72,13 @@ pub(crate) struct Object {
 pub(crate) struct Machine {
     /// Its clock.
     pub clock: String,
-    /// What it is called: the name of the first host on it.
+    /// Its name: that of the first host on it.
     pub name: String,
     /// Its processors.
     pub cpus: u32,
 }
 
-/// Everyone.
+/// All actors and objects.
 #[derive(Clone, Debug)]
 pub(crate) struct Tables {
     /// Tracks.
@@ -89,27 +89,28 @@ pub(crate) struct Tables {
     pub connections: Vec<String>,
     /// Machines.
     pub machines: Vec<Machine>,
-    /// The thread the walk begins on: the command's own.
+    /// The thread that the walk begins on: the command's own.
     pub main: u32,
-    /// Whether any thread works for a server: without one, what a server did was not recorded.
+    /// Whether any thread works for a server: if not, servers were not recorded.
     pub has_servers: bool,
-    /// Whether threads were only sampled: then nobody knows what ended their waits.
+    /// Whether threads were only sampled: then wakers are unknown.
     pub sampled: bool,
-    /// Whether nobody saw who ended waits: wakers are only where one thread alone can have been it, and stops are recorded as spans of their own.
+    /// Whether wakers were not recorded: they are known only if one thread alone can have been the waker, and stops are recorded as spans
+    /// of their own.
     pub wakers_inferred: bool,
     /// Whether only some of the calls by which programs look for something between pauses were recorded.
     pub looks_in_part: bool,
-    /// What servers answered by HTTP in clear.
+    /// Servers' unencrypted HTTP answers.
     pub answered: Vec<Answered>,
-    /// Whether the recording says what locks threads wait for: then no other wait is for one.
+    /// Whether the recording names the locks that threads wait for: then no other wait is for a lock.
     pub records_locks: bool,
     /// Track number → actor.
     pub tracks: DenseIndex,
-    /// Object number → thing.
+    /// Object number → index in `objects`.
     pub object_rows: DenseIndex,
     /// A device's track → the same device as an object.
     pub device_objects: HashMap<u32, u32>,
-    /// Who queues and who holds its processor, where the two compute in turn → the object at which the one waits for the other.
+    /// Queueing thread and processor holder, if the two compute in turn → the object at which the one waits for the other.
     pub hand_overs: HashMap<(u32, u32), u32>,
 }
 
@@ -119,7 +120,7 @@ impl Object {
         self.attributes.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
     }
 
-    /// The kind of file system that it is on, where that is one whose answers come from another program or machine, and not from a device.
+    /// The kind of its file system, if another program or machine, not a device, answers its calls.
     pub(crate) fn served_by(&self) -> Option<&str> {
         const OTHERS: [&str; 13] =
             ["9p", "afs", "beegfs", "ceph", "cifs", "fuse", "fuseblk", "glusterfs", "gpfs", "lustre", "pvfs2", "smb3", "virtiofs"];
@@ -129,7 +130,7 @@ impl Object {
 }
 
 impl Tables {
-    /// From the small tables of a recording.
+    /// Builds them from the small tables of a recording.
     pub(crate) fn of(source: &dyn Source) -> Tables {
         let (machines, machine_of) = machines(source);
         let mut actors: Vec<Actor> = source
@@ -149,7 +150,7 @@ impl Tables {
                 tid: t.tid.unwrap_or(0),
             })
             .collect();
-        know_reached_mounts(&mut actors);
+        rename_reached_mounts(&mut actors);
         let mut device_objects = device_objects(source);
         let mut connections = Vec::new();
         let mut by_name: HashMap<&str, u32> = HashMap::new();
@@ -175,7 +176,7 @@ impl Tables {
             })
             .collect();
         turn_connections(&mut connections, &mut objects);
-        // Devices that no wait and no file names: threads that run may have waited for them.
+        // Devices that no wait and no file names: running threads may have waited for them.
         for (number, actor) in (0..).zip(&actors).filter(|(_, actor)| !actor.thread) {
             if device_objects.contains_key(&number) {
                 continue;
@@ -237,7 +238,7 @@ impl Tables {
         self.actors.iter().enumerate().filter(|(_, a)| a.thread && a.role == Role::Recorder).map(|(i, _)| i as u32)
     }
 
-    /// A device ended a wait on a file of which it was not recorded where it is: it is there.
+    /// Notes that a device ended a wait on a file whose location was not recorded: the file is on it.
     pub(crate) fn note_device(&mut self, object: u32, device: u32) {
         let name = &self.actors[device as usize].name;
         let object = &mut self.objects[object as usize];
@@ -246,17 +247,17 @@ impl Tables {
         }
     }
 
-    /// The connection an object is an end of, or [`NONE`].
+    /// The connection that an object is an end of, or [`NONE`].
     pub(crate) fn connection_of(&self, object: u32) -> u32 {
         self.objects.get(object as usize).map_or(NONE, |t| t.connection)
     }
 
-    /// The addresses of a connection's client and server, where its name says both.
+    /// The addresses of a connection's client and server, if its name has both.
     pub(crate) fn ends(&self, connection: u32) -> Option<(&str, &str)> {
         self.connections.get(connection as usize)?.split_once(" > ")
     }
 
-    /// Whether an object is a socket for datagrams with one far end (a name server's, say).
+    /// Whether an object is a datagram socket with one far end (a name server, for example).
     pub(crate) fn is_datagram(&self, object: u32) -> bool {
         self.objects.get(object as usize).is_some_and(|object| object.kind == ObjectKind::Socket && object.name.starts_with("udp:"))
     }
@@ -267,7 +268,7 @@ impl Tables {
         one == other || server(one).is_some() && server(one) == server(other)
     }
 
-    /// Answers that say that the question failed, where half of the server's or more were like that.
+    /// Failed answers, of servers that failed at least half of their requests.
     pub(crate) fn mostly_failed(&self) -> impl Iterator<Item = &Answered> {
         let all = |server: &str| self.answered.iter().filter(|other| other.server == server).map(|other| other.count).sum::<u64>();
         self.answered.iter().filter(move |answered| answered.is_failure() && 2 * answered.count >= all(&answered.server))
@@ -282,7 +283,8 @@ impl Tables {
     }
 }
 
-/// Of a connection that was there before it was recorded, which end called may be mistaken: whom others called was called in it, too.
+/// Corrects the direction of connections that existed before the recording, where the calling end may be wrong: an end called on other
+/// connections was called on this one, too.
 fn turn_connections(connections: &mut [String], objects: &mut [Object]) {
     let ends = |name: &String| name.split_once(" > ").map(|(client, server)| (client.to_owned(), server.to_owned()));
     let all: Vec<(String, String)> = connections.iter().filter_map(ends).collect();
@@ -302,7 +304,7 @@ fn turn_connections(connections: &mut [String], objects: &mut [Object]) {
     }
 }
 
-/// Devices are tracks and objects; which is which, by host and name.
+/// Matches devices' tracks with their objects, by host and name.
 fn device_objects(source: &dyn Source) -> HashMap<u32, u32> {
     let objects = source.objects().iter().enumerate().filter(|(_, o)| o.kind == ObjectKind::Device);
     let by_name: HashMap<(u16, &str), u32> = objects.map(|(i, o)| ((o.host.0, o.name.as_str()), i as u32)).collect();
@@ -327,14 +329,13 @@ fn machines(source: &dyn Source) -> (Vec<Machine>, HashMap<u16, u32>) {
     (machines, of)
 }
 
-/// The command's process, where the recorder said which it is: of the reference host.
+/// The command's process on the reference host, if the recorder named it.
 fn command_pid(source: &dyn Source) -> Option<u32> {
     source.meta().attributes.iter().find(|(name, _)| name == "command.pid").and_then(|(_, pid)| pid.parse().ok())
 }
 
-/// The command's own thread: where its process is known that one's first (programs that it works through, such as a
-/// mount, are clients too); or else a client's whose thread number is its process's, or else the client's
-/// thread that was named first, or else the thread that was.
+/// The command's own thread: the first of its process, if known (programs that it works through, such as a mount, are clients too); or else
+/// a client's thread that is its process's first, or else the client's thread named first, or else the first thread.
 fn main_thread(actors: &[Actor], command: Option<u32>) -> u32 {
     let first = |wanted: &dyn Fn(&Actor) -> bool| {
         actors.iter().enumerate().filter(|(_, a)| a.thread && wanted(a)).min_by_key(|(_, a)| a.id).map(|(i, _)| i as u32)
@@ -346,15 +347,15 @@ fn main_thread(actors: &[Actor], command: Option<u32>) -> u32 {
         .unwrap_or(NONE)
 }
 
-/// Recorders call a mount's threads `mount` and `mount/...`; where there are several mounts, `mount:NAME` and so on. A mount that
-/// records itself calls them `mount 0` and so on.
+/// Whether a name is a mount's thread: recorders use `mount` and `mount/...`; with several mounts, `mount:NAME` and so on. A mount that
+/// records itself uses `mount 0` and so on.
 fn is_mount(name: &str) -> bool {
     name.strip_prefix("mount").is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ':', ' ']))
 }
 
-/// Mounts that no word of the command names, and that its calls led to, are clients called `mount`, too: the recorder takes a process that
-/// answers from /dev/fuse for a server. They are known by the threads that answer the kernel.
-fn know_reached_mounts(actors: &mut [Actor]) {
+/// Renames reached mounts: mounts that the command does not name, but its calls led to, are clients called `mount`, too. The recorder takes
+/// a process that answers /dev/fuse for a server; it is recognised by the threads that answer the kernel.
+fn rename_reached_mounts(actors: &mut [Actor]) {
     let answers = |actor: &&Actor| actor.name.starts_with("thalweg/mount ");
     let mounts: HashSet<(u32, u32)> = actors.iter().filter(answers).map(|a| (a.machine, a.pid)).collect();
     for actor in actors.iter_mut().filter(|a| mounts.contains(&(a.machine, a.pid))) {
@@ -364,23 +365,23 @@ fn know_reached_mounts(actors: &mut [Actor]) {
     }
 }
 
-/// `COMMAND/THREAD`, as recorders name threads that have another name than their process. A command is one word, or a word and what it runs in
-/// brackets, where several of a recording are one program: `python3 (producer.py)/worker`.
+/// Splits `COMMAND/THREAD`, recorders' name for a thread that has another name than its process. A command is one word, or a word and what
+/// it runs in parentheses, if several of a recording run one program: `python3 (producer.py)/worker`.
 pub(crate) fn parted(name: &str) -> Option<(&str, &str)> {
     let is_command = |command: &str| !command.contains(' ') || is_distinguished(command);
     name.split_once('/').filter(|(command, _)| !command.is_empty() && is_command(command))
 }
 
-/// Whether a command has what it runs in brackets after it.
+/// Whether a command is followed by what it runs in parentheses.
 fn is_distinguished(command: &str) -> bool {
     command.ends_with(')') && command.split_once(' ').is_some_and(|(word, runs)| !word.is_empty() && runs.starts_with('('))
 }
 
-/// A name without numbers and addresses of its own: `request 3` → `request`, `io0 connection
-/// 127.0.0.1:51234` → `io0 connection`, `connection io0#2` → `connection io0`.
+/// A name without numbers and addresses: `request 3` → `request`, `io0 connection 127.0.0.1:51234` → `io0 connection`, `connection io0#2` →
+/// `connection io0`.
 ///
-/// Of `COMMAND/THREAD-NAME` the number of a thread in its pool goes too, and a name that only repeats the command's:
-/// `ganesha.nfsd/svc_12` → `ganesha.nfsd/svc`, `curl/curl` → `curl`.
+/// In `COMMAND/THREAD-NAME` a thread's number in its pool is dropped too, and a name that only repeats the command's: `ganesha.nfsd/svc_12`
+/// → `ganesha.nfsd/svc`, `curl/curl` → `curl`.
 fn label(name: &str) -> String {
     if let Some((command, thread)) = parted(name).filter(|(_, thread)| !thread.is_empty()) {
         let thread = thread.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches(['_', '-', '#', ':', '.', ' ']);

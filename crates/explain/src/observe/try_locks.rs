@@ -1,7 +1,7 @@
-//! Threads that try to take a lock again and again, by the function that samples found them in.
+//! Threads that try repeatedly to take a lock, by the function in which samples found them.
 //!
-//! Nothing is recorded of a try that failed: it is no call of the kernel's. But functions that only try say by their name what the thread is after.
-//! Rejected: any function that has most of a thread's samples. Most are work.
+//! A failed try is not recorded: it is no system call. But the name of a function that only tries shows the thread's purpose. Rejected: any
+//! function with most of a thread's samples. Most of those are work.
 
 use crate::ExplainError;
 use crate::limits::observe as limits;
@@ -11,7 +11,7 @@ use crate::observe::tables::Tables;
 use std::collections::{BTreeMap, HashSet};
 use thalweg_trace::{Sample, Source};
 
-/// Functions that take a lock if it is free, and return if it is not; or look until it is.
+/// Functions that take a lock if it is free, and otherwise return, or poll until it is.
 const TRIES: [&str; 6] = [
     "pthread_mutex_trylock",
     "pthread_spin_lock",
@@ -21,20 +21,20 @@ const TRIES: [&str; 6] = [
     "sem_trywait",
 ];
 
-/// A thread that tried for a lock, the only other of its process, and from when to when.
+/// A thread that tried for a lock, the only other thread of its process, and the interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tried {
-    /// Who tried.
+    /// The trying thread.
     pub track: u32,
     /// The thread that had the lock.
     pub holder: u32,
-    /// From when.
+    /// Start.
     pub first: i64,
-    /// Until when.
+    /// End.
     pub last: i64,
 }
 
-/// Reads them; `samples` are those of no profile. Of a process with more threads it is not known which of them had the lock.
+/// Finds them in `samples`, which are not of a profile. In a process with more threads, the holder would be unknown.
 pub(crate) fn read(source: &dyn Source, samples: &[Sample], tables: &mut Tables, lives: &[Life]) -> Result<Vec<Tried>, ExplainError> {
     if samples.iter().all(|sample| sample.stack.is_none()) {
         return Ok(Vec::new());
@@ -61,7 +61,7 @@ pub(crate) fn read(source: &dyn Source, samples: &[Sample], tables: &mut Tables,
     Ok(tried.collect())
 }
 
-/// The only other thread of a thread's process that lived from one instant to another, if there was one.
+/// The only other thread of a thread's process that lived throughout an interval, if there was exactly one.
 fn only_other(tables: &Tables, lives: &[Life], track: u32, (from, until): (i64, i64)) -> Option<u32> {
     let process = tables.process(track)?;
     let lived = |other: u32| !lives[other as usize].is_before(until) && !lives[other as usize].is_over(from);

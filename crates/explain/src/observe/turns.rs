@@ -1,11 +1,11 @@
 //! Two threads of two processes that compute in turn: each waits for the other at a pipe or socket of its own.
 //!
-//! Who has answered is still runnable, or was woken early, when the scheduler gives its processor to the one that it answered. It then queues for that
-//! processor until the other has computed and asked again, though it had nothing to do before. That queueing is a wait for the other, as it would be on a
-//! processor of its own.
+//! A thread that has answered is still runnable, or was woken early, when the scheduler gives its processor to the thread it answered. It
+//! then queues for that processor until the other has computed and asked again, though it had nothing to do before. That queueing is a wait
+//! for the other, as it would be on a processor of its own.
 //!
-//! Rejected: what the holder waits for next. Two programs that share a processor and a pipe wait for each other as well, with work to do all the time. So there
-//! must have been moments at which both had a processor, and in these they must have waited, and not run at once.
+//! Rejected: what the holder waits for next. Two programs that share a processor and a pipe wait for each other as well, with work to do
+//! all the time. So there must have been moments at which both had a processor, and in these they must have waited, not run simultaneously.
 
 use crate::limits::observe as limits;
 use crate::observe::overlap::together_ns;
@@ -14,19 +14,19 @@ use crate::observe::tables::{Object, Tables};
 use foldhash::HashMap;
 use thalweg_trace::{ObjectKind, SpanKind};
 
-/// Waits at pipes and sockets that threads of another process ended, and when threads did not run.
+/// Waits at pipes and sockets that threads of another process ended, and times at which threads did not run.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    /// By who waited, who ended it, and the object: how many long ones, and how long all of them were.
+    /// By waiter, waker and object: number of long waits, and total length of all.
     waited: HashMap<(u32, u32, u32), (u64, i64)>,
-    /// By who queued and who held the processor: how long.
+    /// By queueing thread and processor holder: the time.
     queued: HashMap<(u32, u32), i64>,
-    /// Who did not run, from when until when.
+    /// Threads not running, with start and end.
     off: Vec<(u32, i64, i64)>,
 }
 
 impl Turns {
-    /// Takes in a span of a thread.
+    /// Adds a span of a thread.
     #[inline]
     pub(crate) fn note(&mut self, tables: &Tables, span: &LiveSpan) {
         use SpanKind as K;
@@ -53,8 +53,8 @@ impl Turns {
         }
     }
 
-    /// Those that compute in turn: by who queues and who holds its processor, the object at which the one waits for the other. Empty where their queueing
-    /// is no part of a run of so many nanoseconds to speak of.
+    /// Threads that compute in turn: by queueing thread and processor holder, the object at which the one waits for the other. Empty if
+    /// their queueing is a negligible part of a run of this many nanoseconds.
     pub(crate) fn hand_overs(&self, wall_ns: i64) -> std::collections::HashMap<(u32, u32), u32> {
         let mut found = std::collections::HashMap::new();
         if self.off.len() > limits::MOST_TURNS {
@@ -74,7 +74,7 @@ impl Turns {
         found
     }
 
-    /// For how long two threads ran at once.
+    /// Time two threads ran simultaneously.
     fn both_ran_ns(&self, one: u32, other: u32) -> i64 {
         let of = |track: u32| self.off.iter().filter(move |off| off.0 == track).map(|&(_, start, end)| (start, end));
         let extent = |track: u32| of(track).fold((i64::MAX, i64::MIN), |(from, to), (start, end)| (from.min(start), to.max(end)));
@@ -91,8 +91,8 @@ mod tests {
 
     const MS: i64 = 1_000_000;
 
-    /// Two threads that wait for each other, 20 times on processors of their own and 20 times on one; on processors of their own both run for `both` of
-    /// each 10 ms.
+    /// Two threads that wait for each other, 20 times on processors of their own and 20 times on one; on processors of their own both run
+    /// for `both` of each 10 ms.
     fn seen(both: i64, objects: (u32, u32)) -> Turns {
         let mut turns = Turns::default();
         turns.waited.insert((0, 1, objects.0), (20, 20 * (5 * MS - both)));

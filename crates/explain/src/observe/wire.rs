@@ -1,5 +1,5 @@
-//! Which of the network's causes an interval is charged to, when both ends wait and bytes are under way.
-//! Decided from what TCP said at the sending end: retransmissions (marks) and windows (counters), per connection and end.
+//! The network cause of an interval in which both ends wait and bytes are in flight. Decided from TCP's record at the sending end:
+//! retransmissions (marks) and windows (counters), per connection and end.
 
 use crate::ExplainError;
 use crate::cause::{Cause, End};
@@ -14,60 +14,60 @@ use crate::rule::RuleId;
 use std::collections::{BTreeMap, HashMap};
 use thalweg_trace::{CounterName, CounterOf, MarkKind, Source};
 
-/// Which of a connection's series a counter goes to.
+/// The series that a counter belongs to.
 type SeriesOf = fn(&mut TcpSeries) -> &mut Series;
 
-/// How far apart the two ends of a connection are.
+/// The distance between the two ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Near {
     /// On two machines.
     No,
-    /// On one machine, perhaps with a path set up between its parts.
+    /// On one machine, perhaps with an artificial path between its parts.
     Machine,
-    /// On one machine, by its own addresses: with no path at all.
+    /// On one machine, by its own addresses: without any path.
     Loopback,
 }
 
-/// Bytes under way.
+/// Bytes in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transit {
-    /// On which connection.
+    /// The connection.
     pub connection: u32,
-    /// Sent by which end.
+    /// The sending end.
     pub sender: End,
-    /// From when.
+    /// Start.
     pub start: i64,
-    /// Until when.
+    /// End.
     pub end: i64,
-    /// How many; 0 where that is not known, `u64::MAX` where more than fitted were waiting to go.
+    /// Number of bytes; 0 if unknown, `u64::MAX` if more were waiting than fitted.
     pub bytes: u64,
-    /// When they were handed to TCP, where that is known.
+    /// Time they were handed to TCP, if known.
     pub sent: Option<i64>,
 }
 
-/// What the sender of a connection had under way, and its limits, each as it usually was.
+/// A sender's bytes in flight, and its limits, each as it usually was.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnderWay {
-    /// Bytes sent and not acknowledged.
+    /// Bytes sent but not acknowledged.
     pub in_flight_bytes: i64,
     /// The receiver's window.
     pub window_bytes: Option<i64>,
-    /// The send buffer, as the kernel tells it.
+    /// The send buffer, as the kernel reports it.
     pub buffer_bytes: Option<i64>,
     /// The congestion window.
     pub cwnd_bytes: Option<i64>,
-    /// There and back at the least, microseconds, where that is known.
+    /// Least round trip in microseconds, if known.
     pub round_trip_us: Option<i64>,
 }
 
-/// Bytes that a sender had in flight, over all of a connection.
+/// A sender's bytes in flight, over the whole connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InFlight {
     /// The most.
     pub most: u64,
-    /// The most after its beginning.
+    /// The most after its start.
     pub settled: u64,
-    /// What most of the readings have at the most.
+    /// The most in most of the readings.
     pub usual: u64,
 }
 
@@ -77,20 +77,20 @@ impl Transit {
     }
 }
 
-/// What TCP said at one end of one connection.
+/// TCP's marks and counters at one end of one connection.
 #[derive(Debug, Default)]
 struct TcpSeries {
-    /// When segments were sent again.
+    /// Times of retransmissions.
     retransmits: Vec<i64>,
-    /// When the retransmission timer expired.
+    /// Times the retransmission timer expired.
     timeouts: Vec<i64>,
-    /// When the peer's window closed.
+    /// Times the peer's window closed.
     zero_windows: Vec<i64>,
-    /// When the request for the connection was sent again.
+    /// Times the connection request was sent again.
     asked_again: Vec<i64>,
-    /// When TCP sent again after a pause, with a smaller congestion window.
+    /// Times TCP sent again after a pause, with a smaller congestion window.
     restarts: Vec<i64>,
-    /// Intervals after losses in which the window was below what it had been.
+    /// Intervals after losses in which the window was below its former width.
     recoveries: Vec<(i64, i64)>,
     cwnd: Series,
     in_flight: Series,
@@ -104,28 +104,28 @@ struct TcpSeries {
     rwnd_limited_us: Series,
     sndbuf_limited_us: Series,
     least_rtt_us: Option<i64>,
-    /// The widest that the peer's window is from an instant on.
+    /// The widest that the peer's window becomes from an instant on.
     widest_from: Series,
     widest_buffer: i64,
 }
 
-/// By connection and sender: how long its messages lie before they are picked up, as was usual so far.
+/// By connection and sender: the usual time, so far, until messages are picked up.
 pub(crate) type UsualLags = HashMap<(u32, End), u64>;
 
-/// What TCP said of all connections: `[connection][end]`.
+/// TCP's record of all connections: `[connection][end]`.
 #[derive(Debug)]
 pub(crate) struct WireFacts {
     series: Vec<[TcpSeries; 2]>,
-    /// By connection: the least round trip of its path, microseconds.
+    /// By connection: least round trip of its path, in microseconds.
     paths_us: Vec<Option<i64>>,
     /// TCP's own stalls.
     pub stalls: Stalls,
-    /// By connection: threads of the processes that listen where it leads, and had not accepted it.
+    /// By connection: threads of the listening processes that had not accepted it.
     pub not_accepted: BTreeMap<u32, Vec<u32>>,
 }
 
 impl TcpSeries {
-    /// Sorts the marks, and leaves out what was sent again because the peer had no room for it: that is no loss.
+    /// Sorts the marks, and removes retransmissions due to a full receiver: they are no losses.
     fn leave_out_probes(&mut self) {
         self.zero_windows.sort_unstable();
         let closed = &self.zero_windows;
@@ -135,8 +135,8 @@ impl TcpSeries {
         }
     }
 
-    /// When after each loss the congestion window was smaller for it: until it is what it was, where it did not grow any more or the loss was a full queue's;
-    /// else for good, since a loss ends the slow start (RFC 5681; CUBIC, RFC 9438).
+    /// Finds the intervals after losses in which the congestion window was smaller: until it recovered, if it no longer grew or the loss
+    /// was a full queue's; else to the end, since a loss ends slow start (RFC 5681; CUBIC, RFC 9438).
     fn find_recoveries(&mut self) {
         let mut losses: Vec<i64> = self.retransmits.iter().chain(&self.timeouts).copied().collect();
         losses.sort_unstable();
@@ -168,22 +168,22 @@ impl TcpSeries {
         after.checked_sub(1).is_some_and(|i| self.recoveries[i].1 >= instant)
     }
 
-    /// Until when the congestion window is below what it was before an instant.
+    /// Until when the congestion window is below its width before an instant.
     fn narrow_until(&self, since: i64) -> i64 {
         let before = at(&self.cwnd, since - 1).unwrap_or(0);
         let after = self.cwnd.partition_point(|&(t, _)| t <= since);
         self.cwnd[after..].iter().find(|c| c.1 >= before).map_or(i64::MAX, |c| c.0)
     }
 
-    /// Whether TCP had begun anew after a pause, and its congestion window is below what it was before.
+    /// Whether TCP restarted after a pause, with a congestion window below its former width.
     fn restarted(&self, start: i64, end: i64) -> bool {
         let after = self.restarts.partition_point(|&at| at <= end);
         let restart = after.checked_sub(1).and_then(|i| self.restarts.get(i));
         restart.is_some_and(|&restart| restart >= start || end <= self.narrow_until(restart))
     }
 
-    /// Whether segments wait in queues: the round trip is well above its least. After a loss more than a few segments must be in flight above what the path
-    /// holds as well: with a small window, delayed acknowledgements make round trips as long.
+    /// Whether segments wait in queues: the round trip is well above its least. After a loss, more than a few segments must also be in
+    /// flight above what the path holds: with a small window, delayed acknowledgements make round trips equally long.
     fn queueing(&self, instant: i64) -> bool {
         let (Some(now), Some(least)) = (at(&self.srtt_us, instant), self.least_rtt_us) else { return false };
         let is_long = now * 2 > least * limits::QUEUE_HALVES && now - least > limits::LEAST_PATH_US;
@@ -192,12 +192,12 @@ impl TcpSeries {
         is_long && (!loses || queued().is_none_or(|bytes| bytes >= limits::QUEUED_BYTES))
     }
 
-    /// Whether so long is many times the round trip of that instant.
+    /// Whether a time is many round trips of that instant.
     fn is_far_longer(&self, ns: u64, instant: i64) -> bool {
         at(&self.srtt_us, instant).is_some_and(|us| ns > limits::STALL_TIMES * 1000 * us.max(0) as u64)
     }
 
-    /// The part of TCP's busy time around an interval during which this stopped it.
+    /// The part of TCP's busy time around an interval during which this limited it.
     fn limited_by(&self, series: &Series, start: i64, end: i64) -> f64 {
         // The kernel counts in ticks of up to 10 ms.
         let (start, end) = (start - limits::TICKS_NS, end + limits::TICKS_NS);
@@ -208,21 +208,20 @@ impl TcpSeries {
         }
     }
 
-    /// Whether the window stands at its limit: it is as wide as it is ever going to be. One that grows with the transfer is part of its start; one
-    /// that was offered wider before any data came, and shrank to what the buffer holds of it, stands.
+    /// Whether the window is at its limit: as wide as it will ever be. A window that grows with the transfer is part of its start; one
+    /// offered wider before any data came, and reduced to what the buffer holds, is at its limit.
     fn window_stands(&self, start: i64, end: i64) -> bool {
         let from = self.widest_from.partition_point(|&(t, _)| t < start);
         let widest = self.widest_from.get(from).map_or(0, |&(_, widest)| widest);
         most(&self.receive_window, start, end).is_some_and(|w| w > 0 && w * 10 >= widest * limits::STANDS_TENTHS)
     }
 
-    /// The same of the send buffer.
+    /// Whether the send buffer is at its limit.
     fn buffer_stands(&self, end: i64) -> bool {
         at(&self.send_buffer, end).is_none_or(|b| b * 10 >= self.widest_buffer * limits::STANDS_TENTHS)
     }
 
-    /// Whether bytes waited at the sender for TCP to let them go: it had some unsent, or has had them for longer than
-    /// it takes to get to the other end.
+    /// Whether bytes waited at the sender for TCP to send them: some were unsent, or in hand for longer than a transit takes.
     fn backlogged(&self, way: &Transit) -> bool {
         let unsent = most(&self.unsent, way.start, way.end).is_some_and(|b| b > 0);
         let long = match (way.sent, self.least_rtt_us) {
@@ -232,14 +231,14 @@ impl TcpSeries {
         way.bytes == u64::MAX || unsent || long
     }
 
-    /// What holds the sender back, if it is something of TCP's own.
+    /// The limit of TCP's own that delays the sender, if any.
     fn limit(&self, way: &Transit) -> Option<(Cause, RuleId)> {
         let (start, end) = (way.start, way.end);
         if any_within(&self.timeouts, start, end) || any_within(&self.asked_again, start, end) {
             return Some((Cause::NetworkLoss, RuleId::WireTimeout));
         }
         let queueing = self.queueing(end);
-        // A link that is full drops what does not fit in its queue: that is its bandwidth.
+        // A full link drops what does not fit in its queue: that is its bandwidth.
         if !queueing && any_within(&self.retransmits, start, end) {
             return Some((Cause::NetworkLoss, RuleId::WireRetransmit));
         }
@@ -258,7 +257,7 @@ impl TcpSeries {
         let round_trip_ns = at(&self.srtt_us, end).or(self.least_rtt_us).unwrap_or(0) * limits::IN_FLIGHT_NS_PER_US;
         let in_flight = most(&self.in_flight, start.min(end - round_trip_ns), end).filter(|&b| b > 0)?;
         let reaches = |limit: Option<i64>, tenths: i64| limit.is_some_and(|l| l > 0 && in_flight * 10 >= l * tenths);
-        // getsockopt reports twice what can be filled with payload.
+        // getsockopt reports twice the payload capacity.
         let fills_buffer = reaches(at(&self.send_buffer, end).map(|b| b / 2), limits::FILLED_TENTHS);
         let fills_window = reaches(at(&self.receive_window, end), limits::FILLED_TENTHS);
         if fills_buffer && self.buffer_stands(end) {
@@ -283,20 +282,20 @@ impl TcpSeries {
         self.least_rtt_us.is_some_and(|rtt| rtt >= limits::LEAST_PATH_US)
     }
 
-    /// Whether it was for the connection itself that was waited, and not for room: TCP had measured nothing yet, and it took one round trip.
+    /// Whether the wait was for the connection itself, not for room: TCP had measured nothing yet, and it took one round trip.
     fn comes_about(&self, way: &Transit) -> bool {
         let measured = self.srtt_us.first().is_some_and(|&(first, _)| first > way.start);
         measured && way.bytes == u64::MAX && self.least_rtt_us.is_some_and(|rtt| way.length_ns() <= rtt * limits::TRANSIT_NS_PER_US)
     }
 
-    /// Whether a transit is no longer than a path's round trip makes it.
+    /// Whether a transit is no longer than the path's round trip allows.
     fn fits_latency(&self, way: &Transit) -> bool {
         self.least_rtt_us.is_some_and(|rtt| rtt >= limits::LEAST_PATH_US && way.length_ns() <= rtt * limits::TRANSIT_NS_PER_US)
             && way.bytes != u64::MAX
     }
 }
 
-/// Which end's series a counter or mark belongs to; both, where its object does not say.
+/// The end whose series a counter or mark belongs to; both, if its object does not say.
 pub(super) fn ends(tables: &mut Tables, object: u64) -> (u32, [bool; 2]) {
     let object = tables.object_rows.get(object);
     let Some(object) = tables.objects.get(object as usize) else { return (NONE, [false; 2]) };
@@ -377,7 +376,8 @@ impl WireFacts {
         self.series.get(connection as usize).map(|both| &both[end as usize])
     }
 
-    /// What one end of a connection had under way in these intervals, in order of time, and its limits, each as it was in the median one; where TCP told.
+    /// The bytes in flight of one end of a connection in these intervals, in order of time, and its limits, each from the median reading;
+    /// `None` if TCP recorded none.
     pub(crate) fn under_way(&self, connection: u32, sender: End, intervals: &[(i64, i64)]) -> Option<UnderWay> {
         let tcp = self.of(connection, sender)?;
         let usual = |series: &Series| {
@@ -394,7 +394,7 @@ impl WireFacts {
         })
     }
 
-    /// Whether a sender sent nothing again in most of the time of these intervals.
+    /// Whether a sender retransmitted nothing in most of the time of these intervals.
     pub(crate) fn mostly_undisturbed(&self, connection: u32, sender: End, intervals: &[(i64, i64)]) -> bool {
         let Some(tcp) = self.of(connection, sender) else { return false };
         let marks = [&tcp.retransmits, &tcp.timeouts, &tcp.asked_again];
@@ -403,12 +403,12 @@ impl WireFacts {
         disturbed * 2 < intervals.iter().map(|&(from, to)| to - from).sum::<i64>()
     }
 
-    /// The cause of an interval in which bytes were under way on a connection and both ends waited.
+    /// The cause of an interval in which bytes were in flight on a connection and both ends waited.
     pub(crate) fn cause(&self, way: &Transit) -> Cause {
         self.decided(way).0
     }
 
-    /// The same, and the rule that says so.
+    /// The cause of such an interval, and its rule.
     pub(crate) fn decided(&self, way: &Transit) -> (Cause, RuleId) {
         const LATENCY: (Cause, RuleId) = (Cause::NetworkLatency, RuleId::WireLatency);
         const BANDWIDTH: (Cause, RuleId) = (Cause::NetworkBandwidth, RuleId::WireBandwidth);
@@ -420,12 +420,12 @@ impl WireFacts {
         if let Some(limit) = tcp.limit(way) {
             return limit;
         }
-        // Bytes of which the size is not known: what TCP had in hand shows it.
+        // If the bytes' size is unknown, TCP's own amounts show it.
         let in_hand = |series| most(series, way.start, way.end).unwrap_or(0);
         let queueing = tcp.queueing(way.end);
         let by_hand = match way.bytes {
             0 if in_hand(&tcp.in_flight).max(in_hand(&tcp.unsent)) >= limits::SMALL_BYTES as i64 => BANDWIDTH,
-            // Behind a queue it is the link that is waited for, however short the transit: several connections may share it.
+            // Behind a queue, the link is waited for, however short the transit: several connections may share it.
             bytes if bytes >= limits::SMALL_BYTES && tcp.fits_latency(way) && !queueing => LATENCY,
             _ => by_size,
         };
@@ -433,8 +433,8 @@ impl WireFacts {
         (by_hand.0, if queue { RuleId::WireQueue } else { by_hand.1 })
     }
 
-    /// What kept a connection from coming about in this time, and on whose way to the other end. Whatever either had sent again by its end, greetings
-    /// too, belongs to that; unless there were counters before, which are those of another connection between the same two ports.
+    /// The stall that delayed a connection's setup in this time, and its direction. Everything either end sent again by its end, greetings
+    /// too, belongs to it; unless there were counters before, which belong to an earlier connection between the same two ports.
     pub(crate) fn connecting(&self, connection: u32, (start, end): (i64, i64)) -> Option<(Stall, End)> {
         if let Some(stall) = self.stalls.connecting(connection, start, end) {
             return Some((stall, End::Client));
@@ -448,12 +448,12 @@ impl WireFacts {
         [End::Client, End::Server].into_iter().find(lost).map(|side| (Stall::LostRequest, side))
     }
 
-    /// Of a wait whose other end was not recorded, what is the network's by what TCP said at this one; `None` where it is the
-    /// other end's. `for_room`: this end waits to send, else to receive; `asked`: it had sent something just before.
+    /// For a wait whose other end was not recorded: the network's cause, by TCP's record at this end; `None` if it is the other end's.
+    /// `for_room`: this end waits to send, else to receive; `asked`: it had just sent something.
     pub(crate) fn seen_from_one_end(&self, way: &Transit, for_room: bool, asked: bool) -> Option<Cause> {
         let tcp = self.of(way.connection, way.sender)?;
         if !for_room {
-            // Only what it sent itself can have been lost as far as this end can know.
+            // As far as this end can know, only its own sends can have been lost.
             let lost = asked && (any_within(&tcp.timeouts, way.start, way.end) || any_within(&tcp.retransmits, way.start, way.end));
             return lost.then_some(Cause::NetworkLoss);
         }
@@ -469,24 +469,25 @@ impl WireFacts {
         }
     }
 
-    /// The least time from one end to the other and back, as this end (or the other) measured it, where there is a path to speak of.
+    /// The least round trip measured at this end (or the other), if there is a path at all.
     pub(crate) fn least_round_trip_ns(&self, connection: u32, end: End) -> Option<i64> {
         let other = if end == End::Client { End::Server } else { End::Client };
         let least = |end| self.of(connection, end).and_then(|s| s.least_rtt_us);
         least(end).or_else(|| least(other)).filter(|&us| us >= limits::LEAST_PATH_US).map(|us| us * 1000)
     }
 
-    /// The round trip of a connection's path, microseconds: the one that is said of it.
+    /// The reported round trip of a connection's path, in microseconds.
     fn path_us(&self, connection: u32) -> Option<i64> {
         self.paths_us.get(connection as usize).copied().flatten()
     }
 
-    /// The round trip of each connection's path, in nanoseconds, where there is a path to speak of.
+    /// The round trip of each connection's path, in nanoseconds, if there is a path at all.
     pub(crate) fn round_trips(&self) -> Vec<Option<i64>> {
         self.paths_us.iter().map(|us| us.filter(|&us| us >= limits::LEAST_PATH_US).map(|us| us * 1000)).collect()
     }
 
-    /// What a sender had in flight, where TCP said: `part` is that of the readings that count as usual, and that are not its beginning.
+    /// A sender's bytes in flight, if TCP recorded them: `part` is the part of the readings that counts as usual and is not the
+    /// connection's start.
     pub(crate) fn in_flight(&self, connection: u32, sender: End, part: f64) -> Option<InFlight> {
         let series = &self.of(connection, sender)?.in_flight;
         let mut values: Vec<u64> = series.iter().filter_map(|&(_, bytes)| u64::try_from(bytes).ok()).filter(|&bytes| bytes > 0).collect();
@@ -496,7 +497,7 @@ impl WireFacts {
         Some(InFlight { most: *values.last()?, settled, usual: quantile::of_sorted(&values, part)? })
     }
 
-    /// The longest that the network can have taken for this cause from `start` to `end`, as far as TCP's figures show; `None` where they do not.
+    /// Longest time that the network can have taken for this cause from `start` to `end`, by TCP's figures; `None` if they do not show it.
     /// A transit takes its round trips; what fills a window goes window by window; a link carries as long as there was something to carry.
     pub(crate) fn longest_ns(&self, cause: Cause, connection: u32, (start, end): (i64, i64)) -> Option<i64> {
         let both = self.series.get(connection as usize)?;
@@ -519,33 +520,32 @@ impl WireFacts {
         }
     }
 
-    /// Whether a connection's shortest round trip is a machine's own, so that there is no path to speak of; `None` where that is not known.
+    /// Whether a connection's least round trip is within one machine, so that there is no path at all; `None` if unknown.
     pub(crate) fn is_no_path(&self, connection: u32) -> Option<bool> {
         let both = self.series.get(connection as usize)?;
         let least = both.iter().flat_map(|s| &s.min_rtt_us).map(|&(_, us)| us).filter(|&us| us > 0).min()?;
         Some(least < limits::LEAST_PATH_US)
     }
 
-    /// Whether any bytes were under way on a connection in an interval, or waited to be; `None` where that was not looked at.
+    /// Whether any bytes were in flight on a connection in an interval, or waited to be; `None` if not recorded.
     pub(crate) fn has_under_way(&self, connection: u32, (start, end): (i64, i64)) -> Option<bool> {
         let both = self.series.get(connection as usize)?;
         let bytes = both.iter().flat_map(|s| [&s.in_flight, &s.unsent]).filter_map(|series| most(series, start, end));
         bytes.reduce(i64::max).map(|bytes| bytes > 0)
     }
 
-    /// Whether anything lay at one end of a connection to be taken in an interval; `None` where that was not looked at.
-    pub(crate) fn lay_there(&self, connection: u32, side: End, (start, end): (i64, i64)) -> Option<bool> {
+    /// Whether one end of a connection had unread bytes in an interval; `None` if not recorded.
+    pub(crate) fn had_unread(&self, connection: u32, side: End, (start, end): (i64, i64)) -> Option<bool> {
         most(&self.of(connection, side)?.unread, start, end).map(|bytes| bytes > 0)
     }
 
-    /// Whether a message that took so long to be picked up lay waiting for a receiver that stood still:
-    /// on one machine nothing else holds a message back for long, unless a slow or long path is set up between its
-    /// parts, which round trips show. Remembers what is usual.
+    /// Whether a message that took this long to be picked up waited for a stopped receiver: on one machine nothing else delays a message
+    /// for long, unless there is an artificial slow or long path, which round trips show. Updates the usual time.
     pub(crate) fn is_stall(&self, way: &Transit, near: Near, usual: &mut UsualLags) -> bool {
         let Some(both) = self.series.get(way.connection as usize) else { return false };
         let lag_ns = way.length_ns() as u64;
         let loopback = near == Near::Loopback && self.is_no_path(way.connection) == Some(true);
-        // Processors alone make a loopback's round trips longer; a queue would have held the message for about as long as these.
+        // Processors alone lengthen a loopback's round trips; a queue would have delayed the message for about as long as these.
         let in_queue = |s: &TcpSeries| s.queueing(way.end) && !(loopback && s.is_far_longer(lag_ns, way.end));
         let slow_path = both.iter().any(|s| s.least_rtt_us.is_some_and(|us| us >= limits::SLOW_PATH_US) || in_queue(s));
         let lags = (way.connection, way.sender);

@@ -1,6 +1,5 @@
-//! The ledger: every instant the path passes, charged once. Entries are summed by cause and place; the
-//! path is kept in order of time, exactly as long as it is short, and after that in steps so fine that
-//! neither a picture nor the cause of a gap can show.
+//! The ledger: every instant of the path, charged once. Entries are summed by cause and place; the path is kept in order of time, exactly
+//! while it is short, and then in steps too fine to show in a picture or in the cause of a gap.
 
 use crate::cause::{Activity, Cause, End};
 use crate::limits::path as limits;
@@ -22,20 +21,20 @@ pub(crate) struct Entry {
     pub cause: Cause,
     /// The place.
     pub place: Place,
-    /// Whether a rule inferred it: the recording does not say it.
+    /// Whether a rule inferred it, instead of the recording showing it.
     pub inferred: bool,
     /// The intervals charged.
     pub runs: Lengths,
-    /// Of a run queue: the labels of those who held the processor, and for how long.
+    /// For a run queue: labels of the processor's holders, and for how long.
     pub holders: Vec<(u32, u64)>,
-    /// The labels of threads of the same process that waited for this one directly (a lock that it had, a queue that it filled), and for how long.
+    /// Labels of threads of the same process that waited for this one directly (a lock it held, a queue it filled), and for how long.
     pub waiters: Vec<(u32, u64)>,
-    /// Of sleeps: what they were for, and for how long.
+    /// For sleeps: their purposes, and for how long.
     pub slept: Vec<(SleptFor, u64)>,
 }
 
 impl Entry {
-    /// Whether it lay on some thread, and not on the wire.
+    /// Whether the time lay on a thread, not on the wire.
     pub(crate) fn is_on_thread(&self) -> bool {
         matches!(self.place, Place::Thread { .. } | Place::Held { .. })
     }
@@ -44,9 +43,9 @@ impl Entry {
 /// A stretch of the path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
-    /// Where it begins.
+    /// Start.
     pub start: i64,
-    /// Where it ends.
+    /// End.
     pub end: i64,
     /// The entry.
     pub entry: u32,
@@ -57,14 +56,14 @@ pub(crate) struct Run {
 /// How often the path left the client's threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Away {
-    /// For a server (where none was recorded: the wire, or its far end), and came back. A stretch on the wire alone is no such
-    /// trip where servers were recorded: its bytes had been sent while the client did something else.
+    /// To a server (or, without recorded servers, to the wire or its far end), and back. A stretch on the wire alone does not count if
+    /// servers were recorded: its bytes had been sent while the client did something else.
     pub from_client: u64,
-    /// For a client's wait for a file's device.
+    /// To wait for a file's device.
     pub from_disk: u64,
 }
 
-/// Where a stretch of the path lies.
+/// The location of a stretch of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whereabouts {
     Client,
@@ -78,33 +77,33 @@ enum Whereabouts {
 pub(crate) struct Ledger {
     /// The entries, in order of first charge.
     pub entries: Vec<Entry>,
-    /// By which rules and on which spans the entries rest, where that was asked for.
+    /// Rules and spans behind the entries, if requested.
     pub why: Option<Why>,
-    /// Where the walk stands.
+    /// The innermost span of the walk's thread.
     pub within: StandsIn,
-    /// Whether what is charged now rests on a rule that infers what the recording does not say.
+    /// Whether current charges rest on an inference.
     pub inferred: bool,
     index: HashMap<(Cause, Place, bool), u32>,
     /// The path, latest first.
     pub path: Vec<Run>,
-    /// How often it left the client.
+    /// How often the path left the client.
     pub away: Away,
-    /// Whether the stretch away from the client that the walk is on has been counted.
+    /// Whether the current stretch away from the client has been counted.
     counted: bool,
     pauses: Pauses,
-    /// Whether the run under way is a pause.
+    /// The pause that the open run is, if any.
     paused: Option<Paused>,
     servers: Vec<bool>,
     has_servers: bool,
     current: Option<Run>,
     wall_ns: i64,
     step_ns: i64,
-    /// What places are called by.
+    /// The names of places.
     pub labels: Labels,
 }
 
 impl Ledger {
-    /// An empty one for an interval of this length.
+    /// An empty ledger for an interval of this length.
     pub(crate) fn new(tables: &Tables, wall_ns: i64) -> Ledger {
         Ledger {
             entries: Vec::new(),
@@ -126,12 +125,12 @@ impl Ledger {
         }
     }
 
-    /// The time that it is of, in seconds.
+    /// Length of its interval, in seconds.
     pub(crate) fn wall_s(&self) -> f64 {
         self.wall_ns as f64 / 1e9
     }
 
-    /// Charges the interval from `start` to `end`, which ends where the last one began, by a rule.
+    /// Charges the interval from `start` to `end`, which must end where the last one began, by a rule.
     pub(crate) fn charge(&mut self, rule: RuleId, cause: Cause, place: Place, (start, end): (i64, i64), track: u32) {
         if start >= end {
             return;
@@ -164,31 +163,31 @@ impl Ledger {
         entry
     }
 
-    /// Remembers who else was part of what was charged last, and for how long: among those who held the processor, or waited for it directly.
+    /// Notes another thread's part in the last charge, and for how long: as a holder of the processor, or a direct waiter.
     pub(crate) fn note(&mut self, label: u32, ns: i64, among: impl Fn(&mut Entry) -> &mut Vec<(u32, u64)>) {
         let Some(entry) = self.current.and_then(|run| self.entries.get_mut(run.entry as usize)) else { return };
         add(among(entry), label, ns);
     }
 
-    /// Remembers what a sleep that was charged last was for.
+    /// Notes the purpose of the last charged sleep.
     pub(crate) fn note_sleep(&mut self, what_for: SleptFor, ns: i64) {
         let Some(entry) = self.current.and_then(|run| self.entries.get_mut(run.entry as usize)) else { return };
         add(&mut entry.slept, what_for, ns);
     }
 
-    /// Remembers that what was charged last was a pause of a process, which next did something at an instant.
+    /// Notes that the last charge was a pause of a process, which next acted at an instant.
     pub(crate) fn note_pause(&mut self, paused: Paused) {
         if self.current.is_some() {
             self.paused.get_or_insert(paused);
         }
     }
 
-    /// Where what was charged last lies.
+    /// The location of the last charge.
     pub(super) fn last_place(&self) -> Option<Place> {
         self.current.map(|run| self.entries[run.entry as usize].place)
     }
 
-    /// Whether it is known of half of all sleeps, by their time, what they were for.
+    /// Whether the purpose is known for half of all sleeps, by their time.
     pub(crate) fn knows_why_it_slept(&self) -> bool {
         let (mut known, mut unknown) = (0, 0);
         for (what_for, ns) in self.entries.iter().flat_map(|entry| &entry.slept) {
@@ -197,7 +196,7 @@ impl Ledger {
         known >= unknown
     }
 
-    /// Whether servers slept more than once, and mostly for something else than one answer: a sleep before an answer is what the answer took.
+    /// Whether servers slept more than once, and mostly not before an answer: a sleep before an answer is part of the answer's time.
     pub(crate) fn servers_sleep_in_steps(&self) -> bool {
         let of_servers = || self.entries.iter().filter(|entry| entry.cause == Cause::ServerThink);
         let slept = || of_servers().flat_map(|entry| &entry.slept);
@@ -206,7 +205,7 @@ impl Ledger {
         2 * answers_ns < all_ns.max(1) && of_servers().map(|entry| entry.runs.count).sum::<u64>() != 1
     }
 
-    /// Whether what was slept by choice is at least as long as what time limits for a peer's answer took.
+    /// Whether voluntary sleeps took at least as long as timeouts for peers' answers.
     pub(crate) fn slept_by_choice(&self) -> bool {
         let (mut limits_ns, mut slept_ns) = (0, 0);
         for entry in self.entries.iter().filter(|entry| matches!(entry.cause, Cause::ClientThink | Cause::ServerThink)) {
@@ -215,8 +214,8 @@ impl Ledger {
         slept_ns >= limits_ns
     }
 
-    /// Decides, when all is known of all threads, which of the time under [`Place::Held`] was a lock's. Where `is_lock`
-    /// says no, the holder worked for those who waited, and it is charged as its own doing.
+    /// Decides, once all threads are known, which of the time under [`Place::Held`] was a lock's. If `is_lock` denies it, the holder worked
+    /// for the waiters, and the time is charged as its own activity.
     pub(crate) fn settle_locks(&mut self, tables: &Tables, is_lock: impl Fn(u32, bool) -> bool) {
         for (number, entry) in self.entries.iter_mut().enumerate() {
             let Place::Held { holder, what, object, .. } = entry.place else { continue };
@@ -234,14 +233,14 @@ impl Ledger {
         }
     }
 
-    /// Closes the run under way, and all that goes on: the walk is at its end.
+    /// Closes the open run and pause at the end of the walk.
     pub(crate) fn finish(&mut self) {
         self.finish_run();
         let parts = self.pauses.finish();
         self.count(parts);
     }
 
-    /// Each entry has its part of a pause, and the one with most of it is where the pause is counted.
+    /// Adds each part of a pause to its entry; the entry with most of it counts the pause.
     fn count(&mut self, parts: Vec<Part>) {
         for Part { entry, ns, whole_ns } in parts {
             let runs = &mut self.entries[entry as usize].runs;
@@ -252,7 +251,7 @@ impl Ledger {
         }
     }
 
-    /// Closes the run under way.
+    /// Closes the open run.
     fn finish_run(&mut self) {
         let Some(run) = self.current.take() else { return };
         if let Some(paused) = self.paused.take() {
@@ -298,14 +297,14 @@ impl Ledger {
         }
     }
 
-    /// What was charged from one instant to another. Entries keep their numbers; those that the path does not touch there have no time.
+    /// The ledger of an interval. Entries keep their indices; those that the path does not touch there have no time.
     pub(crate) fn within(&self, from: i64, until: i64) -> Ledger {
         let clip = |run: &Run| Run { start: run.start.max(from), end: run.end.min(until), ..*run };
         let path: Vec<Run> = self.path.iter().map(clip).filter(|run| run.start < run.end).collect();
         let mut entries = self.entries.clone();
         entries.iter_mut().for_each(|entry| entry.runs = Lengths::default());
         path.iter().for_each(|run| entries[run.entry as usize].runs.add((run.end - run.start) as u64));
-        // Who held what was waited for is known for all of an entry: each has the same part of what is left of it.
+        // Holders are known for whole entries: each gets the same fraction of the remainder.
         for (entry, whole) in entries.iter_mut().zip(&self.entries) {
             let part = entry.runs.total_ns as f64 / whole.runs.total_ns.max(1) as f64;
             let part_of = |ns: &mut u64| *ns = (*ns as f64 * part) as u64;
@@ -339,7 +338,7 @@ impl Ledger {
     }
 }
 
-/// Adds time to one of a few: a label's, or a reason's.
+/// Adds time to one of a few sums: a label's, or a purpose's.
 fn add<T: PartialEq>(times: &mut Vec<(T, u64)>, whose: T, ns: i64) {
     let ns = u64::try_from(ns).unwrap_or(0);
     match times.iter().position(|(known, _)| *known == whose) {
@@ -349,9 +348,9 @@ fn add<T: PartialEq>(times: &mut Vec<(T, u64)>, whose: T, ns: i64) {
     }
 }
 
-/// Merges neighbours until each run is at least `step_ns` long. Of the entries within a step the one that is
-/// owed most stands for all: each is owed what it took, and paid with the steps that bear its name. So the
-/// path keeps the shares it had, over any stretch of many steps; the largest of each step would take all.
+/// Merges neighbours until each run is at least `step_ns` long. The entry of a step that is owed most stands for all: each is owed its
+/// time, and paid with the steps that bear its name. So shares are kept over any stretch of many steps; taking each step's largest entry
+/// would distort them.
 fn coarsen(path: &[Run], step_ns: i64) -> Vec<Run> {
     let mut coarse = Vec::new();
     let mut owed_ns: HashMap<u32, i64> = HashMap::new();

@@ -1,9 +1,9 @@
 //! The critical path: a walk backward in time from the command's exit to its start.
 //!
-//! It stands on one thread at one instant, asks what that thread was in and what it waited for ([`crate::waits`]), charges the interval that the
-//! answer speaks of, and moves: earlier on the same thread, or over the answer's edge to another, at that instant. Every move but a jump goes
-//! backward, jumps without progress are counted and bounded, and each interval charged ends where the last one began: so every instant is
-//! charged exactly once. Why it is where it is, and when it goes back, [`errands`] remember.
+//! The walk is on one thread at one instant. It asks what that thread was in and what it waited for ([`crate::waits`]), charges the
+//! answer's interval, and moves: earlier on the same thread, or over the answer's edge to another thread at that instant. Every move except
+//! a jump goes backward, jumps without progress are counted and bounded, and each charged interval ends where the last one began: so every
+//! instant is charged exactly once. [`errands`] remembers why the walk is on its thread, and when it returns.
 
 mod errands;
 pub(crate) mod ledger;
@@ -32,35 +32,35 @@ use pauses::{Paused, Timer};
 use thalweg_trace::{Role, SpanKind};
 use why::StandsIn;
 
-/// A path under way.
+/// A path in progress.
 pub(crate) struct Path<'a, 'o, O> {
     tables: &'o mut Tables,
     /// The spans.
     pub feed: Feed<'a>,
-    /// What has been charged.
+    /// The charges so far.
     pub ledger: Ledger,
-    /// What the small tables say.
+    /// The contents of the small tables.
     facts: &'o Facts,
     observer: &'o mut O,
     start: i64,
     track: u32,
-    /// For which end the thread works: its own, or, of a kernel thread, that of the thread that waited for it.
+    /// The end that the thread works for: its own, or, for a kernel thread, that of the thread that waited for it.
     end: End,
     at: i64,
     jumps: usize,
-    /// How many threads there are to jump between: those that only woke or held something are never walked on.
+    /// Number of threads the walk can be on; threads that only woke others or held something are excluded.
     threads: usize,
-    /// Down to which instant the path is where it is because a rule inferred what the recording does not say.
+    /// Down to this instant, the path is on its thread because of an inference.
     inferred_floor: i64,
     errands: Errands,
-    /// What rules found out before.
+    /// Earlier findings of rules.
     pub memory: Memory,
-    /// The connection and the waiting end, where a far end was waited for of which nothing was recorded.
+    /// The waiting end and the connection, if an unrecorded far end was waited for.
     pub unrecorded: Option<(End, u32)>,
 }
 
 impl<'a, 'o, O: Observer> Path<'a, 'o, O> {
-    /// At the end of the interval from `start` to `end`, on the command's own thread.
+    /// Starts at the end of the interval from `start` to `end`, on the command's own thread.
     pub(crate) fn new(tables: &'o mut Tables, feed: Feed<'a>, facts: &'o Facts, observer: &'o mut O, (start, end): (i64, i64)) -> Self {
         let ledger = Ledger::new(tables, end - start);
         let track = tables.main;
@@ -86,7 +86,7 @@ impl<'a, 'o, O: Observer> Path<'a, 'o, O> {
         }
     }
 
-    /// Walks to the start, and reads what is left of the recording, for the observer's sake.
+    /// Walks to the start, and reads the rest of the recording for the observer.
     pub(crate) fn run(&mut self) -> Result<(), ExplainError> {
         self.choose_server_thread()?;
         while self.at > self.start && self.track != NONE {
@@ -107,11 +107,11 @@ impl<'a, 'o, O: Observer> Path<'a, 'o, O> {
             self.feed.read(self.tables, self.start, self.observer)?;
         }
         let lanes = &self.feed.lanes;
-        self.ledger.settle_locks(self.tables, |holder, asleep| lanes[holder as usize].known.serves_itself(asleep));
+        self.ledger.settle_locks(self.tables, |holder, asleep| lanes[holder as usize].traits.serves_itself(asleep));
         Ok(())
     }
 
-    /// Where only servers were recorded there is no command: the path begins with the last reply.
+    /// In a recording of servers only there is no command: the path starts with the last reply.
     fn choose_server_thread(&mut self) -> Result<(), ExplainError> {
         if self.end != End::Server {
             return Ok(());
@@ -183,14 +183,14 @@ impl<'a, 'o, O: Observer> Path<'a, 'o, O> {
     fn act(&mut self, act: Act) {
         match act {
             Act::Infer(since) => {
-                // No further than this thread can be charged.
+                // No earlier than this thread can be charged.
                 let since = self.facts.within_life(self.tables, self.track, since.max(self.start));
                 self.inferred_floor = self.inferred_floor.min(since);
                 self.ledger.inferred = true;
             }
             Act::Charge(rule, Charge::Own(activity, what, object), from) => self.charge_own(rule, activity, (what, object), from),
             Act::Charge(rule, Charge::As(cause, what, object), from) => self.charge_thread(rule, cause, (what, object), from),
-            // What another client did with a lock of which nothing was recorded then.
+            // The activity of another client that held a lock, not recorded at the time.
             Act::Charge(_, Charge::At(_, Place::Unseen { track } | Place::Given { by: track, .. }, _), from)
                 if let Some((place, since)) = self.errands.lock_elsewhere(self.tables, track, Activity::Think, What::Stopped, NONE) =>
             {
@@ -223,7 +223,7 @@ impl<'a, 'o, O: Observer> Path<'a, 'o, O> {
         }
     }
 
-    /// To another thread. A kernel thread works for the end that waits for it.
+    /// Moves to another thread. A kernel thread works for the end that waits for it.
     fn go(&mut self, track: u32) {
         let actor = &self.tables.actors[track as usize];
         if matches!(actor.role, Role::Client | Role::Server) {
@@ -239,7 +239,7 @@ impl<'a, 'o, O: Observer> Path<'a, 'o, O> {
         self.ledger.charge(rule, cause, place, (from, self.at), track);
         let awaited = self.errands.awaited().filter(|_| from < self.at);
         if let (Place::HeldElsewhere { .. }, Some((waiter, since))) = (place, awaited) {
-            // The thread of the server that waits for it.
+            // The waiting server thread.
             self.feed.lanes[waiter as usize].settle(self.at);
             let deed = self.feed.lanes[waiter as usize].passed.deed;
             let process = self.tables.process(waiter);
@@ -248,7 +248,7 @@ impl<'a, 'o, O: Observer> Path<'a, 'o, O> {
         self.at = from;
     }
 
-    /// An instant to charge this thread from: no earlier than its life, and than what led here.
+    /// The instant to charge this thread from: no earlier than its life, and than what led here.
     fn clip(&self, from: i64, since: i64) -> i64 {
         self.facts.within_life(self.tables, self.track, from.max(self.start).max(since)).min(self.at)
     }
@@ -263,13 +263,13 @@ impl<'a, 'o, O: Observer> Path<'a, 'o, O> {
         }
     }
 
-    /// What a thread did by itself: what it was here for may make it a lock's.
+    /// Charges a thread's own activity, which may be a lock's because of the errand.
     fn charge_own(&mut self, rule: RuleId, activity: Activity, (what, object): (What, u32), from: i64) {
         if self.tables.actors[self.track as usize].role == Role::Recorder {
             return self.charge_thread(RuleId::Recorder, Cause::Recorder, (what, object), from);
         }
         if let Some((place, since)) = self.errands.lock_of(self.track, activity, what, object, &self.ledger.labels) {
-            self.feed.lanes[self.track as usize].known.sleeps_holding |= activity == Activity::Think;
+            self.feed.lanes[self.track as usize].traits.sleeps_holding |= activity == Activity::Think;
             return self.charge(RuleId::LockHeld, Activity::Lock.at(self.end), place, self.clip(from, since), self.track);
         }
         if let Some((place, since)) = self.errands.lock_elsewhere(self.tables, self.track, activity, what, object) {
@@ -280,7 +280,7 @@ impl<'a, 'o, O: Observer> Path<'a, 'o, O> {
         self.charge_thread(rule, of_call.at(self.end), (what, object), from);
     }
 
-    /// Whether the innermost RPC the thread is in moves no data.
+    /// Whether the thread's innermost RPC moves no data.
     fn in_metadata(&self) -> bool {
         let lane = &self.feed.lanes[self.track as usize];
         let rpcs = lane.open.iter().filter(|s| matches!(s.kind, SpanKind::RpcServe | SpanKind::RpcCall));

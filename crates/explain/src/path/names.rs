@@ -1,4 +1,4 @@
-//! What places are called.
+//! Names of places.
 
 use crate::cause::End;
 use crate::observe::index::NONE;
@@ -7,7 +7,7 @@ use crate::waits::place::{Missing, Place, What, waited_on};
 use thalweg_trace::{ObjectKind, Role, SpanKind};
 
 impl Place {
-    /// What a place is called; `named` says which files it may name.
+    /// The name of a place; `named` says which files it may name.
     pub(crate) fn name(self, tables: &Tables, named: impl Fn(u32) -> bool) -> String {
         match self {
             Place::Thread { label, what, object } => {
@@ -34,7 +34,7 @@ impl Place {
             Place::FarEnd { seen_by, connection, side } => far_end_name(tables, seen_by, connection, side),
             Place::TimeLimit { waiter, connection, object } => {
                 format!(
-                    "{}: {} had sent nothing when its time limit ended",
+                    "{}: {} had sent nothing when its timeout expired",
                     thread_name(tables, waiter),
                     silent_peer(tables, connection, object)
                 )
@@ -59,13 +59,13 @@ impl Place {
         }
     }
 
-    /// Whether it is a control group's processor quota.
+    /// Whether the place is a control group's processor quota.
     pub(crate) fn is_quota(self, tables: &Tables) -> bool {
         matches!(self, Place::Thread { what: What::Runnable, object, .. } if tables.objects.get(object as usize).is_some())
     }
 }
 
-/// Who sent nothing, by its address: a server, or one that names are asked of.
+/// The address of a silent peer: a server, or a name server.
 pub(crate) fn silent_peer(tables: &Tables, connection: u32, object: u32) -> String {
     if let Some((_, server)) = tables.ends(connection) {
         return server.to_owned();
@@ -77,31 +77,31 @@ pub(crate) fn silent_peer(tables: &Tables, connection: u32, object: u32) -> Stri
     }
 }
 
-/// The host that names are asked of, where a socket without connections sends to one.
+/// The name server that a socket without connections sends to.
 pub(crate) fn name_server(tables: &Tables, object: u32) -> Option<&str> {
     datagrams_to(tables, object)?.strip_suffix(":53")
 }
 
-/// The address to which a socket without connections sends.
+/// The address that a socket without connections sends to.
 fn datagrams_to(tables: &Tables, object: u32) -> Option<&str> {
     tables.objects.get(object as usize)?.name.strip_prefix("udp:")
 }
 
-/// What was looked for again and again, and how it was not found.
+/// The object looked for repeatedly, and why the looks failed.
 fn looked_for(tables: &Tables, missing: Missing, object: u32) -> String {
     let Some(object) = tables.objects.get(object as usize) else {
         return match missing {
-            Missing::Answer => "asked between pauses until it answered otherwise".to_owned(),
-            Missing::Reply => "asked between pauses until it answered".to_owned(),
-            Missing::Success => "tried between pauses until a program succeeded".to_owned(),
-            _ => "waiting for something it looks for".to_owned(),
+            Missing::Answer => "polled until its answer changed".to_owned(),
+            Missing::Reply => "polled until it answered".to_owned(),
+            Missing::Success => "retried until a program succeeded".to_owned(),
+            _ => "polling for an unknown object".to_owned(),
         };
     };
     match (missing, waited_on(object)) {
         (_, Some(on)) => on,
         (Missing::Absent, None) => format!("waiting for {} to appear", object.name),
         (Missing::Present, None) => format!("waiting for {} to go away", object.name),
-        (Missing::Answer | Missing::Reply | Missing::Success, None) => format!("waiting for {} to say otherwise", object.name),
+        (Missing::Answer | Missing::Reply | Missing::Success, None) => format!("waiting for {} to change", object.name),
         (Missing::Busy | Missing::Listener, None) => format!("waiting for {}", object.name),
     }
 }
@@ -110,7 +110,7 @@ fn is_mount(tables: &Tables, actor: u32) -> bool {
     tables.actors.get(actor as usize).is_some_and(|actor| actor.mount)
 }
 
-/// Which end, and which kind of thread there: `client request`, `server io0`.
+/// A thread's end and kind: `client request`, `server io0`.
 fn thread_name(tables: &Tables, actor: u32) -> String {
     let Some(actor) = tables.actors.get(actor as usize) else { return "a thread".to_owned() };
     let label = &actor.label;
@@ -121,17 +121,17 @@ fn thread_name(tables: &Tables, actor: u32) -> String {
     }
 }
 
-/// A label after its end's name, unless it begins with that.
+/// A label after its end's name, unless it begins with it.
 fn at_end(end: &str, label: &str) -> String {
     if label.starts_with(end) { label.to_owned() } else { format!("{end} {label}") }
 }
 
-/// The server whose thread this is, where the process has threads of several: `COMMAND/io0 serve` → `io0`.
+/// The server that a thread belongs to, if the process has threads of several: `COMMAND/io0 serve` → `io0`.
 fn served_by(label: &str) -> Option<&str> {
     label.strip_suffix(" serve").map(|label| label.rsplit('/').next().unwrap_or(label))
 }
 
-/// Who is at the end that was not recorded: the address of its server, where the connection says.
+/// The unrecorded end: its server's address, if the connection has it.
 fn far_end_name(tables: &Tables, seen_by: u32, connection: u32, side: End) -> String {
     match tables.ends(connection) {
         Some((_, server)) if side == End::Server => format!("the server at {server}"),
@@ -140,7 +140,7 @@ fn far_end_name(tables: &Tables, seen_by: u32, connection: u32, side: End) -> St
     }
 }
 
-/// Who was not recorded, by name and process.
+/// An unrecorded thread, by name and process.
 fn unseen_name(tables: &Tables, actor: u32) -> String {
     match tables.actors.get(actor as usize) {
         Some(a) if a.role == Role::None && a.pid != 0 => format!("`{}` (process {}), not recorded", a.name, a.pid),
@@ -149,7 +149,7 @@ fn unseen_name(tables: &Tables, actor: u32) -> String {
     }
 }
 
-/// A thread as seen from another: of another process with the same name, by its number.
+/// A thread as seen from another: of another process with the same name, with its process number.
 pub(crate) fn another_name(tables: &Tables, one: u32, other: u32) -> String {
     let name = |actor: u32| tables.actors.get(actor as usize).map(|a| (a.program(), a.pid));
     match (name(one), name(other)) {
@@ -160,7 +160,7 @@ pub(crate) fn another_name(tables: &Tables, one: u32, other: u32) -> String {
     }
 }
 
-/// What the one that holds a lock does meanwhile, or the server in its session.
+/// The activity of a lock's holder, or of the server in its session.
 fn holds_while(what: What, by_session: bool) -> &'static str {
     match (what, by_session) {
         (What::Stopped, _) => "",
@@ -171,18 +171,18 @@ fn holds_while(what: What, by_session: bool) -> &'static str {
     }
 }
 
-/// A client of the same server as seen from another. One that was reached by way of a server is called one, too, and is a client of it.
+/// A client of the same server as seen from another. A client that was reached through a server may be called a server, too.
 pub(crate) fn client_name(tables: &Tables, one: u32, other: u32) -> String {
     let name = another_name(tables, one, other);
     name.strip_prefix("server ").map_or(name.clone(), |program| format!("client {program}"))
 }
 
-/// What another gave, and who: `semaphore from another perl (process 812)`.
+/// An object given by another thread, and that thread: `semaphore from another perl (process 812)`.
 pub(crate) fn given(tables: &Tables, waiter: u32, by: u32, kind: SpanKind, object: u32) -> String {
     format!("{}{}", given_name(tables, kind, object), giver_name(tables, waiter, by))
 }
 
-/// Who gave what was waited for, with the number of its process.
+/// The giver of what was waited for, with its process number.
 fn giver_name(tables: &Tables, waiter: u32, by: u32) -> String {
     let another = another_name(tables, waiter, by);
     match tables.actors.get(by as usize) {
@@ -193,7 +193,7 @@ fn giver_name(tables: &Tables, waiter: u32, by: u32) -> String {
     }
 }
 
-/// What somebody else gave: `a semaphore from `.
+/// An object given by another thread: `a semaphore from `.
 fn given_name(tables: &Tables, kind: SpanKind, object: u32) -> String {
     match tables.objects.get(object as usize) {
         Some(object) if object.kind == ObjectKind::File && kind == SpanKind::FileOpen => format!("{} to be opened by ", object.name),
@@ -204,7 +204,7 @@ fn given_name(tables: &Tables, kind: SpanKind, object: u32) -> String {
     }
 }
 
-/// What a recorder calls a kind of lock, as a sentence has it.
+/// A recorder's name for a kind of lock, with its article.
 pub(crate) fn with_article(name: &str) -> &str {
     match name {
         "condition or semaphore" => "a condition variable or semaphore",
@@ -214,7 +214,7 @@ pub(crate) fn with_article(name: &str) -> &str {
     }
 }
 
-/// The processors that an actor's end queues for, or the control group whose quota holds it back.
+/// The processors that an actor's end queues for, or the control group whose quota throttles it.
 fn queue_name(tables: &Tables, actor: u32, group: u32) -> String {
     if let Some(group) = tables.objects.get(group as usize) {
         return format!("the CPU quota of cgroup {}", group.name);
@@ -244,7 +244,7 @@ fn work_name(tables: &Tables, kind: SpanKind, object: u32, named: bool, running:
     let device =
         file.and_then(|t| t.attribute("device")).or_else(|| object.filter(|t| t.kind == ObjectKind::Device).map(|t| t.name.as_str()));
     if let Some(file) = file.filter(|_| named) {
-        // A file of a known device is named in full; a store's datafile by what distinguishes it from the others.
+        // A file on a known device is named in full; a store's datafile by its distinguishing part.
         let whole = device.is_some() || file.name.ends_with('/');
         name.push(' ');
         name.push_str(if whole { &file.name } else { file.name.rsplit('/').next().unwrap_or(&file.name) });

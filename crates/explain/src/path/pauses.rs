@@ -1,39 +1,40 @@
-//! Pauses of programs. What a runtime waits for in pieces is one pause: an event loop wakes for a timer of its own and waits on, Go's scheduler hands the timers
-//! from thread to thread, Tcl sleeps half a second at a time. A pause ends when its program next does something for its work.
+//! Pauses of programs. A runtime's pause in pieces counts as one: an event loop wakes for its own timer and waits on, Go's scheduler passes
+//! timers between threads, Tcl sleeps half a second at a time. A pause ends when its program next works.
 //!
-//! Pieces of a length are no pieces: a program that sleeps 100 ms, ten times in a row, has slept ten times, and no runtime divides a timer into equal parts (but
-//! Tcl). But what one waits for from another (a peer's answer, a lock that another client has) is one wait, in pieces of whatever lengths: who waits looks in
-//! between, and the path goes to who has it and back. What is charged stays where each piece lies. Only the number and the lengths are those of pauses.
+//! Equal pieces are separate pauses: a program that sleeps 100 ms ten times in a row has slept ten times, and no runtime (except Tcl)
+//! divides a timer into equal parts. But a wait for another program (a peer's answer, a lock that another client holds) is one wait, in
+//! pieces of any length: the waiter checks in between, and the path goes to the holder and back. Charges stay where each piece lies; only
+//! the number and lengths are those of whole pauses.
 
 use crate::limits::path as limits;
 
-/// What is known of a pause that was charged.
+/// The facts of a charged pause.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paused {
-    /// Whose it was: machine and number.
+    /// Its process: machine and number.
     pub process: Option<(u32, u32)>,
-    /// When the process next did something.
+    /// When the process next acted.
     pub deed: i64,
-    /// What ended it.
+    /// Its end.
     pub by: Timer,
-    /// Of a wait for what another has: the thread that waited, and since when. The path goes to who has it, and back, and all of it is one wait.
+    /// For a wait for another program: the waiting thread, and since when. The path goes to the holder and back, and all of it is one wait.
     pub wait: Option<(u32, i64)>,
 }
 
-/// What ends a pause, or a piece of one.
+/// The end of a pause, or of a piece of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timer {
-    /// A sleep that the program called for: it is a pause of its own.
+    /// A sleep called by the program: a pause of its own.
     Sleep,
-    /// A sleep of a runtime that divides each into equal parts and a rest: Tcl.
+    /// A sleep of a runtime that divides each sleep into equal parts and a rest: Tcl.
     Slices,
-    /// The time limit of a wait for anything.
+    /// The timeout of a wait for any event.
     Limit,
-    /// What one peer, or who had a lock, did at last: who waits for that may look in between as often as it likes.
+    /// The action of one peer, or of a lock's holder: the waiter may check in between any number of times.
     Other,
 }
 
-/// The pause that is being put together, latest piece first.
+/// The pause being assembled, latest piece first.
 #[derive(Debug, Default)]
 pub(super) struct Pauses(Option<Pause>);
 
@@ -42,16 +43,16 @@ struct Pause {
     process: Option<(u32, u32)>,
     by: Timer,
     wait: Option<(u32, i64)>,
-    /// Where the earliest piece so far begins, and how long it is.
+    /// Start of the earliest piece so far, and its length.
     start: i64,
     piece_ns: i64,
-    /// For how long anything was done since, on the path.
+    /// Time of work on the path since, in ns.
     since_ns: i64,
-    /// By entry: how much of it.
+    /// By entry: its part, in ns.
     parts: Vec<(u32, u64)>,
 }
 
-/// A stretch that was charged as a pause, or as a piece of one.
+/// A stretch charged as a pause, or as a piece of one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stretch {
     pub entry: u32,
@@ -59,24 +60,24 @@ pub(super) struct Stretch {
     pub end: i64,
 }
 
-/// What lies of a whole pause in one entry.
+/// The part of a whole pause in one entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     pub entry: u32,
     pub ns: u64,
-    /// How long the pause was, where this is the largest part of it.
+    /// Length of the pause, if this is its largest part.
     pub whole_ns: Option<u64>,
 }
 
 impl Pauses {
-    /// The path has passed a stretch in which something was done.
+    /// Notes a stretch of the path with work.
     pub(super) fn worked(&mut self, ns: i64) {
         if let Some(later) = &mut self.0 {
             later.since_ns += ns;
         }
     }
 
-    /// The path has passed a pause, or a piece of one: the parts of the pause that is whole by that.
+    /// Notes a pause, or a piece of one; returns the parts of the pause that this completes.
     pub(super) fn piece(&mut self, piece: Stretch, paused: Paused) -> Vec<Part> {
         let ns = piece.end - piece.start;
         if let Some(later) = self.0.as_mut().filter(|later| later.goes_on_from(&piece, &paused)) {
@@ -94,7 +95,7 @@ impl Pauses {
         whole
     }
 
-    /// No more pieces come: the parts of the last pause.
+    /// Returns the parts of the last pause: no more pieces come.
     pub(super) fn finish(&mut self) -> Vec<Part> {
         let parts = self.0.take().map(|pause| pause.parts).unwrap_or_default();
         let whole: u64 = parts.iter().map(|(_, ns)| ns).sum();
@@ -104,7 +105,7 @@ impl Pauses {
 }
 
 impl Pause {
-    /// Whether this is the rest of an earlier pause: its process did next to nothing in between, and the two are no sleeps of a row.
+    /// Whether this continues an earlier pause: its process did next to nothing in between, and the two are not consecutive sleeps.
     fn goes_on_from(&self, piece: &Stretch, paused: &Paused) -> bool {
         if paused.wait.is_some() && paused.wait == self.wait {
             return true;
@@ -127,7 +128,7 @@ impl Pause {
 mod tests {
     use super::*;
 
-    /// How many pauses there are, and the longest, of waits given as (start, end, when something was done next), latest last, in ms.
+    /// Number of pauses, and the longest, in waits given as (start, end, next action), latest last, in ms.
     fn counted(waits: &[(i64, i64, i64)], by: Timer) -> (u64, u64) {
         let mut pauses = Pauses::default();
         let mut parts = Vec::new();

@@ -1,10 +1,10 @@
-//! By which rules, and on which spans, the entries of the ledger rest. It is gathered where it is asked for only: a few comparisons for each
-//! charge, and a few stretches for each entry, however long the recording is.
+//! The rules and spans behind the ledger's entries. Gathered on request only: a few comparisons per charge, and a few stretches per entry,
+//! whatever the recording's length.
 
 use crate::rule::{MAX_STRETCHES, RuleId};
 use thalweg_trace::SpanKind;
 
-/// Where the walk stands: the innermost span of its thread.
+/// The innermost span of the walk's thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StandsIn {
     /// The span's number, or 0 between spans.
@@ -15,16 +15,16 @@ pub(crate) struct StandsIn {
     pub track: u32,
 }
 
-/// A stretch that was charged by one rule while the thread was in one span.
+/// A stretch charged by one rule while the thread was in one span.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
-    /// By which rule.
+    /// The rule.
     pub rule: RuleId,
-    /// In which span.
+    /// The span.
     pub within: StandsIn,
-    /// Where it begins.
+    /// Start.
     pub start: i64,
-    /// Where it ends.
+    /// End.
     pub end: i64,
 }
 
@@ -35,16 +35,16 @@ impl Piece {
     }
 }
 
-/// What one entry rests on.
+/// The basis of one entry.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Grounds {
-    /// The rules, and how much was charged by each.
+    /// The rules, with the ns charged by each.
     pub rules: Vec<(RuleId, u64)>,
     /// The longest pieces.
     pub longest: Vec<Piece>,
 }
 
-/// What all entries rest on.
+/// The basis of all entries.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Why {
     /// By entry.
@@ -52,7 +52,7 @@ pub(crate) struct Why {
 }
 
 impl Why {
-    /// Charges come backward in time: one that ends where the last began, in the same span, is the same piece.
+    /// Adds a charge. Charges come backward in time: one that ends where the last began, in the same span, extends the last piece.
     pub(super) fn add(&mut self, entry: u32, piece: Piece) {
         let entry = entry as usize;
         if self.grounds.len() <= entry {
@@ -76,7 +76,7 @@ impl Why {
         }
     }
 
-    /// All of an entry was charged by another rule, as turned out later.
+    /// Charges all of an entry by another rule, as decided later.
     pub(super) fn settle(&mut self, entry: usize, rule: RuleId) {
         let Some(grounds) = self.grounds.get_mut(entry) else { return };
         let all = grounds.rules.iter().map(|(_, ns)| ns).sum();

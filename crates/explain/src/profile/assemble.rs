@@ -1,4 +1,4 @@
-//! What was counted becomes the document.
+//! Makes the document from what was counted.
 
 use super::classify::{FunctionId, Stacks, base};
 use super::document::{
@@ -13,25 +13,25 @@ use crate::limits::profile as limits;
 use std::collections::{BTreeMap, HashMap};
 use thalweg_trace::{HostId, Source, frame};
 
-/// What a profile is of.
-pub(super) struct Of<'a> {
+/// The input of a profile.
+pub(super) struct ProfileInput<'a> {
     pub(super) source: &'a dyn Source,
     pub(super) rules: &'a Rules,
     pub(super) stacks: &'a Stacks,
     pub(super) programs: &'a Programs<'a>,
-    /// Whether pictures are made too: they need each stack, the document only sums.
+    /// Whether pictures are made too, which need each stack; the document needs only sums.
     pub(super) with_stacks: bool,
 }
 
-/// How the time of a machine's processors is divided, in nanoseconds.
+/// The division of a machine's processor time, in nanoseconds.
 struct Division {
     total: f64,
     idle: f64,
     interrupts: f64,
     steal: f64,
-    /// What the programs that take samples took.
+    /// Time of the programs that take samples.
     bpf: f64,
-    /// What the samples divide.
+    /// Time divided by samples.
     sampled: f64,
     busy: Weight,
 }
@@ -43,7 +43,7 @@ impl Division {
         let (idle, interrupts, steal) = (ns(&times.idle), ns(&times.interrupts), ns(&times.steal));
         let bpf = times.cost.bpf_s.unwrap_or(0.0).max(0.0) * 1e9;
         let counted = idle + interrupts + steal + bpf;
-        // Without a count of idle time, busy time is all that is known.
+        // Without a count of idle time, only busy time is known.
         let total = if times.idle.is_some() { wall.max(counted) } else { gathered.busy.ns as f64 + interrupts + bpf };
         let sampled = (total - counted).max(0.0);
         Division { total, idle, interrupts, steal, bpf, sampled, busy: gathered.busy }
@@ -54,7 +54,7 @@ impl Division {
         if self.busy.ns == 0 { 0.0 } else { self.sampled * (weight.ns as f64 / self.busy.ns as f64) }
     }
 
-    /// A part of all processors' time, where there are samples enough to say.
+    /// A part of all processors' time, if there are enough samples.
     fn share(&self, ns: f64) -> Option<f64> {
         (self.enough() && self.total > 0.0).then(|| ns / self.total)
     }
@@ -67,7 +67,7 @@ impl Division {
         self.busy.samples >= limits::FEWEST_SAMPLES
     }
 
-    /// Within which the share of sampled time lies (Wilson's interval, 95 %), besides what was counted.
+    /// The interval of the share of sampled time (Wilson's, 95 %), plus counted time.
     fn interval(&self, weight: Weight, counted_ns: f64) -> (Option<f64>, Option<f64>) {
         let z = limits::NORMAL_95;
         let n = self.busy.samples as f64;
@@ -102,7 +102,7 @@ impl Sums {
     }
 }
 
-/// What a program ran.
+/// The time of a program.
 #[derive(Clone, Default)]
 struct OfProgram {
     all: Weight,
@@ -118,7 +118,7 @@ impl OfProgram {
     }
 }
 
-impl Of<'_> {
+impl ProfileInput<'_> {
     pub(super) fn profiled(
         &self,
         times: &BTreeMap<HostId, Times>,
@@ -226,7 +226,7 @@ impl Of<'_> {
         }
     }
 
-    /// A row for each class that has something, in the order of the rules.
+    /// A row for each non-empty class, in the order of the rules.
     fn rows(&self, times: &Times, division: &Division, sums: &Sums) -> Vec<ClassShare> {
         let known = self.rules.known;
         let mut rows = Vec::new();
@@ -294,7 +294,7 @@ impl Of<'_> {
         programs.iter().map(row).collect()
     }
 
-    /// In the order of the rules.
+    /// The classes in the order of the rules.
     fn program_classes(&self, samples: &BTreeMap<ClassId, u64>) -> Vec<ProgramClass> {
         let row = |(class, samples): (&ClassId, &u64)| ProgramClass {
             class: self.rules.classes[*class as usize].name.clone(),
@@ -308,7 +308,7 @@ impl Of<'_> {
         let mut all = Weight::default();
         for (&(function, program), &weight) in unnamed {
             let function = &self.stacks.functions[function as usize];
-            // Code that a program made has no file: whose it is says where to ask for a map of it.
+            // Generated code has no file: the program's name says where to ask for a symbol map.
             let module = match function.module.as_str() {
                 frame::JIT => format!("{} of {}", frame::JIT, self.programs.all[program as usize].name),
                 module => module.to_owned(),
@@ -328,7 +328,7 @@ impl Of<'_> {
         Unsymbolised { share: division.of(all), modules: modules.into_iter().map(row).collect() }
     }
 
-    /// Counted times from the counters of each bin; what is left of a bin is divided by its samples.
+    /// Counted times from each bin's counters; the rest of a bin is divided by its samples.
     fn over_time(&self, times: &Times, gathered: &Gathered, division: &Division) -> OverTime {
         let bins = gathered.bins;
         if !division.enough() {
@@ -342,7 +342,7 @@ impl Of<'_> {
         bins.spread(times.start_ns, times.end_ns, wall * f64::from(times.cpus), &mut whole);
         let at = |counted: &Option<Vec<f64>>, bin: usize| counted.as_ref().map_or(0.0, |counted| counted[bin]);
         let samples = |bin: usize| gathered.all_over_time[bin] as f64;
-        // The programs that take samples take the same for each.
+        // The programs that take samples take equally long for each.
         let bpf = |bin: usize| division.bpf * samples(bin) / (division.busy.ns as f64).max(1.0);
         let left = |bin: usize| (whole[bin] - at(&idle, bin) - at(&interrupts, bin) - at(&steal, bin) - bpf(bin)).max(0.0);
         let busy_only = times.idle.is_none();

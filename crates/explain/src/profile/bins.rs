@@ -19,7 +19,7 @@ impl Bins {
         Bins { start_ns, bin_ns, count: (count.max(1) as usize).min(MAX_BINS) }
     }
 
-    /// The bin of an instant; those outside belong to the bins at the ends.
+    /// The bin of an instant; instants outside belong to the first or last bin.
     pub(super) fn at(&self, at_ns: i64) -> usize {
         let bin = at_ns.saturating_sub(self.start_ns).div_euclid(self.bin_ns).max(0) as usize;
         bin.min(self.count - 1)
@@ -35,7 +35,7 @@ impl Bins {
         }
         for (bin, over) in over.iter_mut().enumerate().take(last + 1).skip(first) {
             let begin = self.start_ns.saturating_add(self.bin_ns.saturating_mul(bin as i64));
-            // What lies outside of all bins is in those at the ends.
+            // Time outside of all bins is in the first or last one.
             let from = if bin == first { from_ns } else { begin };
             let to = if bin == last { to_ns } else { begin.saturating_add(self.bin_ns) };
             *over += amount * to.saturating_sub(from) as f64 / length as f64;

@@ -1,20 +1,21 @@
-//! The two answers for a stack: what ran, and what for.
+//! The two answers for a stack: what ran, and for what purpose.
 //!
-//! From the innermost function outwards. The first that says something has the class; functions that say nothing (an interrupt came when
-//! interrupts were allowed again, in the function that allowed them) are passed over. One without a rule is passed over too, and the class
-//! is marked as a guess: its caller's. What is called by that which takes samples is the recorder's, whatever it is. Rejected here: the class of the nearest functions in the kernel's image (93 % right), since
-//! recordings have no addresses. The first anchor outwards has the purpose; without one it is the class.
+//! Functions are examined from the innermost outwards. The first informative one gives the class; uninformative ones are skipped (an
+//! interrupt that arrived when interrupts were enabled again appears in the function that enabled them). A function without a rule is
+//! skipped too, and the class is marked as a guess: its caller's. Anything called by the sampling program is the recorder's. Rejected: the
+//! class of the nearest functions in the kernel's image (93 % right), since recordings have no addresses. The first anchor outwards gives
+//! the purpose; without one it is the class.
 //!
-//! Each function is looked at once, and each stack once, however many samples it has.
+//! Each function and each stack is examined once, however many samples it has.
 
 use super::rules::{ClassId, Rules, Says};
 use std::collections::HashMap;
 use thalweg_trace::{Frame, Stack};
 
-/// The number of a function: its place in [`Stacks::functions`].
+/// The number of a function: its index in [`Stacks::functions`].
 pub(super) type FunctionId = u32;
 
-/// A function, wherever in it the processor was.
+/// A function, at any of its addresses.
 #[derive(Clone, Debug)]
 pub(super) struct Function {
     /// Its name, or its module in brackets.
@@ -28,7 +29,7 @@ pub(super) struct Function {
 }
 
 impl Function {
-    /// Its own class, where a rule says it.
+    /// Its own class, if a rule gives one.
     pub(super) fn class(&self) -> Option<ClassId> {
         match self.leaf? {
             Says::In(class) => Some(class),
@@ -37,16 +38,16 @@ impl Function {
     }
 }
 
-/// What is said of a stack, whosoever it is.
+/// The answers for a stack, for any program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
     pub(super) class: ClassId,
     pub(super) purpose: ClassId,
-    /// The class is a caller's: no rule has the function.
+    /// Whether the class is a caller's: no rule has the function.
     pub(super) is_guess: bool,
-    /// The processor ran the program's code, not the kernel's.
+    /// Whether the processor ran the program's code, not the kernel's.
     pub(super) is_user: bool,
-    /// The innermost function that says something.
+    /// The innermost informative function.
     pub(super) function: Option<FunctionId>,
 }
 
@@ -54,10 +55,10 @@ pub(super) struct Verdict {
 #[derive(Debug, Default)]
 pub(super) struct Stacks {
     pub(super) functions: Vec<Function>,
-    /// Of each stack, its functions from the innermost outwards.
+    /// By stack: its functions from the innermost outwards.
     pub(super) frames: Vec<Vec<FunctionId>>,
     pub(super) verdicts: Vec<Verdict>,
-    /// Place of a stack by its number in the recording.
+    /// Index of a stack by its number in the recording.
     places: HashMap<u32, u32>,
 }
 
@@ -75,7 +76,7 @@ impl Stacks {
         all
     }
 
-    /// The place of a stack.
+    /// The index of a stack.
     pub(super) fn place(&self, stack: u32) -> Option<usize> {
         self.places.get(&stack).map(|place| *place as usize)
     }
@@ -94,8 +95,8 @@ impl Stacks {
     }
 }
 
-/// What is equal in all texts of one function: its name, and its module with the build identifier. Most texts differ by their offsets alone, and are
-/// not read any further.
+/// The common part of all texts of one function: its name, and its module with the build identifier. Most texts differ by their offsets
+/// alone, and are not read any further.
 fn without_offsets(text: &str) -> (&str, &str) {
     let without = |text: &'_ str| text.rfind("+0x").unwrap_or(text.len());
     let (function, module) = match text.strip_suffix(']').and_then(|text| text.rsplit_once('[')) {
@@ -105,7 +106,7 @@ fn without_offsets(text: &str) -> (&str, &str) {
     (&function[..without(function)], &module[..without(module)])
 }
 
-/// A module without its folder.
+/// A module without its directory.
 pub(super) fn base(module: &str) -> &str {
     module.rsplit_once('/').map_or(module, |(_, base)| base)
 }
@@ -118,7 +119,7 @@ fn verdict(frames: &[FunctionId], functions: &[Function], rules: &Rules) -> Verd
         frames.iter().copied().find(|&id| functions[id as usize].leaf != Some(Says::Nothing)).or_else(|| frames.first().copied());
     let is_user = frames.first().is_some_and(|&id| functions[id as usize].is_user);
     let (class, is_guess) = match anchor {
-        // What takes samples calls others' functions: they run for it alone.
+        // The sampling program calls others' functions, which run for it alone.
         Some(anchor) if anchor == known.recorder && !is_user => (known.recorder, false),
         _ => said.unwrap_or((known.rest, false)),
     };
@@ -132,11 +133,11 @@ fn class(frames: &[FunctionId], functions: &[Function], rules: &Rules) -> Option
     for (depth, &id) in frames.iter().enumerate() {
         let function = &functions[id as usize];
         if function.is_user && depth > 0 {
-            // The kernel's part of the stack ended without a word: its entry, or something nobody knows.
+            // The kernel's part of the stack has no informative function: its entry, or unknown ones.
             return Some(if without_rule { (known.rest, false) } else { (known.syscall, false) });
         }
         match function.leaf {
-            // That the kernel was entered says nothing of what it did then.
+            // Entering the kernel does not show what it did then.
             Some(Says::In(class)) if without_rule && class == known.syscall => return Some((known.rest, false)),
             Some(Says::In(class)) => return Some((class, without_rule)),
             Some(Says::Nothing) => {}

@@ -1,8 +1,8 @@
-//! A profile without samples: what /proc counted of each processor and of each process, where nobody was allowed to take samples.
+//! A profile without samples: /proc's counts for each processor and each process, where sampling was not permitted.
 //!
-//! Its classes are what a processor was in, and add up to all of its time. Programs are counted by other means than processors, so their sum
-//! is close to the processors' and not equal: what is left over is the time of programs that ended between two looks, of those that could not
-//! be seen, and the difference of the two counts.
+//! Its classes are a processor's states, and add up to all of its time. Programs are counted by other means than processors, so their sum
+//! is close to the processors', but not equal: the rest is the time of programs that ended between two readings, of invisible ones, and the
+//! difference of the two counts.
 
 use super::bins::Bins;
 use super::document::{ClassLine, ClassShare, CountedFrom, HostProfile, OverTime, ProgramShare, RecorderCost, Unsymbolised};
@@ -13,7 +13,7 @@ use crate::limits::profile as limits;
 use std::collections::{BTreeMap, BTreeSet};
 use thalweg_trace::{CounterName, CounterOf, HostId, Role, Source, TrackKind};
 
-/// What a processor was in, with what people call it, in the order of the table.
+/// The states of a processor, with their titles, in the order of the table.
 const CLASSES: [(CounterName, &str, &str); 6] = [
     (CounterName::CpuIdleNs, name::IDLE, "idle"),
     (CounterName::CpuUserNs, USER, "programs' own code"),
@@ -44,12 +44,12 @@ pub(super) fn hosts(source: &dyn Source) -> Result<BTreeMap<HostId, HostProfile>
             Some((*class, *title, Counted::new(all.remove(&host)?)))
         };
         let classes: Vec<_> = counters.iter_mut().filter_map(of_host).collect();
-        profiles.insert(host, Of { source, host, classes, programs: programs.remove(&host).unwrap_or_default() }.profile());
+        profiles.insert(host, MachineCounts { source, host, classes, programs: programs.remove(&host).unwrap_or_default() }.profile());
     }
     Ok(profiles)
 }
 
-/// How long a program ran, and how many processes of it did.
+/// The run time of a program, and the number of its processes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ran {
     processes: u64,
@@ -73,7 +73,7 @@ fn programs(source: &dyn Source) -> Result<BTreeMap<HostId, ByProgram>, ExplainE
     for track in source.tracks().iter().filter(|track| track.kind == TrackKind::Thread) {
         let Some(ends) = of_tracks.get(&track.track.number()) else { continue };
         let [user, system] = ends.map(|ends| ends.map_or(0.0, |(first, last)| last.saturating_sub(first).max(0) as f64));
-        // What stands before a worker's own name is the program's.
+        // The part before a worker's own name is the program's.
         let name = track.name.split('/').next().unwrap_or(&track.name).to_owned();
         let ran = programs.entry(track.host).or_default().entry((name, track.role)).or_default();
         (ran.processes, ran.user_ns, ran.system_ns) = (ran.processes + 1, ran.user_ns + user, ran.system_ns + system);
@@ -81,15 +81,15 @@ fn programs(source: &dyn Source) -> Result<BTreeMap<HostId, ByProgram>, ExplainE
     Ok(programs)
 }
 
-/// What is known of one machine.
-struct Of<'a> {
+/// The facts of one machine.
+struct MachineCounts<'a> {
     source: &'a dyn Source,
     host: HostId,
     classes: Vec<(&'static str, &'static str, Counted)>,
     programs: ByProgram,
 }
 
-impl Of<'_> {
+impl MachineCounts<'_> {
     fn profile(self) -> HostProfile {
         let meta = self.source.meta();
         let number = |name: &str| number(meta, self.host, name).filter(|value| *value > 0);

@@ -1,7 +1,7 @@
 //! The document `thalweg.profile/1`: where the time of each machine's processors went, field by field.
 //!
-//! Shares are parts of all processors' time of a host over the time of its profile; they add up to 1. Where there are too few samples to
-//! say, shares are absent. What could not be had is absent, never 0. Lists are bounded.
+//! Shares are parts of all processors' time of a host over the time of its profile; they add up to 1. If there are too few samples, shares
+//! are absent. What could not be recorded is absent, never 0. Lists are bounded.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,16 +13,16 @@ pub(crate) const SCHEMA: &str = "thalweg.profile/1";
 pub struct Profile {
     /// Always [`SCHEMA`].
     pub schema: String,
-    /// What was run, if something was.
+    /// The command, if one was run.
     pub command: Vec<String>,
-    /// Which recorder made the recording.
+    /// The recorder that made the recording.
     pub recorder: String,
-    /// Time between two samples of a busy processor, where the recording says.
+    /// Time between two samples of a busy processor, if recorded.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub period_s: Option<f64>,
     /// The machines.
     pub hosts: Vec<HostProfile>,
-    /// What a reader must know besides.
+    /// Further facts for the reader.
     pub notes: Vec<String>,
 }
 
@@ -33,40 +33,40 @@ pub struct HostProfile {
     pub name: String,
     /// Its processors.
     pub cpus: u32,
-    /// How long the profile is.
+    /// Length of the profile.
     pub wall_s: f64,
-    /// How long its processors were busy, together; interrupts count.
+    /// Busy time of its processors, summed, including interrupts.
     pub busy_s: f64,
     /// Samples of busy processors.
     pub samples: u64,
-    /// Whether they are enough for shares.
+    /// Whether there are enough samples for shares.
     pub enough: bool,
-    /// Samples that were lost.
+    /// Lost samples.
     pub lost: u64,
-    /// By what ran: the innermost function that says something.
+    /// Time by what ran: the innermost informative function.
     pub classes: Vec<ClassShare>,
-    /// By what it ran for: the nearest caller that is an anchor.
+    /// Time by purpose: the nearest caller that is an anchor.
     #[serde(rename = "for")]
     pub purposes: Vec<ClassShare>,
     /// The functions that ran longest themselves.
     pub functions: Vec<FunctionShare>,
-    /// The programs that ran longest, in the kernel and outside.
+    /// The programs that ran longest, in the kernel and in their own code.
     pub programs: Vec<ProgramShare>,
     /// Classes over time.
     pub over_time: OverTime,
-    /// The part of the time whose class is that of a caller, because no rule has the function.
+    /// The part of the time whose class is a caller's, because no rule has the function.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub guessed_share: Option<f64>,
-    /// Time in functions whose names are not known.
+    /// Time in functions without known names.
     pub unsymbolised: Unsymbolised,
-    /// What taking the profile cost.
+    /// The cost of taking the profile.
     pub cost: RecorderCost,
-    /// Bytes that were moved meanwhile, where the recording says.
+    /// Bytes moved meanwhile, if recorded.
     pub rates: Vec<Rate>,
-    /// What the processors' counters of events counted, where they have any.
+    /// Counts of the processors' event counters, if any.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub events: Vec<EventCounts>,
-    /// There are no samples: where the figures are from.
+    /// The source of the figures, if there are no samples.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub counted: Option<CountedFrom>,
 }
@@ -74,11 +74,11 @@ pub struct HostProfile {
 /// Events of one name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EventCounts {
-    /// As perf names it: `cycles`, `instructions`, `page-faults`.
+    /// The name that perf uses: `cycles`, `instructions`, `page-faults`.
     pub event: String,
-    /// How many, idle time aside.
+    /// Number of events, without idle time.
     pub count: u64,
-    /// The same for each byte of the first of [`HostProfile::rates`].
+    /// Events per byte of the first of [`HostProfile::rates`].
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub per_byte: Option<f64>,
     /// By what ran.
@@ -90,30 +90,30 @@ pub struct EventCounts {
 pub struct ClassCount {
     /// Its name in the rules.
     pub class: String,
-    /// How many.
+    /// Number of events.
     pub count: u64,
-    /// The same for each byte.
+    /// Events per byte.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub per_byte: Option<f64>,
 }
 
-/// Where the figures are from that no samples were taken for.
+/// The source of figures without samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CountedFrom {
     /// `/proc`.
     pub source: String,
-    /// The tick that is counted in.
+    /// The tick in which time is counted.
     pub tick_s: f64,
-    /// How far apart the looks at processes were.
+    /// Interval between readings of processes.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub look_s: Option<f64>,
     /// Why there are no samples.
     pub no_samples: String,
-    /// The part of the processors' time in programs and in the kernel for them that is in no program's count: of those that ended
-    /// between two looks or cannot be seen, and what the two counts differ by.
+    /// The part of the processors' time in programs, and in the kernel for them, that no program's count has: of programs that ended
+    /// between two readings or are invisible, and the difference of the two counts.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rest: Option<f64>,
-    /// By how much the programs' counts are more than the processors', where they are.
+    /// By how much the programs' counts exceed the processors', if they do.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub over: Option<f64>,
 }
@@ -123,36 +123,36 @@ pub struct CountedFrom {
 pub struct ClassShare {
     /// Its name in the rules.
     pub class: String,
-    /// What people call it.
+    /// Its title.
     pub title: String,
     /// Its part of the processors' time.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub share: Option<f64>,
-    /// Lower end of what the number of samples leaves open (95 %).
+    /// Lower bound of its 95 % interval, from the number of samples.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub low: Option<f64>,
-    /// Upper end of it.
+    /// Upper bound of that interval.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub high: Option<f64>,
     /// Processor time.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub seconds: Option<f64>,
-    /// Samples in it; idle, steal and hard interrupts are counted without any.
+    /// Number of samples; idle, steal and hard interrupts are counted without any.
     pub samples: u64,
-    /// Samples among them whose class is a guess.
+    /// Number of samples whose class is a guess.
     pub guessed: u64,
 }
 
 /// The time of a function itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FunctionShare {
-    /// Its name, or its module in brackets where it is not known.
+    /// Its name, or its module in brackets if the name is not known.
     pub function: String,
     /// The module it is in.
     pub module: String,
     /// Its class.
     pub class: String,
-    /// What people call the class.
+    /// The class's title.
     pub title: String,
     /// Its part of the processors' time.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -166,25 +166,25 @@ pub struct FunctionShare {
 pub struct ProgramShare {
     /// Its name.
     pub program: String,
-    /// On whose behalf: a role of the trace.
+    /// Its role in the trace.
     pub role: String,
-    /// How many processes of it ran.
+    /// Number of its processes that ran.
     pub processes: u64,
     /// Its part of the processors' time.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub share: Option<f64>,
-    /// ... in its own code; only where it was counted and not sampled.
+    /// Its part in its own code; only if counted and not sampled.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub user_share: Option<f64>,
-    /// ... in the kernel.
+    /// Its part in the kernel.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub system_share: Option<f64>,
     /// Samples of it.
     pub samples: u64,
-    /// The same by what ran.
+    /// Its samples by what ran.
     #[serde(default)]
     pub classes: Vec<ProgramClass>,
-    /// The same by what it ran for.
+    /// Its samples by purpose.
     #[serde(rename = "for", default)]
     pub purposes: Vec<ProgramClass>,
 }
@@ -194,16 +194,16 @@ pub struct ProgramShare {
 pub struct ProgramClass {
     /// Its name in the rules.
     pub class: String,
-    /// How many.
+    /// Number of samples.
     pub samples: u64,
 }
 
 /// Classes over time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OverTime {
-    /// How long a bin is.
+    /// Length of a bin.
     pub bin_s: f64,
-    /// One line for each class that is not nothing.
+    /// One line for each non-empty class.
     pub lines: Vec<ClassLine>,
 }
 
@@ -216,13 +216,13 @@ pub struct ClassLine {
     pub shares: Vec<f64>,
 }
 
-/// Time in functions whose names are not known.
+/// Time in functions without known names.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Unsymbolised {
     /// Its part of the processors' time.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub share: Option<f64>,
-    /// Where: the modules, most time first.
+    /// The modules, most time first.
     pub modules: Vec<ModuleShare>,
 }
 
@@ -231,7 +231,7 @@ pub struct Unsymbolised {
 pub struct ModuleShare {
     /// The module.
     pub module: String,
-    /// The build identifier of its file, where the recording says.
+    /// The build identifier of its file, if recorded.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub build_id: Option<String>,
     /// Its part of the processors' time.
@@ -241,10 +241,10 @@ pub struct ModuleShare {
     pub samples: u64,
 }
 
-/// What taking the profile cost.
+/// The cost of taking the profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RecorderCost {
-    /// Its part of the processors' time, as the class has it.
+    /// Its part of the processors' time, by its class.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub share: Option<f64>,
     /// The kernel's own count for the programs that take samples.
@@ -255,14 +255,14 @@ pub struct RecorderCost {
     pub reader_s: Option<f64>,
 }
 
-/// Bytes that were moved.
+/// Bytes moved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rate {
-    /// What moved them: `net.send`, `net.receive`, `file.read`, `file.write`.
+    /// The kind of call: `net.send`, `net.receive`, `file.read`, `file.write`.
     pub what: String,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
-    /// How many a second.
+    /// Bytes per second.
     pub bytes_per_s: f64,
 }
 

@@ -1,7 +1,7 @@
-//! What the processors' counters of events counted, by class: cycles, instructions, cache misses.
+//! Counts of the processors' event counters, by class: cycles, instructions, cache misses.
 //!
-//! A counter of a processor has a value at each sample that was taken there. What it counted since the sample before belongs to what the
-//! sample found, as the time between the two does. Counts of the idle task are not separated: they are in the next sample's.
+//! A processor's counter has a value at each sample taken there. The increase since the previous sample belongs to the sample's class, like
+//! the time between the two. The idle task's counts are not separated: they are in the next sample's.
 
 use super::classify::Stacks;
 use super::document::{ClassCount, EventCounts, Rate};
@@ -19,7 +19,7 @@ const NAMES: [CounterName; 6] =
 /// Values of a counter of one processor, in order of time.
 type Series = Vec<(i64, i64)>;
 
-/// The counts of each machine, in the order in which the events were asked for.
+/// The counts of each machine, in the order in which the events were requested.
 pub(super) fn events(
     source: &dyn Source,
     samples: &[Sample],
@@ -55,7 +55,7 @@ pub(super) fn events(
     Ok(all)
 }
 
-/// Charges what was counted between two values to the sample at the second.
+/// Charges the increase between two values to the sample at the second.
 fn by_class(
     samples: &[Sample],
     series: HashMap<(HostId, u32), Series>,
@@ -68,7 +68,7 @@ fn by_class(
         let Some(place) = sample.profiled().and_then(|stack| stacks.place(stack)) else { continue };
         let Some((values, before)) = left.get_mut(&(sample.host, sample.cpu)) else { continue };
         let at = sample.at.ns();
-        // The first value is where the counter began.
+        // The first value is the counter's start.
         while let Some((_, value)) = values.next_if(|(when, _)| *when < at) {
             *before = value;
         }

@@ -1,8 +1,8 @@
-//! The stacks of a profile, of which a flame graph is made.
+//! The stacks of a profile, for flame graphs.
 
 use super::document::{HostProfile, Profile};
 
-/// A profile, and what pictures of it are made of.
+/// A profile, and its stacks.
 #[derive(Clone, Debug)]
 pub struct Profiled {
     /// The document.
@@ -33,9 +33,9 @@ pub struct FlameFunction {
     pub name: String,
     /// The module it is in.
     pub module: String,
-    /// Its class, as a name in the rules, where they say something of it.
+    /// Name of its class in the rules, if they have one.
     pub class: Option<String>,
-    /// Whether it is a program's or a library's.
+    /// Whether the function belongs to a program or a library (else to the kernel).
     pub is_user: bool,
 }
 
@@ -44,9 +44,9 @@ pub struct FlameFunction {
 pub struct FlameStack {
     /// The program.
     pub program: String,
-    /// Functions, from the outermost inwards: places in [`HostStacks::functions`].
+    /// Functions, from the outermost inwards: indices in [`HostStacks::functions`].
     pub frames: Vec<u32>,
-    /// Its class, as a name in the rules.
+    /// Name of its class in the rules.
     pub class: String,
     /// Its part of the processors' time.
     pub share: f64,

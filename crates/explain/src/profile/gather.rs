@@ -1,20 +1,20 @@
-//! The samples of a recording, counted: one pass, each stack's answers looked up.
+//! Counts the samples of a recording: one pass, with each stack's answers looked up.
 
 use super::bins::Bins;
 use super::classify::{Stacks, Verdict};
-use super::rules::{ClassId, Known};
+use super::rules::{BuiltInClasses, ClassId};
 use super::times::Times;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use thalweg_trace::{HostId, Role, Sample, Source};
 
-/// Whose code a thread runs.
+/// The owner of a thread's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Whose {
-    /// The command's, or a server's that was asked for.
+pub(super) enum CodeOwner {
+    /// The command, or a server named for recording.
     Own,
-    /// Somebody else's.
+    /// Another program.
     Other,
-    /// The recorder's.
+    /// The recorder.
     Recorder,
 }
 
@@ -42,17 +42,17 @@ impl Weight {
 pub(super) struct Gathered {
     pub(super) bins: Bins,
     pub(super) busy: Weight,
-    /// By place of the stack and by program: each pair once, in order.
+    /// By index of the stack and by program: each pair once, in order.
     pub(super) stacks: Vec<((u32, ProgramId), Weight)>,
-    /// Which processes of each program have samples.
+    /// The processes of each program that have samples.
     pub(super) processes: BTreeSet<(ProgramId, Option<u32>)>,
-    /// Of each class, the time in each bin.
+    /// By class: time in each bin.
     pub(super) over_time: Vec<Vec<u64>>,
-    /// The same for all classes.
+    /// Time of all classes in each bin.
     pub(super) all_over_time: Vec<u64>,
 }
 
-/// The number of a program: its place in [`Programs::all`].
+/// The number of a program: its index in [`Programs::all`].
 pub(super) type ProgramId = u32;
 
 /// A program: all processes and threads of one name and role.
@@ -60,26 +60,26 @@ pub(super) type ProgramId = u32;
 pub(super) struct Program<'a> {
     pub(super) name: &'a str,
     pub(super) role: Role,
-    pub(super) whose: Whose,
+    pub(super) whose: CodeOwner,
 }
 
-/// Which program each track is of.
+/// The program of each track.
 pub(super) struct Programs<'a> {
     pub(super) all: Vec<Program<'a>>,
     of_tracks: HashMap<u64, (ProgramId, Option<u32>)>,
-    /// Of a track that nothing is known of.
+    /// The program of unknown tracks.
     unknown: ProgramId,
 }
 
 impl<'a> Programs<'a> {
     pub(super) fn of(source: &'a dyn Source) -> Programs<'a> {
-        // Where nothing was asked for, no program is another one.
+        // If no program was named, none counts as another.
         let all_are_own = !source.tracks().iter().any(|track| matches!(track.role, Role::Client | Role::Server));
         let whose = |role| match role {
-            Role::Recorder => Whose::Recorder,
-            Role::Client | Role::Server | Role::Kernel => Whose::Own,
-            Role::None if all_are_own => Whose::Own,
-            Role::None => Whose::Other,
+            Role::Recorder => CodeOwner::Recorder,
+            Role::Client | Role::Server | Role::Kernel => CodeOwner::Own,
+            Role::None if all_are_own => CodeOwner::Own,
+            Role::None => CodeOwner::Other,
         };
         let mut programs = Programs { all: Vec::new(), of_tracks: HashMap::new(), unknown: 0 };
         let mut known: HashMap<(&str, Role), ProgramId> = HashMap::new();
@@ -91,7 +91,7 @@ impl<'a> Programs<'a> {
         };
         programs.unknown = number("unknown", Role::None, &mut programs.all);
         for track in source.tracks() {
-            // What stands before the thread's own name.
+            // The part before the thread's own name.
             let name = track.name.split('/').next().unwrap_or(&track.name);
             let program = number(name, track.role, &mut programs.all);
             programs.of_tracks.insert(track.track.number(), (program, track.pid));
@@ -104,16 +104,16 @@ impl<'a> Programs<'a> {
     }
 }
 
-/// The class and the purpose of a stack of somebody.
-pub(super) fn answers(verdict: &Verdict, whose: Whose, known: &Known) -> (ClassId, ClassId) {
+/// The class and the purpose of a stack, given its owner.
+pub(super) fn answers(verdict: &Verdict, whose: CodeOwner, known: &BuiltInClasses) -> (ClassId, ClassId) {
     match whose {
-        Whose::Recorder => (known.recorder, known.recorder),
-        Whose::Other if verdict.is_user => (known.others, known.others),
+        CodeOwner::Recorder => (known.recorder, known.recorder),
+        CodeOwner::Other if verdict.is_user => (known.others, known.others),
         _ => (verdict.class, verdict.purpose),
     }
 }
 
-/// From when to when each machine has samples of a profile.
+/// The interval in which each machine has samples of a profile.
 pub(super) fn sampled(samples: &[Sample]) -> BTreeMap<HostId, (i64, i64)> {
     let mut sampled: BTreeMap<HostId, (i64, i64)> = BTreeMap::new();
     for sample in samples.iter().filter(|sample| sample.profiled().is_some()) {
@@ -130,7 +130,7 @@ pub(super) fn gather(
     stacks: &Stacks,
     programs: &Programs<'_>,
     times: &BTreeMap<HostId, Times>,
-    (known, classes): (&Known, usize),
+    (known, classes): (&BuiltInClasses, usize),
 ) -> BTreeMap<HostId, Gathered> {
     let fresh = |times: &Times| {
         let bins = Bins::new(times.start_ns, times.end_ns);
@@ -178,7 +178,7 @@ pub(super) fn gather(
     all
 }
 
-/// Puts what is of one stack and program together. Sorted rather than looked up one by one: of a million samples many are the first of theirs.
+/// Merges weights of one stack and program. Sorted rather than looked up individually: of a million samples many are the first of theirs.
 fn together(stacks: &mut Vec<((u32, ProgramId), Weight)>) {
     stacks.sort_unstable_by_key(|(key, _)| *key);
     stacks.dedup_by(|next, kept| {

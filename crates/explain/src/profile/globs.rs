@@ -1,7 +1,7 @@
-//! Many globs at once: which line has this name first.
+//! Many globs matched together: the first line that matches a name.
 //!
-//! Almost all globs are a name or a beginning with `*` after it, so names are looked up whole and by each length that a beginning has;
-//! only the others are tried one by one. Rejected: trying a thousand globs for each function (ten thousand functions, 0.2 s).
+//! Almost all globs are a name, or a prefix followed by `*`, so names are looked up whole and by each prefix length; only the others are
+//! tried individually. Rejected: trying a thousand globs for each function (ten thousand functions, 0.2 s).
 
 use std::collections::HashMap;
 use thalweg_base::glob::{self, Reading};
@@ -11,13 +11,13 @@ use thalweg_base::glob::{self, Reading};
 pub(super) struct Globs {
     exact: HashMap<String, usize>,
     beginnings: HashMap<String, usize>,
-    /// The lengths that beginnings have, ascending.
+    /// Lengths of prefixes, ascending.
     lengths: Vec<usize>,
     others: Vec<(String, usize)>,
 }
 
 impl Globs {
-    /// Adds one. Lines come in ascending order, so the first that has a name keeps it.
+    /// Adds a glob. Lines come in ascending order, so the first with a name keeps it.
     pub(super) fn add(&mut self, glob: &str, line: usize) {
         let is_plain = |text: &str| !text.contains(['*', '?']);
         if is_plain(glob) {
@@ -35,7 +35,7 @@ impl Globs {
         }
     }
 
-    /// The first line that has the name.
+    /// The first line that matches the name.
     pub(super) fn first(&self, name: &str) -> Option<usize> {
         let exact = self.exact.get(name).copied();
         let beginnings = self.lengths.iter().map_while(|&length| (length <= name.len()).then(|| name.get(..length))).flatten();
@@ -45,7 +45,7 @@ impl Globs {
     }
 }
 
-/// Whether a glob (`*` any characters, `?` one) is this name.
+/// Whether a glob (`*` any characters, `?` one) matches this name.
 pub(super) fn matches(glob: &str, name: &str) -> bool {
     glob::matches(glob.as_bytes(), name.as_bytes(), Reading { only_wildcards: true, ..Reading::default() })
 }

@@ -1,13 +1,13 @@
 //! Where the time of whole machines' processors went, by class and by stack.
 //!
 //! **In:** a recording with a profile (samples with stacks, counters of idle time and hard interrupts; `SCHEMA.md`), and [`Rules`].
-//! **Out:** a [`Profile`] document; with it, as [`Profiled`], the stacks of which pictures are made.
+//! **Out:** a [`Profile`] document; with it, as [`Profiled`], the stacks for pictures.
 //!
-//! Samples see neither idle time (the timer stands still with the tick) nor hard interrupts (the timer is one), nor what the hypervisor gave
-//! to others, nor the programs that take samples. All of that is counted. What is left of wall × processors is divided by the samples, so
-//! that the classes of a machine add up to all of its processors' time.
+//! Samples see neither idle time (the timer stops with the tick) nor hard interrupts (the timer is one), nor time that the hypervisor gave
+//! to others, nor the sampling programs. All of these are counted. The rest of wall × processors is divided by the samples, so that the
+//! classes of a machine add up to all of its processors' time.
 //!
-//! Where no samples could be taken, a recording has what /proc counts of processors and processes: the same document without what samples say.
+//! If no samples could be taken, a recording has /proc's counts of processors and processes: the document then lacks what needs samples.
 
 mod assemble;
 mod bins;
@@ -30,25 +30,25 @@ use crate::ExplainError;
 use std::collections::HashMap;
 use thalweg_trace::Source;
 
-/// A function, as people call it.
+/// A function for display.
 #[derive(Clone, Debug)]
-pub(crate) struct Named {
-    /// Its name, or that of its file in brackets.
+pub(crate) struct DisplayFunction {
+    /// Its name, or its file's in brackets.
     pub name: String,
-    /// Its file, without the folder.
+    /// Its file, without the directory.
     pub module: String,
-    /// Whether it is known where it is: in a file, or in code that was made.
+    /// Whether the location is known: in a file, or in generated code.
     pub is_somewhere: bool,
 }
 
-/// The function that ran in each stack by its number, as the table of hottest functions has it: those that say nothing passed over; none of
-/// stacks in which samples were being taken.
-pub(crate) fn function_of_stacks(stacks: &[thalweg_trace::Stack]) -> (Vec<Named>, HashMap<u32, u32>) {
+/// The function that ran in each stack, by the stack's number, for the table of hottest functions: uninformative functions are skipped;
+/// stacks of the sampling program have none.
+pub(crate) fn function_of_stacks(stacks: &[thalweg_trace::Stack]) -> (Vec<DisplayFunction>, HashMap<u32, u32>) {
     let rules = Rules::default();
     let classified = classify::Stacks::new(stacks, &rules);
     let verdicts = stacks.iter().zip(&classified.verdicts).filter(|(_, verdict)| verdict.class != rules.known.recorder);
     let of_stack = verdicts.filter_map(|(stack, verdict)| Some((stack.stack, verdict.function?))).collect();
-    let named = |function: classify::Function| Named {
+    let named = |function: classify::Function| DisplayFunction {
         module: classify::base(&function.module).to_owned(),
         is_somewhere: function.has_name || function.module != thalweg_trace::frame::UNKNOWN,
         name: function.name,
@@ -56,7 +56,7 @@ pub(crate) fn function_of_stacks(stacks: &[thalweg_trace::Stack]) -> (Vec<Named>
     (classified.functions.into_iter().map(named).collect(), of_stack)
 }
 
-/// Where the time of the processors of a recording's machines went.
+/// Computes where the time of the processors of a recording's machines went.
 ///
 /// # Errors
 /// The recording cannot be read, or has no profile.
@@ -64,7 +64,7 @@ pub fn profile(source: &dyn Source, rules: &Rules) -> Result<Profile, ExplainErr
     Ok(profiled(source, rules, false)?.document)
 }
 
-/// The same, with the stacks of which pictures are made.
+/// Computes the profile, with the stacks for pictures.
 ///
 /// # Errors
 /// The recording cannot be read, or has no profile.
@@ -91,7 +91,7 @@ fn profiled(source: &dyn Source, rules: &Rules, with_stacks: bool) -> Result<Pro
     let rates = rates::rates(source, &times)?;
     let events = events::events(source, &samples, (&stacks, &programs, rules), &rates)?;
     drop(samples);
-    let of = assemble::Of { source, rules, stacks: &stacks, programs: &programs, with_stacks };
+    let of = assemble::ProfileInput { source, rules, stacks: &stacks, programs: &programs, with_stacks };
     let mut profiled = of.profiled(&times, &gathered, &rates, events);
     for (_, host) in counted {
         profiled.document.hosts.push(host);

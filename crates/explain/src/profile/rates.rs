@@ -1,4 +1,4 @@
-//! How many bytes were moved meanwhile, where the recording says: tables of two runs are compared at their rates.
+//! Bytes moved meanwhile, if recorded: tables of two runs are compared at their rates.
 
 use super::document::Rate;
 use super::times::Times;
@@ -6,7 +6,7 @@ use crate::ExplainError;
 use std::collections::{BTreeMap, HashMap};
 use thalweg_trace::{ABSENT, CounterName, CounterOf, HostId, Role, Source, SpanKind};
 
-/// What moves bytes; a name for each.
+/// Calls that move bytes, with their names.
 const KINDS: [SpanKind; 4] = [SpanKind::NetReceive, SpanKind::NetSend, SpanKind::FileRead, SpanKind::FileWrite];
 
 /// The rates of each machine, the largest first.
@@ -42,7 +42,7 @@ pub(super) fn rates(source: &dyn Source, times: &BTreeMap<HostId, Times>) -> Res
     Ok(rates)
 }
 
-/// What TCP counted, where nobody's calls were recorded.
+/// TCP's counts, if no calls were recorded.
 fn from_counters(source: &dyn Source, bytes: &mut BTreeMap<(HostId, &'static str), u64>) -> Result<(), ExplainError> {
     let hosts: HashMap<u64, HostId> = source.objects().iter().map(|object| (object.object.number(), object.host)).collect();
     let kinds = [(CounterName::TcpReceivedBytes, SpanKind::NetReceive), (CounterName::TcpAckedBytes, SpanKind::NetSend)];

@@ -1,16 +1,16 @@
-//! Which functions are in which class: the rules file, read.
+//! The rules file: which functions belong to which class.
 //!
-//! One line a class, in the order in which they decide; `classes.txt` beside this file is the one that is always there and says what the
-//! format is. A site's own lines come before them. A name that no `class` line has is refused, so that a typing error is not a class.
+//! One line per class, in the order of decision; `classes.txt` beside this file is always used, and describes the format. A site's own
+//! lines precede it. A name without a `class` line is an error, so that a typing error is not a class.
 
 use super::globs::{Globs, matches};
 use std::fmt;
 use thalweg_trace::{Frame, frame};
 
-/// The rules that are always there.
+/// The built-in rules.
 pub const DEFAULT_RULES: &str = include_str!("classes.txt");
 
-/// The classes that code speaks of: they stand for what no function says.
+/// Classes used in code: for what no function shows.
 pub(super) mod name {
     pub(crate) const IDLE: &str = "idle";
     pub(crate) const INTERRUPTS: &str = "irq";
@@ -22,7 +22,7 @@ pub(super) mod name {
     pub(crate) const RECORDER: &str = "recorder";
 }
 
-/// The number of a class: its place in [`Rules::classes`].
+/// The number of a class: its index in [`Rules::classes`].
 pub(super) type ClassId = u16;
 
 /// A class: a row of the table.
@@ -32,12 +32,12 @@ pub(super) struct Class {
     pub(super) title: String,
 }
 
-/// What a line says of a function.
+/// A rule's statement about a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Says {
-    /// Nothing: its caller is asked.
+    /// Uninformative: its caller decides.
     Nothing,
-    /// It is in the class.
+    /// It belongs to the class.
     In(ClassId),
 }
 
@@ -47,12 +47,12 @@ pub struct Rules {
     pub(super) classes: Vec<Class>,
     leaves: Lines,
     anchors: Lines,
-    pub(super) known: Known,
+    pub(super) known: BuiltInClasses,
 }
 
-/// The numbers of the classes that code speaks of.
+/// The numbers of the classes used in code.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Known {
+pub(super) struct BuiltInClasses {
     pub(super) idle: ClassId,
     pub(super) interrupts: ClassId,
     pub(super) syscall: ClassId,
@@ -63,7 +63,7 @@ pub(super) struct Known {
     pub(super) recorder: ClassId,
 }
 
-/// Lines of one sort, by number.
+/// Lines of one kind, by number.
 #[derive(Clone, Debug, Default)]
 struct Lines {
     says: Vec<Says>,
@@ -99,12 +99,12 @@ impl Lines {
     }
 }
 
-/// A rules file cannot be read: which line, and why.
+/// A rules file cannot be parsed: the line and the problem.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct RulesError {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong with it, and what to write.
+    /// The problem, and what to write.
     pub problem: String,
 }
 
@@ -116,24 +116,25 @@ impl fmt::Display for RulesError {
 
 impl Default for Rules {
     fn default() -> Rules {
-        // A test reads the file; what could not be read of it would be no rule.
+        // A test parses the file; an unreadable line would be no rule.
         Rules::parse("").unwrap_or_else(|_| Rules {
             classes: Vec::new(),
             leaves: Lines::default(),
             anchors: Lines::default(),
-            known: Known::default(),
+            known: BuiltInClasses::default(),
         })
     }
 }
 
 impl Rules {
-    /// The lines of `site`, and after them those that are always there.
+    /// Parses the lines of `site`, followed by the built-in ones.
     ///
     /// # Errors
-    /// Says which line of `site` cannot be read, and why.
+    /// A line of `site` cannot be parsed; the error has the line and the reason.
     pub fn parse(site: &str) -> Result<Rules, RulesError> {
         let (own, theirs) = (lines(DEFAULT_RULES)?, lines(site)?);
-        let mut rules = Rules { classes: Vec::new(), leaves: Lines::default(), anchors: Lines::default(), known: Known::default() };
+        let mut rules =
+            Rules { classes: Vec::new(), leaves: Lines::default(), anchors: Lines::default(), known: BuiltInClasses::default() };
         for line in own.iter().chain(&theirs) {
             if let Line::Class { name, title } = &line.what {
                 rules.declare(name, title);
@@ -143,7 +144,7 @@ impl Rules {
             rules.take(line)?;
         }
         let number = |name: &str| rules.number(name).unwrap_or_default();
-        rules.known = Known {
+        rules.known = BuiltInClasses {
             idle: number(name::IDLE),
             interrupts: number(name::INTERRUPTS),
             syscall: number(name::SYSCALL),
@@ -196,12 +197,12 @@ impl Rules {
         self.classes.iter().map(|class| class.name.as_str()).collect::<Vec<_>>().join(", ")
     }
 
-    /// What is said of a function as the innermost one.
+    /// The rule for a function as the innermost one.
     pub(super) fn leaf(&self, frame: &Frame) -> Option<Says> {
         self.leaves.first(plain(frame), &frame.module, frame.is_user())
     }
 
-    /// The class that whatever a function calls is done for.
+    /// The class that a function's callees work for.
     pub(super) fn anchor(&self, frame: &Frame) -> Option<ClassId> {
         match self.anchors.first(plain(frame), &frame.module, frame.is_user())? {
             Says::In(class) => Some(class),
@@ -210,7 +211,7 @@ impl Rules {
     }
 }
 
-/// A function's name without what compilers add to it (`.constprop.0`, `.isra.0`, `.part.0`, `.cold`).
+/// A function's name without compilers' suffixes (`.constprop.0`, `.isra.0`, `.part.0`, `.cold`).
 fn plain(frame: &Frame) -> &str {
     let symbol = frame.symbol.as_deref().unwrap_or_default();
     let is_kernels = frame.module == frame::KERNEL || !frame.is_user();
@@ -220,7 +221,7 @@ fn plain(frame: &Frame) -> &str {
     }
 }
 
-/// What a line says.
+/// The content of a line.
 #[derive(Debug)]
 enum Line<'a> {
     Class { name: &'a str, title: &'a str },
@@ -234,7 +235,7 @@ struct NumberedLine<'a> {
     what: Line<'a>,
 }
 
-/// The lines of a file, with what continues them.
+/// The lines of a file, with their continuations.
 fn lines(text: &str) -> Result<Vec<NumberedLine<'_>>, RulesError> {
     let mut lines: Vec<NumberedLine<'_>> = Vec::new();
     for (at, raw) in text.lines().enumerate() {
@@ -299,7 +300,7 @@ fn line(words: &str) -> Result<Line<'_>, String> {
     }
 }
 
-/// What stands before the colon, which modules may hold too, and what after it.
+/// Splits at the first colon outside the modules.
 fn head_and_rest(words: &str) -> Result<(&str, &str), String> {
     let after_modules = words.find(']').filter(|_| words.find('[').is_some_and(|at| words.find(':').is_none_or(|colon| at < colon)));
     let colon = words[after_modules.unwrap_or(0)..].find(':').map(|at| at + after_modules.unwrap_or(0));

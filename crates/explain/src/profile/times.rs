@@ -1,11 +1,11 @@
-//! How long the processors of each machine were idle, in hard interrupts, and not there at all: what no sample sees, from counters.
+//! Processors' idle, hard interrupt and stolen time on each machine: time that no sample sees, from counters.
 
 use super::document::RecorderCost;
 use crate::ExplainError;
 use std::collections::BTreeMap;
 use thalweg_trace::{Counter, CounterName, CounterOf, HostId, Meta, Source, TrackKind};
 
-/// One counter of a processor: when, and how much by then.
+/// Values of one counter of a processor over time.
 pub(super) type Series = Vec<(i64, i64)>;
 
 /// The times of one machine's processors.
@@ -14,7 +14,7 @@ pub(super) struct Times {
     pub(super) start_ns: i64,
     pub(super) end_ns: i64,
     pub(super) cpus: u32,
-    /// Absent where the recording does not count it.
+    /// Absent if the recording does not count it.
     pub(super) idle: Option<Counted>,
     pub(super) interrupts: Option<Counted>,
     pub(super) steal: Option<Counted>,
@@ -25,7 +25,7 @@ pub(super) struct Times {
 /// A counter of all processors of a machine.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counted {
-    /// How much it went up, in nanoseconds.
+    /// Its increase, in nanoseconds.
     pub(super) ns: f64,
     of_cpus: Vec<Series>,
 }
@@ -39,17 +39,17 @@ impl Counted {
         Counted { ns: of_cpus.iter().map(went_up).sum(), of_cpus }
     }
 
-    /// From when to when all processors were counted.
+    /// The interval in which all processors were counted.
     pub(super) fn ends(&self) -> Option<(i64, i64)> {
         ends(&self.of_cpus)
     }
 
-    /// How many processors were.
+    /// Number of counted processors.
     pub(super) fn processors(&self) -> u32 {
         self.of_cpus.len() as u32
     }
 
-    /// How much of it lies in each bin; between two values it went up evenly.
+    /// Its increase in each bin, interpolated between values.
     pub(super) fn spread(&self, bins: &super::bins::Bins) -> Vec<f64> {
         let mut spread = vec![0.0; bins.count];
         for pair in self.of_cpus.iter().flat_map(|series| series.windows(2)) {
@@ -60,7 +60,7 @@ impl Counted {
     }
 }
 
-/// The times of each machine that counts its processors' idle time, or of which there are samples.
+/// The times of each machine that counts its processors' idle time, or has samples.
 pub(super) fn times(source: &dyn Source, sampled: &BTreeMap<HostId, (i64, i64)>) -> Result<BTreeMap<HostId, Times>, ExplainError> {
     let mut idle = of_hosts(source, CounterName::CpuIdleNs)?;
     let mut interrupts = of_hosts(source, CounterName::CpuHardirqNs)?;
@@ -114,33 +114,33 @@ pub(super) fn of_hosts(source: &dyn Source, name: CounterName) -> Result<BTreeMa
     Ok(all)
 }
 
-/// From when to when all processors were counted.
+/// The interval in which all processors were counted.
 fn ends(of_cpus: &[Series]) -> Option<(i64, i64)> {
     let first = of_cpus.iter().filter_map(|series| series.first()).map(|value| value.0).min()?;
     let last = of_cpus.iter().filter_map(|series| series.last()).map(|value| value.0).max()?;
     (first < last).then_some((first, last))
 }
 
-/// What the recording says of when the profile began and ended. Only the first host's clock is meant.
+/// The recorded start and end of the profile, on the first host's clock.
 fn declared(meta: &Meta, host: HostId) -> Option<(i64, i64)> {
     let (start, end) = (number(meta, host, "profile.start_ns")?, number(meta, host, "profile.end_ns")?);
     (host.0 == 0 && start < end).then_some((start, end))
 }
 
-/// An attribute that is a number.
+/// A numeric attribute.
 pub(super) fn number(meta: &Meta, host: HostId, name: &str) -> Option<i64> {
     let parsed = |(_, value): &(String, String)| value.parse().ok();
     let find = |wanted: &str| meta.attributes.iter().find(|(name, _)| name == wanted).and_then(parsed);
     of_host(host, name, find)
 }
 
-/// An attribute as it stands.
+/// A text attribute.
 pub(super) fn text<'a>(meta: &'a Meta, host: HostId, name: &str) -> Option<&'a str> {
     let find = |wanted: &str| meta.attributes.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
     of_host(host, name, find)
 }
 
-/// Merged recordings have the attributes of the others under their number.
+/// Merged recordings have other hosts' attributes under their number.
 fn of_host<T>(host: HostId, name: &str, find: impl Fn(&str) -> Option<T>) -> Option<T> {
     let own = if host.0 == 0 { None } else { find(&format!("{}.{name}", host.0)) };
     own.or_else(|| find(name))

@@ -1,12 +1,13 @@
-//! What goes on beside what a change takes away: processes that the command started, and that ended before it did.
+//! Processes that continue beside what a change removes: those that the command started, and that ended before it did.
 //!
-//! A process that waits for a lock which another process of the command has is not all of the command: the holder's own work takes its time in any case. Nothing is
-//! recorded of a wait for a child that had ended by then, so the replay does not know that its end was needed; it is taken to be.
+//! A process waiting for a lock held by another process of the command is not all of the command: the holder's own work takes its time in
+//! any case. A wait for a child that had already ended is not recorded, so the replay does not know that its end was needed; it is assumed
+//! to be.
 
 use crate::cause::{Cause, End};
 use crate::facts::Parts;
 use crate::observe::lives::Life;
-use crate::observe::observation::Did;
+use crate::observe::observation::ThreadActivity;
 use crate::waits::place::Place;
 use std::collections::HashSet;
 use thalweg_trace::linux::SIGNAL_STATUS;
@@ -14,17 +15,17 @@ use thalweg_trace::linux::SIGNAL_STATUS;
 /// A process of the command.
 #[derive(Clone, Debug, PartialEq)]
 struct Beside {
-    /// When it was started, in nanoseconds from the start of the run.
+    /// Time it was started, in nanoseconds from the start of the run.
     from_ns: f64,
-    /// How long it worked: ran, queued for a processor, and waited for files.
+    /// Time it worked: ran, queued for a processor, and waited for files.
     worked_ns: f64,
-    /// And slept, or waited for what is not known.
+    /// Time it slept, or waited for something unknown.
     slept_ns: f64,
-    /// By cause, what the path was charged before it was started.
+    /// By cause, the path's charges before it was started.
     before_ns: Vec<f64>,
 }
 
-/// Those of a run.
+/// The processes of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Besides {
     processes: Vec<Beside>,
@@ -32,7 +33,7 @@ pub(crate) struct Besides {
 }
 
 impl Besides {
-    /// Of a recording.
+    /// Reads them from the facts.
     pub(crate) fn of(parts: &Parts<'_>) -> Besides {
         let actors = parts.tables.actors.iter().zip(&parts.facts.lives).zip(&parts.seen.did).enumerate();
         let own = actors.filter(|(track, ((actor, _), _))| {
@@ -44,7 +45,7 @@ impl Besides {
         Besides { processes, wall_ns: (parts.end - parts.start).max(1) as f64 }
     }
 
-    /// Which part of the wall time what goes on beside needs, where a change of this kind takes these causes away.
+    /// The part of the wall time that other processes need, if a change of this kind removes these causes.
     pub(super) fn least(&self, id: &str, removed: &[Cause]) -> f64 {
         if !matches!(id, "no_lock" | "no_think") {
             return 0.0;
@@ -54,7 +55,7 @@ impl Besides {
     }
 }
 
-/// The programs that waited for a lock: what they slept may have been between attempts.
+/// The programs that waited for a lock: their sleeps may have been between attempts.
 fn waiting_programs<'a>(parts: &'a Parts<'_>) -> HashSet<&'a str> {
     let of_locks = parts.ledger.entries.iter().filter(|entry| matches!(entry.cause, Cause::ClientLock | Cause::ServerLock));
     let labels = of_locks.filter_map(|entry| match entry.place {
@@ -66,9 +67,9 @@ fn waiting_programs<'a>(parts: &'a Parts<'_>) -> HashSet<&'a str> {
 }
 
 impl Beside {
-    fn of(parts: &Parts<'_>, (life, did): (&Life, &Did), sleeps_for_itself: bool) -> Option<Beside> {
+    fn of(parts: &Parts<'_>, (life, did): (&Life, &ThreadActivity), sleeps_for_itself: bool) -> Option<Beside> {
         let (from, until) = (life.made()?.0.max(parts.start), life.until?);
-        // (What a signal ended may have been of no more use.)
+        // A process ended by a signal may no longer have been needed.
         if until > parts.end || life.status.is_none_or(|status| status > SIGNAL_STATUS) {
             return None;
         }

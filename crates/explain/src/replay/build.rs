@@ -1,7 +1,7 @@
-//! From timelines to programs: what each wait depended on, and what of its length was somebody's doing.
+//! From timelines to programs: what each wait depended on, and how its length arose.
 //!
-//! Every wait ends where it did in the recording when nothing is changed: what no dependency explains is kept as a
-//! lag. So a replay without a change is the recorded run, but for queueing at processors, which comes out anew.
+//! Without a change every wait ends where it did in the recording: the part that no dependency explains is kept as a lag. So a replay
+//! without a change is the recorded run, except for queueing at processors, which is simulated anew.
 
 use super::flows::Flows;
 use super::program::{Class, Device, Graph, NO_MARK, Op, Program};
@@ -23,22 +23,22 @@ use crate::waits::answer::{Charge, Edge};
 use std::collections::HashMap;
 use thalweg_trace::{ObjectKind, Role, SpanKind};
 
-/// What is known of the run besides its rows.
+/// Facts of the run besides its rows.
 pub(crate) struct Facts {
     /// The network's part.
     pub regimes: Regimes,
-    /// Least round-trip time by connection, in nanoseconds, where TCP said it.
+    /// Least round-trip time by connection, in nanoseconds, if TCP recorded it.
     pub min_rtt_ns: HashMap<u32, f64>,
     /// The largest receive window by connection, in bytes.
     pub receive_window_bytes: HashMap<u32, f64>,
-    /// By end: for how long a processor quota stopped it, infinite where that is not known; `None` where none did.
+    /// By end: time a processor quota stopped it, infinite if unknown; `None` if there was no quota.
     pub quota: [Option<f64>; 2],
-    /// Whether the recording has lives: then it has queueing behind a quota, too, where there was any.
+    /// Whether the recording has lives: then queueing behind a quota is recorded, too.
     pub records_quotas: bool,
 }
 
 impl Facts {
-    /// Nanoseconds a byte takes with the largest window in flight all the time, on the best connection; 0 where TCP said nothing.
+    /// Nanoseconds per byte with the largest window always in flight, on the best connection; 0 if TCP recorded none.
     fn window_ns_per_byte(&self) -> f64 {
         let each = self.receive_window_bytes.iter().filter_map(|(c, bytes)| Some(self.min_rtt_ns.get(c)? / bytes));
         each.reduce(f64::min).unwrap_or(0.0)
@@ -51,15 +51,15 @@ struct Builder<'a> {
     facts: &'a Facts,
     streams: Streams,
     timelines: Vec<Timeline>,
-    /// Track → timeline.
+    /// Maps tracks to timelines.
     of_track: Vec<u32>,
     marks: Vec<Vec<(i64, u32)>>,
     mark_count: u32,
     devices: Vec<Device>,
     busy: Vec<Busy>,
-    /// By end: queueing for this long and longer was the quota's doing.
+    /// By end: queueing of at least this length was due to the quota.
     stopped_from_ns: [i64; 2],
-    /// By device's name and machine: its requests, in order of completion.
+    /// By device name and machine: its requests, in order of completion.
     requests: HashMap<Device, Vec<Request>>,
     from: i64,
 }
@@ -73,7 +73,7 @@ fn requests(tables: &Tables, rows: &Rows) -> HashMap<Device, Vec<Request>> {
     requests
 }
 
-/// The graph of a recorded run, of threads' times whose waits are known for what they depended on; `None` where its main thread has no time.
+/// Makes the graph of a recorded run from timelines whose waits have their dependencies; `None` if the main thread has no timeline.
 pub(crate) fn build(parts: &Parts<'_>, rows: &Rows, facts: &Facts, timelines: Vec<Timeline>) -> Option<Graph> {
     let (tables, from) = (parts.tables, rows.from);
     let main = timelines.iter().position(|t| t.track == tables.main)?;
@@ -154,8 +154,8 @@ impl Builder<'_> {
         linked
     }
 
-    /// By timeline: marks where turns of asking begin. They come before any others of the same instant, so that what is sent then belongs to
-    /// the turn.
+    /// By timeline: marks at the start of its request turns. They precede other marks of the same instant, so that sends at that instant
+    /// belong to the turn.
     fn turns(&mut self) -> Vec<Vec<u32>> {
         let timelines = 0..self.timelines.len() as u32;
         timelines
@@ -170,7 +170,7 @@ impl Builder<'_> {
             .collect()
     }
 
-    /// A mark on another thread's time, at or before this instant where it ran; with the instant it got.
+    /// Makes a mark on another thread's timeline, at or before this instant while it ran; returns the instant used.
     fn mark(&mut self, timeline: u32, instant: i64) -> (u32, i64) {
         let at = self.timelines[timeline as usize].ran_at(instant);
         let mark = self.mark_count;
@@ -179,7 +179,7 @@ impl Builder<'_> {
         (mark, at)
     }
 
-    /// A mark on a track's time, with its program; none where it has none.
+    /// Makes a mark on a track's timeline; `None` if it has none.
     fn mark_on(&mut self, track: u32, instant: i64) -> Option<(u32, u32)> {
         let timeline = self.timeline_of(track)?;
         Some((timeline, self.mark(timeline, instant).0))
@@ -215,7 +215,7 @@ impl Builder<'_> {
         found.unwrap_or((Op::Delay { class, ns: (wait.end - wait.start) as f64 }, None))
     }
 
-    /// What a wait is that depended on nobody, or on nobody whose time is replayed.
+    /// The class of a wait that depended on no replayed thread.
     fn class(&self, wait: &Wait) -> Class {
         match wait.row.kind {
             SpanKind::WaitRunqueue => return self.queue_class(wait),
@@ -265,7 +265,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A wait for another thread.
+    /// Makes a wait for another thread.
     fn follow(&mut self, timeline: usize, wait: &Wait, other: u32) -> Option<(Op, Option<i64>)> {
         let waker = self.timeline_of(other).filter(|&w| w != timeline as u32)?;
         let ran_at = |instant| self.timelines[waker as usize].ran_at(instant);
@@ -288,7 +288,8 @@ impl Builder<'_> {
         }
         let by = self.tables.actors.get(wait.row.waker as usize).filter(|a| !a.thread).map(|a| a.name.as_str());
         let on = self.tables.objects.get(wait.row.object as usize).and_then(|object| object.attribute("device"));
-        // Of a disk that nobody named it is known only whose it is. Were it one with the other end's, nothing would read here while there is written.
+        // Of an unnamed disk, only the end is known. Were it the same as the other end's, nothing could read here while the other end
+        // writes.
         let unnamed = if actor.end == End::Server { "the server's disk" } else { "a disk" };
         let device = Device { machine: actor.machine, name: by.or(on).unwrap_or(unnamed).to_owned() };
         let ended_it = self.ended_it(&device, wait);
@@ -317,15 +318,15 @@ impl Builder<'_> {
         self.completed(device, wait).iter().rev().take(8).find(|r| wait.woken - r.end <= limits::COMPLETED_NS).copied()
     }
 
-    /// When the device was asked for what ended a wait, if that was before the wait began: it was read ahead, or
-    /// written behind, while the thread did something else. Of requests that completed since the wait began, the first counts.
+    /// When the device received the request that ended a wait, if before the wait began: it was read ahead, or written behind, while the
+    /// thread did something else. Of the requests completed since the wait began, the first counts.
     fn asked_at(&self, device: &Device, wait: &Wait, ended_it: &Request) -> Option<i64> {
         let first = self.completed(device, wait).iter().rev().take(64).take_while(|r| r.end > wait.start).map(|r| r.start).min();
         let asked = first.unwrap_or(ended_it.start).min(ended_it.start);
         (asked < wait.start).then_some(asked)
     }
 
-    /// Whether the device read on while the thread ran: the last wait was for the same file, and not long ago.
+    /// Whether the device kept reading while the thread ran: the last wait was for the same file, and recent.
     fn reads_on(&self, timeline: usize, piece: usize, wait: &Wait) -> bool {
         let before = self.timelines[timeline].pieces[..piece].iter().rev().take(16).find_map(|p| match p {
             Piece::Wait(w) if w.row.kind != SpanKind::WaitRunqueue => Some(w),
@@ -337,7 +338,7 @@ impl Builder<'_> {
         })
     }
 
-    /// A wait for bytes that were sent: until they were, and the connection has carried them.
+    /// Makes a wait for sent bytes: until they were sent, and the connection has carried them.
     fn bytes(&mut self, timeline: usize, wait: &Wait, (way, sent): (u32, &Carried)) -> Option<(Op, Option<i64>)> {
         let taken = self.streams.taken_from(way, wait.row.track, wait.woken).copied();
         let sender = self.timeline_of(sent.track).filter(|&sender| sender != timeline as u32)?;
@@ -346,14 +347,14 @@ impl Builder<'_> {
         Some((self.arrive(wait, way, mark), Some(at)))
     }
 
-    /// Bytes that a wait was for, and the thread took after it: sent where this mark is passed.
+    /// Makes an arrival of bytes that a wait was for, and that the thread took after it; they were sent at this mark.
     fn arrive(&self, wait: &Wait, way: u32, mark: u32) -> Op {
         let bytes = self.streams.taken_from(way, wait.row.track, wait.woken).map_or(0, |t| t.to - t.from) as f64;
         let regime = self.facts.regimes.within(wait.start, wait.woken);
         Op::Arrive { mark, way, service: 0.0, bytes, regime, lag: (wait.end - wait.woken) as f64, polls: wait.polls }
     }
 
-    /// The far end of which nothing was recorded: its doing, or the connection's where the path says so.
+    /// Makes a wait for an unrecorded far end: its own time, or the connection's if the path says so.
     fn unseen(&mut self, wait: &Wait, connection: u32, side: End) -> Option<(Op, Option<i64>)> {
         if connection == NONE || !self.facts.regimes.is_network(wait.start, wait.woken) {
             return Some((Op::Delay { class: Class::FarEnd, ns: (wait.end - wait.start) as f64 }, None));
@@ -365,7 +366,7 @@ impl Builder<'_> {
         self.facts.min_rtt_ns.get(&(way / 2)).map_or(0.0, |ns| ns / 2.0)
     }
 
-    /// A thread at the other end of a connection did something that ended the wait.
+    /// Makes a wait ended by a thread at the other end of a connection.
     fn event(&mut self, timeline: usize, wait: &Wait, other: u32, way: u32) -> Option<(Op, Option<i64>)> {
         let other = self.timeline_of(other).filter(|&other| other != timeline as u32)?;
         let at = self.timelines[other as usize].ran_at(wait.woken);
@@ -377,7 +378,7 @@ impl Builder<'_> {
         Some((Op::Arrive { mark, way, service: 0.0, bytes: 0.0, regime: Regime::Latency, lag, polls: false }, Some(at)))
     }
 
-    /// A thread that waits for room: until the far end has taken what it had by then.
+    /// Makes a wait for room: until the far end has taken what it had taken by then.
     fn room(&mut self, wait: &Wait, out: u32) -> Option<(Op, Option<i64>)> {
         // What is acknowledged is what arrived; it was read a little later.
         let one_way = self.one_way_ns(out) as i64;
@@ -385,10 +386,10 @@ impl Builder<'_> {
         let taken = *self.streams.taken_by(out, latest)?;
         let taker = self.timeline_of(taken.track)?;
         let regime = self.facts.regimes.within(wait.start, wait.woken);
-        // What was under way when there was no room for more.
+        // What was in flight when there was no more room.
         let by_then = self.streams.taken_by(out, wait.start - one_way).map_or(0, |t| t.to);
         let window = self.streams.sent_by(out, wait.start).saturating_sub(by_then);
-        // Where it was taking bytes just then, it is what it did then that made room.
+        // If it was taking bytes just then, that made room.
         let earliest = wait.start - 2 * one_way - limits::READ_LATER_NS;
         let ran_at = self.timelines[taker as usize].ran_at(latest);
         let made_room_at = if taken.end < earliest { ran_at } else { taken.end };
@@ -407,7 +408,7 @@ impl Builder<'_> {
         Some((Op::Room { way: out, mark, wide, lag: (wait.end - at) as f64, regime }, Some(at)))
     }
 
-    /// The least time bytes took, by direction.
+    /// The least time of bytes, by direction.
     fn latencies(&self, linked: &[LinkedWait]) -> Vec<f64> {
         let mut least = vec![f64::INFINITY; self.streams.streams.len()];
         for l in linked {
@@ -434,7 +435,7 @@ impl Builder<'_> {
         threads.map(|((timeline, ops), (start, marks))| self.program(timeline, &ops, start, marks)).collect()
     }
 
-    /// One thread's operations, with others' marks where they fall.
+    /// One thread's operations, with others' marks inserted.
     fn program(&self, timeline: &Timeline, ops: &[Op], start: Option<Op>, mut marks: Vec<(i64, u32)>) -> Program {
         marks.sort_unstable();
         let actor = &self.tables.actors[timeline.track as usize];
@@ -469,7 +470,7 @@ impl Builder<'_> {
         program
     }
 
-    /// Which part of a thread's running was for making data durable.
+    /// The part of a thread's running that made data durable.
     fn syncing(&self, timeline: &Timeline) -> f64 {
         let runs = timeline.pieces.iter().map(|piece| if let Piece::Run(from, to) = piece { (to - from) as f64 } else { 0.0 });
         self.parts.around.syncing(timeline.track, runs.sum(), self.parts.seen.stream(Way::ClientWrites).all.bytes)
@@ -482,7 +483,7 @@ impl Builder<'_> {
         self.timeline_of(by).filter(|_| is_process)
     }
 
-    /// What a thread waited for that another made: for that to have come so far.
+    /// For a thread made by another: a wait until its maker had made it.
     fn maker(&mut self, timeline: usize) -> Option<Op> {
         let (made, by) = self.parts.facts.lives[self.timelines[timeline].track as usize].made()?;
         let maker = self.timeline_of(by).filter(|&m| m != timeline as u32 && self.timelines[m as usize].start() <= made)?;
@@ -490,8 +491,8 @@ impl Builder<'_> {
         Some(Op::Follow { mark, lag: (self.timelines[timeline].start() - at) as f64, lock: false })
     }
 
-    /// What a thread that began during the run waited for: who made it; where that is not known, a thread of its process, or else of the client,
-    /// ran then.
+    /// The dependency of a thread that began during the run: its maker; if unknown, a thread of its process, or else of the client, that ran
+    /// then.
     fn start_of(&mut self, timeline: usize) -> Option<Op> {
         let (track, at) = (self.timelines[timeline].track, self.timelines[timeline].start());
         if track == self.tables.main || at <= self.from {

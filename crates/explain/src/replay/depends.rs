@@ -1,7 +1,7 @@
-//! What each wait of the run depended on: the same answers ([`crate::waits`]) as the critical path goes by, for every thread's waits.
+//! The dependencies of each wait of the run: the same answers ([`crate::waits`]) as for the critical path, for every thread's waits.
 //!
-//! They are asked for while the path makes the recording go by: what is read for the path is handed on, and as soon as it suffices for the next wait,
-//! that one is answered. So the spans are read once for both.
+//! They are requested while the path reads the recording: spans read for the path are passed on, and as soon as they suffice for the next
+//! wait, it is answered. So the spans are read once for both.
 
 use super::timeline::{Depends, Piece, Timeline};
 use crate::observe::feed::Feed;
@@ -13,22 +13,22 @@ use crate::waits::place::Labels;
 use crate::waits::resolve;
 use crate::waits::view::{Facts, View};
 
-/// Asks for each wait at the instant at which its blocked part ended, latest first.
+/// Asks about each wait at the instant at which its blocked part ended, latest first.
 pub(crate) struct Asking<'a> {
     timelines: Vec<Timeline>,
-    /// By timeline and piece, those still to be answered, the latest last.
+    /// Open waits by timeline and piece, the latest last.
     waits: Vec<(i64, usize, usize)>,
-    /// Down to which instant all must have been read before the next is answered.
+    /// The instant down to which spans must be read before the next answer.
     needed: i64,
     feed: Feed<'a>,
     facts: &'a Facts,
     labels: Labels,
-    /// The beginning of what is explained.
+    /// Start of the explained interval.
     start: i64,
 }
 
 impl<'a> Asking<'a> {
-    /// For these threads' waits.
+    /// Prepares the waits of these timelines.
     pub(crate) fn new(tables: &Tables, facts: &'a Facts, start: i64, timelines: Vec<Timeline>) -> Asking<'a> {
         let mut waits: Vec<(i64, usize, usize)> = Vec::new();
         for (t, timeline) in timelines.iter().enumerate() {
@@ -42,12 +42,12 @@ impl<'a> Asking<'a> {
         Asking { timelines, waits, needed, feed: Feed::handed(tables), facts, labels: Labels::of(tables), start }
     }
 
-    /// The threads' time, once all of the recording has gone by.
+    /// The timelines, once the whole recording has been read.
     pub(crate) fn answered(self) -> Vec<Timeline> {
         self.timelines
     }
 
-    /// Answers all for which enough has been read.
+    /// Answers all waits for which enough has been read.
     fn go_on(&mut self, tables: &Tables) {
         while let Some(&(at, t, p)) = self.waits.last() {
             let track = self.timelines[t].track;
@@ -61,7 +61,7 @@ impl<'a> Asking<'a> {
                 Ok(acts) => {
                     if let Piece::Wait(wait) = &mut self.timelines[t].pieces[p] {
                         wait.depends = Some(Depends::of(acts, at, track));
-                        // What ended by its limit, and had come about before, was looked at too late.
+                        // A wait that ended at its timeout after the event had happened was polled too late.
                         wait.polls |= wait.row.by_timer && wait.target().is_some_and(|(_, came)| came < at);
                     }
                     self.waits.pop();

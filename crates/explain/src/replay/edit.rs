@@ -1,10 +1,10 @@
-//! Changes that are edits of the recorded graph: what is asked, read and sent depends on something earlier than it did.
+//! Changes that edit the recorded graph: requests, reads and sends depend on something earlier than they did.
 //!
-//! A thread that asks, waits for the answer and asks again is a row of *turns* ([`Graph::turns`]): each begins where the thread had
-//! taken the last answer before it sent again. With n times in flight, the k-th turn begins when the (k−n)-th is over instead of the
-//! (k−1)-th: the turns are dealt to n chains, each a program of its own. The chains are still one thread: whichever has it keeps it while it runs,
-//! reads, sleeps or waits for room, and gives it to the next only while it waits for an answer. Servers keep their threads, each of
-//! which serves one request at a time; processors, links and devices stay shared, and limit what an edit gives.
+//! A thread that asks, waits for the answer and asks again is a row of *turns* ([`Graph::turns`]): each begins where the thread had taken
+//! the last answer before it sent again. With n in flight, the k-th turn begins when the (k−n)-th is over instead of the (k−1)-th: the
+//! turns are dealt to n chains, each a program of its own. The chains are still one thread: the current one keeps it while it runs, reads,
+//! sleeps or waits for room, and gives it to the next only while it waits for an answer. Servers keep their threads, each of which serves
+//! one request at a time; processors, links and devices stay shared, and limit what an edit gains.
 
 use super::program::{Class, Graph, NO_MARK, Op};
 use super::queueing::is_queueing;
@@ -12,14 +12,14 @@ use crate::cause::End;
 use crate::limits::replay as limits;
 use std::collections::HashSet;
 
-/// Which programs ask, by number.
+/// Indices of the programs that make requests.
 fn askers(graph: &Graph) -> Vec<usize> {
     let most = graph.turns.iter().map(Vec::len).max().unwrap_or(0);
     let asks = |turns: &Vec<u32>| turns.len() >= limits::FEWEST_TURNS.max(most / limits::BUSIEST_PART);
     (0..graph.turns.len()).filter(|&p| asks(&graph.turns[p])).collect()
 }
 
-/// The recorded run with `n` turns of each asking thread under way; `None` where nobody asks and waits.
+/// The recorded run with `n` turns of each asking thread in flight; `None` if no thread asks and waits.
 pub(crate) fn in_flight(graph: &Graph, n: usize) -> Option<Graph> {
     let askers = askers(graph);
     let ends = ends_of_marks(graph);
@@ -31,7 +31,7 @@ pub(crate) fn in_flight(graph: &Graph, n: usize) -> Option<Graph> {
     any.then_some(edited)
 }
 
-/// Whether most of the answers that asking threads waited for came from where nothing was recorded.
+/// Whether most of the answers that asking threads waited for came from unrecorded ends.
 pub(crate) fn asks_unseen(graph: &Graph) -> bool {
     let ends = ends_of_marks(graph);
     let askers = askers(graph);
@@ -41,7 +41,7 @@ pub(crate) fn asks_unseen(graph: &Graph) -> bool {
     unseen.len() > seen.len()
 }
 
-/// The end of the program that passes each mark.
+/// By mark: the end of the program that passes it.
 fn ends_of_marks(graph: &Graph) -> Vec<End> {
     let end = |(program, _): (u32, u32)| graph.programs.get(program as usize).map_or(End::Client, |program| program.end);
     passed(graph).into_iter().map(end).collect()
@@ -60,7 +60,7 @@ pub(super) fn passed(graph: &Graph) -> Vec<(u32, u32)> {
     passed
 }
 
-/// Whether an operation of a client's waits for an answer.
+/// Whether an operation of a client waits for an answer.
 fn is_answer(op: &Op, ends: &[End]) -> bool {
     match op {
         Op::Arrive { .. } | Op::Delay { class: Class::FarEnd, .. } => true,
@@ -69,13 +69,13 @@ fn is_answer(op: &Op, ends: &[End]) -> bool {
     }
 }
 
-/// Where these marks stand among a program's operations, in order.
+/// The positions of these marks among a program's operations, in order.
 fn positions(ops: &[Op], marks: &[u32]) -> Vec<usize> {
     let wanted: HashSet<u32> = marks.iter().copied().collect();
     (0..ops.len()).filter(|&at| matches!(ops[at], Op::Mark(mark) if wanted.contains(&mark))).collect()
 }
 
-/// Deals a program's turns to `n` chains that are one thread. What lies before the first turn and after the last answer stays as it is.
+/// Deals a program's turns to `n` chains that share one thread. The time before the first turn and after the last answer is unchanged.
 fn deal(graph: &mut Graph, asker: usize, n: usize, ends: &[End]) -> bool {
     let ops = &graph.programs[asker].ops;
     let begins = positions(ops, &graph.turns[asker]);
@@ -97,7 +97,7 @@ fn deal(graph: &mut Graph, asker: usize, n: usize, ends: &[End]) -> bool {
         }
     }
     chains.iter_mut().for_each(|chain| chain.push(Op::Leave(thread)));
-    // The first chain goes on as the program itself: it lets the others begin, and waits for them in the end.
+    // The first chain is the program itself: it starts the others, and waits for them at the end.
     let (mut begin, mut wait) = (ops[..first].to_vec(), Vec::new());
     for mut chain in chains.drain(1..) {
         let (start, done) = (graph.fresh_mark(), graph.fresh_mark());
@@ -115,8 +115,8 @@ fn deal(graph: &mut Graph, asker: usize, n: usize, ends: &[End]) -> bool {
     true
 }
 
-/// How many turns the asking threads had under way as it was: the median, over the answers whose questions can be found, of how many turns
-/// earlier each was asked, and one. `None` where nobody asks and waits.
+/// Number of turns that the asking threads had in flight: one more than the median, over the answers whose requests can be found, of how
+/// many turns earlier each was requested. `None` if no thread asks and waits.
 pub(crate) fn under_way(graph: &Graph) -> Option<usize> {
     let (askers, passed) = (askers(graph), passed(graph));
     let mut earlier: Vec<usize> = Vec::new();
@@ -137,7 +137,7 @@ pub(crate) fn under_way(graph: &Graph) -> Option<usize> {
     (!askers.is_empty()).then(|| 1 + earlier.get(earlier.len() / 2).copied().unwrap_or(0))
 }
 
-/// Where, among the asker's operations, that was sent which let others come to this mark: the last thing each waited for, back to the asker.
+/// The position, among the asker's operations, of the send that led to this mark: the last thing each waited for, back to the asker.
 fn question(graph: &Graph, passed: &[(u32, u32)], asker: u32, answer: u32) -> Option<usize> {
     let mut mark = answer;
     for _ in 0..limits::MOST_HOPS {
@@ -155,8 +155,8 @@ fn question(graph: &Graph, passed: &[(u32, u32)], asker: u32, answer: u32) -> Op
     None
 }
 
-/// The recorded run with its main thread's reads in a thread of their own, one buffer ahead of what is done with them; `None` where it does
-/// not read from a device and wait for others in turn.
+/// The recorded run with its main thread's reads in a thread of their own, one buffer ahead; `None` if it does not alternately read from a
+/// device and wait for others.
 pub(crate) fn overlapped(graph: &Graph) -> Option<Graph> {
     let main = &graph.programs[graph.main];
     let (stretches, waits) = (stretches(&main.ops), main.ops.iter().filter(|op| is_passing_on(op)).count());
@@ -192,14 +192,14 @@ fn is_read(op: &Op) -> bool {
     matches!(op, Op::Serve { class: Class::Read, .. })
 }
 
-/// Waiting for somebody else, as programs do that pass on what they read.
+/// Whether an operation waits for another program, as in passing on what was read.
 fn is_passing_on(op: &Op) -> bool {
     matches!(op, Op::Arrive { .. } | Op::Room { .. } | Op::Delay { class: Class::FarEnd, .. })
 }
 
-/// Where reading a buffer begins, and where passing it on does: reads, and what is run and queued for from there on until anything else happens.
+/// The starts of reading each buffer and of passing it on: reads, and the running and queueing after them until anything else happens.
 fn stretches(ops: &[Op]) -> Vec<(usize, usize)> {
-    // Where a device was asked for what is read later: that is reading, too.
+    // A device request for later reading is reading, too.
     let asked: HashSet<u32> = ops.iter().filter_map(|op| if let Op::Serve { asked, .. } = op { Some(*asked) } else { None }).collect();
     let reading = |op: &Op| match op {
         Op::Mark(mark) => asked.contains(mark),
@@ -210,7 +210,7 @@ fn stretches(ops: &[Op]) -> Vec<(usize, usize)> {
     while let Some(begin) = ops[at..].iter().position(is_read).map(|found| at + found) {
         let passes_on = ops[begin..].iter().position(|op| !reading(op)).map_or(ops.len(), |found| begin + found);
         found.push((begin, passes_on));
-        // A buffer that nobody waited for anything with is read with the next.
+        // A buffer that nothing was waited for with is read with the next.
         at = ops[passes_on..].iter().position(is_passing_on).map_or(ops.len(), |found| passes_on + found);
     }
     found
@@ -225,7 +225,8 @@ mod tests {
     use super::*;
     use crate::replay::regime::Regime;
 
-    /// A client that asks and waits `count` times, 2 of its own for each; a server that takes `each` for an answer; 5 on the way there and back.
+    /// A client that asks and waits `count` times, 2 of its own for each; a server that takes `each` for an answer; 5 in transit in each
+    /// direction.
     fn asking(count: u32, cpus: u32, each: f64) -> Graph {
         let arrive = |mark, way| Op::Arrive { mark, way, service: 0.0, bytes: 1.0, regime: Regime::Latency, lag: 0.0, polls: false };
         let (mut client, mut server, mut turns) = (Vec::new(), Vec::new(), Vec::new());
@@ -249,7 +250,7 @@ mod tests {
     fn four_in_flight_share_the_way_and_wait_for_the_last_of_four() {
         let serial = asking(40, 4, 1.0);
         assert_eq!(ns(&serial), 40.0 * 13.0);
-        // A turn takes 13, four of them are under way; the last of the others ends up to three turns' work later.
+        // A turn takes 13, four of them are in flight; the last of the others ends up to three turns' work later.
         let four = ns(&in_flight(&serial, 4).unwrap());
         assert!((130.0..=140.0).contains(&four), "{four}");
         assert_eq!(ns(&in_flight(&serial, 1).unwrap()), 40.0 * 13.0, "one chain is the run as it was");
@@ -284,7 +285,7 @@ mod tests {
         assert_eq!(under_way(&asking(40, 4, 1.0)), Some(1));
         assert_eq!(under_way(&graph(1, vec![vec![Op::Run(1.0)]])), None);
         let mut ahead = asking(40, 4, 1.0);
-        // Each turn's question goes out two turns before.
+        // Each turn's request is sent two turns before.
         let sent = |k: usize| Op::Mark(3 * k as u32 + 1);
         let ops = &mut ahead.programs[0].ops;
         ops.retain(|op| !matches!(op, Op::Mark(mark) if mark % 3 == 1));

@@ -1,9 +1,9 @@
-//! A copy by request ([`super::flows`]) with another number of requests in flight, or of messages under way on each connection.
+//! A copy by requests ([`super::flows`]) with another number of requests in flight, or of messages in flight on each connection.
 //!
-//! A connection's thread sends messages, and takes answers in between. What it did up to the end of each send is that message's sending, what it
-//! did up to the end of each call its answering. The edit cuts it into a program that sends and one that takes answers, which share the
-//! thread: a message goes out when its request was handed over and the message `depth` before it was answered. Requests are dealt to as many
-//! threads as shall be in flight; each waits for all of its own messages. Servers, links, devices and processors stay shared.
+//! A connection's thread sends messages, and takes answers in between. Its work up to the end of each send is that message's sending, its
+//! work up to the end of each call is the answering. The edit splits it into a program that sends and one that takes answers, which share
+//! the thread: a message is sent when its request was handed over and the message `depth` before it was answered. Requests are dealt to as
+//! many threads as should be in flight; each waits for all of its own messages. Servers, links, devices and processors stay shared.
 
 use super::flows::Flows;
 use super::program::{Class, Graph, Op};
@@ -12,10 +12,10 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 /// A part of a program's operations.
 type Chunk = Vec<Op>;
 
-/// The same for messages, by number, in order of time.
+/// Parts for messages, by index, in order of time.
 type OfMessages = Vec<(usize, Chunk)>;
 
-/// The recorded run with so many requests in flight and messages under way on each connection; `None` where it is no such copy.
+/// The recorded run with this many requests in flight and messages in flight on each connection; `None` if it is no such copy.
 pub(crate) fn edited(graph: &Graph, requests: usize, depth: usize) -> Option<Graph> {
     let flows = &graph.flows;
     if !flows.is_known() || requests == 0 || depth == 0 {
@@ -31,7 +31,7 @@ pub(crate) fn edited(graph: &Graph, requests: usize, depth: usize) -> Option<Gra
     Some(edit.edited)
 }
 
-/// An operation of a program that shares its thread, and leaves it to the other while it waits for the far end.
+/// The operations for one step of a program that shares its thread, and gives it away while it waits for the far end.
 fn shared(op: Op, thread: u32) -> Vec<Op> {
     match op {
         Op::Arrive { .. } | Op::Room { .. } | Op::Delay { class: Class::FarEnd, .. } => vec![Op::Leave(thread), op, Op::Take(thread)],
@@ -39,18 +39,18 @@ fn shared(op: Op, thread: u32) -> Vec<Op> {
     }
 }
 
-/// The edit, as far as it has come.
+/// The edit in progress.
 struct Edit<'a> {
     graph: &'a Graph,
     flows: &'a Flows,
     edited: Graph,
-    /// By request: passed when its bytes are there to be moved.
+    /// By request: passed when its bytes are ready to be moved.
     handed: Vec<u32>,
     /// By message: passed when it was answered.
     done: Vec<u32>,
 }
 
-/// What a thread that asks did: before its first request, and after its last.
+/// The operations of an asking thread before its first request, and after its last.
 struct Around {
     program: u32,
     head: Chunk,
@@ -71,9 +71,9 @@ impl Edit<'_> {
         programs.into_iter().try_for_each(|program| self.connection(program, depth, &by_askers))
     }
 
-    /// Cuts a connection's thread into sending and taking answers.
+    /// Splits a connection's thread into sending and taking answers.
     fn connection(&mut self, program: u32, depth: usize, by_askers: &HashSet<u32>) -> Option<()> {
-        // Waiting for work is waiting for requests now; where it is not said whose, it is not waited at all.
+        // Waiting for work now means waiting for requests; if the giver is unknown, there is no wait.
         let for_work = |op: &Op| match op {
             Op::Follow { mark, .. } => by_askers.contains(mark),
             Op::Delay { class: Class::Lock, .. } => true,
@@ -87,7 +87,7 @@ impl Edit<'_> {
         let order: Vec<usize> = sending.iter().map(|&(message, _)| message).collect();
         let mut sender: Chunk = Vec::new();
         for (k, (message, mut ops)) in sending.into_iter().enumerate() {
-            // What came before it waited for work needs none: that the thread began, above all, which others may have followed.
+            // Operations before it waited for work need none: above all the thread's start, which others may have followed.
             if let Some(waited) = ops.iter().rposition(for_work) {
                 let send = ops.split_off(waited + 1);
                 let before = std::mem::replace(&mut ops, send);
@@ -113,7 +113,7 @@ impl Edit<'_> {
         Some(())
     }
 
-    /// What a connection's thread did for the sending of each message, for its answer, and after all of them.
+    /// The operations of a connection's thread for the sending of each message, for its answer, and after all of them.
     fn cut(&self, program: u32) -> (OfMessages, OfMessages, Chunk) {
         let mut bounds: HashMap<u32, (usize, bool)> = HashMap::new();
         for (number, message) in self.flows.messages.iter().enumerate().filter(|(_, m)| m.program == program) {
@@ -132,7 +132,7 @@ impl Edit<'_> {
         (sending, answering, chunk)
     }
 
-    /// What the threads that ask did for each request; what lies between two requests belongs to the first of them.
+    /// The operations of the asking threads for each request; those between two requests belong to the first of them.
     fn cut_askers(&self) -> (Vec<Chunk>, Vec<Around>) {
         let asked = &self.flows.asked;
         let bounds: HashMap<u32, (usize, bool)> =
@@ -176,8 +176,8 @@ impl Edit<'_> {
         waits
     }
 
-    /// Deals the requests to as many threads. Those there were go on as the first of them; others begin when the first does. All wait for each
-    /// other before they end.
+    /// Deals the requests to this many threads. The existing ones become the first of them; others begin when the first does. All wait for
+    /// each other before they end.
     fn requesters(&mut self, requests: usize) {
         let by_movers = self.marks_of(self.flows.messages.iter().map(|m| m.program));
         let is_wait = |op: &Op| matches!(op, Op::Follow { mark, .. } if by_movers.contains(mark));
@@ -217,7 +217,7 @@ impl Edit<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::flows::{Asked, Message};
+    use super::super::flows::{CopyRequest, Message};
     use super::super::program::Program;
     use super::super::program::tests::{graph, program};
     use super::super::regime::Regime;
@@ -226,7 +226,7 @@ mod tests {
     use crate::cause::End;
     use crate::replay::scale::Scale;
 
-    /// A copy of `count` requests, of one message each: 10 of reading, 2 of sending, 5 on the way there and back, 8 of the server's.
+    /// A copy of `count` requests, of one message each: 10 of reading, 2 of sending, 5 in transit in each direction, 8 of the server's.
     fn copying(count: u32) -> Graph {
         let arrive = |mark, way| Op::Arrive { mark, way, service: 0.0, bytes: 1.0, regime: Regime::Latency, lag: 0.0, polls: false };
         let (mut asker, mut mover, mut server, mut flows) = (Vec::new(), Vec::new(), Vec::new(), Flows::default());
@@ -236,7 +236,7 @@ mod tests {
             mover.extend([Op::follow(handed), Op::Run(2.0), Op::Mark(going), Op::Mark(sent), arrive(7 * k + 7 * count, 1)]);
             mover.extend([Op::Mark(done), Op::Mark(answered)]);
             server.extend([arrive(going, 0), Op::Run(8.0), Op::Mark(7 * k + 7 * count)]);
-            flows.asked.push(Asked { program: 1, begin, end });
+            flows.asked.push(CopyRequest { program: 1, begin, end });
             flows.messages.push(Message { program: 2, sent, answered, of: k });
         }
         let over = 7 * count - 7 + 1;
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn two_requests_read_while_the_other_is_moved() {
-        // Each of two threads takes 30 for a request; the server has 8 to do for each, the connection's thread 2.
+        // Each of two threads takes 30 for a request; the server takes 8 for each, the connection's thread 2.
         let two = simulate_edit(&edited(&copying(20), 2, 8).unwrap()).unwrap();
         assert!((300.0..=330.0).contains(&two), "{two}");
         let many = simulate_edit(&edited(&copying(200), 8, 8).unwrap()).unwrap();
@@ -287,7 +287,7 @@ mod tests {
             movers[other].extend([Op::follow(handed), Op::Run(2.0), Op::Mark(going), Op::Mark(sent), arrive(came, 1)]);
             movers[other].extend([Op::Mark(done), Op::Mark(answered)]);
             servers[other].extend([arrive(going, 0), Op::Run(8.0), Op::Mark(came)]);
-            flows.asked.push(Asked { program: 1, begin, end });
+            flows.asked.push(CopyRequest { program: 1, begin, end });
             flows.messages.push(Message { program: 2 + other as u32, sent, answered, of: k });
         }
         asker.push(Op::Mark(101));

@@ -1,5 +1,5 @@
-//! The recorded run with work side by side that was done in turn: a program's computing on several processors, or the commands that a program
-//! starts several at a time.
+//! The recorded run with sequential work in parallel: a program's computing on several processors, or several of the commands that a
+//! program starts at a time.
 
 use super::program::{Graph, Op};
 use crate::limits::replay as limits;
@@ -8,16 +8,16 @@ use std::collections::HashMap;
 /// How a program's computing is spread.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
-    /// Over how many processors.
+    /// Number of processors.
     pub processors: usize,
-    /// By how many times it gets shorter where each of them is free: fewer than there are processors where pieces do not come out even.
+    /// Factor by which it gets shorter if each of them is free: fewer than there are processors if pieces do not come out even.
     pub shorter: f64,
-    /// Which part of the recorded work the changed command does.
+    /// The part of the recorded work that the changed command does.
     pub work: f64,
 }
 
 impl Spread {
-    /// Over so many processors, of work in so many pieces of the same size, where that is known.
+    /// Spreads work over this many processors, in this many pieces of equal size if known.
     pub(crate) fn of(processors: u32, pieces: Option<u64>, work: f64) -> Spread {
         let all = f64::from(processors.max(1));
         let shorter = pieces.map_or(all, |pieces| pieces as f64 / (pieces as f64 / all).ceil().max(1.0));
@@ -25,8 +25,8 @@ impl Spread {
     }
 }
 
-/// The recorded run in which what these programs compute is done by as many threads as there are processors: each stretch of computing is
-/// handed out, and waited for.
+/// The recorded run with these programs' computing done by as many threads as there are processors: each stretch of computing is handed
+/// out, and waited for.
 pub(crate) fn spread(graph: &Graph, programs: &[usize], by: Spread) -> Graph {
     let mut edited = graph.clone();
     for &program in programs {
@@ -44,7 +44,7 @@ pub(crate) fn spread(graph: &Graph, programs: &[usize], by: Spread) -> Graph {
     edited
 }
 
-/// One stretch of computing: the program's own part, and its helpers' beside it.
+/// Hands out one stretch of computing: the program's own part, and its helpers' beside it.
 fn hand_out(graph: &mut Graph, ns: f64, by: Spread, own: &mut Vec<Op>, helpers: &mut [Vec<Op>]) {
     let mine = ns / by.shorter;
     let theirs = (ns - mine) / helpers.len().max(1) as f64;
@@ -57,7 +57,7 @@ fn hand_out(graph: &mut Graph, ns: f64, by: Spread, own: &mut Vec<Op>, helpers: 
     }
 }
 
-/// The recorded run in which the program that started most others one after the other keeps `n` of them under way; `None` where none did.
+/// The recorded run in which the program that started most others sequentially keeps `n` of them in progress; `None` if none did.
 pub(crate) fn side_by_side(graph: &Graph, n: usize) -> Option<Graph> {
     let starter = starter(graph)?;
     let ops = &graph.programs[starter].ops;
@@ -67,7 +67,7 @@ pub(crate) fn side_by_side(graph: &Graph, n: usize) -> Option<Graph> {
     }
     let mut edited = graph.clone();
     let mut changed = ops.clone();
-    // Where one was waited for, it is the one of n - 1 places before now; the last are waited for in the end.
+    // Each wait is for the command `n - 1` places before; the last are waited for at the end.
     for (place, &at) in ends.iter().enumerate() {
         changed[at] = place.checked_sub(n - 1).map_or(Op::Run(0.0), |earlier| ops[ends[earlier]]);
     }
@@ -86,7 +86,7 @@ fn starter(graph: &Graph) -> Option<usize> {
     Some(most.0 as usize)
 }
 
-/// Where a program waits for the end of others that it started, where each is waited for before the next is started.
+/// The positions at which a program waits for the end of others that it started, if each is waited for before the next is started.
 fn ends_of_started(graph: &Graph, starter: usize) -> Vec<usize> {
     let mut last_mark_of: HashMap<u32, usize> = HashMap::new();
     let mut starts: HashMap<u32, usize> = HashMap::new();
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(Spread::of(2, None, 1.0).shorter, 2.0);
     }
 
-    /// A program that starts `count` others one after the other, each of which runs so long.
+    /// A program that starts `count` others sequentially, each of which runs this long.
     fn starts(cpus: u32, count: u32, each: f64) -> Graph {
         let mut programs = vec![Vec::new()];
         for k in 0..count {

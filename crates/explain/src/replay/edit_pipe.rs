@@ -1,14 +1,14 @@
-//! The recorded run with room in a pipe for all that is written to it: who writes waits no more for who reads.
+//! The recorded run with room in a pipe for everything written to it: the writer no longer waits for the reader.
 //!
-//! The reader waits for the writer as before, and what it reads is written earlier or when it was, never later: what it did not have to wait for in
-//! the recording it does not have to wait for now.
+//! The reader waits for the writer as before, and its data is written no later than it was: what it did not have to wait for in the
+//! recording it does not have to wait for now.
 
 use super::edit::passed;
 use super::program::{Graph, Op};
 use crate::observe::pipes::Joined;
 use crate::observe::tables::Tables;
 
-/// The edit; `None` where the writer waited for nothing.
+/// Makes the edit; `None` if the writer never waited.
 pub(crate) fn with_room(graph: &Graph, tables: &Tables, joined: &Joined) -> Option<Graph> {
     let pid_of = |program: u32| {
         let track = graph.programs.get(program as usize).map(|program| program.track as usize);

@@ -1,4 +1,4 @@
-//! What counters and attributes say of a run, as far as the model needs it.
+//! Counters and attributes of a run, as far as the model needs them.
 
 use super::build::Facts;
 use super::regime::Regimes;
@@ -31,11 +31,11 @@ pub(crate) fn facts(source: &dyn Source, parts: &Parts<'_>) -> Result<Facts, Exp
     min_rtt_us.extend(by_connection(CounterName::TcpMinRttUs, false)?);
     let quota = [End::Client, End::Server].map(|end| {
         let Quota { stopped_ns, processors } = parts.around.quota_of(end);
-        // One that is known and was not counted may have stopped it for any time.
+        // A known quota that was not counted may have stopped threads for any time.
         let stopped_ns = Some(stopped_ns as f64).filter(|ns| *ns >= limits::QUOTA_STOPPED_NS);
         stopped_ns.or(processors.map(|_| f64::INFINITY))
     });
-    // Recorders without privilege record lives, and no queueing's reason.
+    // Recorders without privilege record lives, but no reasons for queueing.
     let records_quotas = parts.facts.lives.iter().any(|life| life.from.is_some()) && !parts.tables.wakers_inferred;
     Ok(Facts {
         regimes: Regimes::of(parts),
@@ -46,7 +46,7 @@ pub(crate) fn facts(source: &dyn Source, parts: &Parts<'_>) -> Result<Facts, Exp
     })
 }
 
-/// Nanoseconds a byte takes at least, from what has been measured of the paths; 0 where nothing has.
+/// Least nanoseconds per byte, from measured ceilings of the paths; 0 if there are none.
 pub(crate) fn ceiling_ns_per_byte(meta: &Meta) -> f64 {
     let paths = meta.attributes.iter().filter(|(n, _)| n.starts_with("ceiling.path."));
     let best = paths.filter_map(|(_, v)| v.parse::<f64>().ok()).fold(0.0, f64::max);

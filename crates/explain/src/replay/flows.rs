@@ -1,17 +1,17 @@
-//! Copies by request: threads that each ask for a part of a file and wait until all of it was moved, and the threads of connections that move
-//! the parts in messages. Who asked for what, and when each message was sent and answered, is what [`super::edit_copy`] goes by.
+//! Copies by requests: threads that each request a part of a file and wait until all of it was moved, and connections' threads that move
+//! the parts in messages. [`super::edit_copy`] uses who requested what, and when each message was sent and answered.
 
 use super::rows::Rows;
 use std::collections::{HashMap, HashSet};
 
 /// A request, by program and marks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct CopyRequest {
     /// The program.
     pub program: u32,
-    /// Where it began.
+    /// Mark of its start.
     pub begin: u32,
-    /// Where it ended.
+    /// Mark of its end.
     pub end: u32,
 }
 
@@ -20,11 +20,11 @@ pub(crate) struct Asked {
 pub(crate) struct Message {
     /// The program.
     pub program: u32,
-    /// Where it had been sent.
+    /// Mark at which it had been sent.
     pub sent: u32,
-    /// Where it had been answered.
+    /// Mark at which it had been answered.
     pub answered: u32,
-    /// The request's number.
+    /// Index of its request.
     pub of: u32,
 }
 
@@ -32,15 +32,16 @@ pub(crate) struct Message {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flows {
     /// The requests.
-    pub asked: Vec<Asked>,
+    pub asked: Vec<CopyRequest>,
     /// Their messages.
     pub messages: Vec<Message>,
-    /// The most requests that were in flight, and messages on a connection.
+    /// The most requests in flight, and messages in flight on a connection.
     in_flight: (usize, usize),
 }
 
 impl Flows {
-    /// From what was recorded, with `mark` putting a mark on a track's time; nothing where requests' messages are not other threads' doing.
+    /// Makes flows from what was recorded; `mark` puts a mark on a track's time. Empty if requests' messages are not moved by other
+    /// threads.
     pub(crate) fn of(rows: &Rows, mut mark: impl FnMut(u32, i64) -> Option<(u32, u32)>) -> Flows {
         let recorded = &rows.copies;
         let mut asked: Vec<(u64, u32, i64, i64)> =
@@ -61,7 +62,7 @@ impl Flows {
         let mut flows = Flows { in_flight: (requests, depth), ..Flows::default() };
         for &(_, track, start, end) in &asked {
             let (Some((program, begin)), Some((_, end))) = (mark(track, start), mark(track, end)) else { return Flows::default() };
-            flows.asked.push(Asked { program, begin, end });
+            flows.asked.push(CopyRequest { program, begin, end });
         }
         for &&(track, _, end, parent, request) in &calls {
             let Some(&sent) = recorded.sent.get(&(track, request)) else { return Flows::default() };
@@ -76,17 +77,17 @@ impl Flows {
         !self.messages.is_empty()
     }
 
-    /// The most requests that were in flight, and messages on a connection.
+    /// The most requests in flight, and messages in flight on a connection.
     pub(crate) fn in_flight(&self) -> (usize, usize) {
         self.in_flight
     }
 
-    /// How many requests were made.
+    /// Number of requests.
     pub(crate) fn requests(&self) -> usize {
         self.asked.len()
     }
 
-    /// How many messages a request has on the connection that has most of them.
+    /// Most messages of one request on one connection.
     pub(crate) fn messages_of_a_request(&self) -> usize {
         let mut counts: HashMap<(u32, u32), usize> = HashMap::new();
         self.messages.iter().for_each(|m| *counts.entry((m.program, m.of)).or_default() += 1);
@@ -94,7 +95,7 @@ impl Flows {
     }
 }
 
-/// Of intervals, how many there are at once at the most.
+/// Largest number of overlapping intervals.
 fn most_at_once(intervals: Vec<(i64, i64)>) -> usize {
     let mut edges: Vec<(i64, i64)> = intervals.into_iter().flat_map(|(start, end)| [(start, 1), (end, -1)]).collect();
     edges.sort_unstable();

@@ -1,13 +1,13 @@
-//! Between what a change will come to lie, as far as the laboratory's changes that were made show.
+//! Intervals of predictions, from changes that were made in the laboratory.
 //!
-//! What is uncertain is the gain: a change that gives little cannot be wrong by much. So the interval is the gain, more and less by the part
-//! of it by which four of five predictions of that kind were missed in the laboratory (85 that were held against a run with the change made), and
-//! never narrower than what the replay misses of the run as it was.
+//! The gain is uncertain: a change that gains little cannot be wrong by much. So the interval is the gain, plus and minus the part of it
+//! within which four of five predictions of that kind were right in the laboratory (85 were compared with a run with the change made), and
+//! never narrower than the replay's error on the unchanged run.
 
 use crate::document::Grounds;
 use crate::limits::replay as limits;
 
-/// The interval, as wall times; of a bound, all from it to no gain.
+/// The interval, in wall times; for a bound, from it to no gain.
 pub(super) fn interval(id: &str, basis: Grounds, wall_s: f64, predicted_s: f64, missed: f64) -> (f64, f64) {
     if basis == Grounds::Bounded {
         return (predicted_s, wall_s);

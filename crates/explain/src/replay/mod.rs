@@ -1,12 +1,12 @@
-//! The replay model of any program: its recorded threads as programs that run, wait for each other, for
-//! bytes and for devices, replayed with one thing changed at a time.
+//! The replay model of any program: its recorded threads as programs that run, wait for each other, for bytes and for devices, replayed
+//! with one thing changed at a time.
 //!
-//! A recording becomes timelines ([`timeline`]) of running and waiting; each wait gets what it depended on ([`build`]): a thread's
-//! doing something ([`program::Op::Follow`]), bytes of a connection ([`streams`]), a device, or just time. The replay
-//! ([`simulate`]) without a change gives the recorded run, but for queueing at processors; each change ([`changes`]) is
-//! a scale ([`scale`]) on what it is about, or an edit of the graph (more requests in flight: [`edit`]; of a copy: [`edit_copy`]), and the
-//! prediction is the observed time, times the ratio of the two replays. What no edit gives is a bound. Nothing is predicted that the
-//! recording does not support ([`support`]), and nothing where the replay misses what was observed by more than [`limits::MOST_ERROR`].
+//! A recording becomes timelines ([`timeline`]) of running and waiting; each wait gets its dependency ([`build`]): an action of a thread
+//! ([`program::Op::Follow`]), bytes of a connection ([`streams`]), a device, or just time. The replay ([`simulate`]) without a change gives
+//! the recorded run, except for queueing at processors; each change ([`changes`]) is a scale ([`scale`]) on one kind of time, or an edit of
+//! the graph (more requests in flight: [`edit`]; of a copy: [`edit_copy`]), and the prediction is the observed time, times the ratio of the
+//! two replays. A change that no edit can express is a bound. Nothing is predicted that the recording does not support ([`support`]), and
+//! nothing if the replay misses the observed time by more than [`limits::MOST_ERROR`].
 
 pub(crate) mod beside;
 mod build;
@@ -61,23 +61,23 @@ use thalweg_base::numbers::duration;
 use thalweg_recipes::Asked;
 use thalweg_trace::{Meta, Source};
 
-/// What the model has to say.
+/// The model's results.
 #[derive(Clone, Debug)]
 pub(crate) struct Prediction {
     /// How well it replays the run.
     pub model: Model,
-    /// What changes would give, best first.
+    /// The changes' effects, best first.
     pub what_if: Vec<WhatIf>,
-    /// What a reader must know of the run besides.
+    /// A further note for the reader.
     pub note: Option<String>,
 }
 
-/// What is said when no prediction was asked for.
+/// The result if no prediction was requested.
 pub(crate) fn not_asked() -> Prediction {
     Prediction { model: Model { replayed_wall_s: None, error: None, reason: None }, what_if: Vec::new(), note: None }
 }
 
-/// Replays the run, and what changes would give.
+/// Replays the run, and predicts the effects of changes.
 pub(crate) fn predict(
     source: &dyn Source,
     parts: &Parts<'_>,
@@ -101,8 +101,8 @@ fn graph(source: &dyn Source, parts: &Parts<'_>, recorded: Recorded) -> Result<O
     Ok(build::build(parts, &rows, &facts, timelines).map(|graph| (graph, support)))
 }
 
-/// Lets the replay be as long as the run was, and no longer, where it brings about less queueing for processors than threads of ours had: others had
-/// them as well, as much as makes up for it, up to half a processor; and what is still missing is kept as it was. How long it is then.
+/// Fits the replay's length to the run's, if it brings about less queueing for processors than this run's threads had: adds background load
+/// of other programs, up to half a processor, and then keeps the remaining queueing as recorded. Returns the replay's length in ns.
 fn keep_queueing(graph: &mut Graph, stages: &Stages, replayed_ns: f64) -> f64 {
     if stages.delays[program::Class::Ours as usize] <= 0.0 {
         return replayed_ns;
@@ -111,7 +111,8 @@ fn keep_queueing(graph: &mut Graph, stages: &Stages, replayed_ns: f64) -> f64 {
     fit(graph, replayed_ns, 1.0, |graph, kept| graph.kept = kept)
 }
 
-/// Sets the largest value up to `most` with which the replay is no longer than the run was; leaves a replay as it is that is near. How long it is then.
+/// Sets the largest value up to `most` with which the replay is no longer than the run; leaves a replay alone that is near. Returns its
+/// length in ns.
 fn fit(graph: &mut Graph, replayed_ns: f64, most: f64, set: impl Fn(&mut Graph, f64)) -> f64 {
     if replayed_ns > graph.wall_ns * (1.0 - limits::FIT_NEAR) {
         return replayed_ns;
@@ -141,22 +142,18 @@ fn predict_from(
     (trips, raises): (Option<&RoundTrips>, &[Raise]),
 ) -> Prediction {
     let Some(bare_ns) = simulate(&graph, &Scale::none()) else {
-        return refuse(
-            None,
-            None,
-            "the replay of this run does not come to an end: too much of what threads waited for was not recorded".into(),
-        );
+        return refuse(None, None, "the replay of this run cannot finish: too much of what threads waited for was not recorded".into());
     };
     let stages = Stages::of(&graph);
     let replayed_ns = keep_queueing(&mut graph, &stages, bare_ns);
     let graph = &graph;
     let wall_s = parts.wall_s();
-    // Where only the end of a long run is replayed, it stands for all of it.
+    // If only the end of a long run is replayed, it stands for all of it.
     let replayed_s = wall_s * replayed_ns / graph.wall_ns.max(1.0);
     let error = (replayed_s - wall_s).abs() / wall_s;
     if error > limits::MOST_ERROR {
         let reason = format!(
-            "the model replays this run in {} where {} were observed, which is too far off to predict from",
+            "the model replays this run in {} instead of the observed {}: too far off to predict from",
             duration(replayed_s),
             duration(wall_s)
         );
@@ -204,8 +201,9 @@ fn predict_from(
     let raised: Vec<WhatIf> = raised::propose(&run, raises, &all).into_iter().filter_map(|p| what_if(p, &run, wall_s)).collect();
     all.retain(|w| raised.iter().all(|raised| raised.id != w.id));
     all.extend(raised);
-    let note = (graph.wall_ns < wall_s * 1e9 * limits::WHOLE_RUN)
-        .then(|| format!("The run is long: predictions are from its last {}, taken to be like the rest.", duration(graph.wall_ns / 1e9)));
+    let note = (graph.wall_ns < wall_s * 1e9 * limits::WHOLE_RUN).then(|| {
+        format!("The run is long: predictions come from its last {}, assumed to be like the rest.", duration(graph.wall_ns / 1e9))
+    });
     Prediction {
         model: Model { replayed_wall_s: Some(replayed_s), error: Some(error), reason: None },
         what_if: best(all, wall_s, aimed_at(largest_cause(parts))),
@@ -213,27 +211,26 @@ fn predict_from(
     }
 }
 
-/// Leaves out changes that what was named says to give nothing.
+/// Removes changes that a named cause rules out.
 fn leave_out(all: &mut Vec<WhatIf>, raises: &[Raise]) {
     let named = |id: &str| raises.iter().any(|raise| raise.id == id);
-    // What an acknowledgement was delayed by is no way that gets shorter, and no server that takes its time; requests that wait at a server are not
-    // answered sooner for more of them.
-    // Who waits for a lock asks for no more until it is let go.
+    // A delayed acknowledgement is no path that gets shorter, and no slow server; requests that wait at a server are not answered sooner if
+    // there are more of them. A thread that waits for a lock makes no more requests until the lock is released.
     let (held_back, queued) = (named("no_nagle"), named("server.parallel") || named("lock.outside"));
-    // A name server that is slow, dead or asked for names that do not exist gets no better by what helps other servers.
+    // A name server that is slow, dead or asked for missing names is not helped by changes for other servers.
     let of_servers = ["server.x2", "server.parallel", "rtt.half", "requests.x4", "no_think", "no_poll", "connect_once", "no_loss"];
     let is_of_names = named("names_at_once");
     all.retain(|w| !(is_of_names && of_servers.contains(&w.id.as_str())));
     all.retain(|w| !(held_back && matches!(w.id.as_str(), "rtt.half" | "server.x2") || queued && w.id == "requests.x4"));
 }
 
-/// Questions of one end, where the run waited for them.
+/// The requests of one end, if the run waited for them.
 fn waited_for(parts: &Parts<'_>, by: End) -> Option<UnderWay> {
     parts.seen.questions.waited_for(by, parts.tables, parts.end - parts.start)
 }
 
-/// Of a copy by requests, the edit that leaves it as it was: where that is not the run again, with the queueing that is kept or without it (edits
-/// have none), no other edit can be trusted.
+/// For a copy by requests, the length of the edit that changes nothing: if that does not reproduce the run, with or without the kept
+/// queueing (edits have none), no other edit can be trusted.
 fn copied_ns(graph: &Graph, meta: &Meta, replayed_ns: f64) -> Option<f64> {
     let (requests, depth) = changes::requests::in_flight_as_set(graph, meta);
     let ns = simulate_edit(&edited(graph, requests, depth)?)?;
@@ -242,14 +239,14 @@ fn copied_ns(graph: &Graph, meta: &Meta, replayed_ns: f64) -> Option<f64> {
     (least..=most).contains(&ns).then_some(ns)
 }
 
-/// Which part of the run the network needs for its bytes however things are ordered, where it was full for a fair part of it.
+/// The part of the run that the network needs for its bytes in any order, if it was full for a fair part of it.
 fn network_part(parts: &Parts<'_>, support: &Support) -> f64 {
     let sustained = parts.on_wire.sustained().filter(|_| support.share(&[Cause::NetworkBandwidth]) >= limits::FULL_PART);
     sustained.map_or(0.0, |sustained| sustained.least_ns() / (parts.end - parts.start).max(1) as f64).min(1.0)
 }
 
-/// Which part of the run a disk needs for its requests whenever they are made, where disks were waited for a fair part of it: what was done takes at the
-/// limit that somebody set on it, or else for how long it was busy with them.
+/// The part of the run that a disk needs for its requests in any order, if disks were waited for a fair part of it: its time at the limit
+/// set on it, or else its busy time.
 fn disk_part(parts: &Parts<'_>, support: &Support) -> f64 {
     use Cause as C;
     let of_disks =
@@ -262,7 +259,7 @@ fn disk_part(parts: &Parts<'_>, support: &Support) -> f64 {
     limited.max(busy).min(1.0)
 }
 
-/// Whether a change leaves the network, and what goes over it, as they are.
+/// Whether a change leaves the network, and its traffic, unchanged.
 fn leaves_network(id: &str) -> bool {
     const NETWORKS: [&str; 10] =
         ["link.", "rtt.", "window.", "streams.", "no_loss", "no_slow_start", "layout.", "fetch_once", "read_once", "walk."];
@@ -270,26 +267,27 @@ fn leaves_network(id: &str) -> bool {
 }
 
 fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
-    // (With several connections part of what the link makes them wait is charged as latency, and as processors that are slow to take turns.)
+    // With several connections, part of the link's waits is charged to latency, and to processors that take turns slowly.
     let doubled = if run.network_full && proposal.id == "link.x2" { run.network_part / 2.0 } else { 0.0 };
     let most = run.support.most(proposal.id)?.max(doubled);
     let reading_ns = |factor: f64| (run.graph.reading_ns * factor).min(run.replayed_ns);
     let ns = match &proposal.by {
-        // (What is read for others while threads of ours wait is under way as well.)
+        // Reading for others while this run's threads wait takes time as well.
         By::Replay(scale) => simulate(run.graph, scale)?.max(reading_ns(scale.device[program::Class::Read as usize] * scale.foreign)),
         By::Edit(graph) | By::EditBound(graph) => simulate_edit(graph)?.max(reading_ns(1.0)),
         By::EditCopy(graph) => (simulate_edit(graph)? * run.replayed_ns / run.copied_ns?).max(reading_ns(1.0)),
         By::Turns(ns) | By::Bound(ns) => *ns,
     };
-    // What goes over a link that is full takes as long as that needs for it, whatever is done beside it.
+    // Traffic over a full link takes as long as the link needs for it, whatever else changes.
     let network = if leaves_network(proposal.id) { run.network_part } else { 0.0 };
-    // And a disk does its requests no faster for who asks sooner.
+    // Nor does a disk serve its requests faster if they come sooner.
     let asks_sooner = proposal.id.starts_with("cpu.") || proposal.id.starts_with("overlap.");
     let disk = if asks_sooner { run.disk_part } else { 0.0 };
     let shorter = (ns / run.replayed_ns).min(1.0 - doubled);
     let beside = run.support.beside(proposal.id);
     let (replayed, least) = (shorter.max(network).max(disk).max(beside), 1.0 - most);
-    // What only the charges hold back is no replay (a fiftieth is the grain of both), nor are streams over a link of unknown rate.
+    // A result limited only by the charges is no replay (a fiftieth is the resolution of both), nor are streams over a link of unknown
+    // rate.
     let capped = replayed < least - limits::CAPPED_BY;
     let no_limit = matches!(&proposal.by, By::Replay(scale) if proposal.id == "streams.x4" && scale.least_ns_per_byte <= 0.0);
     let waits_stay = matches!(proposal.id, "no_think" | "no_stop") && replayed > 1.0 - most * (1.0 - limits::LEFT_OF_WAITS);
@@ -298,7 +296,7 @@ fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
     let basis = if bounded { Grounds::Bounded } else { Grounds::Replayed };
     let predicted_wall_s = wall_s * if waits_stay { least.max(network).max(disk).max(beside) } else { replayed.max(least) }.clamp(0.0, 1.0);
     let missed = (run.replayed_ns / run.graph.wall_ns.max(1.0) - 1.0).abs();
-    // A knob says itself how it is set.
+    // A knob has its own method.
     let asked = Asked { command: &run.meta.command, facts: run.facts };
     let of_recipe = || if proposal.flags.is_empty() { asked.for_change(proposal.id) } else { None };
     let advised = proposal.advised.or_else(of_recipe);
@@ -322,8 +320,8 @@ fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
     })
 }
 
-/// How many of the command's processors other programs had, on average: what its machine counted busy, and neither the command's own time nor that
-/// of recorded threads explains.
+/// Mean number of the command's processors that other programs used: what its machine counted busy, beyond the command's own time and that
+/// of recorded threads.
 fn others_busy(parts: &Parts<'_>, meta: &Meta) -> f64 {
     let counted = |wanted: &str| meta.attributes.iter().find(|(name, _)| name == wanted)?.1.parse::<f64>().ok();
     let machine = parts.tables.actors.get(parts.tables.main as usize).map_or(0, |main| main.machine);
@@ -332,7 +330,7 @@ fn others_busy(parts: &Parts<'_>, meta: &Meta) -> f64 {
     counted("cpus.busy").map(|busy| busy - own).filter(|others| *others >= limits::LEAST_OTHERS).unwrap_or(0.0)
 }
 
-/// Of changes of one kind, from simple to far-reaching, the first that gives nearly what the best gives.
+/// Of changes of one kind, from simple to far-reaching, the first whose gain is nearly the best.
 fn simplest(all: Vec<WhatIf>) -> Vec<WhatIf> {
     let mut best: HashMap<String, f64> = HashMap::new();
     for what_if in &all {
@@ -344,7 +342,7 @@ fn simplest(all: Vec<WhatIf>) -> Vec<WhatIf> {
     all.into_iter().filter(|w| near(w) && found.insert(w.id.clone())).collect()
 }
 
-/// How many servers of mounted stores moved at least a tenth of what the one did that moved most.
+/// Number of mounted stores' servers that moved at least a tenth of the busiest one's bytes.
 fn servers_used(parts: &Parts<'_>, mounts: &[Mount]) -> usize {
     let mut moved: HashMap<&str, u64> = HashMap::new();
     for way in [Way::ClientSends, Way::ServerSends, Way::ClientReceives] {
@@ -360,23 +358,23 @@ fn servers_used(parts: &Parts<'_>, mounts: &[Mount]) -> usize {
     moved.values().filter(|&&bytes| bytes * limits::USED_PART >= most).count()
 }
 
-/// The most that are shown, best first: those aimed at the largest cause, whatever they give, and what else gives most.
+/// The most that are shown, best first: those aimed at the largest cause, whatever their gain, and the others by gain.
 fn best(mut all: Vec<WhatIf>, wall_s: f64, aimed: &[&str]) -> Vec<WhatIf> {
     let is_aimed = |w: &WhatIf| aimed.contains(&w.id.as_str());
     all.retain(|w| w.speedup >= limits::LEAST_SPEEDUP || is_aimed(w) && w.predicted_wall_s <= wall_s * (1.0 - limits::LEAST_GAIN));
-    // What a walk asks, and when, is its own to change, and so are knobs.
+    // What a walk requests, and when, is its own to change, and so are knobs.
     let is_own = |w: &WhatIf| w.id.starts_with("walk.") || !w.flags.is_empty();
     let rank = |w: &WhatIf| (!is_own(w), !is_aimed(w), w.is_bought());
     all.sort_by(|a, b| rank(a).cmp(&rank(b)).then(a.predicted_wall_s.total_cmp(&b.predicted_wall_s)));
     all.truncate(MAX_WHAT_IFS);
-    // What can only be bounded stands below what was replayed, however much it may give.
+    // Bounds come below replayed changes, however large.
     all.sort_by(|a, b| a.basis.cmp(&b.basis).then(a.predicted_wall_s.total_cmp(&b.predicted_wall_s)));
-    // Work that need not be done is what the number behind the rate is about.
+    // Unnecessary work is the subject of the number behind the rate.
     if let Some(once) = all.iter().position(WhatIf::is_of_the_number) {
         all[..=once].rotate_right(1);
         return all;
     }
-    // What risks nothing and costs nothing is tried before what gives something up.
+    // Changes without risk or cost come before those that give something up.
     let is_unsafe = |w: &WhatIf| w.id == "no_sync" || w.gives_up.is_some();
     let is_safe = |w: &WhatIf| is_aimed(w) && !w.is_bought() && !w.id.ends_with(".x2") && !is_unsafe(w);
     if all.first().is_some_and(is_unsafe)

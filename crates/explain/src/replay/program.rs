@@ -1,4 +1,4 @@
-//! What the simulator runs: each thread's time as operations, with what each wait depends on.
+//! The simulator's programs: each thread's time as operations, with the dependencies of each wait.
 
 use super::flows::Flows;
 use super::regime::Regime;
@@ -7,7 +7,7 @@ use crate::cause::End;
 /// No mark.
 pub(crate) const NO_MARK: u32 = u32::MAX;
 
-/// What a wait of a fixed length, or at a device, was for.
+/// The purpose of a wait of fixed length, or at a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 #[repr(u8)]
@@ -24,25 +24,25 @@ pub(crate) enum Class {
     Lock,
     /// Stopped by a processor quota.
     Quota,
-    /// Waiting for a processor for so long that only a quota explains it, where none was recorded.
+    /// Waiting for a processor for so long that only a quota explains it, without a recorded quota.
     LongQueue,
     /// A processor held by another program.
     Foreign,
     /// A processor held by the recorder.
     Recorder,
-    /// A processor held by a thread of ours while another was free.
+    /// A processor held by one of this run's threads while another was free.
     Queue,
-    /// Processors, of which threads of ours had all: that comes out of the replay, but for the part of it that is [`Graph::kept`].
+    /// Processors all held by this run's threads: simulated by the replay, except for the part that is [`Graph::kept`].
     Ours,
     Connect,
-    /// Something was lost on its way, and sent again.
+    /// Bytes were lost in transit, and sent again.
     Lost,
-    /// The far end, of which nothing was recorded.
+    /// An unrecorded far end.
     FarEnd,
     Other,
 }
 
-/// How many classes there are.
+/// Number of classes.
 pub(crate) const CLASSES: usize = Class::Other as usize + 1;
 
 /// One step of a thread. Times are in nanoseconds.
@@ -50,74 +50,74 @@ pub(crate) const CLASSES: usize = Class::Other as usize + 1;
 pub(crate) enum Op {
     /// Runs.
     Run(f64),
-    /// Passes an instant that others wait for.
+    /// Passes a mark that others wait for.
     Mark(u32),
-    /// Waits so long.
+    /// Waits for a fixed time.
     Delay {
-        /// For what.
+        /// Purpose.
         class: Class,
-        /// How long.
+        /// Length.
         ns: f64,
     },
     /// Waits for another thread to pass a mark.
     Follow {
         /// The mark.
         mark: u32,
-        /// From there to running again.
+        /// Time from the mark to running again.
         lag: f64,
-        /// Whether it waited for a lock.
+        /// Whether the wait was for a lock.
         lock: bool,
     },
-    /// Waits for bytes: `service` after the later of their being sent and the bytes before them, then the way there.
+    /// Waits for bytes: `service` after the later of their sending and the previous bytes, then the transit.
     Arrive {
-        /// Where they were sent; [`NO_MARK`]: that was not recorded, they were on their way when the wait began.
+        /// Mark of their sending; [`NO_MARK`] if it was not recorded: they were in transit when the wait began.
         mark: u32,
-        /// The direction of the connection.
+        /// Direction of the connection.
         way: u32,
-        /// How long the connection took for them.
+        /// Time the connection took for them.
         service: f64,
-        /// How many they were.
+        /// Number of bytes.
         bytes: f64,
-        /// What made it as long.
+        /// The regime that determined that time.
         regime: Regime,
-        /// From their arrival to running again.
+        /// Time from their arrival to running again.
         lag: f64,
-        /// Whether that was a matter of polling.
+        /// Whether that was due to polling.
         polls: bool,
     },
-    /// Waits for room in a connection: for the far end to take what was sent before.
+    /// Waits for room in a connection: until the far end has taken earlier bytes.
     Room {
-        /// The direction of the connection.
+        /// Direction of the connection.
         way: u32,
-        /// Where the far end had taken enough.
+        /// Mark at which the far end had taken enough.
         mark: u32,
-        /// The same with windows four times as large; [`NO_MARK`]: no need to wait.
+        /// The mark with windows four times as large; [`NO_MARK`] if there is no need to wait.
         wide: u32,
-        /// From there to running again.
+        /// Time from the mark to running again.
         lag: f64,
-        /// What made the connection full.
+        /// The regime that filled the connection.
         regime: Regime,
     },
     /// Waits for a device.
     Serve {
-        /// Which.
+        /// The device.
         device: u32,
-        /// Doing what.
+        /// The kind of work.
         class: Class,
-        /// How long the device took.
+        /// Time the device took.
         service: f64,
-        /// For how long of that it served programs that were not recorded.
+        /// Part of that time in which it served unrecorded programs.
         foreign: f64,
-        /// From there to running again.
+        /// Time from completion to running again.
         lag: f64,
-        /// Where it was asked, before the wait began; [`NO_MARK`]: when the wait began.
+        /// Mark of the request, if before the wait began; [`NO_MARK`] if at its start.
         asked: u32,
-        /// Whether the device began when it had done the last, without being asked.
+        /// Whether the device began after the previous request by itself (read-ahead).
         ahead: bool,
     },
-    /// Goes on when no other program has this thread, and has it from then on ([`super::edit`]).
+    /// Continues when no other program has this thread, and keeps it from then on ([`super::edit`]).
     Take(u32),
-    /// Gives the thread to the one that has waited longest for it.
+    /// Gives the thread to the program that has waited longest for it.
     Leave(u32),
 }
 
@@ -135,13 +135,13 @@ pub(crate) struct Program {
     pub machine: usize,
     /// Its end.
     pub end: End,
-    /// Whose time it is: an actor.
+    /// Its thread: an actor.
     pub track: u32,
-    /// The program that started its process, where it is the first thread of one.
+    /// The program that started its process, for a process's first thread.
     pub made_by: Option<u32>,
-    /// Which part of its running was in calls that make data durable, as samples say.
+    /// The part of its running in calls that make data durable, by samples.
     pub syncing: f64,
-    /// In order.
+    /// The operations, in order.
     pub ops: Vec<Op>,
 }
 
@@ -159,47 +159,47 @@ pub(crate) struct Device {
 pub(crate) struct Graph {
     /// Threads.
     pub programs: Vec<Program>,
-    /// Which of them ends the run.
+    /// Index of the program that ends the run.
     pub main: usize,
-    /// How many marks there are.
+    /// Number of marks.
     pub marks: usize,
-    /// One-way time by direction of a connection, without queueing.
+    /// One-way transit time by direction of a connection, without queueing.
     pub latency: Vec<f64>,
     /// Devices.
     pub devices: Vec<Device>,
-    /// Processors by machine.
+    /// Number of processors by machine.
     pub cpus: Vec<u32>,
-    /// How long the run was.
+    /// Length of the run.
     pub wall_ns: f64,
-    /// How long reading that was waited for was under way at some device: nothing makes the run shorter than the longest.
+    /// Longest time that reads which were waited for were in progress at one device: no change makes the run shorter.
     pub reading_ns: f64,
-    /// By program: marks where it had taken the last answer before it sent again, in order; of threads that ask.
+    /// By program: marks where an asking thread had taken the last answer before it sent again, in order.
     pub turns: Vec<Vec<u32>>,
     /// The requests of a copy, and their messages ([`super::flows`]).
     pub flows: Flows,
-    /// How many threads programs share ([`Op::Take`]).
+    /// Number of threads that programs share ([`Op::Take`]).
     pub threads: u32,
-    /// Marks that must have been passed before the run is over.
+    /// Marks that must be passed before the run is over.
     pub awaited: Vec<u32>,
-    /// By which part each busy processor slows the others of its machine down.
+    /// Slowdown that each busy processor causes the others of its machine.
     pub slowdown: f64,
-    /// How much of each machine's processors others have that nothing is known of.
+    /// Number of each machine's processors used by unknown programs.
     pub foreign: f64,
-    /// Which part of the queueing for processors that threads of ours had is kept: what a replay does not bring about by itself, as where other
-    /// programs or the machine's host had them as well.
+    /// The part of the recorded queueing for processors that is kept: queueing that a replay does not bring about by itself, because other
+    /// programs or the machine's host used the processors as well.
     pub kept: f64,
-    /// Nanoseconds a byte takes with the largest receive window in flight all the time; 0: not known.
+    /// Nanoseconds per byte with the largest receive window always in flight; 0 if unknown.
     pub window_ns_per_byte: f64,
 }
 
 impl Graph {
-    /// A mark that nobody passes yet.
+    /// A new mark, not passed by any program yet.
     pub(crate) fn fresh_mark(&mut self) -> u32 {
         self.marks += 1;
         self.marks as u32 - 1
     }
 
-    /// Adds a program where another one is, which asks nobody.
+    /// Adds a program like another one, without requests.
     pub(crate) fn add_program(&mut self, like: usize, ops: Vec<Op>) {
         let Program { machine, end, syncing, track, .. } = self.programs[like];
         self.programs.push(Program { machine, end, track, made_by: None, syncing, ops });
@@ -211,12 +211,12 @@ impl Graph {
 pub(crate) mod tests {
     use super::*;
 
-    /// A program of the client's.
+    /// A client's program.
     pub(crate) fn program(ops: Vec<Op>) -> Program {
         Program { machine: 0, end: End::Client, track: 0, made_by: None, syncing: 0.0, ops }
     }
 
-    /// Programs on one machine with so many processors, the first of them the command's own; two directions of 5, a device.
+    /// Programs on one machine with this many processors, the first of them the command's own; two directions of 5, a device.
     pub(crate) fn graph(cpus: u32, programs: Vec<Vec<Op>>) -> Graph {
         Graph {
             turns: vec![Vec::new(); programs.len()],

@@ -1,4 +1,4 @@
-//! Queueing for processors: how many threads of ours ran when, and from which length on a quota made them queue.
+//! Queueing for processors: how many of the run's threads ran when, and from which length queueing was due to a quota.
 
 use super::program::{Class, Op};
 use super::rows::{Row, Rows};
@@ -7,22 +7,22 @@ use crate::limits::replay as limits;
 use crate::observe::tables::Tables;
 use thalweg_trace::{ObjectKind, SpanKind};
 
-/// Whether an operation is queueing that is replayed as long as it was.
+/// Whether an operation is queueing of recorded length.
 pub(crate) fn is_queueing(op: &Op) -> bool {
     matches!(op, Op::Delay { class: Class::Foreign | Class::Queue | Class::Ours | Class::LongQueue | Class::Recorder | Class::Quota, .. })
 }
 
-/// How many threads of ours ran, over time, and how much each of them got done.
+/// Number of the run's running threads over time, and the work each got done.
 pub(crate) struct Busy {
     cpus: f64,
     times: Vec<i64>,
     running: Vec<i32>,
-    /// What a thread that ran all the time had got done by then, in nanoseconds of a processor that no other slows down.
+    /// Work of a thread that ran all the time until then, in nanoseconds of a processor not slowed by others.
     done: Vec<f64>,
 }
 
 impl Busy {
-    /// Of one machine.
+    /// Computes it for one machine.
     pub(crate) fn of(tables: &Tables, timelines: &[Timeline], machine: u32) -> Busy {
         let ours = timelines.iter().filter(|t| tables.actors[t.track as usize].machine == machine);
         let runs = ours.flat_map(|t| t.pieces.iter()).filter_map(|p| if let Piece::Run(a, b) = *p { Some((a, b)) } else { None });
@@ -39,15 +39,15 @@ impl Busy {
         busy
     }
 
-    /// At an instant.
+    /// The number at an instant.
     pub(crate) fn at(&self, instant: i64) -> i32 {
         let after = self.times.partition_point(|&t| t <= instant);
         after.checked_sub(1).map_or(0, |i| self.running[i])
     }
 
-    /// How much a thread that ran from `from` to `to` got done, in nanoseconds of a processor that no other slows down. No more threads run than there are
-    /// processors: where more seem to, their queueing was not recorded, and they are taken to have shared the processors equally, as the
-    /// replay will have them do.
+    /// Work of a thread that ran from `from` to `to`, in nanoseconds of a processor not slowed by others. No more threads run than there
+    /// are processors: if more seem to, their queueing was not recorded, and they are assumed to have shared the processors equally, as
+    /// they will in the replay.
     pub(crate) fn worked(&self, from: i64, to: i64) -> f64 {
         (self.done_by(to) - self.done_by(from)).clamp(0.0, (to - from) as f64)
     }
@@ -61,12 +61,12 @@ impl Busy {
     }
 }
 
-/// From which length on queueing was a quota's doing: its longest intervals, as many as make up the time it took. The kernel counts that
-/// time by processor, however many threads stood still on each.
+/// Length from which queueing was due to a quota: its longest intervals, as many as add up to the quota's time. The kernel counts that time
+/// by processor, however many threads were stopped on each.
 pub(crate) fn stopped_from_ns(tables: &Tables, rows: &Rows, end: usize, quota: Option<f64>) -> i64 {
     let Some(taken_ns) = quota else { return i64::MAX };
     let ours = |r: &&Row| tables.actors[r.track as usize].end as usize == end;
-    // Where the recording says which queueing was the quota's, no other was.
+    // If the recording shows which queueing was the quota's, no other was.
     let is_group = |r: &Row| tables.objects.get(r.object as usize).is_some_and(|object| object.kind == ObjectKind::Cgroup);
     if rows.rows.iter().any(|r| r.kind == SpanKind::WaitRunqueue && is_group(r)) {
         return i64::MAX;
@@ -88,7 +88,7 @@ pub(crate) fn stopped_from_ns(tables: &Tables, rows: &Rows, end: usize, quota: O
     end - start
 }
 
-/// How long processors stood still in all, when threads queued in these intervals: each on one of its own, while there are as many.
+/// Time that processors were idle, when threads queued in these intervals: each thread on a processor of its own, while there are enough.
 fn processor_time_ns(intervals: &[(i64, i64)], processors: u32) -> i64 {
     let mut edges: Vec<(i64, i64)> = intervals.iter().flat_map(|&(start, end)| [(start, 1), (end, -1)]).collect();
     edges.sort_unstable();

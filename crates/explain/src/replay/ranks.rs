@@ -1,5 +1,5 @@
-//! Ranks that poll for each other, as waits: while a rank waited for another in an MPI call, its thread ran and did nothing. In the
-//! graph it waits for the other rank's part instead, and whatever it queued for or slept in meanwhile goes with that.
+//! Ranks that poll for each other, as waits: while a rank waited for another in an MPI call, its thread ran without doing work. In the
+//! graph it waits for the other rank's part instead, including whatever it queued for or slept in meanwhile.
 
 use super::rows::{Row, Rows};
 use crate::limits::replay as limits;
@@ -10,7 +10,7 @@ use crate::observe::tables::Tables;
 use std::collections::HashMap;
 use thalweg_trace::{ABSENT, ObjectKind, Source, SpanBatch, SpanKind};
 
-/// Calls of MPI, as far as they are followed.
+/// MPI calls, as far as they are followed.
 pub(crate) struct Calls {
     tables: Tables,
     ranks: Ranks,
@@ -18,7 +18,7 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Before any span was looked at; `None`: there are no ranks.
+    /// The state before any span was seen; `None` if there are no ranks.
     pub(crate) fn of(source: &dyn Source) -> Option<Calls> {
         source.objects().iter().any(|o| o.kind == ObjectKind::Communicator).then(|| {
             let tables = Tables::of(source);
@@ -26,7 +26,7 @@ impl Calls {
         })
     }
 
-    /// Looks at spans.
+    /// Adds spans.
     pub(crate) fn note(&mut self, batch: &SpanBatch) {
         for row in (0..batch.len()).filter(|&row| is_mpi(batch.kind[row])) {
             let Some(span) = live(&mut self.tables, batch, row) else { continue };
@@ -37,10 +37,10 @@ impl Calls {
         }
     }
 
-    /// Replaces what ranks did while they waited for each other.
+    /// Replaces ranks' running while they waited for each other by waits.
     pub(crate) fn into_waits(self, rows: &mut Rows) {
         let Calls { tables, ranks, calls } = self;
-        // Of what one wait ended, only the last was waited for: by track and beginning.
+        // Of several things that one wait ended, only the last was waited for: by track and start.
         let mut waits: HashMap<(u32, i64), Row> = HashMap::new();
         for call in &calls {
             let Provider::Track(waker, at) = ranks.provider(&tables, call) else { continue };

@@ -1,4 +1,4 @@
-//! What the replay takes of the spans: rows before the path is walked, and while it is, on what each wait depended.
+//! The replay's input from the spans: rows before the path is walked, and dependencies of each wait while it is.
 
 use super::depends::Asking;
 use super::ranks::Calls;
@@ -10,25 +10,25 @@ use crate::waits::view::Facts;
 use std::collections::HashMap;
 use thalweg_trace::{Source, SpanBatch};
 
-/// What is taken in before the path is walked.
-pub(crate) struct Taken {
+/// The input gathered before the path is walked.
+pub(crate) struct ReplayInput {
     rows: Reading,
-    /// `None`: there are no ranks.
+    /// `None` if there are no ranks.
     calls: Option<Calls>,
 }
 
-impl Taken {
-    /// Nothing yet, of an interval.
-    pub(crate) fn new(source: &dyn Source, interval: (i64, i64)) -> Taken {
-        Taken { rows: Reading::new(source, interval, limits::MAX_ROWS), calls: Calls::of(source) }
+impl ReplayInput {
+    /// An empty set for an interval.
+    pub(crate) fn new(source: &dyn Source, interval: (i64, i64)) -> ReplayInput {
+        ReplayInput { rows: Reading::new(source, interval, limits::MAX_ROWS), calls: Calls::of(source) }
     }
 
-    /// Whether more spans are to be looked at.
+    /// Whether more spans are needed.
     pub(crate) fn asks_spans(&self) -> bool {
         !self.rows.is_full() || self.calls.is_some()
     }
 
-    /// Looks at spans.
+    /// Adds spans.
     pub(crate) fn note(&mut self, batch: &SpanBatch) {
         self.rows.note(batch);
         if let Some(calls) = &mut self.calls {
@@ -36,7 +36,7 @@ impl Taken {
         }
     }
 
-    /// The rows, with waits in place of what ranks did while they waited for each other.
+    /// The rows, with waits in place of ranks' polling for each other.
     pub(crate) fn recorded(self) -> Recorded {
         let mut rows = self.rows.rows();
         if let Some(calls) = self.calls {
@@ -46,22 +46,22 @@ impl Taken {
     }
 }
 
-/// The recorded run, as a graph is made of it.
+/// The recorded run, from which a graph is made.
 #[derive(Debug)]
 pub(crate) struct Recorded {
-    /// What was read.
+    /// The rows.
     pub rows: Rows,
-    /// Each thread's time; none before the path was walked.
+    /// Each thread's timeline; empty before the path was walked.
     pub timelines: Vec<Timeline>,
 }
 
 impl Recorded {
-    /// Who queues for the processor of the one it takes turns with waits for that one, at the object that is said here.
+    /// Replaces queueing for the processor of a thread that it takes turns with by a wait for that thread, at the given object.
     pub(crate) fn hand_over(&mut self, hand_overs: &HashMap<(u32, u32), u32>) {
         self.rows.hand_over(hand_overs);
     }
 
-    /// Asks on what each wait depends, of a path that is about to be walked.
+    /// Prepares the requests for each wait's dependency, for a path about to be walked.
     pub(crate) fn asking<'a>(&self, tables: &Tables, facts: &'a Facts, (start, end): (i64, i64)) -> Asking<'a> {
         let timelines = timelines(tables, &self.rows, &facts.lives, self.rows.from, end);
         Asking::new(tables, facts, start, timelines)

@@ -1,33 +1,32 @@
-//! What the network's part of an interval was, as the critical path was charged: transit is scaled by what
-//! made it as long as it was.
+//! The network's part of an interval, by the critical path's charges: a transit is scaled by what determined its length.
 
 use crate::cause::Cause;
 use crate::facts::Parts;
 
-/// What made a transit as long as it was.
+/// The determinant of a transit's length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Regime {
     /// The link's rate.
     Bandwidth,
-    /// A send buffer or receive window: a window's worth each round trip.
+    /// A send buffer or receive window: one window per round trip.
     Window,
-    /// The congestion window: the same, and it grows.
+    /// The congestion window: one window per round trip, growing.
     Cwnd,
-    /// The way there.
+    /// The transit itself.
     Latency,
-    /// Lost segments, and recovering from that.
+    /// Lost segments, and recovery.
     Loss,
 }
 
-/// How many there are.
+/// Number of regimes.
 pub(crate) const REGIMES: usize = Regime::ALL.len();
 
 impl Regime {
-    /// All of them.
+    /// All regimes.
     pub(crate) const ALL: [Regime; 5] = [Regime::Bandwidth, Regime::Window, Regime::Cwnd, Regime::Latency, Regime::Loss];
 
-    /// The one that took most; `None` where none took any.
+    /// The regime with most time; `None` if there was none.
     fn largest(ns: [i64; REGIMES]) -> Option<Regime> {
         Regime::ALL.into_iter().max_by_key(|&regime| ns[regime as usize]).filter(|&regime| ns[regime as usize] > 0)
     }
@@ -44,16 +43,16 @@ fn regime_of(cause: Cause) -> Option<Regime> {
     })
 }
 
-/// The path's stretches that matter to the model, in order of time.
+/// The path's stretches relevant to the model, in order of time.
 #[derive(Debug)]
 pub(crate) struct Regimes {
-    /// From where to where it lay on the network, and what that was; or, `None`, waited for a lock.
+    /// Start, end, and the network's regime, or `None` for a wait for a lock.
     stretches: Vec<(i64, i64, Option<Regime>)>,
     usual: Regime,
 }
 
 impl Regimes {
-    /// From what the walk charged.
+    /// Reads them from the walk's charges.
     pub(crate) fn of(parts: &Parts<'_>) -> Regimes {
         let mut stretches = Vec::new();
         let mut sums = [0_i64; REGIMES];
@@ -70,14 +69,14 @@ impl Regimes {
         Regimes { stretches, usual: Regime::largest(sums).unwrap_or(Regime::Bandwidth) }
     }
 
-    /// The stretches that lie within an interval, and for how long they do.
+    /// The stretches that overlap an interval, with the overlap.
     fn parts(&self, start: i64, end: i64) -> impl Iterator<Item = (Option<Regime>, i64)> {
         let first = self.stretches.partition_point(|stretch| stretch.1 <= start);
         let within = self.stretches[first..].iter().take_while(move |stretch| stretch.0 < end);
         within.map(move |&(from, to, of)| (of, to.min(end) - from.max(start)))
     }
 
-    /// What a transit between these instants was; where the path lay elsewhere, what transits were mostly.
+    /// The regime of a transit between these instants; if the path lay elsewhere, the usual regime.
     pub(crate) fn within(&self, start: i64, end: i64) -> Regime {
         let mut sums = [0_i64; REGIMES];
         for (regime, ns) in self.parts(start, end).filter_map(|(of, ns)| Some((of?, ns))).take(256) {
@@ -86,12 +85,12 @@ impl Regimes {
         Regime::largest(sums).unwrap_or(self.usual)
     }
 
-    /// Whether the path was charged to the network within this interval, for most of it.
+    /// Whether the path was charged to the network for most of this interval.
     pub(crate) fn is_network(&self, start: i64, end: i64) -> bool {
         self.is_most(start, end, |of| of.is_some())
     }
 
-    /// Whether the path was charged to a lock within this interval, for most of it.
+    /// Whether the path was charged to a lock for most of this interval.
     pub(crate) fn is_lock(&self, start: i64, end: i64) -> bool {
         self.is_most(start, end, |of| of.is_none())
     }

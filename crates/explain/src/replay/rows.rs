@@ -1,15 +1,15 @@
-//! What the graph is made of, read from the recording: waits, bytes through connections, and how busy devices were. Spans
-//! that only say what a thread did while it ran are left out: a thread runs where nothing else is said.
+//! The graph's input, read from the recording: waits, bytes through connections, and devices' busy times. Spans that only describe a
+//! running thread are left out: a thread runs wherever nothing else is recorded.
 
 use crate::limits::replay as limits;
 use crate::observe::index::{DenseIndex, NONE};
 use std::collections::HashMap;
 use thalweg_trace::{ABSENT, ABSENT_RESULT, Source, SpanBatch, SpanKind, TrackKind, WakerContext};
 
-/// A receive that found nothing.
+/// The result of a receive that found nothing.
 const EAGAIN: i64 = -11;
 
-/// One span that matters.
+/// A relevant span.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub(crate) struct Row {
@@ -19,7 +19,7 @@ pub(crate) struct Row {
     pub end: i64,
     pub id: u64,
     pub runqueue_ns: u64,
-    /// Position in the stream where it began, or [`ABSENT`].
+    /// Offset in the stream at its start, or [`ABSENT`].
     pub offset: u64,
     pub bytes: u64,
     /// Dense number of the track; also of the waker (a thread or a device), or [`NONE`].
@@ -29,19 +29,19 @@ pub(crate) struct Row {
     pub object: u32,
     pub kind: SpanKind,
     pub by_timer: bool,
-    /// The rank that it waited for, where it is one rank's wait for another.
+    /// The awaited rank, if it is one rank's wait for another.
     pub rank: Option<u32>,
     /// A fruitless receive.
     pub fruitless: bool,
 }
 
 impl Row {
-    /// Whether its thread did not run in some of it.
+    /// Whether the thread was off the processor for a part of the row.
     pub(crate) fn waits(&self) -> bool {
         self.off_until > self.start
     }
 
-    /// Whether it moved bytes of a connection.
+    /// Whether the row moved bytes of a connection.
     pub(crate) fn moves(&self) -> bool {
         matches!(self.kind, SpanKind::NetSend | SpanKind::NetReceive) && self.bytes > 0
     }
@@ -50,28 +50,28 @@ impl Row {
 /// One request of a device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
-    /// When it was issued.
+    /// Time it was issued.
     pub start: i64,
-    /// When it completed.
+    /// Time it completed.
     pub end: i64,
     /// The device's track.
     pub track: u32,
-    /// Whether it read.
+    /// Whether the request reads.
     pub reads: bool,
 }
 
-/// Requests of copies and their messages, by instants, as they were recorded.
+/// Requests of copies and their messages, by instants, as recorded.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecordedRequests {
     pub asked: foldhash::HashMap<u64, (u32, i64, i64)>,
-    /// Track, start, end, the span that it is a part of, the request's number.
+    /// Track, start, end, parent span, and request number.
     pub calls: Vec<(u32, i64, i64, u64, u64)>,
     /// By track and request: when the last of it had been handed over.
     pub sent: foldhash::HashMap<(u32, u64), i64>,
 }
 
 impl RecordedRequests {
-    /// Takes in a span, where it is one of these.
+    /// Adds a span, if it is one of these.
     pub(crate) fn note(&mut self, batch: &SpanBatch, row: usize, track: u32) {
         let (start, end, request) = (batch.start_ns[row], batch.end_ns[row], batch.request[row]);
         match batch.kind[row] {
@@ -88,25 +88,25 @@ impl RecordedRequests {
     }
 }
 
-/// What was read.
+/// The rows read.
 #[derive(Debug)]
 pub(crate) struct Rows {
-    /// By descending end.
+    /// The rows, by descending end.
     pub rows: Vec<Row>,
     /// Devices' requests, by descending end.
     pub requests: Vec<Request>,
-    /// Whether anybody listed names.
+    /// Whether any thread listed names.
     pub lists: bool,
     /// Requests of copies, and their messages.
     pub copies: RecordedRequests,
-    /// Spans that others are parts of.
+    /// Spans that have parts.
     pub parents: foldhash::HashSet<u64>,
-    /// From where on everything was read; the start, unless there was too much.
+    /// Start of the complete part; the interval's start, unless there was too much.
     pub from: i64,
 }
 
 impl Rows {
-    /// Who queues for the processor of the one it takes turns with waits for that one, at the object that is said here.
+    /// Replaces queueing for the processor of a thread that it takes turns with by a wait for that thread, at the given object.
     pub(crate) fn hand_over(&mut self, hand_overs: &HashMap<(u32, u32), u32>) {
         for row in self.rows.iter_mut().filter(|row| row.kind == SpanKind::WaitRunqueue) {
             if let Some(&object) = hand_overs.get(&(row.track, row.waker)) {
@@ -116,7 +116,7 @@ impl Rows {
     }
 }
 
-/// Takes in what the graph needs of an interval, from its end.
+/// Gathers the graph's input for an interval, from its end.
 #[derive(Debug)]
 pub(crate) struct Reading {
     rows: Rows,
@@ -130,7 +130,7 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// Of an interval, and at most so many rows.
+    /// Starts for an interval, with at most this many rows.
     pub(crate) fn new(source: &dyn Source, (start, end): (i64, i64), most: usize) -> Reading {
         Reading {
             tracks: DenseIndex::new(source.tracks().iter().map(|t| t.track.number())),
@@ -150,12 +150,12 @@ impl Reading {
         }
     }
 
-    /// Whether there are so many that no more are taken in.
+    /// Whether the limit is reached and no more are gathered.
     pub(crate) fn is_full(&self) -> bool {
         self.rows.rows.len() >= self.most
     }
 
-    /// Takes in spans.
+    /// Adds spans.
     pub(crate) fn note(&mut self, batch: &SpanBatch) {
         for row in 0..batch.len() {
             if self.is_full() {
@@ -190,7 +190,7 @@ impl Reading {
         }
     }
 
-    /// What was taken in.
+    /// The gathered rows.
     pub(crate) fn rows(self) -> Rows {
         self.rows
     }
@@ -209,7 +209,7 @@ fn row_of(batch: &SpanBatch, row: usize, track: u32, tracks: &mut DenseIndex, ob
     let size = if batch.size_bytes[row] == ABSENT { 0 } else { batch.size_bytes[row] };
     let bytes = if batch.result[row] < 0 && batch.result[row] != ABSENT_RESULT { 0 } else { size };
     let cpu_ns = match batch.cpu_ns[row] {
-        // A run of calls that never blocked ran; one call of which nothing is known waited.
+        // A run of calls that never blocked ran; a single call without details waited.
         ABSENT if batch.count[row] > 1 || matches!(kind, K::AppOther | K::AppChecksum) => end - start,
         ABSENT => 0,
         known => (known as i64).min(end - start),

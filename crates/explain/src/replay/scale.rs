@@ -1,16 +1,16 @@
-//! What a change changes: factors on what the recorded run was made of. Everything at 1 is the run as it was.
+//! A change's factors on the parts of the recorded run. With all at 1 the run is unchanged.
 
 use super::program::{CLASSES, Class};
 use super::regime::{REGIMES, Regime};
 
-/// What senders wait for room.
+/// How long senders wait for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rooms {
-    /// As long as they did.
+    /// The recorded time.
     AsTheyWere,
-    /// As windows four times as large leave it.
+    /// The time with windows four times as large.
     Wide,
-    /// Nothing.
+    /// Not at all.
     Endless,
 }
 
@@ -21,34 +21,34 @@ pub(crate) struct Scale {
     pub delay: [f64; CLASSES],
     /// On a device's time, by class.
     pub device: [f64; CLASSES],
-    /// The device that `device` is about; `None`: all of them.
+    /// The device that `device` applies to; `None` for all.
     pub only_device: Option<u32>,
-    /// On a device's time for programs that were not recorded.
+    /// On a device's time for unrecorded programs.
     pub foreign: f64,
     /// On running, by end.
     pub run: [f64; 2],
     /// On the number of processors.
     pub processors: f64,
-    /// On a connection's time for bytes, by what made it as long.
+    /// On a connection's time for bytes, by regime.
     pub service: [f64; REGIMES],
-    /// Nanoseconds a byte takes on a connection, where the regime's factor is 0.
+    /// Nanoseconds per byte on a connection, where the regime's factor is 0.
     pub steady_ns_per_byte: f64,
-    /// Nanoseconds a byte takes on a connection at the very least.
+    /// Least nanoseconds per byte on a connection.
     pub least_ns_per_byte: f64,
-    /// On the way there.
+    /// On the transit time.
     pub latency: f64,
-    /// What senders wait for room, by what made the connection full.
+    /// How long senders wait for room, by regime.
     pub rooms: [Rooms; REGIMES],
-    /// No lock is waited for.
+    /// Whether no lock is waited for.
     pub no_lock: bool,
-    /// Nothing is done to make data durable.
+    /// Whether nothing is done to make data durable.
     pub no_sync: bool,
-    /// Bytes are noticed when they come.
+    /// Whether bytes are noticed on arrival.
     pub no_polls: bool,
 }
 
 impl Scale {
-    /// The run as it was.
+    /// The unchanged run.
     pub(crate) fn none() -> Scale {
         Scale {
             delay: [1.0; CLASSES],
@@ -68,35 +68,35 @@ impl Scale {
         }
     }
 
-    /// With waits of these classes so many times as long.
+    /// With a factor on waits of these classes.
     #[must_use]
     pub(crate) fn delays(mut self, classes: &[Class], factor: f64) -> Scale {
         classes.iter().for_each(|&c| self.delay[c as usize] = factor);
         self
     }
 
-    /// With a device's time for these classes so many times as long.
+    /// With a factor on a device's time for these classes.
     #[must_use]
     pub(crate) fn devices(mut self, classes: &[Class], factor: f64) -> Scale {
         classes.iter().for_each(|&c| self.device[c as usize] = factor);
         self
     }
 
-    /// With a connection's time in these regimes so many times as long.
+    /// With a factor on a connection's time in these regimes.
     #[must_use]
     pub(crate) fn services(mut self, regimes: &[Regime], factor: f64) -> Scale {
         regimes.iter().for_each(|&r| self.service[r as usize] = factor);
         self
     }
 
-    /// With room for senders in these regimes.
+    /// With other room for senders in these regimes.
     #[must_use]
     pub(crate) fn rooms(mut self, regimes: &[Regime], rooms: Rooms) -> Scale {
         regimes.iter().for_each(|&r| self.rooms[r as usize] = rooms);
         self
     }
 
-    /// How long a connection takes for bytes that took `ns`.
+    /// A connection's time for bytes that took `ns`.
     pub(crate) fn service_ns(&self, regime: Regime, ns: f64, bytes: f64) -> f64 {
         let factor = self.service[regime as usize];
         if factor == 1.0 {
@@ -106,7 +106,7 @@ impl Scale {
         (ns * factor).max((least * bytes).min(ns))
     }
 
-    /// How long a device takes for what took `ns`, `foreign` of which it served others.
+    /// A device's time for work that took `ns`, `foreign` of which it served others.
     pub(crate) fn device_ns(&self, device: u32, class: Class, ns: f64, foreign: f64) -> f64 {
         if self.only_device.is_some_and(|d| d != device) {
             return ns;

@@ -1,4 +1,4 @@
-//! How long connections and devices took for what was waited for, from when each wait began, ended, and was asked for.
+//! Service times of connections and devices, from when each wait began, ended, and was requested.
 
 use super::program::{Class, Device, Op};
 use super::regime::Regime;
@@ -6,23 +6,24 @@ use super::rows::Request;
 use crate::limits::replay as limits;
 use std::collections::HashMap;
 
-/// A wait with what it depends on.
+/// A wait with its dependency.
 pub(crate) struct LinkedWait {
-    /// The timeline that it is in.
+    /// Index of its timeline.
     pub timeline: usize,
-    /// Its place there.
+    /// Its index in the timeline.
     pub piece: usize,
-    /// What it waits for.
+    /// The awaited operation.
     pub op: Op,
-    /// When its blocked part ended.
+    /// End of its blocked part.
     pub woken: f64,
     /// When the thread ran again.
     pub end: f64,
-    /// When what it waited for was sent or asked for.
+    /// When the awaited bytes were sent, or the request made.
     pub since: f64,
 }
 
-/// Where senders waited for room again and again, what looks like the way's latency is the window's: a window's worth each round trip.
+/// Corrects directions in which senders waited for room repeatedly: what looks like their latency is the window's, one window per round
+/// trip.
 pub(crate) fn full_ways(linked: &mut [LinkedWait], ways: usize) {
     let mut rooms = vec![0; ways];
     for l in linked.iter() {
@@ -40,8 +41,8 @@ pub(crate) fn full_ways(linked: &mut [LinkedWait], ways: usize) {
     }
 }
 
-/// Gives connections and devices their service times, in the order in which waits ended: what lay between the
-/// later of being asked and having done what came before, and being done. `foreign`: for how long a device served others in an interval.
+/// Sets the service times of connections and devices, in the order in which waits ended: from the later of the request and the previous
+/// completion to the completion. `foreign` gives the time a device served others in an interval.
 pub(crate) fn time_services(linked: &mut [LinkedWait], latency: &[f64], devices: usize, foreign: impl Fn(u32, f64, f64) -> f64) {
     let mut way_free = vec![f64::NEG_INFINITY; latency.len()];
     let mut device_free = vec![f64::NEG_INFINITY; devices];
@@ -71,8 +72,8 @@ pub(crate) fn time_services(linked: &mut [LinkedWait], latency: &[f64], devices:
     }
 }
 
-/// How long reading was under way that threads of ours waited for, also before and after they did, at the device where that was longest: however
-/// things are ordered, it takes that long. What others read there meanwhile is not ours to wait for.
+/// Longest time that reads which this run's threads waited for were in progress at one device, also before and after the waits: in any
+/// order, they take that long. Others' reads at the device are not included.
 pub(crate) fn reading_ns(linked: &[LinkedWait], devices: &[Device], requests: &HashMap<Device, Vec<Request>>, from: i64) -> f64 {
     let at_device = |number: usize| {
         let waits = linked.iter().filter(|l| matches!(l.op, Op::Serve { device, class: Class::Read, .. } if device as usize == number));

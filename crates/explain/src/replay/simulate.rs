@@ -1,8 +1,8 @@
 //! The replay: programs run, wait for each other, for bytes and for devices, under a [`Scale`].
 //!
-//! Processors are had in turns: who wants one that others have waits for the first of them to wait itself, or to have had its turn
-//! ([`limits::TURN_NS`]); so queueing comes out. A replay that stands still (a wait for something that, after a change,
-//! nobody does any more) is helped on where it stood longest, and counted.
+//! Processors are shared in turns: a program that needs one when all are taken waits until the first of their holders waits itself, or has
+//! had its turn ([`limits::TURN_NS`]); so queueing is simulated. A stalled replay (a wait for something that, after a change, no program
+//! does any more) is helped on where it stalled longest, and the help is counted.
 
 use super::program::{Class, Graph, NO_MARK, Op};
 use super::scale::{Rooms, Scale};
@@ -34,16 +34,16 @@ impl Ord for At {
 /// One machine's processors.
 struct Processors {
     count: usize,
-    /// By which part each that is busy besides slows the others down.
+    /// Slowdown that each further busy one causes.
     slowdown: f64,
-    /// How much of them others have.
+    /// Number used by other programs.
     foreign: f64,
-    /// How much each program that ran all the time has got done, and until when that is counted.
+    /// Work of each program that ran all the time, and the instant until which it is counted.
     done: f64,
     counted: f64,
-    /// Programs that have one, by what is done when they have run as far as they shall or have had their turn.
+    /// Programs that have one, by the work at which they stop or have had their turn.
     running: BinaryHeap<Reverse<(At, u32)>>,
-    /// Programs that want one.
+    /// Programs that wait for one.
     queue: VecDeque<u32>,
 }
 
@@ -67,13 +67,13 @@ impl Processors {
 /// A program's running.
 #[derive(Clone, Copy, Debug, Default)]
 struct Running {
-    /// How much of the operation is left.
+    /// The rest of the operation.
     left: f64,
-    /// How much of its turn.
+    /// The rest of its turn.
     turn: f64,
 }
 
-/// A thread that several programs share.
+/// A thread shared by several programs.
 #[derive(Clone, Debug, Default)]
 struct Thread {
     has_it: Option<u32>,
@@ -91,33 +91,33 @@ struct Replay<'a> {
     /// By program.
     running: Vec<Running>,
     passed: Vec<f64>,
-    /// By mark: the program that began last to wait for it, or [`NOBODY`].
+    /// By mark: the program that last began to wait for it, or [`NOBODY`].
     waiting: Vec<u32>,
-    /// By program: who began before it to wait for the same mark.
+    /// By program: the one that began to wait for the same mark before it.
     beside: Vec<u32>,
     way_free: Vec<f64>,
     device_free: Vec<f64>,
     threads: Vec<Thread>,
-    /// By program: whether the last wait was taken away, and so what the thread queued for after it.
+    /// By program: whether the last wait was removed, and so the queueing after it.
     skipped: Vec<bool>,
     /// By program: whether it slept for a mark in this wait.
     slept: Vec<bool>,
-    /// By program: dirty throttling that a change took away, which a later sync has to wait for.
+    /// By program: dirty throttling that a change removed, which a later sync must wait for.
     owed: Vec<f64>,
-    /// By mark: whether the run is not over without it; and how many of these are left.
+    /// By mark: whether the run needs it; and the number of these left.
     awaited: Vec<bool>,
     awaited_left: usize,
     ended: Option<f64>,
     helped: usize,
 }
 
-/// How long the run is under this scale, in nanoseconds; `None` where the replay does not hold together.
+/// Length of the run under this scale, in nanoseconds; `None` if the replay stalls too often.
 pub(crate) fn simulate(graph: &Graph, scale: &Scale) -> Option<f64> {
     let steps: usize = graph.programs.iter().map(|p| p.ops.len()).sum();
     replay(graph, scale, (1.0 + limits::MOST_HELP * steps as f64).min(limits::MOST_HELPS))
 }
 
-/// How long an edited run is. What it waits for it must come to by itself, but for the one thing that the run as it was may wait for in vain.
+/// Length of an edited run. Its waits must end by themselves, except for the one that the unchanged run may wait for in vain.
 pub(crate) fn simulate_edit(graph: &Graph) -> Option<f64> {
     replay(graph, &Scale::none(), 0.0)
 }
@@ -166,18 +166,18 @@ fn replay(graph: &Graph, scale: &Scale, most_help: f64) -> Option<f64> {
 
 /// A wait's outcome.
 enum Then {
-    /// At once.
+    /// Continues immediately.
     Now,
-    /// At an instant.
+    /// Continues at an instant.
     Until(f64),
-    /// When somebody passes a mark.
+    /// Continues when a mark is passed.
     Mark(u32),
-    /// When somebody gives a thread away.
+    /// Continues when a thread is given away.
     Given,
 }
 
 impl Replay<'_> {
-    /// The next event; `false` when there is none.
+    /// Processes the next event; `false` if there is none.
     fn step(&mut self) -> bool {
         let slept = self.asleep.peek().map(|Reverse((at, _))| at.0);
         let ends = self.machines.iter().enumerate().filter_map(|(i, m)| m.next().map(|at| (at, i)));
@@ -202,7 +202,7 @@ impl Replay<'_> {
         true
     }
 
-    /// A program has run as far as it shall, or has had its turn.
+    /// Handles a program that reached its stop, or had its turn.
     fn ran(&mut self, machine: usize, program: u32) {
         if self.running[program as usize].left <= 0.0 {
             return self.go_on(program, true);
@@ -223,7 +223,7 @@ impl Replay<'_> {
         self.run(machine, program);
     }
 
-    /// Lets a program run that has a processor.
+    /// Starts a program that has a processor.
     fn run(&mut self, machine: usize, program: u32) {
         let running = &mut self.running[program as usize];
         let ns = running.left.min(running.turn);
@@ -234,7 +234,7 @@ impl Replay<'_> {
         machine.running.push(Reverse((At(machine.done + ns), program)));
     }
 
-    /// Runs for so long when there is a processor: at once, where the program has one.
+    /// Requests a processor for this long; immediate if the program has one.
     fn want(&mut self, machine: usize, program: u32, ns: f64, has_one: bool) {
         self.running[program as usize].left = ns;
         if has_one {
@@ -246,7 +246,7 @@ impl Replay<'_> {
         self.machines[machine].queue.push_back(program);
     }
 
-    /// Runs a program's operations until one takes time. If it has a processor, and does not run on, another has it then.
+    /// Runs a program's operations until one takes time. If it has a processor and does not continue to run, the processor is given away.
     fn go_on(&mut self, program: u32, has_processor: bool) {
         let machine = self.graph.programs[program as usize].machine;
         if !self.operations(program, has_processor) && has_processor {
@@ -254,7 +254,7 @@ impl Replay<'_> {
         }
     }
 
-    /// The same; whether it runs now, or wants to.
+    /// Runs the operations; returns whether the program now runs, or wants to.
     fn operations(&mut self, program: u32, has_processor: bool) -> bool {
         let graph = self.graph;
         let code = &graph.programs[program as usize];
@@ -285,7 +285,7 @@ impl Replay<'_> {
                         self.asleep.push(Reverse((At(at), program)));
                         return false;
                     }
-                    // Who need not sleep need not be woken, and does not queue after that.
+                    // A program that need not sleep need not be woken, and does not queue after that.
                     let slept = std::mem::take(&mut self.slept[program as usize]);
                     self.skipped[program as usize] |= !slept && !matches!(op, Op::Follow { .. } | Op::Delay { .. });
                 }
@@ -321,13 +321,13 @@ impl Replay<'_> {
             {
                 Then::Now
             }
-            // Who queued goes behind who woke with it.
+            // A queued program goes behind those woken with it.
             Op::Delay { class: Class::Ours, ns } => {
                 let kept = self.graph.kept * self.scale.delay[Class::Ours as usize];
                 Then::Until(self.now + (ns * kept).max(1.0))
             }
             Op::Delay { class, ns } => {
-                // A quota stops a group when it has run for so long: who runs for half as long is stopped half as often.
+                // A quota stops a group after a given run time: half the running is stopped half as often.
                 let ran = if class == Class::Quota { self.scale.run[self.graph.programs[program as usize].end as usize] } else { 1.0 };
                 let factor = self.scale.delay[class as usize] * ran;
                 self.skipped[program as usize] |= factor == 0.0;
@@ -363,7 +363,7 @@ impl Replay<'_> {
         }
     }
 
-    /// So long after a mark is passed.
+    /// The outcome this long after a mark is passed.
     fn after(&self, mark: u32, lag: f64) -> Then {
         match self.passed[mark as usize] {
             at if at.is_nan() => Then::Mark(mark),
@@ -416,12 +416,12 @@ impl Replay<'_> {
         let asked = if asked == NO_MARK { self.now } else { self.passed[asked as usize].min(self.now) };
         let began = if ahead && free.is_finite() { free } else { free.max(asked) };
         let done = (began + service).max(self.now);
-        // What was read ahead while the thread ran is not read for the next one, too.
+        // What was read ahead while the thread ran is not also read for the next one.
         self.device_free[device as usize] = if ahead { done + lag } else { done };
         Then::Until(done + lag)
     }
 
-    /// Lets the program go on that has waited longest for a mark.
+    /// Lets the program continue that has waited longest for a mark.
     fn help(&mut self) -> bool {
         let stuck = self.waiting.iter().enumerate().filter(|(_, p)| **p != NOBODY);
         let Some((mark, _)) = stuck.min_by_key(|(_, p)| self.next[**p as usize]) else { return false };
@@ -447,7 +447,7 @@ mod tests {
         assert_eq!(ns(2, vec![vec![Op::Run(100.0)], vec![Op::Run(100.0)]]), 100.0);
         assert_eq!(ns(1, vec![vec![turns(3.0)], vec![turns(3.0)]]), 5.0 * limits::TURN_NS, "the other has had two of its three");
         assert_eq!(ns(1, vec![vec![turns(2.0)], vec![Op::Run(30.0)]]), 2.0 * limits::TURN_NS + 30.0);
-        // Who waits while another has the processor has it as soon as that one waits itself.
+        // A program that waits while another has the processor gets it as soon as that one waits itself.
         let giver = vec![Op::Run(100.0), Op::Mark(0), Op::Run(10.0)];
         let taker = vec![Op::Follow { mark: 0, lag: 0.0, lock: false }, Op::Run(5.0)];
         assert_eq!(ns(1, vec![taker, giver]), 115.0);

@@ -1,4 +1,4 @@
-//! How much of the run each stage was busy: which changes are worth a replay.
+//! Busy times of each stage of the run, which show the changes worth a replay.
 
 use super::program::{CLASSES, Class, Graph, Op};
 use super::regime::{REGIMES, Regime};
@@ -8,30 +8,30 @@ use std::collections::HashMap;
 /// Busy times, in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stages {
-    /// Waits of fixed lengths, by class.
+    /// Waits of fixed length, by class.
     pub delays: [f64; CLASSES],
     /// Devices, by device and class.
     pub devices: HashMap<(u32, Class), f64>,
-    /// Devices' time for programs that were not recorded, while threads of ours waited, by device.
+    /// Devices' time for unrecorded programs, while this run's threads waited, by device.
     pub foreign: HashMap<u32, f64>,
-    /// Connections, all together, by what made their times as long.
+    /// Connections, summed, by regime.
     pub regimes: [f64; REGIMES],
-    /// The way there, all waits together.
+    /// Transit times, summed over waits.
     pub latency: f64,
     /// Waits for bytes by polling.
     pub polls: f64,
     /// Waits for locks.
     pub locks: f64,
-    /// Waits for room in a connection whose window was full.
+    /// Waits for room in a connection with a full window.
     pub rooms: f64,
     /// Running, by program.
     pub run: Vec<f64>,
-    /// Nanoseconds for a byte when a connection carried well: a tenth of the bytes went faster.
+    /// Nanoseconds per byte on a connection at its best: a tenth of the bytes went faster.
     pub good_ns_per_byte: f64,
 }
 
 impl Stages {
-    /// Of a graph.
+    /// Computes them for a graph.
     pub(crate) fn of(graph: &Graph) -> Stages {
         let mut stages = Stages { run: vec![0.0; graph.programs.len()], ..Stages::default() };
         let mut rates: Vec<(f64, f64)> = Vec::new();
@@ -71,12 +71,12 @@ impl Stages {
         stages
     }
 
-    /// Connections, in these regimes.
+    /// The sum over connections in these regimes.
     pub(crate) fn in_regimes(&self, regimes: &[Regime]) -> f64 {
         regimes.iter().map(|&regime| self.regimes[regime as usize]).sum()
     }
 
-    /// A class of waits at devices, all devices together.
+    /// The sum over devices for a class of waits.
     pub(crate) fn at_devices(&self, class: Class) -> f64 {
         self.devices.iter().filter(|((_, c), _)| *c == class).map(|(_, ns)| ns).sum()
     }

@@ -1,4 +1,4 @@
-//! Bytes through connections: who had handed over, and who had taken, how many of a stream's bytes when.
+//! Bytes through connections: which thread had handed over, and which had taken, how many of a stream's bytes when.
 
 use super::rows::Row;
 use crate::cause::End;
@@ -7,32 +7,32 @@ use crate::observe::tables::Tables;
 use std::collections::HashMap;
 use thalweg_trace::{ABSENT, SpanKind};
 
-/// One direction of one connection: `2 × connection`, plus one for what the server's end sends.
+/// One direction of one connection: `2 × connection`, plus one for the server's sends.
 pub(crate) type Way = u32;
 
 /// Bytes handed over, or taken, by one thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moved {
-    /// When it began.
+    /// Start.
     pub start: i64,
-    /// When it was done.
+    /// End.
     pub end: i64,
-    /// Position of the first byte.
+    /// Offset of the first byte.
     pub from: u64,
-    /// Position after the last one.
+    /// Offset after the last byte.
     pub to: u64,
-    /// By which track.
+    /// The track.
     pub track: u32,
 }
 
 /// One direction.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
-    /// What its sender handed over, in order of time.
+    /// The sender's bytes, in order of time.
     pub sent: Vec<Moved>,
-    /// What its receiver took, in order of time.
+    /// The receiver's bytes, in order of time.
     pub taken: Vec<Moved>,
-    /// Whether positions were not recorded, but counted; what either end left out then shifts them.
+    /// Whether offsets were not recorded, but counted; bytes missing at either end then shift them.
     pub counted: bool,
 }
 
@@ -45,18 +45,18 @@ pub(crate) struct Streams {
     uses: HashMap<u32, Vec<(i64, bool)>>,
 }
 
-/// At which end of its connection a thread stands when it uses this object.
+/// The end of its connection that a thread is at when it uses this object.
 fn end_of(tables: &Tables, object: u32, track: u32) -> End {
     let end = tables.objects.get(object as usize).and_then(|object| object.connection_end);
     end.unwrap_or(tables.actors[track as usize].end)
 }
 
 impl Streams {
-    /// From all rows that moved bytes.
+    /// Makes them from all rows that moved bytes.
     pub(crate) fn of(tables: &Tables, rows: &[Row]) -> Streams {
         let mut streams: Vec<Stream> = Vec::new();
         streams.resize_with(tables.connections.len() * 2, Stream::default);
-        // Where positions were not recorded, bytes are counted.
+        // Without recorded offsets, bytes are counted.
         let mut counted: HashMap<(Way, bool), u64> = HashMap::new();
         let mut uses: HashMap<u32, Vec<(i64, bool)>> = HashMap::new();
         for row in rows.iter().rev().filter(|r| r.moves() && tables.connection_of(r.object) != NONE) {
@@ -65,7 +65,7 @@ impl Streams {
             let position = counted.entry((way, sends)).or_default();
             let from = if row.offset == ABSENT { *position } else { row.offset };
             *position = from + row.bytes;
-            // What the thread waited at its beginning brought nothing yet.
+            // The wait at the start of the call brought nothing yet.
             let start = if sends { row.start } else { row.off_until };
             let moved = Moved { start, end: row.end, from, to: from + row.bytes, track: row.track };
             if end == End::Client {
@@ -82,12 +82,12 @@ impl Streams {
         Streams { streams, uses }
     }
 
-    /// Who handed over the byte at this position, which had come by an instant; and when it was done with it as far as was recorded.
+    /// The thread that sent the byte at this offset, which had arrived by an instant; and the end of its send, as far as recorded.
     pub(crate) fn sender_of(&self, way: Way, position: u64, come_by: i64) -> Option<(u32, i64)> {
         let stream = self.streams.get(way as usize)?;
         let sent = &stream.sent;
         if stream.counted {
-            // The latest that can have been what came.
+            // The latest send that can have arrived.
             let moved = sent.get(sent.partition_point(|m| m.start <= come_by).checked_sub(1)?)?;
             return Some((moved.track, moved.end.min(come_by)));
         }
@@ -98,33 +98,33 @@ impl Streams {
         })
     }
 
-    /// The first bytes this thread took at or after an instant; or anyone, where it leaves that to others.
+    /// The first bytes this thread took at or after an instant; or any thread, if it leaves that to others.
     pub(crate) fn taken_from(&self, way: Way, track: u32, instant: i64) -> Option<&Moved> {
         let taken = &self.streams.get(way as usize)?.taken;
         let next = &taken[taken.partition_point(|m| m.end < instant)..];
         next.iter().take(64).find(|m| m.track == track).or(next.first())
     }
 
-    /// The last bytes anyone had taken by an instant.
+    /// The last bytes any thread had taken by an instant.
     pub(crate) fn taken_by(&self, way: Way, instant: i64) -> Option<&Moved> {
         let taken = &self.streams.get(way as usize)?.taken;
         taken.get(taken.partition_point(|m| m.end <= instant).checked_sub(1)?)
     }
 
-    /// When the stream's taken bytes passed a position.
+    /// The receive that passed an offset.
     pub(crate) fn taken_past(&self, way: Way, position: u64) -> Option<&Moved> {
         let taken = &self.streams.get(way as usize)?.taken;
         taken.get(taken.partition_point(|m| m.to < position))
     }
 
-    /// How many bytes the sender had handed over by an instant.
+    /// Number of bytes the sender had handed over by an instant.
     pub(crate) fn sent_by(&self, way: Way, instant: i64) -> u64 {
         let Some(stream) = self.streams.get(way as usize) else { return 0 };
         let after = stream.sent.partition_point(|m| m.start <= instant);
         after.checked_sub(1).map_or(0, |i| stream.sent[i].to)
     }
 
-    /// Where a thread that calls others had taken the last answer before it sent again; the first: where it first sent.
+    /// The instants at which a calling thread had taken the last answer before it sent again; the first is its first send.
     pub(crate) fn turns(&self, track: u32) -> Vec<i64> {
         let mut turns = Vec::new();
         let mut taken: Option<i64> = None;

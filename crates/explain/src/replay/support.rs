@@ -1,8 +1,8 @@
-//! What the recording supports: a change gives at most what the critical path was charged for what it removes, and what was charged with nothing
-//! of the kind is not proposed.
+//! The gain that the recording supports: a change gains at most what the critical path was charged for what it removes, and a change
+//! without such charges is not proposed.
 //!
-//! Taking something away from every path leaves the critical one as long as what else was on it. So a prediction that is better rests on
-//! something that the replay got wrong (a wait that it takes for another's, a transit of the wrong kind), and the charge is nearer to the truth.
+//! Removing something from every path leaves the critical one at least as long as its other parts. So a better prediction rests on an error
+//! of the replay (a wait taken for another's, a transit of the wrong kind), and the charge is nearer to the truth.
 
 use super::beside::Besides;
 use super::rows::Rows;
@@ -15,7 +15,7 @@ use crate::path::ledger::Entry;
 use crate::waits::place::{Missing, Place, What};
 use thalweg_trace::{Meta, SpanKind};
 
-/// Queueing for processors goes with whatever was done before or beside it, if that goes.
+/// Queueing for processors is removed with the work before or beside it.
 const QUEUEING: &[Cause] = &[Cause::ClientRunqueue, Cause::ServerRunqueue];
 
 /// Waits that end at devices.
@@ -24,7 +24,7 @@ const AT_DEVICES: &[Cause] = {
     &[C::ClientRead, C::ServerRead, C::ClientWrite, C::ServerWrite, C::ClientSync, C::ServerSync, C::ClientMetadata, C::ServerMetadata]
 };
 
-/// What else goes with a process that is not started.
+/// Further causes removed with a process that is not started.
 const WITH_A_PROCESS: &[Cause] = {
     use Cause as C;
     &[
@@ -40,7 +40,7 @@ const WITH_A_PROCESS: &[Cause] = {
     ]
 };
 
-/// What a change is about, and what else it may take away; `None` where it changes the order of things, and not how long they take.
+/// The causes that a change removes, and others that it may remove; `None` if it changes the order, not the lengths.
 fn removes(id: &str) -> Option<(&'static [Cause], &'static [Cause])> {
     use Cause as C;
     let about: (&[Cause], &[Cause]) = match id {
@@ -57,7 +57,7 @@ fn removes(id: &str) -> Option<(&'static [Cause], &'static [Cause])> {
         "no_disk_hog" => (AT_DEVICES, &[]),
         "no_throttle" => (&[C::ClientMemory, C::ServerMemory], &[]),
         "metadata.x2" => (&[C::ClientMetadata, C::ServerMetadata], &[]),
-        // What a sync's own call runs is charged to the processor.
+        // A sync's own running is charged to the processor.
         "no_sync" => (
             &[C::ClientSync, C::ServerSync],
             &[C::ClientCpu, C::ServerCpu, C::ClientMetadata, C::ServerMetadata, C::ClientWrite, C::ServerWrite],
@@ -114,7 +114,7 @@ fn removes(id: &str) -> Option<(&'static [Cause], &'static [Cause])> {
     Some(about)
 }
 
-/// What may be done while others wait for a lock.
+/// Causes of work under a lock.
 const UNDER_A_LOCK: &[Cause] = {
     use Cause as C;
     &[
@@ -133,7 +133,7 @@ const UNDER_A_LOCK: &[Cause] = {
     ]
 };
 
-/// What goes on while a client waits for answers: what more requests in flight, and asking ahead, overlap.
+/// Work during a client's waits for answers, which more requests in flight, and asking ahead, overlap.
 const ASKED: &[Cause] = {
     use Cause as C;
     &[
@@ -160,7 +160,7 @@ const ASKED: &[Cause] = {
     ]
 };
 
-/// What stages do that take turns.
+/// Causes of alternating stages.
 const STAGES: &[Cause] = {
     use Cause as C;
     &[
@@ -179,11 +179,11 @@ const STAGES: &[Cause] = {
     ]
 };
 
-/// The causes that a change takes time from: what it removes, or what a change of the order of things overlaps.
+/// The causes whose time a change saves: those it removes, or those that a change of order overlaps.
 pub(super) fn about(id: &str) -> &'static [Cause] {
     use Cause as C;
     match id {
-        // (A request for a connection that was lost waits for a timer, whatever the round trip.)
+        // A lost connection request waits for a timer, whatever the round trip.
         "rtt.half" => &[C::NetworkLatency, C::NetworkCwnd, C::NetworkRwnd, C::NetworkSndbuf],
         "no_poll" => &[C::ClientThink, C::ServerThink, C::NetworkLatency, C::ServerUnknown, C::ServerCpu, C::ClientCpu],
         "layout.wide" => &[C::ServerRead, C::ServerWrite, C::ServerSync],
@@ -196,7 +196,7 @@ pub(super) fn about(id: &str) -> &'static [Cause] {
     }
 }
 
-/// Whether it is a mount's wait for what programs ask of it: it sleeps because nothing is asked, and no change of it gives anything.
+/// Whether an entry is a mount's wait for programs' requests: it sleeps because there are none, and no change of it gains anything.
 fn waits_for_requests(parts: &Parts<'_>, entry: &Entry) -> bool {
     match entry.place {
         Place::Thread { what: What::Blocked(SpanKind::WaitTimer), label, .. } => {
@@ -206,7 +206,7 @@ fn waits_for_requests(parts: &Parts<'_>, entry: &Entry) -> bool {
     }
 }
 
-/// Whether it is a pause between attempts to connect that were refused: there is no server yet that could be faster.
+/// Whether an entry is a pause between refused attempts to connect: there is no server yet that could be faster.
 fn is_refused(parts: &Parts<'_>, entry: &Entry) -> bool {
     match entry.place {
         Place::FarEnd { connection, .. } => parts.seen.attempts.to_connect(parts.tables, connection).is_some(),
@@ -215,39 +215,39 @@ fn is_refused(parts: &Parts<'_>, entry: &Entry) -> bool {
     }
 }
 
-/// Whether it is a wait for a server that never answered a call: none that is faster was seen to be there.
+/// Whether an entry is a wait for a server that never answered: no faster one is known to exist.
 fn is_unanswered(parts: &Parts<'_>, entry: &Entry) -> bool {
     matches!(entry.place, Place::FarEnd { connection, .. } if connection != NONE && parts.is_silent(connection))
 }
 
-/// What was charged, by cause, as parts of the wall time; and what else a change may rest on.
+/// Charges by cause, as parts of the wall time, and further support for changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Support {
     shares: Vec<f64>,
-    /// Whether names were listed, or may have been: by whom does not matter.
+    /// Whether names were, or may have been, listed by any program.
     pub lists: bool,
-    /// Whether servers slept between steps, and not for an answer or once.
+    /// Whether servers slept between steps, rather than for an answer or once.
     pub servers_sleep_in_steps: bool,
-    /// What goes on beside what a change takes away.
+    /// Work that continues beside what a change removes.
     besides: Besides,
 }
 
 impl Support {
-    /// Of a recording.
+    /// Reads it from the facts.
     pub(crate) fn of(parts: &Parts<'_>, meta: &Meta, rows: &Rows) -> Support {
         let mut shares = vec![0.0; Cause::ALL.len()];
         let wall_ns = (parts.end - parts.start).max(1) as f64;
-        // (Who ran until it was ended from outside would have been, whatever it did.)
+        // A process that ran until it was killed would have been in any case.
         let entries = parts.ledger.entries.iter().zip(until_killed_ns(parts));
         let in_vain = |entry: &Entry| waits_for_requests(parts, entry) || is_refused(parts, entry) || is_unanswered(parts, entry);
         for (entry, killed_ns) in entries.filter(|(entry, _)| !in_vain(entry)) {
             shares[entry.cause as usize] += entry.runs.total_ns.saturating_sub(killed_ns) as f64 / wall_ns;
         }
-        // A server of files whose client asks small questions: what those are the kernel does not say.
+        // A file server whose client makes small requests: the kernel does not show their kind.
         let serves_files = |name: &str| name.contains("nfs");
         let asks_server = parts.tables.actors.iter().any(|a| a.thread && a.end == End::Server && serves_files(&a.name));
         let named = meta.command.iter().any(|word| word.starts_with("nfs://"));
-        // (An interpreter lists directories of its own.)
+        // An interpreter lists directories of its own.
         let lists_served = rows.lists && parts.tables.objects.iter().any(|object| object.served_by().is_some());
         Support {
             shares,
@@ -257,17 +257,17 @@ impl Support {
         }
     }
 
-    /// Which part of the wall time was charged to these causes.
+    /// The part of the wall time charged to these causes.
     pub(crate) fn share(&self, causes: &[Cause]) -> f64 {
         causes.iter().map(|&cause| self.shares[cause as usize]).sum()
     }
 
-    /// Which part of the wall time is left of a change for what goes on beside.
+    /// The part of the wall time that remains after a change for other processes.
     pub(crate) fn beside(&self, id: &str) -> f64 {
         removes(id).map_or(0.0, |(removed, _)| self.besides.least(id, removed)).min(1.0)
     }
 
-    /// Which part of the wall time a change can take off at the most; `None` where nothing in the recording supports it.
+    /// The largest part of the wall time that a change can save; `None` if the recording does not support it.
     pub(crate) fn most(&self, id: &str) -> Option<f64> {
         if self.share(about(id)) < limits::LEAST_GAIN {
             return None;

@@ -1,9 +1,8 @@
 //! Each thread's time in order: stretches in which it ran, and waits between them.
 //!
-//! Waits that are one to a person are made one: a poll that timed out and was begun again waited for what ended
-//! the last of them; so did looks at a connection with sleeps between them, and receives that found nothing
-//! one after the other (spinning), which are no running at all: they wait for what comes next. And a wait after which its thread queued for a
-//! processor is two: only the first depends on anybody; queueing comes out anew in a replay.
+//! Waits that are one to a person are merged: a poll that timed out and was repeated waited for what ended the last of them; so did looks
+//! at a connection with sleeps between them, and consecutive fruitless receives (spinning), which are not running: they wait for what comes
+//! next. A wait after which its thread queued for a processor is split: only its first part has a dependency; queueing is simulated anew.
 
 use super::rows::{Row, Rows};
 use crate::limits::replay as limits;
@@ -15,17 +14,17 @@ use crate::waits::answer::{Act, Charge, Edge};
 use std::collections::HashMap;
 use thalweg_trace::{Role, SpanKind};
 
-/// On what one wait depended.
+/// The dependency of one wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Depends {
-    /// Over which edge, and at which instant it was come to there; `None`: on nobody.
+    /// The edge, and the instant at which it was reached; `None` for no dependency.
     pub edge: Option<(Edge, i64)>,
-    /// By which rule its end was charged.
+    /// The rule and charge of its end.
     pub charged: Option<(RuleId, Charge)>,
 }
 
 impl Depends {
-    /// From an answer for a thread at an instant.
+    /// Reads it from an answer for a thread at an instant.
     pub(crate) fn of(acts: Vec<Act>, mut at: i64, track: u32) -> Depends {
         let mut depends = Depends { edge: None, charged: None };
         for act in acts {
@@ -45,22 +44,22 @@ impl Depends {
 /// A wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
-    /// What was recorded of it (of its last part).
+    /// Its recorded span (of its last part).
     pub row: Row,
-    /// Where it began.
+    /// Start.
     pub start: i64,
-    /// Where its blocked part ended.
+    /// End of its blocked part.
     pub woken: i64,
-    /// Where the thread ran again.
+    /// When the thread ran again.
     pub end: i64,
-    /// Polled now and then, or all the time, instead of waiting to be notified.
+    /// Whether the thread polled, instead of waiting to be notified.
     pub polls: bool,
-    /// On what it depended; not known before it is asked for.
+    /// Its dependency; unknown before it is requested.
     pub depends: Option<Depends>,
 }
 
 impl Wait {
-    /// On whose doing it depended (a thread's, or that of a connection's other end), and at which instant that was come to.
+    /// Its dependency (a thread, or a connection's other end), and the instant at which that was reached.
     pub(crate) fn target(&self) -> Option<(Target, i64)> {
         let (edge, at) = self.depends?.edge?;
         let target = match edge {
@@ -71,7 +70,7 @@ impl Wait {
     }
 }
 
-/// On whose doing a wait depends.
+/// The target of a wait's dependency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub(crate) enum Target {
@@ -89,7 +88,7 @@ pub(crate) enum Piece {
 }
 
 impl Piece {
-    /// Where it begins.
+    /// Start.
     pub(crate) fn start(&self) -> i64 {
         match self {
             Piece::Run(start, _) => *start,
@@ -97,7 +96,7 @@ impl Piece {
         }
     }
 
-    /// Where it ends.
+    /// End.
     pub(crate) fn end(&self) -> i64 {
         match self {
             Piece::Run(_, end) => *end,
@@ -106,24 +105,24 @@ impl Piece {
     }
 }
 
-/// A thread's time.
+/// A thread's timeline.
 #[derive(Debug)]
 pub(crate) struct Timeline {
-    /// Its dense number.
+    /// Dense number of its track.
     pub track: u32,
-    /// In order, touching.
+    /// The pieces, in order, without gaps.
     pub pieces: Vec<Piece>,
-    /// When it sent, in order.
+    /// Times of its sends, in order.
     sends: Vec<i64>,
 }
 
 impl Timeline {
-    /// The piece at an instant; at a boundary the earlier one.
+    /// Index of the piece at an instant; at a boundary the earlier one.
     pub(crate) fn at(&self, instant: i64) -> usize {
         self.pieces.partition_point(|p| p.end() < instant).min(self.pieces.len().saturating_sub(1))
     }
 
-    /// The latest instant up to `instant` at which the thread ran, or where it began.
+    /// The latest instant up to `instant` at which the thread ran, or its start.
     pub(crate) fn ran_at(&self, instant: i64) -> i64 {
         let Some(first) = self.pieces.first() else { return instant };
         match self.pieces[self.at(instant)] {
@@ -133,20 +132,20 @@ impl Timeline {
         }
     }
 
-    /// The earliest instant from `instant` on at which the thread ran, or where it ended.
+    /// The earliest instant from `instant` on at which the thread ran, or its end.
     pub(crate) fn runs_from(&self, instant: i64) -> i64 {
         let from = self.pieces.iter().skip(self.at(instant));
         let run = from.filter_map(|p| if let Piece::Run(start, end) = *p { Some((start, end)) } else { None }).find(|r| r.1 > instant);
         run.map_or(self.pieces.last().map_or(instant, Piece::end), |r| r.0.max(instant))
     }
 
-    /// When the thread can have woken another that was said to be woken at an instant and ran again at `latest`. Where only the sum of a span's
-    /// queueing is known, some of it may lie before the wait, and the waker may have come to it later.
+    /// When the thread can have woken another that was recorded as woken at an instant and ran again at `latest`. If only the sum of a
+    /// span's queueing is known, some of it may lie before the wait, and the wake-up may have been later.
     pub(crate) fn woke_at(&self, instant: i64, latest: i64) -> i64 {
         if self.ran_at(instant) < instant { self.runs_from(instant).min(latest).max(instant) } else { instant }
     }
 
-    /// Where it begins.
+    /// Start.
     pub(crate) fn start(&self) -> i64 {
         self.pieces.first().map_or(0, Piece::start)
     }
@@ -184,7 +183,7 @@ pub(crate) fn timelines(tables: &Tables, rows: &Rows, lives: &[Life], start: i64
     timelines
 }
 
-/// By track: when it last ended another's wait. A thread that only computes at its end has no rows of its own from then.
+/// By track: when it last ended another's wait. A thread that only computes at its end has no rows of its own from then on.
 fn last_woke(rows: &Rows, tracks: usize) -> Vec<i64> {
     let mut woke = vec![i64::MIN; tracks];
     for row in &rows.rows {
@@ -195,7 +194,7 @@ fn last_woke(rows: &Rows, tracks: usize) -> Vec<i64> {
     woke
 }
 
-/// Makes waits that were one to a person one, where it is known on what each depended; and the queueing after each a wait of its own.
+/// Merges waits that are one to a person, once their dependencies are known, and makes the queueing after each a wait of its own.
 pub(crate) fn join(timelines: &mut [Timeline]) {
     timelines.iter_mut().for_each(|timeline| merge_looks(&mut timeline.pieces, &timeline.sends));
     split_queueing(timelines);
@@ -256,17 +255,17 @@ fn pieces(rows_of: &[Row], rows: &Rows, (start, end): (i64, i64)) -> Vec<Piece> 
     pieces
 }
 
-/// Whether a wait was only a look: it ended before what it depended on had come about.
+/// Whether a wait was only a look: it ended before its dependency was met.
 fn is_look(wait: &Wait) -> bool {
     (wait.row.fruitless || wait.row.by_timer) && wait.target().is_some_and(|(_, at)| at >= wait.woken)
 }
 
-/// Whether a wait goes on with what a look was for: it depended on the same thread.
+/// Whether a wait continues a look: it depended on the same thread.
 fn continues(look: &Wait, next: &Wait) -> bool {
     look.target().map(|target| target.0) == next.target().map(|target| target.0)
 }
 
-/// The look that a thread did next to nothing after, but queue for a processor; and where it stands.
+/// The last look after which a thread did next to nothing but queue for a processor, and its index.
 fn last_look(pieces: &[Piece]) -> Option<(usize, Wait)> {
     let mut ran = 0;
     for (at, piece) in pieces.iter().enumerate().rev().take(6) {
@@ -279,7 +278,7 @@ fn last_look(pieces: &[Piece]) -> Option<(usize, Wait)> {
     None
 }
 
-/// Makes looks one after the other, with next to no running and no sending between them, one wait.
+/// Merges consecutive looks, with next to no running and no sending between them, into one wait.
 fn merge_looks(pieces: &mut Vec<Piece>, sends: &[i64]) {
     let sent_within = |from: i64, to: i64| sends.get(sends.partition_point(|&s| s < from)).is_some_and(|&s| s <= to);
     let mut merged: Vec<Piece> = Vec::with_capacity(pieces.len());

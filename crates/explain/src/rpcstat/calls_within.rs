@@ -1,4 +1,4 @@
-//! The calls of a few short parts of a recording, one by one: a second pass backward, as far as the earliest of them.
+//! The individual calls of a few short parts of a recording: a second pass backward, as far as the earliest of them.
 
 use super::document::CallBar;
 use super::responses::{outcome, procedure_name};
@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use thalweg_trace::{Object, Source, SourceError, SpanKind};
 
-/// A part of the time, and what lies in its middle.
+/// A part of the time, and its middle.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     pub start_ns: i64,
@@ -20,12 +20,12 @@ pub(super) struct Part {
 /// Its calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Within {
-    /// The longest, in order of their start.
+    /// The longest, by start.
     pub calls: Vec<CallBar>,
     pub left_out: u64,
-    /// Calls that were pending where the middle begins and complete in it, by procedure.
+    /// Calls that were pending at the middle's start and complete in it, by procedure.
     pub complete: Vec<(String, u64)>,
-    /// Calls that are sent in the middle and complete in it, and how long the longest takes.
+    /// Number of calls that are sent in the middle and complete in it, and the longest of them.
     pub alone: u64,
     pub longest_alone: Option<(String, f64)>,
 }
@@ -68,7 +68,7 @@ impl Gathering {
     }
 }
 
-/// The calls under way in each of these parts.
+/// The calls in progress in each of these parts.
 pub(super) fn calls_within(source: &dyn Source, axis_ns: i64, parts: &[Part]) -> Result<Vec<Within>, SourceError> {
     let servers = server_tracks(source);
     let mut gathered: Vec<Gathering> = parts.iter().map(|_| Gathering::default()).collect();

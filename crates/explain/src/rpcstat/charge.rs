@@ -1,9 +1,8 @@
-//! The explanation of a recording that has connections and no threads: a capture of packets.
+//! The explanation of a recording with connections and no threads: a packet capture.
 //!
-//! There is no program to walk on, but the pending queue says who was waited for. While messages move, the wire is charged,
-//! by what TCP did; while nothing moves, the server if calls were pending and it was its turn, the network while TCP sent
-//! again, the client otherwise. What either end did in its time cannot be seen: it is `server.unknown` and `unknown`, and a
-//! note says how to record it.
+//! There is no program to walk on, but the pending queue shows who was waited for. While messages move, the wire is charged, by TCP's
+//! behaviour; while nothing moves, the server if calls were pending and it was its turn, the network while TCP retransmitted, the client
+//! otherwise. What either end did cannot be seen: it is `server.unknown` and `unknown`, and a note says how to record it.
 
 use super::document::{RpcStat, Stall, Who};
 use super::{Times, read};
@@ -19,7 +18,7 @@ use crate::rule::{Applied, RuleId};
 use thalweg_base::numbers::{bit_rate, count, duration};
 use thalweg_trace::{Source, TrackKind};
 
-/// Who a bin's time goes to, in the order of the parts.
+/// The charge of a bin's time, in the order of the parts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Server,
@@ -55,14 +54,14 @@ impl Part {
     }
 }
 
-/// Explains a recording without threads, if it has connections with RPCs; `None` if it has not.
+/// Explains a recording without threads, if it has connections with RPCs; `None` otherwise.
 pub(crate) fn explanation(source: &dyn Source, why: bool) -> Result<Option<Explanation>, ExplainError> {
     if !source.tracks().iter().any(|t| t.kind == TrackKind::Connection) {
         return Ok(None);
     }
     match read(source) {
         Ok((document, _)) if !document.has_length() => {
-            Err(ExplainError::Nothing(format!("{} All of it is at one instant: there is no time to charge", document.sentence)))
+            Err(ExplainError::Nothing(format!("{} All of it happened at one instant: there is no time to charge", document.sentence)))
         }
         Ok((document, times)) => Ok(Some(explained(source, &document, &times, why))),
         Err(ExplainError::Nothing(problem)) => match crate::connections::explanation(source, why)? {
@@ -83,7 +82,7 @@ fn bins(times: &Times) -> Vec<[f64; PARTS.len()]> {
             (Some(in_flight), Some(window)) => in_flight as f64 >= limits::AT_WINDOW * window as f64,
             _ => false,
         };
-        // What is sent again in a bin is taken to have cost what moved in it.
+        // Retransmissions in a bin are assumed to have cost the bytes moved in it.
         let (loss, window, rest) = match (bin.tcp_retransmissions > 0, full) {
             (true, _) => (moving, 0.0, 0.0),
             (false, true) => (0.0, moving, 0.0),
@@ -114,7 +113,7 @@ fn explained(source: &dyn Source, document: &RpcStat, times: &Times, why: bool) 
     let mut notes = document.notes.clone();
     notes.push(
         "Only packets were recorded: what the server did while calls were pending is server.unknown, and what the client did \
-         between them is unknown. On either machine, thalweg record says it."
+         between them is unknown: thalweg record, on either machine, says it."
             .to_owned(),
     );
     notes.push(document.sentence.clone());
@@ -168,7 +167,7 @@ fn charges(document: &RpcStat, bins: &[[f64; PARTS.len()]], why: bool) -> Vec<Ch
         .map(|(part, ns)| Charge {
             cause: part.cause(),
             place: place(*part, document),
-            // The bins cover the wall time up to rounding; what is charged is all of it.
+            // The bins cover the wall time up to rounding; all of it is charged.
             seconds: document.wall_s * ns / all,
             share: ns / all,
             slack_s: 0.0,
@@ -193,7 +192,7 @@ fn charges(document: &RpcStat, bins: &[[f64; PARTS.len()]], why: bool) -> Vec<Ch
 fn ends(document: &RpcStat) -> (String, String) {
     let name = document.connections.first().map_or("", |c| c.name.as_str());
     let (client, server) = name.split_once(" > ").unwrap_or(("the client", "the server"));
-    // The client's port says nothing.
+    // The client's port does not matter.
     (client.rsplit_once(':').map_or(client, |(host, _)| host).to_owned(), server.to_owned())
 }
 
@@ -210,7 +209,7 @@ fn evidence(part: Part, document: &RpcStat) -> String {
     let of = |who: Who| -> Vec<&Stall> { document.stalls.longest.iter().filter(|s| s.who == who).collect() };
     let stalled = |who: Who| match document.stalls.by.iter().find(|by| by.who == who) {
         Some(by) => {
-            format!("; {} stalls among it, longest {}", by.count, duration(of(who).iter().map(|s| s.length_s).fold(0.0, f64::max)))
+            format!("; {} stalls, longest {}", by.count, duration(of(who).iter().map(|s| s.length_s).fold(0.0, f64::max)))
         }
         None => String::new(),
     };
@@ -221,18 +220,18 @@ fn evidence(part: Part, document: &RpcStat) -> String {
                 Some(median_s) => format!("{} {}s, median response {}", count(p.answered), p.name, duration(median_s)),
                 None => format!("{} {}s that were not answered", count(p.unanswered), p.name),
             });
-            format!("{response}, nothing on its way while calls were pending{}", stalled(Who::Server))
+            format!("{response}, nothing in transit while calls were pending{}", stalled(Who::Server))
         }
-        Part::Client => format!("nothing on its way and nothing pending, or a call came next{}", stalled(Who::Client)),
+        Part::Client => format!("nothing in transit and nothing pending, or a call came next{}", stalled(Who::Client)),
         Part::Loss => format!(
             "{} segments sent again, {} after a timeout{}",
             document.tcp_retransmissions,
             document.tcp_timeouts,
             stalled(Who::Network)
         ),
-        Part::Window => "in flight stood at the window that the receiver offered".to_owned(),
-        Part::Moving => format!("{} and their replies on their way", super::sentence::calls(document.calls)),
-        Part::Unanswered => format!("{} pending that nobody answered: lost, or not served", super::sentence::calls(document.unanswered)),
+        Part::Window => "bytes in flight filled the window that the receiver offered".to_owned(),
+        Part::Moving => format!("{} and their replies in transit", super::sentence::calls(document.calls)),
+        Part::Unanswered => format!("{} pending and never answered: lost, or not served", super::sentence::calls(document.unanswered)),
     }
 }
 

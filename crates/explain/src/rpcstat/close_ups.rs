@@ -1,4 +1,4 @@
-//! Parts that show what goes on, call by call: which they are, and what is said of each.
+//! Close-ups that show parts call by call: their selection, and the sentence for each.
 
 use super::calls_within::{Part, Within, calls_within};
 use super::document::{CloseUp, CloseUpKind, EndedBy, Queue, RpcStat, Stall, WaitedFor, Who};
@@ -7,7 +7,7 @@ use crate::limits::rpcstat as limits;
 use thalweg_base::numbers::{bit_rate, count, duration, whole_percent};
 use thalweg_trace::{Source, SourceError};
 
-/// What is to be shown.
+/// The part to show.
 enum Shown {
     Drain,
     Stall(Stall),
@@ -15,7 +15,7 @@ enum Shown {
     Beginning,
 }
 
-/// The close-ups of a document that is otherwise complete.
+/// The close-ups of an otherwise complete document.
 pub(super) fn close_ups(source: &dyn Source, document: &RpcStat, two_parts: Option<TwoParts>) -> Result<Vec<CloseUp>, SourceError> {
     let axis_ns = document.start_ns;
     let ns = |s: f64| axis_ns + (s * 1e9).round() as i64;
@@ -129,7 +129,7 @@ fn stall(stall: &Stall) -> String {
         _ if stall.who == Who::Network => format!("{begins} while {pending}: TCP sends again what the network had lost."),
         _ if stall.retransmissions > 0 => format!("{begins} while {pending}: no reply comes, and the client sends again."),
         _ if stall.zero_window => format!("{begins} while {pending}: a window had closed."),
-        (Queue::Full, _) => format!("{begins} while {pending}, as many as become so: the server does not answer."),
+        (Queue::Full, _) => format!("{begins} while {pending}, the maximum: the server does not answer."),
         (Queue::Between, EndedBy::Call) => format!("{begins} while {pending}, and a call comes next: the client."),
         (Queue::Between, _) => format!("{begins} while {pending}, and a reply comes next: the server."),
     }

@@ -1,9 +1,9 @@
 //! Drain cycles: intervals in which nothing is sent while pending calls complete, until the client sends again.
 //!
-//! A client that keeps its window full sends a call for each reply. Where it stops (for a commit, for a lock, because its
-//! flusher sleeps), the queue drains. What it then does alone (the commit) belongs to the drain. One such interval is an accident;
-//! some of them, at distances, are a cycle. A client that sends in bursts lets its queue run empty after each, for as long as
-//! calls take to be answered: that is no drain. Where such pauses fall into two groups well apart, the longer ones are the drains.
+//! A client that keeps its window full sends a call for each reply. When it stops (for a commit, for a lock, because its flusher sleeps),
+//! the queue drains. Calls that it then makes alone (the commit) belong to the drain. One such interval is an accident; several, at
+//! intervals, are a cycle. A client that sends in bursts lets its queue run empty after each, for the response time of its calls: that is
+//! no drain. If such pauses fall into two clearly separate groups, the longer ones are the drains.
 
 use super::document::{Drain as Listed, DrainCycles, LengthBin, MAX_DRAINS};
 use super::over_time::OverTime;
@@ -25,7 +25,7 @@ impl Drain {
         self.to_ns - self.from_ns
     }
 
-    /// Whether a queue drained: it had some calls, and more than one was answered.
+    /// Whether a queue drained: it had several calls, and more than one was answered.
     fn is_of_queue(&self) -> bool {
         self.pending_at_start >= limits::DRAIN_PENDING && self.replies >= limits::DRAIN_REPLIES
     }
@@ -37,42 +37,42 @@ struct Pause {
     to_ns: i64,
     pending_at_end: u64,
     replies: u64,
-    /// Calls made alone within it.
+    /// Number of calls made alone within it.
     alone: u32,
-    /// How long anything was pending after it.
+    /// Time, after it, in which anything was pending, in ns.
     waited_after_ns: i64,
 }
 
-/// A pause in sending of two parts: calls complete, and then nothing is pending.
+/// A pause in sending with two parts: calls complete, and then nothing is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TwoParts {
     /// The last byte of the call before it.
     pub from_ns: i64,
-    /// Where nothing is pending any more.
+    /// The instant from which nothing is pending.
     pub empty_from_ns: i64,
     /// The first byte of the call after it.
     pub to_ns: i64,
 }
 
-/// Gathers them, backward in time.
+/// Gathers drains, backward in time.
 #[derive(Debug, Default)]
 pub(super) struct Drains {
     pause: Option<Pause>,
-    /// A pause after a call that was made alone.
+    /// A pause after a single call.
     after_alone: Option<(Drain, Pause)>,
     drains: Vec<Drain>,
-    /// Shorter ones are not kept.
+    /// Shorter ones are dropped.
     least_ns: i64,
-    /// Where the last event was, going backward; and how long anything was pending after it.
+    /// The last event, going backward; and the time, after it, in which anything was pending.
     at_ns: Option<i64>,
     waited_ns: i64,
-    /// The end of the pause that goes on, whatever was alone; and where its last reply came, if nothing was pending after it.
+    /// End of the current pause, including single calls; and its last reply, if nothing was pending after it.
     sends_again: Option<(i64, Option<i64>)>,
     two_parts: Option<TwoParts>,
 }
 
 impl Drains {
-    /// An event, and the state it leads to.
+    /// Adds an event, and the state it leads to.
     pub(super) fn edge(&mut self, at_ns: i64, edge: Edge, after: State) {
         let later_ns = self.at_ns.replace(at_ns).unwrap_or(at_ns);
         self.waited_ns += if after.pending > 0 { later_ns - at_ns } else { 0 };
@@ -93,12 +93,12 @@ impl Drains {
         }
     }
 
-    /// A pause ends where a call begins.
+    /// Ends a pause, at the start of a call.
     fn begins(&mut self, at_ns: i64, after: State) {
         self.sends_again = Some((at_ns, None));
         let mut pause = Pause { to_ns: at_ns, pending_at_end: after.pending, replies: 0, alone: 0, waited_after_ns: self.waited_ns };
         if let Some((later, alone)) = self.after_alone.take() {
-            // Nothing was pending when the call was sent that was then waited for alone: the pause before it is a part of the same.
+            // Nothing was pending when the single call was sent: the pause before it belongs to the same drain.
             if after.pending == 0 {
                 pause = Pause { alone: alone.alone + 1, ..alone };
             } else {
@@ -108,7 +108,7 @@ impl Drains {
         self.pause = Some(pause);
     }
 
-    /// A pause begins where a call's last byte was sent.
+    /// Begins a pause, at a call's last byte.
     fn ends(&mut self, at_ns: i64, after: State) {
         if let Some((to_ns, Some(empty_from_ns))) = self.sends_again.take() {
             self.two_parts(TwoParts { from_ns: at_ns, empty_from_ns, to_ns });
@@ -127,7 +127,7 @@ impl Drains {
     }
 
     fn keep(&mut self, drain: Drain, pause: Pause) {
-        // What lasts because the client does nothing is no drain.
+        // A pause that lasts because the client is idle is no drain.
         let waited_ns = self.waited_ns - pause.waited_after_ns;
         if (waited_ns as f64) < limits::DRAIN_WAITS * drain.ns() as f64 || drain.ns() < self.least_ns {
             return;
@@ -141,7 +141,7 @@ impl Drains {
         }
     }
 
-    /// Of pauses of two parts, that whose shorter part is the longest.
+    /// Keeps the two-part pause whose shorter part is longest.
     fn two_parts(&mut self, found: TwoParts) {
         let shorter_ns = |t: &TwoParts| (t.to_ns - t.empty_from_ns).min(t.empty_from_ns - t.from_ns);
         if self.two_parts.is_none_or(|before| shorter_ns(&before) < shorter_ns(&found)) {
@@ -149,8 +149,8 @@ impl Drains {
         }
     }
 
-    /// What they come to, if they recur; and the pause of two parts that stands out most. `usual_ns`, `nearly_all_ns`: what half of all calls
-    /// took at most, and what nearly all did.
+    /// The drain cycles, if they recur; and the most prominent two-part pause. `usual_ns`, `nearly_all_ns`: the median of all calls, and
+    /// the time nearly all took at most.
     pub(super) fn finish(
         mut self,
         start_ns: i64,
@@ -175,7 +175,7 @@ impl Drains {
     }
 }
 
-/// From which length on pauses are of the longer of two groups: where the logarithms of lengths, each weighed by its length, fall apart best.
+/// Least length of the longer of two groups of pauses: the best split of the logarithms of lengths, each weighted by its length.
 fn longer_group(drains: &[Drain]) -> Option<i64> {
     let mut lengths: Vec<i64> = drains.iter().map(|d| d.ns().max(1)).collect();
     lengths.sort_unstable();
@@ -201,7 +201,7 @@ fn longer_group(drains: &[Drain]) -> Option<i64> {
     (split > 0 && valley as f64 <= limits::VALLEY_PART * low.min(high)).then(|| lengths[split])
 }
 
-/// What drains in order of time come to.
+/// Summarises drains in order of time.
 fn cycles(drains: &[Drain], start_ns: i64) -> Option<DrainCycles> {
     if drains.len() < limits::LEAST_DRAINS {
         return None;
@@ -237,8 +237,8 @@ fn cycles(drains: &[Drain], start_ns: i64) -> Option<DrainCycles> {
     })
 }
 
-/// How many of sorted lengths are how long: in bins of a width of 1, 2 or 5 times a power of ten, from 0 on, or from the least where that is
-/// more than half of the longest.
+/// Histogram of sorted lengths: bins of a width of 1, 2 or 5 times a power of ten, from 0, or from the least length if that is more than
+/// half of the longest.
 fn histogram(sorted: &[i64]) -> Vec<LengthBin> {
     let (Some(&least), Some(&longest)) = (sorted.first(), sorted.last()) else { return Vec::new() };
     let from = if least > longest / 2 { least } else { 0 };

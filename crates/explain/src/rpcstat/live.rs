@@ -1,4 +1,4 @@
-//! RPCs while they happen: what passed since the last line.
+//! RPCs as they happen: sums since the last line.
 
 use super::document::Outcome;
 use super::responses::outcome;
@@ -18,12 +18,12 @@ pub struct Interval {
     /// Response times of the replies.
     pub response_total_ns: u64,
     pub response_max_ns: u64,
-    /// Sum of all pending time: over the interval's length, the mean that was pending.
+    /// Integral of the number pending: divided by the interval's length, the mean.
     pub pending_max: u64,
 }
 
 impl Interval {
-    /// An event of the recording.
+    /// Adds an event of the recording.
     pub fn take(&mut self, event: &Event) {
         match event {
             Event::Span(span) => self.span(span),
@@ -55,7 +55,7 @@ impl Interval {
         }
     }
 
-    /// The mean response time, where there was a reply.
+    /// Mean response time; `None` without replies.
     pub fn response_mean_s(&self) -> Option<f64> {
         (self.calls > 0).then(|| self.response_total_ns as f64 / self.calls as f64 / 1e9)
     }

@@ -1,9 +1,9 @@
-//! What the RPCs of a recording say: throughput, pending queue, response times, what was sent again, bursts and gaps, drain
-//! cycles, and of each stall whose it was.
+//! RPCs of a recording: throughput, pending queue, response times, retransmissions, bursts and gaps, drain cycles, and the cause of each
+//! stall.
 //!
-//! **In:** any recording with `rpc.call` spans, whichever recorder made them. **Out:** an [`RpcStat`]. One sweep backward
-//! through the spans ([`sweep`]) shows at each instant what was pending and what was on its way; the rest are bins and
-//! sums of that, so that a recording of any length takes the same memory.
+//! **In:** any recording with `rpc.call` spans, by any recorder. **Out:** an [`RpcStat`]. One sweep backward through the spans ([`sweep`])
+//! shows at each instant what was pending and in transit; the rest are bins and sums of that, so that memory does not depend on the
+//! recording's length.
 //!
 //! A recording of connections only, without threads, is explained here too ([`charge`]): by who was waited for.
 
@@ -40,7 +40,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use sweep::{Edge, Passing, State, Watcher};
 use thalweg_trace::{Counter, CounterName, CounterOf, Mark, MarkKind, ObjectKind, Source, SpanKind, TrackKind};
 
-/// Everything that is gathered in one sweep.
+/// Everything gathered in one sweep.
 struct Gathered {
     end_ns: i64,
     start_ns: i64,
@@ -51,7 +51,7 @@ struct Gathered {
     sent: Gatherer,
     received: Gatherer,
     by_track: HashMap<u64, (u64, u64)>,
-    /// Calls from asking to answer.
+    /// Calls from sending to answer.
     asking: Overlap,
     /// Time in which messages moved.
     moving: Curve,
@@ -121,12 +121,13 @@ impl Watcher for Gathered {
     }
 }
 
-/// What the RPCs of a recording say; of several runs, those of the longest.
+/// Summarises the RPCs of a recording; if it has several runs, those of the longest.
 pub fn rpcstat(source: &dyn Source) -> Result<RpcStat, ExplainError> {
     rpcstat_in_bins(source, |_| document::MAX_BINS)
 }
 
-/// The same with as many bins in its series as `bins` says for so many calls: the largest power of two up to that, and at most 1,024.
+/// Summarises them with as many bins in its series as `bins` returns for the number of calls: the largest power of two up to that, at most
+/// 1,024.
 pub fn rpcstat_in_bins(source: &dyn Source, bins: impl FnOnce(u64) -> usize) -> Result<RpcStat, ExplainError> {
     match crate::runs::longest(source) {
         Some(run) => of_one_run(&run.within(source)?, bins),
@@ -142,17 +143,17 @@ fn of_one_run(source: &dyn Source, bins: impl FnOnce(u64) -> usize) -> Result<Rp
     Ok(document)
 }
 
-/// Whether calls count from when they were sent: packets show no others.
+/// Whether calls count from their sending: packets show no others.
 fn sent_only(source: &dyn Source) -> bool {
     source.tracks().iter().any(|track| track.kind == TrackKind::Connection)
 }
 
-/// Whether packets are all there is.
+/// Whether the recording has only packets.
 fn packets_alone(source: &dyn Source) -> bool {
     source.tracks().iter().all(|track| track.kind == TrackKind::Connection)
 }
 
-/// Marks of what was sent again. Where packets show it, another recorder's marks of the same are left out.
+/// Marks of retransmissions. If packets show them, another recorder's marks are ignored.
 fn marks(source: &dyn Source) -> Result<Vec<Mark>, ExplainError> {
     let mut marks = source.marks()?;
     if sent_only(source) {
@@ -163,7 +164,7 @@ fn marks(source: &dyn Source) -> Result<Vec<Mark>, ExplainError> {
     Ok(marks)
 }
 
-/// Why there is nothing to say, and what would show it.
+/// Why there are no RPCs, and what would record them.
 fn no_rpcs(source: &dyn Source) -> String {
     let serves = |o: &&thalweg_trace::Object| o.kind == ObjectKind::Connection && o.name.contains(" > ");
     let ports = source.objects().iter().filter(serves).filter_map(|o| o.name.rsplit_once(':').map(|(_, port)| port));
@@ -181,7 +182,7 @@ fn no_rpcs(source: &dyn Source) -> String {
     }
 }
 
-/// The document, and what it rests on over time.
+/// The document, and its basis over time.
 fn read(source: &dyn Source) -> Result<(RpcStat, Times), ExplainError> {
     let (start_ns, end_ns) = axis(source)?;
     let mut seen = Gathered::new(start_ns, end_ns);
@@ -236,7 +237,7 @@ fn read(source: &dyn Source) -> Result<(RpcStat, Times), ExplainError> {
     Ok((document, Times { start_ns, end_ns, over_time, whose, two_parts, moving, sent, received }))
 }
 
-/// From when to when. Of packets, RPCs say it: what else was captured began and ended anyhow.
+/// The interval. For packets it is that of the RPCs: the rest of the capture began and ended arbitrarily.
 fn axis(source: &dyn Source) -> Result<(i64, i64), ExplainError> {
     let whole = crate::interval::interval(source)?;
     let meta = source.meta();
@@ -248,9 +249,9 @@ fn axis(source: &dyn Source) -> Result<(i64, i64), ExplainError> {
     })
 }
 
-/// Where calls are a walk's, and carry no data: how many there were one after the other, and how many at once.
+/// The round trips of a walk's calls, which carry no data: how many were sequential, and how many in flight.
 fn round_trips(document: &RpcStat, asking: &Overlap) -> Option<RoundTrips> {
-    /// Procedures that are asked once for each entry of a walk.
+    /// Procedures called once for each entry of a walk.
     const OF_ENTRIES: &[&str] = &["lookup", "getattr"];
     let (bytes, _) = document.most_bytes();
     if bytes / document.calls.max(1) > limits::WALK_BYTES_EACH {
@@ -280,12 +281,12 @@ fn round_trips(document: &RpcStat, asking: &Overlap) -> Option<RoundTrips> {
     round_trips_of_calls(asking, Some(entries), network_s, to)
 }
 
-/// What the document rests on, over time.
+/// The document's basis over time.
 struct Times {
     start_ns: i64,
     end_ns: i64,
     over_time: OverTime,
-    whose: quiet::Whose,
+    whose: quiet::QuietByCause,
     two_parts: Option<drains::TwoParts>,
     moving: Curve,
     sent: Gatherer,
@@ -309,7 +310,7 @@ fn take_marks(seen: &mut Gathered, marks: &[Mark]) {
     }
 }
 
-/// The connections that carried most calls; and what TCP's counters of their clients' ends say goes into the bins.
+/// The connections with most calls; adds TCP counters of their clients' ends to the bins.
 fn connections(source: &dyn Source, seen: &mut Gathered) -> Result<Vec<Connection>, ExplainError> {
     let is_client = |o: &&thalweg_trace::Object| o.attributes.iter().any(|(n, v)| n == "end" && v == "client");
     let clients: HashMap<u64, &str> = source.objects().iter().filter(is_client).map(|o| (o.object.number(), o.name.as_str())).collect();
@@ -326,7 +327,7 @@ fn connections(source: &dyn Source, seen: &mut Gathered) -> Result<Vec<Connectio
         let value = counter.value.max(0) as u64;
         bin.receive_window = Some(bin.receive_window.map_or(value, |least| least.min(value)));
     }
-    // Packets show no congestion window, and of the RPC window an estimate; to look for them takes a read of all counters each.
+    // Packets show no congestion window, and only an estimate of the RPC window; finding them takes a read of all counters each.
     if !packets_alone(source) {
         for counter in source.counters(CounterName::TcpCwndBytes)?.iter().filter(|c| of_client(c).is_some()) {
             let bin = seen.over_time.at(counter.at.ns());
@@ -377,7 +378,7 @@ fn bursts(sent: &Gatherer, received: &Gatherer) -> Bursts {
     }
 }
 
-/// Whether the beginning was slower than what followed, and who was waited for in it.
+/// Whether the start was slower than the rest, and who was waited for in it.
 fn slow_start(over_time: &OverTime, sent: &Gatherer, received: &Gatherer, start_ns: i64, end_ns: i64) -> Option<SlowStart> {
     let (gatherer, curve) = if received.bytes > sent.bytes { (received, &over_time.received) } else { (sent, &over_time.sent) };
     let (first, last) = gatherer.extent()?;

@@ -1,4 +1,4 @@
-//! What was when, in bins: for the series, for the RPC window before a stall, and for the phases.
+//! Everything over time, in bins: for the series, for the RPC window before a stall, and for the phases.
 
 use super::document::{MAX_BINS, Pending, Series};
 use super::sweep::State;
@@ -35,7 +35,7 @@ pub(super) struct OverTime {
     pub bins: Vec<Bin>,
     pub sent: Curve,
     pub received: Curve,
-    /// Response times; each of the narrowest bins that a series can have.
+    /// Response times, in the narrowest bins that a series can have.
     responses: Vec<Lengths>,
 }
 
@@ -54,12 +54,12 @@ impl OverTime {
         }
     }
 
-    /// How long all of it is.
+    /// Length of the whole.
     pub(super) fn wall_s(&self) -> f64 {
         (self.end_ns - self.start_ns) as f64 / 1e9
     }
 
-    /// The bin of an instant; the nearest of one outside.
+    /// The bin of an instant; the nearest one for an instant outside.
     pub(super) fn index(&self, at_ns: i64) -> usize {
         let after = at_ns.saturating_sub(self.start_ns).max(0) as f64;
         ((after / self.width_ns) as usize).min(self.bins.len() - 1)
@@ -70,13 +70,13 @@ impl OverTime {
         &mut self.bins[index]
     }
 
-    /// A reply at this instant, and how long its call took.
+    /// Adds a reply at this instant, with its call's response time.
     pub(super) fn response(&mut self, at_ns: i64, ns: u64) {
         let index = self.index(at_ns) / (limits::FINE_BINS / limits::MOST_BINS);
         self.responses[index].add(ns.min(1 << 50));
     }
 
-    /// What was pending between two instants.
+    /// Adds the pending queue between two instants.
     pub(super) fn pending(&mut self, from_ns: i64, to_ns: i64, state: State) {
         let (from_ns, to_ns) = (from_ns.max(self.start_ns), to_ns.min(self.end_ns));
         if to_ns <= from_ns {
@@ -94,7 +94,7 @@ impl OverTime {
         }
     }
 
-    /// The RPC window as it shows before an instant: the most that was pending over the last completions, two rounds of it.
+    /// The visible RPC window before an instant: the most pending over the last completions, two rounds of them.
     pub(super) fn window_before(&self, at_ns: i64) -> u64 {
         let (mut window, mut completions) = (0, 0);
         for bin in self.bins[..=self.index(at_ns)].iter().rev() {
@@ -107,7 +107,7 @@ impl OverTime {
         window
     }
 
-    /// The pending queue over all.
+    /// The pending queue over the whole.
     pub(super) fn queue(&self) -> Pending {
         let wall_ns = (self.end_ns - self.start_ns).max(1) as f64;
         let step = limits::FINE_BINS / MAX_BINS;
@@ -129,7 +129,7 @@ impl OverTime {
         }
     }
 
-    /// The document's series in as many bins as the largest power of two up to `bins`.
+    /// The document's series, in as many bins as the largest power of two up to `bins`.
     pub(super) fn series(&self, bins: usize) -> Series {
         let count = 1 << bins.clamp(1, limits::MOST_BINS).ilog2();
         let step = limits::FINE_BINS / count;

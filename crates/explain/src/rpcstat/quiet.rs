@@ -1,9 +1,9 @@
-//! Intervals in which nothing is on its way, and which of them are stalls.
+//! Quiet intervals, with nothing in transit, and those among them that are stalls.
 //!
-//! While nothing moves, somebody is waited for. If the pending queue is as full as the client lets it become, it is the
-//! server; if it is empty, it is the client; in between, what comes next shows it: a reply was waited for, or a call. Where a
-//! message stopped on its way, it is what stopped it: a receiver that closed its window, a network that lost a part of it,
-//! or its sender. A stall is such an interval that is long against the others.
+//! While nothing moves, an end is waited for. If the pending queue is as full as the client allows, it is the server; if it is empty, the
+//! client; in between, the next event decides: a reply or a call was waited for. If a message stopped in transit, the cause is a receiver
+//! that closed its window, a network that lost a part of it, or its sender. A stall is a quiet interval that is long compared with the
+//! others.
 
 use super::document::{EndedBy, MAX_STALLS, Queue, Quiet, Stall, Stalls, StallsBy, WaitInterval, Who};
 use super::over_time::OverTime;
@@ -21,10 +21,10 @@ struct Interval {
     from_ns: i64,
     to_ns: i64,
     pending: u64,
-    /// Whether nothing else was pending than calls that are never answered.
+    /// Whether only calls that are never answered were pending.
     in_vain: bool,
     ended_by: EndedBy,
-    /// The RPC whose message comes next.
+    /// The RPC of the next message.
     request: u64,
     /// Whether that message had begun before.
     within_message: bool,
@@ -36,46 +36,46 @@ impl Interval {
     }
 }
 
-/// All of them.
+/// All quiet intervals.
 #[derive(Debug)]
 pub(super) struct QuietIntervals {
     open: Option<Interval>,
     next: (EndedBy, u64),
-    /// Calls that are pending; and those of them that are being sent again.
+    /// Pending calls; and those of them being sent again.
     pending: HashSet<u64>,
     again: HashSet<u64>,
     kept: Vec<Interval>,
     least_ns: u64,
-    /// What was not kept, by pending: none, some; and what came next.
+    /// Intervals not kept, by pending calls: none, some; and by the next event.
     rest_empty_ns: u64,
     rest_reply_ns: u64,
     rest_call_ns: u64,
     rest_in_vain_ns: u64,
-    /// Whose all of it was, over time.
-    pub whose: Whose,
+    /// All of them by cause, over time.
+    pub whose: QuietByCause,
     waits: Waits,
 }
 
-/// What quiet intervals come to.
+/// The summary of quiet intervals.
 #[derive(Debug)]
 pub(super) struct Summary {
     pub quiet: Quiet,
     pub stalls: Stalls,
     pub waits: Vec<WaitInterval>,
-    pub whose: Whose,
+    pub whose: QuietByCause,
 }
 
-/// Quiet time over time, by whose it was.
+/// Quiet time over time, by cause.
 #[derive(Clone, Debug)]
-pub(super) struct Whose {
+pub(super) struct QuietByCause {
     pub server: Curve,
     pub client: Curve,
     pub network: Curve,
-    /// Nobody's that is known: calls were pending that nobody answered.
+    /// Unknown: calls were pending that were never answered.
     pub unanswered: Curve,
 }
 
-impl Whose {
+impl QuietByCause {
     fn spread(&mut self, who: Who, interval: &Interval) {
         let curve = match who {
             _ if interval.in_vain => &mut self.unanswered,
@@ -88,7 +88,7 @@ impl Whose {
 }
 
 impl QuietIntervals {
-    /// None yet, of a recording between these instants.
+    /// An empty set, for a recording between these instants.
     pub(super) fn new(start_ns: i64, end_ns: i64) -> QuietIntervals {
         let curve = || Curve::new(start_ns, end_ns, limits::FINE_BINS);
         QuietIntervals {
@@ -102,15 +102,15 @@ impl QuietIntervals {
             rest_reply_ns: 0,
             rest_call_ns: 0,
             rest_in_vain_ns: 0,
-            whose: Whose { server: curve(), client: curve(), network: curve(), unanswered: curve() },
+            whose: QuietByCause { server: curve(), client: curve(), network: curve(), unanswered: curve() },
             waits: Waits::new(start_ns, end_ns),
         }
     }
 
-    /// Between two events, backward in time.
+    /// Adds the interval between two events, backward in time.
     pub(super) fn interval(&mut self, from_ns: i64, to_ns: i64, state: State) {
         if !state.is_quiet() {
-            // A call that is sent again, for want of an answer, does not end a stall.
+            // A call that is sent again for lack of an answer does not end a stall.
             match &mut self.open {
                 Some(open) if state.receiving == 0 && state.sending == self.again.len() as u64 && open.from_ns == to_ns => {
                     open.from_ns = from_ns;
@@ -130,15 +130,15 @@ impl QuietIntervals {
         }
     }
 
-    /// An event of an RPC, backward in time.
+    /// Adds an event of an RPC, backward in time.
     pub(super) fn edge(&mut self, edge: Edge, request: u64) {
         let known = request != 0;
         match edge {
             Edge::Replied if known => drop(self.pending.insert(request)),
             Edge::Posted => drop(self.pending.remove(&request)),
-            // What is given up is no message: what comes next stays what it was.
+            // A call that is given up is no message, and leaves the next event unchanged.
             Edge::GivenUp | Edge::PostedInVain => return,
-            // Sent while it is pending: sent again.
+            // Sent while pending: sent again.
             Edge::SendEnds if self.pending.contains(&request) => {
                 self.again.insert(request);
                 if self.open.is_some() {
@@ -187,7 +187,7 @@ impl QuietIntervals {
         self.whose.spread(who, &interval);
     }
 
-    /// What they come to. `marks` by time.
+    /// Summarises them. `marks` are sorted by time.
     pub(super) fn finish(mut self, start_ns: i64, over_time: &OverTime, marks: &[Mark]) -> Summary {
         self.close();
         self.kept.reverse();
@@ -226,7 +226,7 @@ impl QuietIntervals {
             }
             self.whose.spread(stall.who, interval);
             self.waits.add(interval.from_ns, interval.to_ns, waited_for(stall.who, queue, interval.ended_by, interval.within_message));
-            // Before the first call and after the last reply nobody stalls.
+            // Before the first call and after the last reply there are no stalls.
             let whole = interval.ended_by != EndedBy::End && interval.from_ns > start_ns;
             if whole && interval.ns() >= least_ns {
                 stalls.push(stall);
@@ -238,17 +238,17 @@ impl QuietIntervals {
     fn least_stall_ns(&self) -> u64 {
         let mut lengths: Vec<u64> = self.kept.iter().map(Interval::ns).collect();
         lengths.sort_unstable();
-        // With the short ones only summed up, the median of the kept is above that of all.
+        // With the short ones only summed up, the median of the kept ones is above the true one.
         of_sorted(&lengths, 0.5).unwrap_or(0).saturating_mul(limits::TIMES_MEDIAN).max(limits::LEAST_STALL_NS)
     }
 }
 
-/// Whether a queue is as full as it becomes. In a large one, one place more or less is what moves while it is full.
+/// Whether a queue is full. In a large one, a single free place is still full.
 fn is_full(pending: u64, window: u64) -> bool {
     pending as f64 >= limits::QUEUE_FULL * window as f64 || (window >= limits::LEAST_WINDOW && pending + 1 >= window)
 }
 
-/// Whose message an event belongs to.
+/// The kind of message that an event belongs to.
 fn by(edge: Edge) -> EndedBy {
     match edge {
         Edge::Replied | Edge::GivenUp | Edge::ReceiveBegins | Edge::ReceiveEnds => EndedBy::Reply,
@@ -257,7 +257,7 @@ fn by(edge: Edge) -> EndedBy {
 }
 
 fn stall(interval: &Interval, queue: Queue, window: u64, start_ns: i64, marks: &[Mark]) -> Stall {
-    let seen = Seen::within(interval, marks);
+    let seen = MarksWithin::within(interval, marks);
     let ended_by = match interval.ended_by {
         EndedBy::Call if seen.retransmissions > 0 => EndedBy::Retransmission,
         other => other,
@@ -280,22 +280,22 @@ fn stall(interval: &Interval, queue: Queue, window: u64, start_ns: i64, marks: &
     }
 }
 
-/// What marks say of an interval.
+/// TCP's marks in an interval.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct MarksWithin {
     retransmissions: u64,
     tcp_retransmissions: u64,
-    /// Whether most of the interval was over before TCP last sent again: then that is what it took.
+    /// Whether most of the interval was over before TCP last retransmitted: then it waited for recovery.
     recovering: bool,
     zero_window: bool,
 }
 
-impl Seen {
-    fn within(interval: &Interval, marks: &[Mark]) -> Seen {
+impl MarksWithin {
+    fn within(interval: &Interval, marks: &[Mark]) -> MarksWithin {
         // A window closes, and the last segments into it are sent, just before nothing moves any more.
         let from = marks.partition_point(|m| m.at.ns() < interval.from_ns.saturating_sub(limits::AT_END_NS));
         let half_ns = interval.from_ns + (interval.to_ns - interval.from_ns) / 2;
-        let mut seen = Seen::default();
+        let mut seen = MarksWithin::default();
         for mark in marks[from..].iter().take_while(|m| m.at.ns() <= interval.to_ns.saturating_add(limits::AT_END_NS)) {
             match mark.kind {
                 MarkKind::TcpZeroWindow => seen.zero_window = true,
@@ -315,24 +315,24 @@ impl Seen {
     }
 }
 
-/// Whose a stall is in which a message stopped on its way.
-fn stopped(seen: &Seen, message: EndedBy) -> (Who, String) {
+/// The cause of a stall in which a message stopped in transit.
+fn stopped(seen: &MarksWithin, message: EndedBy) -> (Who, String) {
     let (sender, receiver, what) = match message {
         EndedBy::Reply => (Who::Server, Who::Client, "a reply"),
         _ => (Who::Client, Who::Server, "a call"),
     };
     let name = |who| if who == Who::Server { "the server" } else { "the client" };
     match seen {
-        s if s.zero_window => (receiver, format!("{what} stopped on its way: {} had closed its window", name(receiver))),
-        s if s.recovering => (Who::Network, format!("{what} stopped on its way: TCP sent again {}", s.times())),
-        _ => (sender, format!("{what} stopped on its way: {} did not send the rest", name(sender))),
+        s if s.zero_window => (receiver, format!("{what} stopped in transit: {} had closed its window", name(receiver))),
+        s if s.recovering => (Who::Network, format!("{what} stopped in transit: TCP sent again {}", s.times())),
+        _ => (sender, format!("{what} stopped in transit: {} did not send the rest", name(sender))),
     }
 }
 
-/// Whose a stall is between messages.
-fn waited(queue: Queue, ended_by: EndedBy, seen: &Seen, pending: u64, window: u64) -> (Who, String) {
+/// The cause of a stall between messages.
+fn waited(queue: Queue, ended_by: EndedBy, seen: &MarksWithin, pending: u64, window: u64) -> (Who, String) {
     let queue_is = match queue {
-        Queue::Full => format!("the pending queue was as full as it becomes ({pending} of {window})"),
+        Queue::Full => format!("the pending queue was at its maximum ({pending} of {window})"),
         Queue::Empty => "nothing was pending".to_owned(),
         Queue::Between => format!("{pending} of {window} calls were pending"),
     };

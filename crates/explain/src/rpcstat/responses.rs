@@ -9,7 +9,7 @@ use thalweg_trace::{ABSENT_RESULT, Object, Source};
 /// `result` of a call that was never answered.
 const UNANSWERED: i64 = -110;
 
-/// `result` of a call whose head or reply was not captured: how long it took is not known.
+/// `result` of a call whose head or reply was not captured: its length is unknown.
 const NOT_CAPTURED: i64 = -61;
 
 /// Times of one procedure.
@@ -18,7 +18,7 @@ struct Times {
     kept: Vec<u64>,
     lengths: Lengths,
     least_ns: u64,
-    /// In 128 bits: sums of times that damaged recordings make up must not overflow.
+    /// In 128 bits: sums of invalid times in damaged recordings must not overflow.
     total_ns: u128,
     longest_ns: u64,
     answered: u64,
@@ -48,7 +48,7 @@ impl Times {
         }
     }
 
-    /// Of what was answered; nothing is said of what was not.
+    /// A quantile of the answered calls; `None` if there are none.
     fn quantile_s(&self, sorted: &[u64], part: f64) -> Option<f64> {
         if self.answered == 0 {
             return None;
@@ -61,7 +61,7 @@ impl Times {
     }
 }
 
-/// Of all procedures, by the object that names them.
+/// Times of all procedures, by the object that names them.
 #[derive(Debug, Default)]
 pub(super) struct Responses {
     by_object: HashMap<u64, Times>,
@@ -69,7 +69,7 @@ pub(super) struct Responses {
 }
 
 impl Responses {
-    /// A call that took `ns`, with what it returned.
+    /// Adds a call that took `ns`, with its result.
     pub(super) fn call(&mut self, object: u64, ns: u64, bytes: u64, result: i64) {
         let times = self.by_object.entry(object).or_default();
         times.bytes = times.bytes.saturating_add(bytes);
@@ -84,7 +84,7 @@ impl Responses {
         }
     }
 
-    /// A call of this procedure was sent again.
+    /// Adds a repeated sending of this procedure's call.
     pub(super) fn again(&mut self, object: u64) {
         self.by_object.entry(object).or_default().retransmissions += 1;
     }
@@ -94,18 +94,18 @@ impl Responses {
         self.all.quantile_ns(part)
     }
 
-    /// Calls whose head or reply was not captured.
+    /// Number of calls whose head or reply was not captured.
     pub(super) fn not_captured(&self) -> u64 {
         self.by_object.values().map(|t| t.not_captured).sum()
     }
 
-    /// Calls, of them unanswered, and errors.
+    /// Number of calls, of unanswered ones, and of errors.
     pub(super) fn totals(&self) -> (u64, u64, u64) {
         let sum = |of: &dyn Fn(&Times) -> u64| self.by_object.values().map(of).sum();
         (sum(&|t| t.answered + t.unanswered + t.not_captured), sum(&|t| t.unanswered), sum(&|t| t.errors))
     }
 
-    /// As the document has them.
+    /// The document's procedures.
     pub(super) fn procedures(&self, source: &dyn Source) -> Vec<Procedure> {
         let objects: HashMap<u64, &Object> = source.objects().iter().map(|o| (o.object.number(), o)).collect();
         let mut all: Vec<Procedure> = self.by_object.iter().map(|(number, times)| procedure(objects.get(number).copied(), times)).collect();
@@ -114,7 +114,7 @@ impl Responses {
     }
 }
 
-/// What a call's result says of it.
+/// The outcome that a call's result stands for.
 pub(super) fn outcome(result: i64) -> Outcome {
     match result {
         UNANSWERED => Outcome::Unanswered,
@@ -124,7 +124,7 @@ pub(super) fn outcome(result: i64) -> Outcome {
     }
 }
 
-/// What its object says that a call does.
+/// The procedure name from a call's object.
 pub(super) fn procedure_name(object: Option<&Object>) -> String {
     attribute(object, "procedure").unwrap_or_else(|| "call".to_owned())
 }
@@ -135,7 +135,7 @@ fn attribute(object: Option<&Object>, name: &str) -> Option<String> {
 
 fn procedure(object: Option<&Object>, times: &Times) -> Procedure {
     let attribute = |name: &str| attribute(object, name);
-    // Of a connection, the end that serves.
+    // For a connection, the serving end.
     let server = object.map_or("a server", |o| o.name.rsplit_once(" > ").map_or(o.name.as_str(), |(_, server)| server)).to_owned();
     let mut sorted = times.kept.clone();
     sorted.sort_unstable();

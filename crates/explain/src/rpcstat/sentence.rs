@@ -1,10 +1,10 @@
-//! The one plain sentence.
+//! The summary's one plain sentence.
 
 use super::document::{Procedure, RpcStat, Who};
 use crate::limits::rpcstat as limits;
 use thalweg_base::numbers::{bit_rate, count, duration, whole_percent};
 
-/// What it comes to: how fast, of what, and what stood in the way.
+/// Makes the sentence: how fast, of what, and what delayed it.
 pub(super) fn sentence(d: &RpcStat) -> String {
     let mut parts = vec![first(d)];
     let quiet = &d.quiet;
@@ -63,7 +63,7 @@ fn first(d: &RpcStat) -> String {
     }
 }
 
-/// Which procedure has most calls, and which takes most time, where that is another.
+/// The procedure with most calls, and the one with most time, if that is another.
 fn most(d: &RpcStat) -> String {
     let made = |p: &&Procedure| p.answered + p.unanswered + p.not_captured;
     let called: Vec<&Procedure> = d.procedures.iter().filter(|p| !p.callback).collect();

@@ -1,7 +1,7 @@
-//! Backward through the spans, instant by instant: what was pending and what was on its way between any two events.
+//! A sweep backward through the spans: what was pending and in transit between any two events.
 //!
-//! Spans come by descending end. A span's end is an event at once; its start is kept until no later end can come. So all
-//! events pass in descending order of time, in memory for what is pending only.
+//! Spans come by descending end. A span's end is an event immediately; its start is kept until no later end can come. So all events pass in
+//! descending order of time, in memory for pending calls only.
 
 use super::document::Outcome;
 use super::responses::outcome;
@@ -9,57 +9,57 @@ use crate::limits::rpcstat as limits;
 use std::collections::{BinaryHeap, HashSet};
 use thalweg_trace::{ABSENT, Role, Source, SourceError, SpanBatch, SpanKind, TrackKind};
 
-/// What happens at an instant, in the order of time.
+/// An event at an instant, in the order of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Edge {
-    /// A reply's last byte: a call is pending no more.
+    /// A reply's last byte: a call is no longer pending.
     Replied,
-    /// A call in a datagram that was never answered is waited for no more.
+    /// A call in a datagram that was never answered is no longer waited for.
     GivenUp,
     /// A reply's first byte.
     ReceiveBegins,
-    /// ... its last.
+    /// A reply's last byte.
     ReceiveEnds,
     /// A call's first byte.
     SendBegins,
-    /// ... its last.
+    /// A call's last byte.
     SendEnds,
-    /// A call is pending from here on.
+    /// A call becomes pending.
     Posted,
-    /// ... one that is never answered.
+    /// A call that is never answered becomes pending.
     PostedInVain,
 }
 
-/// What is under way between two events.
+/// The state between two events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
-    /// Calls sent and unanswered.
+    /// Calls sent but not answered.
     pub pending: u64,
-    /// Calls in datagrams that are never answered: either way lost, or never served.
+    /// Calls in datagrams that are never answered: lost in either direction, or not served.
     pub in_vain: u64,
-    /// Calls on their way.
+    /// Calls in transit.
     pub sending: u64,
-    /// Replies on their way.
+    /// Replies in transit.
     pub receiving: u64,
 }
 
 impl State {
-    /// Whether nothing is on its way.
+    /// Whether nothing is in transit.
     pub(super) fn is_quiet(&self) -> bool {
         self.sending == 0 && self.receiving == 0
     }
 }
 
-/// One RPC, or one message, as it passes.
+/// One RPC, or one message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Passing {
     /// `RpcCall`, `NetSend` or `NetReceive`.
     pub kind: SpanKind,
-    /// Its track's number.
+    /// Number of its track.
     pub track: u64,
-    /// Its object's number, or 0.
+    /// Number of its object, or 0.
     pub object: u64,
-    /// Its RPC's number, or 0.
+    /// Number of its RPC, or 0.
     pub request: u64,
     /// Its first instant.
     pub start_ns: i64,
@@ -67,25 +67,25 @@ pub(super) struct Passing {
     pub end_ns: i64,
     /// Its bytes, or 0.
     pub bytes: u64,
-    /// Whether the server calls, and the client answers: nobody of the pending queue.
+    /// Whether the server calls, and the client answers: it is not in the pending queue.
     pub callback: bool,
-    /// Whether it was a call in a datagram that was never answered.
+    /// Whether the message is a call in a datagram that was never answered.
     pub in_vain: bool,
-    /// What it returned; absent is [`thalweg_trace::ABSENT_RESULT`].
+    /// Its result; [`thalweg_trace::ABSENT_RESULT`] if absent.
     pub result: i64,
 }
 
-/// Looks on, backward in time.
+/// Receives the events, backward in time.
 pub(super) trait Watcher {
-    /// A span, by descending end.
+    /// Receives a span, by descending end.
     fn passing(&mut self, span: &Passing);
-    /// Between two events. The intervals touch, and come by descending time.
+    /// Receives the interval between two events. The intervals are adjacent, and come by descending time.
     fn interval(&mut self, from_ns: i64, to_ns: i64, state: State);
-    /// An event of an RPC; `after` is the state that it leads to, in the order of time.
+    /// Receives an event of an RPC; `after` is the state it leads to, in the order of time.
     fn edge(&mut self, at_ns: i64, edge: Edge, request: u64, after: State);
 }
 
-/// An event that is still to come, going backward.
+/// A future event, going backward.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Coming {
     at_ns: i64,
@@ -100,7 +100,7 @@ struct Sweep<'a, W> {
     now_ns: i64,
 }
 
-/// Goes through the RPCs of a recording from its end to its start.
+/// Sweeps through the RPCs of a recording from its end to its start.
 pub(super) fn sweep<W: Watcher>(source: &dyn Source, start_ns: i64, end_ns: i64, watcher: &mut W) -> Result<(), SourceError> {
     let servers = server_tracks(source);
     let is_callback = |o: &&thalweg_trace::Object| o.attributes.iter().any(|(name, _)| name == "callback");
@@ -124,14 +124,14 @@ pub(super) fn sweep<W: Watcher>(source: &dyn Source, start_ns: i64, end_ns: i64,
     Ok(())
 }
 
-/// The tracks of servers, in order: their spans are the other end of what clients call.
+/// The tracks of servers, in order: their spans are the other end of clients' calls.
 pub(super) fn server_tracks(source: &dyn Source) -> Vec<u64> {
     let mut servers: Vec<u64> = source.tracks().iter().filter(|t| t.role == Role::Server).map(|t| t.track.number()).collect();
     servers.sort_unstable();
     servers
 }
 
-/// The tracks of connections whose calls are datagrams: what the network loses of them nobody but the client sends again.
+/// The tracks of connections with calls in datagrams: only the client sends those again after a loss.
 fn datagram_tracks(source: &dyn Source) -> HashSet<u64> {
     let is_datagrams = |o: &&thalweg_trace::Object| o.attributes.iter().any(|(name, value)| name == "protocol" && value == "udp");
     let names: HashSet<&str> = source.objects().iter().filter(is_datagrams).map(|o| o.name.as_str()).collect();
@@ -139,7 +139,7 @@ fn datagram_tracks(source: &dyn Source) -> HashSet<u64> {
     of_these.map(|t| t.track.number()).collect()
 }
 
-/// Whether messages' ways over the wire are recorded beside the calls; looked for among the last ones.
+/// Whether messages' transits are recorded beside the calls; searched for among the last spans.
 fn has_messages(source: &dyn Source, servers: &[u64]) -> Result<bool, SourceError> {
     let mut seen = 0;
     for batch in source.spans_backward() {
@@ -198,13 +198,13 @@ impl<W: Watcher> Sweep<'_, W> {
         self.pass(span.end_ns, ends, span.request);
         self.coming.push(Coming { at_ns: span.start_ns, edge: begins, request: span.request });
         if span.kind == SpanKind::RpcCall && !has_messages {
-            // A call is sent at the instant at which it is posted, as far as is known.
+            // As far as known, a call is sent at the instant at which it is made.
             self.coming.push(Coming { at_ns: span.start_ns, edge: Edge::SendEnds, request: span.request });
             self.coming.push(Coming { at_ns: span.start_ns, edge: Edge::SendBegins, request: span.request });
         }
     }
 
-    /// All events that are still to come at `at_ns` and later.
+    /// Delivers all remaining events at `at_ns` and later.
     fn until(&mut self, at_ns: i64) {
         while self.coming.peek().is_some_and(|c| c.at_ns >= at_ns) {
             if let Some(coming) = self.coming.pop() {

@@ -1,4 +1,4 @@
-//! What waits in the clients' sockets: calls that packets do not show yet.
+//! Unsent bytes in the clients' sockets: calls that packets do not show yet.
 
 use super::document::{Connection, Unsent};
 use super::over_time::OverTime;
@@ -6,14 +6,14 @@ use crate::ExplainError;
 use std::collections::HashMap;
 use thalweg_trace::{CounterName, CounterOf, Source};
 
-/// What one connection's client had unsent, up to now.
+/// Unsent bytes of one connection's client, so far.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct UnsentBytes {
     since_ns: i64,
     bytes: u64,
 }
 
-/// Of the connections that carry RPCs, where a recorder on the client's machine counted it; it goes into the bins too.
+/// Unsent bytes of connections with RPCs, if a recorder on the client's machine counted them; also added to the bins.
 pub(super) fn unsent(
     source: &dyn Source,
     (start_ns, end_ns): (i64, i64),
@@ -24,13 +24,13 @@ pub(super) fn unsent(
     let of_name: HashMap<&str, &Connection> = connections.iter().map(|c| (c.name.as_str(), c)).collect();
     let clients = source.objects().iter().filter(is_client);
     let clients: HashMap<u64, &Connection> = clients.filter_map(|o| Some((o.object.number(), *of_name.get(o.name.as_str())?))).collect();
-    let mut held: HashMap<u64, Held> = HashMap::new();
+    let mut held: HashMap<u64, UnsentBytes> = HashMap::new();
     let (mut byte_ns, mut most) = (0.0, Unsent::default());
     for counter in source.counters(CounterName::TcpUnsentBytes)? {
         let CounterOf::Object(object) = counter.of else { continue };
         let Some(&connection) = clients.get(&object.number()) else { continue };
         let (at_ns, bytes) = (counter.at.ns().clamp(start_ns, end_ns), counter.value.max(0) as u64);
-        if let Some(before) = held.insert(object.number(), Held { since_ns: at_ns, bytes }) {
+        if let Some(before) = held.insert(object.number(), UnsentBytes { since_ns: at_ns, bytes }) {
             byte_ns += before.bytes as f64 * (at_ns - before.since_ns) as f64;
         }
         if (start_ns..end_ns).contains(&counter.at.ns()) {

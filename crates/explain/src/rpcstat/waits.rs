@@ -1,19 +1,19 @@
-//! When nothing moved, by whom everyone waited for: intervals that can be drawn.
+//! Intervals in which nothing moved, with who was waited for, for drawing.
 //!
-//! Most of a fast transfer is short waits between packets, now for one, now for the other. Only what is long against these is shown. Intervals
-//! shorter than a place on the picture are shown where most of such a place is of one kind.
+//! Most of a fast transfer is short waits between packets, alternately for each end. Only waits that are long compared with these are
+//! shown. Intervals shorter than a pixel are shown if most of the pixel is of one kind.
 
 use super::document::{EndedBy, MAX_WAITS, Queue, WaitInterval, WaitedFor, Who};
 use crate::limits::rpcstat as limits;
 use crate::observe::quantile::Lengths;
 
-/// An interval in which everyone waited for one.
+/// An interval in which one end was waited for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Wait {
     from_ns: i64,
     to_ns: i64,
     waited_for: WaitedFor,
-    /// How much of it was such.
+    /// The part of it that was of its kind, in ns.
     ns: i64,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Waits {
     end_ns: i64,
     /// All quiet intervals.
     lengths: Lengths,
-    /// Long ones that are too many to be kept one by one, by bin: how long each kind was.
+    /// Long ones that are too many to keep, by bin: the time of each kind.
     bins: Vec<[i64; KINDS.len()]>,
     listed: Vec<Wait>,
 }
@@ -37,7 +37,7 @@ const KINDS: [WaitedFor; 5] = [
     WaitedFor::Network,
 ];
 
-/// Whom everyone waited for in a quiet interval.
+/// Who was waited for in a quiet interval.
 pub(super) fn waited_for(who: Who, queue: Queue, ended_by: EndedBy, within_message: bool) -> WaitedFor {
     match (who, queue) {
         (Who::Network, _) => WaitedFor::Network,
@@ -49,7 +49,7 @@ pub(super) fn waited_for(who: Who, queue: Queue, ended_by: EndedBy, within_messa
 }
 
 impl Waits {
-    /// None yet, of a recording between these instants.
+    /// An empty set, for a recording between these instants.
     pub(super) fn new(start_ns: i64, end_ns: i64) -> Waits {
         Waits {
             start_ns,
@@ -60,18 +60,18 @@ impl Waits {
         }
     }
 
-    /// A quiet interval so long, of whatever kind.
+    /// Adds the length of a quiet interval of any kind.
     pub(super) fn length(&mut self, ns: u64) {
         self.lengths.add(ns.min(1 << 50));
     }
 
-    /// From which length on one is shown that cannot be seen by itself.
+    /// Least length of an invisible one that is still shown.
     fn least_ns(&self) -> i64 {
         let usual_ns = self.lengths.quantile_ns(0.5) as i64;
         usual_ns.saturating_mul(limits::TIMES_USUAL_WAIT).max(limits::LEAST_WAIT_NS)
     }
 
-    /// One that is kept with its kind, in any order.
+    /// Adds one with its kind, in any order.
     pub(super) fn add(&mut self, from_ns: i64, to_ns: i64, waited_for: WaitedFor) {
         let (from_ns, to_ns) = (from_ns.max(self.start_ns), to_ns.min(self.end_ns));
         if to_ns > from_ns {
@@ -79,7 +79,7 @@ impl Waits {
         }
     }
 
-    /// One that is not kept itself.
+    /// Adds one that is only summed up.
     pub(super) fn sum_up(&mut self, from_ns: i64, to_ns: i64, waited_for: WaitedFor) {
         if to_ns - from_ns < limits::LEAST_WAIT_NS || to_ns - from_ns < self.least_ns() {
             return;
@@ -101,7 +101,7 @@ impl Waits {
         ((self.end_ns - self.start_ns) / limits::WAITS_NEAR + 1).max(1)
     }
 
-    /// What can be shown, in order of time.
+    /// The visible ones, in order of time.
     pub(super) fn finish(mut self) -> Vec<WaitInterval> {
         let wall_ns = self.end_ns - self.start_ns;
         let (near_ns, shown_ns) = (wall_ns / limits::WAITS_NEAR, wall_ns / limits::WAITS_SHOWN);
@@ -134,8 +134,8 @@ impl Waits {
         merged.iter().map(|w| WaitInterval { start_s: seconds(w.from_ns), end_s: seconds(w.to_ns), waited_for: w.waited_for }).collect()
     }
 
-    /// Lists the bins that are mostly of one kind. What is kept one by one and shorter than a bin goes into its bin first, where the bin has
-    /// others: together they may be most of it.
+    /// Lists the bins that are mostly of one kind. Kept intervals shorter than a bin are first added to their bin, if it has others:
+    /// together they may be most of it.
     fn list_bins(&mut self) {
         let width_ns = self.width_ns();
         let has_others: Vec<bool> = self.bins.iter().map(|bin| bin.iter().any(|&ns| ns > 0)).collect();

@@ -1,12 +1,12 @@
-//! Calls that lay in an accept queue. A caller waits for the thread that was to accept, whatever that does meanwhile: from there on the walk
-//! is with that thread, until the wait began. What it did before the call delayed nobody, and there the walk goes on with the caller.
+//! Calls in an accept queue. A caller waits for the thread that should accept, whatever that does meanwhile: the walk continues with that
+//! thread until the wait began. What it did before the call delayed nothing, so the walk then returns to the caller.
 
 use super::*;
 use crate::limits::waits as limits;
 
 impl View<'_, '_, '_> {
-    /// The thread that was to accept a connection which nobody had accepted by the walk's instant: one that took it later, or else the process'
-    /// main one.
+    /// The thread that should accept a connection not accepted by the walk's instant: one that accepted it later, or else the process's
+    /// main thread.
     fn acceptor(&self, span: &LiveSpan) -> Option<u32> {
         let listening = self.facts.wire.not_accepted.get(&span.connection).filter(|_| span.side == End::Client)?;
         let served = &self.feed.traffic.get(span.connection as usize)?[End::Server as usize];
@@ -20,8 +20,8 @@ impl View<'_, '_, '_> {
         later.rfind(of_listener).or(alive).or(listening.first().copied()).filter(|&track| track != NONE && track != self.track)
     }
 
-    /// Where nobody had accepted the connection that a wait is for: to who was to accept it. Whether it was so.
-    pub(super) fn was_to_accept(&mut self, span: &LiveSpan) -> Answer<bool> {
+    /// Goes to the thread that should accept, if the connection of a wait was not accepted yet; returns whether it did.
+    pub(super) fn goes_to_acceptor(&mut self, span: &LiveSpan) -> Answer<bool> {
         let Some(acceptor) = self.acceptor(span).filter(|_| !self.circling) else { return Ok(false) };
         if self.is_outside_its_life(acceptor) {
             let from = self.piece_start(span);
@@ -33,7 +33,7 @@ impl View<'_, '_, '_> {
         if let Some(since) = self.accepts_meanwhile(acceptor, span) {
             self.ensure(span.start)?;
             let from = self.piece_start(span).max(since);
-            match self.kept_from_accepting(span.connection, acceptor, (span.start, since)) {
+            match self.acceptor_busy_with(span.connection, acceptor, (span.start, since)) {
                 Some((activity, what, object)) => {
                     let place = self.labels.thread_place(acceptor, what, object);
                     let cause = activity.at(self.tables.actors[acceptor as usize].end);
@@ -48,16 +48,16 @@ impl View<'_, '_, '_> {
         Ok(true)
     }
 
-    /// Since when the acceptor waits for calls, while this one is not let in: it was dropped before, and will be sent again.
+    /// Since when the acceptor waits for calls while this one is not admitted: it was dropped before, and will be sent again.
     fn accepts_meanwhile(&mut self, acceptor: u32, span: &LiveSpan) -> Option<i64> {
         let theirs = self.innermost_of(acceptor).filter(|_| span.kind == SpanKind::NetConnect)?;
         let for_calls = theirs.kind == SpanKind::WaitNetwork && (theirs.connection == NONE || theirs.connection == span.connection);
         (for_calls && theirs.start < self.at).then_some(theirs.start)
     }
 
-    /// What the acceptor did instead for most of an interval in which a call was not let in: its pause until it is sent again is due to that,
-    /// too.
-    fn kept_from_accepting(&self, connection: u32, acceptor: u32, (since, until): (i64, i64)) -> Option<(Activity, What, u32)> {
+    /// The acceptor's other activity for most of an interval in which a call was not admitted: the pause until the call is sent again is
+    /// due to that, too.
+    fn acceptor_busy_with(&self, connection: u32, acceptor: u32, (since, until): (i64, i64)) -> Option<(Activity, What, u32)> {
         let length = |s: &LiveSpan| s.end.min(until) - s.start.max(since);
         let within = self.feed.lanes[acceptor as usize].ahead.iter().take_while(|s| s.end > since);
         let within: Vec<&LiveSpan> = within.filter(|s| s.is_activity() && length(s) > 0).collect();
@@ -73,23 +73,23 @@ impl View<'_, '_, '_> {
             Rule::Work { running, .. } if longest.cpu_ns != 0 => return Some((running, What::Running(longest.kind), longest.object)),
             Rule::Work { blocked, .. } | Rule::Wait(blocked) => blocked,
             Rule::Thread => Activity::Lock,
-            // For the bytes of somebody else; a wait for calls names no connection, or this one.
+            // For another connection's bytes; a wait for calls names no connection, or this one.
             Rule::Receive | Rule::Send if longest.connection != NONE && longest.connection != connection => Activity::Think,
             _ => return None,
         };
         Some((activity, What::Blocked(longest.kind), longest.object))
     }
 
-    /// A wait that its time limit ended, for an answer to what was sent over a connection that nobody had accepted: the same.
+    /// Handles a wait that ended at its timeout, for an answer to bytes sent over a connection not accepted yet, in the same way.
     pub(super) fn waited_for_acceptance(&mut self, span: &LiveSpan) -> Answer<bool> {
         if self.facts.wire.not_accepted.is_empty() {
             return Ok(false);
         }
         let used = self.lane().ahead.iter().filter(|s| s.is_activity()).take(limits::LAST_CALLS).map(|s| s.connection).find(|&c| c != NONE);
-        used.map_or(Ok(false), |connection| self.was_to_accept(&self.on_connection(*span, connection)))
+        used.map_or(Ok(false), |connection| self.goes_to_acceptor(&self.on_connection(*span, connection)))
     }
 
-    /// The walk goes from this thread to the one that serves it over a connection that lay in its accept queue.
+    /// Notes that the walk goes from this thread to the one that serves it over a connection from its accept queue.
     pub(super) fn note_call(&mut self, span: &LiveSpan) {
         if span.side == End::Client && self.facts.wire.not_accepted.contains_key(&span.connection) {
             self.acts.push(Act::Called(span.start));

@@ -1,4 +1,4 @@
-//! What rules answer.
+//! The answers of rules.
 
 use super::place::{Place, SleptFor, What};
 use crate::cause::{Activity, Cause, End};
@@ -6,23 +6,23 @@ use crate::observe::feed::Carried;
 use crate::observe::span::LiveSpan;
 use crate::rule::RuleId;
 
-/// A rule needs all spans that end at or after this instant to have been read.
+/// A rule needs all spans that end at or after this instant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NeedUntil(pub i64);
 
-/// What a rule answers, or what it needs before it can.
+/// A rule's answer, or what it needs before it can answer.
 pub(crate) type Answer<T> = Result<T, NeedUntil>;
 
-/// On what the time before depends.
+/// The dependency of the time before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Edge {
-    /// Whatever this thread did until then: it made, started, or was looked for by the one that waits.
+    /// Whatever this thread did until then: it made, started, or was looked for by the waiting thread.
     Thread(u32),
     /// A thread that ended this wait.
     Woke(u32),
     /// Bytes that the other end of a connection sent.
     Bytes {
-        /// What brought them.
+        /// The send that brought them.
         sent: Carried,
         /// The connection.
         connection: u32,
@@ -37,20 +37,20 @@ pub(crate) enum Edge {
         connection: u32,
         /// The side it is at.
         side: End,
-        /// Whether for room to send into, and not for bytes.
+        /// Whether the wait is for room to send into, not for bytes.
         for_room: bool,
     },
-    /// The other end of a connection, of which nothing was recorded.
+    /// The unrecorded other end of a connection.
     Far {
         /// The connection.
         connection: u32,
-        /// The side that it is.
+        /// The side of that end.
         side: End,
     },
 }
 
 impl Edge {
-    /// The thread at its other end, if that is known.
+    /// The thread at the edge's other end, if known.
     pub(crate) const fn track(&self) -> Option<u32> {
         match self {
             Edge::Thread(track) | Edge::Woke(track) | Edge::Peer { track, .. } => Some(*track),
@@ -60,48 +60,48 @@ impl Edge {
     }
 }
 
-/// What is charged, before it is known for whose sake the path is here.
+/// A charge, before it is known on whose account the path is here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Charge {
-    /// A thread's doing.
+    /// A thread's own activity.
     Own(Activity, What, u32),
-    /// The same by a cause, whatever the path is here for.
+    /// A thread's own activity, by a fixed cause.
     As(Cause, What, u32),
-    /// At a place of its own; on the thread's account, or on nobody's.
+    /// A place of its own; on the thread's account, or on none.
     At(Cause, Place, bool),
 }
 
-/// One step of an answer, in order: from the instant backward.
+/// One step of an answer, in order from the instant backward.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
-    /// What is charged from here down to an instant rests on an inference.
+    /// Charges from here down to an instant rest on an inference.
     Infer(i64),
-    /// By which rule what is charged, and down to when.
+    /// The rule, what it charges, and down to when.
     Charge(RuleId, Charge, i64),
-    /// Who held what was waited for in what was charged last.
+    /// The thread that held what the last charge waited for, and for how long.
     Holder(u32, i64),
-    /// What the sleep that was charged last was for, and how long it was, in nanoseconds.
+    /// The purpose of the last charged sleep, and its length in nanoseconds.
     Slept(SleptFor, i64),
-    /// What was charged last was a pause, and its process next did something for its work at this instant.
+    /// The last charge was a pause; its process next worked at this instant.
     Paused(i64),
-    /// A far end of which nothing was recorded: the waiting end, the connection.
+    /// An unrecorded far end: the waiting end, the connection.
     Unrecorded(End, u32),
-    /// The wait began with a call that nobody had accepted yet.
+    /// The wait began with a call that was not accepted yet, at this instant.
     Called(i64),
-    /// A lock was handed on, and comes back over a connection.
+    /// A lock was passed on, and returns over a connection.
     HandedOn,
-    /// It depended on this from before it began on: the path stays where it is.
+    /// It depended on this before it began: the path stays where it is.
     Along(Edge),
-    /// The wait that the thread which was gone to last has ended.
+    /// The wait ended by the thread the walk went to last.
     Ended(LiveSpan),
-    /// Elsewhere, at the instant reached.
+    /// Continues elsewhere, at the instant reached.
     Go(Edge),
 }
 
-/// A thread's blocked interval that is to be followed elsewhere.
+/// A thread's blocked interval, to be followed elsewhere.
 #[derive(Clone, Copy)]
 pub(super) struct Blocked {
     pub span: LiveSpan,
-    /// Whether for room to send into, and not for bytes.
+    /// Whether the wait is for room to send into, not for bytes.
     pub for_room: bool,
 }

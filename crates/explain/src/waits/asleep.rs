@@ -1,4 +1,4 @@
-//! Why a thread sleeps, as far as what it did before and after says. The kernel knows until when it sleeps, and not what for.
+//! Why a thread sleeps, as far as its actions before and after show. The kernel knows when a sleep ends, but not its purpose.
 
 use super::looks::ECONNREFUSED;
 use super::place::SleptFor;
@@ -6,21 +6,21 @@ use super::*;
 use crate::limits::waits as limits;
 
 impl View<'_, '_, '_> {
-    /// Of a sleep that is charged from here down: what it was for.
+    /// The purpose of the sleep charged from here down.
     pub(super) fn slept(&self, span: &LiveSpan) -> Answer<Act> {
         let ns = self.at - self.piece_start(span);
         self.ensure(span.start - 3 * ns)?;
         let between = || match self.slept_between() {
             _ if let Some(connection) = self.does_not_listen_yet(span) => SleptFor::Listen(connection),
             _ if let Some(others) = self.slept_for_others(span, ns) => others,
-            // The path comes to a server where its answer is waited for.
+            // The path comes to a server when its answer is waited for.
             SleptFor::Unknown if self.end == End::Server => SleptFor::Answer,
             known => known,
         };
         Ok(Act::Slept(self.run_to_sleep(span).map_or_else(between, SleptFor::Run), ns))
     }
 
-    /// When this thread's process next does something for its work: asks for a name, moves bytes, makes a call on a file or a connection.
+    /// When this thread's process next works: looks up a name, moves bytes, makes a call on a file or a connection.
     pub(super) fn next_deed(&mut self) -> Answer<i64> {
         self.ensure(self.at)?;
         let mut next = self.lane().passed.deed;
@@ -32,7 +32,7 @@ impl View<'_, '_, '_> {
         Ok(next.min(self.facts.asked.next(process, self.at)))
     }
 
-    /// Who ran a program that does nothing but sleep, once.
+    /// The thread that ran a program only to sleep, once.
     fn run_to_sleep(&self, span: &LiveSpan) -> Option<u32> {
         let (_, by) = self.made_to_pause(span)?;
         let name = |track: u32| &self.tables.actors[track as usize].label;
@@ -44,7 +44,7 @@ impl View<'_, '_, '_> {
         (ends && is_all).then_some(by)
     }
 
-    /// If others tried to connect to this thread's process in the meantime, and were refused: one of these connections. It did not listen yet.
+    /// A connection that others failed to make to this thread's process meanwhile: it did not listen yet.
     fn does_not_listen_yet(&self, span: &LiveSpan) -> Option<u32> {
         let lanes = self.tables.workers().map(|track| &self.feed.lanes[track as usize]);
         let tried =
@@ -59,7 +59,7 @@ impl View<'_, '_, '_> {
         listens(refused).then_some(refused)
     }
 
-    /// What a thread asked or looked for before a sleep of `ns`, where others decide when that comes about.
+    /// The request or poll of a thread before a sleep of `ns`, if others decide when that happens.
     fn slept_for_others(&self, span: &LiveSpan, ns: i64) -> Option<SleptFor> {
         let is_like = polling::is_like(span);
         let mut pauses = self.lane().ahead.iter().filter(|s| s.end <= span.start && is_like(self.tables, s) && s.end - s.start >= ns / 2);
@@ -97,7 +97,7 @@ impl View<'_, '_, '_> {
         if next == i64::MAX { SleptFor::Unknown } else { SleptFor::Steps }
     }
 
-    /// Whether it moves data, or is a wait for a datagram that came.
+    /// Whether a span moves data, or is a wait for a datagram that came.
     fn is_step(&self, span: &LiveSpan) -> bool {
         match span.kind {
             SpanKind::NetSend | SpanKind::NetReceive | SpanKind::FileRead | SpanKind::FileWrite => !span.is_fruitless(),

@@ -1,4 +1,4 @@
-//! Waits for bytes, and for room to send them: to the thread at the other end, across the wire.
+//! Waits for bytes, and for room to send: to the thread at the other end, across the wire.
 
 use super::*;
 use crate::limits::waits as limits;
@@ -8,17 +8,17 @@ use crate::observe::stalls::Stall;
 use crate::observe::wire::{Near, Transit};
 use thalweg_trace::ABSENT;
 
-/// More bytes than can be under way at once: a thread was blocked because what it sent did not fit.
+/// More bytes than can be in flight: a thread was blocked because its bytes did not fit.
 const MANY_BYTES: u64 = u64::MAX;
 
 impl View<'_, '_, '_> {
-    /// Blocked until bytes come: to the send that brought them, where it was recorded.
+    /// Blocked until bytes arrive: to the send that brought them, if recorded.
     pub(super) fn follow_sender(&mut self, span: LiveSpan) -> Answer<()> {
         let blocked = Blocked { span, for_room: false };
         let Some(send) = self.find_send(&blocked.span)? else { return self.follow_connection(blocked) };
         let sender = send.track;
         if blocked.span.timed_out() && send.end < blocked.span.start {
-            // Of what was sent before it began to look, nothing was left: it looked for what came later.
+            // Earlier bytes had been taken: the thread polls for later ones.
             return self.follow_connection(blocked);
         }
         if send.end >= self.at || self.circling {
@@ -26,13 +26,13 @@ impl View<'_, '_, '_> {
         }
         let since = self.asks_since(&blocked.span, send.end)?;
         if blocked.span.is_fruitless() && send.end < since && (blocked.span.is_made_up() || self.had_come(&blocked.span, &send)?) {
-            // What it asks for was sent after it had lost its processor.
+            // The request it waits on was sent after it had lost its processor.
             return self.meet(blocked, sender);
         }
         if send.end >= since {
             self.note_call(&blocked.span);
         }
-        // Sent before the wait began: it was under way, or lay there, for all of it.
+        // Sent before the wait began: the bytes were in flight, or unread, for all of it.
         let from = send.end.max(since).max(self.start);
         let bytes = if self.waits_for_room(sender, blocked.span.connection) {
             MANY_BYTES
@@ -40,16 +40,16 @@ impl View<'_, '_, '_> {
             under_way(send.size_bytes, blocked.span.bytes())
         };
         let (connection, by) = (blocked.span.connection, blocked.span.side.other());
-        if self.tables.sampled && self.is_no_networks(Cause::NetworkLatency, (connection, sender), from) {
-            // It was sent between two looks, and may have been at the second.
+        if self.tables.sampled && self.cannot_be_networks(Cause::NetworkLatency, (connection, sender), from) {
+            // Sent between two polls; the second poll may have found the bytes.
             return self.meet(blocked, sender);
         }
         let way = Transit { connection, sender: by, start: from, end: self.at, bytes, sent: Some(send.end) };
         if self.at - from > self.longest_transit_ns(&blocked, &way, sender) {
-            // It came long before: it was something else that ended the wait.
+            // The bytes arrived long before: something else ended the wait.
             return self.follow_connection(blocked);
         }
-        // Before all that was recorded of a thread: what it greeted the sender with may have been lost, or the sender's answer.
+        // Before anything recorded of a thread: its greeting to the sender may have been lost, or the sender's answer.
         let is_first = blocked.span.is_made_up() && self.lane().previous().is_none();
         let lost = self.facts.wire.connecting(connection, (from, self.at)).filter(|(stall, _)| is_first && *stall == Stall::LostRequest);
         if let Some((_, by)) = lost {
@@ -68,7 +68,7 @@ impl View<'_, '_, '_> {
         Ok(())
     }
 
-    /// Since when a wait goes on, looked at as far back as `instant`. Of one at full speed the stretches between losses of the processor are one wait.
+    /// Start of a wait, examined back to `instant`. In a wait at full speed, the stretches between losses of the processor are one wait.
     fn asks_since(&self, span: &LiveSpan, instant: i64) -> Answer<i64> {
         let mut since = span.start;
         if !span.is_fruitless() || span.is_made_up() || instant >= since {
@@ -85,7 +85,7 @@ impl View<'_, '_, '_> {
         Ok(since)
     }
 
-    /// Whether the walk's thread had what was sent before a wait on the same connection began. Where positions are not known, it had.
+    /// Whether the walk's thread already had the sent bytes before a wait on the same connection began. True if offsets are not known.
     fn had_come(&self, span: &LiveSpan, send: &Carried) -> Answer<bool> {
         self.ensure(send.end)?;
         let receives =
@@ -97,7 +97,7 @@ impl View<'_, '_, '_> {
         }))
     }
 
-    /// Whether a thread has more to send at the walk's instant, and waits until it fits.
+    /// Whether a thread has more to send at the walk's instant, and waits for room.
     fn waits_for_room(&mut self, track: u32, connection: u32) -> bool {
         self.settle(track);
         let lane = &self.feed.lanes[track as usize];
@@ -108,7 +108,7 @@ impl View<'_, '_, '_> {
         })
     }
 
-    /// Whether a message lay waiting for a receiver that stood still. Where it was seen what ended waits, stops are recorded.
+    /// Whether a message waited for a stopped receiver. If wakers were recorded, so are stops.
     fn stood_still(&mut self, blocked: &Blocked, peer: u32, way: &Transit) -> bool {
         let same_machine = self.tables.actors[peer as usize].machine == self.actor().machine;
         let object = self.tables.objects.get(blocked.span.object as usize);
@@ -121,9 +121,8 @@ impl View<'_, '_, '_> {
         !blocked.span.ending_seen() && self.facts.wire.is_stall(way, near, &mut self.memory.usual_lags)
     }
 
-    /// The send over the span's connection from its other end that ended the wait: where both ends say which bytes, the one that
-    /// carried the byte waited for; else the latest that began before the walk's instant, of the same request where both say
-    /// which, and not so early that it cannot matter.
+    /// The send from the other end of the span's connection that ended the wait: if both ends record offsets, the send with the awaited
+    /// byte; else the latest that began before the walk's instant, of the same request if both ends record it, and recent enough to matter.
     pub(super) fn find_send(&mut self, receive: &LiveSpan) -> Answer<Option<Carried>> {
         if receive.connection == NONE {
             return Ok(None);
@@ -143,10 +142,9 @@ impl View<'_, '_, '_> {
         self.more()
     }
 
-    /// Setting up a connection is a round trip, unless the request was lost; or its listener had no room for it: then to the thread that
-    /// was to accept it.
+    /// Connecting is a round trip, unless the request was lost; or its listener had no room: then to the thread that should accept it.
     pub(super) fn connect(&mut self, span: &LiveSpan) -> Answer<()> {
-        if self.was_to_accept(span)? {
+        if self.goes_to_acceptor(span)? {
             return Ok(());
         }
         let from = self.piece_start(span).max(self.start);
@@ -163,7 +161,7 @@ impl View<'_, '_, '_> {
             Some(Stall::AcceptQueue) => (Cause::ServerUnknown, RuleId::ConnectAcceptQueue),
             _ => (Cause::NetworkLatency, RuleId::ConnectRoundTrip),
         };
-        // Who is to serve it does nothing yet; where it is known, the path is the one to it.
+        // The thread that will serve it does nothing yet; if it is known, the path is the one to it.
         let known = self.parties(span.connection, span.side.other()).first().copied().filter(|_| cause.is_network());
         let peer = known.unwrap_or(NONE);
         let sending = sender.is_none_or(|sender| sender == span.side);
@@ -171,9 +169,9 @@ impl View<'_, '_, '_> {
         Ok(())
     }
 
-    /// Blocked on a connection: to the thread at its other end, whatever that is doing now.
+    /// Blocked on a connection: to the thread at its other end, whatever that does now.
     pub(super) fn follow_connection(&mut self, blocked: Blocked) -> Answer<()> {
-        if self.was_to_accept(&blocked.span)? {
+        if self.goes_to_acceptor(&blocked.span)? {
             return Ok(());
         }
         let (connection, other) = (blocked.span.connection, blocked.span.side.other());
@@ -189,19 +187,19 @@ impl View<'_, '_, '_> {
         self.meet(blocked, peer)
     }
 
-    /// This thread is blocked on a connection, and `peer` is at its other end: if that is blocked on the
-    /// connection too, the bytes are on the wire; else what it does is what is waited for.
+    /// This thread is blocked on a connection, and `peer` is at its other end: if the peer is blocked on the connection too, the bytes are
+    /// on the wire; else the peer's activity is what is waited for.
     fn meet(&mut self, blocked: Blocked, peer: u32) -> Answer<()> {
         let connection = blocked.span.connection;
         let Some(mut theirs) = self.innermost_of(peer) else {
-            // (A receive that finds nothing looks whether it is there.)
+            // A receive that finds nothing polls.
             let span = &blocked.span;
             let connects = matches!(span.kind, SpanKind::WaitNetwork | SpanKind::NetConnect) || span.is_fruitless();
             let asked_again = self.facts.wire.stalls.connecting(connection, blocked.span.start, blocked.span.end);
             let dropped = asked_again == Some(Stall::AcceptQueue);
             let was_there = matches!(self.facts.lives[peer as usize].from, Some((_, Beginning::Seen)));
             if connects && !dropped && (!was_there || asked_again.is_some()) && blocked.span.side == End::Client && !self.has_begun(peer)? {
-                // Nobody serves the connection yet: it is coming about.
+                // No thread serves the connection yet: it is being established.
                 let from = self.piece_start(&blocked.span).max(self.start);
                 let way = Transit { connection, sender: End::Client, start: from, end: self.at, bytes: 0, sent: None };
                 if self.at - from > self.longest_transit_ns(&blocked, &way, peer) {
@@ -213,13 +211,13 @@ impl View<'_, '_, '_> {
             return self.meet_elsewhere(blocked, peer, self.at);
         };
         let passed = self.feed.lanes[peer as usize].passed;
-        // (One that its own timer ended was not for what came next.)
+        // A wait that ended by its own timer was not for what came next.
         if theirs.kind == SpanKind::WaitNetwork && theirs.connection == NONE && !theirs.timed_out() {
             theirs = self.on_connection(theirs, passed.wait.1);
         }
         let on_connection = theirs.connection == connection && matches!(rule(theirs.kind), Rule::Send | Rule::Receive);
         if !on_connection {
-            // Who asks at full speed has no answer yet where it loses its processor.
+            // A thread that polls at full speed has no answer yet when it loses its processor.
             let acted_at = if blocked.span.is_fruitless() { self.at } else { self.last_act(peer, &blocked.span) };
             return self.meet_elsewhere(blocked, peer, acted_at);
         }
@@ -231,7 +229,7 @@ impl View<'_, '_, '_> {
         let from = theirs.start.max(blocked.span.start).max(self.start).min(self.at - 1);
         let (own_side, peer_side) = (blocked.span.side, blocked.span.side.other());
         let they_send = rule(theirs.kind) == Rule::Send;
-        // Of two that wait for bytes, the one that came later has sent something before.
+        // Of two threads that wait for bytes, the later one has sent something before.
         let sending = blocked.for_room || !they_send && theirs.start <= blocked.span.start;
         let bytes = under_way(theirs.bytes(), blocked.span.bytes());
         let bytes = if bytes == 0 && (blocked.for_room || they_send) { MANY_BYTES } else { bytes };
@@ -247,7 +245,7 @@ impl View<'_, '_, '_> {
         } else {
             self.charge_transit(&way, peer, blocked.for_room)?;
         }
-        // The thread that came to the connection later is who was waited for.
+        // The thread that came to the connection later was the one waited for.
         let track = if theirs.start > blocked.span.start { peer } else { blocked.span.track };
         if track == self.track {
             self.acts.push(Act::Along(peer_of(&blocked, peer)));
@@ -257,7 +255,7 @@ impl View<'_, '_, '_> {
         Ok(())
     }
 
-    /// Charges the wire with bytes' way, by what TCP says of it.
+    /// Charges the wire with the bytes' transit, by what TCP recorded of it.
     fn charge_transit(&mut self, way: &Transit, peer: u32, sending: bool) -> Answer<()> {
         let (cause, rule) = self.facts.wire.decided(way);
         if let Some(carrier) = self.busy_carrier(way.connection, way.start)? {
@@ -270,8 +268,8 @@ impl View<'_, '_, '_> {
         Ok(())
     }
 
-    /// Both wait for each other's bytes for longer than any can be under way: somebody else of the peer's process has taken what was sent, and works on it;
-    /// where nobody does, it is not known who was to act.
+    /// Both threads wait for each other's bytes for longer than bytes can be in flight: another thread of the peer's process took what was
+    /// sent and works on it; if none does, who should act is unknown.
     fn meet_idle(&mut self, blocked: Blocked, peer: u32, from: i64) -> Answer<()> {
         let works = if self.circling { None } else { self.running_sibling(peer, NONE) };
         if let Some(works) = works {
@@ -289,7 +287,7 @@ impl View<'_, '_, '_> {
         Ok(())
     }
 
-    /// For how long bytes can have been under way between two ends that were recorded, as far as TCP's figures say.
+    /// Longest time, in ns, that bytes can have been in flight between two recorded ends, by TCP's figures.
     fn longest_transit_ns(&self, blocked: &Blocked, way: &Transit, peer: u32) -> i64 {
         let (cause, _) = self.facts.wire.decided(way);
         let same_machine = self.tables.actors[peer as usize].machine == self.actor().machine;
@@ -303,7 +301,7 @@ impl View<'_, '_, '_> {
         round_trips_ns.saturating_add(grain_ns)
     }
 
-    /// The same span, of this connection.
+    /// The span, attributed to this connection.
     pub(super) fn on_connection(&self, span: LiveSpan, connection: u32) -> LiveSpan {
         LiveSpan { connection, side: self.feed.side_of(self.tables, span.track, connection), ..span }
     }
@@ -324,8 +322,8 @@ impl View<'_, '_, '_> {
         Ok(())
     }
 
-    /// Nothing was recorded of the other end. What TCP says at this one of the network is the network's; the rest is the
-    /// other end's: the server's unknown, or the client's, which did not send.
+    /// The other end was not recorded. What TCP at this end attributes to the network is the network's; the rest is the other end's: the
+    /// server's unknown, or the client's, which did not send.
     pub(super) fn far_end_unknown(&mut self, blocked: &Blocked) -> Answer<()> {
         let span = &blocked.span;
         if self.was_answered_for(span) {
@@ -335,7 +333,7 @@ impl View<'_, '_, '_> {
         let connection = span.connection;
         self.acts.push(Act::Along(Edge::Far { connection, side: span.side.other() }));
         if let Some((client, since)) = self.handing.filter(|_| connection != NONE) {
-            // It waits for the client that has the lock.
+            // It waits for the client that holds the lock.
             self.acts.push(Act::HandedOn);
             let (waiter, what) = (client, What::Blocked(span.kind));
             let place = Place::HeldElsewhere { waiter, holder: NONE, connection, what, object: NONE, by_session: false };
@@ -351,10 +349,10 @@ impl View<'_, '_, '_> {
         let bytes = if blocked.for_room { MANY_BYTES } else { span.bytes() };
         let way = Transit { connection, sender: span.side, start: from, end: self.at, bytes, sent: None };
         let own = self.feed.traffic.get(connection as usize).and_then(|t| t[span.side as usize].latest_send(self.at, from, 0));
-        // Who sent just before it began to wait has asked for something.
+        // A thread that sent just before it began to wait made a request.
         let asked = own.is_some_and(|s| s.end >= span.start - limits::JUST_SENT_NS);
         let seen = self.facts.wire.seen_from_one_end(&way, blocked.for_room, asked);
-        if let Some(cause) = seen.filter(|&cause| !self.may_be_far_ends(cause, connection, from)) {
+        if let Some(cause) = seen.filter(|&cause| !self.may_be_other_ends(cause, connection, from)) {
             self.charge_wire(RuleId::FarEndTcp, cause, (connection, NONE), blocked.for_room, from);
             return Ok(());
         }
@@ -373,7 +371,7 @@ impl View<'_, '_, '_> {
             End::Server => Cause::Unknown,
         };
         if cause == Cause::ClientThink && self.tables.wakers_inferred {
-            // What it did is as little known as what a server does.
+            // Its activity is as unknown as a server's.
             self.infer(from);
         }
         self.acts.push(Act::Unrecorded(span.side, connection));
@@ -390,7 +388,7 @@ fn peer_of(blocked: &Blocked, track: u32) -> Edge {
     Edge::Peer { track, connection: blocked.span.connection, side: blocked.span.side.other(), for_room: blocked.for_room }
 }
 
-/// How many bytes were waited for: of a large send and the small receive of its header, the header's.
+/// Number of bytes waited for: of a large send and the small receive of its header, the header's.
 fn under_way(one: u64, other: u64) -> u64 {
     [one, other].into_iter().filter(|&b| b > 0).min().unwrap_or(0)
 }

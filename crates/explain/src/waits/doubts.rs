@@ -1,18 +1,18 @@
-//! What is doubted where nobody saw who ended waits: recordings made without privilege. Whatever such a recording does not say is left unknown, or
-//! counts as inferred, so that no cause is named with confidence that may be another.
+//! Doubts about recordings without wakers, made without privilege. What such a recording does not show stays unknown, or counts as
+//! inferred, so that no cause is named with confidence that may be another.
 
 use super::*;
 use crate::limits::waits as limits;
 
 impl View<'_, '_, '_> {
-    /// Whether the network cannot have taken from `from` until now, as TCP's figures and the connection's addresses say: a machine's own
-    /// connections hold nothing back for long.
-    pub(super) fn is_no_networks(&self, cause: Cause, (connection, peer): (u32, u32), from: i64) -> bool {
+    /// Whether the network cannot have taken from `from` until now, by TCP's figures and the connection's addresses: a machine's own
+    /// connections delay nothing for long.
+    pub(super) fn cannot_be_networks(&self, cause: Cause, (connection, peer): (u32, u32), from: i64) -> bool {
         if !self.tables.wakers_inferred || connection == NONE || !cause.is_network() {
             return false;
         }
         let round_trips_ns = self.facts.wire.longest_ns(Cause::NetworkLatency, connection, (from, self.at));
-        // Who does not read acknowledges late, and makes round trips long that are not: the shortest one shows it.
+        // A program that does not read acknowledges late and lengthens round trips; the shortest one reveals it.
         let is_short = self.facts.wire.is_no_path(connection).unwrap_or(round_trips_ns.is_none_or(|ns| ns < limits::PATH_NS));
         let no_path = self.tables.is_within_machine(connection) && is_short;
         let nothing_under_way = self.tables.sampled && self.facts.wire.has_under_way(connection, (from, self.at)) == Some(false);
@@ -30,18 +30,18 @@ impl View<'_, '_, '_> {
         self.at - from > longest_ns.saturating_add(held_back_ns)
     }
 
-    /// Whether what TCP says at one end of a connection alone may be its other end's doing: bytes of a machine's own are lost where whoever was to
-    /// take them had no room.
-    pub(super) fn may_be_far_ends(&self, cause: Cause, connection: u32, from: i64) -> bool {
+    /// Whether what TCP records at one end of a connection alone may be the other end's doing: a machine's own bytes are lost if the
+    /// receiver had no room.
+    pub(super) fn may_be_other_ends(&self, cause: Cause, connection: u32, from: i64) -> bool {
         let own = self.tables.wakers_inferred && connection != NONE && self.tables.is_within_machine(connection);
         let lost = cause == Cause::NetworkLoss && own && self.facts.wire.is_no_path(connection) == Some(true);
-        lost || self.is_no_networks(cause, (connection, NONE), from)
+        lost || self.cannot_be_networks(cause, (connection, NONE), from)
     }
 
-    /// Charges what cannot have been the network's as unknown; `false`: it can have been.
-    pub(super) fn doubted_wire(&mut self, cause: Cause, ends: (u32, u32), sending: bool, from: i64) -> bool {
+    /// Charges what cannot have been the network's as unknown; returns `false` if it can have been.
+    pub(super) fn charge_doubted_wire(&mut self, cause: Cause, ends: (u32, u32), sending: bool, from: i64) -> bool {
         let from = from.max(self.start).min(self.at);
-        if !self.is_no_networks(cause, ends, from) {
+        if !self.cannot_be_networks(cause, ends, from) {
             return false;
         }
         let kind = if sending { SpanKind::NetSend } else { SpanKind::NetReceive };
@@ -50,7 +50,8 @@ impl View<'_, '_, '_> {
         true
     }
 
-    /// Blocked in a call on files. What another program or machine serves is not known; what no device was seen to work for may have been a lock.
+    /// Blocked in a file call. Calls on files served by another program or machine are unknown; calls without a busy device may have waited
+    /// for a lock.
     pub(super) fn charge_blocked(&mut self, activity: Activity, span: &LiveSpan, from: i64) -> Answer<()> {
         let what = What::Blocked(span.kind);
         let mut rule = in_blocked(activity);
@@ -72,14 +73,14 @@ impl View<'_, '_, '_> {
                 self.infer(from);
             }
         }
-        // Of calls on names it may be known which device they waited for, and not on which file.
+        // For calls on names, the device may be known, but not the file.
         let device = if span.device == NONE { self.device_of_helper(span) } else { span.device };
         let object = if span.object == NONE { self.device_thing(device) } else { span.object };
         self.charge_thread(rule, activity, what, object, from);
         Ok(())
     }
 
-    /// The device for which a thread of the kernel's waited that ended a call's wait.
+    /// The device that a kernel thread waited for which then ended a call's wait.
     fn device_of_helper(&mut self, span: &LiveSpan) -> u32 {
         let helps = self.tables.actors.get(span.waker as usize).is_some_and(|actor| actor.thread && actor.role == Role::Kernel);
         if !helps {
@@ -91,8 +92,7 @@ impl View<'_, '_, '_> {
         within.filter(|s| s.device != NONE).max_by_key(|s| s.end).map_or(NONE, |s| s.device)
     }
 
-    /// Running in a call on files. Of a thread that was only looked at, that it was one on names and attributes follows from its being in the
-    /// kernel and moving nothing.
+    /// Running in a file call. For a sampled thread, a call on names and attributes follows from being in the kernel and moving nothing.
     pub(super) fn charge_running(&mut self, activity: Activity, span: &LiveSpan, from: i64) {
         if self.tables.sampled && activity == Activity::Metadata && span.object == NONE && from < self.at {
             self.infer(from);
@@ -101,15 +101,15 @@ impl View<'_, '_, '_> {
         self.charge_thread(RuleId::Running, activity, what, span.object, from);
     }
 
-    /// Whether the device of a file did something from an instant until now, or a moment later, when it was looked at. Where the file's device is
-    /// not among those that were looked at (a file system over several), any of them.
+    /// Whether a file's device worked from an instant until now, or shortly after, when it was sampled. If the file's device was not
+    /// sampled (a file system over several), any of them.
     fn device_worked(&mut self, object: u32, from: i64) -> Answer<bool> {
         let file = self.tables.objects.get(object as usize);
         let (named, filesystem) = (file.and_then(|file| file.attribute("device")), file.and_then(|file| file.attribute("filesystem")));
         let is_named = |object: u32| self.tables.objects.get(object as usize).is_some_and(|object| Some(object.name.as_str()) == named);
         let own = self.tables.device_objects.iter().find(|(_, object)| is_named(**object)).map(|(&track, _)| track);
         let in_memory = own.is_none() && matches!(filesystem, Some("tmpfs" | "ramfs" | "proc" | "sysfs" | "devtmpfs"));
-        // Or it is not known whose file it is.
+        // Or the file's file system is unknown.
         if in_memory || object != NONE && named.is_none() && filesystem.is_none() {
             return Ok(false);
         }
@@ -126,7 +126,7 @@ impl View<'_, '_, '_> {
         Ok(false)
     }
 
-    /// A wait for nobody: a sleep, or memory.
+    /// A wait for no other thread: a sleep, or memory.
     pub(super) fn charge_wait(&mut self, span: &LiveSpan, activity: Activity) {
         let from = self.piece_start(span);
         let for_bytes = activity == Activity::Think && self.looks_for_bytes(span);
@@ -141,33 +141,33 @@ impl View<'_, '_, '_> {
         self.charge_thread(rule, activity, What::Blocked(span.kind), span.object, from);
     }
 
-    /// Whether a thread that was only looked at slept while it waited for bytes: it took some next, from a connection that was there and on which
-    /// nothing lay yet. That may be how it looks for them.
+    /// Whether a sampled thread slept while it waited for bytes: it next took some from an existing connection that had no unread bytes.
+    /// The sleep may be how the thread polls for them.
     pub(super) fn looks_for_bytes(&self, span: &LiveSpan) -> bool {
         let (receive, send) = (self.lane().passed.receive, self.lane().passed.send);
         if !self.tables.sampled || receive.1 == NONE || send.0 < receive.0 {
             return false;
         }
         let side = self.feed.side_of(self.tables, self.track, receive.1);
-        self.facts.wire.lay_there(receive.1, side, (span.start, self.at)) == Some(false)
+        self.facts.wire.had_unread(receive.1, side, (span.start, self.at)) == Some(false)
     }
 
-    /// Whether a thread is in a wait that ended so soon after now that it may as well have ended before: when waits ended is known to within the
-    /// looks at threads, or what ending one takes.
+    /// Whether a thread is in a wait that ended so soon after now that it may have ended before: ends of waits are known only to within the
+    /// samples, or the time to end one.
     pub(super) fn ended_about_now(&self, track: u32) -> bool {
         let grain_ns = if self.tables.sampled { limits::SAMPLED_WAIT_NS } else { limits::STAMPED_WAIT_NS };
         let theirs = self.feed.lanes[track as usize].innermost().filter(|span| self.tables.wakers_inferred && is_idle_wait(span));
         theirs.is_some_and(|span| span.end > self.at && span.end - self.at <= grain_ns)
     }
 
-    /// When a thread ended, where that was before now and since an instant: by that it ended the wait of who is followed to it.
+    /// End of a thread, if before now and since an instant: its end may have ended the wait of a thread followed to it.
     pub(super) fn end_of_life(&self, track: u32, since: i64) -> Option<i64> {
         let until = self.facts.lives.get(track as usize).and_then(|life| life.until);
         until.filter(|&until| self.tables.wakers_inferred && until > since && until < self.at)
     }
 
-    /// Two that wait for each other at one pipe or socket, each taken to be who ends the other's wait: one of the two is not, and which is not
-    /// known.
+    /// Two threads that wait for each other at one pipe or socket, each taken for the other's waker: one of them is not, and which one is
+    /// unknown.
     pub(super) fn wait_for_each_other(&mut self, span: &LiveSpan, waker: u32) -> bool {
         if !self.tables.wakers_inferred || span.object == NONE {
             return false;
@@ -183,7 +183,7 @@ impl View<'_, '_, '_> {
         true
     }
 
-    /// Whether nobody says that this thread ran from an instant until now: it did not call, and runs are recorded as spans of their own.
+    /// Whether nothing shows that this thread ran from an instant until now: it made no call, in a recording with runs as spans.
     pub(super) fn is_unrecorded(&self, from: i64) -> bool {
         self.tables.wakers_inferred && !self.tables.sampled && self.at - from >= limits::UNCOUNTED_RUN_NS
     }

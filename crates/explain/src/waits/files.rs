@@ -1,4 +1,4 @@
-//! What a thread does by itself: running, calls on files with their devices, queueing for a processor.
+//! A thread's own activity: running, file calls with their devices, queueing for a processor.
 
 use super::rules::grain_ns;
 use super::*;
@@ -11,7 +11,7 @@ impl View<'_, '_, '_> {
         let ran = span.division().is_some_and(|(_, runqueue, waited)| runqueue + waited == 0);
         let Some(from) = (if ran { self.outside_holes(from) } else { Some(from) }) else { return Ok(()) };
         let Some((cpu, runqueue, waited)) = span.division() else {
-            // Merged calls that never blocked ran; of a single call nothing is known but that it took time.
+            // Merged calls that never blocked ran; of a single call, only its duration is known.
             let ran = span.count > 1 || running == blocked;
             if ran || blocked == Activity::Memory {
                 let in_call = if ran { RuleId::Running } else { in_blocked(blocked) };
@@ -25,13 +25,13 @@ impl View<'_, '_, '_> {
             self.charge_thread(RuleId::RunningBetweenWaits, running, What::Running(span.kind), span.object, from);
             return Ok(());
         }
-        // A lock of the kernel's that another thread had. A thread of the kernel's own did the call's work.
+        // A kernel lock that another thread held; or a kernel thread did the call's work.
         let of_kernel = |waker: u32| self.tables.actors[waker as usize].role == Role::Kernel;
         if cpu == 0 && self.is_walkable(span.waker) && !of_kernel(span.waker) && !self.circling {
             return self.follow_waker(*span);
         }
         if blocked == Activity::Write && cpu == 0 && span.device != NONE && self.device_read(span.device, span.end) {
-            // What was to be written had to be read first (from a mapped file, or another that the call copies from).
+            // The data to write had to be read first (from a mapped file, or another file that the call copies from).
             let object = self.device_thing(span.device);
             self.charge_thread(RuleId::FileReadForWrite, Activity::Read, What::Blocked(SpanKind::FileRead), object, from);
             return Ok(());
@@ -52,7 +52,7 @@ impl View<'_, '_, '_> {
         self.charge_blocked(blocked, span, from)
     }
 
-    /// Whether what a device completed at an instant was a read.
+    /// Whether a device's completion at an instant was a read.
     fn device_read(&mut self, device: u32, at: i64) -> bool {
         self.settle(device);
         let lane = &self.feed.lanes[device as usize];
@@ -60,7 +60,7 @@ impl View<'_, '_, '_> {
         near.min_by_key(|s| s.end.abs_diff(at)).is_some_and(|s| s.kind == SpanKind::DiskRead)
     }
 
-    /// Whether a call's waits are spans of their own, so that what they leave over is running.
+    /// Whether a call's waits are spans of their own, so that the rest is running.
     pub(super) fn has_parts(&mut self, span: &LiveSpan) -> Answer<bool> {
         if self.memory.parts_of.0 == span.id {
             return Ok(self.memory.parts_of.1);
@@ -73,8 +73,8 @@ impl View<'_, '_, '_> {
         Ok(has)
     }
 
-    /// Whether a read or write was blocked not by its device but with its whole process: so long that no
-    /// device takes it for one call, and meanwhile no thread of the process began or ended anything.
+    /// Whether a read or write was blocked not by its device but with its whole process: for longer than any device takes for one call,
+    /// while no thread of the process began or ended anything.
     fn frozen_in_file_call(&mut self, span: &LiveSpan, waited: u64) -> Answer<bool> {
         let (own, process) = (self.track as usize, (self.actor().machine, self.actor().pid));
         let one_call = matches!(span.kind, SpanKind::FileRead | SpanKind::FileWrite) && span.bytes() <= limits::ONE_CALL_BYTES;
@@ -90,8 +90,8 @@ impl View<'_, '_, '_> {
         Ok(alive && !spans.any(|s| within.contains(&s.start) || within.contains(&s.end)))
     }
 
-    /// Of a stretch from `from` on that is in no wait: since when the thread was found running, up to the walk's instant. `None`: it was not; that
-    /// is not known, and charged so.
+    /// For a stretch without a wait from `from` on: since when samples found the thread running, up to the walk's instant. `None` if they
+    /// did not; the time is then unknown, and charged so.
     pub(super) fn outside_holes(&mut self, from: i64) -> Option<i64> {
         let machine = self.actor().machine;
         let from = self.within_life(from.max(self.start));
@@ -105,7 +105,7 @@ impl View<'_, '_, '_> {
         }
     }
 
-    /// What a container's parts leave over is running, but not longer than the container ran at all.
+    /// Charges the time that a container's parts do not cover as running, up to the container's own run time.
     pub(super) fn container(&mut self, span: &LiveSpan) {
         let from = self.piece_start(span).max(self.start);
         let most = span.division().map_or(i64::MAX, |(cpu, _, _)| cpu as i64);
@@ -117,17 +117,17 @@ impl View<'_, '_, '_> {
         }
     }
 
-    /// Runnable, while another held the processor. While a thread of the recorder's held one of the machine's processors, it
-    /// was that one which was missing.
+    /// Runnable, while another thread held the processor. While a recorder thread held one of the machine's processors, that processor was
+    /// the missing one.
     pub(super) fn queued(&mut self, span: &LiveSpan) -> Answer<()> {
-        let from = self.piece_start(span).max(self.start).max(self.had_it_at());
+        let from = self.piece_start(span).max(self.start).max(self.last_received_at());
         let by_recorder = self.tables.actors.get(span.waker as usize).is_some_and(|a| a.role == Role::Recorder);
         let (recording, from) = if by_recorder { (true, from) } else { self.recorder_ran(from) };
         let length = self.at - from;
         if recording {
             self.charge_thread_as(RuleId::RecorderQueue, Cause::Recorder, What::Runnable, NONE, from);
         } else {
-            // By other threads, or by the quota of a control group.
+            // Held by other threads, or by a control group's quota.
             self.charge_thread(RuleId::Runnable, Activity::Runqueue, What::Runnable, span.object, from);
         }
         if span.waker != NONE {
@@ -136,8 +136,8 @@ impl View<'_, '_, '_> {
         Ok(())
     }
 
-    /// Whether the recorder ran on this thread's machine just before the walk's instant, and since when, at most since
-    /// `from`, that has been so or not so.
+    /// Whether the recorder ran on this thread's machine just before the walk's instant, and since when (at most since `from`) that has
+    /// held.
     fn recorder_ran(&mut self, from: i64) -> (bool, i64) {
         let (machine, mut since, mut ran) = (self.actor().machine, from, false);
         for &recorder in &self.facts.recorders {
@@ -147,7 +147,7 @@ impl View<'_, '_, '_> {
             self.settle(recorder);
             let lane = &self.feed.lanes[recorder as usize];
             if lane.passed.last_end < self.at && lane.open.is_empty() {
-                // Nothing is known of it from here on.
+                // Earlier spans of it are not known.
                 continue;
             }
             let position = self.feed.position;

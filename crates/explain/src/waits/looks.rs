@@ -1,8 +1,9 @@
-//! Pauses between looks: a thread sleeps, looks for a file, a lock or somebody who listens, does not find it, and sleeps again. It waits for what it
-//! looked for; the sleep is only how. Looks are calls that failed, each a span of no length with its object and why it failed.
+//! Pauses between looks: a thread sleeps, looks for a file, a lock or a listener, does not find it, and sleeps again. It waits for what it
+//! looks for; the sleep is only the method. Looks are failed calls, each a span of no length with its object and error.
 //!
-//! That a call fails before each pause is not enough: a program that paces itself fails each time to find a file of settings, a logger's socket, or
-//! anything in a queue. So the same call must succeed after the last pause, or its program must give up: it fails once more and ends as failed.
+//! A failed call before each pause is not enough: a program that paces itself fails each time to find a settings file, a logger's socket,
+//! or anything in a queue. So the same call must succeed after the last pause, or its program must give up: it fails once more and exits
+//! with an error.
 
 use super::memory::{Look, Looking};
 use super::place::Missing;
@@ -31,30 +32,30 @@ impl Look {
         failed.then_some(Look { object: span.object, track: span.track, connection: span.connection, at: span.start, missing })
     }
 
-    /// Whether two are for the same: each try for a listener has a connection of its own.
+    /// Whether two looks are for the same object: each attempt at a listener has a connection of its own.
     fn is_like(&self, other: &Look, tables: &Tables) -> bool {
         self.object == other.object || self.connection != NONE && tables.is_same_server(self.connection, other.connection)
     }
 }
 
-/// What a thread looked for in vain and did not find with its next call on the same: a directory that is there already is no failure of `mkdir -p`,
-/// which asks for it at once. `calls`: the latest first.
+/// Objects that a thread failed to find, and did not find with its next call on the same object: a directory that exists is no failure of `mkdir
+/// -p`, which checks for it immediately. `calls` has the latest first.
 fn still_missing<'a>(calls: &'a [&'a LiveSpan]) -> impl Iterator<Item = Look> + 'a {
     let found = |at: usize| calls[..at].iter().rev().find(|next| next.object == calls[at].object).is_some_and(|next| next.result >= 0);
     (0..calls.len()).filter(move |&at| !found(at)).filter_map(|at| Look::of(calls[at]))
 }
 
-/// Looks around a pause: in vain before it, and, with whether each failed, after it.
+/// Looks around a pause: failed ones before it, and ones after it with whether each failed.
 struct Looks<'a> {
     earlier: &'a [Look],
     before: &'a [Look],
     after: &'a [(Look, bool)],
-    /// How long the pause was.
+    /// Length of the pause.
     length: i64,
 }
 
 impl Looks<'_> {
-    /// Whether a look before the pause was also made before an earlier one: what is looked for twice in a row is looked for once.
+    /// Whether a look before the pause was also made before an earlier one: a repeated look is for one object.
     fn over_pauses(&self, look: &Look, tables: &Tables) -> bool {
         let past = self.earlier.iter().chain(self.before);
         past.into_iter().any(|other| look.at - other.at >= self.length / 2 && other.is_like(look, tables))
@@ -62,7 +63,7 @@ impl Looks<'_> {
 }
 
 impl View<'_, '_, '_> {
-    /// Stands in a pause: whether something was looked for before it in vain, and it is charged to that.
+    /// In a pause: whether a failed look preceded it, and the pause is charged to its object.
     pub(super) fn pauses_between_looks(&mut self, pause: &LiveSpan) -> Answer<bool> {
         let pause = &self.with_earlier_slices(pause)?;
         let length = self.at - pause.start;
@@ -76,7 +77,7 @@ impl View<'_, '_, '_> {
         }
         let before = self.looks_of(pauser, (pause.start - window, pause.start))?;
         let earlier = if before.is_empty() { Vec::new() } else { self.looks_of(pauser, (pause.start - 2 * window, pause.start - window))? };
-        // The first pauses of a row are like those after them: looks are recorded from the third on.
+        // The first pauses of a row are like the later ones: looks are recorded from the third on.
         let process = self.tables.process(pauser);
         let is_own = |row: &Looking| row.pauser == pauser || process.is_some() && self.tables.process(row.pauser) == process;
         let row = self.memory.looking.filter(|row| is_own(row) && polling::alike(length, row.length));
@@ -85,17 +86,17 @@ impl View<'_, '_, '_> {
         let of_row = row.and_then(|row| before.iter().rev().find(|look| row.look.is_like(look, self.tables)));
         let after = self.looks_after(pauser, window);
         let looks = Looks { earlier: &earlier, before: &before, after: &after, length };
-        // A file that was looked for before one pause only, and is there then, the thread may have made itself.
+        // A file that was looked for before one pause only, and then exists, may be the thread's own.
         let is_own_doing = |look: &Look| look.missing == Missing::Absent && !looks.over_pauses(look, self.tables);
         let came_about = before.iter().rev().find(|look| self.comes_about(look, &after) && !is_own_doing(look));
         let given_up = || before.iter().rev().find(|look| self.is_given_up(look, &looks, pauser, window));
         let found = of_row.or(came_about).or_else(given_up);
-        // Of what did not come about nothing was waited for where a child was looked for as well, and that ended.
+        // If the looked-for object never appeared, it was not waited for when a child was also looked for, and ended.
         let in_vain = of_row.or(came_about).is_none() && found.is_some_and(|look| look.missing == Missing::Absent);
         if in_vain && self.looked_for_child(pauser, (pause.start - limits::POLLS_BACK * window, pause.start)) {
             return Ok(false);
         }
-        // Nor where a thread or process ended in the last pause: that is what a program waits for that looks for messages to it meanwhile.
+        // Nor if a thread or process ended in the last pause: a program may poll for messages while it waits for that.
         if in_vain && self.ended_meanwhile(pause)? {
             return Ok(false);
         }
@@ -118,13 +119,13 @@ impl View<'_, '_, '_> {
         let deed = self.next_deed()?;
         let looked = self.charge_look(pause, &look, pauser)?;
         if self.actor().sleeps_in_slices() {
-            // (Of others, attempts that were not recorded may lie between two pauses.)
+            // For others, unrecorded attempts may lie between two pauses.
             self.acts.push(Act::Paused(deed));
         }
         Ok(looked)
     }
 
-    /// A pause from where it began: Tcl, which sleeps half a second at a time, goes on at once.
+    /// A pause from its start; Tcl, which sleeps half a second at a time, continues immediately.
     fn with_earlier_slices(&self, pause: &LiveSpan) -> Answer<LiveSpan> {
         if !self.actor().sleeps_in_slices() {
             return Ok(*pause);
@@ -141,9 +142,9 @@ impl View<'_, '_, '_> {
         Ok(whole)
     }
 
-    /// Whether what was looked for in vain is there after the pause. (The next look at it says so: what is not there at first, and then is, the thread has
-    /// made itself.) Of a listener its connection says so, and of a lock on a file that the thread
-    /// does not fail to take any more (that it was got is not recorded of all calls; and nobody asks for one between pauses unless to have it).
+    /// Whether a looked-for object exists after the pause. (The next look shows it: an object first missing, then present, was made by the
+    /// thread itself.) A listener's connection shows it; a lock on a file is free once the thread no longer fails to take it (not all
+    /// successful calls are recorded, and nothing asks for a lock between pauses except to take it).
     fn comes_about(&self, look: &Look, after: &[(Look, bool)]) -> bool {
         let next = after.iter().filter(|(other, _)| other.is_like(look, self.tables)).min_by_key(|(other, _)| other.at);
         match next {
@@ -153,21 +154,21 @@ impl View<'_, '_, '_> {
         }
     }
 
-    /// Whether a thread looks for something while another sleeps: then it does not wait for that.
+    /// Whether a thread looks for something while another sleeps: the sleep is then not for that.
     fn looks_meanwhile(&mut self, looker: u32, since: i64) -> bool {
         self.settle(looker);
         self.feed.lanes[looker as usize].within(since, self.at).any(|span| span.start == span.end && Look::of(span).is_some())
     }
 
-    /// Whether bytes went over a connection to the same server later on.
+    /// Whether bytes later went over a connection to the same server.
     fn is_reached(&self, look: &Look) -> bool {
         let same = (0..self.feed.parties.len() as u32)
             .filter(|&other| look.connection != NONE && self.tables.is_same_server(look.connection, other));
         same.into_iter().any(|other| !self.parties(other, End::Client).is_empty() || !self.parties(other, End::Server).is_empty())
     }
 
-    /// Whether what was looked for several times in vain was given up: the process that paused ends as failed then. Of a file that is not there it must be all
-    /// that it looked for.
+    /// Whether the search for an object was given up after several failures: the pausing process then exits with an error. A missing file
+    /// must be all it looked for.
     fn is_given_up(&self, look: &Look, looks: &Looks<'_>, pauser: u32, window: i64) -> bool {
         let alike = |other: &Look| other.is_like(look, self.tables);
         let fails_again = looks.after.iter().any(|(other, failed)| *failed && alike(other));
@@ -186,13 +187,13 @@ impl View<'_, '_, '_> {
         repeated && failed && (only || look.missing != Missing::Absent)
     }
 
-    /// Whether a thread was sent something since it last slept: it sleeps because it was asked, and not again because it had looked in vain.
+    /// Whether a thread received something since its last sleep: it then sleeps because of a request, not because of a failed look.
     fn was_asked_before(&self) -> bool {
         let since = self.lane().ahead.iter().take_while(|span| span.kind != SpanKind::WaitTimer);
         since.into_iter().any(|span| span.kind == SpanKind::NetReceive && span.bytes() > 0)
     }
 
-    /// If this thread was made only to pause (`sleep`), by a process that does so again and again: when, and by whom.
+    /// If this thread was made only to pause (`sleep`), by a process that does so repeatedly: when, and by which thread.
     pub(super) fn made_to_pause(&self, pause: &LiveSpan) -> Option<(i64, u32)> {
         let (made, by) = self.facts.lives[self.track as usize].made()?;
         let (own, maker) = (self.actor(), self.tables.actors.get(by as usize)?);
@@ -200,7 +201,7 @@ impl View<'_, '_, '_> {
         (brief && maker.thread && maker.pid != own.pid).then_some((made, by))
     }
 
-    /// A thread, and those that were made for it within an interval, by itself or by one of these: a shell runs what looks.
+    /// A thread, and those made for it within an interval, by itself or by one of these: a shell runs the program that looks.
     fn lookers(&self, looker: u32, within: RangeInclusive<i64>) -> Vec<u32> {
         let mut lookers = vec![looker];
         for (track, life) in self.facts.lives.iter().enumerate() {
@@ -212,7 +213,7 @@ impl View<'_, '_, '_> {
         lookers
     }
 
-    /// Looks in vain of a thread, and of those that it made, within an interval, in order of time.
+    /// Failed looks of a thread, and of those that it made, within an interval, in order of time.
     fn looks_of(&mut self, looker: u32, (from, until): (i64, i64)) -> Answer<Vec<Look>> {
         self.ensure(from)?;
         let mut looks = Vec::new();
@@ -230,7 +231,7 @@ impl View<'_, '_, '_> {
         Ok(looks)
     }
 
-    /// The other threads of a process: a runtime that moves its tasks between threads has one of them look and another sleep, one just after the other.
+    /// The other threads of a process: a runtime that moves tasks between threads has one look and another sleep, in quick succession.
     fn beside(&self, looker: u32) -> Vec<u32> {
         let process = self.tables.process(looker).filter(|_| looker == self.track);
         (0..self.tables.actors.len() as u32)
@@ -238,7 +239,7 @@ impl View<'_, '_, '_> {
             .collect()
     }
 
-    /// Whether a thread asked within an interval whether a child of its had ended.
+    /// Whether a thread checked within an interval whether its child had ended.
     fn looked_for_child(&mut self, looker: u32, (from, until): (i64, i64)) -> bool {
         self.settle(looker);
         let objects: Vec<u32> =
@@ -246,7 +247,7 @@ impl View<'_, '_, '_> {
         objects.into_iter().any(|object| self.is_process(object))
     }
 
-    /// Looks of a thread, and of those that it made, soon after this instant; and whether each failed.
+    /// Looks of a thread, and of those that it made, soon after this instant, with whether each failed.
     fn looks_after(&self, looker: u32, window: i64) -> Vec<(Look, bool)> {
         let soon = self.at..=self.at.saturating_add(window);
         let lookers = self.lookers(looker, soon.clone());
@@ -258,12 +259,12 @@ impl View<'_, '_, '_> {
         next.filter_map(|s| Some((Look::of(&LiveSpan { result: s.result.min(-1), ..*s })?, s.result < 0))).collect()
     }
 
-    /// Whether an object is a child that is waited for: who ended is found by its end.
+    /// Whether an object is an awaited child, which is found by its end.
     pub(super) fn is_process(&self, object: u32) -> bool {
         self.tables.objects.get(object as usize).is_some_and(|object| object.kind == ObjectKind::Process)
     }
 
-    /// A connection that did not come about, and that this thread gave up next: its waits in vain until then were for that. And which side of it asked.
+    /// A failed connection that this thread gave up next, with the connecting side: its fruitless waits until then were for that.
     pub(super) fn gave_up_connecting(&self) -> Option<(u32, End)> {
         let lane = self.lane();
         let next = lane.looks.iter().find(|s| s.start >= self.at)?;
@@ -272,18 +273,18 @@ impl View<'_, '_, '_> {
         (failed && moved >= next.start).then_some((next.connection, next.side))
     }
 
-    /// Charges a pause to what `looker` looked for: the thread, or who made it to pause.
+    /// Charges a pause to what `looker` looked for: the thread, or the thread that made it to pause.
     fn charge_look(&mut self, pause: &LiveSpan, look: &Look, looker: u32) -> Answer<bool> {
         let from = self.piece_start(pause);
         match look.missing {
             Missing::Answer | Missing::Reply | Missing::Success if look.object == NONE => self.charge_try(look, looker, from),
-            // A socket with a path: who listens there is not recorded.
+            // A socket with a path: its listener is not recorded.
             Missing::Listener if look.connection == NONE => {
                 let place = self.labels.thread_place(looker, What::LooksFor(Missing::Listener), look.object);
                 self.charge_at_own(RuleId::LookedForListener, Cause::ServerUnknown, place, self.within_life(from));
             }
             Missing::Listener => {
-                // Who listens there later had not come so far.
+                // The later listener was not ready yet.
                 if let Some(server) = self.listens_later(look).filter(|&server| !self.is_outside_its_life(server)) {
                     self.infer(from);
                     self.wait_for(server);
@@ -305,15 +306,15 @@ impl View<'_, '_, '_> {
         Ok(true)
     }
 
-    /// Who serves connections to the same address later on.
+    /// The thread that later serves connections to the same address.
     fn listens_later(&self, look: &Look) -> Option<u32> {
         let served = (0..self.feed.parties.len() as u32).filter(|&other| self.tables.is_same_server(look.connection, other));
         let parties = served.flat_map(|connection| self.parties(connection, End::Server));
         parties.copied().rev().find(|&track| track != self.track)
     }
 
-    /// Who did something with what was looked for since it was not found last, and when: it came about by that. (A child that is waited for is
-    /// found by its end.)
+    /// The thread that acted on the object since it was last missing, and when: that made it appear. (An awaited child is found by its
+    /// end.)
     fn brought_about(&mut self, look: &Look) -> Option<(u32, i64)> {
         let kind = self.tables.objects.get(look.object as usize)?.kind;
         if kind != ObjectKind::File {

@@ -1,8 +1,9 @@
-//! What a thread was in at an instant, and what its wait waited for: the one place that answers it.
+//! The rules of waits: what a thread was doing at an instant, and what its wait depended on. No other module decides this.
 //!
-//! One file for each kind of wait. A rule stands at one instant on one thread ([`view::View`]) and says what is charged down to when, and over which
-//! [`answer::Edge`] the time before it is to be looked for. Rules never read: one that needs more of the recording says so ([`answer::NeedUntil`]), and is asked
-//! again. The critical path goes backward over the edges, the replay forward over the same ones. `MODEL.md` lists the rules in this order.
+//! One file for each kind of wait. A rule applies to one thread at one instant ([`view::View`]) and says what is charged down to when, and
+//! over which [`answer::Edge`] the earlier time is found. Rules never read: a rule that needs more of the recording says so
+//! ([`answer::NeedUntil`]) and is asked again. The critical path goes backward over the edges, the replay forward over the same ones.
+//! `MODEL.md` lists the rules in this order.
 
 mod accepting;
 pub(crate) mod answer;
@@ -36,7 +37,7 @@ use rules::{Rule, device_activity, in_blocked, is_idle_wait, rule, wait_parts};
 use thalweg_trace::{Role, SpanKind};
 use view::View;
 
-/// What the thread that the view stands on was in, and what it waited for.
+/// Returns what the view's thread was in, and what it waited for.
 pub(crate) fn resolve(mut view: View<'_, '_, '_>) -> Answer<Vec<Act>> {
     view.resolve()?;
     Ok(view.acts)
@@ -58,7 +59,7 @@ impl View<'_, '_, '_> {
             self.device(&waiting);
             return Ok(());
         }
-        let Some(span) = innermost.map(|span| self.without_its_killer(span)) else { return self.uncovered() };
+        let Some(span) = innermost.map(|span| self.without_killing_signal(span)) else { return self.uncovered() };
         if self.actor().role == Role::Recorder {
             self.charge_piece(RuleId::Recorder, Charge::As(Cause::Recorder, What::Running(span.kind), span.object), &span);
             return Ok(());
@@ -71,7 +72,7 @@ impl View<'_, '_, '_> {
             Rule::Container => self.container(&span),
             Rule::Wait(Activity::Runqueue) => self.queued(&span)?,
             Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.idle_in_pool(&span)? => {}
-            // A sleep that another thread cut short (it was to end) lasted as long as that thread let it.
+            // A sleep that another thread cut short lasted as long as that thread let it.
             Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.is_walkable(span.waker) && !self.circling => {
                 self.follow_waker(span)?;
             }
@@ -101,7 +102,7 @@ impl View<'_, '_, '_> {
         Ok(())
     }
 
-    /// In a wait for a device.
+    /// Handles a wait for a device.
     fn device(&mut self, span: &LiveSpan) {
         let around = self.lane().open.iter().filter(|s| matches!(s.kind, SpanKind::FileWrite | SpanKind::FileSync)).map(|s| s.kind);
         let activity = device_activity(around.max_by_key(|k| *k == SpanKind::FileSync), span.kind);

@@ -1,4 +1,4 @@
-//! Where time is charged, before it is put into words.
+//! Places of charges, before they are put into words.
 
 use super::rules::is_on_files;
 use crate::cause::End;
@@ -8,16 +8,16 @@ use crate::observe::tables::{Object, Tables};
 use std::collections::HashMap;
 use thalweg_trace::{ObjectKind, SpanKind};
 
-/// What a thread was doing at a place.
+/// A thread's activity at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum What {
     /// Running within a span of this kind.
     Running(SpanKind),
     /// Running between spans.
     OwnWork,
-    /// Working on the packets of a connection in which its process has no part.
+    /// Working on the packets of a connection that its process takes no part in.
     Carrying,
-    /// Runnable and not running.
+    /// Runnable but not running.
     Runnable,
     /// Blocked within a span of this kind.
     Blocked(SpanKind),
@@ -25,56 +25,57 @@ pub(crate) enum What {
     Still(SpanKind),
     /// Stopped by a signal or a debugger.
     Stopped,
-    /// Polls in a sleep loop; what for is not known.
+    /// Polling in a sleep loop for something unknown.
     Looking,
-    /// Sleeps between looks for an object.
+    /// Sleeping between looks for an object.
     LooksFor(Missing),
 }
 
-/// Why what was looked for was not found.
+/// Why a look failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Missing {
-    /// It was not there.
+    /// The object did not exist.
     Absent,
-    /// It was there, and was not to be.
+    /// The object existed, and should not.
     Present,
-    /// Somebody else had it.
+    /// Another thread held it.
     Busy,
-    /// Nobody listened.
+    /// No process listened.
     Listener,
-    /// Its answers were alike until one differed.
+    /// Its answers were equal until one differed.
     Answer,
     /// It had not answered.
     Reply,
-    /// A program that asked it, or read it, failed; or just failed.
+    /// A program that asked it, or read it, failed; or a program simply failed.
     Success,
 }
 
-/// What a sleep stands between.
+/// The purpose of a sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SleptFor {
-    /// A question that it took, and its answer.
+    /// Between a request received and its answer.
     Answer,
-    /// An answer that it got, and the next question.
+    /// Between an answer received and the next request.
     Requests,
-    /// Two steps of moving data: it paces itself.
+    /// Between two steps of moving data: pacing.
     Steps,
-    /// Its beginning to listen: others had tried to connect to it in vain, in this connection last.
+    /// Before listening: others had failed to connect, last in this connection.
     Listen(u32),
-    /// Questions for names, between which it did nothing else.
+    /// Between name lookups, without other work.
     Names,
-    /// Questions of one size to one server, in this connection last, that had answers of one size: it may pace itself, or wait for another answer.
+    /// Between equal requests to one server with equal answers, last in this connection: it may pace itself, or wait for a different
+    /// answer.
     Alike(u32),
-    /// Looks at whether this process, its child, had ended.
+    /// Between checks whether this process, its child, had ended.
     Child(u32),
-    /// Nothing: a program that was run in order to sleep, by this thread.
+    /// A program run only to sleep, by this thread.
     Run(u32),
-    /// It is not known.
+    /// Unknown.
     Unknown,
 }
 
 impl SleptFor {
-    /// Whether the sleep is not the program's own to leave out: others decide when what it is for comes about, or it is not known what it is for.
+    /// Whether the sleep cannot simply be left out: others decide when the awaited event happens, or the purpose is unknown.
     pub(crate) fn is_others(self) -> bool {
         match self {
             SleptFor::Listen(_) | SleptFor::Names | SleptFor::Alike(_) | SleptFor::Child(_) | SleptFor::Unknown => true,
@@ -83,110 +84,110 @@ impl SleptFor {
     }
 }
 
-/// Where time is charged, before it is put into words.
+/// The place of a charge, before it is put into words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Place {
-    /// A kind of thread, what it did, and on which object (or [`NONE`]).
+    /// A kind of thread, its activity, and the object (or [`NONE`]).
     Thread {
         /// Any track with the label.
         label: u32,
-        /// What it did.
+        /// The activity.
         what: What,
-        /// On what, or [`NONE`].
+        /// The object, or [`NONE`].
         object: u32,
     },
-    /// Between two kinds of threads: the labels of the sender's and the receiver's.
+    /// Between two kinds of threads, by the labels of sender and receiver.
     Wire(u32, u32),
-    /// The far end of a connection of which only one end was recorded.
+    /// The unrecorded end of a connection.
     FarEnd {
-        /// The label of those who see it.
+        /// Label of the threads at the recorded end.
         seen_by: u32,
         /// The connection, or [`NONE`].
         connection: u32,
-        /// Which side of it that end is.
+        /// The side of the unrecorded end.
         side: End,
     },
-    /// A wait for a peer that ended when the waiter's own time limit did: the peer had sent nothing.
+    /// A wait for a peer that ended at the waiter's own timeout, without a message from the peer.
     TimeLimit {
-        /// The label of who waited.
+        /// Label of the waiter.
         waiter: u32,
         /// The connection to the peer, or [`NONE`].
         connection: u32,
-        /// A socket that names the peer, where there is no connection, or [`NONE`].
+        /// A socket that names the peer, if there is no connection, or [`NONE`].
         object: u32,
     },
-    /// A thread that was not recorded then, or not at all.
+    /// A thread that was not recorded at the time, or at all.
     Unseen {
-        /// The thread: a track, no label.
+        /// The thread: a track, not a label.
         track: u32,
     },
-    /// What a thread waited for that another gave, of which nothing was recorded then.
+    /// Something that an unrecorded thread gave to a waiting one.
     Given {
-        /// The label of who waited.
+        /// Label of the waiter.
         label: u32,
-        /// Who gave it: a track, no label.
+        /// The giver: a track, not a label.
         by: u32,
-        /// In a span of which kind it waited.
+        /// Kind of the span in which it waited.
         kind: SpanKind,
-        /// On what, or [`NONE`].
+        /// The object, or [`NONE`].
         object: u32,
     },
-    /// A thread that was in no wait, and that no sample found running.
+    /// A thread that was not waiting, and that no sample found running.
     Hole {
         /// Its label.
         label: u32,
     },
-    /// A lock that a thread (a track, no label) holds.
+    /// A lock held by a thread (a track, not a label).
     Held {
-        /// The label of those who wait for it.
+        /// Label of the waiters.
         waiter: u32,
-        /// Whose work or sleep it is that they wait for.
+        /// The holder, whose work or sleep they wait for.
         holder: u32,
-        /// What it did meanwhile: slept or ran.
+        /// The holder's activity: asleep or running.
         what: What,
-        /// On what, or [`NONE`].
+        /// The object, or [`NONE`].
         object: u32,
     },
-    /// A lock that another client of the same server has.
+    /// A lock held by another client of the same server.
     HeldElsewhere {
-        /// The client that waits for it: any track with its label.
+        /// The client that waits: any track with its label.
         waiter: u32,
-        /// Whose work or sleep it is that they wait for: a track, or [`NONE`] where nothing was recorded of it.
+        /// The holder, whose work or sleep is waited for: a track, or [`NONE`] if it was not recorded.
         holder: u32,
-        /// The connection over which it was given back, where the holder is not known.
+        /// The connection over which it was released, if the holder is unknown.
         connection: u32,
-        /// What it did meanwhile.
+        /// The holder's activity.
         what: What,
-        /// On what, or [`NONE`].
+        /// The object, or [`NONE`].
         object: u32,
-        /// Whether the server did that in the client's session, and not the client.
+        /// Whether the server did it in the client's session, not the client.
         by_session: bool,
     },
 }
 
 impl Place {
-    /// Whether it is a wait on something that has a name (a lock, a pipe), and no mere sleep.
+    /// Whether the place is a wait on a named object (a lock, a pipe), not just a sleep.
     pub(crate) fn is_for_something(&self) -> bool {
         let Place::Thread { what: What::Blocked(kind), object, .. } = *self else { return false };
         object != NONE && kind != SpanKind::WaitTimer && !is_on_files(kind) && kind != SpanKind::WaitMemory
     }
 }
 
-/// What places are called by: threads of one kind are one, a run queue is a machine's.
+/// The names of places: threads of one kind share a place, and a run queue is a machine's.
 #[derive(Clone, Debug)]
 pub(crate) struct Labels {
-    /// For each actor the lowest actor with the same end and label that is as much a part of what was recorded.
+    /// By actor: the lowest actor with the same end and label that is equally part of what was recorded.
     labels: Vec<u32>,
-    /// For each actor the lowest actor at the same end of the same machine: they queue for the same processors.
+    /// By actor: the lowest actor at the same end of the same machine, which queues for the same processors.
     queues: Vec<u32>,
-    /// For each actor that is no part of what was recorded the one that stands for its program.
+    /// By actor that is not part of what was recorded: the actor that stands for its program.
     strangers: Vec<u32>,
-    /// By object: whether a wait on it is named by it.
+    /// By object: whether it names waits on it.
     waited_on: Vec<bool>,
 }
 
 impl Labels {
-    /// Of everyone.
+    /// Makes the labels of all actors.
     pub(crate) fn of(tables: &Tables) -> Labels {
         let strangers = strangers(tables);
         let mut first: HashMap<(bool, bool, &str), u32> = HashMap::new();
@@ -201,7 +202,7 @@ impl Labels {
         Labels { labels, queues, strangers, waited_on }
     }
 
-    /// The place of a thread's doing. A run queue is a machine's, whichever thread waits in it.
+    /// The place of a thread's activity. A run queue is a machine's, whichever thread waits in it.
     pub(crate) fn thread_place(&self, track: u32, what: What, object: u32) -> Place {
         let label = match what {
             What::Runnable => self.queues.get(track as usize).copied().unwrap_or(track),
@@ -217,12 +218,12 @@ impl Labels {
         Place::Thread { label, what, object }
     }
 
-    /// By what a holder is kept: of a program that was not recorded all threads are one.
+    /// The key of a holder: all threads of an unrecorded program are one.
     pub(crate) fn holder(&self, track: u32) -> u32 {
         self.strangers.get(track as usize).copied().filter(|stands| *stands != NONE).unwrap_or_else(|| self.label(track))
     }
 
-    /// Whether a thread is of a program that is no part of what was recorded.
+    /// Whether a thread belongs to a program that is not part of what was recorded.
     pub(crate) fn is_stranger(&self, track: u32) -> bool {
         self.strangers.get(track as usize).is_some_and(|stands| *stands != NONE)
     }
@@ -233,11 +234,11 @@ impl Labels {
     }
 }
 
-/// What a wait was on that is neither a file nor a connection, in words.
+/// The object of a wait that is neither a file nor a connection, in words.
 pub(crate) fn waited_on(object: &Object) -> Option<String> {
     let name = &object.name;
     Some(match object.kind {
-        ObjectKind::Terminal => format!("waiting for somebody at terminal {name}"),
+        ObjectKind::Terminal => format!("waiting for a person at terminal {name}"),
         ObjectKind::Pipe => format!("waiting at {name}"),
         ObjectKind::Socket => format!("waiting for an answer at {name}"),
         ObjectKind::Lock if name == "inotify" => "waiting for a file to change (inotify)".to_owned(),

@@ -1,6 +1,6 @@
-//! Programs that look at intervals whether something has come about: a thread or a process that was to end, a job that a server was to have
-//! done. Nobody wakes them, so no wait says whom they wait for. But the polls stop when it has come about: the one that ended, or was done,
-//! since the last poll in vain is what was waited for.
+//! Programs that poll at intervals for an event: the end of a thread or a process, or of a server's job. Nothing wakes them, so no wait
+//! says what they wait for. But the polls stop after the event: the thread or job that ended since the last fruitless poll is what was
+//! waited for.
 
 use super::*;
 use crate::limits::waits as limits;
@@ -9,13 +9,13 @@ use std::collections::BTreeSet;
 
 /// The last pauses of a thread that polls at intervals.
 struct Polls {
-    /// Who polls.
+    /// The polling thread.
     track: u32,
-    /// The end of the pause before the last poll in vain: what is looked for came about since.
+    /// End of the pause before the last fruitless poll: the event came after it.
     since: i64,
-    /// Since when it had polled at least.
+    /// The earliest known start of the polling.
     from: i64,
-    /// Whether it had polled so often that what came about in the last pause is no chance.
+    /// Whether there were enough polls that an event in the last pause is no coincidence.
     often: bool,
 }
 
@@ -23,12 +23,12 @@ struct Polls {
 type Process = (u32, u32);
 
 impl View<'_, '_, '_> {
-    /// Stands in a pause: whether that is only how it waited for something, and was dealt with as waiting for that.
+    /// In a pause: returns whether it was only a way of waiting for an event, and was handled as such.
     pub(super) fn waits_by_pauses(&mut self, pause: &LiveSpan) -> Answer<bool> {
         Ok(self.pauses_between_looks(pause)? || self.polled(pause)? || self.polls_for_unknown(pause)?)
     }
 
-    /// Stands in a pause: whether the thread polled at intervals for the end of something, and the walk has gone there.
+    /// In a pause: returns whether the thread polled for the end of something, and the walk has gone there.
     fn polled(&mut self, pause: &LiveSpan) -> Answer<bool> {
         if self.circling || self.held.is_some() || self.at - pause.start < limits::SHORTEST_PAUSE_NS {
             return Ok(false);
@@ -43,7 +43,7 @@ impl View<'_, '_, '_> {
         }
         self.charge_thread(RuleId::PollPause, Activity::Think, What::Blocked(pause.kind), NONE, at);
         if self.at > at {
-            // It had ended by the last poll already, which came too early: that ran, or waited for what it polls with.
+            // It had ended by the last poll, which came early: that poll ran, or waited for what it polls with.
             self.jump(polls.track);
             self.infer(at);
             self.charge_thread(RuleId::PollWork, Activity::Cpu, What::OwnWork, NONE, at);
@@ -54,7 +54,7 @@ impl View<'_, '_, '_> {
         Ok(true)
     }
 
-    /// Stands in the last pause of a thread that polls: whether something ended in it that the thread may have waited for.
+    /// In the last pause of a polling thread: returns whether something ended in it that the thread may have waited for.
     pub(super) fn ended_meanwhile(&mut self, pause: &LiveSpan) -> Answer<bool> {
         match self.polls(pause)? {
             Some(polls) => Ok(self.looked_for(&polls)?.is_some()),
@@ -62,7 +62,8 @@ impl View<'_, '_, '_> {
         }
     }
 
-    /// In an earlier pause of the poller: what it polled for had waited for it for a moment (for a lock that polling needs), and works on.
+    /// In an earlier pause of the poller: the polled thread had waited for the poller briefly (for a lock that polling needs), and
+    /// continues.
     fn back_to_what_is_polled_for(&mut self, pause: &LiveSpan) -> Answer<bool> {
         let Some((polls, done)) = self.memory.polled_for else { return Ok(false) };
         let made = self.facts.lives[self.track as usize].made();
@@ -74,21 +75,21 @@ impl View<'_, '_, '_> {
         self.settle(done);
         let lane = &self.feed.lanes[done as usize];
         let idle = lane.innermost().filter(|s| matches!(rule(s.kind), Rule::Thread | Rule::Receive)).copied();
-        // (Of one without a life, nothing may have been recorded yet.)
+        // If its life is unknown, it may not have been recorded yet.
         let works =
             idle.is_none() && (lane.innermost().is_some() || lane.previous().is_some() || self.facts.lives[done as usize].from.is_some());
         if works {
             self.jump(done);
         } else if idle.is_some_and(|wait| wait.waker == polls && wait.start <= pause.start) {
-            // It was given something to do by the later poller: before that, pauses were something else.
+            // The later poller gave it work: earlier pauses had another purpose.
             self.memory.polled_for = None;
         }
         Ok(works)
     }
 
-    /// The pauses before this one, where they are like it, little was done in between, and this is the last.
+    /// The pauses before this one, if they are like it, little was done in between, and this is the last.
     fn polls(&mut self, pause: &LiveSpan) -> Answer<Option<Polls>> {
-        // Most pauses are not the last, and that costs nothing to ask.
+        // Most pauses are not the last; this check is cheap.
         let next = self.feed.lanes[self.track as usize].passed.next_pause;
         if next != i64::MAX && next - pause.end <= pause.end - pause.start {
             return Ok(None);
@@ -96,7 +97,7 @@ impl View<'_, '_, '_> {
         if let Some(polls) = self.pauses(self.track, pause.start, &is_like(pause))? {
             return Ok(Some(polls));
         }
-        // A process that does nothing but pause, and another that waits for one such after the other: a shell's loop.
+        // A process that only pauses, and another that waits for one such process after the other: a shell's loop.
         let Some((made, by)) = self.made_to_pause(pause) else { return Ok(None) };
         let name = &self.tables.actors[self.track as usize].name;
         let Some(waits) = self.innermost_of(by).filter(|s| s.kind == SpanKind::WaitLock) else { return Ok(None) };
@@ -110,10 +111,10 @@ impl View<'_, '_, '_> {
         Ok((!again).then_some(polls))
     }
 
-    /// A thread's two latest pauses before `before`. `None` if they are not like each other, or more lay in between than a poll.
+    /// A thread's two latest pauses before `before`; `None` if they differ, or more than a poll lay between them.
     fn pauses(&mut self, track: u32, before: i64, is_pause: &dyn Fn(&Tables, &LiveSpan) -> bool) -> Answer<Option<Polls>> {
         let length = self.at - before;
-        // What is shorter belongs to a poll.
+        // Shorter pauses belong to a poll.
         let shortest = (length / limits::ALIKE_TIMES).max(limits::SHORTEST_PAUSE_NS);
         let oldest = before - limits::FURTHEST_PAUSES_NS.min(length.saturating_mul(limits::EARLIER_PAUSES));
         self.settle(track);
@@ -138,16 +139,15 @@ impl View<'_, '_, '_> {
         self.more()
     }
 
-    /// Stands in a pause of which nothing says what it was for, where nobody saw who ended waits: whether it is one of many, alike, between which
-    /// somebody was asked, or while all of which another thread that it can poll was at work. Then it may be that for which it paused, and is charged
-    /// so.
+    /// In a pause of unknown purpose, in a recording without wakers: returns whether it is one of many similar ones, between which another
+    /// process was asked, or during which a thread that it can poll was always at work. That may be its purpose, and it is charged so.
     fn polls_for_unknown(&mut self, pause: &LiveSpan) -> Answer<bool> {
         let length = self.at - pause.start;
-        // (Who sleeps with a lock is waited for whatever it polls for.)
+        // A sleeping thread that holds a lock is waited for, whatever it polls for.
         if !self.tables.wakers_inferred || length < limits::SHORTEST_PAUSE_NS || self.held.is_some() || self.circling {
             return Ok(false);
         }
-        // The first pauses of a series are like those after them.
+        // The first pauses of a series are like the later ones.
         let goes_on = self.memory.polls_for_unknown.is_some_and(|(track, later, usual)| {
             track == self.track && later >= self.at && later - self.at <= usual && alike(length, usual)
         });
@@ -164,20 +164,20 @@ impl View<'_, '_, '_> {
         Ok(polls)
     }
 
-    /// Whether between the last two pauses little was sent over a connection, and an answer taken; or, where the thread was only sampled, it
-    /// waited for something, and moved nothing.
+    /// Whether between the last two pauses little was sent over a connection, and an answer taken; or, for a sampled thread, it waited for
+    /// something, and moved nothing.
     fn asks_between(&self, polls: &Polls, until: i64) -> bool {
         let between: Vec<&LiveSpan> = self.lane().within(polls.since, until).collect();
         let sent: u64 = between.iter().filter(|s| s.kind == SpanKind::NetSend).map(|s| s.bytes()).sum();
         let answered = between.iter().any(|s| s.kind == SpanKind::NetReceive && s.bytes() > 0);
-        // When bytes were moved is known to within the samples only.
+        // Samples show only approximately when bytes were moved.
         let moved: u64 = self.lane().ahead.iter().take_while(|s| s.end >= polls.from).map(LiveSpan::bytes).sum();
         let waits = self.tables.sampled && moved <= limits::MANY_PAUSES as u64 * limits::QUESTION_BYTES;
         let waited = waits && between.iter().any(|s| s.kind == SpanKind::WaitOther);
         waited || answered && sent > 0 && sent <= limits::QUESTION_BYTES
     }
 
-    /// Whether a thread of those that are polled was at work, or slept, through all of the pauses.
+    /// Whether one of the polled threads was at work, or slept, through all of the pauses.
     fn somebody_works(&mut self, polls: &Polls) -> Answer<bool> {
         self.ensure(polls.from)?;
         let (processes, _) = self.asked(polls.track);
@@ -196,7 +196,7 @@ impl View<'_, '_, '_> {
                     && s.cpu_ns == 0
                     && s.end - s.start > limits::SHORTEST_PAUSE_NS
             };
-            // Computing shows where it is recorded, or where nothing else was seen.
+            // Computing is visible if it is recorded, or if nothing else was.
             let there = self.tables.sampled && (life.from.is_some() || lane.previous().is_some()) || seen.clone().next().is_some();
             if there && !seen.any(rested) {
                 return Ok(true);
@@ -205,8 +205,8 @@ impl View<'_, '_, '_> {
         Ok(false)
     }
 
-    /// Who came to an end while it was polled for, and when: a thread or a process that this one, or a server that it asked, had made; else
-    /// one of theirs that had been at work all the while, and has nothing to do any more.
+    /// The thread that ended while it was polled for, and when: a thread or process made by this one, or by a server that it asked; else
+    /// one of theirs that had worked all the time, and then had nothing more to do.
     fn looked_for(&mut self, polls: &Polls) -> Answer<Option<(u32, i64)>> {
         self.ensure(polls.from)?;
         let mut found: Vec<(bool, i64, bool, u32)> = Vec::new();
@@ -215,7 +215,7 @@ impl View<'_, '_, '_> {
             let leads = self.tables.actors[track as usize].leads();
             let life = self.facts.lives[track as usize];
             let there = life.from.is_none_or(|(from, _)| from < polls.from);
-            // Who looks at what others write down may look once more after an end. (Not after those of its own pauses.)
+            // A program that watches others' output may look once more after an end, but not after the ends of its own pauses.
             let long_there = life.from.is_none_or(|(from, _)| polls.from - from > self.at - polls.since);
             let since = if long_there { polls.from } else { polls.since };
             let ended = life.until.filter(|&until| there && until > since && until <= self.at);
@@ -237,7 +237,7 @@ impl View<'_, '_, '_> {
         Ok(found.into_iter().max().map(|(_, at, _, track)| (track, at)))
     }
 
-    /// Since when a thread waits for something to do that was at work before, from one poll to the next at least.
+    /// Since when a thread waits for work, if it worked before, from one poll to the next at least.
     fn idle_since(&mut self, track: u32, polls: &Polls) -> Option<i64> {
         let idle = |s: &LiveSpan| matches!(rule(s.kind), Rule::Thread | Rule::Receive) && s.cpu_ns == 0;
         self.settle(track);
@@ -249,7 +249,8 @@ impl View<'_, '_, '_> {
         (worked && !rested).then_some(since)
     }
 
-    /// The processes that a thread polls: its own, those that it asks over connections, and all that these made; and who answers it.
+    /// The processes that a thread polls: its own, those that it asks over connections, and all that these made; and the threads that
+    /// answer it.
     fn asked(&self, track: u32) -> (BTreeSet<Process>, BTreeSet<u32>) {
         let process = |track: u32| self.tables.process(track);
         let mut processes: BTreeSet<Process> = process(track).into_iter().collect();
@@ -275,13 +276,13 @@ impl View<'_, '_, '_> {
     }
 }
 
-/// Pauses of the same kind.
+/// A predicate for pauses of the same kind.
 pub(super) fn is_like(pause: &LiveSpan) -> impl Fn(&Tables, &LiveSpan) -> bool + use<> {
     let kind = pause.kind;
     move |_, s| s.kind == kind && (kind == SpanKind::WaitTimer || s.may_be_in_vain())
 }
 
-/// Whether two lengths are about the same.
+/// Whether two lengths are about equal.
 pub(super) fn alike(one: i64, other: i64) -> bool {
     one <= limits::ALIKE_TIMES * other + limits::SHORTEST_PAUSE_NS && other <= limits::ALIKE_TIMES * one + limits::SHORTEST_PAUSE_NS
 }

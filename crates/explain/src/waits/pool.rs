@@ -1,12 +1,12 @@
-//! A mount that recorded itself: threads of a pool that take requests of programs of which nothing is recorded.
+//! A mount that recorded itself: pool threads that take requests of unrecorded programs.
 //!
-//! There is no command whose thread the walk could begin on. Whatever thread it stands on, while that one waits for a request it goes on
-//! with one that works on a request; while none does, nobody asked for anything, and it goes on with who answered last.
+//! The walk has no command thread to begin on. While its thread waits for a request, it continues with a thread that works on one; while no
+//! thread does, there were no requests, and it continues with the last thread that answered.
 
 use super::*;
 
 impl View<'_, '_, '_> {
-    /// Stands in a wait for the next request (all of it a pause as far as is known): whether it was dealt with.
+    /// In a wait for the next request (all of it a pause, as far as known): returns whether it was handled.
     pub(super) fn idle_in_pool(&mut self, span: &LiveSpan) -> Answer<bool> {
         let (tables, own) = (self.tables, self.track);
         let is_mount = |track: u32| tables.actors.get(track as usize).is_some_and(|actor| actor.mount);
@@ -14,7 +14,7 @@ impl View<'_, '_, '_> {
             return Ok(false);
         }
         let of_pool = |&track: &u32| track != own && is_mount(track) && tables.process(track) == tables.process(own);
-        // What a thread did before is known once one of its earlier spans was read, or all of the wait.
+        // A thread's earlier activity is known once one of its earlier spans, or all of the wait, was read.
         self.ensure(span.start)?;
         let mut working = None;
         let mut answered = None;

@@ -1,25 +1,25 @@
 //! Waits of an MPI job's ranks for each other: a rank that polls in an MPI call is charged to what it polls for.
 //!
-//! While a rank is in an MPI call that another rank had to do its part for ([`crate::observe::ranks`]), what its thread does by itself (running,
-//! queueing for a processor, sleeping between two looks) is waiting, until the other had done it: there the walk goes on. From then on to
-//! the end of the call it is the rank's own: a copy, a queue, or the message's way. Work on files within a call is work, also that
-//! of another rank in the same collective: ranks write for each other.
+//! While a rank is in an MPI call for which another rank must do its part ([`crate::observe::ranks`]), everything its thread does by itself
+//! (running, queueing for a processor, sleeping between polls) is waiting, until the other rank has done it: there the walk continues. From
+//! then to the end of the call the time is the rank's own: a copy, a queue, or the message's transit. File work within a call is work, also
+//! another rank's in the same collective: ranks write for each other.
 
 use super::*;
 use crate::limits::waits as limits;
 use crate::observe::ranks::{Provider, is_part};
 use crate::observe::span::is_mpi;
 
-/// What other ranks in a collective do for this one.
+/// Other ranks' work in a collective.
 enum Others {
-    /// This one is blocked in a call on a file.
+    /// This rank is blocked in a file call.
     Work(u32),
-    /// None is; the last that was, was so until then.
+    /// None is; the last one was until then.
     Worked(i64),
 }
 
 impl View<'_, '_, '_> {
-    /// If the thread is in an MPI call and waits there for another rank, goes there; `false`: any other rule holds.
+    /// Goes to the rank that this thread waits for in an MPI call; returns `false` if another rule applies.
     pub(super) fn in_rank(&mut self, span: &LiveSpan) -> Answer<bool> {
         let Some(call) = self.mpi_call() else { return self.launcher_waits(span) };
         if !is_mpi(span.kind) && !is_idle_wait(span) {
@@ -50,7 +50,7 @@ impl View<'_, '_, '_> {
         }
     }
 
-    /// The command's own process, where it started ranks, waits for them, by whatever means: for the one that ended last.
+    /// A command that started ranks waits for them, by whatever means: for the one that ended last.
     fn launcher_waits(&mut self, span: &LiveSpan) -> Answer<bool> {
         let main = &self.tables.actors[self.tables.main as usize];
         let ranks: Vec<u32> = self.feed.ranks.tracks().collect();
@@ -58,12 +58,12 @@ impl View<'_, '_, '_> {
         if !is_launcher || !is_idle_wait(span) || span.kind == SpanKind::WaitRunqueue || self.circling {
             return Ok(false);
         }
-        // Spans come by descending end: the first that is read of any rank is the end of the one that ended last.
+        // Spans come by descending end: the first one of any rank is the end of the last rank.
         let last_end = |walk: &Self, rank: u32| walk.feed.lanes[rank as usize].passed.last_end;
         if ranks.iter().all(|&rank| last_end(self, rank) == i64::MIN) && !self.cannot_look_further() {
             return self.more();
         }
-        // Of several that go on, one that does something: the others may wait for each other through the launcher.
+        // Of several running ranks, one that works: the others may wait for each other through the launcher.
         ranks.iter().for_each(|&rank| self.settle(rank));
         let works = |rank: u32| {
             let lane = &self.feed.lanes[rank as usize];
@@ -91,7 +91,7 @@ impl View<'_, '_, '_> {
         Ok(has_begun)
     }
 
-    /// A sleep between two looks within a call is no pause of the program's: it waited for something that was not recorded.
+    /// A sleep between polls within a call is no pause of the program: it waited for something unrecorded.
     fn slept_in_call(&mut self, span: &LiveSpan, call: &LiveSpan) -> bool {
         let slept = span.kind == SpanKind::WaitTimer && !self.is_walkable(span.waker);
         if slept {
@@ -105,8 +105,8 @@ impl View<'_, '_, '_> {
         self.lane().open.iter().filter(|s| is_mpi(s.kind)).min_by_key(|s| (s.start, std::cmp::Reverse(s.end), s.id)).copied()
     }
 
-    /// What the call was for: of several messages and collectives, the one that was provided last. A look in vain was for what the
-    /// thread got in its next call that got something.
+    /// The purpose of the call: of several messages and collectives, the one provided last. A fruitless poll was for what the thread
+    /// received in its next successful call.
     fn operation(&mut self, call: &LiveSpan) -> Answer<Option<(LiveSpan, Provider)>> {
         const EAGAIN: i32 = 11;
         self.ensure(call.start)?;
@@ -128,7 +128,7 @@ impl View<'_, '_, '_> {
         Ok(last)
     }
 
-    /// What came after the other rank had done its part.
+    /// The time after the other rank had done its part.
     fn own_part(&mut self, span: &LiveSpan, operation: &LiveSpan, since: i64, provider: u32) {
         let worked_until = match self.work_of_others(operation) {
             Others::Work(track) => return self.jump(track),
@@ -149,7 +149,7 @@ impl View<'_, '_, '_> {
         }
     }
 
-    /// In a call that waits for nobody who came later: if other ranks work in it, the walk goes to them.
+    /// In a call that waits for no later rank: goes to other ranks that work in it.
     fn others_work(&mut self, span: &LiveSpan, operation: &LiveSpan) -> bool {
         match self.work_of_others(operation) {
             Others::Work(track) => self.jump(track),
@@ -159,7 +159,7 @@ impl View<'_, '_, '_> {
         true
     }
 
-    /// Ranks in one collective work for each other: whether another one is blocked in a call on a file, or when one last was.
+    /// Ranks in one collective work for each other: returns whether another one is blocked in a file call, or when one last was.
     fn work_of_others(&mut self, operation: &LiveSpan) -> Others {
         let mut until = i64::MIN;
         let collective = matches!(operation.kind, SpanKind::MpiRead | SpanKind::MpiWrite | SpanKind::MpiIo | SpanKind::MpiCollective)
@@ -181,7 +181,7 @@ impl View<'_, '_, '_> {
         Others::Worked(until)
     }
 
-    /// Who it was that was not recorded, as a sentence can say it.
+    /// The unrecorded ranks, in words.
     fn missing(&self, operation: &LiveSpan) -> String {
         let object = self.tables.objects.get(operation.object as usize);
         match object.and_then(|t| t.attribute("from").or_else(|| t.attribute("root"))) {

@@ -1,5 +1,4 @@
-//! What a span says of its thread, before anyone looks further: pure functions from a span to the rule
-//! that applies. `MODEL.md` says the same in words.
+//! Rules that need a thread's span alone: pure functions from a span to the rule that applies. `MODEL.md` describes them in words.
 
 use crate::cause::Activity;
 use crate::limits::waits as limits;
@@ -10,28 +9,28 @@ use thalweg_trace::SpanKind;
 /// How a span is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// Work of its own: running is `running`, blocked is `blocked`, in the proportion known for the whole span.
+    /// The thread's own work: running is `running`, blocked is `blocked`, in the proportion known for the whole span.
     Work {
-        /// What running in it is.
+        /// The activity while running.
         running: Activity,
-        /// What being blocked in it is.
+        /// The activity while blocked.
         blocked: Activity,
     },
-    /// Made of other spans: what they leave over is running.
+    /// Consists of other spans: the rest is running.
     Container,
     /// Waits for another thread: continue on the waker.
     Thread,
-    /// Waits for bytes: continue where they come from.
+    /// Waits for bytes: continue at their sender.
     Receive,
-    /// Waits for room: continue where the bytes go.
+    /// Waits for room: continue at the receiver.
     Send,
-    /// Blocked all of it, for this.
+    /// Blocked throughout, for this.
     Wait(Activity),
     /// Blocked on a device on behalf of the file call around it.
     Device,
     /// A round trip.
     RoundTrip,
-    /// Not known.
+    /// Unknown.
     Unknown,
 }
 
@@ -64,17 +63,16 @@ pub(crate) const fn rule(kind: SpanKind) -> Rule {
     }
 }
 
-/// Blocked time too short to be anything but the grain of the clocks it was measured with: it is
-/// counted as running.
+/// Blocked time within the clocks' resolution, which counts as running, in ns.
 pub(crate) fn grain_ns(span: &LiveSpan) -> u64 {
     (span.duration_ns() / limits::GRAIN_PART).max(limits::GRAIN_NS)
 }
 
-/// A wait's three parts, in their order: blocked until `.0`, runnable until `.1`, running until its end.
+/// The three parts of a wait, in order: blocked until `.0`, runnable until `.1`, running until its end.
 pub(crate) fn wait_parts(span: &LiveSpan) -> (i64, i64) {
     match span.division() {
         None => (span.end, span.end),
-        // (The last stretch of a wait at full speed may be short: what it was for came then.)
+        // The last stretch of a wait at full speed may be short: the awaited event came then.
         Some((_, runqueue, blocked))
             if blocked <= grain_ns(span) && span.kind != SpanKind::WaitLock && !(span.is_fruitless() && span.is_by_packet()) =>
         {
@@ -84,7 +82,7 @@ pub(crate) fn wait_parts(span: &LiveSpan) -> (i64, i64) {
     }
 }
 
-/// A wait, with nothing to do until something comes. What wakes others is never done in one.
+/// Whether a span is a wait without work until an event. A thread never wakes others in one.
 pub(crate) fn is_idle_wait(span: &LiveSpan) -> bool {
     match rule(span.kind) {
         Rule::Thread | Rule::Wait(_) | Rule::Unknown => true,
@@ -98,7 +96,7 @@ pub(crate) fn is_on_files(kind: SpanKind) -> bool {
     kind.name().starts_with("file.") || kind == SpanKind::WaitDisk
 }
 
-/// How the blocked part of a file call on a device is charged.
+/// The activity of the blocked part of a file call on a device.
 pub(crate) const fn device_activity(around: Option<SpanKind>, own: SpanKind) -> Activity {
     match (around, own) {
         (Some(SpanKind::FileSync), _) | (_, SpanKind::DiskFlush) => Activity::Sync,
@@ -107,7 +105,7 @@ pub(crate) const fn device_activity(around: Option<SpanKind>, own: SpanKind) -> 
     }
 }
 
-/// By which rule being blocked in work of its own is charged.
+/// The rule for being blocked in own work.
 pub(crate) const fn in_blocked(activity: Activity) -> RuleId {
     match activity {
         Activity::Memory => RuleId::Memory,
@@ -116,8 +114,7 @@ pub(crate) const fn in_blocked(activity: Activity) -> RuleId {
     }
 }
 
-/// Within an RPC that moves no data, a thread's work is on names and attributes; what it waits for on a
-/// CPU or for stable storage stays what it is.
+/// The activity within an RPC that moves no data: work is on names and attributes; waits for a CPU or stable storage are unchanged.
 pub(crate) const fn for_metadata(activity: Activity) -> Activity {
     match activity {
         Activity::Cpu | Activity::Read | Activity::Write | Activity::Memory | Activity::Lock => Activity::Metadata,

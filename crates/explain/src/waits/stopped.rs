@@ -1,5 +1,5 @@
-//! Programs that are stopped by who set a time limit for them (`timeout`, a supervisor). The one that stops them only waited; what they did until then is what took
-//! the time. Where that was a wait for a peer, the limit ended that wait.
+//! Programs stopped by a supervisor at its timeout (`timeout`). The supervisor only waited; the time is what the stopped program did until
+//! then. If that was a wait for a peer, the timeout ended that wait.
 
 use super::place::Place;
 use super::*;
@@ -7,14 +7,14 @@ use crate::limits::waits as limits;
 use crate::observe::ended::is_by;
 
 impl View<'_, '_, '_> {
-    /// A span as it would have ended by itself: where a signal ended both it and its process, that came from outside of the recorded programs, or from one whose
-    /// time limit had ended, who sent it is not who was waited for.
-    pub(super) fn without_its_killer(&self, span: LiveSpan) -> LiveSpan {
+    /// A span as it would have ended by itself: if a signal ended both it and its process, and came from outside the recorded programs or
+    /// from a supervisor at its timeout, the signal's sender is not the awaited thread.
+    pub(super) fn without_killing_signal(&self, span: LiveSpan) -> LiveSpan {
         let Some(own) = self.tables.process(self.track).filter(|_| span.waker != NONE && span.ending_seen()) else { return span };
         let soon = span.end - limits::STOPPED_SOON_NS..=span.end + limits::STOPPED_SOON_NS;
         let sent_by_waker = |sender: u32| {
             let by = self.tables.actors.get(span.waker as usize).map(|actor| actor.pid);
-            // (The kernel sends the signal of a key that was typed.)
+            // The kernel sends the signal of a typed key.
             sender == NONE || self.tables.objects.get(sender as usize).zip(by).is_some_and(|(sender, pid)| is_by(&sender.name, pid))
         };
         let mut ended = self.facts.ended.iter().filter(|ended| self.tables.process(ended.leader) == Some(own));
@@ -23,13 +23,13 @@ impl View<'_, '_, '_> {
         if killed { LiveSpan { waker: NONE, ..span } } else { span }
     }
 
-    /// Whether a track is no thread of a program that was recorded from its start.
+    /// Whether a track is no thread of a program recorded from its start.
     fn is_from_outside(&self, track: u32) -> bool {
         let actor = self.tables.actors.get(track as usize).filter(|actor| actor.thread && !actor.reached);
         actor.is_none_or(|actor| matches!(actor.role, Role::None | Role::Kernel | Role::Recorder)) || self.is_before_its_life(track)
     }
 
-    /// Stands in a wait for the end of another program that ended with this one's own end: the walk has gone to what that program runs.
+    /// In a wait for another program's end that ended with this program: returns whether the walk has gone to what that program runs.
     pub(super) fn ended_with_its_child(&mut self, span: &LiveSpan) -> bool {
         if !self.is_for_process(span) || span.waker != NONE || self.circling {
             return false;
@@ -46,8 +46,8 @@ impl View<'_, '_, '_> {
         span.kind == SpanKind::WaitLock && self.is_process(span.object)
     }
 
-    /// Stands in a wait that a time limit ended: whether the thread's process then stopped a program that it had made, and the walk has gone there. Not to a
-    /// program of which it is not known what it waited for, nor to one that slept.
+    /// In a wait that ended at a timeout: returns whether the thread's process then stopped a program that it had made, and the walk has
+    /// gone there. Not to a program whose wait is unknown, nor to one that slept.
     pub(super) fn stopped_another(&mut self, span: &LiveSpan) -> Answer<bool> {
         if self.circling {
             return Ok(false);
@@ -74,13 +74,13 @@ impl View<'_, '_, '_> {
         }
         self.wait_for(stopped);
         if connection == NONE && object == NONE {
-            // (What it waited at says what for.)
+            // The object it waited at says for what.
             self.memory.stopped.insert(stopped);
             return Ok(true);
         }
         let place = Place::TimeLimit { waiter: self.labels.label(stopped), connection, object };
         self.charge_at_own(RuleId::StoppedWaiting, Activity::Think.at(self.end), place, self.within_life(wait.start));
-        // Whatever its process did, it did before.
+        // Its process acted before.
         self.acts.push(Act::Paused(i64::MAX));
         Ok(true)
     }
@@ -95,7 +95,7 @@ impl View<'_, '_, '_> {
         stopped.map(|ended| ended.leader).find(|&leader| is_own(leader) && !self.is_outside_its_life(leader))
     }
 
-    /// What a program that waits for the end of another one runs.
+    /// The program run by a program that waits for it to end.
     fn runs_for(&mut self, program: u32) -> u32 {
         let mut runs = program;
         for _ in 0..limits::NESTED_PROGRAMS {
@@ -114,8 +114,8 @@ impl View<'_, '_, '_> {
         runs
     }
 
-    /// The connection on which a thread waited that was stopped: that of its wait, or the last over which its process sent or took anything; or, where that had none,
-    /// the only one over which nobody did.
+    /// The connection on which a stopped thread waited: that of its wait, or the last one its process used; or, if it had none, the only
+    /// one over which no client sent.
     fn waited_on(&mut self, track: u32, wait: &LiveSpan) -> u32 {
         if wait.connection != NONE {
             return wait.connection;
@@ -139,7 +139,7 @@ impl View<'_, '_, '_> {
         }
     }
 
-    /// Whether a connection is one that the process serves.
+    /// Whether the process serves the connection.
     fn is_within_stopped(&self, connection: u32, process: (u32, u32)) -> bool {
         self.parties(connection, End::Server).iter().any(|&party| self.tables.process(party) == Some(process))
     }

@@ -1,4 +1,4 @@
-//! Waits for other threads: to the thread that ended them, or started the thread; and whose time it is while a lock is held.
+//! Waits for other threads: to the thread that ended the wait, or started the thread; and to whom time is charged while a lock is held.
 
 use super::*;
 use crate::limits::waits as limits;
@@ -8,11 +8,11 @@ use crate::observe::spins::Awaited;
 use thalweg_trace::{ABSENT, ABSENT_CONTEXT, ObjectKind};
 
 impl View<'_, '_, '_> {
-    /// Between spans a thread runs; before its first it was not there, and the one it works for is asked.
+    /// Between spans a thread runs; before its first it did not exist, and the walk goes to the thread it works for.
     pub(super) fn uncovered(&mut self) -> Answer<()> {
         let is_there = self.track == self.tables.main || self.was_made() || self.has_begun(self.track)?;
         if !is_there && !self.circling {
-            // A server's thread that begins with its connection: the first bytes for it were on their way, or lay there.
+            // A server's thread that starts with its connection: its first bytes were in transit, or unread.
             if let Some(waiting) = self.awaits(self.start)
                 && let Some(send) = self.find_send(&waiting)?
                 && send.end < self.at
@@ -21,7 +21,7 @@ impl View<'_, '_, '_> {
             }
             return self.go_to_starter();
         }
-        let from = self.lane().previous().map_or(self.feed.position, |p| p.end).max(self.start).max(self.had_it_at());
+        let from = self.lane().previous().map_or(self.feed.position, |p| p.end).max(self.start).max(self.last_received_at());
         if let Some(waiting) = self.unrecorded_wait(from)
             && self.find_send(&waiting)?.is_some_and(|send| send.end > from)
         {
@@ -37,10 +37,9 @@ impl View<'_, '_, '_> {
         Ok(())
     }
 
-    /// To who started this thread. If that one waits for it by now, the thread ran from the beginning of this wait on.
+    /// To the thread that started this one. If that one already waits for it, this thread ran since the start of that wait.
     ///
-    /// Only for a little: what was never seen to do anything before did not run for long. Then another thread of its process,
-    /// which ran at the time, started it.
+    /// Only briefly: a thread with no earlier activity did not run for long. Beyond that, another running thread of its process started it.
     fn go_to_starter(&mut self) -> Answer<()> {
         let starter = self.starter();
         self.ensure(self.at)?;
@@ -64,8 +63,8 @@ impl View<'_, '_, '_> {
         Ok(())
     }
 
-    /// A thread of the process of `of`, other than that, this one and `waiting`, that ran or wanted to at the walk's instant: of several, the one
-    /// that last did something else.
+    /// A thread of the process of `of`, other than that, this one and `waiting`, that was running or runnable at the walk's instant: of
+    /// several, the one that last did something else.
     pub(super) fn running_sibling(&mut self, of: u32, waiting: u32) -> Option<u32> {
         let is_sibling = |&track: &u32| {
             let own_process = self.tables.actors[track as usize].thread && self.tables.process(track) == self.tables.process(of);
@@ -92,28 +91,28 @@ impl View<'_, '_, '_> {
         Ok(self.feed.lanes[track as usize].previous().is_some())
     }
 
-    /// A server's thread that did nothing for long outside of any of the requests it traces waited for the next one, even
-    /// where that was not recorded (the recording of its first request began with the request).
+    /// A server's thread that did nothing for long outside its traced requests waited for the next one, even if that was not recorded (the
+    /// recording of its first request began with the request).
     fn unrecorded_wait(&self, from: i64) -> Option<LiveSpan> {
-        if !self.lane().known.traces_requests || self.at - from < limits::SERVED_LONG_NS || self.circling {
+        if !self.lane().traits.traces_requests || self.at - from < limits::SERVED_LONG_NS || self.circling {
             return None;
         }
         self.awaits(from)
     }
 
-    /// The connection that a thread was called on, if there is one.
+    /// The connection that a thread was called on, if any.
     fn served(&self, track: u32) -> Option<u32> {
         let called = |parties: &[Vec<u32>; 2]| parties[End::Server as usize].contains(&track);
         self.feed.parties.iter().position(called).map(|connection| connection as u32)
     }
 
-    /// What a server's thread would have waited for until the walk's instant: bytes over the connection it serves.
+    /// The assumed wait of a server's thread until the walk's instant: for bytes over its connection.
     fn awaits(&self, from: i64) -> Option<LiveSpan> {
         let connection = self.served(self.track)?;
         Some(self.unseen_receive(from, self.at, connection, End::Server))
     }
 
-    /// What the walk's thread waits for by running, or by queueing for a processor to run on.
+    /// The wait of the walk's thread by running, or by queueing for a processor to run on.
     pub(super) fn waits_by_running(&self, innermost: Option<&LiveSpan>) -> Option<LiveSpan> {
         let quiet = self.facts.spins.as_ref()?.at(self.track, self.at)?;
         let runs = innermost.is_none_or(|span| span.kind == SpanKind::WaitRunqueue || span.is_fruitless() || span.kind == SpanKind::CpuRun);
@@ -132,12 +131,12 @@ impl View<'_, '_, '_> {
         (runs && !self.circling).then_some(waiting)
     }
 
-    /// When the walk's thread last had what it waits for by running; `i64::MIN` where it does not.
-    pub(super) fn had_it_at(&self) -> i64 {
+    /// When the walk's thread last received what it waits for by running; `i64::MIN` if it does not wait.
+    pub(super) fn last_received_at(&self) -> i64 {
         self.facts.spins.as_ref().and_then(|spins| spins.had(self.track, self.at)).unwrap_or(i64::MIN)
     }
 
-    /// A receive that was not recorded.
+    /// An unrecorded receive.
     fn unseen_receive(&self, start: i64, end: i64, connection: u32, side: End) -> LiveSpan {
         LiveSpan {
             start,
@@ -162,8 +161,8 @@ impl View<'_, '_, '_> {
         }
     }
 
-    /// Who this thread was started for: the other end of a connection it was called on, or who waited for it, or the command's
-    /// own thread. Where a thread that it made itself waited for it, whom that one serves.
+    /// The thread that this one was started for: the other end of its connection, or the thread that waited for it, or the command's own.
+    /// If a thread that it made itself waited for it, that thread's client.
     pub(super) fn starter(&self) -> u32 {
         let made_by_it = |track: u32| self.facts.lives[track as usize].made().is_some_and(|(_, by)| by == self.track);
         let mut track = self.track;
@@ -178,7 +177,7 @@ impl View<'_, '_, '_> {
         self.tables.main
     }
 
-    /// A wait: its running end, its runnable middle, and the blocked part, which is followed.
+    /// Handles a wait: its running end, its runnable middle, and its blocked part, which is followed.
     pub(super) fn wait(&mut self, span: &LiveSpan) -> Answer<()> {
         let (blocked_until, runnable_until) = wait_parts(span);
         let woken = self.woken_from(span, blocked_until)?.unwrap_or(blocked_until);
@@ -213,7 +212,7 @@ impl View<'_, '_, '_> {
         if span.may_be_in_vain() && self.waited_for_acceptance(&span)? {
             return Ok(());
         }
-        // (A blocking receive that a timer ended had a limit of its own: SO_RCVTIMEO.)
+        // A blocking receive that a timer ended had its own timeout: SO_RCVTIMEO.
         let may_have_limit = matches!(span.kind, SpanKind::WaitNetwork | SpanKind::NetReceive | SpanKind::WaitLock) && span.bytes() == 0;
         if span.timed_out() && may_have_limit && self.ended_by_its_limit(&span, &passed)? {
             return Ok(());
@@ -231,10 +230,10 @@ impl View<'_, '_, '_> {
                 span = LiveSpan { kind: SpanKind::WaitNetwork, offset_bytes, ..self.on_connection(span, connection) };
             }
         }
-        // (A packet that took nobody any further than to the next wait was a datagram.)
+        // A packet that led only to the next wait was a datagram.
         let datagram = datagram || span.is_by_packet() && passed.receive.0 > passed.wait.0;
         if span.kind == SpanKind::WaitNetwork && span.connection == NONE && !datagram {
-            // What it took next, or else whatever ended its next wait, is what this one looked for in vain.
+            // This wait polled for what the thread took next, or else for what ended its next wait.
             let took = passed.receive.0 <= passed.wait.0 || passed.wait.1 == NONE;
             span = self.on_connection(span, if took && passed.receive.1 != NONE { passed.receive.1 } else { passed.wait.1 });
             span.waker = if span.connection == NONE { passed.wait.2 } else { NONE };
@@ -254,8 +253,8 @@ impl View<'_, '_, '_> {
         }
     }
 
-    /// Ended by a process that only carries a connection from which bytes were taken next: from which, and from which position on.
-    /// Who was seen to bring bytes also brings the acknowledgements that make room.
+    /// For a wait ended by a process that only carries a connection from which bytes were taken next: that connection and offset. A known
+    /// carrier of bytes also carries the acknowledgements that make room.
     fn was_carried(&mut self, span: &LiveSpan, passed: &NextActions) -> Option<(u32, u64)> {
         let took_first = passed.receive.0 <= passed.wait.0.min(passed.send.0);
         let carrier = self.tables.process(span.waker)?;
@@ -269,8 +268,8 @@ impl View<'_, '_, '_> {
         Some(next)
     }
 
-    /// Whether a thread that ended a wait is of another process that has no part in a connection from which bytes came by that: it only carries them (it
-    /// writes to a TUN device, say), and is a part of the path.
+    /// Whether a waker's process takes no part in the connection whose bytes it brought: it only carries them (it writes to a TUN device,
+    /// for example), and is part of the path.
     pub(super) fn carries(&self, waker: u32, connection: u32) -> bool {
         let process = |track: u32| self.tables.process(track);
         let Some(carrier) = process(waker).filter(|&(_, pid)| pid != 0 && process(self.track) != process(waker)) else { return false };
@@ -278,8 +277,8 @@ impl View<'_, '_, '_> {
         parties.is_some_and(|parties| !parties.iter().flatten().any(|&party| process(party) == Some(carrier)))
     }
 
-    /// Ended by a program that answers in the far end's name: it has no part in the connection, and took bytes during the wait over one of its own
-    /// to the same address. (A network in user space ends the connections of those within it, and makes its own.)
+    /// Whether the waker answers in the far end's name: it takes no part in the connection, and took bytes during the wait over its own
+    /// connection to the same address. (A user-space network terminates the connections within it, and makes its own.)
     pub(super) fn was_answered_for(&mut self, span: &LiveSpan) -> bool {
         let may_be = span.side == End::Client && span.ending_seen() && !span.timed_out() && !self.circling;
         if !may_be || !self.is_walkable(span.waker) || !self.carries(span.waker, span.connection) {
@@ -292,21 +291,21 @@ impl View<'_, '_, '_> {
         took.map(|before| before.connection).any(|own| own != span.connection && self.tables.is_same_server(own, span.connection))
     }
 
-    /// Ended by a program of which nothing is known, and then bytes were taken or sent, here or by the thread that was woken next: it had brought
-    /// them, or room for them (a relay, a tunnel).
+    /// For a wait ended by an unknown program, after which bytes were taken or sent, here or by the thread woken next: that program had
+    /// brought them, or room for them (a relay, a tunnel).
     fn was_relayed(&mut self, span: &LiveSpan, passed: &NextActions) -> Option<(u32, u64)> {
         let handed_on = self.memory.came_from.get(&self.track).map(|&t| self.feed.lanes[t as usize].passed);
         let next = next_connection(passed).or_else(|| next_connection(&handed_on?));
-        // A server that was woken from outside was woken by a client: the next that spoke.
+        // A server woken from outside was woken by a client: the next one that sent.
         let spoke = [Some(*passed), handed_on].into_iter().flatten().map(|p| p.receive).filter(|r| r.1 != NONE).min_by_key(|r| r.0);
         let next = next.or(spoke.filter(|_| self.end == End::Server).map(|r| (r.1, r.2)))?;
         self.infer(span.start);
         Some(next)
     }
 
-    /// The earliest instant from `from` on at which a wait's waker can have ended it: when something the waker did
-    /// ended. A thread can queue for a processor before it blocks as well as after it is woken; only totals are known, and
-    /// what would lie before this instant lay at the wait's beginning.
+    /// The earliest instant from `from` on at which the waker can have ended the wait: when one of its actions ended. A thread can queue
+    /// for a processor before it blocks as well as after it is woken; only totals are known, and queueing before this instant lay at the
+    /// wait's start.
     fn woken_from(&mut self, span: &LiveSpan, from: i64) -> Answer<Option<i64>> {
         let waker = span.waker;
         if rule(span.kind) == Rule::Receive && !span.ending_seen() && from < self.at {
@@ -327,7 +326,7 @@ impl View<'_, '_, '_> {
         Ok(ended.filter(|s| s.is_activity() && s.end >= from && s.end <= span.end).map(|s| s.end).min())
     }
 
-    /// The same of bytes that were sent by the same clock: nobody is woken for them before.
+    /// The earliest instant for bytes sent by the same clock: they wake no thread before they are sent.
     fn sent_from(&mut self, span: &LiveSpan, from: i64) -> Answer<Option<i64>> {
         let machine = |track: u32| self.tables.actors.get(track as usize).map(|actor| actor.machine);
         let here = machine(self.track);
@@ -335,7 +334,7 @@ impl View<'_, '_, '_> {
         Ok(send.map(|send| if send.end < self.at { send.end } else { send.start + 1 }))
     }
 
-    /// Whether the walk can go to a thread: it is one of ours, or a kernel's or the recorder's of which something was recorded.
+    /// Whether the walk can go to a thread: it is recorded, or a kernel or recorder thread with any record.
     pub(super) fn is_walkable(&self, track: u32) -> bool {
         let Some(actor) = self.tables.actors.get(track as usize).filter(|a| a.thread && track != self.track) else { return false };
         match actor.role {
@@ -349,14 +348,15 @@ impl View<'_, '_, '_> {
         }
     }
 
-    /// Whether a thread is of a program that has nothing else to do with this one: it was reached, or asked for, and works for its own sake.
+    /// Whether a thread's program is otherwise unrelated: it was reached, or named for recording, and works for itself.
     fn is_another_program(&self, track: u32) -> bool {
         let other = self.tables.actors.get(track as usize);
         other.is_some_and(|a| a.reached && a.end == End::Client && !a.mount && a.role == Role::Client && !self.actor().reached)
     }
 
-    /// Whether an object is a socket without a connection by which somebody can be asked. A nameless one of this machine is an end of a pair: who
-    /// waits at it until a time limit has asked nobody (a program that wakes itself by it, as event loops do, pauses).
+    /// Whether an object is a socket without a connection through which another process can be asked. A nameless one of this machine is an
+    /// end of a pair: a thread that waits at it until a timeout has asked nothing (a program that wakes itself through it, as event loops
+    /// do, pauses).
     pub(super) fn is_addressed(&self, object: u32) -> bool {
         let object = self.tables.objects.get(object as usize);
         object.is_some_and(|object| object.kind == ObjectKind::Socket && !object.name.starts_with("unix:["))
@@ -367,19 +367,19 @@ impl View<'_, '_, '_> {
         self.tables.objects.get(object as usize).is_some_and(|object| object.kind == ObjectKind::Lock && object.name.starts_with("flock "))
     }
 
-    /// Whether a thread ended a wait and nothing of it was recorded then: what it did until now is not known.
+    /// Whether a waker was not recorded at the time: its activity until now is unknown.
     fn is_stranger(&self, waker: u32) -> bool {
         let user = |a: &crate::observe::tables::Actor| a.thread && matches!(a.role, Role::Client | Role::Server | Role::None);
         self.tables.actors.get(waker as usize).filter(|a| user(a)).is_some_and(|a| a.role == Role::None || self.is_before_its_life(waker))
     }
 
-    /// Blocked on another thread: to the thread that ended the wait, when it did. What ended by a timer was looked for in vain, and is
-    /// waited for by the thread that ended the next wait.
+    /// Blocked on another thread: to the thread that ended the wait, at that instant. A wait ended by a timer was fruitless, and is
+    /// attributed to the thread that ended the next wait.
     pub(super) fn follow_waker(&mut self, span: LiveSpan) -> Answer<()> {
         let (in_vain, waker) = (span.timed_out(), span.waker);
         let stranger = self.is_stranger(waker);
         if self.is_file_lock(span.object) && (stranger || self.is_another_program(waker)) {
-            // Whatever its holder did: the lock is what was waited for.
+            // Whatever its holder did, the lock is what was waited for.
             let (from, until) = (self.piece_start(&span), self.at);
             self.charge_thread(RuleId::LockFile, Activity::Lock, What::Blocked(span.kind), span.object, from);
             self.acts.push(Act::Holder(waker, until - self.at));
@@ -391,7 +391,7 @@ impl View<'_, '_, '_> {
         }
         if !self.is_walkable(waker) || self.circling {
             if span.ending_seen() && self.end == End::Server && self.circling && !self.jumps.is_multiple_of(8) {
-                // Threads of a pool that only woke each other: they wait for those they serve.
+                // Pool threads that only woke each other wait for those they serve.
                 let starter = self.starter();
                 if starter != self.track && starter != NONE {
                     self.jump(starter);
@@ -399,12 +399,12 @@ impl View<'_, '_, '_> {
                 }
             }
             if waker == NONE && !span.ending_seen() && self.is_server_alone() {
-                // Nobody ended it while the recording lasted: no client had anything for it to do.
+                // No thread ended it during the recording: no client had work for it.
                 let served = self.lane().passed.send.1;
                 let connection = if served == NONE { self.last_served() } else { served };
                 return self.far_end_unknown(&Blocked { span: self.on_connection(span, connection), for_room: false });
             }
-            self.ended_by_nobody_known(&span);
+            self.charge_without_waker(&span);
             return Ok(());
         }
         self.settle(waker);
@@ -422,7 +422,7 @@ impl View<'_, '_, '_> {
             }
             self.charge_thread(RuleId::RunnableWoken, Activity::Runqueue, What::Runnable, NONE, woken_at);
         }
-        // A mount waits for its users: none of those was started for it.
+        // A mount waits for its users, none of which was started for it.
         if !self.actor().mount || self.tables.actors[waker as usize].mount {
             self.memory.came_from.insert(waker, self.track);
         }
@@ -431,11 +431,11 @@ impl View<'_, '_, '_> {
         Ok(())
     }
 
-    /// Ended by a thread of which nothing was recorded then: what the wait was on is known. A lock, a semaphore, the other end of a FIFO that is to be
-    /// opened: whatever its holder did, that is what was waited for.
+    /// For a wait ended by an unrecorded thread: the object of the wait is known. If it is a lock, a semaphore, or the other end of a FIFO
+    /// to be opened, that is what was waited for, whatever its holder did.
     fn charge_given(&mut self, span: &LiveSpan, by: u32) {
         let from = self.piece_start(span);
-        // (Who reads a FIFO has somebody at its other end, who is recorded: it is opened.)
+        // A reader of a FIFO has a recorded process at its other end: it is open.
         let is_lock =
             self.is_fifo(span.object) || self.tables.objects.get(span.object as usize).is_some_and(|on| on.kind == ObjectKind::Lock);
         let place = Place::Given { label: self.labels.label(self.track), by, kind: span.kind, object: span.object };
@@ -446,30 +446,30 @@ impl View<'_, '_, '_> {
         self.charge_at_own(RuleId::Unseen, self.unknown_of(by), place, from);
     }
 
-    /// A wait of which it is not known which thread ended it: what it was on says, where that is known.
-    fn ended_by_nobody_known(&mut self, span: &LiveSpan) {
+    /// For a wait whose waker is unknown: the object of the wait decides, if known.
+    fn charge_without_waker(&mut self, span: &LiveSpan) {
         let (what, in_vain, inferred) = (What::Blocked(span.kind), span.timed_out(), self.tables.wakers_inferred);
         let (for_bytes, for_thread) = (span.kind == SpanKind::WaitNetwork, rule(span.kind) == Rule::Thread);
         let own = |activity| Charge::Own(activity, what, span.object);
         let by_cause = |cause| Charge::As(cause, what, span.object);
         let (by, charge) = match self.tables.objects.get(span.object as usize).map(|object| object.kind) {
             _ if self.is_file_lock(span.object) => (RuleId::LockFileUnknown, own(Activity::Lock)),
-            // Somebody types or changes a file, or does not.
+            // A person types or changes a file, or does not.
             Some(ObjectKind::Terminal) => (RuleId::NoWakerTerminal, own(Activity::Think)),
             Some(_) if self.is_for_changes(span.object) => (RuleId::NoWakerTerminal, own(Activity::Think)),
-            // No answer came to a datagram, or by somebody of whom nothing is known.
+            // A datagram was not answered, or answered by an unknown process.
             Some(ObjectKind::Socket) if !in_vain || self.is_addressed(span.object) => {
                 (RuleId::NoWakerSocket, by_cause(Cause::ServerUnknown))
             }
             _ if for_bytes && span.is_by_packet() => (RuleId::NoWakerDatagram, by_cause(Cause::ServerUnknown)),
             Some(ObjectKind::Pipe) if span.waker == NONE && self.is_fifo(span.object) => (RuleId::NoWakerPipe, own(Activity::Lock)),
             Some(ObjectKind::Pipe | ObjectKind::Process) if !in_vain => (RuleId::NoWakerPipe, by_cause(Cause::Unknown)),
-            // A lock, a queue of work, a child: its holder was not seen, so what it waited for is not known.
+            // A lock, a queue of work, a child: the holder was not recorded, so what was waited for is unknown.
             _ if for_thread && span.waker == NONE && (self.tables.sampled || inferred) => {
                 (RuleId::NoWakerInferred, by_cause(Cause::Unknown))
             }
             _ if for_bytes && inferred && !in_vain => (RuleId::NoWakerInferred, by_cause(Cause::Unknown)),
-            // (Who waits for a lock, a child or a queue of work waits on an object.)
+            // A wait for a lock, a child or a queue of work has an object.
             None if span.kind == SpanKind::WaitLock && span.waker == NONE && span.is_by_task() => {
                 (RuleId::NoWaker, by_cause(Cause::Unknown))
             }
@@ -493,25 +493,25 @@ impl View<'_, '_, '_> {
         self.tables.objects.get(object as usize).is_some_and(|object| object.kind == ObjectKind::Pipe && object.name.starts_with('/'))
     }
 
-    /// Whether an object is a queue of changes of files (inotify).
+    /// Whether an object is a queue of file changes (inotify).
     fn is_for_changes(&self, object: u32) -> bool {
         self.tables.objects.get(object as usize).is_some_and(|object| object.kind == ObjectKind::Lock && object.name == "inotify")
     }
 
-    /// Whether this is a server's thread, and nothing was recorded of any client.
+    /// Whether this is a server's thread, and no client was recorded.
     fn is_server_alone(&self) -> bool {
         self.end == End::Server && !self.tables.actors.iter().any(|a| a.thread && a.role == Role::Client)
     }
 
-    /// The connection of which the server sent something last, as far as has been read.
+    /// The connection over which the server last sent, as far as has been read.
     fn last_served(&self) -> u32 {
         let last = |t: &[Traffic; 2]| t[End::Server as usize].sends.front().map(|s| s.end);
         let served = self.feed.traffic.iter().enumerate().filter_map(|(c, t)| last(t).map(|end| (end, c as u32)));
         served.max().map_or(NONE, |(_, connection)| connection)
     }
 
-    /// When `other` last did anything during a wait: if at the walk's instant it is itself in a wait that
-    /// began after ours, what it did for us came before that.
+    /// When `other` last acted during a wait: if at the walk's instant it is itself in a wait that began after ours, it acted for us before
+    /// that.
     pub(super) fn last_act(&self, other: u32, wait: &LiveSpan) -> i64 {
         match self.feed.lanes[other as usize].innermost() {
             Some(i) if is_idle_wait(i) && i.start > wait.start && i.end > self.at => i.start.max(self.start),
@@ -520,7 +520,7 @@ impl View<'_, '_, '_> {
     }
 }
 
-/// Which connection a thread took bytes from (and from which position on), or else sent to, before it blocked again.
+/// The connection a thread took bytes from (with the offset), or else sent to, before it blocked again.
 fn next_connection(passed: &NextActions) -> Option<(u32, u64)> {
     let (receive, send) = (passed.receive, passed.send);
     match passed.wait.0 {
@@ -530,7 +530,7 @@ fn next_connection(passed: &NextActions) -> Option<(u32, u64)> {
     }
 }
 
-/// Whether a wait for a connection was one for room: before it blocked again the thread sent, and took nothing.
+/// Whether a wait for a connection was for room: the thread sent before it blocked again, and took nothing.
 pub(super) fn waited_for_room(passed: &NextActions, connection: u32) -> bool {
     let until = passed.wait.0;
     let took = passed.receive.1 == connection && passed.receive.0 <= until;

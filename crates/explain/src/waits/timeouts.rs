@@ -1,5 +1,5 @@
-//! Waits that their own time limit ended. A program that sleeps for a while by `poll`, a condition with a time limit or `sem_timedwait` pauses; one
-//! that polls at intervals waits for what it polls for.
+//! Waits that ended at their own timeout. A program that sleeps by `poll`, a timed condition wait or `sem_timedwait` pauses; one that polls
+//! at intervals waits for what it polls for.
 
 use super::*;
 use crate::limits::waits as limits;
@@ -7,10 +7,10 @@ use crate::observe::feed::NextActions;
 use thalweg_trace::ObjectKind;
 
 impl View<'_, '_, '_> {
-    /// A wait for anything that its time limit ended: as a wait for what was looked for; `None`: it is charged, or the walk has gone on.
+    /// For any wait that ended at its timeout: the wait for what it polled for; `None` if it is charged, or the walk has continued.
     pub(super) fn until_its_limit(&mut self, span: &LiveSpan, passed: &NextActions) -> Answer<Option<LiveSpan>> {
         if let Some(looked_for) = self.looked_for_in_vain(span, passed)? {
-            // Of locks it is no guess where the thread that gave it at last had been at work.
+            // For locks it is no guess if the thread that finally released it had been at work.
             if looked_for.waker == NONE || self.tables.wakers_inferred {
                 self.infer(span.start);
             }
@@ -22,12 +22,12 @@ impl View<'_, '_, '_> {
         let (slept, deed) = (self.slept(span)?, self.next_deed()?);
         let earliest = self.piece_start(span);
         let descriptors = span.kind == SpanKind::WaitNetwork || span.object != NONE;
-        if self.tables.wakers_inferred && descriptors && self.lane().known.deals_with_others {
-            // It may have waited for one of those with whom it deals.
+        if self.tables.wakers_inferred && descriptors && self.lane().traits.deals_with_others {
+            // It may have waited for one of its communication partners.
             self.charge_thread_as(RuleId::TimeLimitUnknown, Cause::Unknown, What::Blocked(span.kind), span.object, earliest);
             return Ok(None);
         }
-        // Or a lock that a thread which ran meanwhile had, and gave back just then.
+        // Or a lock that a running thread held meanwhile, and released just then.
         if span.kind == SpanKind::WaitLock && (self.tables.wakers_inferred || self.running_sibling(self.track, NONE).is_some()) {
             self.infer(earliest);
         }
@@ -39,8 +39,9 @@ impl View<'_, '_, '_> {
         Ok(None)
     }
 
-    /// A wait for one peer's answer that the waiter's own time limit ended, and not the peer. It had asked, and then it went on without the answer: it sent
-    /// more, asked again, or gave up. (Who waits again for the same answer had only looked in vain, and who sends and pauses in turn paces itself.)
+    /// A wait for one peer's answer that the waiter's own timeout ended, not the peer. The thread had made a request, and then continued
+    /// without the answer: it sent more, asked again, or gave up. (A thread that waits again for the same answer had only polled, and one
+    /// that alternately sends and pauses paces itself.)
     pub(super) fn ended_by_its_limit(&mut self, span: &LiveSpan, passed: &NextActions) -> Answer<bool> {
         if self.circling {
             return Ok(false);
@@ -55,7 +56,7 @@ impl View<'_, '_, '_> {
         let (connection, object) = if self.is_addressed(span.object) { (NONE, span.object) } else { (self.asked_before(span)?, NONE) };
         let goes_on = match (connection, object) {
             (NONE, NONE) => false,
-            // An answer that came soon after came to the next question; one that took part of another limit came late.
+            // An answer that came soon after belongs to the next question; one that took part of another timeout came late.
             (NONE, _) => self.answered_another(span, passed),
             _ => {
                 passed.send.0 < passed.receive.0 && passed.send.0 <= passed.wait.0
@@ -68,21 +69,21 @@ impl View<'_, '_, '_> {
         Ok(goes_on)
     }
 
-    /// Charges a wait to the time limit that ended it, at the peer that did not answer.
+    /// Charges a wait to the timeout that ended it, at the peer that did not answer.
     fn charge_limit(&mut self, span: &LiveSpan, connection: u32, object: u32) -> Answer<()> {
         let deed = self.next_deed()?;
         let from = self.piece_start(span);
         let place = Place::TimeLimit { waiter: self.labels.label(self.track), connection, object };
         self.charge_at_own(RuleId::TimeLimit, Activity::Think.at(self.end), place, self.within_life(from));
         if connection != NONE {
-            // (Of a socket without connections, what was sent is not recorded.)
+            // What was sent through a socket without connections is not recorded.
             self.acts.push(Act::Paused(deed));
         }
         Ok(())
     }
 
-    /// The connection of which this thread is the client, and which it had asked last before a wait; [`NONE`]: another one is waited for, nothing was asked, or
-    /// it has paused like this since it was last answered.
+    /// The connection of this thread as a client whose request preceded a wait; [`NONE`] if another one is waited for, no request was made,
+    /// or it has paused like this since its last answer.
     fn asked_before(&mut self, span: &LiveSpan) -> Answer<u32> {
         self.ensure(span.start - 2 * (span.end - span.start))?;
         let (mut asked, mut farewell) = (NONE, false);
@@ -91,11 +92,11 @@ impl View<'_, '_, '_> {
                 SpanKind::NetSend if asked == NONE => {
                     (asked, farewell) = (before.connection, before.bytes() < limits::FAREWELL_BYTES && self.is_given_up_after(before));
                 }
-                // An event loop that has said good-bye over a connection waits for something else.
+                // An event loop that sent a farewell over a connection waits for something else.
                 SpanKind::NetReceive if before.bytes() > 0 && farewell && span.connection == NONE => return Ok(NONE),
                 SpanKind::NetReceive if before.bytes() > 0 => break,
                 SpanKind::NetConnect => break,
-                // (Who waited for this connection alone paced nothing.)
+                // A thread that waited for this connection alone paced nothing.
                 SpanKind::WaitNetwork if before.timed_out() && asked != NONE && span.connection != asked => return Ok(NONE),
                 _ => {}
             }
@@ -104,8 +105,8 @@ impl View<'_, '_, '_> {
         Ok(if is_its && self.feed.side_of(self.tables, self.track, asked) == End::Client { asked } else { NONE })
     }
 
-    /// Whether what ended the thread's next wait was an answer to another question than that of a wait in vain: it came in a fraction of the time limit. Of limits
-    /// in a row the last decides.
+    /// Whether the end of the thread's next wait answered another request than that of a fruitless wait: it came within a fraction of the
+    /// timeout. Of several timeouts in a row, the last decides.
     fn answered_another(&mut self, span: &LiveSpan, passed: &NextActions) -> bool {
         let (next_ns, in_vain) = passed.next_waited;
         let last = self.memory.time_limit.filter(|last| in_vain && (last.0, last.1) == (self.track, passed.next_wait));
@@ -115,20 +116,20 @@ impl View<'_, '_, '_> {
         another
     }
 
-    /// What a wait that timed out was for, as a wait of that kind; `None`: it was a pause of the thread's own choice.
+    /// The purpose of a timed-out wait, as a wait of that kind; `None` if it was a voluntary pause.
     fn looked_for_in_vain(&mut self, span: &LiveSpan, passed: &NextActions) -> Answer<Option<LiveSpan>> {
         let next = passed.receive.0.min(passed.send.0);
         if span.kind == SpanKind::WaitNetwork && next <= passed.wait.0 && next != i64::MAX {
             if passed.send.0 < passed.receive.0 {
                 return Ok(None);
             }
-            // It took bytes: those it had waited for, unless they lay there already when it began to.
+            // It took the bytes that it had waited for, unless they were already unread when the wait began.
             let offset_bytes = passed.receive.2;
             let taken = LiveSpan { offset_bytes, size_bytes: 1, ..self.on_connection(*span, passed.receive.1) };
-            let lay_there = self.find_send(&taken)?.is_some_and(|send| send.end <= span.start);
-            return Ok((!lay_there).then(|| self.on_connection(*span, passed.receive.1)));
+            let had_unread = self.find_send(&taken)?.is_some_and(|send| send.end <= span.start);
+            return Ok((!had_unread).then(|| self.on_connection(*span, passed.receive.1)));
         }
-        if !passed.looks_again(span) || passed.pause || self.has_ended_the_wait_of_who_came(span, passed) {
+        if !passed.looks_again(span) || passed.pause || self.ended_previous_wait(span, passed) {
             return Ok(None);
         }
         let (_, connection, waker) = passed.wait;
@@ -142,15 +143,15 @@ impl View<'_, '_, '_> {
         Ok((connection != NONE || waker != NONE).then(|| LiveSpan { kind, waker, ..self.on_connection(*span, connection) }))
     }
 
-    /// Whether, after this wait and before its next, the thread ended the wait of the thread from which the walk came: that was what its time limit was for,
-    /// and it looked for nothing.
-    fn has_ended_the_wait_of_who_came(&self, span: &LiveSpan, passed: &NextActions) -> bool {
+    /// Whether, after this wait and before its next, the thread ended the wait of the thread the walk came from: that was the timeout's
+    /// purpose, and the wait was no poll.
+    fn ended_previous_wait(&self, span: &LiveSpan, passed: &NextActions) -> bool {
         let Some(lane) = self.memory.came_from.get(&self.track).and_then(|&came| self.feed.lanes.get(came as usize)) else { return false };
         lane.open.iter().any(|wait| wait.waker == self.track && wait.start <= span.end && wait.end > span.end && wait.end <= passed.wait.0)
     }
 
-    /// Whether a thread waited through all of another's pause for that one, or for nobody that is known: then it was not what that one waited for. It may
-    /// do so through others, which wait for each other.
+    /// Whether a thread waited throughout another's pause for that thread, or for an unknown one: then it was not what the pause was for.
+    /// It may wait through a chain of others.
     fn had_nothing_to_do(&mut self, track: u32, pause: &LiveSpan) -> bool {
         let early = pause.start + (pause.end - pause.start) / limits::EARLY_PART;
         let mut waits = track;

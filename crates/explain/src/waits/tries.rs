@@ -1,5 +1,5 @@
-//! Pauses between tries: a program is run again and again until it does not fail, or a server is asked the same until it answers otherwise. The tries are
-//! not in vain by any call that failed; that they are is known from how the programs ended, and from the bytes of the answers.
+//! Pauses between tries: a program is run repeatedly until it succeeds, or a server is asked the same until its answer changes. No call
+//! fails; that the tries failed is known from the programs' exit status, and from the bytes of the answers.
 
 use super::memory::Look;
 use super::place::Missing;
@@ -9,7 +9,7 @@ use crate::observe::answered::Answered;
 use crate::observe::lives::Life;
 use thalweg_trace::ObjectKind;
 
-/// What went over a connection between two pauses: its bytes there and back.
+/// The bytes of one exchange over a connection between two pauses, in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Exchange {
     pub connection: u32,
@@ -18,7 +18,7 @@ pub(super) struct Exchange {
 }
 
 impl View<'_, '_, '_> {
-    /// What was tried before a pause in vain, where the next try is not: by programs that `pauser` ran, or by questions of its own.
+    /// The failed try before a pause, if the next try succeeds: by programs that `pauser` ran, or by its own requests.
     pub(super) fn tried_in_vain(&mut self, pause: &LiveSpan, pauser: u32, window: i64) -> Answer<Option<Look>> {
         match self.failed_before(pause, pauser, window)? {
             Some(look) => Ok(Some(look)),
@@ -45,7 +45,7 @@ impl View<'_, '_, '_> {
             let Some(next) = next.filter(|&next| self.life(next).status == Some(0)) else { continue };
             let earlier = again().filter(|&other| ended(self.life(other)) < began(&track) && self.failed(other));
             let earlier = earlier.max_by_key(|&other| ended(self.life(other)));
-            // (Where it goes on with pauses between runs, these are its pace.)
+            // If pauses between runs continue, they are its pace.
             let (last, length) = (ended(self.life(next)), self.at - pause.start);
             let goes_on =
                 |&other: &u32| began(&other) > last.saturating_add(length / 2) && began(&other) <= last.saturating_add(2 * length + window);
@@ -68,7 +68,7 @@ impl View<'_, '_, '_> {
                     return Ok(Some(Look { object, ..look }));
                 }
                 if file.is_some() && before.is_some() {
-                    // Each look is at another file: they are taken one by one.
+                    // Each look is at another file: they are handled one by one.
                     continue;
                 }
                 return Ok(Some(look));
@@ -95,7 +95,7 @@ impl View<'_, '_, '_> {
         (0..self.facts.lives.len() as u32).filter(is_child).collect()
     }
 
-    /// A connection of one try to a server that the other try asked as well.
+    /// A connection of one try to a server that the other try also asked.
     fn asked_in_both(&self, one: &[u32], other: &[u32]) -> Option<u32> {
         let asked_by = |tries: &[u32], connection: u32| self.parties(connection, End::Client).iter().any(|track| tries.contains(track));
         let all = 0..self.feed.parties.len() as u32;
@@ -105,7 +105,7 @@ impl View<'_, '_, '_> {
             .find(|&connection| again.iter().any(|&other| self.tables.is_same_server(connection, other)))
     }
 
-    /// The file that a program dealt with last, before it ended.
+    /// The last file that a program used before it ended.
     fn last_file(&mut self, track: u32) -> Option<u32> {
         self.settle(track);
         let is_file = |s: &&LiveSpan| {
@@ -115,7 +115,7 @@ impl View<'_, '_, '_> {
         self.feed.lanes[track as usize].ahead.iter().find(is_file).map(|s| s.object)
     }
 
-    /// The thread asked the same before this pause and the one before it, and was answered with as many bytes; after this one with others.
+    /// Equal requests before this pause and the previous one, with equally long answers, and a different answer after this pause.
     fn answered_alike(&mut self, pause: &LiveSpan, window: i64) -> Answer<Option<Look>> {
         let (took, taken_from) = (self.lane().passed.took_bytes, self.lane().passed.receive.1);
         let asks_next = self.lane().passed.send.0 < self.lane().passed.receive.0;
@@ -135,15 +135,15 @@ impl View<'_, '_, '_> {
         let alike = self.is_asked_alike(&last, &before);
         let steady = polling::alike(self.at - pause.start, later.1 - later.0) && polling::alike(later.1 - later.0, earlier.1 - earlier.0);
         let answered = took != last.answered && self.tables.is_same_server(last.connection, taken_from);
-        // (Who pauses once more goes on as before, and paces itself.)
+        // A thread that pauses once more continues as before, and paces itself.
         let goes_on = self.lane().passed.next_pause.saturating_sub(self.at) <= self.at - pause.start;
         let look = Look { object: NONE, track: self.track, connection: last.connection, at: later.1, missing: Missing::Answer };
         let failed = self.answers_failed(last.connection) != Some(false);
         Ok((alike && steady && answered && !goes_on && failed).then_some(look))
     }
 
-    /// Whether this thread asked one server twice with as many bytes, and had as many for an answer: few, as a question about how something stands has.
-    /// (Who serves takes questions and gives answers, between pauses that are its own.)
+    /// Whether this thread asked one server twice with equally many bytes and received equally many, and few, as for a status query. (A
+    /// server takes requests and gives answers between pauses of its own.)
     pub(super) fn is_asked_alike(&self, last: &Exchange, before: &Exchange) -> bool {
         let brief = last.answered <= limits::QUESTION_BYTES && last.asked <= limits::QUESTION_BYTES;
         let same = (last.asked, last.answered) == (before.asked, before.answered);
@@ -153,7 +153,7 @@ impl View<'_, '_, '_> {
             && self.parties(last.connection, End::Client).contains(&self.track)
     }
 
-    /// Whether a server gave answers that say that the question failed; `None` where what it answers was not recorded.
+    /// Whether a server's answers say that the request failed; `None` if its answers were not recorded.
     fn answers_failed(&self, connection: u32) -> Option<bool> {
         let (_, server) = self.tables.ends(connection)?;
         let mut own = self.tables.answered.iter().filter(|answered| answered.server == server).peekable();
@@ -161,8 +161,8 @@ impl View<'_, '_, '_> {
         Some(own.any(Answered::is_failure))
     }
 
-    /// The thread asked before the pause, had no answer over that connection, and after it asks the same server over another one: that is answered, or is
-    /// a try of the same row. (Who only ever sends is not answered, and paces itself.)
+    /// A request before the pause without an answer, repeated after it to the same server over another connection: that one is answered, or
+    /// is another try of the row. (A thread that only ever sends is never answered, and paces itself.)
     fn unanswered(&mut self, pause: &LiveSpan, window: i64) -> Answer<Option<Look>> {
         let (sends, takes) = (self.lane().passed.send, self.lane().passed.receive);
         if sends.1 == NONE {
@@ -181,7 +181,7 @@ impl View<'_, '_, '_> {
         Ok((again && asks && (answered || of_row)).then_some(look))
     }
 
-    /// What this thread asked and was answered within an interval, over one connection.
+    /// The requests and answers of this thread within an interval, over one connection.
     pub(super) fn exchange(&self, (from, until): (i64, i64)) -> Option<Exchange> {
         let between = self.lane().within(from, until).filter(|s| s.connection != NONE && s.bytes() > 0);
         let mut found: Option<Exchange> = None;
@@ -199,7 +199,7 @@ impl View<'_, '_, '_> {
         found.filter(|exchange| exchange.asked > 0 && exchange.answered > 0)
     }
 
-    /// Charges a pause between tries of which no object is known: to the server that was asked, or the program that failed.
+    /// Charges a pause between tries without a known object: to the server that was asked, or the program that failed.
     pub(super) fn charge_try(&mut self, look: &Look, looker: u32, from: i64) {
         let from = self.within_life(from.max(self.floor));
         if look.connection == NONE {

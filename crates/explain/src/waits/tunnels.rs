@@ -1,11 +1,11 @@
-//! Programs that carry connections (a VPN, a tunnel in user space), and have no time left. What they do with each packet is part of its way: where they computed for
-//! nearly all of the time in which bytes were under way, no link held those up.
+//! Programs that carry connections (a VPN, a user-space tunnel) and are saturated. Their work on each packet is part of its transit: if
+//! they computed for nearly all of the time in which bytes were in flight, no link delayed those.
 
 use super::*;
 use crate::limits::waits as limits;
 
 impl View<'_, '_, '_> {
-    /// Remembers a thread that carries a connection: it ended a wait for it, and its process has no part in it.
+    /// Notes a thread that carries a connection: it ended a wait for it, and its process takes no part in it.
     pub(super) fn note_carrier(&mut self, waker: u32, connection: u32) {
         let is_program = matches!(self.tables.actors[waker as usize].role, Role::Client | Role::Server);
         if !is_program || !self.carries(waker, connection) {
@@ -17,11 +17,11 @@ impl View<'_, '_, '_> {
         }
     }
 
-    /// Of bytes that were under way from `from` on: the program that carries their connection and was at work for nearly all of that. One that waits for another
-    /// carrier's packets hands the question on.
+    /// The program that carries the connection of bytes in flight since `from`, if it worked for nearly all of that time. One that waits
+    /// for another carrier's packets passes the question on.
     pub(super) fn busy_carrier(&mut self, connection: u32, from: i64) -> Answer<Option<u32>> {
         let Some(mut carriers) = self.memory.carried.get(&connection).cloned() else { return Ok(None) };
-        // (Who was met as an end of it since carries nothing.)
+        // An end of the connection, once met as such, carries nothing.
         carriers.retain(|&carrier| self.carries(carrier, connection));
         if from >= self.at {
             return Ok(None);
@@ -43,7 +43,7 @@ impl View<'_, '_, '_> {
         Ok(best.filter(|&(idle_ns, _)| idle_ns * limits::CARRIER_IDLE_PART <= self.at - from).map(|(_, carrier)| carrier))
     }
 
-    /// For how long a thread waited from an instant to the walk's, and who ended that.
+    /// How long a thread waited from an instant to the walk's, in ns, and who ended those waits.
     fn idle_within(&self, track: u32, from: i64) -> (i64, Vec<u32>) {
         let lane = &self.feed.lanes[track as usize];
         let spans = lane.open.iter().chain(lane.ahead.iter().take_while(|s| s.end > from));

@@ -1,15 +1,16 @@
-//! Requests that were never answered. An event loop waits for everything at once, and in pieces: no wait says for what. But where the last thing that its program did
-//! was to send a request over a connection on which nothing ever came after it, and nothing was ever sent again, the program waited for that answer until a limit of
-//! its own, and then gave the connection up.
+//! Requests that were never answered. An event loop waits for everything at once, in pieces, and no wait says for what. But if its
+//! program's last action was a request over a connection that carried nothing afterwards, in either direction, the program waited for that
+//! answer until its own timeout, and then gave the connection up.
 
 use super::*;
 use crate::limits::waits as limits;
 use crate::observe::ended::Ended;
 
 impl View<'_, '_, '_> {
-    /// A wait for anything that its time limit ended, or a piece of one: the connection on which the program's last request went unanswered for good.
+    /// For any wait that ended at its timeout, or a piece of one: the connection on which the program's last request stayed unanswered.
     ///
-    /// Not where the program had sent over it before and paused: it paces itself, and nobody is to answer. Nor after a few bytes: they say good-bye.
+    /// Not if the program had sent over it before and paused: it paces itself, and no answer is due. Nor after a few bytes, which are a
+    /// farewell.
     pub(super) fn never_answered(&mut self, span: &LiveSpan) -> Answer<Option<u32>> {
         if !span.may_be_in_vain() || self.tables.wakers_inferred || self.end != End::Client {
             return Ok(None);
@@ -21,7 +22,7 @@ impl View<'_, '_, '_> {
         for &track in &own {
             self.settle(track);
             let lane = &self.feed.lanes[track as usize];
-            // (A thread of the process that works meanwhile is no matter; what it did before is.)
+            // Other threads of the process may work meanwhile; what it did before matters.
             let deeds = lane.ahead.iter().filter(|s| s.start < span.start && is_exchange(s));
             request = deeds.max_by_key(|s| s.start).copied().into_iter().chain(request).max_by_key(|s| s.start);
         }
@@ -36,8 +37,8 @@ impl View<'_, '_, '_> {
         Ok(Some(request.connection))
     }
 
-    /// Charges a wait for a peer of which nothing was recorded to the signal that ended it with its process, where no answer had come. Whatever that peer does, however
-    /// fast, it had not done it by then. Whether it was one.
+    /// Charges a wait for an unrecorded peer to the signal that ended it with its process, if no answer had come: however fast the peer is,
+    /// it had not answered by then. Returns whether it applies.
     pub(super) fn stopped_in_vain(&mut self, blocked: &Blocked, from: i64) -> bool {
         let span = &blocked.span;
         if blocked.for_room || span.connection == NONE || span.side != End::Client || span.end - span.start < limits::TIME_LIMIT_NS {
@@ -60,7 +61,7 @@ impl View<'_, '_, '_> {
         process.is_some() && self.facts.ended.iter().any(ended)
     }
 
-    /// Whether this was the last that was sent over its connection, and nothing came over it any more.
+    /// Whether this was the last send over its connection, with nothing received afterwards.
     pub(super) fn is_given_up_after(&self, request: &LiveSpan) -> bool {
         let traffic = self.feed.traffic.get(request.connection as usize).map(|ends| &ends[End::Client as usize]);
         traffic.is_some_and(|own| own.last_send <= request.start && own.last_receive <= request.end)

@@ -1,4 +1,4 @@
-//! Where a rule stands: one thread at one instant, with the recording as far as it was read, and what is known of all of it.
+//! The view of a rule: one thread at one instant, the recording as far as it was read, and the facts of all of it.
 
 use super::answer::{Act, Answer, Charge, Edge, NeedUntil};
 use super::memory::Memory;
@@ -18,56 +18,57 @@ use crate::rule::RuleId;
 use std::collections::HashMap;
 use thalweg_trace::{Role, SpanKind};
 
-/// What the small tables say.
+/// The contents of the small tables.
 #[derive(Debug)]
 pub(crate) struct Facts {
-    /// What TCP said.
+    /// TCP's marks and counters.
     pub wire: WireFacts,
-    /// When threads lived, by actor.
+    /// Lives of threads, by actor.
     pub lives: Vec<Life>,
-    /// Where nothing is known of threads.
+    /// Stretches in which threads' activity is unknown.
     pub holes: Holes,
-    /// When names were asked for.
+    /// Times of name lookups.
     pub asked: AskedNames,
-    /// Processes that signals ended.
+    /// Processes ended by signals.
     pub ended: Vec<Ended>,
-    /// The tracks of each process, by its machine and number.
+    /// The tracks of each process, by machine and number.
     pub processes: HashMap<(u32, u32), Vec<u32>>,
     /// The recorder's own threads.
     pub recorders: Vec<u32>,
-    /// Threads that wait by running, where a first walk found any.
+    /// Threads that wait by running, if a first walk found any.
     pub spins: Option<Spins>,
 }
 
 /// One thread at one instant.
 pub(crate) struct View<'v, 'a, 'm> {
-    /// Who is who.
+    /// Actors and objects.
     pub tables: &'v Tables,
-    /// The spans, as far as they were read. Rules bring lanes to the instant, and read nothing.
+    /// The spans read so far. Rules bring lanes to the instant, and read nothing.
     pub feed: &'v mut Feed<'a>,
     /// The small tables.
     pub facts: &'v Facts,
-    /// What places are called by.
+    /// Names of places.
     pub labels: &'v Labels,
-    /// What was found before.
+    /// Earlier findings.
     pub memory: &'m mut Memory,
-    /// The beginning of what is explained.
+    /// Start of the explained interval.
     pub start: i64,
     /// The thread.
     pub track: u32,
-    /// For which end it works.
+    /// The end it works for.
     pub end: End,
     /// The instant.
     pub at: i64,
-    /// How often the path has gone from thread to thread without getting any earlier, and whether that is a circle.
+    /// Number of the path's moves between threads without progress in time.
     pub jumps: usize,
-    /// Whether that is a circle.
+    /// Whether these moves form a circle.
     pub circling: bool,
-    /// Whether this thread is followed for what it had that another waited for; `true`: as a helper.
+    /// Whether this thread is followed for what it held that another waited for; `true` for a helper.
     pub held: Option<bool>,
-    /// Whether this is a server's thread that gave a lock on, and for which client (by label): waits for a client it serves are its holder's.
+    /// For a server's thread that passed a lock on: the client (by label) and since when it waits. Waits for a client that it serves are
+    /// its holder's.
     pub handing: Option<(u32, i64)>,
-    /// No earlier than this is anything charged to the thread.
+    /// Nothing earlier is charged to the thread.
     pub floor: i64,
     /// The answer so far.
     pub acts: Vec<Act>,
@@ -76,17 +77,17 @@ pub(crate) struct View<'v, 'a, 'm> {
 impl View<'_, '_, '_> {
     // ---- looking
 
-    /// All that covers an instant must have been read.
+    /// Requires all spans that cover an instant to be read.
     pub(super) fn ensure(&self, instant: i64) -> Answer<()> {
         if self.feed.position >= instant && !self.feed.exhausted() { Err(NeedUntil(instant)) } else { Ok(()) }
     }
 
-    /// More must have been read, however little.
+    /// Requires more of the recording, however little.
     pub(super) fn more<T>(&self) -> Answer<T> {
         Err(NeedUntil(self.feed.position))
     }
 
-    /// Whether looking further back for something is of no use.
+    /// Whether reading further back cannot help.
     pub(super) fn cannot_look_further(&self) -> bool {
         self.feed.exhausted() || self.feed.full()
     }
@@ -95,18 +96,18 @@ impl View<'_, '_, '_> {
         self.feed.lanes[track as usize].settle(self.at);
     }
 
-    /// What another thread was in at the walk's instant.
+    /// The innermost span of another thread at the walk's instant.
     pub(super) fn innermost_of(&mut self, track: u32) -> Option<LiveSpan> {
         self.settle(track);
         self.feed.lanes[track as usize].innermost().copied()
     }
 
-    /// Who took part at one side of a connection, last seen first.
+    /// The threads at one side of a connection, last seen first.
     pub(super) fn parties(&self, connection: u32, side: End) -> &[u32] {
         self.feed.parties.get(connection as usize).map_or(&[], |parties| &parties[side as usize])
     }
 
-    /// The first of them that something can be charged to at the walk's instant.
+    /// The first of them that can be charged at the walk's instant.
     pub(super) fn living_party(&self, connection: u32, side: End) -> Option<u32> {
         self.parties(connection, side).iter().copied().find(|&party| !self.is_outside_its_life(party))
     }
@@ -119,25 +120,25 @@ impl View<'_, '_, '_> {
         &self.tables.actors[self.track as usize]
     }
 
-    /// From where on the thread was in nothing but this span, as far as has been read.
+    /// Start of the piece in which the thread was in this span alone, as far as has been read.
     pub(super) fn piece_start(&self, span: &LiveSpan) -> i64 {
         let before = self.lane().previous().map_or(self.feed.position, |p| p.end);
         before.max(span.start).min(self.at - 1)
     }
 
-    /// The object of a device's track, so that a place can name it.
+    /// The object of a device's track, for naming a place.
     pub(super) fn device_thing(&self, device: u32) -> u32 {
         self.tables.device_objects.get(&device).copied().unwrap_or(NONE)
     }
 
     // ---- answering
 
-    /// What is charged from here down to `since` rests on an inference.
+    /// Marks charges from here down to `since` as inferred.
     pub(super) fn infer(&mut self, since: i64) {
         self.acts.push(Act::Infer(since));
     }
 
-    /// On to another thread. A kernel thread works for the end that waits for it.
+    /// Continues on another thread. A kernel thread works for the end that waits for it.
     pub(super) fn go(&mut self, edge: Edge) {
         let Some(track) = edge.track() else { return };
         let actor = &self.tables.actors[track as usize];
@@ -152,7 +153,7 @@ impl View<'_, '_, '_> {
         self.go(Edge::Thread(track));
     }
 
-    /// On to a thread that this one waits for: it works for this one.
+    /// Continues on a thread that this one waits for, and that works for this one.
     pub(super) fn wait_for(&mut self, track: u32) {
         self.memory.came_from.insert(track, self.track);
         self.jump(track);
@@ -163,7 +164,7 @@ impl View<'_, '_, '_> {
         self.at = from;
     }
 
-    /// Charges what a thread did within its life.
+    /// Charges a thread's activity within its life.
     fn charge_within_life(&mut self, rule: RuleId, charge: Charge, from: i64) {
         let from = self.within_life(from.max(self.floor)).min(self.at);
         self.charge(rule, charge, from);
@@ -177,25 +178,25 @@ impl View<'_, '_, '_> {
         self.charge_within_life(rule, Charge::Own(activity, what, object), from);
     }
 
-    /// Charges a thread with what lies in nothing but this span.
+    /// Charges a thread for the piece in this span alone.
     pub(super) fn charge_piece(&mut self, rule: RuleId, charge: Charge, span: &LiveSpan) {
         self.charge_within_life(rule, charge, self.piece_start(span));
     }
 
-    /// Charges a place, on this thread's account or on nobody's.
+    /// Charges a place, on this thread's account or on none.
     pub(super) fn charge_at(&mut self, rule: RuleId, (cause, place): (Cause, Place), own: bool, from: i64) {
         let from = from.max(self.start).min(self.at);
         self.charge(rule, Charge::At(cause, place, own), from);
     }
 
-    /// The same on this thread's account.
+    /// Charges a place on this thread's account.
     pub(super) fn charge_at_own(&mut self, rule: RuleId, cause: Cause, place: Place, from: i64) {
         self.charge_at(rule, (cause, place), true, from);
     }
 
-    /// Charges the wire between this thread and `peer` (or an unknown one), from this thread when it sends.
+    /// Charges the wire between this thread and `peer` (or an unknown one), from this thread if it sends.
     pub(super) fn charge_wire(&mut self, rule: RuleId, cause: Cause, (connection, peer): (u32, u32), sending: bool, from: i64) {
-        if self.doubted_wire(cause, (connection, peer), sending, from) {
+        if self.charge_doubted_wire(cause, (connection, peer), sending, from) {
             return;
         }
         let (own, other) = (self.labels.label(self.track), self.labels.label(peer));
@@ -203,8 +204,8 @@ impl View<'_, '_, '_> {
         self.charge_at(rule, (cause, place), false, from);
     }
 
-    /// A thread that for long neither ran, nor was runnable, nor was in a call that can wait: it stood still, as far as can be inferred. Where
-    /// stops are recorded as spans of their own, it is not known what that was.
+    /// Charges a thread that for long neither ran, nor was runnable, nor was in a call that can wait: by inference it stood still. If stops
+    /// are recorded as spans, the cause is unknown.
     pub(super) fn charge_still(&mut self, kind: SpanKind, from: i64) {
         if self.tables.wakers_inferred {
             return self.charge_thread_as(RuleId::StillUnknown, Cause::Unknown, What::Blocked(kind), NONE, from);

@@ -1,4 +1,4 @@
-//! What a run was about, as the first line of its summary says it.
+//! The first line of a summary: what a run was about.
 
 use crate::common::Tale;
 use std::path::Path;
@@ -51,7 +51,7 @@ fn a_copy_of_a_tree_is_about_its_files_and_their_bytes() {
         tale.span(cp, SpanKind::FileRead, n * 20_000, n * 20_000 + 5_000).ran(5_000).on(from).bytes(500_000).end();
         tale.span(cp, SpanKind::FileWrite, n * 20_000 + 5_000, n * 20_000 + 9_000).ran(4_000).on(to).bytes(500_000).end();
     }
-    // Totals: what is said last holds.
+    // Totals: the last value holds.
     counted(&mut tale, cp, CounterName::FileCreates, &[400, 1_000]);
     counted(&mut tale, cp, CounterName::FileOpens, &[2_030]);
     counted(&mut tale, cp, CounterName::FileStats, &[4_000]);
@@ -134,7 +134,7 @@ fn programs_that_are_distinguished_by_what_they_run_are_named_so_everywhere() {
     assert!(text.contains("python3 (first.py): its own work"), "{text}");
 }
 
-/// A program that sleeps for so many milliseconds at a time, a millisecond apart.
+/// A program that sleeps for these numbers of milliseconds, a millisecond apart.
 fn sleeps(lengths_ms: &[u64]) -> thalweg_explain::Explanation {
     let mut tale = Tale::new(lengths_ms.iter().map(|ms| (ms + 1) * 1_000).sum(), 2);
     let sleep = tale.thread(Role::Client, "sleep", 100, 100);
@@ -164,7 +164,7 @@ fn what_the_text_withholds_is_marked_in_the_document() {
         assert_eq!(e.reliable, !e.summary.sentence.is_empty());
         serde_json::to_value(&e).expect("JSON")["unreliable_because"].as_str().map(str::to_owned)
     };
-    assert_eq!(said(&[20, 20]).as_deref(), Some("too short to advise on: of less than 50 ms, most is starting and ending"));
+    assert_eq!(said(&[20, 20]).as_deref(), Some("too short to advise on: below 50 ms, most of a run is startup and exit"));
     assert_eq!(said(&[50, 20]), None);
 }
 

@@ -1,4 +1,4 @@
-//! Calls that lie in an accept queue wait for who was to accept them: what that does is the cause.
+//! Calls in an accept queue wait for the thread that should accept them: its activity is the cause.
 
 use crate::common::*;
 use thalweg_trace::*;
@@ -20,7 +20,7 @@ fn called(seen_us: u64) -> (Tale, TrackId, TrackId, (ObjectId, ObjectId)) {
 
 #[test]
 fn a_call_that_is_never_accepted_waits_for_what_the_listener_does() {
-    // By a receive with a time limit, a poll with one (whose connection nobody knows), or a call that is not even let into the queue.
+    // By a receive with a timeout, a poll with one (whose connection is unknown), or a call that is not even admitted to the queue.
     for wait in [SpanKind::NetReceive, SpanKind::WaitNetwork, SpanKind::NetConnect] {
         for (work, cause) in [(SpanKind::WaitTimer, "server.think"), (SpanKind::FileRead, "server.read")] {
             let (mut tale, client, server, ends) = called(3_000);
@@ -38,7 +38,7 @@ fn a_call_that_is_never_accepted_waits_for_what_the_listener_does() {
             assert!(place_of(&e, cause).contains("slowd"));
             let charge = e.critical_path.iter().find(|c| c.cause.name() == cause).expect("charged");
             assert!(charge.evidence.contains("accept queue"), "{wait:?}: {}", charge.evidence);
-            // What it did before it was found is not known; what the client did before it called is its own.
+            // What the server did before it was found is unknown; what the client did before it called is its own.
             assert!((charged_ms(&e, "server.unknown") - 0.99).abs() < 0.1, "{:#?}", e.critical_path);
             assert!((charged_ms(&e, "client.cpu") - 2.01).abs() < 0.1, "{wait:?}: {:#?}", e.critical_path);
         }
@@ -90,7 +90,7 @@ fn a_call_that_was_dropped_is_sent_again_late_because_of_what_dropped_it() {
         let e = tale.explain();
         assert!((charged_ms(&e, cause) - 6.9).abs() < 0.1, "{:#?}", e.critical_path);
     }
-    // Where the listener was ready all the time, it was the network.
+    // If the listener was ready all the time, it was the network.
     let (mut tale, client, server, ends) = called(0);
     tale.wait(client, SpanKind::NetConnect, 2_010, 9_000).on(ends.0).by_packet().end();
     tale.wait(server, SpanKind::WaitNetwork, 10, 9_000).on(ends.1).by_packet().end();

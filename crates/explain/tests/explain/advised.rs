@@ -1,4 +1,4 @@
-//! What recipes say their advice is for is what an explanation has: what-ifs that MODEL.md lists, and causes.
+//! Recipes' advice refers to things that explanations have: what-ifs listed in MODEL.md, and causes.
 
 use thalweg_explain::Cause;
 use thalweg_recipes::Recipe;

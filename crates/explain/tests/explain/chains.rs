@@ -1,4 +1,4 @@
-//! Who is blamed where several processes wait for each other: chains of more than two, threads that come and go, strangers.
+//! Charges when several processes wait for each other: chains of more than two, threads that come and go, strangers.
 
 use crate::common::*;
 use thalweg_trace::{Role, SpanKind as K};
@@ -111,7 +111,7 @@ fn nothing_is_charged_to_a_thread_that_has_ended() {
     tale.span(client, K::NetReceive, 3_150, 3_160).on(near).bytes(10).offset(0).end();
     tale.wait(client, K::NetReceive, 3_500, 10_000).on(near).offset(10).end();
     let e = tale.explain();
-    // (What was on its way from it is the network's.)
+    // Bytes in transit from it are the network's.
     let own = |cause: &str| cause != "unknown" && !cause.starts_with("network.");
     let on_child: f64 = e.critical_path.iter().filter(|c| own(c.cause.name()) && c.place.contains("child")).map(|c| c.seconds).sum();
     assert!(on_child <= 0.0028, "{:?}", e.critical_path);

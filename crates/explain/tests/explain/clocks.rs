@@ -1,4 +1,4 @@
-//! Two machines' clocks, seconds apart and drifting, say the same of a run as one clock does.
+//! Two machines' clocks, seconds apart and drifting, give the same explanation of a run as one clock.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -8,7 +8,7 @@ use thalweg_explain::{Options, explain};
 use thalweg_trace::merge::{Part, merge};
 use thalweg_trace::*;
 
-/// What the server's clock shows: so far ahead, and so much too fast.
+/// The server's clock: its offset, and its drift.
 #[derive(Clone, Copy, Debug)]
 struct Shown {
     offset_ns: i64,
@@ -24,7 +24,7 @@ impl Shown {
     }
 }
 
-/// What one end of a recording of both would have been: the tracks of servers (with the devices, which are theirs here), or all others.
+/// One end of a recording of both: the tracks of servers (with the devices, which are theirs here), or all others.
 fn end(whole: &Recording, server: bool, shown: Shown) -> MemorySource {
     let is_servers = |t: &&Track| t.role == Role::Server || t.kind == TrackKind::Device;
     let tracks: Vec<&Track> = whole.tracks().iter().filter(|t| is_servers(t) == server).collect();
@@ -67,7 +67,7 @@ fn end(whole: &Recording, server: bool, shown: Shown) -> MemorySource {
     MemorySource::from_events(meta, events)
 }
 
-/// The share of each cause at each place, where the server's clock shows this.
+/// The share of each cause at each place, with the server's clock like this.
 fn shares(whole: &Recording, shown: Shown) -> BTreeMap<String, f64> {
     let (client, server) = (end(whole, false, Shown { offset_ns: 0, drift_ppb: 0, from_ns: 0 }), end(whole, true, shown));
     let directory = tempfile::tempdir().expect("a directory");

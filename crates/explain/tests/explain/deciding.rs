@@ -1,11 +1,12 @@
-//! What decides stands in the short answer: whose segments were held back, where the server is, how regular the pauses are, and one round trip.
+//! The decisive facts in the short answer: whose segments were delayed, where the server is, how regular the pauses are, and one round
+//! trip.
 
 use crate::common::Tale;
 use crate::numbers::fixture;
 use thalweg_explain::Explanation;
 use thalweg_trace::{CounterName, Role, SpanKind as K};
 
-/// A client that asks and a server that answers, each of whose messages is in two pieces: the second waits for an acknowledgement.
+/// A client that asks and a server that answers, each message in two pieces: the second waits for an acknowledgement.
 #[test]
 fn whose_small_segments_were_held_back_is_said_with_the_cure_at_that_end() {
     for (name, who) in [("questions-in-two-pieces", "the client python3"), ("answers-in-two-pieces", "the server python3")] {
@@ -18,7 +19,7 @@ fn whose_small_segments_were_held_back_is_said_with_the_cure_at_that_end() {
     }
 }
 
-/// Twelve runs of ssh over a path of 20 ms: half of what is in transit is in transit for the path alone.
+/// Twelve runs of ssh over a path of 20 ms: half of the time in transit is due to the path alone.
 #[test]
 fn segments_that_were_held_back_for_a_part_of_the_time_in_transit_are_that_part() {
     let e = fixture("log-ins-beside-nagle");
@@ -45,7 +46,7 @@ fn round_trips(e: &Explanation) -> Vec<String> {
 
 /// `12.5 ms`.
 fn first_two(text: &str) -> String {
-    let words: Vec<&str> = text.split([' ', ')', ',', ';']).take(2).collect();
+    let words: Vec<&str> = text.split([' ', ')', ',', ';', ':']).take(2).collect();
     words.join(" ").trim_end_matches('.').to_owned()
 }
 
@@ -59,7 +60,7 @@ fn an_answer_has_one_round_trip_of_a_path() {
     }
 }
 
-/// Half a second in which answers of 40 ms are on their way over a machine's own connection, of which TCP said these round trips.
+/// Half a second in which answers of 40 ms are in transit over a machine's own connection, with these round trips by TCP.
 fn own_connection(least_us: Option<i64>, smoothed_us: i64) -> Explanation {
     let mut tale = Tale::new(500_000, 2);
     let (client, server) = (tale.thread(Role::Client, "asks", 100, 100), tale.thread(Role::Server, "answers", 200, 200));
@@ -103,7 +104,7 @@ fn a_server_that_was_recorded_has_its_address_where_the_command_does_not_say_it(
     let at = |name: &str| fixture(name).summary.sentence;
     let sentence = at("connects-for-each");
     assert!(sentence.contains("between python3 and nginx at 10.0.0.2:"), "{sentence}");
-    // The command has it.
+    // The command contains it.
     let sentence = at("curl-get-server-pauses");
     assert!(sentence.contains("nginx slept"), "{sentence}");
 }

@@ -1,4 +1,4 @@
-//! Diffs of explanations that are made up.
+//! Diffs of synthetic explanations.
 
 use proptest::prelude::*;
 use thalweg_explain::Cause;
@@ -90,7 +90,7 @@ fn runs_of_different_work_are_refused_with_the_reason() {
     assert!(refused(&run("cp a b", &rows), &ended).contains("the later run failed with exit code 1"));
     let anyway = diff(&run("cp a b", &rows), &run("dd if=a of=b", &rows), &DiffOptions { anyway: true, ..DiffOptions::default() }).unwrap();
     assert!(anyway.different_work.unwrap().contains("cp and dd"));
-    // What is proposed may be another program.
+    // A proposed change may run another program.
     let mut slow = run("gzip -k big", &rows);
     slow.what_if = vec![change("cpu", 0.5, "pigz -k big", &[])];
     assert_eq!(of(&slow, &run("/usr/bin/pigz -k big", &rows)).made.unwrap().id, "cpu");
@@ -149,7 +149,7 @@ proptest! {
         prop_assert!((sum(|row| row.before_s) - before.wall_s).abs() < 1e-6);
         prop_assert!((sum(|row| row.after_s) - after.wall_s).abs() < 1e-6);
         prop_assert!((sum(|row| row.change_s) - d.change_s).abs() < 1e-6);
-        // Turned round, every change has the other sign.
+        // Reversed, every change has the other sign.
         let back = of(&after, &before);
         prop_assert!((back.change_s + d.change_s).abs() < 1e-9);
     }

@@ -1,4 +1,4 @@
-//! Why a command failed: who ended it, what ran out, and whom it asked in vain.
+//! Why a command failed: who killed it, what ran out, and which connection was refused.
 
 use crate::common::*;
 use crate::numbers::fixture;
@@ -8,7 +8,7 @@ fn attribute(tale: &mut Tale, name: &str, value: &str) {
     tale.meta.attributes.push((name.to_owned(), value.to_owned()));
 }
 
-/// A command that runs for a second beside a program that it has made, which ends at 0.9 s.
+/// A command that runs for a second beside a program it has made, which ends at 0.9 s.
 fn two(exit_code: i32) -> (Tale, TrackId, TrackId) {
     let mut tale = Tale::new(1_000_000, 2);
     let main = tale.thread(Role::Client, "sh", 100, 100);
@@ -53,10 +53,10 @@ fn a_kill_for_want_of_memory_names_the_group_and_its_limit_and_none_other_does()
     let said = of_kernel(&[limit, ("cgroup.memory.killed./job", "1"), ("memory.killed", "1")]);
     assert_eq!(said, "killed by SIGKILL: out of memory: the limit of cgroup /job is 64 MiB");
     assert_eq!(of_kernel(&[limit, ("memory.killed", "1")]), "killed by SIGKILL: out of memory: the machine had none left");
-    assert!(of_kernel(&[limit]).ends_with("of CPU time; no memory ran out"), "{}", of_kernel(&[limit]));
+    assert!(of_kernel(&[limit]).ends_with("of CPU time; memory had not run out"), "{}", of_kernel(&[limit]));
 }
 
-/// As make says of what it runs.
+/// As make reports its commands' failures.
 #[test]
 fn a_line_that_passes_on_how_another_failed_gives_way_to_what_that_one_said() {
     let said = |last: &str, status: i64| {

@@ -1,4 +1,4 @@
-//! Fixtures are what the recordings were that they were made of.
+//! Fixtures are equivalent to the recordings they were made from.
 
 use crate::bounded::Bounded;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ fn maker() -> PathBuf {
     test.parent().and_then(Path::parent).expect("in target/PROFILE/deps").join("examples/fixture")
 }
 
-/// Two machines of which the second's clock is a minute ahead, and drifts: each sleeps once, at the same time.
+/// Two machines, the second with a clock a minute ahead that drifts: each sleeps once, at the same time.
 fn merged(path: &Path) {
     const AHEAD_NS: i64 = 60_000_000_000;
     let meta = Meta {
@@ -50,7 +50,7 @@ fn merged(path: &Path) {
     writer.finish(Ending { exit_code: Some(0), ..Ending::at(Time::from_monotonic_ns(10_000_000)) }).expect("finished");
 }
 
-/// When each host's span begins and ends.
+/// Start and end of each host's span.
 fn times(path: &Path) -> Vec<(u64, i64, u64)> {
     let recording = Recording::open(path).expect("opened");
     let mut all = Vec::new();

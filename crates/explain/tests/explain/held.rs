@@ -4,7 +4,7 @@ use crate::numbers::fixture;
 use thalweg_explain::Cause;
 use thalweg_explain::document::NumberKind;
 
-/// Asserts what is said of the lock behind a fixture.
+/// Asserts the sentence about the lock behind a fixture.
 #[track_caller]
 fn is_held(name: &str, says: &str) {
     let e = fixture(name);
@@ -12,30 +12,30 @@ fn is_held(name: &str, says: &str) {
     assert_eq!(held, [says], "{name}: {}", e.summary.sentence);
 }
 
-/// A lock on a file is one for certain, even where its holder works through another process.
+/// A lock on a file is certain, even if its holder works through another process.
 #[test]
 fn processes_that_wait_for_a_lock_on_a_file_are_counted_with_what_its_holder_does() {
-    is_held("flock-across-a-sleep", "5 of 6 processes waited at a time for the flock on lk, held across each sleep: 30 × 50.1 ms.");
+    is_held("flock-across-a-sleep", "5 of 6 processes at a time waited for the flock on lk, held across each sleep: 30 × 50.1 ms.");
     let e = fixture("flock-across-a-sleep");
     let outside = e.what_if.iter().find(|w| w.id == "lock.outside").expect("a change");
-    assert_eq!(outside.change, "the sleeps outside of the lock, 6 at once (gives this at most)");
+    assert_eq!(outside.change, "the sleeps outside the lock, 6 at a time (gives this at most)");
 }
 
-/// Monitors, Python's locks and rows are conditions or semaphores to the kernel, and so is a pool that hands work on.
+/// Monitors, Python's locks and database rows are conditions or semaphores to the kernel, and so is a pool that hands out work.
 #[test]
 fn threads_that_wake_each_other_one_at_a_time_are_counted_and_not_said_to_have_a_lock_for_certain() {
     for (name, says) in [
         (
             "monitor-across-a-sleep",
-            "4 of 6 threads of java waited at a time for another to wake them, as for a lock held across each sleep, or for work: 60 × 30.1 ms.",
+            "4 of 6 threads of java at a time waited for another to wake them (for a lock held across each sleep, or for work): 60 × 30.1 ms.",
         ),
         (
             "lock-across-a-request",
-            "6 of 8 threads of python3 (p1.py) waited at a time for another to wake them, as for a lock held across each request, or for work: 48 × 40.1 ms.",
+            "6 of 8 threads of python3 (p1.py) at a time waited for another to wake them (for a lock held across each request, or for work): 48 × 40.1 ms.",
         ),
         (
             "row-across-a-sleep",
-            "3 of 4 threads of mariadbd waited at a time for another to wake them, as for a lock held across each request, or for work: 18 × 50.1 ms.",
+            "3 of 4 threads of mariadbd at a time waited for another to wake them (for a lock held across each request, or for work): 18 × 50.1 ms.",
         ),
     ] {
         is_held(name, says);
@@ -53,7 +53,7 @@ fn no_lock_is_to_be_held_for_less_where_a_pool_hands_on_tasks() {
 #[test]
 fn threads_that_wait_for_a_mutex_held_across_computing_are_counted_for_certain() {
     let e = fixture("mutex-across-computing");
-    let said = "3 of 4 threads of mutexc waited at a time for a lock held across each stretch of computing: ";
+    let said = "3 of 4 threads of mutexc at a time waited for a lock held across each stretch of computing: ";
     assert!(e.summary.numbers.iter().any(|n| n.kind == NumberKind::LockHeld && n.sentence.starts_with(said)), "{:#?}", e.summary.numbers);
 }
 

@@ -1,4 +1,4 @@
-//! Name resolution: which names were asked for, of whom, and what came back.
+//! Name resolution: the names, the servers, and the answers.
 
 use crate::common::*;
 use crate::numbers::fixture;
@@ -10,7 +10,7 @@ fn mark(tale: &mut Tale, track: TrackId, kind: MarkKind, at_us: u64, object: Obj
     tale.event(Event::Mark(Mark { track, kind, at, object: Some(object), value: Some(value) }));
 }
 
-/// A command that asks a name server for two seconds: for one name, twice; `outcome`: what came back each time, at the end of a second.
+/// A command that asks a name server for two seconds, for one name, twice; `outcome` is the answer at the end of each second.
 fn asks(name: &str, kind: i64, outcome: Option<i64>) -> Tale {
     let mut tale = Tale::new(2_100_000, 2);
     let main = tale.thread(Role::Client, "copy", 100, 100);
@@ -39,7 +39,7 @@ fn a_name_server_that_does_not_answer_is_named_with_what_it_was_asked() {
     let ids: Vec<&str> = e.what_if.iter().map(|w| w.id.as_str()).collect();
     assert_eq!(ids.first(), Some(&"names_at_once"), "{ids:?}");
     assert!(!ids.iter().any(|id| ["server.x2", "rtt.half", "no_think", "requests.x4"].contains(id)), "{ids:?}");
-    // (A second is the shortest limit that can be set.)
+    // 1 s is the shortest timeout that can be set.
     assert_eq!(e.what_if[0].how, "a name server that answers first in /etc/resolv.conf");
 }
 
@@ -77,7 +77,7 @@ fn search_domains_and_event_loops_are_name_resolution_too() {
     let e = fixture("asks-search-domains");
     let said = "Name resolution: 127.7.0.2 says api.corp.test.a.corp.test, api.corp.test.b.corp.test and api.corp.test.c.corp.test (A, AAAA) do not exist (NXDOMAIN)";
     assert!(e.summary.numbers[0].sentence.starts_with(said), "{}", e.summary.numbers[0].sentence);
-    // The thread that asked polls until its time limit, and wakes the command's own only then.
+    // The asking thread polls until its timeout, and wakes the command's own thread only then.
     let e = fixture("asks-by-an-event-loop");
     assert!(e.summary.sentence.contains("dig waited for the name server 127.7.0.1"), "{}", e.summary.sentence);
     assert_eq!(e.summary.numbers[0].sentence, "Name resolution: 127.7.0.1 did not answer, asked once for www.test (A).");

@@ -1,4 +1,4 @@
-//! What is said of recordings: made by hand, of which the truth is known, and of real runs.
+//! Explanations of recordings: synthetic ones with a known truth, and of real runs.
 //!
 //! One program for all: each one links the whole crate.
 

@@ -1,4 +1,4 @@
-//! Who else had what was waited for, and who only answers for the one that was asked.
+//! Other users of an awaited resource, and programs that only answer for the one asked.
 
 use crate::common::*;
 use thalweg_explain::Explanation;
@@ -28,7 +28,7 @@ fn programs_that_had_the_processors_are_named_with_their_part_of_just_those_wait
     let sentence = &e.summary.sentence;
     assert!(sentence.contains("cp waited for a CPU, 75 % of it behind `as` and 2 others"), "{sentence}");
     let charge = e.critical_path.iter().find(|charge| charge.cause.name() == "client.runqueue").expect("queueing");
-    assert!(charge.evidence.contains("other programs had it in: `as` 25 %, `gcc` 25 %, `ld` 25 %"), "{}", charge.evidence);
+    assert!(charge.evidence.contains("other programs had the CPU meanwhile: `as` 25 %, `gcc` 25 %, `ld` 25 %"), "{}", charge.evidence);
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn processes_and_threads_of_one_program_are_one_neighbour_by_their_programs_name
     let holders: Vec<TrackId> = names.into_iter().map(|(name, pid, tid)| tale.thread(Role::None, name, pid, tid)).collect();
     let sentence = queues_behind(&mut tale, &holders).summary.sentence;
     assert!(sentence.contains(", 75 % of it behind `rustc`"), "{sentence}");
-    // Of a process of which only threads with names of their own were met, one name stands for all.
+    // A process of which only threads with names of their own were seen has one name for all.
     let mut tale = Tale::new(400_000, 2);
     let holders = [("lto cgu.1", 511), ("lto cgu.2", 512)].map(|(name, tid)| tale.thread(Role::None, name, 501, tid));
     let sentence = queues_behind(&mut tale, &holders).summary.sentence;
@@ -50,7 +50,7 @@ fn neither_the_commands_own_nor_its_server_nor_a_thread_of_either_is_a_neighbour
     let mut tale = Tale::new(400_000, 2);
     let child = tale.thread(Role::Client, "sort", 101, 101);
     let holders = [
-        // Not recorded yet when it had the processor.
+        // Not yet recorded when it had the processor.
         tale.thread(Role::None, "cp/worker", 100, 109),
         child,
         tale.thread(Role::Server, "nginx", 200, 200),
@@ -137,7 +137,8 @@ fn bytes_of_another_link_or_another_way_are_no_part_of_it() {
     }
 }
 
-/// A client within a network in user space asks a server, 40 ms away, through who ends its connections and makes its own. `asked`: whom that asks.
+/// A client in a user-space network asks a server, 40 ms away, through a program that terminates its connections and makes its own. `asked`
+/// is the server that this program asks.
 fn through_a_stand_in(asked: &str) -> Explanation {
     let mut tale = Tale::new(1_000_000, 2);
     let client = tale.thread(Role::Client, "redis-cli", 100, 100);

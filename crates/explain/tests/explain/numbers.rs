@@ -17,7 +17,8 @@ fn only(e: &Explanation) -> &Number {
     number
 }
 
-/// A program that fetches data over a path of 20 ms: it asks `ask` times in each of 50 round trips, and each time gets a part of 64 KiB.
+/// A program that fetches data over a path of 20 ms: it makes `ask` requests in each of 50 round trips, and each time gets a part of 64
+/// KiB.
 fn fetching(ask: u64) -> Explanation {
     let mut tale = Tale::new(1_000_000, 2);
     let get = tale.thread(Role::Client, "get", 100, 100);
@@ -44,7 +45,7 @@ fn a_request_that_is_sent_when_the_last_was_answered_is_one_at_a_time() {
 
 #[test]
 fn what_arrives_in_a_round_trip_and_never_more_is_in_flight() {
-    // Four are under way at any time: each is answered a quarter of a round trip after the next was sent.
+    // Four are in flight at any time: each is answered a quarter of a round trip after the next was sent.
     let e = fetching(4);
     let number = only(&e);
     assert_eq!((number.kind, number.bytes), (NumberKind::InFlight, Some(64 << 10)), "{number:?}");
@@ -60,7 +61,7 @@ fn the_size_of_calls_is_that_of_the_file_that_had_most_of_them() {
     let dd = tale.thread(Role::Client, "dd", 100, 100);
     let (copy, terminal) = (tale.file("/data/copy"), tale.file("/dev/pts/0"));
     tale.span(dd, SpanKind::FileWrite, 0, 90_000).ran(90_000).on(copy).bytes(512 * 100_000 + 60).count(100_003).end();
-    // What it says at the end is no call of that size.
+    // Its final output is no call of that size.
     tale.span(dd, SpanKind::FileWrite, 90_000, 90_010).ran(10).on(terminal).bytes(60).count(3).end();
     for n in 0..90_u64 {
         let at = thalweg_trace::Time::from_monotonic_ns((n * 1_000 + 500) as i64 * 1_000);
@@ -72,11 +73,11 @@ fn the_size_of_calls_is_that_of_the_file_that_had_most_of_them() {
     let number = only(&e);
     assert!(number.sentence.starts_with("Writes of 512 bytes: 100,003 calls"), "{number:?}");
     let larger = raised(&e, "calls.larger");
-    // 48.8 MiB are copied in 1.6 ms at the least.
+    // Copying 48.8 MiB takes at least 1.6 ms.
     assert!((larger.predicted_wall_s - 0.0016).abs() < 0.0001, "{larger:?}");
 }
 
-/// The change that raises a limit: what it gives is a bound.
+/// The change that raises a limit: its gain is a bound.
 fn raised<'e>(e: &'e Explanation, id: &str) -> &'e WhatIf {
     let found = e.what_if.iter().find(|w| w.id == id).unwrap_or_else(|| panic!("{id} is not among {:?}", e.what_if));
     assert_eq!(found.basis, Grounds::Bounded);
@@ -101,7 +102,7 @@ fn a_process_for_each_file_is_counted_with_what_it_takes() {
     let number = only(&e);
     assert_eq!((number.kind, number.count), (NumberKind::ProcessPerItem, Some(100)), "{number:?}");
     assert_eq!(number.sentence, "100 processes, one after the other: 3.90 ms each, including startup and exit.");
-    // Nothing was seen that each process did for itself.
+    // No process was seen to do anything for itself.
     assert!(raised(&e, "start_once").predicted_wall_s < e.wall_s * 0.05);
 }
 
@@ -170,7 +171,7 @@ fn what_a_process_does_with_a_file_of_its_own_is_not_its_starting() {
         tale.ended(gzip, from + 4_000);
     }
     let e = tale.explain();
-    // From its beginning to its own file a millisecond (0.9 to 1.1), and 0.4 after it.
+    // From its start to its own file a millisecond (0.9 to 1.1), and 0.4 after it.
     let left = raised(&e, "start_once").predicted_wall_s / e.wall_s;
     assert!((left - 0.65).abs() < 0.05, "{left}");
 }
@@ -220,7 +221,7 @@ fn a_server_that_serves_one_at_a_time_is_not_asked_for_more() {
     let pool: Vec<_> = (0..4).map(|n| tale.thread(Role::Client, "ask/worker", 100, 101 + n)).collect();
     let ends: Vec<_> = (0..4).map(|n| tale.two_ends(&format!("127.0.0.1:{} > 127.0.0.1:80", 4_000 + n))).collect();
     tale.wait(client, SpanKind::WaitLock, 0, 400_000).woken_by(pool[3]).end();
-    // Each is served for 10 ms, one after the other; who was answered asks again at once.
+    // Each is served for 10 ms, one after the other; an answered client asks again immediately.
     for n in 0..40_u64 {
         let (worker, (near, far)) = (pool[n as usize % 4], ends[n as usize % 4]);
         let (asked, answered) = ((n * 10_000).saturating_sub(30_000), (n + 1) * 10_000);
@@ -253,7 +254,7 @@ fn waiting_for_a_connection_to_come_about_is_a_round_trip_and_no_data_on_its_way
         tale.counter(end, CounterName::TcpMinRttUs, at, 24_000);
         tale.counter(end, CounterName::TcpSrttUs, at, 24_000);
     }
-    // It polls until it may write, as after a connect that does not block, while the server waits for any client.
+    // It polls until it may write, as after a non-blocking connect, while the server waits for any client.
     tale.wait(nginx, SpanKind::WaitNetwork, 0, 37_000).on(far).by_packet().end();
     tale.wait(curl, SpanKind::WaitNetwork, 1_000, 25_000).on(near).by_packet().end();
     tale.span(curl, SpanKind::NetSend, 25_000, 25_100).ran(100).on(near).bytes(500).offset(0).end();
@@ -268,7 +269,7 @@ fn waiting_for_a_connection_to_come_about_is_a_round_trip_and_no_data_on_its_way
     assert!(charged.contains(&"network.latency") && !charged.contains(&"network.bandwidth"), "{charged:?}");
 }
 
-/// Two programs that keep both processors busy: neither alone is what limits.
+/// Two programs that keep both processors busy: neither alone limits.
 #[test]
 fn programs_that_keep_all_processors_busy_are_named_with_their_parts() {
     let mut tale = Tale::new(1_000_000, 2);
@@ -302,7 +303,7 @@ fn a_disk_that_is_used_by_the_way_is_no_number() {
     assert_eq!(opening(1), []);
 }
 
-/// Programs that do the same work many times, or ask for one thing at a time: the number behind each, and the change that follows from it.
+/// Programs that do the same work many times, or ask for one thing at a time: the number behind each, and its change.
 #[test]
 fn the_same_again_and_one_at_a_time_are_counted_and_a_change_follows() {
     for (name, kind, count, says, change, factor) in [
@@ -319,7 +320,7 @@ fn the_same_again_and_one_at_a_time_are_counted_and_a_change_follows() {
             "asks-through-pipes",
             NumberKind::InSeries,
             1_494,
-            "1,494 questions to awk through a pipe, one at a time: 1,494 × 838 µs",
+            "1,494 requests to awk through a pipe, one at a time: 1,494 × 838 µs",
             "overlap.stages",
             1.7..2.1,
         ),
@@ -327,7 +328,7 @@ fn the_same_again_and_one_at_a_time_are_counted_and_a_change_follows() {
             "computes-in-turn",
             NumberKind::InSeries,
             400,
-            "400 questions to sockturn through a socket, one at a time: 400 × 1.44 ms",
+            "400 requests to sockturn through a socket, one at a time: 400 × 1.44 ms",
             "overlap.stages",
             1.7..2.2,
         ),
@@ -345,7 +346,7 @@ fn the_same_again_and_one_at_a_time_are_counted_and_a_change_follows() {
             "daemon-asks",
             NumberKind::RoundTripsPerItem,
             560,
-            "7 requests to 127.0.0.1:7415 for each of 80 of the command's, one after the other: 560 × 4.",
+            "7 requests to 127.0.0.1:7415 for each of 80 requests of the command, one after the other: 560 × 4.",
             "requests.x4",
             2.0..4.1,
         ),
@@ -368,18 +369,18 @@ fn the_same_again_and_one_at_a_time_are_counted_and_a_change_follows() {
     }
 }
 
-/// A file that is opened for each small write, and waits that the waiter's own time limit ended.
+/// A file that is opened for each small write, and waits that ended at the waiter's own timeout.
 #[test]
 fn what_is_opened_for_each_call_and_what_waits_in_vain_are_counted() {
     let says = "Writes of 34 bytes, the file opened for each: 400,000 calls × 3.25 µs.";
     is_counted("opens-for-each", (NumberKind::CallSize, 400_000, says), "calls.larger", 10.0..25.0);
-    let says = "8 time limits ran out, 701 ms each, and nothing had come.";
-    let limits_of_receive = "4 time limits ran out, 577 ms each, and nothing had come.";
+    let says = "8 timeouts expired with nothing received, 701 ms each.";
+    let limits_of_receive = "4 timeouts expired with nothing received, 577 ms each.";
     is_counted("receives-with-a-limit", (NumberKind::TimeLimit, 4, limits_of_receive), "time_limit", 10.0..1000.0);
     is_counted("armed-timer", (NumberKind::TimeLimit, 8, says), "time_limit", 10.0..15.0);
 }
 
-/// Asserts the first number behind a fixture, and what the change that follows from it gives.
+/// Asserts the first number behind a fixture, and the gain of its change.
 #[track_caller]
 pub(crate) fn is_counted(name: &str, (kind, count, says): (NumberKind, u64, &str), change: &str, factor: std::ops::Range<f64>) {
     let e = fixture(name);
@@ -391,7 +392,7 @@ pub(crate) fn is_counted(name: &str, (kind, count, says): (NumberKind, u64, &str
     assert!(factor.contains(&speedup), "{name}: {speedup}");
 }
 
-/// Part of what a full link makes eight connections wait is charged as latency.
+/// Part of the time that a full link makes eight connections wait is charged to latency.
 #[test]
 fn twice_the_rate_halves_the_time_that_all_bytes_of_a_full_link_take() {
     let e = fixture("eight-connections-fill-a-link");
@@ -402,12 +403,12 @@ fn twice_the_rate_halves_the_time_that_all_bytes_of_a_full_link_take() {
 #[test]
 fn turns_through_a_fifo_are_found_and_no_buffer_is_promised_where_it_is_not_known_who_writes() {
     let e = fixture("through-a-fifo");
-    let said = "php and perl took turns through a pipe, 25 times: with more room in it both would work at once.";
+    let said = "php and perl took turns through a pipe, 25 times: with a larger buffer both would run at the same time.";
     assert_eq!(only(&e).sentence, said);
     assert!(e.what_if.iter().all(|w| w.id != "pipe.room"), "{:?}", e.what_if);
 }
 
-/// Who has answered, and queues while the one that asked has its processor, has nothing to do.
+/// A thread that has answered, and queues while the asking thread has its processor, has nothing to do.
 #[test]
 fn two_programs_that_compute_in_turn_lack_no_processor() {
     let e = fixture("computes-in-turn");
@@ -444,10 +445,11 @@ fn a_link_that_is_full_for_a_part_of_the_run_is_not_all_that_there_is() {
     assert!((1.5..1.8).contains(&speedup), "{speedup}");
 }
 
-/// A processor that asks at full speed for what has not come is no reason for anything.
+/// A processor that polls at full speed is no reason for anything.
 #[test]
 fn a_program_that_waits_at_full_speed_waits_for_its_peer_and_no_faster_processor_is_proposed() {
-    // In receives that find nothing, in poll(2) with other programs on its processors, by looking at memory, at a ring of completions, and for a child.
+    // In fruitless receives, in poll(2) with other programs on its processors, by reading memory, at a ring of completions, and for a
+    // child.
     for (name, cause) in [
         ("spins-for-credit", "server.think"),
         ("polls-nothing", "server.think"),
@@ -473,11 +475,12 @@ fn threads_that_wait_by_running_for_a_lock_wait_for_what_its_holder_does() {
     assert!(share("client.cpu") < 0.05, "{}", e.summary.sentence);
     assert!(e.what_if.iter().all(|w| w.id != "cpu.client.x2"), "{:?}", e.what_if);
     let remarks = e.summary.remarks.join("\n");
-    assert!(remarks.contains("4 threads of spinner spin on a lock that one of them has"), "{remarks}");
+    assert!(remarks.contains("4 threads of spinner spin on a lock that one of them holds"), "{remarks}");
     assert!(!remarks.contains("CPUs were "), "{remarks}");
 }
 
-/// Two programs that a pipe joins each way: one asks 60 times for `ms[0]`, and works for `ms[1]` on each answer; where it asks ahead, both work at once.
+/// Two programs joined by a pipe in each direction: one asks 60 times for `ms[0]`, and works for `ms[1]` on each answer; if it asks ahead,
+/// both work simultaneously.
 fn asking_through_pipes(ms: [u64; 2], ahead: bool) -> Vec<NumberKind> {
     let each = (ms[0] + ms[1]) * 1_000;
     let mut tale = Tale::new(each * 60, 2);
@@ -526,7 +529,7 @@ fn a_file_that_is_read_again_and_again_is_said_with_how_often() {
     assert_eq!(number.sentence, "big was read 26 times over: 496 MiB read from a file of 19.1 MiB.");
     let over = |e: &Explanation| e.summary.numbers.iter().any(|number| number.kind == NumberKind::TimesOver);
     assert!(!over(&reading_again(1, 3)), "once");
-    // What was read in one go may have been of any of them.
+    // Bytes read in one go may have been of any of them.
     assert!(!over(&reading_again(3, 400)));
 }
 
@@ -536,7 +539,7 @@ fn what_an_interpreter_reads_as_it_starts_is_not_what_went_through_a_pipe() {
     assert_eq!(e.size_bytes.unwrap_or(0), 0, "{}", e.summary.about);
 }
 
-/// Forty requests of 10 ms at a server behind a proxy. The command has `wide` of them under way; the proxy passes on `narrow` at a time.
+/// Forty requests of 10 ms at a server behind a proxy. The command has `wide` of them in flight; the proxy passes on `narrow` at a time.
 fn through_a_proxy(wide: u64, narrow: u64) -> Explanation {
     let mut tale = Tale::new(40 / narrow * 10_000 + 1_000, 2);
     let server = tale.thread(Role::Server, "python3", 300, 300);
@@ -572,7 +575,7 @@ fn a_proxy_that_passes_on_fewer_requests_than_it_is_sent_is_the_limit_and_one_th
         "{:?}",
         said(&narrow)
     );
-    // Each question of the command is one of the proxy's: that is no two for each.
+    // Each request of the command is one of the proxy's: that is not two for each.
     let chain = through_a_proxy(1, 1);
     assert!(said(&chain).iter().all(|said| !said.contains(" for each of ")), "{:?}", said(&chain));
 }

@@ -1,4 +1,4 @@
-//! Numbers behind the rates of real programs, and what bounds the changes that follow from them.
+//! Numbers behind the rates of real programs, and bounds on their changes.
 
 use crate::common::Tale;
 use crate::numbers::{fixture, is_counted};
@@ -11,14 +11,14 @@ fn a_file_that_is_replaced_for_each_change_is_changed_once() {
     is_counted("each-change-rewrites", (NumberKind::TimesOver, 57, says), "write_once", 7.0..99.0);
 }
 
-/// Who does not wait for a sync is not woken after it either.
+/// A thread that does not wait for a sync is not woken after it either.
 #[test]
 fn what_is_waited_for_directly_after_each_sync_goes_with_the_syncs() {
     let says = "One sync after the other: 4,000 × 131 µs.";
     is_counted("syncs-under-a-lock", (NumberKind::SyncsPerItem, 4_000, says), "sync_once", 15.0..9_999.0);
 }
 
-/// No cause has a quarter of the time, and the few bytes of each connection are no reason for its handshake.
+/// No cause has a quarter of the time, and the few bytes of each connection do not justify its handshake.
 #[test]
 fn a_few_processes_that_each_log_in_are_the_number_behind_a_run_whose_time_is_spread() {
     let says = "6 processes, one after the other: 494 ms each, including startup and exit.";
@@ -45,7 +45,7 @@ fn a_question_that_a_thread_of_the_same_command_answers_is_one_request() {
     assert!(e.summary.about.contains("2,000 requests"), "{}", e.summary.about);
 }
 
-/// A program of which each call was recorded: it opens and closes `most` of 50,000 times one file, and others the other times.
+/// A program with every call recorded: it opens and closes one file `most` of 50,000 times, and others the other times.
 fn opening(most: u64) -> Vec<Number> {
     let mut tale = Tale::new(1_000_000, 2);
     let program = tale.thread(Role::Client, "looks", 100, 100);

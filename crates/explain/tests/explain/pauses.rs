@@ -1,4 +1,4 @@
-//! Pauses and time limits of programs, however their runtimes wait for them: how many there are, how long each is, and of whom they waited for an answer.
+//! Pauses and timeouts of programs, however their runtimes implement them: how many, how long, and whose answer they waited for.
 
 use crate::common::*;
 use std::path::Path;
@@ -43,13 +43,13 @@ fn a_time_limit_of_an_event_loop_names_the_peer_that_did_not_answer() {
     ] {
         let e = explained(name);
         assert_eq!(largest(&e), figures, "{name}: {}", e.summary.sentence);
-        assert!(e.summary.sentence.contains(&format!("waited for {peer}, until its own time limit")), "{name}: {}", e.summary.sentence);
+        assert!(e.summary.sentence.contains(&format!("waited for {peer}, until its own timeout")), "{name}: {}", e.summary.sentence);
         assert!(e.what_if.iter().all(|change| change.id != "no_think"), "{name}: {:?}", e.what_if);
     }
 }
 
-/// Who waits for one thing looks in between, or the path goes to who has it and back: curl polls a second at a time, a server's event loop half a second, a
-/// database looks for deadlocks after a second, and the session that has a lock computes and queues for a processor.
+/// A waiting thread checks in between, or the path goes to the holder and back: curl polls a second at a time, a server's event loop half a
+/// second, a database checks for deadlocks after a second, and the session that holds a lock computes and queues for a processor.
 #[test]
 fn a_wait_for_what_another_does_at_last_is_one_wait_however_often_it_is_looked_at() {
     for (name, figures) in [
@@ -62,7 +62,7 @@ fn a_wait_for_what_another_does_at_last_is_one_wait_however_often_it_is_looked_a
         assert_eq!(largest(&e), figures, "{name}: {}", e.summary.sentence);
     }
     let limit = explained("one-limit-in-pieces");
-    let said = "A time limit of 3.99 s ran out, and nothing had come.";
+    let said = "A timeout of 3.99 s expired with nothing received.";
     assert!(limit.summary.numbers.iter().any(|n| n.sentence == said), "{:#?}", limit.summary.numbers);
 }
 
@@ -73,7 +73,7 @@ fn a_wait_for_a_lock_until_its_time_limit_is_no_sleep() {
     let lock = tale.object(ObjectKind::Lock, "flock /home/u/job.lock", &[]);
     tale.wait(flock, K::WaitLock, 1_000, 2_999_000).on(lock).by_timer().end();
     let e = tale.explain();
-    assert!(e.summary.sentence.contains("flock waited on flock /home/u/job.lock until its own time limit"), "{}", e.summary.sentence);
+    assert!(e.summary.sentence.contains("flock waited on flock /home/u/job.lock until its own timeout"), "{}", e.summary.sentence);
     assert_eq!(largest(&e), "one wait of 3.00 s");
 }
 
@@ -92,7 +92,7 @@ fn a_program_that_was_stopped_waited_for_the_peer_that_did_not_answer() {
     assert!(e.summary.sentence.contains("timeout slept"), "{}", e.summary.sentence);
 }
 
-/// What the programs of a `timeout` that was not recorded did when it ended them.
+/// What the programs of an unrecorded `timeout` did when it killed them.
 #[test]
 fn who_stops_a_program_from_outside_is_not_whom_it_waited_for() {
     for (name, said) in [
@@ -123,8 +123,8 @@ fn what_a_server_did_before_it_was_recorded_is_no_peer_of_its() {
     assert!(!e.summary.sentence.contains("a peer"), "{}", e.summary.sentence);
 }
 
-/// A client that got an answer over a connection, sends a message of `bytes` and then waits in its event loop three times, 100, 300 and 200 ms; `answered`: an answer
-/// comes then.
+/// A client that got an answer over a connection, sends a message of `bytes` and then waits in its event loop three times, 100, 300 and 200
+/// ms; with `answered`, an answer arrives then.
 fn sends_and_waits(bytes: u64, messages: u64, answered: bool) -> Explanation {
     let mut tale = Tale::new(messages * 610_000 + 10_000, 2);
     let main = tale.thread(Role::Client, "prog", 100, 100);
@@ -146,7 +146,7 @@ fn sends_and_waits(bytes: u64, messages: u64, answered: bool) -> Explanation {
 
 #[test]
 fn only_a_request_that_was_never_answered_makes_a_pause_a_time_limit() {
-    let is_limit = |e: &Explanation| e.critical_path[0].place.contains("had sent nothing when its time limit ended");
+    let is_limit = |e: &Explanation| e.critical_path[0].place.contains("had sent nothing when its timeout expired");
     assert!(is_limit(&sends_and_waits(200, 1, false)));
     let answered = sends_and_waits(200, 1, true);
     assert!(!is_limit(&answered), "{:#?}", answered.critical_path);

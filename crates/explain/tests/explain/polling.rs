@@ -1,4 +1,4 @@
-//! Programs that look at intervals for the end of a thread, a process or a server's job wait for that.
+//! Programs that poll at intervals for the end of a thread, a process or a server's job wait for that.
 
 use crate::common::*;
 use thalweg_explain::Explanation;
@@ -7,7 +7,7 @@ use thalweg_trace::*;
 
 const CONNECTION: &str = "127.0.0.1:40000 > 127.0.0.1:8080";
 
-/// Pauses of `every_us` from `from_us` until `until_us`, with a look of 100 µs after each.
+/// Pauses of `every_us` from `from_us` until `until_us`, with a poll of 100 µs after each.
 fn look(tale: &mut Tale, track: TrackId, from_us: u64, until_us: u64, every_us: u64) {
     let mut at = from_us;
     while at + every_us <= until_us {
@@ -29,11 +29,11 @@ fn who_looks_for_a_threads_end_waits_for_what_it_does() {
     let e = tale.explain();
     assert_charged(&e, "client.read", 36.5);
     assert!(charged_ms(&e, "client.cpu") > 59.0, "{:#?}", e.critical_path);
-    // From its end to the next look.
+    // From its end to the next poll.
     assert!(charged_ms(&e, "client.think") < 6.0, "{:#?}", e.critical_path);
 }
 
-/// A shell that starts `job` and then looks every 10 ms whether it is there, by a process that sleeps.
+/// A shell that starts `job` and then checks every 10 ms whether it exists, by a process that sleeps.
 #[test]
 fn a_shells_loop_of_sleeps_waits_for_the_process_that_it_looks_for() {
     let mut tale = Tale::new(120_000, 2);
@@ -57,7 +57,7 @@ fn a_shells_loop_of_sleeps_waits_for_the_process_that_it_looks_for() {
     assert!(charged_ms(&e, "client.think") < 6.0, "{:#?}", e.critical_path);
 }
 
-/// A client that asks every 10 ms whether a job is done; another thread of the server's does it while `work` is laid out.
+/// A client that asks every 10 ms whether a job is done; another thread of the server does it as `work` describes.
 fn job(work: impl Fn(&mut Tale, TrackId)) -> Explanation {
     let mut tale = Tale::new(110_000, 2);
     let client = tale.thread(Role::Client, "ask", 100, 100);
@@ -121,7 +121,7 @@ fn who_moves_data_between_its_pauses_paces_itself() {
     assert!(charged_ms(&tale.explain(), "client.think") > 95.0);
 }
 
-/// As Python does: who wants the interpreter waits 5 ms for it, asks for it, and has it from who computes.
+/// As in Python: a thread that needs the interpreter waits 5 ms for it, requests it, and gets it from the computing thread.
 #[test]
 fn who_computes_is_followed_through_a_lock_that_the_looks_need() {
     let mut tale = Tale::new(260_000, 2);
@@ -144,7 +144,7 @@ fn who_computes_is_followed_through_a_lock_that_the_looks_need() {
     assert!(e.critical_path.iter().map(|c| c.inferred_s).sum::<f64>() < 1e-3, "{:#?}", e.critical_path);
 }
 
-/// A program that looks every 10 ms whether its worker has ended and, each time, for a file that never comes.
+/// A program that checks every 10 ms whether its worker has ended and, each time, for a file that never appears.
 #[test]
 fn who_looks_for_a_childs_end_does_not_wait_for_a_file_that_never_comes() {
     let mut tale = Tale::new(110_000, 2);
@@ -195,7 +195,7 @@ fn a_program_that_a_shell_runs_looks_for_its_maker() {
     assert_charged(&e, "client.lock", 4.0 * 96.9);
 }
 
-/// A thread that samples find in a function that only tries for a lock, while the other of its process syncs with it.
+/// A thread that samples find in a function that only tries for a lock, while the other thread of its process holds it and syncs.
 fn tries(function: &str) -> Explanation {
     let mut tale = Tale::new(1_000_000, 2);
     let main = tale.thread(Role::Client, "save", 100, 100);

@@ -1,4 +1,4 @@
-//! What changes of any program's run would give, on recordings whose truth is known in closed form.
+//! Predictions for changes of any program's run, on recordings with a truth in closed form.
 
 use crate::common::*;
 use thalweg_explain::Explanation;
@@ -12,7 +12,7 @@ fn predicted_ms(e: &Explanation, id: &str) -> f64 {
     1e3 * what_if.unwrap_or_else(|| panic!("no {id} in {:#?}, {:?}", e.what_if, e.model)).predicted_wall_s
 }
 
-/// Asserts a prediction, within a hundredth; and that the run without a change is replayed as it was.
+/// Asserts a prediction, within a hundredth; and that the run without a change is replayed unchanged.
 #[track_caller]
 fn assert_predicted(e: &Explanation, id: &str, ms: f64) {
     let error = e.model.error.unwrap_or_else(|| panic!("{:?}", e.model));
@@ -54,7 +54,7 @@ fn a_thread_that_only_computes_at_its_end_ends_others_waits_until_then() {
     let (tar, gzip) = (tale.thread(Role::Client, "tar", 100, 100), tale.thread(Role::Client, "gzip", 101, 101));
     let pipe = tale.object(ObjectKind::Pipe, "pipe", &[]);
     tale.span(gzip, K::WaitLock, 0, 1_000).blocked().on(pipe).woken_by(tar).end();
-    // A pipe's worth each 10 ms, and at last its exit. Nothing is recorded of gzip meanwhile: it runs.
+    // A pipe's capacity each 10 ms, and finally its exit. Nothing is recorded of gzip meanwhile: it runs.
     for n in 0..20 {
         tale.span(tar, K::WaitLock, n * 10_000 + 1_100, (n + 1) * 10_000).blocked().on(pipe).woken_by(gzip).end();
     }
@@ -91,8 +91,8 @@ fn without_sleeps_or_syncs_a_program_is_as_much_faster_as_they_were_long() {
     assert_predicted(&e, "device.write.x2", 80.0);
 }
 
-/// A client that sends 1 MiB and waits for the answer, `count` times: 2 ms of its own, 1 ms there, 5 ms of the server's (3 of them
-/// in a sync), 1 ms back.
+/// A client that sends 1 MiB and waits for the answer, `count` times: 2 ms of its own, 1 ms of transit, 5 ms of the server's (3 of them in
+/// a sync), 1 ms back.
 fn serial(count: u64) -> Tale {
     let mut tale = Tale::new(count * 9_000, 2);
     let main = tale.client("nfs-cp");
@@ -123,12 +123,12 @@ fn what_a_server_does_less_its_serial_client_waits_less() {
 #[test]
 fn more_requests_in_flight_are_served_one_at_a_time_by_the_one_thread_that_served_them() {
     let e = serial(20).explain();
-    // Of the 9 ms that each takes, the server's thread has it for 5; the first and the last are under way for 2 each besides.
+    // Of the 9 ms that each takes, the server's thread has it for 5; the first and the last are in flight for 2 each besides.
     let is = predicted_ms(&e, "requests.x4");
     assert!((100.0..106.0).contains(&is), "{is}");
 }
 
-/// 100 receives of 100 KB that a link brings at 1 MB/ms; all was sent at once into a large buffer.
+/// 100 receives of 100 KB that a link delivers at 1 MB/ms; all was sent immediately into a large buffer.
 fn download() -> Tale {
     let mut tale = Tale::new(10_020, 2);
     let main = tale.client("curl");
@@ -198,7 +198,7 @@ fn queueing_for_processors_of_our_own_comes_out_anew() {
         tale.span(main, K::WaitRunqueue, n * 2_000, n * 2_000 + 1_000).blocked().woken_by(other).end();
         tale.span(other, K::WaitRunqueue, n * 2_000 + 1_000, n * 2_000 + 2_000).blocked().woken_by(main).end();
     }
-    // Each beside the other, which slows it down by a tenth, but for what the one has left when the other is through.
+    // Beside each other, they slow each other down by a tenth, except for what the one has left when the other is done.
     assert_predicted(&tale.explain(), "processors.x2", 10.9);
 }
 
@@ -213,7 +213,7 @@ fn a_processor_quota_taken_away_gives_back_what_it_took() {
     assert_predicted(&tale.explain(), "no_cpu_quota", 50.0);
 }
 
-/// A client that looks for the answer now and then, sleeping 2 ms between looks; each answer comes 3 ms after the question.
+/// A client that polls for the answer, sleeping 2 ms between polls; each answer comes 3 ms after the request.
 #[test]
 fn looking_now_and_then_costs_what_is_left_of_the_last_sleep() {
     let mut tale = Tale::new(100_000, 2);
@@ -278,7 +278,7 @@ fn what_was_asked_for_before_the_wait_is_the_devices_time_too() {
     assert_predicted(&tale.explain(), "device.read.x2", 50.0);
 }
 
-/// A sender whose window lets 100 KB be under way, on a path of 5 ms each way: 100 KB each 10 ms.
+/// A sender with a window of 100 KB in flight, on a path of 5 ms in each direction: 100 KB each 10 ms.
 #[test]
 fn a_window_four_times_as_large_carries_four_times_as_much() {
     let mut tale = Tale::new(410_000, 2);
@@ -299,12 +299,12 @@ fn a_window_four_times_as_large_carries_four_times_as_much() {
     }
     let e = tale.explain();
     assert!(e.model.error.unwrap() < 0.02, "{:?}", e.model);
-    // A window's worth, four times as large, each round trip; the first and the last round trip stay as long.
+    // A window four times as large each round trip; the first and the last round trip stay as long.
     let is = predicted_ms(&e, "window.x4");
     assert!((100.0..130.0).contains(&is), "{is}");
 }
 
-/// Recordings of real programs, each with one thing wrong: replayed as they were, and the change that mends it is offered.
+/// Recordings of real programs, each with one fault: replayed unchanged, and the remedy is offered.
 #[test]
 fn what_mends_a_real_program_is_offered() {
     let mended_by = [
@@ -405,7 +405,7 @@ fn attributes_with_names_are_for_who_may_have_listed_some() {
 
 #[test]
 fn questions_under_way_together_take_an_nth_until_a_thread_has_no_pause_left() {
-    // Of 2 ms, the way takes 1.8; the client's thread works for 0.1, the server's for 0.1.
+    // Of 2 ms, the transit takes 1.8; the client's thread works for 0.1, the server's for 0.1.
     let e = questions(512, "postgres").explain();
     let is = |id: &str, ms: f64| {
         let found = predicted_ms(&e, id);
@@ -413,7 +413,7 @@ fn questions_under_way_together_take_an_nth_until_a_thread_has_no_pause_left() {
     };
     is("requests.x4", 512.0 * 2.0 / 4.0);
     is("walk.window.8", 512.0 * 2.0 / 8.0);
-    // Both work at once then, and slow each other down.
+    // Both then work simultaneously, and slow each other down.
     is("walk.window.128", 512.0 * 0.1 * 1.1);
 }
 
@@ -440,7 +440,7 @@ fn a_thread_begins_when_the_one_that_made_it_has_come_so_far() {
     let main = tale.client("main");
     let (pool, worker) = (tale.client("main/pool"), tale.client("main/worker"));
     let file = on_device(&mut tale, "/data/big", "vda");
-    // Main reads for 40 ms and then makes a worker; a thread of a pool that runs all the time has nothing to do with it.
+    // Main reads for 40 ms and then makes a worker; a thread of a pool that runs all the time is unrelated.
     tale.span(main, K::FileRead, 0, 40_000).blocked().on(file).end();
     tale.span(pool, K::AppOther, 0, 99_000).end();
     tale.span(pool, K::WaitTimer, 99_000, 99_100).blocked().end();
@@ -450,7 +450,7 @@ fn a_thread_begins_when_the_one_that_made_it_has_come_so_far() {
     assert_predicted(&tale.explain(), "device.read.x2", 80.0);
 }
 
-/// A client that computes for 4 ms, queues for 6 and is held back by its group's quota for 10, five times.
+/// A client that computes for 4 ms, queues for 6 and is throttled by its group's quota for 10, five times.
 fn held_back(tale: &mut Tale, recorded: bool) {
     let main = tale.client("main");
     let other = tale.track(thalweg_trace::Role::None, "somebody");
@@ -491,7 +491,7 @@ fn what_other_programs_read_meanwhile_keeps_nobody_waiting() {
         tale.span(device, K::DiskRead, n * 4_000, n * 4_000 + 3_000).observed().end();
         tale.span(main, K::FileRead, n * 4_000, n * 4_000 + 3_000).blocked().on(file).by_device(device).end();
     }
-    // Somebody else reads while this one sleeps.
+    // Another program reads while this one sleeps.
     tale.span(device, K::DiskRead, 21_000, 60_000).observed().end();
     tale.span(main, K::WaitTimer, 20_000, 60_000).blocked().end();
     tale.span(device, K::DiskRead, 61_000, 99_000).observed().end();
@@ -517,7 +517,8 @@ fn how_many_requests_an_unrecorded_server_serves_at_once_is_not_known() {
     assert!(last.change.ends_with("(gives this at most)"), "{last:?}");
 }
 
-/// Twenty bursts of 80 ms of work each: the reader gets through seven eighths of a burst before the writer may go on, and then waits for the next.
+/// Twenty bursts of 80 ms of work each: the reader processes seven eighths of a burst before the writer may continue, and then waits for
+/// the next.
 fn bursts(at_once: bool) -> Tale {
     let mut tale = Tale::new(20 * 140_000, 2);
     let writer = tale.thread(Role::Client, "python3 (burst.py)", 100, 100);
@@ -538,11 +539,10 @@ fn bursts(at_once: bool) -> Tale {
 #[test]
 fn two_that_take_turns_through_a_pipe_are_said_to_and_a_buffer_lets_both_work() {
     let e = bursts(false).explain();
-    let said =
-        "python3 (burst.py) and python3 (work.py) took turns through a pipe, 20 times: with more room in it both would work at once.";
+    let said = "python3 (burst.py) and python3 (work.py) took turns through a pipe, 20 times: with a larger buffer both would run at the same time.";
     assert_eq!(e.summary.numbers.first().map(|number| number.sentence.as_str()), Some(said));
     let buffered = e.what_if.iter().find(|what_if| what_if.id == "pipe.room").expect("a prediction");
-    // The writer works for 80 ms of 140, the reader for 70: what is left is the writer, and the reader's last burst.
+    // The writer works for 80 ms of 140, the reader for 70: the writer remains, and the reader's last burst.
     assert!((1.6..1.75).contains(&buffered.predicted_wall_s), "{buffered:?}");
     let e = bursts(true).explain();
     assert!(e.summary.numbers.is_empty() && e.what_if.iter().all(|what_if| what_if.id != "pipe.room"), "{e:?}");

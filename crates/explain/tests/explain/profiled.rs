@@ -1,10 +1,10 @@
-//! A profile beside a recording changes nothing of what is said: its threads are not part of the run, and its samples are of everything.
+//! A profile beside a recording does not change the explanation: its threads are not part of the run, and its samples cover everything.
 
 use std::path::Path;
 use thalweg_explain::{Options, explain};
 use thalweg_trace::*;
 
-/// A recording with what a profile adds to it: samples with stacks, of its own threads too, threads of others, processors.
+/// A recording with a profile's additions: samples with stacks, also of its own threads, threads of others, processors.
 struct Profiled {
     inner: Recording,
     meta: Meta,
@@ -101,7 +101,7 @@ fn a_recording_with_a_profile_is_explained_as_without() {
         let profiled = Profiled::of(name);
         let said = |source: &dyn Source| {
             let mut explanation = explain(source, &Options::default()).expect("explains");
-            // All that a profile adds.
+            // Everything a profile adds.
             explanation.critical_path.iter_mut().for_each(|charge| charge.hottest.clear());
             explanation.to_json()
         };
@@ -136,7 +136,7 @@ fn the_hottest_functions_are_those_of_the_path_and_not_of_the_machine() {
         };
         tale.event(sample(other, 3));
         if ms >= 400 {
-            // Taking samples is no work of the program's.
+            // Taking samples is not the program's work.
             tale.event(sample(main, [1, 1, 1, 1, 2, 2, 4, 5][(ms as usize - 400) / 75]));
         }
     }
@@ -175,7 +175,7 @@ fn where_nothing_has_a_name_the_file_is_named_and_where_nothing_is_hot_nothing()
     let said = |frames: &[&str]| computed(frames).summary.remarks;
     assert_eq!(said(&["[/lib/libcrypto.so.3 ab+0x5]"]), ["hottest: libcrypto.so.3 (no symbol there), 100 % of its samples"]);
     assert_eq!(said(&["clear_page+0x1 [kernel]"]), ["hottest: clear_page in the kernel, 100 % of its samples"]);
-    assert_eq!(said(&["[jit]"]), ["hottest: code that it made as it ran, 100 % of its samples"]);
+    assert_eq!(said(&["[jit]"]), ["hottest: JIT-compiled code, 100 % of its samples"]);
     assert_eq!(said(&["render+0x1 [jit]"]), ["hottest: render, 100 % of its samples"]);
     assert_eq!(said(&["[unknown]"]), [""; 0]);
     let many = ["a [/bin/copy]", "b [/bin/copy]", "c [/bin/copy]", "d [/bin/copy]", "e [/bin/copy]"];
@@ -199,7 +199,7 @@ fn the_longest_waits_of_the_path_are_shown_by_the_stacks_that_waited() {
             tale.event(Event::Waited(Waited { track, from: at(from), until: at(to + 3), stack }));
         }
     };
-    // The path is the first thread's: what the other waits for is of no interest.
+    // The path is the first thread's: the other's waits do not matter.
     waits(main, SpanKind::FileSync, 0, 100_000, Some(1));
     waits(main, SpanKind::FileSync, 110_000, 410_000, Some(5));
     waits(main, SpanKind::FileSync, 420_000, 430_000, Some(2));
@@ -213,7 +213,7 @@ fn the_longest_waits_of_the_path_are_shown_by_the_stacks_that_waited() {
         &["[/bin/copy 01+0x77]", "main [/bin/copy]"],
         &["fsync [/lib/libc.so.6]", "stranger [/bin/beside]"],
     ];
-    // The last is the first, by another way of the kernel's.
+    // The last is the first, by another path in the kernel.
     for (number, user) in (1..).zip(user.iter().chain(&user[..1])) {
         let other = ["__schedule [kernel]", "io_schedule [kernel]", "folio_wait_bit [kernel]"];
         let frames = if number == 5 { other.iter() } else { kernel.iter() }.chain(*user).map(|frame| (*frame).to_owned()).collect();
@@ -239,7 +239,7 @@ fn the_longest_waits_of_the_path_are_shown_by_the_stacks_that_waited() {
     assert!(!text.contains("\"waits\""), "nothing is said where nothing was taken");
 }
 
-/// The same recording as without a profile.
+/// The same recording without a profile.
 fn without_stacks(tale: &crate::common::Tale) -> thalweg_explain::Explanation {
     let source = tale.source();
     let mut events: Vec<Event> = source.tracks().iter().cloned().map(Event::Track).collect();

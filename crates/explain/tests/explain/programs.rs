@@ -1,4 +1,4 @@
-//! Each rule for programs whose waits a kernel recorded: a recording made by hand, of which the truth is known.
+//! Each rule for programs with waits recorded by a kernel: synthetic recordings with a known truth.
 
 use crate::common::*;
 use thalweg_explain::{Explanation, document::Status};
@@ -153,8 +153,7 @@ fn a_quota_is_said_where_it_stopped_somebody() {
     assert!(evidence_of(&e, "client.runqueue").contains("a quota of 0.5 CPUs throttled it for 60.0 ms"));
 }
 
-/// A client that asks over `CONNECTION` and waits, as `waiting` says; the server has the request at 1 ms, syncs until 8 ms and
-/// replies.
+/// A client that asks over `CONNECTION` and waits as `waiting` describes; the server has the request at 1 ms, syncs until 8 ms and replies.
 fn asks(waiting: impl FnOnce(&mut Tale, TrackId, thalweg_trace::ObjectId)) -> Explanation {
     let mut tale = Tale::new(10_000, 2);
     let client = tale.thread(Role::Client, "nfs-cp", 100, 100);
@@ -220,7 +219,7 @@ fn a_poll_that_nothing_ever_answered_is_thinking() {
 
 #[test]
 fn a_poll_used_as_a_pause_is_thinking_at_either_end() {
-    // The client takes at its own pace what has long been sent.
+    // The client takes bytes sent long before, at its own pace.
     let mut tale = Tale::new(10_000, 2);
     let client = tale.thread(Role::Client, "curl", 100, 100);
     let server = tale.thread(Role::Server, "nginx", 200, 200);
@@ -285,7 +284,7 @@ fn the_send_that_carried_the_byte_waited_for_counts_even_if_it_was_stamped_late(
     let server = tale.thread(Role::Server, "ganesha.nfsd", 200, 201);
     let (near, far) = tale.two_ends(CONNECTION);
     tale.wait(client, K::NetReceive, 2_000, 8_000).on(near).offset(100).by_packet().end();
-    // An earlier reply, then the one waited for, stamped when its thread blocked.
+    // An earlier reply, then the awaited one, stamped when its thread blocked.
     tale.span(server, K::NetSend, 1_900, 1_950).on(far).offset(0).bytes(100).end();
     tale.span(server, K::NetSend, 8_500, 8_500).on(far).offset(100).bytes(100).end();
     tale.wait(server, K::FileRead, 2_500, 7_900).end();
@@ -332,7 +331,7 @@ fn work_handed_from_thread_to_thread_is_followed_to_the_device() {
     tale.span(worker, K::NetSend, 8_990, 9_000).on(far).bytes(100).end();
     tale.wait(worker, K::WaitLock, 9_100, 10_000).woken_by(poller).end();
     let e = tale.explain();
-    // A kernel worker of which nothing is known ended it: the call is charged.
+    // An unknown kernel worker ended it: the call is charged.
     assert_charged(&e, "server.sync", 6.0);
     assert_charged(&e, "server.cpu", 0.04 + 0.95 + 1.0);
     assert_charged(&e, "unknown", 0.0);
@@ -351,12 +350,12 @@ fn a_kernel_thread_works_for_the_end_that_waits_for_it() {
     tale.wait(journal, K::WaitDisk, 0, 7_900).end();
     let e = tale.explain();
     assert_charged(&e, "server.read", 6.9);
-    // What it did before has nothing to do with the server, which ran.
+    // Its earlier activity is unrelated to the server, which ran.
     assert_charged(&e, "server.cpu", 0.1 + 1.0 + 1.0);
     assert!(charged_ms(&e, "client.read") < 1e-9);
 }
 
-/// The command's thread waits for a lock that another thread of it has while it does `what`.
+/// The command's thread waits for a lock that another of its threads holds while it does `what`.
 fn locked(hold: impl Fn(&mut Tale, TrackId, u64)) -> Explanation {
     let mut tale = Tale::new(100_000, 2);
     let copier = tale.thread(Role::Client, "copy", 100, 100);
@@ -502,7 +501,7 @@ fn a_copy_to_a_server_goes_from_the_file_to_the_servers_file() {
     assert_eq!(e.size_bytes, Some(4 << 20));
 }
 
-/// A thousand files of 40 KiB, into one of a fourth of their size; what a program reads for itself beside a large file is nothing of it.
+/// A thousand files of 40 KiB, compressed into one of a quarter of their size; a program's own reading beside a large file does not count.
 #[test]
 fn small_files_are_what_was_transferred_where_nothing_is_larger() {
     let transferred = |each_bytes: u64, sink_bytes: u64| {
@@ -556,7 +555,7 @@ fn what_is_unknown_says_why() {
     tale.wait(cp, K::WaitOther, 0, 8_000).woken_by(cp).end();
     let e = tale.explain();
     assert_charged(&e, "unknown", 8.0);
-    assert!(evidence_of(&e, "unknown").contains("could not see what for"), "{}", evidence_of(&e, "unknown"));
+    assert!(evidence_of(&e, "unknown").contains("for a reason that the recorder could not see"), "{}", evidence_of(&e, "unknown"));
 }
 
 #[test]
@@ -587,5 +586,5 @@ fn what_was_only_looked_at_is_not_taken_for_a_lock() {
     assert_charged(&explained(false), "client.lock", 8.0);
     let e = explained(true);
     assert_charged(&e, "unknown", 8.0);
-    assert!(evidence_of(&e, "unknown").contains("who ended it"), "{}", evidence_of(&e, "unknown"));
+    assert!(evidence_of(&e, "unknown").contains("which one ended it"), "{}", evidence_of(&e, "unknown"));
 }

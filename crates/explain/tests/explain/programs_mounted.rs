@@ -1,9 +1,9 @@
-//! Programs on a mounted store: what they wait for goes through the mount's threads to servers and their disks.
+//! Programs on a mounted store: their waits lead through the mount's threads to servers and their disks.
 
 use crate::common::{Tale, assert_charged, charged_ms, check, place_of};
 use thalweg_trace::{ObjectId, ObjectKind, Role, SpanKind as K, TrackId};
 
-/// A program, its mount, and one server, all recorded; the mount was there before the program.
+/// A program, its mount, and one server, all recorded; the mount existed before the program.
 struct Mounted {
     tale: Tale,
     program: TrackId,
@@ -38,7 +38,7 @@ fn mounted_as(end_us: u64, role: Role, names: [&str; 2]) -> Mounted {
 }
 
 impl Mounted {
-    /// One read: asked for at `at`, of which the disk takes `disk_us`, each step between 100 µs.
+    /// One read, requested at `at`, of which the disk takes `disk_us`, with 100 µs for each step between.
     fn read(&mut self, at: u64, disk_us: u64) -> u64 {
         let Mounted { program, mount, server, file, ends, disk, datafile, idle, .. } = *self;
         let tale = &mut self.tale;
@@ -108,7 +108,7 @@ fn a_mount_that_was_reached_and_not_named_is_the_mount_too() {
     assert_computes(mounted_as(12_000, Role::Server, ["thalweg", "thalweg/mount 3"]), "mount: ");
 }
 
-/// What a mount of two servers says of itself, mounted on a machine that runs one of them.
+/// The self-description of a mount of two servers, on a machine that runs one of them.
 const TWO_SERVERS: &str = r#"{"store": "1", "metadata": "127.0.0.1:7000", "node": "a", "pid": 100, "strict": false,
     "servers": [{"name": "io0", "node": "a", "address": "127.0.0.1:7001"}, {"name": "io1", "node": "b", "address": "127.0.0.1:7002"}]}"#;
 

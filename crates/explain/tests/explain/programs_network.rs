@@ -1,4 +1,4 @@
-//! The causes at the network, for programs whose waits a kernel recorded: recordings made by hand, of which the truth is known.
+//! Network causes, for programs with waits recorded by a kernel: synthetic recordings with a known truth.
 
 use crate::common::*;
 use thalweg_explain::Explanation;
@@ -11,7 +11,7 @@ fn mark(tale: &mut Tale, track: TrackId, kind: MarkKind, at_us: u64, object: tha
     tale.event(Event::Mark(Mark { track, kind, at, object: Some(object), value: Some(1448) }));
 }
 
-/// A client that has more to send than fits, and a server that only receives; `said` describes TCP at the client's end.
+/// A client with more to send than fits, and a server that only receives; `said` describes TCP at the client's end.
 fn streams(said: impl FnOnce(&mut Tale, TrackId, thalweg_trace::ObjectId)) -> Explanation {
     let mut tale = Tale::new(1_000_000, 2);
     let client = tale.thread(Role::Client, "curl", 100, 100);
@@ -24,7 +24,7 @@ fn streams(said: impl FnOnce(&mut Tale, TrackId, thalweg_trace::ObjectId)) -> Ex
         tale.wait(server, K::NetReceive, t, t + 99_000).on(far).by_packet().end();
         tale.span(server, K::NetReceive, t + 99_000, t + 100_000).on(far).bytes(1 << 20).end();
     }
-    // What the other end says of its own sending must not be taken for the client's.
+    // The other end's record of its own sending must not be taken for the client's.
     for t in 0..100_u64 {
         tale.counter(far, CounterName::TcpCwndBytes, t * 10_000, 14_480);
         tale.counter(far, CounterName::TcpInFlightBytes, t * 10_000, 14_480);
@@ -53,15 +53,15 @@ fn the_networks_causes_are_distinguished() {
     };
     // Nothing is known.
     assert_eq!(cause(&streams(|_, _, _| {})), "network.bandwidth");
-    // All that the window lets through is under way, and no queue grows.
+    // Everything that the window allows is in flight, and no queue grows.
     assert_eq!(cause(&streams(|tale, _, near| tcp(tale, near, &path(40_000, 41_000, 140_000, 145_000)))), "network.cwnd");
-    // The same with a queue: the link is full, whatever it drops.
+    // With a queue, the link is full, whatever it drops.
     let full = streams(|tale, client, near| {
         tcp(tale, near, &path(1_000, 41_000, 140_000, 145_000));
         (1..20).for_each(|n| mark(tale, client, MarkKind::TcpRetransmit, n * 50_000, near));
     });
     assert_eq!(cause(&full), "network.bandwidth");
-    // Below its window for want of a wider one at the other end.
+    // Below its window for lack of a wider one at the other end.
     let rwnd = streams(|tale, _, near| {
         tcp(tale, near, &path(40_000, 41_000, 65_000, 145_000));
         tcp(tale, near, &[(N::TcpReceiveWindowBytes, 65_536)]);
@@ -89,7 +89,7 @@ fn a_window_that_was_offered_wider_before_it_shrank_is_the_receivers_limit() {
     });
     assert_eq!(e.verdict.cause.name(), "network.rwnd", "{:#?}", e.critical_path);
     let number = e.summary.numbers.first().map(|number| number.sentence.as_str()).unwrap_or_default();
-    assert!(number.starts_with("After its beginning never more than 410 KiB in flight, the receive window: 10.0 MiB/s"), "{number}");
+    assert!(number.starts_with("After its start never more than 410 KiB in flight, the receive window: 10.0 MiB/s"), "{number}");
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_timeout_is_loss_even_on_a_full_link() {
     assert!((90.0..=110.0).contains(&charged_ms(&e, "network.loss")), "{:#?}", e.critical_path);
 }
 
-/// A MiB at a time over a path of 50 ms, each after the answer to the one before; round trips take so long.
+/// A MiB at a time over a path of 50 ms, each after the previous answer, with this round trip.
 fn one_request_at_a_time(round_trip_us: i64) -> Explanation {
     let mut tale = Tale::new(600_000, 2);
     let client = tale.thread(Role::Client, "nfs-cp", 100, 100);
@@ -233,7 +233,7 @@ fn a_server_recorded_alone_waits_for_its_client() {
         tale.wait(server, K::FileSync, t + 1_600, t + 1_900).end();
         tale.span(server, K::NetSend, t + 1_950, t + 2_000).on(far).bytes(100).end();
     }
-    // At the end the thread is idle: nobody wakes it any more.
+    // At the end the thread is idle and is not woken any more.
     tale.meta.end = Some(Time::from_monotonic_ns(15_000_000));
     tale.wait(server, K::WaitLock, 10_000, 15_000).end();
     let e = tale.explain();

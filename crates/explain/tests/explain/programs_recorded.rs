@@ -1,4 +1,4 @@
-//! Recordings of real programs with one thing wrong each: it is what limits, at its place, and little is unknown.
+//! Recordings of real programs with one fault each: it limits, at its place, and little is unknown.
 
 use crate::common::check;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn explained(name: &str) -> Explanation {
     explanation
 }
 
-/// Recording, what is wrong, at least how much of the time, and where.
+/// Recording, fault, its least part of the time, and its place.
 const WRONG: &[(&str, &str, f64, &str)] = &[
     ("connect-before-listener", "server.unknown", 0.85, "the server at 127.0.0.1:8766"),
     ("copy-lock", "client.lock", 0.85, "holds while it sleeps"),
@@ -25,7 +25,7 @@ const WRONG: &[(&str, &str, f64, &str)] = &[
     ("losses-from-the-start", "network.loss", 0.7, "server nginx > client"),
     ("curl-get-server-pauses", "server.think", 0.85, "server nginx: asleep"),
     ("curl-get-slow-start", "network.cwnd", 0.6, "server nginx > client"),
-    // The thread that packs makes two more, which were not there yet when it began.
+    // The packing thread makes two more, which did not exist when it began.
     ("git-gc", "client.runqueue", 0.6, "CPUs"),
     ("gridftp-put-1-sndbuf", "network.sndbuf", 0.75, "client > server globus"),
     ("mount-lock-held", "client.lock", 0.4, "client flock: a lock that the client at 127.0.0.1:"),

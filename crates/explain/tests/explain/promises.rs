@@ -1,4 +1,4 @@
-//! Changes that are proposed are such as can be made, and give what is said.
+//! Proposed changes can be made, and gain what is predicted.
 
 use crate::numbers::fixture;
 use thalweg_explain::document::{Explanation, NumberKind};
@@ -16,7 +16,7 @@ fn who_asks_for_the_next_task_fetches_nothing_again() {
     assert!(e.summary.numbers.iter().any(|n| n.kind == NumberKind::OneAtATime && n.count == Some(25)), "{:#?}", e.summary.numbers);
 }
 
-/// Bash reads from a server that never answers, until timeout(1) stops it; ssh calls a host that is not there, until its ConnectTimeout.
+/// Bash reads from a server that never answers, until timeout(1) stops it; ssh calls a missing host, until its ConnectTimeout.
 #[test]
 fn no_server_is_to_be_faster_that_had_not_answered_when_a_time_limit_ended_the_wait() {
     for (name, says, limit) in [

@@ -1,4 +1,4 @@
-//! Whatever is in a recording, it is explained without a panic, and every instant is charged once.
+//! Any recording is explained without a panic, with every instant charged once.
 
 use crate::common::*;
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ struct Random {
     cpu: Option<u64>,
     runqueue: u64,
     bytes: u64,
-    /// How a kernel saw it end: by a thread, a device, a packet, a timer; 4 and above: it was not seen.
+    /// What the kernel saw end it: a thread, a device, a packet, a timer; 4 and above: not seen.
     ended: usize,
     offset: Option<u64>,
     result: Option<i64>,
@@ -48,7 +48,7 @@ fn spans() -> impl Strategy<Value = Vec<Random>> {
     prop::collection::vec(one, 0..120)
 }
 
-/// Of each thread: from when, for how long, and who made it (0: it was there before).
+/// For each thread: start, length, and maker (0: it existed before).
 fn lives() -> impl Strategy<Value = Vec<Option<(u64, u64, usize)>>> {
     prop::collection::vec(prop::option::of((0_u64..12_000, 0_u64..9_000, 0_usize..7)), 7)
 }
@@ -105,7 +105,7 @@ proptest! {
             };
         }
         let e = tale.explain();
-        // The command's own thread, the first client's, is there for as long as the recording.
+        // The command's own thread, the first client's, lives as long as the recording.
         for segment in e.path.iter().filter(|s| !s.cause.name().ends_with("unknown")) {
             let Some(at) = segment.track.and_then(|id| tracks.iter().position(|t| t.number() == id)) else { continue };
             let Some(Some((from, length, _))) = lives.get(at).filter(|_| at != 0) else { continue };

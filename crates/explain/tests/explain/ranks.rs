@@ -1,4 +1,4 @@
-//! Ranks of an MPI job that poll for each other: made by hand, of which the truth is known, and recorded.
+//! Ranks of an MPI job that poll for each other: synthetic, with a known truth, and recorded.
 
 use crate::common::*;
 use std::path::Path;
@@ -30,7 +30,7 @@ fn a_rank_that_receives_waits_for_the_sender_and_is_charged_with_what_comes_afte
     tale.wait(one, K::WaitTimer, 0, 8_000).by_timer().end();
     tale.span(one, K::MpiSend, 8_500, 8_600).observed().on(object).request(ONE).end();
     tale.span(zero, K::MpiReceive, 100, 9_000).observed().on(object).request(ONE).end();
-    // The spinning rank queues for its processor now and then: that delays nobody.
+    // The spinning rank queues for its processor now and then: that delays nothing.
     tale.wait(zero, K::WaitRunqueue, 3_000, 5_000).held_by(one).end();
     let e = tale.explain();
     assert_charged(&e, "client.think", 8.0);
@@ -165,9 +165,9 @@ fn of_recorded_jobs_the_rank_that_was_waited_for_is_named_with_what_it_did() {
     for (name, cause, ms, rank, change) in [
         // The last of four ranks sleeps for 300 ms before each of six barriers.
         ("mpi-late-rank", "client.think", 1_800.0, "rank 3 in 100 %", Some("no_think")),
-        // Rank 0 reads 24 MiB from a disk that gives 8 MiB/s, and sends to each of the others in turn.
+        // Rank 0 reads 24 MiB from a disk of 8 MiB/s, and sends to each of the others in turn.
         ("mpi-slow-reader", "client.read", 2_810.0, "rank 0 in 100 %", Some("device.read.x2")),
-        // All write 32 MiB together to such a disk, and make it durable.
+        // All write 32 MiB together to such a disk, and sync it.
         ("mpi-collective-write", "client.sync", 3_989.0, "", Some("no_sync")),
     ] {
         let e = recorded(name);
@@ -175,7 +175,7 @@ fn of_recorded_jobs_the_rank_that_was_waited_for_is_named_with_what_it_did() {
         assert_eq!(charge.cause.name(), cause, "{name}: {:#?}", e.critical_path);
         assert!((charged_ms(&e, cause) / ms - 1.0).abs() < 0.02, "{name}: {} ms", charged_ms(&e, cause));
         assert!(charge.evidence.contains(rank), "{name}: {}", charge.evidence);
-        // (One was in no wait, and not found running, for 34 ms.)
+        // One was not waiting, and not found running, for 34 ms.
         assert!(charged_ms(&e, "unknown") < 10.0 * e.wall_s, "{name}: {:#?}", e.critical_path);
         assert!(change.is_none_or(|change| e.what_if.iter().any(|w| w.id == change)), "{name}: {:#?}", e.what_if);
     }

@@ -1,11 +1,11 @@
-//! How often the spans of a recording are read to explain it.
+//! How many times a recording's spans are read for an explanation.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use thalweg_explain::{Options, explain};
 use thalweg_trace::*;
 
-/// A recording that counts the spans it hands out.
+/// A recording that counts the spans it returns.
 struct Counting {
     inner: Recording,
     handed_out: Cell<usize>,
@@ -47,7 +47,7 @@ impl Source for Counting {
     }
 }
 
-/// How many spans a recording has, and how many were handed out to explain it.
+/// Number of spans of a recording, and number read to explain it.
 fn read(path: &Path, options: &Options) -> (usize, usize) {
     let counting = Counting { inner: Recording::open(path).expect("a fixture opens"), handed_out: Cell::new(0) };
     let spans = counting.inner.spans_backward().map(|batch| batch.expect("readable").len()).sum();
@@ -55,7 +55,7 @@ fn read(path: &Path, options: &Options) -> (usize, usize) {
     (spans, counting.handed_out.get())
 }
 
-/// All fixtures, by their path below the folder of them.
+/// All fixtures, by their path below the fixtures' directory.
 fn fixtures() -> Vec<(String, PathBuf)> {
     let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let (mut found, mut folders) = (Vec::new(), vec![all.clone()]);
@@ -72,7 +72,7 @@ fn fixtures() -> Vec<(String, PathBuf)> {
     found
 }
 
-/// Recordings in which threads wait by running, or compute in turn. Only a walk shows that, and the path is walked once more with it known.
+/// Recordings in which threads wait by running, or compute in turn. Only a walk shows that, and the path is walked once more.
 const WALKED_TWICE: [&str; 7] = [
     "programs/asks-through-pipes",
     "programs/computes-in-turn",

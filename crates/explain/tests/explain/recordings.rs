@@ -1,4 +1,4 @@
-//! Recordings of real copies: what must hold of each, and what was measured beside them.
+//! Recordings of real copies: invariants, and comparison with measurements.
 
 use crate::common::check;
 use std::path::Path;
@@ -27,8 +27,8 @@ fn little_of_a_real_copy_is_unknown() {
     }
 }
 
-/// By hand, from the raw spans: a serial copy reads while nothing is under way, so all reading is on the
-/// critical path, running and queueing; within what clocks resolve.
+/// By hand, from the raw spans: a serial copy reads while nothing is in flight, so all reading is on the critical path, running and
+/// queueing; within the clocks' resolution.
 #[test]
 fn all_reading_of_a_serial_copy_is_on_its_critical_path() {
     let source = open("serial");
@@ -54,7 +54,7 @@ fn what_overlap_gives_is_predicted_from_the_serial_copy() {
     let overlap = e.what_if.iter().find(|w| w.flags.iter().any(|(f, _)| f == "--requests")).expect("overlap is proposed");
     let [(_, requests)] = overlap.flags.as_slice() else { panic!("{:?}", overlap.flags) };
     assert!(["2", "4"].contains(&requests.as_str()), "{requests}");
-    // Measured with two, in seven interleaved rounds; two processors have nothing left for more.
+    // Measured with two, in seven interleaved rounds; two processors have no capacity for more.
     let achieved = 1.39 / 1.11;
     assert!((overlap.speedup / achieved - 1.0).abs() <= 0.15, "{} against {achieved}", overlap.speedup);
     assert!(overlap.how.contains(&format!("--requests {requests}")), "{}", overlap.how);

@@ -1,4 +1,4 @@
-//! The stories of RPCs, made up with known figures, and what the analysis must say of each.
+//! Synthetic RPC recordings with known figures, and their expected analysis.
 
 use thalweg_explain::rpcstat::document::{CloseUpKind, EndedBy, Queue, RpcStat, WaitedFor, Who};
 use thalweg_explain::rpcstat::{rpcstat, rpcstat_in_bins};
@@ -9,7 +9,7 @@ const MS: i64 = 1_000_000;
 const CONNECTION: u64 = 10;
 const WRITE: u64 = 11;
 
-/// A client on one connection, which posts calls and gets replies on demand.
+/// A client on one connection, which makes calls and gets replies on demand.
 struct Client {
     events: Vec<Event>,
     next: u64,
@@ -77,7 +77,7 @@ impl Client {
         self.events.push(Event::Mark(Mark { track, kind, at, object, value: None }));
     }
 
-    /// `count` calls from `at_ns` on, `window` at a time, each answered after `response_ns` and replaced at once.
+    /// `count` calls from `at_ns` on, `window` at a time, each answered after `response_ns` and replaced immediately.
     fn steady(&mut self, at_ns: i64, count: i64, window: i64, response_ns: i64) -> i64 {
         let step_ns = response_ns / window;
         for i in 0..count {
@@ -122,7 +122,7 @@ fn an_overloaded_server_shows_timeouts_of_a_second_and_a_half_and_a_collapsed_wi
             client.mark(MarkKind::RpcRetransmit, until);
             client.mark(MarkKind::RpcTimeout, until);
         }
-        // Then it trusts itself with one or two.
+        // Then it limits itself to one or two.
         at = client.steady(until + 40 * MS, 40, 2, 8 * MS) + 20 * MS;
     }
     client.steady(at, 2000, 16, 8 * MS);
@@ -191,7 +191,7 @@ fn a_drain_ends_after_the_call_that_is_made_alone() {
     let mut client = Client::new();
     let mut at = MS;
     for _ in 0..20 {
-        // A burst of sixteen, again and again, each answered within a millisecond: that alone is no drain.
+        // A burst of sixteen, repeatedly, each answered within a millisecond: that alone is no drain.
         for burst in 0..20 {
             for i in 0..16 {
                 client.call(at + burst * 2 * MS + i * 30_000, at + burst * 2 * MS + MS + i * 30_000);
@@ -272,7 +272,7 @@ fn time_in_which_tcp_recovers_is_the_networks() {
     let mut client = Client::new();
     let mut at = client.steady(MS, 500, 1, MS);
     for _ in 0..5 {
-        // The call was sent and lost beyond the capture: TCP sends it again after 200 ms, and then the answer comes at once.
+        // The call was sent and lost beyond the capture: TCP sends it again after 200 ms, and then the answer comes immediately.
         client.call(at, at + 201 * MS);
         client.mark(MarkKind::TcpRetransmit, at + 200 * MS);
         at = client.steady(at + 202 * MS, 100, 1, MS);
@@ -359,7 +359,7 @@ fn the_axis_is_that_of_the_rpcs_where_the_capture_says_it() {
     client.attributes = said(399 * MS, last);
     let stat = client.stat();
     assert_eq!((stat.start_ns, stat.wall_s), (399 * MS, (last + 1 - 399 * MS) as f64 / 1e9));
-    // What it says cannot be: the whole of it is shown.
+    // Its statement is impossible: the whole of it is shown.
     client.attributes = said(9, 7);
     assert_eq!(client.stat().start_ns, 0);
 }
@@ -372,7 +372,7 @@ fn what_waits_in_the_clients_socket_is_said_and_a_window_of_packets_is_at_least_
     }
     let alone = client.stat();
     assert!(alone.pending.sent_only && alone.pending.unsent.is_none() && alone.pending.window_median == 1, "{:?}", alone.pending);
-    // Fifteen calls of 33 KiB stand in the socket for the second half of the time.
+    // Fifteen calls of 33 KiB wait in the socket for the second half of the time.
     let (half, bytes) = (client.end_ns / 2, 15 * (33 << 10));
     let of = CounterOf::Object(ObjectId::new(CONNECTION).unwrap());
     for (at, value) in [(0, 0), (half, bytes)] {
@@ -564,7 +564,7 @@ fn time_with_nothing_but_unanswered_datagrams_is_neither_ends() {
     assert_eq!(stat.stalls.count, 0, "{:?}", stat.stalls);
     let explained = explain(&client.source(), &Options { why: true, ..Options::default() }).unwrap();
     let charge = &explained.critical_path[0];
-    assert!(charge.cause.name() == "unknown" && charge.share > 0.95 && charge.evidence.contains("nobody answered"), "{charge:?}");
+    assert!(charge.cause.name() == "unknown" && charge.share > 0.95 && charge.evidence.contains("never answered"), "{charge:?}");
     assert_eq!(charge.rules[0].rule.name(), "packets.unanswered");
 }
 

@@ -1,4 +1,4 @@
-//! Each charging rule, on a recording whose truth is known.
+//! Each charging rule, on a recording with a known truth.
 
 use crate::common::*;
 use thalweg_trace::{CounterName, Event, Mark, MarkKind, ObjectKind, SpanKind as K, Time};
@@ -20,7 +20,7 @@ fn a_thread_is_charged_for_running_queueing_and_blocking_in_proportion() {
 
 #[test]
 fn a_connection_that_came_about_late_since_something_was_sent_again_is_a_loss() {
-    // (At 800 µs and 900 µs: of another connection between the same two ports, which was there before.)
+    // At 800 µs and 900 µs: of an earlier connection between the same two ports.
     for (by_server, again_us, before, loss_ms, latency_ms) in
         [(true, 1_500, false, 9.0, 0.0), (false, 1_500, false, 9.0, 0.0), (true, 900, true, 0.0, 9.0), (true, 900, false, 9.0, 0.0)]
     {
@@ -102,7 +102,7 @@ fn queueing_before_a_wait_is_not_taken_for_queueing_after_it() {
     let main = tale.client("main");
     let request = tale.client("request");
     let reader = tale.client("reader");
-    // Its 2 ms in the run queue lie before it blocked: what it waits for ended 100 µs before it ran again.
+    // Its 2 ms in the run queue lie before it blocked: the awaited work ended 100 µs before it ran again.
     tale.span(main, K::WaitLock, 0, 9_000).ran(50).runnable(2_000).woken_by(request).end();
     tale.span(request, K::WaitLock, 1_000, 8_900).blocked().woken_by(reader).end();
     tale.span(reader, K::FileRead, 0, 8_900).blocked().end();
@@ -175,7 +175,7 @@ fn waiting_for_a_reply_is_charged_to_what_the_server_did() {
     assert_charged(&e, "server.sync", 3.6);
     assert_charged(&e, "server.write", 2.0);
     assert_charged(&e, "server.cpu", 1.0 + 0.1 + 0.05);
-    // The reply's transit (100 µs) and what of the request's was not the server's running.
+    // The reply's transit (100 µs) and the part of the request's that was not the server's running.
     assert_charged(&e, "network.latency", 0.1 + 0.05);
     assert_charged(&e, "client.cpu", 1.0 + 1.0 + 1.0 + 0.1);
     assert_eq!(e.verdict.cause.name(), "server.sync");

@@ -1,4 +1,4 @@
-//! The document and its schema say the same.
+//! The document and its schema agree.
 
 use crate::common::*;
 use thalweg_explain::rule::RuleId;
@@ -9,7 +9,7 @@ fn schema() -> serde_json::Value {
     serde_json::from_str(include_str!("../../explain.schema.json")).expect("the schema is JSON")
 }
 
-/// A document in which nothing is missing that can be there.
+/// A document with every field present.
 fn full() -> Tale {
     let mut tale = Tale::new(100_000, 2);
     tale.meta.attributes = vec![("from".into(), "/data/big".into()), ("requests".into(), "1".into())];
@@ -30,7 +30,7 @@ fn full() -> Tale {
     tale
 }
 
-/// So many files are copied, one after the other; the last are the smallest.
+/// This many files are copied, one after the other; the last are the smallest.
 fn many_files(count: u64) -> Tale {
     let mut tale = Tale::new(count * 20, 2);
     let main = tale.client("cp");

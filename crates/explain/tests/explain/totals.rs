@@ -1,4 +1,4 @@
-//! How a run ended, how many rounds it asked in, and what a device did behind waits that name none.
+//! How a run ended, its number of rounds, and the device behind waits that name none.
 
 use crate::common::*;
 use thalweg_explain::document::Trip;
@@ -49,7 +49,7 @@ fn an_exit_code_that_is_an_answer_is_no_failure() {
     assert!(e.summary.sentence.starts_with("For "), "{}", e.summary.sentence);
 }
 
-/// Threads that each ask a server which was not recorded, `turns` times one after the other; `parts`: how many sends a request has.
+/// Threads that each ask an unrecorded server, `turns` times one after the other; `parts` is the number of sends per request.
 fn asks(threads: u64, turns: u64, parts: u64) -> Tale {
     let mut tale = Tale::new(turns * 1_000, 4);
     for thread in 0..threads {
@@ -115,8 +115,8 @@ fn messages_that_nobody_answers_have_no_rounds() {
     assert!(e.round_trips.is_none(), "{:?}", e.round_trips.map(|trips| trips.sentence));
 }
 
-/// A thread that waits for all of a second, of which a device works for four fifths: 80 MB; and as much again in the half second after it, in which
-/// the thread computes.
+/// A thread that waits for a whole second, of which a device works for four fifths: 80 MB; and as much again in the half second after it,
+/// in which the thread computes.
 fn behind(kind: K) -> Tale {
     let mut tale = Tale::new(1_500_000, 2);
     let main = tale.thread(Role::Client, "find", 100, 100);
@@ -178,7 +178,7 @@ fn fewer_files_are_no_advice_where_one_was_dealt_with() {
     }
 }
 
-/// What `gzip` reads and writes, where what it wrote is a quarter of it; and the same where the two differ by headers.
+/// Reads and writes of `gzip`, with an output of a quarter of the input; and of a program whose two sides differ by headers.
 #[test]
 fn what_was_moved_is_the_larger_of_two_ends_that_differ_by_more_than_headers() {
     let moved = |read: u64, written: u64| {
@@ -194,7 +194,7 @@ fn what_was_moved_is_the_larger_of_two_ends_that_differ_by_more_than_headers() {
     assert_eq!(moved(100 << 20, 95 << 20), Some(95 << 20));
 }
 
-/// Thirty downloads over connections to one server, of which the writes of five were seen.
+/// Thirty downloads over connections to one server, with the writes of five of them recorded.
 #[test]
 fn what_came_and_was_not_seen_to_be_handed_out_was_moved_too() {
     let mut tale = Tale::new(100_000, 2);

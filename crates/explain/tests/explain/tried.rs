@@ -1,4 +1,5 @@
-//! Pauses between attempts: what was tried, how often, and what it returned. Where nothing that failed came about after the last pause, they are a pace.
+//! Pauses between attempts: what was tried, how often, and the result. If nothing that failed succeeded after the last pause, they are a
+//! pace.
 
 use crate::common::*;
 use std::path::Path;
@@ -47,7 +48,7 @@ fn a_folder_that_is_there_already_is_no_attempt_at_it_before_a_sleep() {
     let e = explained("sleeps-beyond-ssh");
     assert_eq!(e.verdict.cause.name(), "server.think", "{:#?}", e.critical_path);
     assert!(e.summary.sentence.contains("ran sleep to pause"), "{}", e.summary.sentence);
-    // Once asked for at once, and once found missing without another pause before: neither was tried again and again.
+    // Once requested immediately, and once found missing without another pause before: neither was tried repeatedly.
     for found_at_once in [true, false] {
         let mut tale = Tale::new(110_000, 2);
         let main = tale.thread(Role::Client, "prog", 100, 100);
@@ -74,7 +75,7 @@ fn a_search_in_one_folder_after_the_other_is_no_attempt_at_each() {
 fn a_file_that_a_program_makes_itself_after_a_pause_was_not_waited_for() {
     let paths: Vec<String> = (0..11).map(|n| format!("/w/out-{n}")).collect();
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-    // Each is not there before its pause, and made after that.
+    // Each is missing before its pause, and made after it.
     let e = paces(&paths, |path, n| if path.ends_with(&format!("-{n}")) { -2 } else { 0 });
     assert!(charged_ms(&e, "client.think") > 90.0, "{:#?}", e.critical_path);
 }
@@ -83,11 +84,7 @@ fn a_file_that_a_program_makes_itself_after_a_pause_was_not_waited_for() {
 fn what_is_there_after_the_last_pause_was_waited_for() {
     let e = paces(&["/w/ready", "/w/settings"], |path, n| if path == "/w/ready" && n == 10 { 0 } else { -2 });
     assert!(charged_ms(&e, "client.lock") > 90.0, "{:#?}", e.critical_path);
-    assert!(
-        e.summary.sentence.contains("looked for ready every 9.80 ms, and about 10 times it was not there (ENOENT)"),
-        "{}",
-        e.summary.sentence
-    );
+    assert!(e.summary.sentence.contains("looked for ready every 9.80 ms: about 10 lookups failed (ENOENT)"), "{}", e.summary.sentence);
 }
 
 #[test]
@@ -96,7 +93,7 @@ fn attempts_are_named_with_how_often_they_failed_and_how() {
         ("refused-until-given-up", "curl paused between attempts to connect to 127.0.0.1:8199: 4 were refused (ECONNREFUSED)"),
         ("connect-before-listener", "paused between attempts to connect to 127.0.0.1:8766: 12 were refused (ECONNREFUSED)"),
         ("tries-to-lock", "golock tried to take the lock on go.lock every 79.1 ms: about 21 attempts failed (EAGAIN)"),
-        ("task-moves-between-threads", "x1 tried to make x1.pid every 109 ms: about 14 attempts failed (EEXIST)"),
+        ("task-moves-between-threads", "x1 tried to create x1.pid every 109 ms: about 14 attempts failed (EEXIST)"),
         ("perl-busy-database", "perl tried to take the lock on j.db every 50.1 ms:"),
         ("answers-503", "python3 answered HTTP 503 3 times, and was asked again every 1.00 s"),
         ("listens-late", "slept before it listened; of the attempts to connect to it 10 were refused (ECONNREFUSED)"),
@@ -120,7 +117,7 @@ fn who_is_answered_alike_each_time_paces_itself_or_polls_and_nothing_is_promised
     for name in ["pages-at-a-pace", "polls-a-job"] {
         let e = explained(name);
         assert_eq!(e.verdict.cause.name(), "client.think", "{:#?}", e.critical_path);
-        assert!(e.summary.sentence.contains("slept between requests of one size to 127.0.0.1:"), "{}", e.summary.sentence);
+        assert!(e.summary.sentence.contains("slept between requests of equal size to 127.0.0.1:"), "{}", e.summary.sentence);
         assert!(e.what_if.iter().all(|change| change.id != "no_think"), "{name}: {:#?}", e.what_if);
     }
 }
@@ -132,7 +129,7 @@ fn sleeps_between_questions_for_names_are_for_these() {
     assert!(e.what_if.iter().all(|change| change.id != "no_think"), "{:#?}", e.what_if);
 }
 
-/// Python's `subprocess.run(timeout=4)` looks every 50 ms at whether its child has ended.
+/// Python's `subprocess.run(timeout=4)` checks every 50 ms whether its child has ended.
 #[test]
 fn a_child_that_is_stopped_after_its_makers_time_limit_is_what_was_waited_for() {
     let e = explained("looks-at-a-child-until-its-limit");

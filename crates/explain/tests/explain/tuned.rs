@@ -1,4 +1,4 @@
-//! What a tuner did is said in three lines at most.
+//! A tuner's steps are summarised in at most three lines.
 
 use crate::common::Tale;
 use thalweg_explain::document::Explanation;
@@ -40,12 +40,12 @@ fn what_a_tuner_came_to_and_what_it_took_back_last_is_said_in_three_lines() {
     assert_eq!(said.len(), 3, "{said:#?}");
     assert!(said[0].starts_with("tuned while it ran: streams 1 > 4: "), "{}", said[0]);
     assert_eq!(said[1], "2 of 3 tries kept; most gained streams 1 > 2 (+100 %)");
-    assert_eq!(said[2], "taken back last: streams 4 > 8: limited by sending: as it came");
+    assert_eq!(said[2], "last reverted: streams 4 > 8: limited by sending: as it came");
 }
 
 #[test]
 fn where_nothing_was_kept_it_stays_as_it_began_and_where_nothing_was_tried_nothing_is_said() {
     let said = explained(&[("depth", 8, 16, 100, 99, false)]).summary.tuning;
-    assert_eq!(said[..2], ["tuned while it ran: it stays as it began".to_owned(), "none of 1 try kept".to_owned()]);
+    assert_eq!(said[..2], ["tuned while it ran: parameters unchanged".to_owned(), "none of 1 try kept".to_owned()]);
     assert!(explained(&[]).summary.tuning.is_empty());
 }

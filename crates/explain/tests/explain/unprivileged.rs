@@ -1,11 +1,11 @@
-//! What is said of recordings made without privilege: nothing with confidence that they do not say.
+//! Explanations of recordings made without privilege: nothing is stated with confidence that they do not show.
 
 use crate::common::*;
 use thalweg_explain::Explanation;
 use thalweg_explain::document::Status;
 use thalweg_trace::{CounterName, MarkKind, ObjectId, ObjectKind, Role, SpanKind as K, TrackId, WakerContext};
 
-/// A recording of a user's; `looked_at`: threads were only looked at.
+/// An unprivileged recording; `looked_at`: threads were only sampled.
 fn unprivileged(end_us: u64, looked_at: bool) -> (Tale, TrackId) {
     let mut tale = Tale::new(end_us, 4);
     tale.meta.attributes.push(("wakers".to_owned(), "inferred".to_owned()));
@@ -70,7 +70,7 @@ fn a_call_on_a_file_waited_for_its_device_only_where_that_did_something() {
     }
 }
 
-/// A question, and an answer that comes `ms` later while both ends wait on the connection.
+/// A request, and an answer that comes `ms` later while both ends wait on the connection.
 fn both_wait(name: &str, ms: u64, round_trip_us: i64) -> Explanation {
     let (mut tale, client) = unprivileged(ms * 1_000 + 200, false);
     let server = tale.server("server");
@@ -93,13 +93,13 @@ fn what_no_network_takes_is_not_the_networks() {
     is_unsure(&e);
     assert!(charged_ms(&e, "unknown") > 350.0, "{:#?}", e.critical_path);
     assert!(charged_ms(&both_wait(away, 400, 200), "unknown") > 350.0);
-    // A long path takes its round trip, also within a machine, and an acknowledgement may be held back for a while.
+    // A long path takes its round trip, also within a machine, and an acknowledgement may be delayed.
     assert_eq!(charged_ms(&both_wait(away, 400, 200_000), "unknown"), 0.0);
     assert_eq!(charged_ms(&both_wait(here, 60, 30_000), "unknown"), 0.0);
     assert_eq!(charged_ms(&both_wait(here, 40, 40), "unknown"), 0.0);
 }
 
-/// A sender that waits for room all the while, and of whose other end nothing is recorded.
+/// A sender that waits for room all the time, with an unrecorded other end.
 fn waits_for_room(least_us: i64, again: bool) -> Explanation {
     let (mut tale, client) = unprivileged(900_000, true);
     let (near, _) = tale.two_ends("127.0.0.1:40000 > 127.0.0.1:80");
@@ -128,7 +128,7 @@ fn who_does_not_read_makes_no_path_of_a_machines_own_connection() {
         let e = waits_for_room(4, again);
         assert!(charged_ms(&e, "server.unknown") > 880.0, "{again}: {:#?}", e.critical_path);
     }
-    // A path that is slow takes its time, also within a machine.
+    // A slow path takes its time, also within a machine.
     assert!(charged_ms(&waits_for_room(20_000, false), "network.bandwidth") > 880.0);
 }
 
@@ -154,18 +154,18 @@ fn a_poll_that_timed_out_may_have_waited_for_those_the_program_deals_with() {
 
 #[test]
 fn a_sleep_between_looks_for_bytes_is_no_pause() {
-    for (lay_there, receives) in [(0, true), (100, true), (0, false)] {
+    for (had_unread, receives) in [(0, true), (100, true), (0, false)] {
         let (mut tale, client) = unprivileged(100_000, true);
         let (near, _) = tale.two_ends("127.0.0.1:40000 > 127.0.0.1:80");
         for at in [1_000, 30_000, 60_000] {
-            tale.counter(near, CounterName::TcpUnreadBytes, at, lay_there);
+            tale.counter(near, CounterName::TcpUnreadBytes, at, had_unread);
         }
         tale.wait(client, K::WaitTimer, 2_000, 95_000).by_timer().end();
         if receives {
             tale.wait(client, K::NetReceive, 96_000, 96_000).on(near).bytes(100).offset(0).ran(0).end();
         }
         let e = tale.explain();
-        match receives && lay_there == 0 {
+        match receives && had_unread == 0 {
             true => is_unsure(&e),
             false => is_limited_by(&e, "client.think"),
         }
@@ -206,7 +206,7 @@ fn work_on_names_that_was_only_seen_from_outside_is_not_certain() {
         assert_eq!(e.verdict.cause.name(), "client.metadata");
         assert_eq!(e.verdict.status, if looked_at { Status::Unsure } else { Status::Limited });
     }
-    // Blocked in a call on a name that is not known: on which file system it is, is not known either.
+    // Blocked in a call on an unknown name: the file system is unknown, too.
     let (mut tale, client) = unprivileged(100_000, false);
     tale.wait(client, K::FileStat, 0, 100_000).end();
     is_unsure(&tale.explain());
@@ -216,7 +216,7 @@ fn work_on_names_that_was_only_seen_from_outside_is_not_certain() {
 fn queueing_that_no_count_shows_is_not_certain() {
     let (mut tale, client) = unprivileged(100_000, false);
     let helper = tale.thread(Role::Client, "helper", 100, 1001);
-    // It gave the lock up at 20 ms, and waits for something else since.
+    // It released the lock at 20 ms, and has waited for something else since.
     tale.wait(client, K::WaitLock, 1_000, 99_000).woken_in(WakerContext::Task).woken_by(helper).end();
     tale.span(helper, K::CpuRun, 0, 20_000).end();
     tale.wait(helper, K::WaitLock, 20_000, 100_000).end();
@@ -245,7 +245,7 @@ fn children_one_after_another_are_each_followed() {
     for n in 0..4_u64 {
         let (from, to) = (n * 100_000, (n + 1) * 100_000);
         let child = tale.thread(Role::Client, "sleep", 300 + n as u32, 1300 + n as u32);
-        // Known to ten milliseconds: the one before seems to be there yet.
+        // Known to ten milliseconds: the previous one still seems to be there.
         tale.event(thalweg_trace::Event::Mark(thalweg_trace::Mark {
             track: child,
             kind: thalweg_trace::MarkKind::ThreadStart,
@@ -290,7 +290,7 @@ fn queueing_before_a_wait_does_not_hide_who_ended_it() {
     let child = tale.thread(Role::Client, "sleep", 300, 301);
     tale.made(child, 2_000, client);
     tale.span(client, K::FileStat, 0, 10).end();
-    // The queueing is known as a sum: it may have been at the wait's beginning.
+    // The queueing is known as a sum: it may have been at the wait's start.
     tale.wait(client, K::WaitLock, 1_000, 890_000).runnable(30_000).woken_by(child).end();
     tale.wait(child, K::WaitTimer, 3_000, 889_000).by_timer().end();
     is_limited_by(&tale.explain(), "client.think");
@@ -336,7 +336,7 @@ fn a_write_through_the_page_cache_may_have_waited_for_something_else_than_its_di
     }
 }
 
-/// A program that sleeps for 10 ms again and again, with `between` after each; `worker`: another thread computes all the while.
+/// A program that sleeps for 10 ms repeatedly, with `between` after each; with `worker`, another thread computes all the time.
 fn sleeps_again_and_again(worker: bool, between: impl Fn(&mut Tale, TrackId, u64)) -> Explanation {
     let (mut tale, client) = unprivileged(220_000, false);
     if worker {
@@ -357,7 +357,7 @@ fn what_a_program_looks_for_again_and_again_is_not_its_pauses() {
     let e = sleeps_again_and_again(true, |_, _, _| {});
     is_unsure(&e);
     assert!(e.verdict.place.contains("polling in a sleep loop; target unknown"), "{}", e.verdict.place);
-    // A question, and its answer: a job elsewhere may be what it asks after. Bytes that only come, or go, are paced.
+    // A request, and its answer: it may ask about a job elsewhere. Bytes that only come, or go, are paced.
     let asks = |question: u64, answer: u64| {
         let (mut tale, client) = unprivileged(220_000, false);
         let (near, _) = tale.two_ends("127.0.0.1:40000 > 127.0.0.1:80");

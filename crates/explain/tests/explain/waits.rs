@@ -1,9 +1,9 @@
-//! What waits waited for: pauses between looks, connections that do not come about, bytes that others carry, locks that others give.
+//! Targets of waits: pauses between looks, failed connections, bytes carried by others, locks released by others.
 
 use crate::common::*;
 use thalweg_trace::{ObjectId, ObjectKind, Role, SpanKind as K, TrackId, WakerContext};
 
-/// A client that sleeps 10 ms nine times, looks between, and finds it the last time. `look` writes the look that ended by an instant.
+/// A client that sleeps 10 ms nine times, looks between, and succeeds the last time. `look` writes the look that ended by an instant.
 fn looking(look: impl Fn(&mut Tale, TrackId, u64, bool)) -> Tale {
     let mut tale = Tale::new(100_000, 4);
     let client = tale.client("client");
@@ -54,11 +54,11 @@ fn who_waits_at_an_end_of_its_own_pair_of_sockets_until_a_time_limit_pauses() {
         }
         tale.explain()
     };
-    // An event loop with a rate limit leaves the connection out of what it waits at: what came lies there.
+    // An event loop with a rate limit leaves the connection out of its wait set: arrived bytes stay unread.
     let e = waiting_at("unix:[1406395]");
     assert!(charged_ms(&e, "client.think") > 85.0, "{:#?}", e.critical_path);
     assert!(e.summary.sentence.contains("curl slept"), "{}", e.summary.sentence);
-    // Who can be asked by an address was asked, and did not answer.
+    // A process with an address was asked, and did not answer.
     let e = waiting_at("unix:/run/log");
     assert!(charged_ms(&e, "server.unknown") > 85.0, "{:#?}", e.critical_path);
 }
@@ -105,7 +105,7 @@ fn a_connection_that_is_given_up_is_what_its_polls_were_for() {
     assert!(place_of(&e, "server.unknown").contains("10.9.9.9:80"), "{:?}", e.critical_path[0]);
 }
 
-/// A question and its answer, with what was sent long before: the server's answer comes at 9 ms, sent by another thread of its process.
+/// A request and its answer, with bytes sent long before: the server's answer comes at 9 ms, sent by another thread of its process.
 #[test]
 fn bytes_are_not_under_way_for_longer_than_a_machines_own_wire_has_them() {
     let mut tale = Tale::new(100_000, 4);
@@ -119,7 +119,7 @@ fn bytes_are_not_under_way_for_longer_than_a_machines_own_wire_has_them() {
     tale.wait(client, K::WaitNetwork, 1_010, 95_000).on(near).by_packet().end();
     tale.wait(other, K::WaitNetwork, 520, 1_020).on(served).by_packet().end();
     tale.span(other, K::NetReceive, 1_020, 1_030).on(served).bytes(100).end();
-    // Its worker syncs, and wakes nobody that is recorded until the answer is sent.
+    // Its worker syncs, and wakes no recorded thread until the answer is sent.
     tale.wait(other, K::WaitNetwork, 1_050, 94_900).on(served).by_packet().end();
     tale.wait(worker, K::FileSync, 2_000, 94_000).end();
     let e = tale.explain();
@@ -134,7 +134,7 @@ fn a_process_that_carries_a_connection_is_not_who_is_waited_for() {
     let carrier = tale.thread(Role::Client, "vpn", 300, 301);
     let (near, served) = tale.two_ends("10.8.0.1:1 > 10.8.0.2:80");
     tale.span(client, K::NetSend, 900, 1_000).on(near).bytes(100).offset(0).end();
-    // The packets come by the carrier's write to its device, in its own context.
+    // The packets arrive by the carrier's write to its device, in its own context.
     tale.wait(server, K::WaitLock, 0, 6_000).woken_by(carrier).end();
     tale.span(server, K::NetReceive, 6_000, 6_010).on(served).bytes(100).offset(0).end();
     tale.span(server, K::NetSend, 6_900, 7_000).on(served).bytes(100).offset(0).end();
@@ -183,7 +183,7 @@ fn a_receiver_queues_for_a_processor_only_from_when_its_bytes_were_sent() {
     let mut tale = Tale::new(420_000, 2);
     let (client, server) = (tale.client("request"), tale.server("io1"));
     let (near, far) = tale.connection("10.0.0.1:1 > 10.0.0.2:2");
-    // The client has nothing to send for 400 ms. The kernel says that the server queued for all that time.
+    // The client has nothing to send for 400 ms. By the kernel, the server queued for all that time.
     let file = tale.file("big");
     tale.span(client, K::FileRead, 0, 400_000).blocked().on(file).end();
     tale.span(client, K::NetSend, 400_000, 400_500).on(near).request(1).bytes(1000).end();
@@ -195,8 +195,8 @@ fn a_receiver_queues_for_a_processor_only_from_when_its_bytes_were_sent() {
     assert!(charged_ms(&e, "server.runqueue") < 2.0, "{:?}", e.critical_path);
 }
 
-/// A client that is not answered twice, pauses, and asks again over a new connection; it looks for the file that it will make before it asks, and when
-/// it has the answer.
+/// A client that gets no answer twice, pauses, and asks again over a new connection; it looks for the file that it will make before it
+/// asks, and when it has the answer.
 fn asked_again(answers: bool) -> Tale {
     let mut tale = Tale::new(3_100_000, 2);
     let (wget, python) = (tale.thread(Role::Client, "wget", 100, 100), tale.thread(Role::Server, "python3", 200, 200));
@@ -226,12 +226,13 @@ fn a_pause_after_no_answer_is_a_try_and_a_file_that_the_client_makes_itself_is_n
     let e = asked_again(true).explain();
     assert_charged(&e, "server.lock", 3_000.0);
     assert!(place_of(&e, "server.lock").contains("python3"), "{:?}", e.critical_path);
-    // Who is never answered paces itself.
+    // A thread that is never answered paces itself.
     let e = asked_again(false).explain();
     assert_charged(&e, "client.think", 3_000.0);
 }
 
-/// A client that asks the same at intervals over new connections, and waits for each answer as it pauses, in a poll: a pause is one that no answer ended.
+/// A client that asks the same at intervals over new connections, and waits for each answer as it pauses, in a poll: a pause is one that no
+/// answer ended.
 #[test]
 fn a_wait_for_an_answer_is_no_pause_between_two_that_are() {
     let mut tale = Tale::new(3_020_000, 2);
@@ -253,7 +254,7 @@ fn a_wait_for_an_answer_is_no_pause_between_two_that_are() {
     assert_charged(&e, "server.lock", 2_997.3);
 }
 
-/// A server that is met when it takes its first connection, and gives that to a thread that it makes: before it, the time is its caller's.
+/// A server first seen when it takes its first connection, and that hands it to a thread that it makes: the time before is its caller's.
 #[test]
 fn of_a_server_that_is_met_late_its_own_thread_is_not_who_it_was_started_for() {
     let mut tale = Tale::new(1_010_000, 2);

@@ -1,5 +1,5 @@
-//! Walks of directories, recorded: how many round trips they made one after the other, what an entry's time is made of, and what
-//! asking ahead was predicted to give, held against what it gave.
+//! Recorded walks of directories: their sequential round trips, the parts of an entry's time, and the predicted gain of asking ahead,
+//! compared with the measured one.
 
 use crate::common::*;
 use std::path::Path;
@@ -30,14 +30,14 @@ fn a_synchronous_walk_of_our_own_client_waits_for_two_round_trips_for_each_file(
     let entry = trips.per_entry.as_ref().unwrap();
     assert_eq!(entry.entries, 300);
     assert!((entry.round_trips - 2.0).abs() < 0.02, "{entry:?}");
-    // One question for attributes, one to each of four servers for its size.
+    // One request for attributes, one to each of four servers for its size.
     assert!((entry.questions - 5.0).abs() < 0.02, "{entry:?}");
     assert_eq!(trips.most_at_once, Some(4));
-    // What an entry takes is made of what the path was charged with.
+    // An entry's time consists of the path's charges.
     assert_eq!(entry.parts[0].cause, Cause::NetworkLatency);
     assert!((entry.parts.iter().map(|p| p.seconds).sum::<f64>() / entry.seconds - 1.0).abs() < 0.001);
     assert!(entry.parts[0].seconds > 0.0019 && entry.parts[0].seconds < 0.0026, "two round trips of 1 ms: {entry:?}");
-    assert!(trips.sentence.contains("For each of 300 entries: 5 questions in 2 round trips"), "{}", trips.sentence);
+    assert!(trips.sentence.contains("For each of 300 entries: 5 requests in 2 round trips"), "{}", trips.sentence);
 }
 
 #[test]
@@ -78,14 +78,14 @@ fn a_walk_over_nfs_names_its_pattern_and_what_other_ways_of_asking_would_give() 
     let windowed = predicted(&e, "walk.window.32");
     assert!((windowed - 0.083).abs() / 0.083 < 0.15, "{windowed}");
     assert!((predicted(&e, "requests.x4") - 0.373).abs() / 0.373 < 0.15);
-    // Other questions than those that were asked cannot be replayed: what they give is a bound, and stands last.
+    // Requests that were not recorded cannot be replayed: their gain is a bound, and comes last.
     let last = e.what_if.last().unwrap();
     assert_eq!((last.id.as_str(), last.basis), ("walk.readdirplus", Grounds::Bounded));
     assert!(last.change.ends_with("(gives this at most)") && last.predicted_wall_s < windowed, "{last:?}");
     assert!(e.what_if.iter().rev().skip(1).all(|w| w.basis == Grounds::Replayed), "{:?}", e.what_if);
 }
 
-/// A client that asks `width` servers at once for each of `rounds` entries, and waits for all of them.
+/// A client that asks `width` servers simultaneously for each of `rounds` entries, and waits for all of them.
 fn asked(rounds: u64, width: u64) -> Tale {
     let mut tale = Tale::new(rounds * 1_000, 2);
     let main = tale.client("main");
@@ -158,7 +158,7 @@ fn connections_that_come_about_are_round_trips_and_not_the_work_of_threads_that_
     }
 }
 
-/// Of the two I/O servers one greeted in vain, and again after TCP's timeout of 200 ms. Nothing else was seen of it before.
+/// One of the two I/O servers lost its greeting, and sent it again after TCP's timeout of 200 ms. Its thread was not recorded before.
 #[test]
 fn a_servers_lost_greeting_is_a_loss_and_no_standstill_of_who_greeted() {
     let e = explained("store-lost-greeting");

@@ -1,4 +1,4 @@
-//! Every charge says by which rules it was charged, where that is asked for; and every rule is written down.
+//! Every charge has its rules, on request; and every rule is documented.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use thalweg_explain::rule::{MAX_STRETCHES, RuleId};
 use thalweg_explain::{Explanation, Options, explain};
 use thalweg_trace::{Recording, Source};
 
-/// Every recording below a folder.
+/// All recordings below a directory.
 fn recordings(folder: &Path, found: &mut Vec<PathBuf>) {
     if folder.join("meta.json").is_file() {
         return found.push(folder.to_owned());
@@ -28,7 +28,7 @@ fn all_recordings() -> Vec<PathBuf> {
     found
 }
 
-/// Each of them explained, with what its charges rest on.
+/// Each of them explained, with the rules of its charges.
 static ASKED: LazyLock<Vec<(PathBuf, Explanation)>> = LazyLock::new(|| {
     let asked = |path: PathBuf| {
         let recording = Recording::open(&path).expect("a fixture opens");

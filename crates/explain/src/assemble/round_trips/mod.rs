@@ -1,10 +1,10 @@
-//! Round trips: how many questions were asked, how many of them one after the other, and what one of them, and the time for
-//! one entry of a walk, is made of.
+//! Round trips: how many requests were made, how many of them sequentially, and what one of them, and the time per entry of a walk,
+//! consists of.
 //!
-//! A walk of a directory is slow for one reason: it asks for little, waits for the answer, and asks for the next. So what is
-//! recorded of it is not bytes. Questions are what the client says it asked (`rpc.call`); where it says nothing, what it
-//! sent, how often its threads did and then took an answer, and how often the critical path left the client for the far end and came back; for a
-//! file system on a disk, the disk's requests. Entries are those that requests of the application delivered, or (in a capture) files that were looked up.
+//! A walk of a directory is slow because it asks for little, waits for the answer, and asks for the next. So it is measured in requests,
+//! not bytes. Requests are what the client recorded (`rpc.call`); without those, its sends, the turns of its threads, and how often the
+//! critical path left the client and came back; for a file system on a disk, the disk's requests. Entries are those that the application's
+//! requests delivered, or (in a capture) files looked up.
 
 mod sentence;
 
@@ -20,7 +20,7 @@ use sentence::sentence;
 use std::collections::HashMap;
 use thalweg_trace::Meta;
 
-/// The round trips of a recorded run; `None` where there are next to none, or where they carry data.
+/// The round trips of a recorded run; `None` if there are next to none, or they carry data.
 pub(crate) fn round_trips(parts: &Parts<'_>, meta: &Meta) -> Option<RoundTrips> {
     let asking = &parts.seen.asking;
     let entries = entries(asking, meta);
@@ -30,7 +30,7 @@ pub(crate) fn round_trips(parts: &Parts<'_>, meta: &Meta) -> Option<RoundTrips> 
     let away = parts.ledger.away;
     if asking.calls.count() >= limits::FEWEST_QUESTIONS && small(asking.calls.count()) {
         let calls = &asking.calls;
-        let made = Made {
+        let made = MeasuredRequests {
             trip: Trip::Calls,
             count: calls.count(),
             in_a_row: away.from_client,
@@ -46,23 +46,29 @@ pub(crate) fn round_trips(parts: &Parts<'_>, meta: &Meta) -> Option<RoundTrips> 
         && small(exchanged.sends)
     {
         let in_a_row = away.from_client.max(exchanged.rounds());
-        // A thread can send for long before it takes anything, and a path can stay with a server: then nothing says how many rounds it was.
+        // A thread can send for long before it receives anything, and a path can stay with a server: then the number of rounds is unknown.
         if entries.is_none() && (in_a_row as f64) < exchanged.sends as f64 * limits::SURE_ROUNDS {
             return None;
         }
-        let made = Made { trip: Trip::Exchanges, count: exchanged.sends, in_a_row, first, last, calls: None };
+        let made = MeasuredRequests { trip: Trip::Exchanges, count: exchanged.sends, in_a_row, first, last, calls: None };
         return made.round_trips(parts, entries, Vec::new());
     }
     let disk = &asking.disk;
     if exchanged.from_to.is_none() && disk.count() >= limits::FEWEST_QUESTIONS && asks_for_names(parts) {
-        let made =
-            Made { trip: Trip::Disk, count: disk.count(), in_a_row: away.from_disk, first: disk.first, last: disk.last, calls: Some(disk) };
+        let made = MeasuredRequests {
+            trip: Trip::Disk,
+            count: disk.count(),
+            in_a_row: away.from_disk,
+            first: disk.first,
+            last: disk.last,
+            calls: Some(disk),
+        };
         return made.round_trips(parts, entries, disks(parts));
     }
     None
 }
 
-/// Round trips of calls alone, where nothing is recorded of who made them: how many were one after the other their times say.
+/// Round trips of calls alone, in a recording without threads: the calls' times show how many were sequential.
 pub(crate) fn round_trips_of_calls(calls: &Overlap, entries: Option<u64>, network_s: Option<f64>, to: Vec<Answerer>) -> Option<RoundTrips> {
     if calls.count() < limits::FEWEST_QUESTIONS || calls.last <= calls.first {
         return None;
@@ -95,20 +101,20 @@ pub(crate) fn round_trips_of_calls(calls: &Overlap, entries: Option<u64>, networ
     Some(made)
 }
 
-/// How many entries the run was about, where that is known.
+/// Number of entries of the run, if known.
 fn entries(asking: &Asking, meta: &Meta) -> Option<u64> {
     let said = meta.attributes.iter().find(|(name, _)| name == "walk.entries").and_then(|(_, n)| n.parse().ok());
     said.or(Some(asking.delivered)).filter(|&n| n > 0)
 }
 
-/// Whether waiting for files was for names and attributes rather than for data.
+/// Whether waits for files were for names and attributes rather than for data.
 fn asks_for_names(parts: &Parts<'_>) -> bool {
     let charged = |cause: Cause| parts.ledger.entries.iter().filter(|e| e.cause == cause).map(|e| e.runs.total_ns).sum::<u64>();
     charged(Cause::ClientMetadata) > charged(Cause::ClientRead) + charged(Cause::ClientWrite) + charged(Cause::ClientSync)
 }
 
-/// What is known of the questions of a run.
-struct Made<'a> {
+/// The requests of a run.
+struct MeasuredRequests<'a> {
     trip: Trip,
     count: u64,
     in_a_row: u64,
@@ -117,13 +123,13 @@ struct Made<'a> {
     calls: Option<&'a Overlap>,
 }
 
-impl Made<'_> {
+impl MeasuredRequests<'_> {
     fn round_trips(&self, parts: &Parts<'_>, entries: Option<u64>, to: Vec<Answerer>) -> Option<RoundTrips> {
         if self.last <= self.first {
             return None;
         }
         let asking_s = (self.last - self.first) as f64 / 1e9;
-        // Where the path never left the client, questions were answered before anybody waited.
+        // If the path never left the client, requests were answered before anyone waited.
         let in_a_row = self.in_a_row.clamp(1, self.count);
         let charged = charged(parts, self.first, self.last);
         let of_each = charged.into_iter().map(|(cause, ns)| Part { cause, seconds: ns as f64 / 1e9 / in_a_row as f64 }).collect();
@@ -159,7 +165,7 @@ fn per_entry(entries: u64, count: u64, in_a_row: u64, asking_s: f64, of_each: &[
     }
 }
 
-/// What the critical path was charged to between two instants, most first.
+/// The charges of the critical path between two instants, most time first.
 fn charged(parts: &Parts<'_>, first: i64, last: i64) -> Vec<(Cause, i64)> {
     let mut sums: HashMap<Cause, i64> = HashMap::new();
     for run in &parts.ledger.path {
@@ -177,7 +183,7 @@ fn answerer(name: String, calls: &Overlap) -> Answerer {
     Answerer { name, count: calls.count(), at_once: calls.at_once().unwrap_or(0.0), median_s: calls.lengths.quantile_ns(0.5) as f64 / 1e9 }
 }
 
-/// Who was asked, most first.
+/// Who answered, most requests first.
 fn answerers(tables: &Tables, asking: &Asking) -> Vec<Answerer> {
     let name = |server: u32| tables.ends(server).map_or_else(|| "a server".to_owned(), |(_, address)| address.to_owned());
     most(asking.by_server.iter().map(|(&server, calls)| answerer(name(server), calls)).collect())

@@ -1,4 +1,4 @@
-//! Round trips in plain words: one sentence of what was asked, and one of what that is for each entry.
+//! Round trips in plain words: one sentence for the requests, one for each entry's part.
 
 use crate::document::{Part, RoundTrips, Trip};
 use crate::limits::assemble as limits;
@@ -7,7 +7,7 @@ use thalweg_base::numbers::{self, duration};
 /// One or two plain sentences.
 pub(super) fn sentence(trips: &RoundTrips) -> String {
     let (one, many, to) = match trips.of {
-        Trip::Calls => ("question", "questions", ""),
+        Trip::Calls => ("request", "requests", ""),
         Trip::Exchanges => ("message", "messages", " to servers"),
         Trip::Disk => ("request", "requests", " to disks"),
     };
@@ -15,7 +15,7 @@ pub(super) fn sentence(trips: &RoundTrips) -> String {
     let serial = trips.in_a_row as f64 >= trips.count as f64 * limits::NEARLY_ALL;
     let at_once = trips.at_once.map_or_else(String::new, |n| {
         let most = trips.most_at_once.filter(|&most| most as f64 > n * 1.5).map_or_else(String::new, |most| format!(", at most {most}"));
-        format!(" ({n:.1} under way at a time{most})")
+        format!(" ({n:.1} in flight on average{most})")
     });
     let order = if serial {
         format!("one after the other{at_once}")
@@ -36,7 +36,7 @@ pub(super) fn sentence(trips: &RoundTrips) -> String {
 
 /// ` (1.02 ms network.latency, 30 µs server.cpu)`.
 fn made_of(trips: &RoundTrips) -> String {
-    // (Where disks are asked, there is no server.)
+    // Disks have no server.
     let name = |part: &Part| if trips.of == Trip::Disk { part.cause.name().trim_start_matches("client.") } else { part.cause.name() };
     let named = trips.of_each.iter().filter(|part| part.seconds >= trips.each_s * limits::WORTH_NAMING).take(limits::PARTS);
     let named: Vec<String> = named.map(|part| format!("{} {}", duration(part.seconds), name(part))).collect();

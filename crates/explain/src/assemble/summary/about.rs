@@ -1,4 +1,4 @@
-//! What a run was, in its own terms: bytes and a rate, entries and the time for each, transactions a second.
+//! A run in its own terms: bytes and a rate, entries and the time for each, transactions per second.
 
 use super::files::{self, Done, each};
 use super::of::Of;
@@ -14,7 +14,7 @@ use thalweg_base::numbers::{bit_rate, byte_rate, count, duration, size};
 use thalweg_trace::Meta;
 use thalweg_trace::linux::signal_name;
 
-/// How it ended, where not with exit code 0; and why, where that is known.
+/// How the command ended, unless with exit code 0, and why, if known.
 pub(super) fn ended(meta: &Meta, why: Option<&Why>) -> Option<String> {
     let code = meta.exit_code.filter(|code| *code != 0)?;
     if is_answer(meta, code) {
@@ -34,13 +34,13 @@ pub(super) fn ended(meta: &Meta, why: Option<&Why>) -> Option<String> {
     })
 }
 
-/// Whether an exit code says what a program found: what it looks for is not there, or differs.
+/// Whether an exit code is an answer: what was searched for is missing, or differs.
 fn is_answer(meta: &Meta, code: i32) -> bool {
     let program = meta.command.first().map(|program| base(program)).unwrap_or_default();
     code == 1 && limits::ANSWER_BY_CODE.contains(&program)
 }
 
-/// The same as a sentence, which comes before any cause: `It failed with exit code 2.` An answer is no failure.
+/// The failure as a sentence, which precedes any cause: `It failed with exit code 2.` An answer is no failure.
 pub(crate) fn failure(meta: &Meta, why: Option<&Why>) -> Option<String> {
     meta.exit_code.filter(|&code| !is_answer(meta, code))?;
     let ended = ended(meta, why)?;
@@ -48,7 +48,7 @@ pub(crate) fn failure(meta: &Meta, why: Option<&Why>) -> Option<String> {
     Some(format!("It {was}{}.", ended.trim_end_matches('.')))
 }
 
-/// What it did, how long that took, and at which rate: bytes, unless it was about files and names, transactions or answers.
+/// The first line: the run's activity, duration and rate: in bytes, unless it was about files and names, transactions or answers.
 pub(super) fn about(of: &Of<'_>) -> String {
     let wall_s = of.parts.wall_s();
     let took = duration(wall_s);
@@ -89,19 +89,19 @@ pub(super) fn about(of: &Of<'_>) -> String {
     format!("{} in {took}, {rate}", size(bytes))
 }
 
-/// Whether it says itself which files it moves, which counts them best: of small files, recorders keep some together.
+/// Whether the program itself records which files it moves, which is the best count: recorders merge small files.
 pub(super) fn is_own(of: &Of<'_>) -> bool {
     of.transfers >= limits::TREE_FILES && !of.parts.seen.asked.is_empty()
 }
 
-/// What was done with many files or names, where a run was about that and not about bytes.
+/// The action on many files or names, if the run was about that and not about bytes.
 pub(super) fn files(of: &Of<'_>) -> Option<Done> {
     let largest = of.listed.iter().map(|transfer| transfer.size_bytes).max().unwrap_or(0);
     let counted = of.parts.around.files.as_ref().filter(|_| !is_own(of))?;
     files::about(counted, (of_interest(of), largest))
 }
 
-/// Whether the time for each of the command's questions is what one of them took: one at a time, and none far slower than the others.
+/// Whether the time per request of the command is the time one request took: one in flight, and none far slower than the others.
 fn is_mean_of_each(of: &Of<'_>) -> bool {
     let under_way = of.parts.seen.questions.under_way(End::Client, of.parts.tables);
     under_way.is_none_or(|own| own.average < numbers::MEAN_OF_ONE && own.slow.is_none())
@@ -111,8 +111,8 @@ fn rate_per_s(rate: f64) -> String {
     if rate < limits::FEW_A_SECOND { format!("{rate:.1} a second") } else { format!("{} a second", count(rate.round() as u64)) }
 }
 
-/// The bytes that were moved, without what programs read to become what they are; 0 where more were read of files that nobody saw: what is known is no
-/// measure of the run then.
+/// Bytes moved, without what programs read at startup. 0 if more were read of unrecorded files: the known bytes are then no measure of the
+/// run.
 pub(super) fn of_interest(of: &Of<'_>) -> u64 {
     let is_above = |word: &str, path: &str| word.len() > 1 && word.starts_with('/') && path.starts_with(word.trim_end_matches('/'));
     let named = |path: &str| of.meta.command.iter().any(|word| is_above(word, path));
@@ -125,21 +125,21 @@ pub(super) fn of_interest(of: &Of<'_>) -> u64 {
     if reads.all.bytes.saturating_sub(seen) > known { 0 } else { known }
 }
 
-/// What went through the pipe that most went through, where that was much. (What one program passes on to the next is one stream of bytes.)
+/// Bytes through the busiest pipe, if many. (What one program passes on to the next is one stream of bytes.)
 pub(super) fn through_a_pipe(of: &Of<'_>) -> Option<u64> {
     let written = of.parts.tables.objects.iter().filter_map(|object| object.attribute("written_bytes")?.parse::<u64>().ok());
     written.max().filter(|bytes| *bytes >= limits::LEAST_PIPED)
 }
 
-/// Requests that were answered, where there were many, of few bytes: how many, what they are called, and whether they went one by one.
+/// Answered requests, if there were many with few bytes: how many, their name, and whether they were sequential.
 pub(super) fn requests(of: &Of<'_>, bytes: u64) -> Option<(u64, &'static str, bool)> {
     let asking = &of.parts.seen.asking;
     let exchanged = asking.exchanged();
     let (n, what) = match (asking.calls.count(), dialogues(of), exchanged.turns) {
         (calls, ..) if calls >= limits::FEWEST_REQUESTS => (calls, "requests"),
         (_, Some(dialogues), _) => (dialogues, "connections"),
-        // One send for each answer is a request; of what takes several, or goes on meanwhile, only the answers are known. (They are no round trips: most
-        // of one may be the program's time.)
+        // With one send per answer it is a request; where a request takes several sends, or sends continue meanwhile, only the answers are
+        // known. (They are no round trips: the program's own time may be most of one.)
         (.., turns) if turns * 10 >= exchanged.sends * 9 => (turns, "requests"),
         (.., turns) => (turns, "answers"),
     };
@@ -147,13 +147,13 @@ pub(super) fn requests(of: &Of<'_>, bytes: u64) -> Option<(u64, &'static str, bo
     let away = of.parts.ledger.away.from_client;
     let in_a_row = if asking.calls.count() >= limits::FEWEST_REQUESTS { away } else { away.max(exchanged.rounds()) };
     let one_by_one = in_a_row * 5 >= n * 4;
-    // A few that did not wait for each other are a program's own (a connection that is opened, a session that begins).
+    // A few that did not wait for each other belong to the program: a connection being opened, a session starting.
     let enough = n >= if one_by_one { limits::FEWEST_REQUESTS } else { limits::LOAD_REQUESTS };
     (enough && small).then_some((n, what, one_by_one))
 }
 
-/// How many connections there were, one after the other, that all went through the same few turns: agreeing on keys, a greeting, a login come before what was
-/// asked for, and the turns are no requests.
+/// Number of sequential connections that all went through the same few turns: key exchange, greeting and login come before the actual
+/// request, so the turns are not requests.
 fn dialogues(of: &Of<'_>) -> Option<u64> {
     let exchanges = &of.parts.seen.exchanges.of;
     let mut turns: Vec<u64> = exchanges.values().map(|exchange| exchange.turns).filter(|turns| *turns > 0).collect();
@@ -171,7 +171,7 @@ fn dialogues(of: &Of<'_>) -> Option<u64> {
     (is_dialogue && in_turn).then_some(n)
 }
 
-/// A walk: its entries, and what each took.
+/// The phrase for a walk: its entries, and the time of each.
 fn of_entries(trips: &RoundTrips, wall_s: f64) -> Option<String> {
     let took = duration(wall_s);
     match &trips.per_entry {
@@ -188,16 +188,16 @@ fn of_entries(trips: &RoundTrips, wall_s: f64) -> Option<String> {
     }
 }
 
-/// What was made durable one by one, where that is what a run was about.
+/// Syncs, if the run was about them.
 pub(super) struct Synced {
-    /// The transactions of a database that keeps a rollback journal (SQLite): each syncs the journal and then the database, in turns.
+    /// Transactions of a database with a rollback journal (SQLite): each syncs the journal and then the database, alternately.
     pub(super) transactions: u64,
-    /// Syncs of the log that a database writes ahead: of one transaction, or of a few together.
+    /// Syncs of a database's write-ahead log: each for one transaction, or a few together.
     pub(super) log: u64,
     /// Syncs of any file.
     pub(super) calls: u64,
-    /// Those that the command can have been about: not for data that is moved, and of servers only where they were waited for. What a server
-    /// settles in its own time is nobody's work.
+    /// Syncs that the command can have been about: not for bulk data, and of servers only if they were waited for. Servers' background
+    /// syncs do not count.
     asked: u64,
 }
 

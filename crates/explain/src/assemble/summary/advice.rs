@@ -1,4 +1,4 @@
-//! Changes that recipes know against what was charged, where no what-if predicts what they give: they stand without a number.
+//! Recipes' changes against what was charged, where no what-if predicts their effect: they are given without a number.
 
 use super::Of;
 use super::groups::Group;
@@ -10,14 +10,14 @@ use crate::limits::summary as limits;
 use crate::replay::Prediction;
 use thalweg_recipes::{Advised, Asked, Fact};
 
-/// Of the largest charges first; nothing that a what-if says already, or would have said of a run that was replayed.
+/// Advice for the largest charges first, without what a what-if says, or would have said of a replayed run.
 pub(super) fn advice(of: &Of<'_>, groups: &[Group<'_>], prediction: &Prediction, numbers: &[Number]) -> Vec<Advice> {
     if of.is_short() {
         return Vec::new();
     }
     let (what_if, replayed) = (&prediction.what_if, prediction.model.reason.is_none());
     let mut facts = facts(of.meta, of.parts, &mounts(of.meta));
-    // (The limit is named, and by its size it is known whose it is.)
+    // The limit is known, and its size tells whose it is.
     let in_flight = numbers.iter().find(|number| number.kind == NumberKind::InFlight).and_then(|number| number.bytes);
     facts.extend(in_flight.map(|bytes| Fact { name: "in_flight", value: bytes.to_string() }));
     let asked = Asked { command: &of.meta.command, facts: &facts };
@@ -38,8 +38,8 @@ pub(super) fn advice(of: &Of<'_>, groups: &[Group<'_>], prediction: &Prediction,
     found
 }
 
-/// More requests in flight, where what was in flight is the number behind messages in transit, and no replay says what more would give: who hands
-/// requests to another program that sends them asks nobody itself.
+/// Advice for more requests in flight, if the number in flight is behind messages in transit and no replay predicts the effect: a program
+/// that hands requests to another one makes none itself.
 fn more_in_flight(cause: Cause, asked: &Asked<'_>, what_if: &[WhatIf], numbers: &[Number]) -> Option<Advice> {
     const CHANGE: &str = "requests.x4";
     let is_limit = numbers.first().is_some_and(|number| matches!(number.kind, NumberKind::InFlight | NumberKind::OneAtATime));

@@ -1,4 +1,4 @@
-//! A row's subject, and the figures that matter most about it.
+//! A row's subject, and its most important figures.
 
 use super::groups::{Group, most_first, with_others};
 use super::of::Of;
@@ -11,12 +11,12 @@ use crate::facts::names::{file_name, program};
 use crate::limits::assemble::{SAMPLED_PART, SAMPLED_TENTHS};
 use crate::limits::summary as limits;
 use crate::observe::index::NONE;
-use crate::observe::observation::{DeviceDid, Way};
+use crate::observe::observation::{DeviceActivity, Way};
 use crate::observe::wire::UnderWay;
 use crate::waits::place::{Place, What};
 use thalweg_base::numbers::{bit_rate, count, duration, size, whole_percent};
 
-/// Who or what a group is about, and its figures.
+/// The subject of a group, and its figures.
 pub(super) fn figures(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
     use Cause as C;
     match group.cause {
@@ -36,24 +36,24 @@ pub(super) fn figures(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
     }
 }
 
-/// `25 reads, 17.5 ms each`, and what is to be said besides. Where one had nearly all of the time, `7 sleeps, the longest 1.30 s`.
+/// `25 reads, 17.5 ms each`, followed by `besides`. If one had nearly all of the time: `7 sleeps, the longest 1.30 s`.
 fn times(group: &Group<'_>, noun: &str, besides: &str) -> String {
     if let Some(longest_s) = group.outlier_s() {
         return format!("{} {noun}s, the longest {}{besides}", count(group.count), duration(longest_s));
     }
     match group.count {
-        // (Pauses that have most of their time elsewhere.)
+        // Pauses with most of their time charged elsewhere.
         0 => format!("{} of {noun}s{besides}", duration(group.ns as f64 / 1e9)),
         1 => format!("one {noun} of {}{besides}", duration(group.mean_s())),
         n => format!("{} {noun}s, {} each{besides}", count(n), duration(group.mean_s())),
     }
 }
 
-/// A server that was not recorded, by its address where that is known, or else who waited for it.
+/// An unrecorded server by its address, if known, or else who waited for it.
 fn unrecorded(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
     match group.largest.place {
         Place::FarEnd { connection, .. } if tried::to_connect(of, connection).is_some() => {
-            (format!("{}, nobody listened", group.who()), times(group, "pause", ""))
+            (format!("{}, no listener", group.who()), times(group, "pause", ""))
         }
         Place::Thread { .. } => (group.who(), times(group, wait(group), "")),
         Place::Unseen { .. } => (format!("{}, before it was recorded", group.who()), times(group, "wait", "")),
@@ -67,7 +67,7 @@ fn on_file(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
     let idle = if has_network(of) && group.idle >= limits::IDLE { ", network idle" } else { "" };
     let busy = group.device().and_then(|name| busy(of, name)).filter(|_| idle.is_empty());
     let another = of.parts.most_at_device(group.largest);
-    // (Where a line has no room for all, who had it stays.)
+    // If the line has no room for both, the device's other user stays.
     let busy = busy.map_or_else(String::new, |(name, part)| match another {
         Some((who, of_it)) => format!(", {name} {} for {who}, {} busy", whole_percent(of_it), whole_percent(part)),
         None => format!(", {name} {} busy", whole_percent(part)),
@@ -75,13 +75,13 @@ fn on_file(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
     (subject(group), times(group, "wait", &format!("{idle}{busy}")))
 }
 
-/// What was waited for: a file, its device, or how many of them.
+/// The object waited for: a file, its device, or how many of them.
 fn subject(group: &Group<'_>) -> String {
     let device = match group.devices.len() {
         0 => None,
         n => Some(group.device().map_or_else(|| format!("{n} devices"), str::to_owned)),
     };
-    // Waits for a device alone name no file: the few that do are not what was waited for.
+    // Waits for a device alone name no file: the few that do were not the main object.
     let of_files_ns: u64 = group.files.iter().map(|(_, ns)| ns).sum();
     let file = match group.files.len() {
         n if n == 0 || device.is_some() && (of_files_ns as f64) < group.ns as f64 * limits::OF_FILES => None,
@@ -94,19 +94,19 @@ fn subject(group: &Group<'_>) -> String {
     }
 }
 
-/// How busy a device was, with its name.
+/// A device's name, and how busy it was.
 pub(super) fn busy<'n>(of: &Of<'_>, name: &'n str) -> Option<(&'n str, f64)> {
     let (track, _) = device(of, name)?;
     of.parts.device_busy(track).map(|part| (name, part))
 }
 
-/// A device by its name: its track, and what it did.
-pub(super) fn device<'a>(of: &'a Of<'_>, name: &str) -> Option<(u32, &'a DeviceDid)> {
+/// A device by its name: its track, and its work.
+pub(super) fn device<'a>(of: &'a Of<'_>, name: &str) -> Option<(u32, &'a DeviceActivity)> {
     let mut devices = of.parts.seen.devices.iter().map(|(&track, did)| (track, did));
     devices.find(|(track, _)| of.parts.tables.actors[*track as usize].name == name)
 }
 
-/// Whether the run was about a network at all.
+/// Whether the run used a network at all.
 pub(super) fn has_network(of: &Of<'_>) -> bool {
     !of.parts.tables.connections.is_empty()
 }
@@ -124,12 +124,12 @@ fn metadata(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
     }
 }
 
-/// What the device behind it did meanwhile.
+/// The phrase for the work of the device behind it.
 fn behind(group: &Group<'_>) -> String {
     group.behind.as_ref().map_or_else(String::new, |behind| format!(", {}", behind.words()))
 }
 
-/// What most of the computing was, as samples have it.
+/// The activity of most of the computing, by samples.
 fn computed(of: &Of<'_>, group: &Group<'_>) -> String {
     match sampled(of, group) {
         Some((class, part)) => format!("{} of it {}", whole_percent(part), activity(&class)),
@@ -137,7 +137,7 @@ fn computed(of: &Of<'_>, group: &Group<'_>) -> String {
     }
 }
 
-/// The class of code that most samples were in and the part of them, where there are enough to say.
+/// The class of code with most samples and its part of them, if there are enough samples.
 pub(super) fn sampled(of: &Of<'_>, group: &Group<'_>) -> Option<(String, f64)> {
     let (class, most, all) = of.parts.around.most_sampled(&group.members)?;
     (most * 10 >= all * SAMPLED_TENTHS && all * SAMPLED_PART >= group.ns).then(|| (class.to_owned(), most as f64 / all.max(1) as f64))
@@ -145,13 +145,13 @@ pub(super) fn sampled(of: &Of<'_>, group: &Group<'_>) -> Option<(String, f64)> {
 
 /// Who queued, and for what.
 fn queuer(of: &Of<'_>, group: &Group<'_>) -> String {
-    // (How many others there were, the sentence says.)
+    // The sentence says how many others there were.
     let name = queueing(of, group);
     let name = name.split_once(" and ").map_or(name.clone(), |(first, _)| format!("{first} and others"));
     format!("{name}, {}", group.who())
 }
 
-/// The programs that queued for a processor: the one that did most, and whether there were others.
+/// The programs that queued for a processor: the main one, and how many others.
 pub(super) fn queueing(of: &Of<'_>, group: &Group<'_>) -> String {
     let path = of.parts.ledger.path.iter().filter(|run| group.has(run.entry));
     let waiting = most_first(path.map(|run| (program(of.parts.tables, of.meta, run.track), (run.end - run.start) as u64)));
@@ -163,14 +163,14 @@ pub(super) fn queueing(of: &Of<'_>, group: &Group<'_>) -> String {
     }
 }
 
-/// Waits for a processor: what had it, or the quota that throttled the program.
+/// Waits for a processor: who held it, or the quota that throttled the program.
 fn queued(of: &Of<'_>, group: &Group<'_>) -> String {
     if group.largest.place.is_quota(of.parts.tables) {
         let Quota { stopped_ns, processors } = group.cause.end().map(|end| of.parts.around.quota_of(end)).unwrap_or_default();
         let allowed = processors.map_or_else(String::new, |n| format!("quota of {n} CPUs, "));
         return match stopped_ns {
             0 => format!("{allowed}{}", times(group, "wait", "")),
-            // A group's threads are stopped each on its own.
+            // The threads of a group are stopped separately.
             ns if ns as f64 > of.parts.wall_s() * 1e9 => {
                 format!("{allowed}throttled for {}, all threads together", duration(ns as f64 / 1e9))
             }
@@ -185,46 +185,46 @@ fn queued(of: &Of<'_>, group: &Group<'_>) -> String {
     times(group, "wait", &held)
 }
 
-/// The program that held a processor or a lock for most of the time that others waited for it, where that is a quarter or more.
+/// The program that held a processor or a lock for most of the time others waited for it, if for a quarter or more.
 pub(super) fn holder(of: &Of<'_>, group: &Group<'_>) -> Option<(String, f64)> {
     let holders = group.members.iter().flat_map(|&i| &of.parts.ledger.entries[i].holders);
     let (name, ns) = most_first(holders.map(|&(actor, ns)| (program(of.parts.tables, of.meta, actor), ns))).into_iter().next()?;
     (ns * 4 >= group.ns).then(|| (name, (ns as f64 / group.ns.max(1) as f64).min(1.0)))
 }
 
-/// What a pause is called.
+/// The name of a pause.
 fn pause(group: &Group<'_>) -> &'static str {
     match group.largest.place {
         Place::Thread { what: What::Stopped, .. } => "stop",
         Place::Thread { what: What::Still(_), .. } => "standstill",
         Place::FarEnd { .. } | Place::TimeLimit { .. } => "wait",
         Place::Thread { what: What::Looking, .. } => "poll",
-        // For something, which its sentence names.
+        // The sentence names what it waits for.
         place if place.is_for_something() => "wait",
         _ => "sleep",
     }
 }
 
-/// What one interval of a wait is called.
+/// The name of one interval of a wait.
 fn wait(group: &Group<'_>) -> &'static str {
     if matches!(group.largest.place, Place::Thread { what: What::LooksFor(_), .. }) { "pause" } else { "wait" }
 }
 
-/// How fast bytes moved while they did.
+/// The rate while bytes moved, and the waits.
 fn moved(of: &Of<'_>, group: &Group<'_>) -> String {
     let rate = link_rate(of, group).map_or_else(String::new, |rate| format!("{} while sending, ", bit_rate(rate)));
     format!("{rate}{}", times(group, "wait", ""))
 }
 
-/// The rate at which the channel carried its bursts, where that is known from the wire, and it is this way that waited.
+/// The rate of the channel's bursts, if known from the wire, and if this direction was waited for.
 pub(super) fn link_rate(of: &Of<'_>, group: &Group<'_>) -> Option<f64> {
     let way = *of.parts.ways().first()?;
-    // What a queue took at once went no faster over the link.
+    // A burst into a queue went no faster over the link.
     let sustained = of.parts.on_wire.sustained().map_or(f64::INFINITY, |sustained| sustained.bytes_per_s());
     of.parts.burst_rate(way).map(|burst| burst.min(sustained)).filter(|_| sender(of, group).is_none_or(|end| end == sent_by(way)))
 }
 
-/// Which end sends what is sent this way.
+/// The end that sends in this direction.
 fn sent_by(way: Way) -> End {
     match way {
         Way::ServerSends | Way::ClientReceives => End::Server,
@@ -232,14 +232,14 @@ fn sent_by(way: Way) -> End {
     }
 }
 
-/// Which end's bytes a path's time went to; `None` where only one end was recorded.
+/// The end that sent on a path; `None` if only one end was recorded.
 fn sender(of: &Of<'_>, group: &Group<'_>) -> Option<End> {
     let Place::Wire(from, to) = group.largest.place else { return None };
     let end = |actor: u32| of.parts.tables.actors.get(actor as usize).map(|a| a.end);
     end(from).or_else(|| end(to).map(|end| if end == End::Client { End::Server } else { End::Client }))
 }
 
-/// Bytes in flight, where a window stopped them, or the round trip; and the waits.
+/// Bytes in flight, if a window stopped them, or the round trip; and the waits.
 fn windowed(of: &Of<'_>, group: &Group<'_>) -> String {
     let latency = group.cause == Cause::NetworkLatency;
     let waits = times(group, if latency { "transit" } else { "wait" }, "");
@@ -250,7 +250,7 @@ fn windowed(of: &Of<'_>, group: &Group<'_>) -> String {
     }
 }
 
-/// The same for a sentence: `12 KiB in flight, window 13 KiB, round trip 20 ms`.
+/// The figures for a sentence: `12 KiB in flight, window 13 KiB, round trip 20 ms`.
 pub(super) fn window(of: &Of<'_>, group: &Group<'_>) -> Option<String> {
     let under_way = under_way(of, group)?;
     let bytes = |n: i64| size(n.unsigned_abs());
@@ -258,7 +258,7 @@ pub(super) fn window(of: &Of<'_>, group: &Group<'_>) -> Option<String> {
         Cause::NetworkRwnd => under_way.window_bytes.map(|n| format!(", window {}", bytes(n))),
         Cause::NetworkSndbuf => under_way.buffer_bytes.map(|n| format!(", send buffer {}", bytes(n))),
         Cause::NetworkCwnd => under_way.cwnd_bytes.map(|n| format!(", cwnd {}", bytes(n))),
-        // A message fills no window: how little was under way says nothing, and the number has what is in flight at the most.
+        // A message fills no window: little in flight means nothing, and the number has the most in flight.
         _ => return Some(under_way.round_trip("round trip ")).filter(|said| !said.is_empty()),
     };
     let (in_flight, round_trip) = (bytes(under_way.in_flight_bytes), under_way.round_trip(", round trip "));
@@ -266,18 +266,18 @@ pub(super) fn window(of: &Of<'_>, group: &Group<'_>) -> Option<String> {
 }
 
 impl UnderWay {
-    /// `words` and the round trip; nothing where it is not known.
+    /// `words` and the round trip; empty if it is not known.
     fn round_trip(&self, words: &str) -> String {
         self.round_trip_us.map_or_else(String::new, |us| format!("{words}{}", duration(us as f64 / 1e6)))
     }
 }
 
-/// Whether most of what is charged to lost packets was waited with nothing sent again: the window was small for what had been lost before.
+/// Whether most of the time charged to lost packets passed without retransmissions: the window was small because of earlier losses.
 pub(super) fn loss_narrowed(of: &Of<'_>, group: &Group<'_>) -> bool {
     sending(of, group).is_some_and(|s| of.parts.facts.wire.mostly_undisturbed(s.connection, s.end, &s.intervals))
 }
 
-/// What the sender on a path had under way: of several connections, that which carried most.
+/// Bytes in flight of the sender on a path: of several connections, the one that carried most.
 fn under_way(of: &Of<'_>, group: &Group<'_>) -> Option<UnderWay> {
     let Sending { connection, end, intervals } = sending(of, group)?;
     of.parts.facts.wire.under_way(connection, end, &intervals)
@@ -290,7 +290,7 @@ struct Sending {
     intervals: Vec<(i64, i64)>,
 }
 
-/// Which end of which connection sent on a path, and when the path lay there: of several connections, that which carried most.
+/// The end and connection that sent on a path, and the intervals: of several connections, the one that carried most.
 fn sending(of: &Of<'_>, group: &Group<'_>) -> Option<Sending> {
     let end = sender(of, group)?;
     let ways = if end == End::Client { [Way::ClientSends; 2] } else { [Way::ServerSends, Way::ClientReceives] };

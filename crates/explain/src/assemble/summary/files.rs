@@ -1,28 +1,29 @@
-//! Whether a run was about files and names, and what it did with them. What was changed is what it was about (created, removed, renamed), else
-//! what was opened or read, asked for its attributes or listed: each of these also goes with the ones before.
+//! Whether a run was about files and names, and what it did with them. Changes (created, removed, renamed) come first, then opens and
+//! reads, then attributes and listings: each also occurs with the ones before.
 
 use crate::facts::file_counts::FileCounts;
 use crate::limits::summary as limits;
 use thalweg_base::numbers::{count, duration, size};
 
-/// What was done with how many files or names.
+/// An action, and the number of files or names.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Done {
     pub(super) n: u64,
     pub(super) what: &'static str,
-    /// Whether something was changed.
+    /// Whether the action changes files.
     changed: bool,
-    /// Whether bytes go with it.
+    /// Whether the action moves bytes.
     moves: bool,
 }
 
-/// What it did with files and names, where that were many, of few bytes each. `bytes`: what it moved, `largest` of them in one transfer.
+/// The run's action on files and names, if they were many, with few bytes each. `bytes` is what it moved, `largest` the most of one
+/// transfer.
 pub(super) fn about(files: &FileCounts, (bytes, largest): (u64, u64)) -> Option<Done> {
     leading(files).filter(|done| !is_about_bytes(*done, bytes, largest))
 }
 
 impl Done {
-    /// The same in words, with the bytes that went with it.
+    /// The action in words, with the bytes moved.
     pub(super) fn words(self, bytes: u64, wall_s: f64) -> String {
         if !self.moves || bytes < limits::LEAST_BYTES {
             return each(self.n, self.what, wall_s);
@@ -32,25 +33,25 @@ impl Done {
     }
 }
 
-/// So many of something, and the time for each.
+/// A count of items, and the time for each.
 pub(super) fn each(n: u64, what: &str, wall_s: f64) -> String {
     format!("{} {what} in {}, {} each", count(n), duration(wall_s), duration(wall_s / n.max(1) as f64))
 }
 
-/// Whether the bytes matter more. What a program opens and asks for to become what it is goes before the one file that it then reads.
+/// Whether the bytes matter more. A program's startup files do not count against the one file that it then reads.
 fn is_about_bytes(done: Done, bytes: u64, largest: u64) -> bool {
     let for_each = bytes / done.n.max(1);
     let of_one_file = !done.changed && largest >= bytes / 2;
-    // Nothing is moved to remove or rename a file.
+    // Removing or renaming a file moves nothing.
     let by_the_way = done.changed && !done.moves;
     for_each > if of_one_file || by_the_way { limits::MOST_BYTES_A_NAME } else { limits::MOST_BYTES_A_FILE }
 }
 
-/// The first of what was done with many, unless something else was done so much more often that this is by the way.
+/// The first action done with many, unless another was done so much more often that this one is incidental.
 fn leading(files: &FileCounts) -> Option<Done> {
     let own = files.processes * limits::OWN_NAMES;
     let changed = |n, what, moves| Done { n, what, changed: true, moves };
-    // Whatever a process needs to start, half of those that matter are others.
+    // Whatever a process needs to start, at least half of the files that matter must be others.
     let matters = |n: u64| n >= limits::LEAST_LOOKED && n.saturating_sub(own) >= limits::LEAST_LOOKED / 2;
     let looked = |n: u64, what, moves| Done { n: if matters(n) { n } else { 0 }, what, changed: false, moves };
     let all = [

@@ -1,4 +1,4 @@
-//! A transfer that pauses as regularly as it moves: how long, and every how many bytes.
+//! Regular pauses of a transfer: their length, and the bytes between them.
 
 use super::of::Of;
 use crate::document::GapGroup;
@@ -6,8 +6,8 @@ use crate::limits::summary as limits;
 use crate::observe::observation::Way;
 use thalweg_base::numbers::{count, duration, size};
 
-/// `A gap of 17.0 ms every 10.0 MiB, 9 times.`: of the way over the network that moved most. What the network makes (round trips, windows, a queue that
-/// drains) is no pause of anybody's, and small requests are counted as such.
+/// `A gap of 17.0 ms every 10.0 MiB, 9 times.`, for the network direction that moved most. Gaps due to the network (round trips, windows, a
+/// draining queue) do not count, nor do those between small requests, which have a number of their own.
 pub(super) fn sentence(of: &Of<'_>) -> Option<String> {
     let way = of.parts.ways().first().copied().filter(|way| !matches!(way, Way::ClientWrites | Way::ClientReads))?;
     let gaps = of.parts.gaps(&of.parts.carried(way).gathered, of.charges);

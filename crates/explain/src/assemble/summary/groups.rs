@@ -1,4 +1,4 @@
-//! Charges of one cause and one program, together.
+//! Charges grouped by cause and program.
 
 use super::of::Of;
 use super::peers;
@@ -14,42 +14,42 @@ use crate::waits::place::{Place, What};
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Charges of one cause and one program.
+/// The charges of one cause and one program.
 pub(super) struct Group<'a> {
     /// The cause.
     pub cause: Cause,
     /// Its share of the wall time.
     pub share: f64,
-    /// Its time, as the entries have it.
+    /// Its time, summed over the entries.
     pub ns: u64,
-    /// Which part of it lay in gaps of the channel.
+    /// The part of it within gaps of the channel.
     pub idle: f64,
-    /// The entries of the ledger, by number, in order.
+    /// Its ledger entries, by index, ascending.
     pub members: Vec<usize>,
-    /// The one with most time.
+    /// The entry with most time.
     pub largest: &'a Entry,
-    /// Who, most first.
+    /// The programs, most time first.
     pub names: Vec<String>,
-    /// Files that were waited for, with the time.
+    /// Files waited for, with the time.
     pub files: Vec<(String, u64)>,
-    /// Devices, or what serves files, with the time.
+    /// Devices, or servers of files, with the time.
     pub devices: Vec<(String, u64)>,
-    /// The device behind it, where its places name none.
+    /// The device behind it, if its places name none.
     pub behind: Option<Behind>,
     /// The longest interval.
     pub longest_ns: u64,
-    /// About the shortest of those that are counted.
+    /// Approximately the shortest of the counted intervals.
     shortest_ns: u64,
-    /// How many intervals, without short ones that are of another kind.
+    /// Number of intervals, without short ones of another kind.
     pub count: u64,
-    /// How long these are together.
+    /// Total time of the counted intervals.
     counted_ns: u64,
-    /// Whether it is a path on which what a server sent is named first.
+    /// Whether the group is a path whose sender, the server, is named first.
     server_is_first: bool,
 }
 
 impl Group<'_> {
-    /// Whether an entry of the ledger is among them: asked of each stretch of the path.
+    /// Whether the group contains a ledger entry; called for each stretch of the path.
     pub(super) fn has(&self, entry: u32) -> bool {
         self.members.binary_search(&(entry as usize)).is_ok()
     }
@@ -59,7 +59,7 @@ impl Group<'_> {
         matches!(self.largest.place, Place::Thread { what: What::Stopped, .. })
     }
 
-    /// Who: one name, or the first of several.
+    /// Its program, or the first of several with their number.
     pub(super) fn who(&self) -> String {
         match self.names.as_slice() {
             [] => "a program".to_owned(),
@@ -68,12 +68,12 @@ impl Group<'_> {
         }
     }
 
-    /// Whether it is several.
+    /// Whether the group has several programs.
     pub(super) fn is_several(&self) -> bool {
         self.names.len() > 1
     }
 
-    /// The two ends of a path, or who: as a sentence has it; `at`: where the server is.
+    /// The two ends of a path, or the program, for a sentence; `at` is the server's address.
     pub(super) fn ends(&self, at: &str) -> String {
         let first = self.names.first().map_or("", String::as_str);
         match first.split_once(" > ") {
@@ -81,11 +81,11 @@ impl Group<'_> {
             Some((from, to)) if from == to => format!("client and server (both {from}, the server{at}){}", self.and_others()),
             Some((from, to)) if self.server_is_first => format!("{from}{at} and {to}{}", self.and_others()),
             Some((from, to)) => format!("{from} and {to}{at}{}", self.and_others()),
-            None => format!("{first}{}", self.and_others()),
+            None => with_others(first, self.names.len().saturating_sub(1)),
         }
     }
 
-    /// Which way bytes went: `from nginx to curl`; `at`: where the server is.
+    /// The direction of bytes: `from nginx to curl`; `at` is the server's address.
     pub(super) fn way(&self, at: &str) -> String {
         match self.names.first().and_then(|first| first.split_once(" > ")) {
             Some((from, to)) if from != to && self.server_is_first => format!("from {from}{at} to {to}{}", self.and_others()),
@@ -94,18 +94,22 @@ impl Group<'_> {
         }
     }
 
-    fn and_others(&self) -> &'static str {
-        if self.is_several() { " and others" } else { "" }
+    fn and_others(&self) -> String {
+        match self.names.len() {
+            0 | 1 => String::new(),
+            2 => " and on 1 other path".to_owned(),
+            n => format!(" and on {} other paths", n - 1),
+        }
     }
 
-    /// The longest interval, where it has most of the time, or is far longer than another of few, so that a mean describes none of them.
+    /// The longest interval, if it has most of the time, or is far longer than another of few, so that the mean describes none of them.
     pub(super) fn outlier_s(&self) -> Option<f64> {
         let has_most = self.longest_ns as f64 >= self.ns as f64 * limits::MOST_OF_ALL;
         let unequal = self.count <= limits::FEW && self.longest_ns > 2 * self.shortest_ns;
         (self.count > 1 && (has_most || unequal)).then_some(self.longest_ns as f64 / 1e9)
     }
 
-    /// How much of its time was name resolution, in nanoseconds, where that was most of it.
+    /// The time of name resolution in it, in nanoseconds, if that was most of it.
     pub(super) fn lookups_within(&self, of: &Of<'_>) -> Option<u64> {
         use Cause as C;
         let works = matches!(
@@ -123,23 +127,23 @@ impl Group<'_> {
         (!works && ns as f64 >= self.ns as f64 * limits::OF_LOOKUPS && ns > 0).then_some(ns)
     }
 
-    /// How long an interval was on average.
+    /// Mean length of an interval, in seconds.
     pub(super) fn mean_s(&self) -> f64 {
         self.counted_ns as f64 / 1e9 / self.count.max(1) as f64
     }
 
-    /// The file, where it was one.
+    /// The file, if there was only one.
     pub(super) fn file(&self) -> Option<&str> {
         only(&self.files, self.ns)
     }
 
-    /// The device, where it was one.
+    /// The device, if there was only one.
     pub(super) fn device(&self) -> Option<&str> {
         only(&self.devices, self.ns)
     }
 }
 
-/// A name, and how many others: `cc1 and 2 others`.
+/// A name, and the number of others: `cc1 and 2 others`.
 pub(super) fn with_others(first: &str, others: usize) -> String {
     match others {
         0 => first.to_owned(),
@@ -148,7 +152,7 @@ pub(super) fn with_others(first: &str, others: usize) -> String {
     }
 }
 
-/// The one name; or the first, where it had nearly all of the time.
+/// The only name; or the first, if it had nearly all of the time.
 fn only(names: &[(String, u64)], all_ns: u64) -> Option<&str> {
     if let [(name, _)] = names {
         return Some(name);
@@ -156,7 +160,7 @@ fn only(names: &[(String, u64)], all_ns: u64) -> Option<&str> {
     names.first().filter(|(_, ns)| *ns as f64 >= all_ns as f64 * limits::NEARLY_ALL).map(|(name, _)| name.as_str())
 }
 
-/// The groups, largest first.
+/// Makes the groups, largest first.
 pub(super) fn groups<'a>(of: &'a Of<'_>) -> Vec<Group<'a>> {
     let entries = &of.parts.ledger.entries;
     let mut made: HashMap<(Cause, String), Vec<usize>> = HashMap::new();
@@ -205,7 +209,7 @@ fn group<'a>(of: &'a Of<'_>, cause: Cause, charges: &[usize]) -> Option<Group<'a
     })
 }
 
-/// Times by name, most first.
+/// Sums times by name, most first.
 pub(super) fn most_first<T: Eq + Hash + Ord + Clone>(times: impl Iterator<Item = (T, u64)>) -> Vec<(T, u64)> {
     let mut sums: HashMap<T, u64> = HashMap::new();
     times.for_each(|(name, ns)| *sums.entry(name).or_default() += ns);
@@ -218,12 +222,12 @@ fn serves(tables: &Tables, actor: u32) -> bool {
     tables.actors.get(actor as usize).is_none_or(|actor| actor.end == End::Server)
 }
 
-/// Whether it is the way back of a round trip, which is both ways.
+/// Whether `from` to `to` is the return path of a round trip, which counts as both directions.
 fn is_both_ways(tables: &Tables, cause: Cause, from: u32, to: u32) -> bool {
     cause == Cause::NetworkLatency && serves(tables, from) && !serves(tables, to)
 }
 
-/// Who an entry is about: a program, the processors that it queued for, or the two ends of a path.
+/// The subject of an entry: a program, the processors it queued for, or the two ends of a path.
 fn who(of: &Of<'_>, entry: &Entry) -> String {
     let (tables, meta) = (of.parts.tables, of.meta);
     let name = |actor: u32| program(tables, meta, actor);

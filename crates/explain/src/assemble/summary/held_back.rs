@@ -1,4 +1,5 @@
-//! Nagle's algorithm against delayed acknowledgements: whose small segments were held back, how often and for how long, where that is what a group waited for.
+//! Nagle's algorithm against delayed acknowledgements: whose small segments were delayed, how often and for how long, if a group waited for
+//! that.
 
 use super::groups::Group;
 use super::of::Of;
@@ -9,7 +10,7 @@ use crate::observe::stalls::HeldBack;
 use crate::waits::place::Place;
 use thalweg_base::numbers::{count, duration, whole_percent};
 
-/// What was held back in a group's time, where that is half of it or more: in transit, or at a server of which nothing was recorded.
+/// The delayed segments in a group's time, if they are half of it or more: in transit, or at an unrecorded server.
 pub(super) fn most_of(of: &Of<'_>, group: &Group<'_>) -> Option<HeldBack> {
     if !matches!(group.cause, Cause::NetworkLatency | Cause::ServerUnknown) {
         return None;
@@ -19,7 +20,7 @@ pub(super) fn most_of(of: &Of<'_>, group: &Group<'_>) -> Option<HeldBack> {
     (held.ns as f64 >= group.ns as f64 * limits::HELD_BACK_PART).then_some(held)
 }
 
-/// Who sent them: the program, with its end where both have one name; the end alone, where the program is not known.
+/// The sender: the program, with its end if both ends have one name; the end alone, if the program is unknown.
 pub(super) fn sender(of: &Of<'_>, group: &Group<'_>, held: HeldBack) -> String {
     let Some(sender) = held.sender else { return "the sending end".to_owned() };
     let end = if sender == End::Client { "the client" } else { "the server" };
@@ -38,13 +39,14 @@ pub(super) fn sender(of: &Of<'_>, group: &Group<'_>, held: HeldBack) -> String {
     }
 }
 
-/// A clause, where that is nearly all of the group: `small segments of tclsh waited for delayed acknowledgements (Nagle: 99 × 40.8 ms)`.
+/// A clause, if delayed segments are nearly all of the group: `small segments of tclsh waited for delayed acknowledgements (Nagle: 99 ×
+/// 40.8 ms)`.
 pub(super) fn clause(of: &Of<'_>, group: &Group<'_>) -> Option<String> {
     let held = most_of(of, group).filter(|held| is_all(group, *held))?;
     Some(waited(of, group, held))
 }
 
-/// What follows the clause of a group of which that is a part: `, 52 % of it because small segments of sshd waited …`.
+/// The addition to a group's clause, if delayed segments are a part of it: `, 52 % of it because small segments of sshd waited …`.
 pub(super) fn part(of: &Of<'_>, group: &Group<'_>) -> String {
     let Some(held) = most_of(of, group).filter(|held| !is_all(group, *held)) else { return String::new() };
     format!(", {} of it because {}", whole_percent(held.ns as f64 / group.ns as f64), waited(of, group, held))

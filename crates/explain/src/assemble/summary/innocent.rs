@@ -1,4 +1,4 @@
-//! Who is innocent, with the figure that says so: what took less than a twentieth of the time, and was not busy either.
+//! Resources that did not limit, with the figure that shows it: less than a twentieth of the time, and not busy either.
 
 use super::figures::has_network;
 use super::groups::Group;
@@ -8,7 +8,7 @@ use crate::document::Innocent;
 use crate::limits::summary as limits;
 use thalweg_base::numbers::whole_percent;
 
-/// Everybody who did not limit.
+/// Everything that did not limit.
 pub(super) fn innocent(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<Innocent> {
     let mut innocent: Vec<Innocent> = processors(of).into_iter().collect();
     innocent.extend(network(of));
@@ -16,12 +16,12 @@ pub(super) fn innocent(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<Innocent> {
     innocent
 }
 
-/// A part that may be next to nothing.
+/// A percentage, or "under 1 %".
 fn little(part: f64) -> String {
     if part < limits::LITTLE { "under 1 %".to_owned() } else { whole_percent(part) }
 }
 
-/// Processors: of each end, where neither its computing nor its queueing mattered.
+/// The processors of each end, if neither its computing nor its queueing mattered.
 fn processors(of: &Of<'_>) -> Option<Innocent> {
     let of_end = |end: End| {
         let (cpu, queue) = match end {
@@ -42,14 +42,14 @@ fn processors(of: &Of<'_>) -> Option<Innocent> {
     Some(Innocent { what: "CPU".to_owned(), figure })
 }
 
-/// The network, and what it loses.
+/// The network, and its losses.
 fn network(of: &Of<'_>) -> Vec<Innocent> {
     if !has_network(of) || of.parts.seen.asking.exchanged().from_to.is_none() {
         return Vec::new();
     }
     let share = of.share(Cause::is_network);
     let lost = of.share(|c| c == Cause::NetworkLoss);
-    // Where the other end was not recorded, nothing says which part was the network's.
+    // If the other end was not recorded, the network's part is unknown.
     let whole = of.share(|c| c == Cause::ServerUnknown) < limits::INNOCENT && share < limits::INNOCENT;
     let mut innocent = Vec::new();
     if whole {
@@ -61,7 +61,7 @@ fn network(of: &Of<'_>) -> Vec<Innocent> {
     innocent
 }
 
-/// Devices that worked, and that nobody waited for to speak of.
+/// Devices that worked and were hardly waited for.
 fn devices(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<Innocent> {
     let waited_for = |name: &str| groups.iter().filter(|g| g.devices.iter().any(|(n, _)| n == name)).map(|g| g.share).sum::<f64>();
     // Throttled writers wait for a device that is not named.

@@ -1,8 +1,8 @@
-//! The run in a few lines, for people: what it did and how fast, one sentence, a row for each program's cause, who is innocent, and what keeps the
-//! figures from being relied on.
+//! The run in a few lines, for people: what it did and how fast, one sentence, a row for each program's cause, what did not limit, and what
+//! makes the figures unreliable.
 //!
-//! The charges are by cause and place, as fine as the recording allows. Here those of one cause and one program are put together ([`groups`]), and
-//! named as a reader knows them ([`names`]): by program, file and device. Nothing is found here that the charges do not say.
+//! Charges are by cause and place, as fine as the recording allows. Here they are grouped by cause and program ([`groups`]), and named as a
+//! reader knows them: by program, file and device. Nothing is concluded here beyond the charges.
 
 pub(crate) mod about;
 mod advice;
@@ -30,39 +30,39 @@ use groups::{Group, groups};
 pub(crate) use of::Of;
 pub(crate) use remarks::too_short;
 
-/// What is said of a recorded run apart from what changes would give.
-pub(crate) struct Said<'a> {
+/// The summary of a recorded run, apart from predictions.
+pub(crate) struct RunSummary<'a> {
     of: &'a Of<'a>,
     groups: Vec<Group<'a>>,
     /// The summary.
     pub summary: Summary,
-    /// Its sentence and how sure that is, also of a run that is too short for a short text.
+    /// Its sentence and how certain it is, also for a run too short for a summary.
     pub sentence: String,
-    /// What raises the limits that its numbers name.
+    /// Changes that raise the limits its numbers name.
     pub raises: Vec<Raise>,
 }
 
-impl<'a> Said<'a> {
-    /// Of a run.
-    pub(crate) fn of(of: &'a Of<'a>) -> Said<'a> {
+impl<'a> RunSummary<'a> {
+    /// Summarises a run.
+    pub(crate) fn of(of: &'a Of<'a>) -> RunSummary<'a> {
         let groups = groups(of);
         let (behind, besides) = if of.is_short() { Default::default() } else { numbers::numbers(of, &groups) };
         let (numbers, raises): (Vec<Number>, Vec<Option<Raise>>) = behind.into_iter().map(|one| (one.number, one.raise)).unzip();
         let gaps = if of.is_short() { None } else { gaps::sentence(of) };
         let (summary, sentence) = summary(of, &groups, numbers, gaps);
-        Said { of, groups, summary, sentence, raises: raises.into_iter().flatten().chain(besides).collect() }
+        RunSummary { of, groups, summary, sentence, raises: raises.into_iter().flatten().chain(besides).collect() }
     }
 
-    /// What recipes advise besides the changes that were predicted.
+    /// Advice of recipes, besides the predicted changes.
     pub(crate) fn advice(&self, prediction: &Prediction) -> Vec<Advice> {
         advice::advice(self.of, &self.groups, prediction, &self.summary.numbers)
     }
 }
 
-/// The summary, and the verdict's sentence.
+/// Makes the summary, and the verdict's sentence.
 fn summary(of: &Of<'_>, groups: &[Group<'_>], numbers: Vec<Number>, gaps: Option<String>) -> (Summary, String) {
     let short = of.is_short();
-    // (A number may have said how busy the processors were, and with what.)
+    // A number may already say how busy the processors were, and with what.
     let is_said = numbers.iter().any(|number| number.kind == NumberKind::AllProcessors) && of.verdict.status == Status::Healthy;
     let standing = remarks::standing(of, groups).filter(|_| !is_said);
     let sentence = sentence::with(sentence::sentence(of, groups), gaps.filter(|_| standing.is_none()));
@@ -85,13 +85,13 @@ fn summary(of: &Of<'_>, groups: &[Group<'_>], numbers: Vec<Number>, gaps: Option
     (summary, whole)
 }
 
-/// The summary of one phase of a run, of which only the charges are its own, and its verdict's sentence.
+/// The summary of one phase of a run, which has only its own charges, and its verdict's sentence.
 pub(crate) fn of_phase(of: &Of<'_>, about: String) -> (Summary, String) {
     let (summary, sentence) = summary(of, &groups(of), Vec::new(), None);
     (Summary { about, innocent: Vec::new(), ..summary }, sentence)
 }
 
-/// The summary of a recording of packets, of which only the charges are known.
+/// The summary of a recording of packets, which has only charges.
 pub(crate) fn of_packets(command: &[String], about: String, charges: &[Charge], verdict: &Verdict, remark: &str) -> Summary {
     let row = |charge: &Charge| SummaryRow {
         cause: charge.cause,

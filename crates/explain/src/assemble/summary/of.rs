@@ -1,4 +1,4 @@
-//! What a summary is made from.
+//! The input of a summary.
 
 use crate::assemble::{Charges, Parts};
 use crate::cause::{Cause, End};
@@ -6,35 +6,35 @@ use crate::document::{RoundTrips, Transfer, Verdict};
 use crate::limits::summary as limits;
 use thalweg_trace::Meta;
 
-/// What a summary is made from.
+/// The input of a summary.
 pub(crate) struct Of<'a> {
-    /// What was gathered and charged.
+    /// The gathered and charged facts.
     pub parts: &'a Parts<'a>,
-    /// What was said of the recording.
+    /// The recording's metadata.
     pub meta: &'a Meta,
     /// The charges.
     pub charges: &'a Charges,
-    /// Their verdict.
+    /// The verdict on them.
     pub verdict: &'a Verdict,
-    /// What was asked and waited for.
+    /// Requests and their answers.
     pub round_trips: Option<&'a RoundTrips>,
-    /// What was moved: those that moved most.
+    /// The largest transfers.
     pub listed: &'a [Transfer],
-    /// How many files or far ends were moved.
+    /// Number of files or far ends moved.
     pub transfers: u64,
-    /// How many bytes, all together.
+    /// Bytes moved, summed.
     pub size_bytes: Option<u64>,
-    /// Who was not recorded, if anybody who matters was not: which end, on which connection.
+    /// The end that was not recorded, and its connection, if it matters.
     pub unrecorded: Option<(End, u32)>,
 }
 
 impl Of<'_> {
-    /// The share of the wall time that was charged to these causes.
+    /// The share of the wall time charged to these causes.
     pub(super) fn share(&self, causes: impl Fn(Cause) -> bool) -> f64 {
         self.charges.list.iter().filter(|c| causes(c.cause)).map(|c| c.share).sum()
     }
 
-    /// Whether it is too short to say much of: what the recorder itself took aside.
+    /// Whether the run, without the recorder's own time, is too short to say much about.
     pub(crate) fn is_short(&self) -> bool {
         self.parts.wall_s() * (1.0 - self.share(|cause| cause == Cause::Recorder)) < limits::SHORT_S
     }

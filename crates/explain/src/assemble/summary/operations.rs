@@ -1,4 +1,4 @@
-//! Which operations work on names and attributes was: waits by their call, and running by samples of the calls it was in.
+//! The operations behind work on names and attributes: waits by their call, and running by samples of its calls.
 
 use super::groups::Group;
 use super::of::Of;
@@ -7,7 +7,7 @@ use crate::limits::summary as limits;
 use crate::waits::place::{Place, What};
 use thalweg_trace::SpanKind;
 
-/// An operation, as classes of samples name it, and in words.
+/// Operations as sample classes name them, and in words.
 const OPERATIONS: [(&str, &str); 9] = [
     ("open", "opening files"),
     ("stat", "asking for attributes"),
@@ -20,7 +20,7 @@ const OPERATIONS: [(&str, &str); 9] = [
     ("execute", "starting programs"),
 ];
 
-/// What a wait's call did.
+/// The operation of a wait's call.
 fn of_wait(kind: SpanKind) -> Option<&'static str> {
     Some(match kind {
         SpanKind::FileOpen => "open",
@@ -36,7 +36,7 @@ fn of_wait(kind: SpanKind) -> Option<&'static str> {
     })
 }
 
-/// The operations of a group and their parts of what is known of it, the most first.
+/// The operations of a group with their parts of its known time, most first.
 pub(super) fn operations(of: &Of<'_>, group: &Group<'_>) -> Vec<(String, f64)> {
     let mut sums: Vec<(String, f64)> = Vec::new();
     let mut add = |name: &str, ns: f64| match sums.iter_mut().find(|(known, _)| known == name) {
@@ -65,7 +65,7 @@ pub(super) fn operations(of: &Of<'_>, group: &Group<'_>) -> Vec<(String, f64)> {
     sums
 }
 
-/// The one that has most of the time, in words, with its file where that is one: `closing dst.bin`.
+/// The operation with most of the time, in words, with its file if there was one: `closing dst.bin`.
 pub(super) fn mostly(of: &Of<'_>, group: &Group<'_>) -> Option<String> {
     let (name, part) = operations(of, group).into_iter().next()?;
     let words = OPERATIONS.iter().find(|(known, _)| *known == name).filter(|_| part >= limits::MOST_OF_NAMES)?.1;

@@ -1,4 +1,4 @@
-//! Where a server can be reached: the address of one that was recorded, where the command does not say it; and of one that was not.
+//! Addresses of servers: of a recorded one, if the command does not contain it, and of an unrecorded one.
 
 use super::of::Of;
 use crate::cause::End;
@@ -6,8 +6,8 @@ use crate::observe::tables::Actor;
 use crate::peer::{peer, port_of};
 use std::collections::BTreeSet;
 
-/// The one address at which a thread's program answered the command's connections; `None` where it is no server, answered at several, or the command has
-/// the port.
+/// The address at which a thread's program answered the command's connections; `None` if it is no server, answered at several, or the
+/// command contains the port.
 pub(super) fn address<'a>(of: &'a Of<'_>, actor: u32) -> Option<&'a str> {
     let tables = of.parts.tables;
     let program = |actor: &Actor| (actor.machine, actor.program().to_owned());
@@ -20,7 +20,7 @@ pub(super) fn address<'a>(of: &'a Of<'_>, actor: u32) -> Option<&'a str> {
     (!of.meta.command.iter().any(|word| has_number(word, &port))).then_some(address)
 }
 
-/// The one server that was asked and not recorded, by its address, or else the one that was asked at all; where there are several, `the far end`.
+/// The address of the one unrecorded server, or else of the only server; `the far end` if there are several.
 pub(super) fn unrecorded(of: &Of<'_>) -> String {
     let (tables, exchanges) = (of.parts.tables, &of.parts.seen.exchanges);
     let address = |connection: u32| tables.ends(connection).map(|(_, server)| server);
@@ -38,7 +38,7 @@ pub(super) fn unrecorded(of: &Of<'_>) -> String {
     one.map_or_else(|| "the far end".to_owned(), |address| peer(address))
 }
 
-/// Whether a number stands in a word, and not as a part of a longer one.
+/// Whether a word contains a number that is not part of a longer number.
 fn has_number(word: &str, number: &str) -> bool {
     let is_digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
     word.match_indices(number)

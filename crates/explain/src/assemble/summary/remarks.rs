@@ -1,4 +1,4 @@
-//! What keeps the figures from being relied on, each in one short line: what counts most comes first.
+//! Remarks: what makes the figures unreliable, in one short line each, most important first.
 
 use super::figures::busy;
 use super::groups::Group;
@@ -12,7 +12,7 @@ use crate::limits::summary as limits;
 use crate::observe::spins::Spins;
 use thalweg_base::numbers::{count, whole_percent};
 
-/// The remarks on a run. `standing`: how sure the verdict is, as it is to be said.
+/// The remarks on a run. `standing` says how certain the verdict is.
 pub(super) fn remarks(of: &Of<'_>, groups: &[Group<'_>], standing: Option<String>) -> Vec<String> {
     let mut remarks = Vec::new();
     if of.is_short() {
@@ -21,10 +21,10 @@ pub(super) fn remarks(of: &Of<'_>, groups: &[Group<'_>], standing: Option<String
     }
     remarks.extend(notes::emulated(of.meta).map(|devices| format!("emulated, not this machine's own: {devices}")));
     if of.meta.end.is_none() {
-        remarks.push("the recording was never finished: this is up to its last event".to_owned());
+        remarks.push("the recording was not finished: explained up to its last event".to_owned());
     }
     if of.meta.dropped_events > 0 {
-        remarks.push(format!("{} events were lost: all of this is weaker by that much", count(of.meta.dropped_events)));
+        remarks.push(format!("{} events were lost: all figures are less certain by that much", count(of.meta.dropped_events)));
     }
     remarks.extend(groups.first().and_then(|leading| hottest(of, leading)));
     remarks.extend(server(of));
@@ -34,8 +34,8 @@ pub(super) fn remarks(of: &Of<'_>, groups: &[Group<'_>], standing: Option<String
     remarks
 }
 
-/// How sure the verdict is, or what ran as fast as it can. (That this is all there is does not follow: the same bytes may have gone twice, and processors
-/// may be busy with work that need not be.)
+/// How certain the verdict is, or what ran at its ceiling. (A ceiling does not mean that no gain is possible: the same bytes may have moved
+/// twice, and processors may do unnecessary work.)
 pub(super) fn standing(of: &Of<'_>, groups: &[Group<'_>]) -> Option<String> {
     match of.verdict.status {
         Status::Unsure => doubt(of, groups),
@@ -44,15 +44,15 @@ pub(super) fn standing(of: &Of<'_>, groups: &[Group<'_>]) -> Option<String> {
     }
 }
 
-/// Why nothing is said of a run that was over at once.
+/// The remark on a run too short to explain.
 pub(crate) fn too_short() -> String {
-    format!("too short to advise on: of less than {:.0} ms, most is starting and ending", limits::SHORT_S * 1e3)
+    format!("too short to advise on: below {:.0} ms, most of a run is startup and exit", limits::SHORT_S * 1e3)
 }
 
-/// The functions in which the leading program computed, where one has a quarter of its samples or more.
+/// The functions with a quarter or more of the leading program's samples.
 fn hottest(of: &Of<'_>, leading: &Group<'_>) -> Option<String> {
     let hottest = of.parts.around.hottest.of(leading.cause, &leading.members, of.parts.wall_s() * 1e9);
-    // (That a program without symbols computed in its own file says nothing that its row does not.)
+    // That a program without symbols computed in its own file adds nothing to its row.
     let is_itself = |function: &str| {
         leading.names.iter().any(|name| function.strip_prefix('[').and_then(|f| f.strip_suffix(']')) == Some(name.as_str()))
     };
@@ -62,14 +62,14 @@ fn hottest(of: &Of<'_>, leading: &Group<'_>) -> Option<String> {
     (!said.is_empty()).then(|| format!("hottest: {} of its samples", said.join(", ")))
 }
 
-/// `deflate_slow in libz.so.1`; a file alone where its functions have no names.
+/// `deflate_slow in libz.so.1`; the file alone if its functions have no names.
 fn function_in(function: &str, module: &str) -> String {
     let name = match function.char_indices().nth(limits::LONG_FUNCTION) {
         Some((end, _)) => format!("{}…", &function[..end]),
         None => function.to_owned(),
     };
     match (function.strip_prefix('[').and_then(|name| name.strip_suffix(']')), module) {
-        (Some("jit"), _) => "code that it made as it ran,".to_owned(),
+        (Some("jit"), _) => "JIT-compiled code,".to_owned(),
         (Some("kernel"), _) => "the kernel,".to_owned(),
         (Some(file), _) => format!("{file} (no symbol there),"),
         (None, "" | "jit") => format!("{name},"),
@@ -78,43 +78,43 @@ fn function_in(function: &str, module: &str) -> String {
     }
 }
 
-/// Where a device was waited for that had next to nothing to do: something above it held the requests back, and no limit that is named says what.
+/// The remark on a device that was waited for but hardly busy: something above it delayed the requests, and no known limit explains it.
 fn held_above(of: &Of<'_>, groups: &[Group<'_>]) -> Option<String> {
     use Cause as C;
     let at_device =
         |g: &&Group<'_>| matches!(g.cause, C::ClientRead | C::ServerRead | C::ClientWrite | C::ServerWrite | C::ClientSync | C::ServerSync);
     let largest = groups.iter().find(at_device).filter(|g| g.share >= limits::HELD_SHARE)?;
-    // (A limit of which the sentence says that it was reached is what held them.)
+    // A limit that the sentence names is the explanation.
     let is_named = |name: &str| of.parts.around.limits.group_of(name).is_some() || !of.parts.aside(largest.largest).is_empty();
     let (name, part) = busy(of, largest.device()?).filter(|(name, _)| !is_named(name))?;
-    // (What waits by running keeps processors from the kernel's threads that would pass requests on.)
+    // Busy waiting keeps processors from the kernel threads that would pass requests on.
     (part <= largest.share * limits::HELD_PART && spins_for_a_lock(of).is_none())
-        .then(|| format!("something above {name} held its requests: io.max, a scheduler, device mapper"))
+        .then(|| format!("something above {name} delayed its requests: io.max, a scheduler, device mapper"))
 }
 
-/// Threads that wait for each other by running.
+/// Threads that busy-wait for each other.
 fn spins_for_a_lock<'a>(of: &'a Of<'_>) -> Option<&'a Spins> {
     of.parts.facts.spins.as_ref().filter(|spins| spins.are_for_a_lock())
 }
 
-/// Who waits at full speed, for most of the run.
+/// The remark on threads that busy-wait for most of the run.
 fn asks(of: &Of<'_>) -> Option<String> {
     let who = program(of.parts.tables, of.meta, *of.parts.waiting_by_running().first()?);
     if let Some(spins) = spins_for_a_lock(of) {
         if spins.tracks.len() == 1 {
             return Some(format!(
-                "{who} spins on a lock that another of its threads has: a faster CPU gains nothing; a lock that sleeps (a mutex) frees it"
+                "{who} spins on a lock that another of its threads holds: a faster CPU gains nothing; a lock that sleeps (a mutex) frees it"
             ));
         }
         let threads = count(spins.tracks.len() as u64);
         return Some(format!(
-            "{threads} threads of {who} spin on a lock that one of them has: faster CPUs gain nothing; a lock that sleeps (a mutex) frees them"
+            "{threads} threads of {who} spin on a lock that one of them holds: faster CPUs gain nothing; a lock that sleeps (a mutex) frees them"
         ));
     }
-    Some(format!("{who} busy-waits (polls without sleeping): that keeps a CPU busy, and a faster one gains nothing"))
+    Some(format!("{who} busy-waits (polls without sleeping): it keeps a CPU busy, and a faster CPU gains nothing"))
 }
 
-/// How to record the server, where its part is not known.
+/// How to record the server, if its part is unknown.
 fn server(of: &Of<'_>) -> Option<String> {
     let (end, connection) = of.unrecorded?;
     if end != End::Client || of.share(|c| c == Cause::ServerUnknown) < limits::INNOCENT {
@@ -128,13 +128,13 @@ fn server(of: &Of<'_>) -> Option<String> {
     })
 }
 
-/// Why the answer is not sure.
+/// Why the answer is uncertain.
 fn doubt(of: &Of<'_>, groups: &[Group<'_>]) -> Option<String> {
     let unknown = of.share(|c| c == Cause::Unknown);
     let inferred: f64 = of.charges.list.iter().filter(|c| c.cause != Cause::Unknown).map(|c| c.inferred_s).sum::<f64>() / of.parts.wall_s();
     if unknown >= inferred {
         let whose = groups.iter().find(|g| g.cause == Cause::Unknown).map(Group::who)?;
-        return Some(format!("not sure: what {} of the time was for was not recorded ({whose})", whole_percent(unknown)));
+        return Some(format!("not sure: what took {} of the time was not recorded ({whose})", whole_percent(unknown)));
     }
-    Some(format!("not sure: {} of the time is inferred, and may be another cause's", whole_percent(inferred)))
+    Some(format!("not sure: {} of the time is inferred, and may belong to another cause", whole_percent(inferred)))
 }

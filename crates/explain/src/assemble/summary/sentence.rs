@@ -1,4 +1,4 @@
-//! One sentence: where the time went, with programs, files and devices by their names.
+//! One sentence: where the time went, with programs, files and devices by name.
 
 use super::about::{failure, through_a_pipe};
 use super::figures::{device, has_network, holder, link_rate, loss_narrowed, queueing, sampled, window};
@@ -25,13 +25,13 @@ use thalweg_base::numbers::{bit_rate, byte_rate, count, size, whole_percent};
 use thalweg_trace::linux::{SIGALRM, signal_name};
 use thalweg_trace::{Role, SpanKind};
 
-/// What is said of computing meanwhile.
+/// The addition for computing meanwhile.
 const NETWORK_IDLE: &str = ", with the network idle";
 
-/// What it means that others had the device.
+/// The addition for a device used by others.
 const CONTENTION: &str = ": contention, not a slow disk";
 
-/// The sentence. How a command failed comes before what took its time.
+/// Makes the sentence. A failed command's failure comes before the causes.
 pub(super) fn sentence(of: &Of<'_>, groups: &[Group<'_>]) -> String {
     if groups.is_empty() {
         return "Nothing was recorded that could be explained.".to_owned();
@@ -45,7 +45,7 @@ pub(super) fn sentence(of: &Of<'_>, groups: &[Group<'_>]) -> String {
             break;
         }
         accounted += group.share;
-        // Beside another clause, a comma would part what belongs together.
+        // Beside another clause, a comma would separate words that belong together.
         clauses.last_mut().into_iter().for_each(|last: &mut String| *last = last.replace(NETWORK_IDLE, "").replace(CONTENTION, ""));
         let at = at_address(of, group).filter(|at| !addresses.contains(at));
         clauses.push(format!(
@@ -75,14 +75,14 @@ pub(super) fn sentence(of: &Of<'_>, groups: &[Group<'_>]) -> String {
             return cut(&said);
         }
         match addresses.pop() {
-            // Where a server was is less than what else took time.
+            // A server's address matters less than another cause.
             Some(at) => clauses.iter_mut().for_each(|clause| *clause = clause.replace(&at, "")),
             None => drop(clauses.pop()),
         }
     }
 }
 
-/// A sentence and what is to be said behind it, where there is room for both.
+/// Appends a second sentence, if both fit.
 pub(super) fn with(sentence: String, more: Option<String>) -> String {
     match more.map(|more| format!("{sentence} {more}")).filter(|both| both.chars().count() <= MAX_SUMMARY_SENTENCE) {
         Some(both) if !sentence.is_empty() => both,
@@ -90,7 +90,7 @@ pub(super) fn with(sentence: String, more: Option<String>) -> String {
     }
 }
 
-/// A sentence in at most [`MAX_SUMMARY_SENTENCE`] characters.
+/// Cuts a sentence to [`MAX_SUMMARY_SENTENCE`] characters.
 pub(super) fn cut(sentence: &str) -> String {
     match sentence.char_indices().nth(MAX_SUMMARY_SENTENCE) {
         None => sentence.to_owned(),
@@ -98,7 +98,7 @@ pub(super) fn cut(sentence: &str) -> String {
     }
 }
 
-/// Where the server of a group can be reached: ` at 10.0.0.2:443`.
+/// The address of a group's server: ` at 10.0.0.2:443`.
 fn at_address(of: &Of<'_>, group: &Group<'_>) -> Option<String> {
     let is_server = |actor: &u32| of.parts.tables.actors.get(*actor as usize).is_some_and(|actor| actor.end == End::Server);
     let actor = match group.largest.place {
@@ -109,16 +109,16 @@ fn at_address(of: &Of<'_>, group: &Group<'_>) -> Option<String> {
     peers::address(of, actor).map(|address| format!(" at {address}"))
 }
 
-/// What belongs to the place besides: of a thread that is named, "its" would be the thread's.
+/// The addition to the place: after a named thread, "its" would be the thread's.
 fn aside(of: &Of<'_>, group: &Group<'_>) -> String {
     let said = of.parts.aside(group.largest);
     if thread(of, group).is_some() { said.replace("one of its ", "one of the program's ") } else { said }
 }
 
-/// What went on, as a clause with subject and verb; `at`: where the server is.
+/// A group as a clause with subject and verb; `at` is the server's address.
 fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>], at: &str) -> String {
     use Cause as C;
-    let who = told_apart(group, groups) + if group.cause.end() == Some(End::Server) { at } else { "" };
+    let who = name_with_end(group, groups) + if group.cause.end() == Some(End::Server) { at } else { "" };
     let who = thread(of, group).map_or_else(|| who.clone(), |thread| format!("{thread} of {who}"));
     let way = || group.way(at);
     let mostly = || operations::mostly(of, group).map_or_else(String::new, |most| format!(" (mostly {most})"));
@@ -189,13 +189,13 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>], at: &str) -> Str
     }
 }
 
-/// What went on where no cause is known.
+/// The clause for an unknown cause.
 fn unknown(of: &Of<'_>, group: &Group<'_>, who: &str) -> String {
     match group.largest.place {
         Place::Given { label, by, kind, object } => {
             let whom = given(of.parts.tables, label, by, kind, object);
             let (whom, then) = whom.strip_suffix(", not recorded").map_or((whom.as_str(), " then"), |whom| (whom, ""));
-            // (A process' number is not cut.)
+            // A process number is not cut.
             let whom =
                 whom.rsplit_once(" (process ").map_or_else(|| brief(whom), |(name, number)| format!("{} (process {number}", brief(name)));
             format!("{who} waited for {whom}, which was not recorded{then}")
@@ -208,13 +208,13 @@ fn unknown(of: &Of<'_>, group: &Group<'_>, who: &str) -> String {
     }
 }
 
-/// Of what was name resolution: who asked, and which server.
+/// The clause for name resolution: who waited for which server.
 fn resolving(of: &Of<'_>, group: &Group<'_>) -> Option<String> {
     group.lookups_within(of)?;
     let tables = of.parts.tables;
     let (server, lookups, _) = *of.parts.around.lookups.of(&group.members).first()?;
     let who = brief(&program(tables, of.meta, lookups.first()?.track));
-    let limit = if matches!(group.largest.place, Place::TimeLimit { .. }) { ", until its own time limit" } else { "" };
+    let limit = if matches!(group.largest.place, Place::TimeLimit { .. }) { ", until its own timeout" } else { "" };
     let server = match server.strip_suffix(":5353") {
         Some(host) => format!("an answer by mDNS ({host})"),
         None if server.starts_with('/') => format!("the resolver at {server}"),
@@ -223,8 +223,8 @@ fn resolving(of: &Of<'_>, group: &Group<'_>) -> Option<String> {
     Some(format!("{who} waited for {server}{limit}"))
 }
 
-/// Who, with the end where programs of one name are at both.
-fn told_apart(group: &Group<'_>, groups: &[Group<'_>]) -> String {
+/// The program, with its end if programs of this name are at both.
+fn name_with_end(group: &Group<'_>, groups: &[Group<'_>]) -> String {
     let who = group.who();
     let at = |end: End| {
         groups.iter().any(|g| g.share >= limits::NAMED_TWICE && g.cause.end() == Some(end) && g.names.first() == group.names.first())
@@ -246,7 +246,7 @@ fn on_file(group: &Group<'_>, who: &str, verb: &str) -> String {
     }
 }
 
-/// What a memory wait was: writers are throttled when too many pages are dirty, and go on as fast as the device writes.
+/// The clause for a memory wait: writers are throttled when too many pages are dirty, and proceed as fast as the device writes.
 fn memory(of: &Of<'_>, group: &Group<'_>, who: &str) -> String {
     let Place::Thread { what: What::Blocked(_), object, .. } = group.largest.place else { return format!("{who} waited for memory") };
     let device = group.device().filter(|_| of.parts.tables.objects.get(object as usize).is_some());
@@ -263,14 +263,14 @@ fn memory(of: &Of<'_>, group: &Group<'_>, who: &str) -> String {
     format!("{who} waited for memory{}", behind.unwrap_or_default())
 }
 
-/// How fast a device was written, from its first request to its last.
+/// The write rate of a device, from its first request to its last.
 fn writes(of: &Of<'_>, name: &str) -> Option<f64> {
     let (_, did) = device(of, name)?;
     let (first, last) = did.all.extent()?;
     (did.written_bytes > 0).then(|| did.written_bytes as f64 * 1e9 / (last - first).max(1) as f64)
 }
 
-/// The thread that it was nearly all, where that has a name of its own: `thread bio_aof_fsync`.
+/// The thread with nearly all of the time, if it has a name of its own: `thread bio_aof_fsync`.
 fn thread(of: &Of<'_>, group: &Group<'_>) -> Option<String> {
     let tables = of.parts.tables;
     let mut by_label: HashMap<&str, (u64, &str)> = HashMap::new();
@@ -283,29 +283,29 @@ fn thread(of: &Of<'_>, group: &Group<'_>) -> Option<String> {
     }
     let (label, (ns, name)) = by_label.into_iter().max_by_key(|&(label, (ns, _))| (ns, label))?;
     let ((command, _), (_, thread)) = (parted(name)?, parted(label)?);
-    // (Threads without a name of their own have their program's.)
+    // Threads without a name of their own have their program's.
     let is_own = !command.starts_with(thread) && group.names.first().is_some_and(|who| who == command);
     if !is_own || (ns as f64) < group.ns as f64 * limits::NEARLY_ALL {
         return None;
     }
-    // (What several are called says little more than their program's name.)
+    // A name that several threads share says little more than their program's.
     let alike = tables.actors.iter().filter(|actor| actor.thread && actor.label == label).count();
     (alike == 1).then(|| format!("thread {}", brief(thread)))
 }
 
-/// What is waited on: words are not cut, where names are.
+/// The name of the object waited on: names are cut, words are not.
 fn named(name: &str) -> String {
     let words = with_article(name);
     if words == name { brief(name) } else { words.to_owned() }
 }
 
-/// Whether more went through a pipe than was read from files (0) or written to them (1) at the client.
+/// Whether more bytes went through a pipe than the client read from files (`way` 0) or wrote to them (1).
 fn is_for_a_pipe(of: &Of<'_>, way: usize) -> bool {
     let by_files: u64 = of.parts.seen.moved[End::Client as usize].iter().map(|ways| ways[way].bytes).sum();
     through_a_pipe(of).is_some_and(|bytes| bytes > by_files)
 }
 
-/// Whether the file that most was read from (0) or written to (1) at the client was opened past the page cache (`O_DIRECT`).
+/// Whether the client's busiest file, by bytes read (`way` 0) or written (1), was opened past the page cache (`O_DIRECT`).
 fn goes_past_the_cache(of: &Of<'_>, way: usize) -> bool {
     let moved = of.parts.seen.moved[End::Client as usize].iter().enumerate();
     let most = moved.max_by_key(|(object, ways)| (ways[way].bytes, std::cmp::Reverse(*object)));
@@ -334,7 +334,7 @@ fn computing(of: &Of<'_>, group: &Group<'_>) -> String {
     format!("{doing}{idle}")
 }
 
-/// Of a program that carries packets: how much of one processor it had while it was there.
+/// For a program that carries packets: the part of one processor it used over its lifetime.
 fn carrying(of: &Of<'_>, group: &Group<'_>) -> Option<f64> {
     let Place::Thread { label, what: What::Carrying, .. } = group.largest.place else { return None };
     let labels = &of.parts.ledger.labels;
@@ -346,7 +346,7 @@ fn carrying(of: &Of<'_>, group: &Group<'_>) -> Option<f64> {
     own.map(|(number, actor, ns)| part((number, actor, ns))).max_by(f64::total_cmp).map(|part| part.min(1.0))
 }
 
-/// The programs that queued for a processor, and who had it.
+/// The clause for queueing: the programs that queued for a processor, and who held it.
 fn queued(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
     let name = queueing(of, group);
     let queues = |g: &&Group<'_>| matches!(g.cause, Cause::ClientRunqueue | Cause::ServerRunqueue) && g.cause != group.cause;
@@ -367,7 +367,7 @@ fn queued(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
     format!("{who} waited for a CPU{}", held.map_or_else(String::new, |(name, _)| format!(" that `{}` held", brief(&name))))
 }
 
-/// Which lock, and who has it.
+/// The lock and its holder.
 fn lock(of: &Of<'_>, group: &Group<'_>) -> String {
     let tables = of.parts.tables;
     match group.largest.place {
@@ -401,7 +401,7 @@ fn lock(of: &Of<'_>, group: &Group<'_>) -> String {
     }
 }
 
-/// What the one that held a lock, or the server for it, did meanwhile.
+/// The activity of a lock's holder, or of the server for it.
 fn held_while(what: What, by_session: bool) -> &'static str {
     match (what, by_session) {
         (What::Blocked(_), true) => " while its session slept",
@@ -412,16 +412,16 @@ fn held_while(what: What, by_session: bool) -> &'static str {
     }
 }
 
-/// What ended a wait: the waiter's own time limit, the program that stopped it, or a signal of the kernel's (of a key that was typed).
+/// The end of a wait: the waiter's own timeout, the program that stopped it, or a signal from the kernel (a typed key).
 fn time_limit(of: &Of<'_>, waiter: u32) -> String {
     let (tables, labels) = (of.parts.tables, &of.parts.ledger.labels);
     let stopped = of.parts.facts.ended.iter().find(|ended| labels.label(ended.leader) == waiter);
-    let Some(stopped) = stopped.filter(|stopped| stopped.signal != SIGALRM) else { return "its own time limit".to_owned() };
+    let Some(stopped) = stopped.filter(|stopped| stopped.signal != SIGALRM) else { return "its own timeout".to_owned() };
     let by = tables.objects.get(stopped.sender as usize).and_then(|by| by.name.split(" (process").next());
     match (by, signal_name(stopped.signal)) {
         (Some(by), _) => format!("`{}` stopped it", brief(by)),
         (None, Some(signal)) => format!("{signal} stopped it"),
-        (None, None) => "its own time limit".to_owned(),
+        (None, None) => "its own timeout".to_owned(),
     }
 }
 
@@ -433,7 +433,7 @@ fn pausing(of: &Of<'_>, group: &Group<'_>, who: &str) -> String {
             format!("{who} {} stopped by a signal", if group.is_several() { "were" } else { "was" })
         }
         Place::Thread { what: What::Still(_), .. } => format!("{who} stood still: it neither ran nor waited for anything"),
-        Place::Thread { what: What::Looking, .. } => format!("{who} polled in a sleep loop, for what is not known"),
+        Place::Thread { what: What::Looking, .. } => format!("{who} polled in a sleep loop (for what was not recorded)"),
         Place::FarEnd { .. } => format!("{who} sent nothing"),
         Place::TimeLimit { waiter, connection, object } => {
             let whom = peer(&silent_peer(of.parts.tables, connection, object));
@@ -441,11 +441,11 @@ fn pausing(of: &Of<'_>, group: &Group<'_>, who: &str) -> String {
         }
         Place::Thread { object, .. } => match of.parts.tables.objects.get(object as usize) {
             Some(object) if object.kind == thalweg_trace::ObjectKind::Terminal => {
-                format!("{who} waited for somebody at terminal {}", object.name)
+                format!("{who} waited for a person at terminal {}", object.name)
             }
             Some(object) if object.name == "inotify" => format!("{who} waited for a file to change (inotify)"),
             Some(object) if object.kind == thalweg_trace::ObjectKind::Lock => {
-                format!("{who} waited on {} until its own time limit", named(&object.name))
+                format!("{who} waited on {} until its own timeout", named(&object.name))
             }
             Some(object) if object.kind != thalweg_trace::ObjectKind::File => {
                 format!("{who} waited on {}", named(&object.name))

@@ -1,4 +1,4 @@
-//! What a program slept for, in words.
+//! The purpose of a program's sleeps, in words.
 
 use super::groups::Group;
 use super::of::Of;
@@ -13,10 +13,10 @@ use crate::waits::place::SleptFor;
 use std::mem::discriminant;
 use thalweg_recipes::Asked;
 
-/// The change that takes sleeps away.
+/// The change that removes sleeps.
 const CHANGE: &str = "no_think";
 
-/// Who slept, and what for, as far as that is known.
+/// Who slept, and for what, as far as known.
 pub(super) fn sentence(of: &Of<'_>, group: &Group<'_>, who: &str) -> String {
     if let Some(words) = kept_limit(of, group) {
         return format!("{who} slept to keep its limit ({words})");
@@ -33,10 +33,10 @@ pub(super) fn sentence(of: &Of<'_>, group: &Group<'_>, who: &str) -> String {
         Some(SleptFor::Names) => format!("{who} slept between attempts to resolve names{}", tried::refused_by_answers(of)),
         Some(SleptFor::Alike(connection)) => {
             let server = peer(&silent_peer(of.parts.tables, connection, NONE));
-            format!("{who} slept between requests of one size to {server}: it polls, or paces itself{}", tried::refused_by_answers(of))
+            format!("{who} slept between requests of equal size to {server}: it polls or paces itself{}", tried::refused_by_answers(of))
         }
         Some(SleptFor::Child(child)) => {
-            format!("{who} slept between looks whether {} had ended", child_named(of.parts.tables, child))
+            format!("{who} slept between checks whether {} had ended", child_named(of.parts.tables, child))
         }
         Some(SleptFor::Run(by)) => format!("{} ran {who} to pause", brief(&program(of.parts.tables, of.meta, by))),
         Some(SleptFor::Unknown) | None => {
@@ -45,7 +45,7 @@ pub(super) fn sentence(of: &Of<'_>, group: &Group<'_>, who: &str) -> String {
     }
 }
 
-/// A child by its program, where that was recorded.
+/// A child by its program, if that was recorded.
 fn child_named(tables: &Tables, child: u32) -> String {
     let name = tables.objects.get(child as usize).map_or("a child", |object| &object.name);
     let pid = name.strip_prefix("child ").and_then(|pid| pid.parse::<u32>().ok());
@@ -53,11 +53,11 @@ fn child_named(tables: &Tables, child: u32) -> String {
     actor.map_or_else(|| name.to_owned(), |actor| brief(actor.program()))
 }
 
-/// What most of the sleeps of a group were for; `None` where no reason has half of them.
+/// The purpose of most of a group's sleeps; `None` if no purpose has half of them.
 fn most(of: &Of<'_>, group: &Group<'_>) -> Option<SleptFor> {
     let mut sums: Vec<(SleptFor, u64)> = Vec::new();
     for &(what_for, ns) in group.members.iter().flat_map(|&at| &of.parts.ledger.entries[at].slept) {
-        // (Programs run by several read the same.)
+        // Programs run by several are worded the same.
         match sums.iter_mut().find(|(known, _)| discriminant(known) == discriminant(&what_for)) {
             Some((_, sum)) => *sum += ns,
             None => sums.push((what_for, ns)),
@@ -67,7 +67,7 @@ fn most(of: &Of<'_>, group: &Group<'_>) -> Option<SleptFor> {
     (2 * ns >= group.ns).then_some(what_for)
 }
 
-/// The words of the command that limit how fast it goes, where a recipe knows them: those that it leaves out for the program not to sleep.
+/// The command's words that limit its rate, if a recipe knows them: those it drops to remove the sleeps.
 fn kept_limit(of: &Of<'_>, group: &Group<'_>) -> Option<String> {
     let command = &of.meta.command;
     let own = base(command.first()?);

@@ -1,4 +1,4 @@
-//! What a program tried between its pauses, in words: which call, how often, and with which error it failed.
+//! Attempts between a program's pauses, in words: which call, how often, and the error.
 
 use super::groups::Group;
 use super::of::Of;
@@ -11,15 +11,15 @@ use crate::waits::place::{Missing, Place, What};
 use thalweg_base::numbers::{count, duration};
 use thalweg_trace::ObjectKind;
 
-/// The pauses of a group that lay between attempts.
+/// A group's pauses between attempts.
 struct Row {
-    /// How many attempts failed before pauses, in words.
+    /// Number of attempts that failed before pauses, in words.
     times: String,
-    /// How many that are, where it is one.
+    /// Whether there was one attempt.
     is_one: bool,
-    /// How long a pause was: ` every 100 ms`; empty of one.
+    /// The interval of pauses, ` every 100 ms`; empty for one pause.
     every: String,
-    /// How many pauses.
+    /// Number of pauses.
     pauses: u64,
 }
 
@@ -34,7 +34,7 @@ impl Row {
         }
         objects.sort_unstable();
         objects.dedup();
-        // One before each pause is inferred: the first are not recorded, and a pause may be charged in part to something else.
+        // One attempt before each pause is inferred: the first are not recorded, and a pause may be partly charged elsewhere.
         let about = if objects == [NONE] { "" } else { "about " };
         let every = if pauses == 1 { String::new() } else { format!(" every {}", duration(ns as f64 / pauses.max(1) as f64 / 1e9)) };
         let is_one = pauses == 1;
@@ -52,7 +52,7 @@ impl Row {
     }
 }
 
-/// Who slept between attempts at what; `None`: the place is another.
+/// The clause for a program that slept between attempts; `None` for another place.
 pub(super) fn sentence(of: &Of<'_>, group: &Group<'_>, who: &str) -> Option<String> {
     let Place::Thread { what: What::LooksFor(missing), object, .. } = group.largest.place else { return None };
     let row = Row::of(of, group);
@@ -67,8 +67,8 @@ pub(super) fn sentence(of: &Of<'_>, group: &Group<'_>, who: &str) -> Option<Stri
     let in_vain = format!("{} failed{error}", row.many("attempt"));
     let every = &row.every;
     Some(match missing {
-        Missing::Absent => format!("{who} looked for {name}{every}, and {} it was not there{error}", row.often()),
-        Missing::Present if failed.is_some_and(|failed| failed.error == 17) => format!("{who} tried to make {name}{every}: {in_vain}"),
+        Missing::Absent => format!("{who} looked for {name}{every}: {} failed{error}", row.many("lookup")),
+        Missing::Present if failed.is_some_and(|failed| failed.error == 17) => format!("{who} tried to create {name}{every}: {in_vain}"),
         Missing::Busy if known.name.contains("message queue") => format!("{who} asked {name} for a message{every}: {in_vain}"),
         Missing::Busy if known.kind == ObjectKind::Lock => format!("{who} tried to take {name}{every}: {in_vain}"),
         Missing::Answer | Missing::Reply | Missing::Success => {
@@ -79,7 +79,7 @@ pub(super) fn sentence(of: &Of<'_>, group: &Group<'_>, who: &str) -> Option<Stri
     })
 }
 
-/// Who was asked between pauses.
+/// The clause for a server that was polled.
 fn asked(of: &Of<'_>, missing: Missing, who: &str, row: &Row) -> String {
     let failed: Vec<&Answered> = of.parts.tables.answered.iter().filter(|answered| answered.is_failure()).collect();
     let (every, often) = (&row.every, row.often());
@@ -90,14 +90,14 @@ fn asked(of: &Of<'_>, missing: Missing, who: &str, row: &Row) -> String {
         {
             format!("{who} answered HTTP {} {}, and was asked again{every}", one.status, times_in_words(one.count))
         }
-        Missing::Answer => format!("{who} was asked{every}, and its answers were alike {often} until one differed"),
-        Missing::Reply => format!("{who} was asked{every}, and did not answer {often}"),
-        _ => format!("{who} was asked{every} by a program that failed {often}"),
+        Missing::Answer => format!("{who} was polled{every}: it gave the same answer {often}, then a different one"),
+        Missing::Reply => format!("{who} was polled{every} and did not answer {often}"),
+        _ => format!("{who} was polled{every} by a program that failed {often}"),
     }
 }
 
-/// That a server said of most of what it was asked that it failed: `, and 127.0.0.1:80 answered HTTP 503 4 times`. Where several did, it is not known which the
-/// pauses were for.
+/// The addition for a server that answered most requests with a failure: `, and 127.0.0.1:80 answered HTTP 503 4 times`. Empty if several
+/// servers did, since the pauses' server is then unknown.
 pub(super) fn refused_by_answers(of: &Of<'_>) -> String {
     let mut most = of.parts.tables.mostly_failed();
     match (most.next(), most.next()) {
@@ -106,7 +106,7 @@ pub(super) fn refused_by_answers(of: &Of<'_>) -> String {
     }
 }
 
-/// A server to which attempts to connect were refused: who paused between them.
+/// The clause for pauses between refused attempts to connect.
 pub(super) fn refused(of: &Of<'_>, group: &Group<'_>, seen_by: &str) -> Option<String> {
     let Place::FarEnd { connection, .. } = group.largest.place else { return None };
     let failed = to_connect(of, connection)?;
@@ -114,7 +114,7 @@ pub(super) fn refused(of: &Of<'_>, group: &Group<'_>, seen_by: &str) -> Option<S
     Some(format!("{seen_by} paused between attempts to connect to {}: {}", peer(server), refusals(failed)))
 }
 
-/// What was refused, if it was.
+/// The refused attempts, if any.
 pub(super) fn to_connect(of: &Of<'_>, connection: u32) -> Option<Failed> {
     (connection != NONE).then(|| of.parts.seen.attempts.to_connect(of.parts.tables, connection)).flatten()
 }

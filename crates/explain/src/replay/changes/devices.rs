@@ -1,4 +1,4 @@
-//! A device without the others that use it; one twice as fast: the one that was waited for most in reads, and in writes; names and attributes in half the time.
+//! Devices: one without its other users; one twice as fast, for the reads and the writes waited for most; metadata in half the time.
 
 use super::proposal::{Proposal, Run};
 use crate::limits::replay as limits;
@@ -15,7 +15,7 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
         let (change, how) = twice_as_fast(run, &name(device), true);
         proposals.push(Proposal::replay("device.read.x2", change, how, scale));
     }
-    // What writers are held back for is the device's rate too.
+    // The time writers are throttled also follows the device's rate.
     let writing = [Class::Write, Class::Sync];
     let throttled = run.stages.delays[Class::Memory as usize];
     let most = run.stages.device_most_in(&writing);
@@ -26,7 +26,7 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
         proposals.push(Proposal::replay("device.write.x2", change, how, scale));
     }
     if run.matters(throttled) {
-        let how = "let more dirty pages be";
+        let how = "allow more dirty pages";
         let scale = Scale::none().delays(&[Class::Memory], 0.0);
         proposals.push(Proposal::replay("no_throttle", "no dirty throttling", how, scale));
     }
@@ -39,7 +39,7 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     proposals
 }
 
-/// What makes a device read, or write, twice as fast, and how: another one, or a higher limit.
+/// The change and method that make a device read, or write, twice as fast: another device, or a higher limit.
 fn twice_as_fast(run: &Run<'_>, device: &str, reads: bool) -> (String, String) {
     if let Some(group) = run.limits.group_of(device) {
         let how = format!("raise what cgroup {group} allows (io.max; blkio.throttle of version 1), or run outside the group");
@@ -49,7 +49,7 @@ fn twice_as_fast(run: &Run<'_>, device: &str, reads: bool) -> (String, String) {
     (format!("{device} {does} twice as fast"), format!("move what is {done} to a device twice as fast"))
 }
 
-/// Without the programs that were not recorded and had a device while it was waited for.
+/// Without the unrecorded programs that used a device while it was waited for.
 fn without_others(run: &Run<'_>) -> Option<Proposal> {
     let (&device, &ns) = run.stages.foreign.iter().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(a.0)))?;
     if !run.matters(ns) {
@@ -58,8 +58,9 @@ fn without_others(run: &Run<'_>) -> Option<Proposal> {
     let name = &run.graph.devices[device as usize].name;
     let who = run.graph.devices[device as usize].clone();
     let who = run.foreign.get(&(who.machine, who.name)).map_or("others", |foreign| foreign.who.as_str());
-    let how =
-        format!("run it when {who} does not use {name}, or put one of the two on another disk; io.weight or ionice share it otherwise");
+    let how = format!(
+        "run it when {who} does not use {name}, or put one of the two on another disk; otherwise share it with io.weight or ionice"
+    );
     let scale = Scale { foreign: 0.0, only_device: Some(device), ..Scale::none() };
     Some(Proposal::replay("no_disk_hog", format!("no other programs at {name}"), how, scale))
 }

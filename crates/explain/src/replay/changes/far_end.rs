@@ -1,4 +1,4 @@
-//! The far end, of which nothing was recorded, in half the time.
+//! An unrecorded far end answering in half the time.
 
 use super::proposal::{Proposal, Run};
 use crate::replay::program::Class;
@@ -9,5 +9,5 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
         return Vec::new();
     }
     let how = "record the far end too: what it spends its time on is not known";
-    vec![Proposal::replay("server.x2", "the server in half the time", how, Scale::none().delays(&[Class::FarEnd], 0.5))]
+    vec![Proposal::replay("server.x2", "the server answering in half the time", how, Scale::none().delays(&[Class::FarEnd], 0.5))]
 }

@@ -11,7 +11,7 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     wide(run, mount).into_iter().chain(local(run, mount)).collect()
 }
 
-/// The busiest server's disk is one of as many as there are servers, not of as many as carried the file.
+/// The busiest server's disk becomes one of as many as there are servers, instead of as many as carried the file.
 fn wide(run: &Run<'_>, mount: &Mount) -> Option<Proposal> {
     let data = [Class::Read, Class::Write, Class::Sync];
     let (used, all) = (run.servers_used, mount.store.servers.len());
@@ -24,7 +24,7 @@ fn wide(run: &Run<'_>, mount: &Mount) -> Option<Proposal> {
     Some(Proposal::replay("layout.wide", change, "lay the file out over all servers", scale))
 }
 
-/// Nothing crosses the network, and the one server of this machine does what those that were used did together.
+/// Nothing crosses the network, and this machine's one server does the work of all those used.
 fn local(run: &Run<'_>, mount: &Mount) -> Option<Proposal> {
     let crossing = run.stages.in_regimes(&Regime::ALL) + run.stages.latency;
     if !mount.has_local_server() || run.servers_used == 0 || !run.matters(crossing) {

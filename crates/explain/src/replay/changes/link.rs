@@ -18,7 +18,7 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let by_round_trips = [Regime::Window, Regime::Cwnd, Regime::Loss, Regime::Latency];
     if run.matters(run.stages.latency + took(&by_round_trips) + run.stages.delays[Class::Connect as usize]) {
         let scale = Scale { latency: 0.5, ..none().services(&by_round_trips, 0.5).delays(&[Class::Connect], 0.5) };
-        proposals.push(Proposal::replay("rtt.half", "half the round-trip time", "move the two ends nearer to each other", scale));
+        proposals.push(Proposal::replay("rtt.half", "half the round-trip time", "move the two ends closer together", scale));
     }
     if run.matters(took(&[Regime::Window])) || run.stages.rooms > 0.0 {
         let how = "larger socket buffers at both ends";
@@ -37,7 +37,7 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     if run.matters(took(&[Regime::Cwnd])) {
         let scale =
             Scale { steady_ns_per_byte: steady(0.0), ..none().services(&[Regime::Cwnd], 0.0).rooms(&[Regime::Cwnd], Rooms::Endless) };
-        let how = "keep connections open and use them again";
+        let how = "keep connections open and reuse them";
         proposals.push(Proposal::replay("no_slow_start", "no slow start: connections at full speed from their beginning", how, scale));
     }
     proposals

@@ -44,7 +44,7 @@ pub(crate) const ALL: &[Change] = &[
     windows::propose,
 ];
 
-/// The changes that are aimed at a cause, best known first.
+/// The changes aimed at a cause, best known first.
 pub(crate) const fn aimed_at(cause: Cause) -> &'static [&'static str] {
     use Cause as C;
     match cause {

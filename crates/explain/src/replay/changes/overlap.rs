@@ -1,4 +1,4 @@
-//! Reading the next while the last is sent: for a client that reads from a device and sends, one after the other.
+//! Reading the next buffer while the last is sent: for a client that alternately reads from a device and sends.
 
 use super::proposal::{By, Proposal, Run};
 use crate::replay::edit::overlapped;

@@ -1,4 +1,4 @@
-//! Work on all processors that one did: a program's computing, or the commands that it starts one after the other. Only where a recipe knows how.
+//! Work spread over all processors: a program's computing, or the commands that it starts sequentially. Only if a recipe knows how.
 
 use super::proposal::{By, Proposal, Run};
 use crate::cause::End;
@@ -6,9 +6,9 @@ use crate::limits::replay as limits;
 use crate::replay::edit_parallel::{Spread, side_by_side, spread};
 use thalweg_recipes::{Advised, Asked};
 
-/// Computing spread over the processors.
+/// Id of computing spread over the processors.
 pub(crate) const ALL_PROCESSORS: &str = "processors.all";
-/// As many commands at a time as there are processors.
+/// Id of as many commands at a time as there are processors.
 pub(crate) const COMMANDS: &str = "commands.all";
 
 pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
@@ -39,7 +39,7 @@ fn proposal(id: &'static str, who: &str, advised: Advised, graph: crate::replay:
     Proposal { advised: Some(advised), ..Proposal::new(id, change, String::new(), by) }
 }
 
-/// Which program of the command's computes most, by name, and its threads.
+/// The program of the command's that computes most, by name, and its threads.
 fn most_computing(run: &Run<'_>) -> Option<(String, Vec<usize>)> {
     let mut by_name: Vec<(String, f64, Vec<usize>)> = Vec::new();
     for (number, (program, &ns)) in run.graph.programs.iter().zip(&run.stages.run).enumerate() {

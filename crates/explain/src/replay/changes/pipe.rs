@@ -1,4 +1,4 @@
-//! Room in a pipe for what is written in a burst, so that who reads it need not be waited for.
+//! Room in a pipe for a burst, so that its reader need not be waited for.
 
 use super::proposal::{By, Proposal, Run};
 use crate::replay::edit_pipe::with_room;

@@ -24,7 +24,7 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let scale = Scale { processors: 2.0, ..none().delays(&others, 0.0) };
     proposals.push(Proposal::replay("processors.x2", "twice as many CPUs", "run it on a machine with more CPUs", scale));
     for (end, id, whose) in [(End::Client, "cpu.client.x2", run.clients_cpus()), (End::Server, "cpu.server.x2", "the server's CPUs")] {
-        // What waits by running waits no shorter on a faster processor.
+        // Waiting by running takes no less time on a faster processor.
         let spins = run.spinning.iter().any(|&track| run.tables.actors[track as usize].end == end);
         if run.matters(run.ran_ns(end)) && !spins {
             let mut scale = none();

@@ -1,4 +1,4 @@
-//! What a change is: what proposals are made from, and how each is predicted.
+//! Changes: the input of proposals, and how each is predicted.
 
 use super::walk::Walk;
 use crate::cause::{Cause, End};
@@ -21,104 +21,104 @@ use std::collections::HashMap;
 use thalweg_recipes::{Advised, Fact};
 use thalweg_trace::{Knob, Meta};
 
-/// What proposals are made from.
+/// The input of proposals.
 pub(crate) struct Run<'a> {
     /// The recorded run.
     pub graph: &'a Graph,
-    /// How busy its stages were.
+    /// Busy times of its stages.
     pub stages: &'a Stages,
-    /// How long a replay without a change takes, in nanoseconds.
+    /// Length of a replay without a change, in nanoseconds.
     pub replayed_ns: f64,
-    /// What was said of the recording.
+    /// The recording's metadata.
     pub meta: &'a Meta,
     /// The mounted stores that the program worked in.
     pub mounts: &'a [Mount],
-    /// What recipes may ask of it.
+    /// Facts for recipes.
     pub facts: &'a [Fact],
-    /// How many servers of theirs moved a fair part of the data.
+    /// Number of their servers that moved a fair part of the data.
     pub servers_used: usize,
-    /// What was asked and waited for, in a run that is about answers.
+    /// Requests and answers, in a run that is about answers.
     pub trips: Option<&'a RoundTrips>,
-    /// The same, where it is a walk of our own client's, entry by entry.
+    /// The walk, if it is one of this project's client, entry by entry.
     pub walk: Option<Walk>,
-    /// How many files and names the command dealt with, where that was counted.
+    /// Number of files and names used by the command, if counted.
     pub files: Option<u64>,
-    /// When devices served programs that were not recorded, by machine and name.
+    /// Devices' time for unrecorded programs, by machine and name.
     pub foreign: &'a HashMap<(u32, String), Foreign>,
-    /// What the recording supports.
+    /// Changes that the recording supports.
     pub support: &'a Support,
-    /// How many processors of the command's machine other programs had.
+    /// Number of processors of the command's machine that other programs used.
     pub others_busy: f64,
-    /// Whether it is known of most sleeps what they were for.
+    /// Whether the purpose of most sleeps is known.
     pub reasons_known: bool,
-    /// Limits that somebody set.
+    /// Limits that were set.
     pub limits: &'a SetLimits,
-    /// Who is who.
+    /// Actors and objects.
     pub tables: &'a Tables,
     /// Threads that wait by running.
     pub spinning: Vec<u32>,
-    /// How many questions were under way at a time, where something holds that number and the run waited for them: those of servers that asked on for the
-    /// command, else the command's.
+    /// Requests in flight, if something limits their number and the run waited for them: those of servers on behalf of the command, else
+    /// the command's.
     pub pool: Option<UnderWay>,
-    /// Two processes that took turns, since the pipe between them holds little.
+    /// Two processes that took turns because of a small pipe.
     pub joined: Option<Joined>,
     /// The file that was read several times over.
     pub read_again: Option<Again>,
     /// The file that was written several times over.
     pub written_again: Option<Again>,
-    /// The file that was written to another one once more.
+    /// The file whose bytes were copied to another.
     pub copied_again: Option<Copied>,
-    /// What was asked of a server again and again.
+    /// Repeated requests to a server.
     pub fetched_again: Option<Fetched>,
-    /// The command's questions, where it waited for them most of the time.
+    /// The command's requests, if it waited for them most of the time.
     pub asked: Option<UnderWay>,
-    /// Whether a database made many transactions durable, one by one.
+    /// Whether a database committed many transactions one by one.
     pub transactions: bool,
-    /// Whether the command asked a server many questions.
+    /// Whether the command made many requests to a server.
     pub asks: bool,
     /// The part of the run that the network needs for its bytes.
     pub network_part: f64,
     /// Whether the network was full from the first byte to the last.
     pub network_full: bool,
-    /// Which part of the run a disk needs for its requests, whenever they are made; 0 where none was waited for.
+    /// The part of the run that a disk needs for its requests, whenever they are made; 0 if none was waited for.
     pub disk_part: f64,
-    /// Of a copy by requests: its edit with as many in flight as there were, in nanoseconds; `None` where that is not the run again.
+    /// For a copy by requests: its unchanged edit's length, in nanoseconds; `None` if that does not reproduce the run.
     pub copied_ns: Option<f64>,
 }
 
-/// How a prediction is made.
+/// The method of a prediction.
 #[derive(Clone, Debug)]
 pub(crate) enum By {
-    /// Replaying under a scale.
+    /// Replays under a scale.
     Replay(Box<Scale>),
-    /// Replaying an edit of the recorded graph.
+    /// Replays an edit of the recorded graph.
     Edit(Box<Graph>),
-    /// The same of a copy's requests, held against [`Run::copied_ns`].
+    /// Replays an edit of a copy's requests, compared with [`Run::copied_ns`].
     EditCopy(Box<Graph>),
-    /// The same, as a bound: what it asks more of was not recorded, and who is not seen to be busy limits nothing in a replay; or what goes on side
-    /// by side may have to wait for each other.
+    /// Replays an edit as a bound: the resource it uses more was not recorded, and an unrecorded one limits nothing in a replay; or
+    /// overlapping work may have to wait for each other.
     EditBound(Box<Graph>),
-    /// The turns of a walk of our own client, each at what it costs in the recording: so many nanoseconds, where the replay without a change takes
-    /// `replayed_ns`.
+    /// The turns of a walk of this project's client, each at its recorded cost: this many nanoseconds, where the replay without a change
+    /// takes `replayed_ns`.
     Turns(f64),
-    /// So many nanoseconds at the least, where the replay without a change takes `replayed_ns`: what no edit gives.
+    /// At least this many nanoseconds, where the replay without a change takes `replayed_ns`: for changes that no edit can express.
     Bound(f64),
 }
 
 /// A change.
 #[derive(Clone, Debug)]
 pub(crate) struct Proposal {
-    /// What kind of change, for programs.
+    /// Kind of the change, for programs.
     pub id: &'static str,
-    /// In words.
+    /// The change in words.
     pub change: String,
-    /// What makes it, where nothing is known of the program.
+    /// How to make it, if nothing is known of the program.
     pub how: String,
-    /// The flags alone, where it is a matter of flags.
+    /// The flags alone, if flags make it.
     pub flags: Vec<(String, String)>,
-    /// The recorded command with the change made, where a knob of ours makes it.
+    /// The recorded command with the change made, if one of this project's knobs makes it.
     pub command: Vec<String>,
-    /// What a recipe says of it, where it was asked already.
+    /// A recipe's advice, if already found.
     pub advised: Option<Advised>,
     /// Its prediction.
     pub by: By,
@@ -133,7 +133,7 @@ impl Proposal {
         Proposal::new(id, change, how, By::Replay(Box::new(scale)))
     }
 
-    /// With another value of a knob, where the recording has it.
+    /// Sets another value of a knob, if the recording has it.
     pub(super) fn with_knob(self, meta: &Meta, name: &str, value: usize) -> Proposal {
         let value = value.to_string();
         match Knob::of(meta, name) {
@@ -144,7 +144,7 @@ impl Proposal {
         }
     }
 
-    /// More requests at once, of servers that were recorded or not.
+    /// More requests in flight, to recorded or unrecorded servers.
     pub(super) fn requests(run: &Run<'_>, id: &'static str, change: impl Into<String>, how: impl Into<String>, graph: Graph) -> Proposal {
         let by = if asks_unseen(run.graph) { By::EditBound } else { By::Edit };
         Proposal::new(id, change, how, by(Box::new(graph)))
@@ -152,29 +152,29 @@ impl Proposal {
 }
 
 impl Run<'_> {
-    /// The program whose thread this is.
+    /// The program of a thread.
     pub(super) fn name_of(&self, track: u32) -> String {
         program(self.tables, self.meta, track)
     }
 
-    /// The command's CPUs, as they are called where there is a server too, and where there is none.
+    /// The name of the command's CPUs, with or without a server.
     pub(super) fn clients_cpus(&self) -> &'static str {
         let elsewhere = |cause: &Cause| cause.is_network() || cause.end() == Some(End::Server);
         let is_client = self.network_part > 0.0 || Cause::ALL.iter().any(|&cause| elsewhere(&cause) && self.support.share(&[cause]) > 0.0);
         if is_client { "the client's CPUs" } else { "CPUs" }
     }
 
-    /// Whether so many nanoseconds are worth looking at.
+    /// Whether this many nanoseconds are worth a replay.
     pub(super) fn matters(&self, ns: f64) -> bool {
         ns >= self.replayed_ns * limits::MATTERS_PART
     }
 
-    /// For how long threads of one end ran.
+    /// Time that threads of one end ran.
     pub(super) fn ran_ns(&self, end: End) -> f64 {
         self.graph.programs.iter().zip(&self.stages.run).filter(|(program, _)| program.end == end).map(|(_, ns)| ns).sum()
     }
 
-    /// For how long the thread ran that ran longest; running that is a wait does not count.
+    /// Run time of the thread that ran longest; running that is waiting does not count.
     pub(super) fn busiest_ns(&self) -> f64 {
         let runs = self.graph.programs.iter().zip(&self.stages.run).filter(|(program, _)| !self.spinning.contains(&program.track));
         runs.map(|(_, ns)| *ns).fold(0.0, f64::max)

@@ -1,20 +1,20 @@
-//! Limits that numbers name, raised: where no other change raises them, what their own figures allow.
+//! Limits that numbers name, raised by the numbers' own figures, if no other change raises them.
 
 use super::proposal::{By, Proposal, Run};
 use crate::document::WhatIf;
 use crate::facts::raise::Raise;
 use crate::limits::replay as limits;
 
-/// Of the limits that nothing raises which was predicted already.
+/// Proposals for the limits that no predicted change raises.
 pub(crate) fn propose(run: &Run<'_>, raises: &[Raise], predicted: &[WhatIf]) -> Vec<Proposal> {
     let of_replay = run.replayed_ns / run.graph.wall_ns.max(1.0);
-    // A window that is named was seen to be full: a replay in which a wider one gives little has kept the waits of who carries the bytes.
+    // A named window was full: a replay in which a wider one gains little has kept the waits of the program that carries the bytes.
     let gives = |w: &WhatIf, raise: &Raise| {
         let gained = (1.0 - 1.0 / w.speedup) * run.replayed_ns;
         w.speedup >= limits::LEAST_SPEEDUP && (raise.id != "window.x4" || gained >= raise.gained_ns * of_replay * limits::WINDOW_REPLAYED)
     };
     let is_raised = |raise: &Raise| predicted.iter().any(|w| gives(w, raise) && raises_as(&w.id, raise.id));
-    // What one thread computes stays, but where it is a wait.
+    // One thread's computing stays, unless it is waiting.
     let busiest_ns = run.busiest_ns();
     let bound = |raise: &Raise| {
         let least_ns = if raise.id == "requests.x4" { busiest_ns } else { 0.0 };

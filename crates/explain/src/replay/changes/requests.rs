@@ -1,4 +1,4 @@
-//! More requests in flight: of a copy, so many; of programs that ask and wait for the answer, four times as many.
+//! More requests in flight: a given number for a copy; four times as many for programs that ask and wait for the answer.
 
 use super::proposal::{By, Proposal, Run};
 use crate::cause::Cause;
@@ -12,7 +12,7 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     if run.graph.flows.is_known() {
         return of_copy(run);
     }
-    // What a walk of our own client asks ahead is a change of its own.
+    // Asking ahead in a walk of this project's client is a change of its own.
     let now = run.under_way().filter(|_| run.walk.is_none());
     let edited = now.and_then(|now| in_flight(run.graph, chains(now, limits::MORE_REQUESTS * now)));
     let how = "send the next requests before the last is answered";
@@ -22,13 +22,13 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
 
 const ID: &str = "requests.x4";
 
-/// Of a pool whose questions a server did not work on but slept for, as one does that waits for something that was not recorded: such questions do not wait
-/// for each other. A bound, since what the server would take at a time nobody knows.
+/// For a pool whose server slept instead of working on the requests, as if waiting for something unrecorded: such requests do not wait for
+/// each other. A bound, since the server's capacity is unknown.
 fn of_pool(run: &Run<'_>) -> Option<Proposal> {
     let pool = run.pool.filter(|_| run.walk.is_none() && run.support.share(&[Cause::ServerThink]) >= limits::SLEPT_FOR)?;
-    // What is computed for the questions stays: no thread goes faster than it runs.
+    // The requests' processing stays: no thread goes faster than it runs.
     let busiest_ns = run.busiest_ns();
-    // Between questions that fill the run, each next one is made: that goes on side by side as well.
+    // If requests fill the run, the time between them overlaps as well.
     let fills = pool.busy_ns as f64 >= run.graph.wall_ns * limits::FILLS;
     let asking_ns = if fills { run.replayed_ns } else { pool.busy_ns as f64 };
     let ns = (run.replayed_ns - asking_ns * (1.0 - 1.0 / limits::MORE_REQUESTS as f64)).max(busiest_ns);
@@ -48,7 +48,7 @@ fn of_pool(run: &Run<'_>) -> Option<Proposal> {
     Some(Proposal::new(ID, change, how, By::Bound(ns)))
 }
 
-/// Of a copy: that are made by knobs.
+/// For a copy: made by knobs.
 fn of_copy(run: &Run<'_>) -> Vec<Proposal> {
     if run.copied_ns.is_none() {
         return Vec::new();
@@ -80,19 +80,19 @@ fn of_copy(run: &Run<'_>) -> Vec<Proposal> {
     proposals
 }
 
-/// How many turns of asking must be under way for this many requests to be, where so many are in each turn's time already.
+/// Number of turns in flight needed for this many requests, if each turn already has `now` of them.
 pub(super) fn chains(now: usize, wanted: usize) -> usize {
     wanted.saturating_sub(now) + 1
 }
 
 impl Run<'_> {
-    /// How many requests are under way, where threads ask and wait for answers.
+    /// Number of requests in flight, if threads ask and wait for answers.
     pub(super) fn under_way(&self) -> Option<usize> {
         under_way(self.graph)
     }
 }
 
-/// How many requests of a copy are in flight, and messages on each connection: what was set, or else was seen.
+/// Requests of a copy in flight, and messages on each connection: as configured, or else as seen.
 pub(crate) fn in_flight_as_set(graph: &Graph, meta: &Meta) -> (usize, usize) {
     let set = |name: &str| Knob::of(meta, name).and_then(|knob| knob.value.parse().ok());
     let (requests, depth) = graph.flows.in_flight();

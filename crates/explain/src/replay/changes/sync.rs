@@ -9,7 +9,7 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
         return Vec::new();
     }
     let how = "leave out syncing each write; sync once at the end if the data must survive a power loss";
-    // What begins and ends each transaction costs what the file system's commits make of it: without those, much less, and how much does not show.
+    // The overhead of a transaction depends on the file system's commits: without those it is much less, by an unknown amount.
     if run.transactions {
         return vec![Proposal::new("no_sync", "no waiting for stable storage", how, By::Bound(0.0))];
     }

@@ -1,9 +1,9 @@
-//! More questions under way at a time, for walks that ask, wait for the answer, and ask the next: with so many, and with
-//! the attributes of many entries in one answer.
+//! More requests in flight, for walks that ask, wait for the answer, and ask again: with a window, and with the attributes of many entries
+//! in one answer.
 //!
-//! A walk of our own client is reckoned from what its turns cost ([`super::walk`]). Of any other program, with a window the run is replayed with as many
-//! questions under way. Attributes that come with the names are other questions, which no edit of those that were asked gives: what is left
-//! then at the least is a bound.
+//! For a walk of this project's client, the gain is computed from the cost of its turns ([`super::walk`]). For any other program, the run
+//! is replayed with a window of requests in flight. Attributes that come with names are different requests, which no edit of the recorded
+//! ones expresses: the least remaining time is a bound.
 
 use super::proposal::{By, Proposal, Run};
 use super::requests::chains;
@@ -25,12 +25,12 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let windowed = |&(id, window): &(&'static str, u32)| {
         let graph = in_flight(run.graph, chains(now.filter(|&now| now < window as usize)?, window as usize))?;
         let how = format!("a client that asks ahead, or {window} programs that each walk a part (xargs -P {window})");
-        Some(Proposal::requests(run, id, format!("{window} requests under way at a time"), how, graph))
+        Some(Proposal::requests(run, id, format!("{window} requests in flight"), how, graph))
     };
     limits::WINDOWS.iter().filter_map(windowed).chain(attributes_with_names(run, trips)).collect()
 }
 
-/// What windows would give a walk of our own client.
+/// The gain of windows for a walk of this project's client.
 fn ahead(walk: &Walk, run: &Run<'_>) -> Vec<Proposal> {
     // The run as it was: each entry alone, and the names listed before.
     let scale = run.replayed_ns / (walk.around_ns + walk.alone_ns * walk.entries).max(1.0);
@@ -43,10 +43,10 @@ fn ahead(walk: &Walk, run: &Run<'_>) -> Vec<Proposal> {
 }
 
 fn attributes_with_names(run: &Run<'_>, trips: &RoundTrips) -> Option<Proposal> {
-    // Where it is not known how many entries there were, each was looked up and asked about.
+    // If the number of entries is unknown, each was looked up and requested.
     let entries = trips.per_entry.as_ref().map_or(trips.count / 2, |e| e.entries) as f64;
     let pages = (entries * limits::ENTRY_BYTES / limits::PAGE_BYTES).ceil();
-    // What lies before the first question and after the last answer stays.
+    // The time before the first request and after the last answer stays.
     let around = run.replayed_ns - (trips.asking_s * 1e9).min(run.replayed_ns);
     let ns = around + pages * trips.each_s * 1e9 + run.ran_ns(End::Server) * limits::WORK_LEFT;
     let change = "attributes with the names, those of many entries in one answer";

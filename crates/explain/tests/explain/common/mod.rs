@@ -87,17 +87,17 @@ impl Tale {
         self.events.push(Event::Mark(Mark { track, kind, at, object: None, value }));
     }
 
-    /// A thread is made by another.
+    /// Notes that a thread is made by another.
     pub fn made(&mut self, track: TrackId, at_us: u64, by: TrackId) {
         self.mark(track, MarkKind::ThreadStart, at_us, Some(by.number() as i64));
     }
 
-    /// A thread is recorded from here on.
+    /// Notes that a thread is recorded from here on.
     pub fn seen(&mut self, track: TrackId, at_us: u64) {
         self.mark(track, MarkKind::ThreadSeen, at_us, None);
     }
 
-    /// A thread ends.
+    /// Notes the end of a thread.
     pub fn ended(&mut self, track: TrackId, at_us: u64) {
         self.mark(track, MarkKind::ThreadExit, at_us, None);
     }
@@ -108,7 +108,7 @@ impl Tale {
         self.events.push(Event::Counter(Counter { of: CounterOf::Object(of), name, at, value }));
     }
 
-    /// A wait as a kernel records it: all of it off the processor.
+    /// A wait as a kernel records it: entirely off the processor.
     pub fn wait(&mut self, track: TrackId, kind: SpanKind, from_us: u64, to_us: u64) -> Line<'_> {
         self.span(track, kind, from_us, to_us).blocked()
     }
@@ -141,7 +141,7 @@ impl Tale {
         self.events.push(event);
     }
 
-    /// A span that ran all of its time, until said otherwise.
+    /// A span that ran all of its time, unless changed.
     pub fn span(&mut self, track: TrackId, kind: SpanKind, from_us: u64, to_us: u64) -> Line<'_> {
         let span = SpanId::new(self.fresh()).unwrap();
         let duration_ns = (to_us - from_us) * US;
@@ -169,7 +169,7 @@ impl Line<'_> {
         self.span.cpu_ns = Some(us * US);
         self
     }
-    /// It was blocked all of its time.
+    /// Makes it blocked all of its time.
     pub fn blocked(self) -> Self {
         self.ran(0)
     }
@@ -177,7 +177,7 @@ impl Line<'_> {
         self.span.runqueue_ns = Some(us * US);
         self
     }
-    /// Observed: nothing is known of its thread.
+    /// Makes it observed: nothing is known of its thread.
     pub fn observed(mut self) -> Self {
         (self.span.cpu_ns, self.span.runqueue_ns) = (None, None);
         self
@@ -220,7 +220,7 @@ impl Line<'_> {
     pub fn by_timer(self) -> Self {
         self.ended(None, WakerContext::Timer)
     }
-    /// Of a run queue: who held the processor.
+    /// Sets, for a run queue, the holder of the processor.
     pub fn held_by(mut self, track: TrackId) -> Self {
         self.span.waker_track = Some(track);
         self
@@ -245,7 +245,7 @@ impl Line<'_> {
     }
 }
 
-/// What holds of every explanation.
+/// Checks invariants of every explanation.
 pub fn check(e: &Explanation) {
     let shares: f64 = e.critical_path.iter().map(|c| c.share).sum();
     assert!((shares - 1.0).abs() <= 0.001, "shares sum to {shares}");
@@ -265,7 +265,7 @@ pub fn charged_ms(e: &Explanation, cause: &str) -> f64 {
     1e3 * e.critical_path.iter().filter(|c| c.cause.name() == cause).map(|c| c.seconds).sum::<f64>()
 }
 
-/// Asserts that so many milliseconds were charged to a cause.
+/// Asserts that this many milliseconds were charged to a cause.
 #[track_caller]
 pub fn assert_charged(e: &Explanation, cause: &str, ms: f64) {
     let is = charged_ms(e, cause);

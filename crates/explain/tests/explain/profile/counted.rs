@@ -1,4 +1,4 @@
-//! Profiles without samples, and counts of events beside them.
+//! Profiles without samples, and event counts beside them.
 
 use super::machine::Machine;
 use super::{SECOND, about, of, share};
@@ -6,7 +6,7 @@ use thalweg_explain::profile::document::EventCounts;
 use thalweg_explain::profile::{Rules, profile_with_stacks};
 use thalweg_trace::{CounterName, Role};
 
-/// Ten seconds of two processors that /proc counted: half idle, the rest mostly a command's.
+/// Ten seconds of two processors counted by /proc: half idle, the rest mostly a command's.
 pub(super) fn machine() -> Machine {
     let mut machine = Machine::new(10 * SECOND, 2);
     machine.meta.recorder = "counts".to_owned();

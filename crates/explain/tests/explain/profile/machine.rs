@@ -1,11 +1,11 @@
-//! A profile of a machine, made by hand.
+//! A synthetic profile of a machine.
 
 use thalweg_trace::*;
 
-/// How long a bin of the counters is.
+/// Length of a counter's bin.
 const EVERY_NS: i64 = 100_000_000;
 
-/// A machine that is profiled. Times are in nanoseconds.
+/// A profiled machine. Times are in nanoseconds.
 pub struct Machine {
     events: Vec<Event>,
     stacks: u32,
@@ -49,7 +49,7 @@ impl Machine {
         track
     }
 
-    /// A counter of each processor, which goes up evenly by so much on all of them together.
+    /// Adds a counter of each processor that increases evenly, by `ns` over all of them.
     pub fn counts(&mut self, name: CounterName, ns: i64) -> &mut Machine {
         for cpu in 0..self.cpus {
             let track = self.track(TrackKind::Cpu, Role::None, &format!("cpu{cpu}"), None);
@@ -66,7 +66,7 @@ impl Machine {
         self
     }
 
-    /// A process of which /proc counted so much.
+    /// Adds a process with these times by /proc.
     pub fn process(&mut self, role: Role, name: &str, pid: u32, user_ns: i64, system_ns: i64) -> &mut Machine {
         let track = self.thread(role, name, pid);
         for (counter, ns) in [(CounterName::CpuUserNs, user_ns), (CounterName::CpuSystemNs, system_ns)] {
@@ -88,7 +88,7 @@ impl Machine {
         self
     }
 
-    /// Samples of a millisecond with this stack, innermost function first, evenly over the time.
+    /// Adds samples of a millisecond with this stack, innermost function first, evenly over the time.
     pub fn samples(&mut self, track: TrackId, count: u64, frames: &[&str]) -> &mut Machine {
         self.stacks += 1;
         let frames = frames.iter().map(|frame| (*frame).to_owned()).collect();

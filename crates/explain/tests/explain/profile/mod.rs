@@ -1,4 +1,4 @@
-//! Profiles of whole machines, made by hand: the two answers, what no sample sees, and what adds up.
+//! Synthetic profiles of whole machines: the two answers, time that no sample sees, and sums.
 
 mod counted;
 mod machine;
@@ -48,7 +48,7 @@ fn about(found: f64, expected: f64) -> bool {
 #[test]
 fn a_copy_made_for_a_receive_is_a_copy_and_the_networks_cost() {
     let host = of(&server(), &Rules::default());
-    // 8,800 samples divide the 8.9 s that are neither idle, interrupts nor the programs that take samples.
+    // 8,800 samples divide the 8.9 s that are neither idle, interrupts nor the sampling programs.
     let part = |samples: f64| samples / 8_800.0 * 8.9 / 20.0;
     assert!(about(share(&host.classes, "copy"), part(4_000.0)), "{:?}", host.classes);
     assert_eq!(share(&host.purposes, "copy"), 0.0);

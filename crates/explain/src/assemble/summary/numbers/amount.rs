@@ -1,7 +1,7 @@
-//! How many times over: the bytes that moved, held against the size of what they are of.
+//! Repeated bytes: how many times over a file's bytes moved, compared with its size.
 //!
-//! A program that reads a file 26 times over is slow whatever the disk, the processor and the page cache give, and none of its causes says so. The
-//! size of a file is what the recorder saw at its first use, or at the end where it was written; the bytes are those of all calls, from the page cache too.
+//! A program that reads a file 26 times over is slow on any disk, processor and page cache, and none of its causes shows it. A file's size
+//! is the one recorded at its first use, or at the end if it was written; the bytes are those of all calls, from the page cache too.
 
 use super::super::groups::Group;
 use super::raise::Behind;
@@ -15,13 +15,13 @@ use crate::facts::raise::Raise;
 use crate::limits::numbers as limits;
 use thalweg_base::numbers::{count, duration, size};
 
-/// What was moved again most: a file, or what was asked of a server.
+/// The object moved again most: a file, or a server's answer.
 pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let moved = fetched(run, group).or_else(|| of_file(run, group)).or_else(|| of_copy(run, group));
     moved.map(Behind::from).or_else(|| opened(run, group))
 }
 
-/// The file that was opened again and again, where each call was recorded: nearly all that were closed.
+/// The file that was opened repeatedly, if each call was recorded: nearly all closed files were this one.
 fn opened(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let parts = run.of.parts;
     let (object, times, all) = parts.seen.sightings.closed_most().filter(|_| group.cause == Cause::ClientMetadata)?;
@@ -36,11 +36,11 @@ fn opened(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     Some(made.raised_by(Raise::part(group, 1.0 - 1.0 / times as f64, "calls.larger", "the file opened once", how)))
 }
 
-/// The file that most bytes were read from again, or written to again.
+/// The file with most bytes read again, or written again.
 fn of_file(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     use Cause as C;
     if run.synced.transactions > 0 {
-        // A journal is written for each of them.
+        // Each transaction writes a journal.
         return None;
     }
     let (reads, writes) = match group.cause {
@@ -70,7 +70,7 @@ fn of_file(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     Some(Number { count: Some(ratio.round() as u64), bytes: Some(again.bytes), ..made })
 }
 
-/// A file that was written to another one once more.
+/// A file whose bytes were then copied to another file.
 fn of_copy(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     use Cause as C;
     if !matches!(group.cause, C::ClientCpu | C::ClientMemory | C::ClientRunqueue | C::ClientRead | C::ClientWrite | C::ClientSync) {
@@ -82,7 +82,7 @@ fn of_copy(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     Some(Number { count: Some(2), bytes: Some(2 * copied.bytes), ..number(NumberKind::TimesOver, sentence) })
 }
 
-/// The object that was asked for again and again, where answers are what was waited for.
+/// The object that was requested repeatedly, if the run waited for answers.
 fn fetched(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     let parts = run.of.parts;
     let is_about = group.cause.is_network()

@@ -1,4 +1,4 @@
-//! What a server that the command waited for did for clients of other programs.
+//! The work that a server did for other programs' clients while the command waited for it.
 
 use super::super::groups::Group;
 use super::raise::Behind;
@@ -14,7 +14,7 @@ use thalweg_base::numbers::whole_percent;
 
 const NO_OTHERS: &str = "run them at other times, or give each a server of its own";
 
-/// Which part of a server's work was for others, where that is a large one.
+/// The part of a server's work done for others, if large.
 pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let parts = run.of.parts;
     let Place::Thread { label, .. } = group.largest.place else { return None };
@@ -36,7 +36,7 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
         1 => format!("another client, {client}"),
         n => format!("{n} other clients ({client} most)"),
     };
-    let sentence = format!("{} of what {serving} did was for {whom}.", whole_percent(part));
+    let sentence = format!("{} of {serving}'s work was for {whom}.", whole_percent(part));
     let made = Number { count: Some(beside.clients), ..number(NumberKind::OtherClients, sentence) };
     let change = format!("no other clients at {serving}");
     Some(made.raised_by(Raise::part(group, part, "no_other_clients", change, NO_OTHERS)))

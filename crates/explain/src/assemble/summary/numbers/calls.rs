@@ -1,4 +1,4 @@
-//! Bytes per call, where calls are the work.
+//! Bytes per call, if calls are the work.
 
 use super::super::figures::sampled;
 use super::super::groups::Group;
@@ -11,18 +11,18 @@ use crate::facts::raise::Raise;
 use crate::limits::numbers as limits;
 use thalweg_base::numbers::{count, duration, size};
 
-/// Small calls that a client's computing went into.
+/// The small calls behind a client's computing.
 pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     if group.cause != Cause::ClientCpu {
         return None;
     }
-    // Who opens and closes the file for each call has that with the call.
+    // If the file is opened and closed for each call, that time belongs to the call.
     let opening_ns = run.of.parts.wall_s() * 1e9 * run.of.share(|cause| cause == Cause::ClientMetadata);
     let Calls { what, out, in_calls_ns } = calls(run, group, opening_ns)?;
-    // Of the file or connection that had the most: what else the program wrote (a line to its terminal) has calls of another size.
+    // The file or connection with most calls: the program's other writes (a line to its terminal) have calls of another size.
     let moved = run.of.parts.seen.moved[End::Client as usize].iter().map(|ways| ways[usize::from(out)]);
     let (bytes, calls) = moved.max_by_key(|moved| moved.calls).map_or((0, 0), |moved| (moved.bytes, moved.calls));
-    // To the nearest: a few calls of another size among them (a line to a terminal) do not show.
+    // Rounded, so that a few calls of another size (a line to a terminal) do not show.
     let each = (bytes + calls / 2) / calls.max(1);
     if calls < limits::MANY_CALLS || each > limits::SMALL_CALL {
         return None;
@@ -37,8 +37,8 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let opened = if opening_ns > in_calls_ns / 2.0 && opens() == Some(true) { ", the file opened for each" } else { "" };
     let sentence = format!("{what} of {bytes}{opened}: {} calls × {}.", count(calls), duration(each_s));
     let made = Number { count: Some(calls), each_s: Some(each_s), bytes: Some(each), ..number(NumberKind::CallSize, sentence) };
-    let how = "move more with each call: a buffer of 64 KiB or more in the program, or stdio's and its like around the file";
-    // Who does less of it queues for less.
+    let how = "move more with each call: a buffer of 64 KiB or more in the program, or buffered I/O (stdio) around the file";
+    // Less running also means less queueing.
     let queued = 1.0
         + run.of.share(|cause| cause == Cause::ClientRunqueue)
             / run.of.share(|cause| matches!(cause, Cause::ClientCpu | Cause::ClientMetadata));
@@ -47,16 +47,17 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     Some(made.raised_by(Raise { id: "calls.larger", change: "large buffers instead of small calls".to_owned(), how, gained_ns }))
 }
 
-/// Calls that explain what a client computed.
+/// The calls behind a client's computing.
 struct Calls {
     what: &'static str,
-    /// Whether they move bytes out.
+    /// Whether they write or send.
     out: bool,
-    /// What they took, in nanoseconds.
+    /// Their time, in nanoseconds.
     in_calls_ns: f64,
 }
 
-/// The kind of call that samples found in a fair part of the computing; or else, with the calls on names that go with each, in that part of both.
+/// The kind of call that samples found in a fair part of the computing; or else, together with the calls on names that accompany each, in a
+/// fair part of both.
 fn calls(run: &Run<'_>, group: &Group<'_>, opening_ns: f64) -> Option<Calls> {
     const KINDS: [(&str, &str, bool); 4] =
         [("read", "Reads", false), ("receive", "Receives", false), ("write", "Writes", true), ("send", "Sends", true)];
@@ -77,7 +78,7 @@ fn calls(run: &Run<'_>, group: &Group<'_>, opening_ns: f64) -> Option<Calls> {
     is_fair.then_some(Calls { what, out, in_calls_ns })
 }
 
-/// Which part of a group's samples may go by calls, and not by bytes: calls that move data, and the loop around them.
+/// The part of a group's samples that depends on the number of calls, not on bytes: calls that move data, and the loop around them.
 fn by_calls(run: &Run<'_>, group: &Group<'_>) -> f64 {
     run.of.parts.around.part_sampled(&group.members, |class| matches!(class, "read" | "receive" | "write" | "send" | "user"))
 }

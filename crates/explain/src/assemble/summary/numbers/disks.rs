@@ -1,5 +1,5 @@
-//! One request of a disk at a time: of who waited, where it is recorded who asked. What others ask of the disk meanwhile makes each request longer, and
-//! none more of it is under way for who waits.
+//! One disk request in flight at a time, for the program that waited, if requests are recorded with their issuer. Others' requests make
+//! each of its requests longer, but leave it with one in flight.
 
 use super::super::figures::device;
 use super::super::groups::Group;
@@ -10,11 +10,11 @@ use crate::cause::Cause;
 use crate::document::{Number, NumberKind};
 use crate::facts::raise::Raise;
 use crate::limits::numbers as limits;
-use crate::observe::observation::DeviceDid;
+use crate::observe::observation::DeviceActivity;
 use crate::observe::overlap::together_ns;
 use thalweg_base::numbers::{count, duration, size};
 
-/// Small requests of the device that was waited for, one after the other.
+/// Small sequential requests of the device that was waited for.
 pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     use Cause as C;
     if !matches!(group.cause, C::ClientRead | C::ServerRead | C::ClientWrite | C::ServerWrite | C::ClientMetadata | C::ServerMetadata) {
@@ -22,8 +22,8 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     }
     let name = group.device()?;
     let (_, did) = device(run.of, name)?;
-    let explains = |asked: &Asked| asked.busy_ns as f64 >= group.ns as f64 * limits::DISK_EXPLAINS;
-    // A disk that is used by the way explains nothing.
+    let explains = |asked: &DiskRequests| asked.busy_ns as f64 >= group.ns as f64 * limits::DISK_EXPLAINS;
+    // A disk that was used incidentally explains nothing.
     let asked = own(run, group, did).filter(explains).or_else(|| Some(all(did)).filter(explains))?;
     let (n, bytes) = (asked.requests, asked.bytes / asked.requests.max(1));
     if n < limits::LEAST_REQUESTS || !asked.one_at_a_time() || bytes > limits::SMALL_REQUEST {
@@ -34,41 +34,41 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let made = Number { count: Some(n), each_s: Some(each_s), bytes: Some(bytes), ..number(NumberKind::DiskOneAtATime, sentence) };
     let how = "ask for several at a time: threads, asynchronous I/O, reading ahead (posix_fadvise(2), madvise(2)); or read in order, in large pieces";
     let change = format!("four requests at a time on {name}");
-    // What is computed and queued for each request goes on side by side as well.
+    // The computing and queueing of each request overlap as well.
     let of_each = |cause: Cause| matches!(cause, C::ClientCpu | C::ClientRunqueue | C::Recorder) || cause == group.cause;
     let gained_ns = run.of.parts.wall_s() * 1e9 * run.of.share(of_each) * (1.0 - 1.0 / limits::MORE_AT_ONCE as f64);
     Some(made.raised_by(Raise { id: "disk.requests.x4", change, how, gained_ns }))
 }
 
-/// Requests of a device.
-struct Asked {
+/// The requests of a device.
+struct DiskRequests {
     requests: u64,
     bytes: u64,
-    /// How long any was under way.
+    /// Time in which any was in flight.
     busy_ns: u64,
-    /// How long they took, all together.
+    /// Their total time.
     total_ns: u64,
-    /// How long one alone was under way; 0 where that is not known.
+    /// Time in which exactly one was in flight; 0 if unknown.
     alone_ns: u64,
 }
 
-impl Asked {
-    /// Whether one is under way at a time: on average, or for nearly all of the time (many at once for a moment, as a program starts, make an average of
-    /// several).
+impl DiskRequests {
+    /// Whether one is in flight at a time: on average, or for nearly all of the time (a burst, as when a program starts, raises the
+    /// average).
     fn one_at_a_time(&self) -> bool {
         let busy_ns = self.busy_ns.max(1) as f64;
         self.total_ns as f64 <= busy_ns * limits::ONE_UNDER_WAY || self.alone_ns as f64 >= busy_ns * limits::ALONE_UNDER_WAY
     }
 }
 
-/// All that a device did.
-fn all(did: &DeviceDid) -> Asked {
+/// All requests of a device.
+fn all(did: &DeviceActivity) -> DiskRequests {
     let (bytes, busy_ns) = (did.read_bytes + did.written_bytes, did.all.finish().busy_ns.unsigned_abs());
-    Asked { requests: did.requests.count, bytes, busy_ns, total_ns: did.requests.total_ns, alone_ns: 0 }
+    DiskRequests { requests: did.requests.count, bytes, busy_ns, total_ns: did.requests.total_ns, alone_ns: 0 }
 }
 
-/// What threads of the end that waited asked of it; `None` where the recording does not have all requests with who asked.
-fn own(run: &Run<'_>, group: &Group<'_>, did: &DeviceDid) -> Option<Asked> {
+/// The requests of threads of the waiting end; `None` if the recording lacks requests or their issuers.
+fn own(run: &Run<'_>, group: &Group<'_>, did: &DeviceActivity) -> Option<DiskRequests> {
     let end = group.cause.end()?;
     let actors = &run.of.parts.tables.actors;
     let is_own = |by: u32| actors.get(by as usize).is_some_and(|actor| actor.thread && actor.end == end);
@@ -83,7 +83,7 @@ fn own(run: &Run<'_>, group: &Group<'_>, did: &DeviceDid) -> Option<Asked> {
         }
         (level, since) = (level + change, at);
     }
-    (kept == did.requests.count && !own.is_empty()).then(|| Asked {
+    (kept == did.requests.count && !own.is_empty()).then(|| DiskRequests {
         alone_ns: alone_ns.unsigned_abs(),
         requests: own.len() as u64,
         bytes: own.iter().map(|request| request.bytes).sum(),

@@ -1,6 +1,6 @@
-//! A lock that is held across something else: how many wait for it at a time, and what its holder does meanwhile.
+//! A lock held across other work: how many threads wait for it, and what its holder does meanwhile.
 //!
-//! What the holder does is charged as what it is, since that is what the time goes to; the lock is why one at a time does it.
+//! The holder's work is charged as such, since it takes the time; the lock is why only one thread at a time does it.
 
 use super::super::about::synced;
 use super::super::figures::sampled;
@@ -20,7 +20,7 @@ use thalweg_base::numbers::{count, duration};
 
 const OUTSIDE: &str = "hold the lock for less: do the slow work outside of it, or split what it guards";
 
-/// How many wait, for whom, and what it does.
+/// How many wait, for whom, and what the holder does.
 pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let parts = run.of.parts;
     let (each, all) = across(run, group)?;
@@ -36,10 +36,10 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     }
     let (n, each_s) = done(run, group, &queue);
     let times = if n == 1 { duration(each_s) } else { format!("{} × {}", count(n), duration(each_s)) };
-    let (under, or_work) = (lock(run, &queue, is_lock), if is_lock { "" } else { ", or for work" });
-    let sentence = format!("{} waited at a time for {under} held across each {each}{or_work}: {times}.", who(run, &queue, waiting));
+    let (under, or_work) = (lock(run, &queue, is_lock), if is_lock { "" } else { ", or for work)" });
+    let sentence = format!("{} at a time waited for {under} held across each {each}{or_work}: {times}.", who(run, &queue, waiting));
     let made = Number { count: Some(n), each_s: Some(each_s), ..number(NumberKind::LockHeld, sentence) };
-    // Work that is handed on may need what was done before; and a replay without the lock says more where the lock itself is charged.
+    // Work that is passed on may depend on earlier work; and if the lock itself is charged, a replay without it says more.
     if !is_lock && group.cause.end() != Some(End::Client) {
         return Some(made.raised_by(Raise::more_at_once(run, group)));
     }
@@ -47,12 +47,12 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
         return Some(made.into());
     }
     let at_once = at_once(run, group, &queue, waiting + 1);
-    let change = format!("{all} outside of the lock, {} at once", count(at_once));
+    let change = format!("{all} outside the lock, {} at a time", count(at_once));
     Some(made.raised_by(Raise::part(group, 1.0 - 1.0 / at_once as f64, "lock.outside", change, OUTSIDE)))
 }
 
-/// Whether threads that woke each other may have done so for a lock, where that is not known. Idle threads of a pool wait for each other too: they are
-/// parked on plain futexes by some runtimes, one of them works longer than the rest, or there are more of them than requests to work on.
+/// Whether threads that woke each other may have done so for a lock, if the object is unknown. Idle threads of a pool wait for each other
+/// too: some runtimes park them on plain futexes, one of them works longer than the rest, or there are more threads than requests.
 fn may_be_lock(run: &Run<'_>, queue: &Queue, waiting: u64) -> bool {
     let parts = run.of.parts;
     let serves = parts.tables.actors.get(queue.of as usize).is_some_and(|actor| actor.end == End::Server);
@@ -61,8 +61,8 @@ fn may_be_lock(run: &Run<'_>, queue: &Queue, waiting: u64) -> bool {
     waiting >= limits::SEVERAL_WAIT && queue.on != On::Futex && is_fair && (!serves || asked() > waiting)
 }
 
-/// How often it was done, and how long each took: of one kind of place, where it is charged to several holders. A sync is several waits with computing between
-/// them, and one stretch of computing several runs: of both it counts for how long the lock was held.
+/// How often the work was done, and the time of each: of one kind of place, if it is charged to several holders. A sync is several waits
+/// with computing between them, and one stretch of computing is several runs: for both, the time the lock was held counts.
 fn done(run: &Run<'_>, group: &Group<'_>, queue: &Queue) -> (u64, f64) {
     let held_s = queue.held_ns as f64 / 1e9;
     let (stretches, calls) = (queue.holds.max(1), synced(run.of).calls.max(1));
@@ -81,7 +81,7 @@ fn done(run: &Run<'_>, group: &Group<'_>, queue: &Queue) -> (u64, f64) {
     (n, ns as f64 / 1e9 / n.max(1) as f64)
 }
 
-/// How many would do it at once: of computing, no more than there are processors.
+/// How many could work simultaneously: when computing, at most the number of processors.
 fn at_once(run: &Run<'_>, group: &Group<'_>, queue: &Queue, all: u64) -> u64 {
     let tables = run.of.parts.tables;
     let machine = tables.actors.get(queue.of as usize).and_then(|actor| tables.machines.get(actor.machine as usize));
@@ -96,12 +96,12 @@ fn is_held(group: &Group<'_>) -> bool {
     matches!(group.largest.place, Place::Held { .. })
 }
 
-/// Whether what was computed was mostly syncs.
+/// Whether the computing was mostly syncs.
 fn computes_in_sync(run: &Run<'_>, group: &Group<'_>) -> bool {
     sampled(run.of, group).is_some_and(|(class, part)| part >= limits::MOSTLY_SYNC && class.starts_with("sync"))
 }
 
-/// What is done under the lock: one, and all of them.
+/// The work done under the lock: the name of one, and of all.
 fn across(run: &Run<'_>, group: &Group<'_>) -> Option<(&'static str, &'static str)> {
     use Cause as C;
     let (sleep, computing, sync) = (("sleep", "the sleeps"), ("stretch of computing", "the computing"), ("sync", "the syncs"));
@@ -137,6 +137,6 @@ fn lock(run: &Run<'_>, queue: &Queue, is_lock: bool) -> String {
         Some((kind, path)) => format!("the {kind} on {},", brief(base(path))),
         None if queue.tasks => "a mutex".to_owned(),
         None if is_lock => "a lock".to_owned(),
-        None => "another to wake them, as for a lock".to_owned(),
+        None => "another to wake them (for a lock".to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! The most bytes that were ever on their way: a window of what runs over a connection, or one of TCP's own. In each round trip no more can move.
+//! The most bytes ever in flight: a window of the protocol over a connection, or one of TCP's. No more can move per round trip.
 
 use super::super::groups::Group;
 use super::super::of::Of;
@@ -13,7 +13,7 @@ use crate::observe::exchanges::Exchange;
 use crate::observe::wire::InFlight;
 use thalweg_base::numbers::{byte_rate, count, duration, size};
 
-/// What the connection that moved most had in flight, as its sender's TCP counted it or else as it arrived.
+/// Bytes in flight on the busiest connection, as its sender's TCP counted them, or else as they arrived.
 pub(super) fn of_busiest(of: &Of<'_>) -> Option<InFlight> {
     let (connection, exchange) = busiest(of)?;
     let received = exchange.bytes[1] >= exchange.bytes[0];
@@ -28,7 +28,7 @@ fn busiest<'a>(of: &'a Of<'_>) -> Option<(u32, &'a Exchange)> {
     all.max_by_key(|(connection, exchange)| (exchange.larger(), std::cmp::Reverse(*connection)))
 }
 
-/// The limit of the connection that moved most, and of those like it.
+/// The limit of the busiest connection, and of similar ones.
 pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let whose = match group.cause {
         Cause::NetworkRwnd => ", the receive window",
@@ -50,18 +50,18 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     }
     let alike = exchanges.of.values().filter(|other| other.larger() * 2 >= exchange.larger()).count() as u64;
     let on_each = if alike > 1 { format!(" on each of {} connections", count(alike)) } else { String::new() };
-    // A limit that was seldom reached says less than what was under way all the time.
+    // A limit that was seldom reached says less than the average in flight.
     let seldom = allowed > seen * limits::SELDOM;
     if seldom && whose.is_empty() {
         return None;
     }
     let (limit, each) = if seldom { ((seen * round_trip_s) as u64, seen) } else { (limit, allowed) };
     let rate = each * alike as f64;
-    // What a receiver offers before any data came can be more than its buffer then holds.
+    // A receiver's first offer can exceed what its buffer then holds.
     let at_most = if seldom {
         "On average"
     } else if most > limit {
-        "After its beginning never more than"
+        "After its start never more than"
     } else {
         "Never more than"
     };
@@ -73,11 +73,11 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     );
     let (bytes, rate_bytes_per_s) = (Some(limit), Some(rate));
     let made = Number { bytes, rate_bytes_per_s, round_trip_s: Some(round_trip_s), ..number(NumberKind::InFlight, sentence) };
-    // TCP's own windows have a change that is replayed; where that gives little (a relay that carries the bytes is in the way), the number's own figures stand.
+    // TCP's own windows have a replayed change; if that gains little (a relay carries the bytes), the number's own figures stand.
     Some(made.raised_by(if whose.is_empty() { Raise::more_at_once(run, group) } else { wider(run) }))
 }
 
-/// Windows four times as large: what waits for one, and what is on its way meanwhile, takes a quarter as long.
+/// Windows four times as large: waits for them, and transits meanwhile, take a quarter as long.
 fn wider(run: &Run<'_>) -> Raise {
     let waits = |cause: Cause| matches!(cause, Cause::NetworkRwnd | Cause::NetworkSndbuf | Cause::NetworkLatency);
     let gained_ns = run.of.parts.wall_s() * 1e9 * run.of.share(waits) * (1.0 - 1.0 / limits::MORE_AT_ONCE as f64);

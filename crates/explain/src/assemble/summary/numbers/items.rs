@@ -1,4 +1,4 @@
-//! What is done for each of many: a process, a sync.
+//! Work done for each of many items: a process, a sync.
 
 use super::super::groups::Group;
 use super::lives::{Lived, lives};
@@ -18,7 +18,7 @@ use thalweg_base::numbers::{count, duration, size};
 const ONE_SYNC: &str = "one sync for all of them";
 const SYNC_ONCE: &str = "sync once for many: one transaction for all, or syncfs(2) when the last file is written";
 
-/// One sync or transaction for many, where syncs are not what is led by, and a fair part of it.
+/// One sync or transaction for many, if syncs are not the main number but a fair part of the time.
 pub(super) fn one_transaction(run: &Run<'_>) -> Option<Raise> {
     if run.of.share(Cause::is_sync) < limits::SYNCED_SHARE {
         return None;
@@ -26,7 +26,7 @@ pub(super) fn one_transaction(run: &Run<'_>) -> Option<Raise> {
     if run.synced.transactions + run.synced.log >= limits::LEAST_ITEMS {
         return Some(Raise::all("sync_once", ONE_SYNC, SYNC_ONCE));
     }
-    // Names that are made between syncs are a part of what these make durable.
+    // Names made between syncs are part of what the syncs make durable.
     let of_syncs = |cause: Cause| cause.is_sync() || matches!(cause, Cause::ClientMetadata | Cause::ServerMetadata);
     let charged_ns = run.of.parts.wall_s() * 1e9 * run.of.share(of_syncs);
     let gained_ns = charged_ns + run.syncing_ns(End::Client) + run.syncing_ns(End::Server);
@@ -34,7 +34,7 @@ pub(super) fn one_transaction(run: &Run<'_>) -> Option<Raise> {
     (run.synced.calls >= limits::LEAST_ITEMS).then_some(Raise { id: "sync_once", change, how: SYNC_ONCE, gained_ns })
 }
 
-/// Waits for stable storage, one after the other.
+/// Sequential waits for stable storage.
 pub(super) fn syncs(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     if !group.cause.is_sync() {
         return None;
@@ -62,22 +62,22 @@ pub(super) fn syncs(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
             let gained_ns = (group.ns as f64 + run.queued_after_ns(group) + run.syncing_ns(end)) * part;
             Raise { id: "sync_once", change: ONE_SYNC.to_owned(), how: SYNC_ONCE, gained_ns }
         }
-        // What begins and ends a transaction (a journal, its name, the pages) is done once as well.
+        // The overhead of a transaction (a journal, its name, the pages) is also paid once.
         _ => Raise::all("sync_once", ONE_SYNC, SYNC_ONCE),
     };
     Some(made.raised_by(raise))
 }
 
-/// A process for each of many things, one after the other.
+/// Sequential processes, one for each of many items.
 pub(super) fn processes(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
-    // What is started again and again to look for something is no work.
+    // Programs started repeatedly to poll are no work.
     if !matches!(group.cause, Cause::ClientCpu | Cause::ClientMetadata | Cause::ClientMemory | Cause::ClientRunqueue | Cause::ClientRead) {
         return None;
     }
     one_after_the_other(run)
 }
 
-/// Processes that fill the run, one after the other, whatever each of them waits for.
+/// Sequential processes that fill the run, whatever each waits for.
 pub(super) fn one_after_the_other(run: &Run<'_>) -> Option<Behind> {
     let all = many(run)?;
     let short: Vec<(i64, i64)> = all.iter().map(|lived| (lived.from, lived.until)).collect();
@@ -94,14 +94,14 @@ pub(super) fn one_after_the_other(run: &Run<'_>) -> Option<Behind> {
     };
     let made =
         Number { count: Some(n), each_s: Some(each_s), items: items.map(|(n, _)| n), ..number(NumberKind::ProcessPerItem, sentence) };
-    // What is done between them, to start the next and to wait for it, goes with them.
+    // The time between them, to start the next and wait for it, is saved too.
     let gained_ns = (from_to_ns as f64 * (around_ns as f64 / sum_ns.max(1) as f64) - shortest_ns as f64).max(0.0);
     let how = "give one process many of them: several operands, a list on its standard input, or a loop inside the program";
     Some(made.raised_by(Raise { id: "start_once", change: "one process for all of them".to_owned(), how, gained_ns }))
 }
 
-/// The processes that lived for a small part of the run each and for most of it together: of any program where they are many; of a few, those of one
-/// program.
+/// The processes that lived for a small part of the run each and for most of it together: of any program if they are many; of one program
+/// if they are few.
 fn many(run: &Run<'_>) -> Option<Vec<Lived>> {
     let parts = run.of.parts;
     let wall_ns = (parts.end - parts.start) as f64;
@@ -121,8 +121,9 @@ fn many(run: &Run<'_>) -> Option<Vec<Lived>> {
     of.into_values().filter(|lived| lived.len() as u64 >= limits::FEW_PROCESSES).filter(fills).max_by_key(Vec::len)
 }
 
-/// For how long processes started and ended: before they used something that was theirs alone, a file or a connection, and after. All of their lives where
-/// nothing of that kind was seen, and where most was read of files that several of them used: what each does with those may go with it.
+/// The time in which processes started and ended, in nanoseconds: before and after they used something of their own, a file or a
+/// connection. Their whole lives if no such use was recorded, or if most reading was of files that several of them used: that work may be
+/// saved too.
 fn around_work(run: &Run<'_>, lives: &[(i64, i64)]) -> i64 {
     let parts = run.of.parts;
     if read_in_common(run, lives) {
@@ -145,13 +146,14 @@ fn around_work(run: &Run<'_>, lives: &[(i64, i64)]) -> i64 {
         let own = used[after..].iter().take_while(|used| used.0 <= until).filter(|used| used.1 <= until);
         let (first, last, most_ns) =
             own.fold((until, from, 0), |(first, last, sum), used| (first.min(used.0), last.max(used.1), sum + used.2));
-        // What takes longer than any work on so few bytes is not for them.
+        // Time beyond any plausible work on these bytes is not for them.
         until - from - (last - first).clamp(0, most_ns as i64)
     };
     lives.iter().map(around).sum()
 }
 
-/// Whether most of what is read is of files that several of these processes use. (What took the place of one, under its name, is the same file to them.)
+/// Whether most reading is of files that several of these processes use. (A file that replaced another under its name counts as the same
+/// file.)
 fn read_in_common(run: &Run<'_>, lives: &[(i64, i64)]) -> bool {
     let parts = run.of.parts;
     let names = lasting_names(&parts.tables.objects);

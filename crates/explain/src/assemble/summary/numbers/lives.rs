@@ -1,10 +1,10 @@
-//! From when to when the processes of the command lived.
+//! The lifetimes of the command's processes.
 
 use super::run::Run;
 use crate::cause::End;
 use std::collections::HashMap;
 
-/// A process that began and ended while the command ran, and is part of it.
+/// A process of the command that started and ended during the run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lived {
     pub(super) from: i64,
@@ -19,7 +19,7 @@ impl Lived {
     }
 }
 
-/// All of them, the first to begin first.
+/// All of them, by start time.
 pub(super) fn lives(run: &Run<'_>) -> Vec<Lived> {
     let parts = run.of.parts;
     let mut lives: HashMap<(u32, u32), Lived> = HashMap::new();

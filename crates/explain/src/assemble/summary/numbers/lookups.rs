@@ -1,4 +1,4 @@
-//! Names that were asked for, of which server, and what came back.
+//! Names looked up, the servers asked, and their answers.
 
 use super::super::groups::Group;
 use super::raise::Behind;
@@ -14,12 +14,12 @@ use std::collections::HashSet;
 use thalweg_base::numbers::{count, duration};
 use thalweg_trace::lookup::{CUT, NO_RECORD, NO_SUCH_NAME, NOBODY_LISTENS, POINTER, REFUSED, SERVER_FAILED};
 
-/// The port at which all of a link are asked.
+/// The port of multicast DNS.
 const MDNS: &str = ":5353";
-/// Where all of a link are asked, nobody is to be made to answer.
+/// Advice against multicast lookups, where no server can be made to answer.
 const OF_MDNS: &str = "an entry in /etc/hosts, or no `mdns` in /etc/nsswitch.conf";
 
-/// What became of lookups, the worst first.
+/// The outcome of lookups, worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
     Silence,
@@ -31,8 +31,8 @@ enum Fate {
     Found,
 }
 
-/// Where names are what the run waited for: which, of whom, and what came back. Many that are all found are what the run is about: how many are asked for at a
-/// time says more ([`many`] is for where nothing does).
+/// The lookups that the run waited for: the names, the servers, and the answers. If many names are all found, the run is about lookups, and
+/// how many are in flight says more ([`many`] applies if nothing does).
 pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let mut lookups = run.of.parts.around.lookups.of(&group.members).into_iter().flat_map(|(_, lookups, _)| lookups);
     let (are_found, count) =
@@ -40,33 +40,33 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     many(run, group).filter(|_| !are_found || count < limits::LEAST_ITEMS)
 }
 
-/// The same of however many.
+/// The lookups that the run waited for, however many.
 pub(super) fn many(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let ns = group.lookups_within(run.of)?;
     let tables = run.of.parts.tables;
     let servers = run.of.parts.around.lookups.of(&group.members);
     let (first, lookups, longest_ns) = *servers.first()?;
-    // (Those that take turns within one wait are said together.)
+    // Servers that alternate within one wait are named together.
     let is_said = |(_, _, waited_ns): &&(&str, &[Lookup], u64)| *waited_ns as f64 >= longest_ns as f64 * limits::SECOND_SERVER;
     let shown: Vec<&(&str, &[Lookup], u64)> = servers.iter().filter(is_said).take(2).collect();
     let clauses: Vec<String> = shown.iter().map(|(server, lookups, _)| format!("{} {}", host(server), fates(tables, lookups).0)).collect();
     let sentence = format!("Name resolution: {}.", clauses.join("; "));
     let made = Number { count: Some(lookups.len() as u64), each_s: Some(mean_s(lookups)), ..number(NumberKind::NameLookups, sentence) };
     let (change, gained_ns) = match shown.len() {
-        1 if first.ends_with(MDNS) => ("names by mDNS at once".to_owned(), longest_ns.min(ns)),
-        1 => (format!("names from {} at once", host(first)), longest_ns.min(ns)),
-        _ => ("all names at once".to_owned(), ns),
+        1 if first.ends_with(MDNS) => ("immediate answers by mDNS".to_owned(), longest_ns.min(ns)),
+        1 => (format!("immediate answers from {}", host(first)), longest_ns.min(ns)),
+        _ => ("immediate answers to all lookups".to_owned(), ns),
     };
     let how = if first.ends_with(MDNS) { OF_MDNS } else { how(fates(tables, lookups).1, lookups) };
     Some(made.raised_by(Raise { id: "names_at_once", change, how, gained_ns: gained_ns as f64 }))
 }
 
-/// What a server did, in words, and the worst of it.
+/// The outcomes of a server's lookups, in words, and the worst of them.
 fn fates(tables: &Tables, lookups: &[Lookup]) -> (String, Fate) {
     let mut fates: Vec<Fate> = lookups.iter().map(fate).collect();
     fates.sort_unstable();
     fates.dedup();
-    // Beside what went wrong, what went right is of no interest.
+    // Beside failures, successes do not matter.
     let said: Vec<Fate> = if fates.len() > 1 { fates.iter().copied().filter(|fate| *fate < Fate::Other).collect() } else { fates };
     let said = if said.is_empty() { vec![Fate::Found] } else { said };
     let of = |fate: Fate| lookups.iter().copied().filter(move |lookup| self::fate(lookup) == fate || counts_as_found(fate, lookup));
@@ -90,7 +90,7 @@ fn fate(lookup: &Lookup) -> Fate {
     }
 }
 
-/// What a server did, as a clause of which it is the subject.
+/// The clause for one outcome, with the server as its subject.
 fn clause(tables: &Tables, fate: Fate, of: &[Lookup]) -> String {
     if of.iter().all(|lookup| lookup.kind.is_none()) {
         let times = if of.len() == 1 { "once".to_owned() } else { format!("{} times", count(of.len() as u64)) };
@@ -105,12 +105,12 @@ fn clause(tables: &Tables, fate: Fate, of: &[Lookup]) -> String {
     };
     match fate {
         Fate::Silence => format!("did not answer, asked {asked} for {names}"),
-        Fate::NobodyListens => format!("was asked {asked} for {names}, and nobody listens there"),
+        Fate::NobodyListens => format!("was asked {asked} for {names}, and nothing listens there"),
         Fate::Failed => format!("failed (SERVFAIL), asked {asked} for {names}, {each}"),
         Fate::Refused => format!("refused (REFUSED), asked {asked} for {names}, {each}"),
         Fate::NoSuchName => format!("says {names} {} (NXDOMAIN), {each}", if several { "do not exist" } else { "does not exist" }),
         Fate::Other | Fate::Found if of.iter().any(|lookup| lookup.outcome == Some(CUT)) => {
-            format!("answered for {names}, cut off and asked again over TCP, {each}")
+            format!("answered for {names}, truncated and repeated over TCP, {each}")
         }
         Fate::Other | Fate::Found if of.iter().all(|lookup| lookup.outcome == Some(NO_RECORD)) => {
             format!("has no record of {names}, {each}")
@@ -119,7 +119,7 @@ fn clause(tables: &Tables, fate: Fate, of: &[Lookup]) -> String {
     }
 }
 
-/// The names, first asked first, with what was asked for; and whether they are several.
+/// The names in order of lookup, with the record types; and whether there are several.
 fn names(tables: &Tables, of: &[Lookup]) -> (String, bool) {
     let mut seen = HashSet::new();
     let name = |lookup: &Lookup| tables.objects.get(lookup.object as usize).map(|object| object.name.as_str());
@@ -139,7 +139,7 @@ fn names(tables: &Tables, of: &[Lookup]) -> (String, bool) {
     (list + &kinds, names.len() > 1)
 }
 
-/// A name as people say it: that of an address is the address' own.
+/// A name as people write it; a reverse name as its address.
 fn spoken(name: &str) -> String {
     let reversed = name.strip_suffix(".in-addr.arpa").map(|parts| parts.split('.').rev().collect::<Vec<_>>().join("."));
     match reversed.filter(|address| address.parse::<std::net::Ipv4Addr>().is_ok()) {
@@ -149,7 +149,7 @@ fn spoken(name: &str) -> String {
     }
 }
 
-/// What a kind of record is called.
+/// The name of a record type.
 fn record(kind: i64) -> String {
     match kind {
         1 => "A".to_owned(),
@@ -167,7 +167,7 @@ fn record(kind: i64) -> String {
     }
 }
 
-/// A server without the port that all of them have.
+/// A server's address without the usual port.
 fn host(server: &str) -> String {
     match server.strip_suffix(MDNS) {
         Some(host) => format!("mDNS ({host})"),
@@ -183,20 +183,20 @@ fn mean_s(of: &[Lookup]) -> f64 {
     of.iter().map(|lookup| (lookup.end - lookup.start) as f64).sum::<f64>() / 1e9 / of.len().max(1) as f64
 }
 
-/// What helps against it.
+/// The remedy for the worst outcome.
 fn how(worst: Fate, lookups: &[Lookup]) -> &'static str {
     if lookups.iter().all(|lookup| lookup.kind.is_none()) {
-        return "what it asks itself; /etc/nsswitch.conf says in which order who is asked";
+        return "see what the resolver itself asks; /etc/nsswitch.conf has the order of its sources";
     }
     let reverse = lookups.iter().filter(|lookup| lookup.kind == Some(POINTER)).count() * 2 > lookups.len();
     match worst {
         _ if reverse => "`UseDNS no` or `-n`: no names of addresses; an entry in /etc/hosts",
-        // (One second is the least that resolv.conf can set.)
+        // 1 s is the least that resolv.conf can set.
         Fate::Silence if longest_s(lookups) > limits::SHORTEST_TIMEOUT_S => {
             "a name server that answers first in /etc/resolv.conf; `options timeout:1`"
         }
         Fate::Silence | Fate::NobodyListens => "a name server that answers first in /etc/resolv.conf",
-        // (With `ndots:1` a name with a dot is asked for as it is first: one question more, where it is in a search domain.)
+        // With `ndots:1` a name with a dot is first tried as it is: one more lookup if it is in a search domain.
         Fate::NoSuchName => "fewer `search` domains, or the whole name with a dot at its end",
         Fate::Failed | Fate::Refused => "a name server that can answer first in /etc/resolv.conf, or /etc/hosts",
         Fate::Other | Fate::Found => "an entry in /etc/hosts, or a cache (systemd-resolved, nscd, dnsmasq)",

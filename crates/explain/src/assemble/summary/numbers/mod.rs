@@ -1,8 +1,8 @@
-//! The number behind the rate: what a program does so often, or has so little of, that it could go no faster whatever the disk and the link give.
+//! The number behind the rate: an activity so frequent, or a resource so small, that no disk or link would make the program faster.
 //!
-//! A cause says where the time went; the number says why there is so much of it: 1,043 requests one after the other, 64 KiB in flight, a sync for each
-//! of 2,000 files, reads of one byte. Each kind is a file here. Of the largest causes, the first kind that explains it is said: what is done for each
-//! item before what limits all of them, and what one processor can do last.
+//! A cause says where the time went; the number says why it took that much time: 1,043 sequential requests, 64 KiB in flight, a sync for
+//! each of 2,000 files, reads of one byte. Each kind has a file here. For each of the largest causes, the first kind that explains it is
+//! reported: work per item before general limits, and one processor's speed last.
 
 mod amount;
 mod besides;
@@ -38,7 +38,7 @@ use run::Run;
 /// A kind of number: what it finds behind a group of charges.
 type Find = fn(&Run<'_>, &Group<'_>) -> Option<Behind>;
 
-/// Every kind, the most particular first.
+/// Every kind, the most specific first.
 const KINDS: [Find; 19] = [
     lookups::find,
     time_limits::find,
@@ -61,11 +61,11 @@ const KINDS: [Find; 19] = [
     lookups::many,
 ];
 
-/// The numbers behind the rate, that of the largest cause first; and what else the recording shows to be in the way.
+/// The numbers behind the rate, that of the largest cause first; and further changes that the recording suggests.
 pub(super) fn numbers(of: &Of<'_>, groups: &[Group<'_>]) -> (Vec<Behind>, Vec<Raise>) {
     let run = &Run::of(of);
     let mut found: Vec<Behind> = pipes::find(run).into_iter().collect();
-    // (Of a recorder that takes much of the time, what is left is the run.)
+    // If the recorder takes much of the time, the rest counts as the run.
     let least = limits::LEAST_SHARE * (1.0 - of.share(|cause| cause == Cause::Recorder));
     let of_run = groups.iter().filter(|group| group.cause != Cause::Recorder);
     for group in of_run.take_while(|group| group.share >= least).take(MAX_NUMBERS) {
@@ -73,7 +73,7 @@ pub(super) fn numbers(of: &Of<'_>, groups: &[Group<'_>]) -> (Vec<Behind>, Vec<Ra
         found.extend(behind.filter(|behind| found.iter().all(|earlier| earlier.number.kind != behind.number.kind)));
     }
     if found.is_empty() && groups.iter().all(|group| group.share < least) {
-        // No cause has much of the time where each of a few processes waits for many things.
+        // With a few processes that each wait for many things, no cause has much of the time.
         found.extend(items::one_after_the_other(run));
     }
     if found.iter().all(|behind| behind.number.kind != NumberKind::InSeries) {

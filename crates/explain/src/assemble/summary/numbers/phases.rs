@@ -1,6 +1,7 @@
-//! Two processes one after the other, of which the second reads what the first wrote: joined by a pipe, the second could read while the first writes.
+//! Two sequential processes, the second of which reads what the first wrote: joined by a pipe, the second could read while the first
+//! writes.
 //!
-//! A bound: a program that reads a file from its end, or twice, cannot read a pipe; which it does is not looked at.
+//! A bound: a program that reads a file from its end, or twice, cannot read a pipe; this is not checked.
 
 use super::lives::{Lived, lives};
 use super::raise::Behind;
@@ -13,7 +14,7 @@ use crate::limits::numbers as limits;
 use crate::observe::observation::Way;
 use thalweg_base::numbers::duration;
 
-/// The two of which the shorter took longest.
+/// The pair whose shorter process took longest.
 pub(super) fn find(run: &Run<'_>) -> Option<Behind> {
     let parts = run.of.parts;
     let lives = lives(run);

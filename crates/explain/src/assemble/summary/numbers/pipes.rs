@@ -1,4 +1,4 @@
-//! Two programs that take turns through a pipe, or through two of them.
+//! Two programs that take turns through one or two pipes.
 
 use super::raise::Behind;
 use super::run::Run;
@@ -10,18 +10,21 @@ use crate::limits::numbers as limits;
 use thalweg_base::numbers::{count, duration};
 use thalweg_trace::ObjectKind;
 
-/// Who they are, and how often.
+/// The two programs, and how often they alternated.
 pub(super) fn find(run: &Run<'_>) -> Option<Behind> {
     let of = run.of;
     let Some((joined, turns)) = of.parts.taking_turns_at_a_pipe() else { return questions(run) };
     let name = |track: u32| program(of.parts.tables, of.meta, track);
     let (writer, reader) = (name(joined.writer.1), name(joined.reader.1));
-    let sentence =
-        format!("{writer} and {reader} took turns through a pipe, {} times: with more room in it both would work at once.", count(turns));
+    let sentence = format!(
+        "{writer} and {reader} took turns through a pipe, {} times: with a larger buffer both would run at the same time.",
+        count(turns)
+    );
     Some(Number { count: Some(turns), ..number(NumberKind::InSeries, sentence) }.into())
 }
 
-/// Questions through one pipe, each of which waits for the answer through another, where both compute: asked ahead, they would compute at once.
+/// Requests through one pipe that each wait for the answer through another, while both programs compute: with requests in flight, they
+/// would compute simultaneously.
 fn questions(run: &Run<'_>) -> Option<Behind> {
     let parts = run.of.parts;
     let began = |track: u32| parts.seen.did[track as usize].first_start;
@@ -38,16 +41,17 @@ fn questions(run: &Run<'_>) -> Option<Behind> {
     let is_socket = parts.tables.objects.get(asked.object as usize).is_some_and(|object| object.kind == ObjectKind::Socket);
     let through = if is_socket { "socket" } else { "pipe" };
     let sentence = format!(
-        "{n} questions to {} through a {through}, one at a time: {n} × {each}, and {} of {} between them.",
+        "{n} requests to {} through a {through}, one at a time: {n} × {each}, with {} in {} between them.",
         name(answerer),
         duration(between_s),
         name(asker)
     );
     let made = Number { count: Some(asked.count), each_s: Some(each_s), ..number(NumberKind::InSeries, sentence) };
-    // The one that takes longer goes on, and may have a processor whenever it wants one.
+    // The slower program continues, and may have a processor whenever it needs one.
     let longer = if asked.asked_ns > asked.idle_ns { answerer } else { asker };
     let gained_ns = (asked.asked_ns.min(asked.idle_ns) as u64 + parts.seen.did[longer as usize].runqueue_ns) as f64;
-    let change = "the next question asked meanwhile";
-    let how = "keep a few questions ahead of the answers: write them before the answer is read, from a second thread or with a count of those under way";
+    let change = "the next request sent meanwhile";
+    let how =
+        "keep a few requests in flight: write them before reading the answer, from a second thread or with a count of those in flight";
     Some(made.raised_by(Raise { id: "overlap.stages", change: change.to_owned(), how, gained_ns }))
 }

@@ -1,7 +1,8 @@
-//! A limit on the number of requests under way: a pool of threads or connections, a library's limit, or a daemon that forwards requests one by one.
+//! A limit on the number of requests in flight: a pool of threads or connections, a library's limit, or a daemon that forwards requests one
+//! by one.
 //!
-//! It is the limit where the number under way stays at it, and the time goes to waiting for answers rather than to a processor. Whether the server would take
-//! more a recording does not say: what more would give is a bound.
+//! It is the limit if the number in flight stays at it, and the time goes to waiting for answers rather than to a processor. A recording
+//! does not show whether the server would accept more: the gain is a bound.
 
 use super::super::groups::Group;
 use super::raise::Behind;
@@ -20,20 +21,20 @@ use thalweg_trace::SpanKind;
 
 const MORE_SERVED: &str = "let the server work on several requests at a time: a thread or process for each, or more of them";
 
-/// Whether a cause is one of a server that neither computes nor waits for a device: it would take more at a time.
+/// Whether a cause is that of a server that neither computes nor waits for a device, and so would accept more requests.
 fn waits(cause: Cause) -> bool {
     matches!(cause, Cause::ServerThink | Cause::ServerUnknown | Cause::NetworkLatency)
 }
 
-/// Questions of one end, where they are what the run waited for.
+/// Requests of one end, if the run waited for them.
 fn asked(run: &Run<'_>, group: &Group<'_>, by: End) -> Option<UnderWay> {
     let parts = run.of.parts;
-    // Who is stopped takes no more whatever is asked.
+    // A stopped program accepts no more requests.
     let takes_more = waits(group.cause) && !group.is_stopped();
     parts.seen.questions.waited_for(by, parts.tables, parts.end - parts.start).filter(|_| takes_more)
 }
 
-/// How many requests the command has under way at a time; or a server between, where that forwards fewer at a time than it receives.
+/// The command's requests in flight; or those of an intermediate server that forwards fewer at a time than it receives.
 pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let of_client = asked(run, group, End::Client);
     let most = of_client.map_or(0, |own| own.usual);
@@ -64,11 +65,11 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     Some(made(NumberKind::OneAtATime, sentence, &under_way).raised_by(Raise::more_at_once(run, group)))
 }
 
-/// A server whose one thread sleeps, waits or works for each request, while others wait: asking it for more at a time gains nothing.
+/// A server with one thread that sleeps, waits or works for each request while others wait: more requests in flight gain nothing.
 fn by_one_thread(run: &Run<'_>, group: &Group<'_>, under_way: &UnderWay) -> Option<Behind> {
     let parts = run.of.parts;
     let thread = parts.seen.questions.answers_alone().filter(|_| under_way.usual > 1)?;
-    // One that waits for its connections, or for a timer beside them, has other requests meanwhile.
+    // A thread that waits for its connections, or for a timer beside them, has other requests meanwhile.
     let Place::Thread { what: What::Blocked(kind), .. } = group.largest.place else { return None };
     let for_each = group.count as f64 >= under_way.count as f64 * limits::FOR_EACH;
     if group.cause.end() != Some(End::Server) || kind == SpanKind::WaitNetwork || !for_each {
@@ -79,12 +80,12 @@ fn by_one_thread(run: &Run<'_>, group: &Group<'_>, under_way: &UnderWay) -> Opti
     let waiting = count(under_way.usual - 1);
     let sentence = format!("{server} serves one request at a time, while {waiting} more wait: {times}.");
     let raise =
-        Raise::part(group, 1.0 - 1.0 / under_way.usual as f64, "server.parallel", "as many requests served at a time as wait", MORE_SERVED);
+        Raise::part(group, 1.0 - 1.0 / under_way.usual as f64, "server.parallel", "all waiting requests served in parallel", MORE_SERVED);
     let made = Number { count: Some(under_way.count), each_s: Some(each_s), ..number(NumberKind::OneAtATime, sentence) };
     Some(made.raised_by(raise))
 }
 
-/// A server behind others of which few threads sleep for requests, each for one at a time, while many are under way: asking for more gains nothing.
+/// A server behind others, few of whose threads sleep for one request each while many are in flight: more in flight gain nothing.
 fn by_few_threads(run: &Run<'_>, group: &Group<'_>, under_way: &UnderWay) -> Option<Behind> {
     let parts = run.of.parts;
     let Place::Thread { what: What::Blocked(SpanKind::WaitTimer), label, .. } = group.largest.place else { return None };
@@ -99,13 +100,13 @@ fn by_few_threads(run: &Run<'_>, group: &Group<'_>, under_way: &UnderWay) -> Opt
     let (n, times) = (count(threads), format!("{} × {}", count(under_way.count), duration(each_s)));
     let sentence = format!("{server} serves {n} requests at a time, while {} more wait: {times}.", count(under_way.usual - threads));
     let part = 1.0 - threads as f64 / under_way.usual as f64;
-    let raise = Raise::part(group, part, "server.parallel", "as many requests served at a time as wait", MORE_SERVED);
+    let raise = Raise::part(group, part, "server.parallel", "all waiting requests served in parallel", MORE_SERVED);
     let made = Number { count: Some(under_way.count), each_s: Some(each_s), ..number(NumberKind::OneAtATime, sentence) };
     Some(made.raised_by(raise))
 }
 
-/// Several requests at a time that look like one: an answer that comes sooner after the last question than the round trip takes is to an earlier one, so
-/// as many are under way as come within a round trip (Little's law).
+/// Several requests in flight that look like one: an answer sooner after the last request than the round trip belongs to an earlier one, so
+/// as many are in flight as arrive within a round trip (Little's law).
 fn by_round_trip(run: &Run<'_>, under_way: &UnderWay) -> Option<Number> {
     let round_trip_ns = run.of.parts.seen.exchanges.round_trip_ns(under_way.connection)? as f64;
     if under_way.usual > 1 || under_way.each_ns >= round_trip_ns * limits::EXCEEDED {
@@ -120,11 +121,11 @@ fn by_round_trip(run: &Run<'_>, under_way: &UnderWay) -> Option<Number> {
     Some(Number { count: Some(under_way.count), each_s: Some(round_trip_s), round_trip_s: Some(round_trip_s), ..made })
 }
 
-/// Requests that a server made for each of the command's.
+/// Requests that a server made for each of the command's requests.
 pub(super) fn behind(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let under_way = asked(run, group, End::Server)?;
     let questions = &run.of.parts.seen.questions;
-    // A wait that is shorter than what was asked on for it was for something else.
+    // A wait shorter than the server's own requests was for something else.
     let waits = || questions.waits_of(under_way.each_ns);
     let of_client = questions.under_way(End::Client, run.of.parts.tables).map_or_else(waits, |own| own.count);
     let on_each = under_way.count as f64 / of_client.max(1) as f64;
@@ -134,7 +135,7 @@ pub(super) fn behind(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let to = run.of.parts.tables.ends(under_way.connection).map_or_else(String::new, |(_, server)| format!(" to {server}"));
     let one_by_one = if under_way.is_held() && under_way.usual == 1 { ", one after the other" } else { "" };
     let requests = capital(&times_each(on_each, "request"));
-    let sentence = format!("{requests}{to} for each of {} of the command's{one_by_one}: {}.", count(of_client), times(&under_way));
+    let sentence = format!("{requests}{to} for each of {} requests of the command{one_by_one}: {}.", count(of_client), times(&under_way));
     let made = Number { items: Some(of_client), ..made(NumberKind::RoundTripsPerItem, sentence, &under_way) };
     Some(made.raised_by(Raise::more_at_once(run, group)))
 }

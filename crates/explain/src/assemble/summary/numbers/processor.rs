@@ -1,4 +1,4 @@
-//! What one processor can do: a thread that computes alone goes no faster than that, whatever else is idle.
+//! The speed of one processor: a thread that computes alone goes no faster, however idle the rest.
 
 use super::super::about;
 use super::super::groups::{Group, most_first};
@@ -13,7 +13,7 @@ use crate::waits::place::{Place, What};
 use thalweg_base::numbers::{byte_rate, count, duration, whole_percent};
 use thalweg_trace::Role;
 
-/// All processors of the command's machine, where its own programs keep them busy: computing or queueing, no single one is what limits.
+/// All processors of the command's machine, if its own programs keep them busy by computing or queueing: no single one limits.
 pub(super) fn all(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     use Cause as C;
     let of = run.of;
@@ -36,7 +36,7 @@ pub(super) fn all(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     Some(Number { count: Some(u64::from(cpus)), ..number(NumberKind::AllProcessors, sentence) }.into())
 }
 
-/// Computing that one thread does: its own work, and that on names and attributes where it waits for nothing.
+/// Computing of one thread: its own work, and that on names and attributes if it waits for nothing.
 pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     use Cause as C;
     let of = run.of;

@@ -1,8 +1,8 @@
-//! What raises the limit that a number names, by what a group was charged.
+//! Changes that raise the limit a number names, by the group's charge.
 //!
-//! A limit that can be named can be raised, so each number that is one comes with its change. Whether the other side (a server, a disk, a link) gives more
-//! when it is asked for more, one recording does not say: what the number's own figures allow is a bound. Where the replay predicts a change
-//! of the same kind, that prediction stands instead.
+//! A named limit can be raised, so each such number has its change. One recording does not show whether the other side (a server, a disk, a
+//! link) gives more: the gain that the number's own figures allow is a bound. If the replay predicts a change of the same kind, that
+//! prediction is used instead.
 
 use super::super::groups::Group;
 use super::run::Run;
@@ -12,13 +12,14 @@ use crate::facts::raise::Raise;
 use crate::limits::numbers as limits;
 
 impl Raise {
-    /// Taking off this part of what a group was charged; of all of the run, where the group is nearly all of it: what is between goes with it.
+    /// Saves this part of a group's charge; of the whole run, if the group is nearly all of it, since the time between goes with it.
     pub(super) fn part(group: &Group<'_>, part: f64, id: &'static str, change: impl Into<String>, how: &'static str) -> Raise {
         let all_ns = if group.share >= limits::NEARLY_ALL { group.ns as f64 / group.share } else { group.ns as f64 };
         Raise { id, change: change.into(), how, gained_ns: all_ns * part }
     }
 
-    /// What waiting for answers has, under whatever cause; all of the run, where that is nearly all of it, since what is between goes with it.
+    /// The time of waiting for answers, under any cause, in nanoseconds; the whole run, if that is nearly all of it, since the time between
+    /// goes with it.
     pub(super) fn answers_ns(run: &Run<'_>, group: &Group<'_>) -> f64 {
         let parts = run.of.parts;
         let wall_ns = parts.wall_s() * 1e9;
@@ -30,7 +31,7 @@ impl Raise {
         if fills { wall_ns } else { wall_ns * waits }
     }
 
-    /// Several requests at a time where there was one, or several times what was in flight: of all that waits for answers.
+    /// Several requests in flight instead of one, or several times as many: applies to all waits for answers.
     pub(super) fn more_at_once(run: &Run<'_>, group: &Group<'_>) -> Raise {
         let all_ns = Raise::answers_ns(run, group);
         let how = "send the next requests before the last is answered, or use several connections";
@@ -39,7 +40,7 @@ impl Raise {
     }
 }
 
-/// A number behind the rate, and what raises it, where it is a limit that no other change is about.
+/// A number behind the rate, and its change, if it is a limit that no other change raises.
 #[derive(Clone, Debug)]
 pub(crate) struct Behind {
     /// The number.
@@ -55,7 +56,7 @@ impl From<Number> for Behind {
 }
 
 impl Number {
-    /// With what raises it.
+    /// Adds the change that raises it.
     pub(super) fn raised_by(self, raise: Raise) -> Behind {
         Behind { number: self, raise: Some(raise) }
     }

@@ -1,4 +1,5 @@
-//! One request at a time: each is sent when the last was answered, and so each takes a round trip. From the turns of connections alone.
+//! One request at a time: each is sent when the previous one was answered, so each takes a round trip. Derived from the turns of
+//! connections alone.
 
 use super::super::groups::Group;
 use super::super::held_back;
@@ -18,10 +19,10 @@ use thalweg_base::numbers::{byte_rate, count, duration, size};
 const ONE_CONNECTION: &str = "one connection for all of them";
 const KEEP_IT: &str = "keep the connection for the next: keep-alive, a session or a pool of connections, one command for all";
 
-/// A connection for each of many, of which most was setting it up.
+/// A new connection for each of many items, mostly spent on its setup.
 pub(super) fn connections(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let turns = run.turns_of(group).filter(|turns| turns.in_turn())?;
-    // What comes without being asked for, as tickets and settings do, takes no round trip; connecting takes one.
+    // Unsolicited messages, such as tickets and settings, take no round trip; connecting takes one.
     let on_each = turns.long as f64 / turns.connections as f64 + 1.0;
     if turns.connections < limits::MANY_CONNECTIONS || on_each > limits::TURNS_TO_SET_UP {
         return None;
@@ -30,14 +31,14 @@ pub(super) fn connections(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let each_s = turns.used_s / turns.connections as f64 + turns.round_trip_s;
     let trips = times_each(on_each, "round trip");
     let named_s = on_each * turns.round_trip_s;
-    // What does not fit the first window takes round trips of its own: those that are named are then not all.
-    let and_more = if each_s > limits::MORE_TRIPS * named_s { " and more" } else { "" };
+    // Data beyond the first window takes further round trips, so the named ones are not all.
+    let at_least = if each_s > limits::MORE_TRIPS * named_s { "at least " } else { "" };
     let sentence =
-        format!("A new connection {n} times, {trips} of {}{and_more} on each: {n} × {}.", duration(turns.round_trip_s), duration(each_s));
+        format!("A new connection {n} times, each with {at_least}{trips} of {}: {n} × {}.", duration(turns.round_trip_s), duration(each_s));
     let (count, items) = (Some(turns.connections), Some(turns.connections));
     let made = Number { count, each_s: Some(each_s), items, ..turns.number(NumberKind::ConnectionPerItem, sentence) };
-    // A request on a connection that is there takes one of the round trips, and no longer than the least. (What each connection took has what was done for it
-    // before and after: a program may be started for each.)
+    // A request on an existing connection takes one of the round trips, and no longer than the least. (The time of each connection includes
+    // work before and after: a program may be started for each.)
     let answers_ns = Raise::answers_ns(run, group);
     let least_ns = turns.least_s * 1e9 * turns.connections as f64;
     let left = (least_ns / answers_ns).min(1.0 / on_each);
@@ -45,7 +46,7 @@ pub(super) fn connections(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     Some(made.raised_by(Raise { id: "connect_once", change: ONE_CONNECTION.to_owned(), how: KEEP_IT, gained_ns }))
 }
 
-/// A connection for each of many where computing is what takes the time: agreeing on keys, and all that goes with a new connection at both ends.
+/// A new connection for each of many items, mostly spent computing: key exchange, and all other setup at both ends.
 pub(super) fn short_connections(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     use Cause as C;
     if !matches!(group.cause, C::ClientCpu | C::ServerCpu | C::ClientRunqueue | C::ServerRunqueue | C::ServerUnknown | C::NetworkLatency) {
@@ -66,12 +67,12 @@ pub(super) fn short_connections(run: &Run<'_>, group: &Group<'_>) -> Option<Behi
     let one_by_one = if sum_ns as f64 <= within_ns as f64 * limits::IN_TURN { ", one after the other" } else { "" };
     let sentence = format!("A new connection {} times{one_by_one}: {} each, including its setup.", count(n), duration(each_s));
     let made = Number { count: Some(n), each_s: Some(each_s), items: Some(n), ..number(NumberKind::ConnectionPerItem, sentence) };
-    // Which part of it is for the connection, nothing in it says.
+    // The part spent on the connection is unknown.
     Some(made.raised_by(Raise::all("connect_once", ONE_CONNECTION, KEEP_IT)))
 }
 
-/// Small segments sent at once, where they were held back for most of the time in transit: Nagle's algorithm waits for an acknowledgement that the far end
-/// delays.
+/// Small segments sent immediately, if their delay was most of the time in transit: Nagle's algorithm waits for an acknowledgement that the
+/// far end delays.
 pub(super) fn no_delay(run: &Run<'_>, groups: &[Group<'_>]) -> Option<Raise> {
     let large = groups.iter().filter(|group| group.share >= limits::LEAST_SHARE);
     let (group, held) = large.filter_map(|group| Some((group, held_back::most_of(run.of, group)?))).next()?;
@@ -106,7 +107,7 @@ pub(super) fn for_each_item(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> 
     Some(made.raised_by(Raise::more_at_once(run, group)))
 }
 
-/// One request at a time, with what each has and the rate that this allows.
+/// One request at a time, with the time of each and the rate this allows.
 pub(super) fn one_at_a_time(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let turns = one_by_one(run, group)?;
     let each_s = turns.each_s();
@@ -121,7 +122,7 @@ pub(super) fn one_at_a_time(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> 
         let sentence = format!("One request at a time{on_each}: {times}, of which {trip} are the round trip.");
         return Some(turns.number(NumberKind::OneAtATime, sentence).raised_by(Raise::more_at_once(run, group)));
     }
-    // What is a request, and what a window that is opened again, looks alike: what is known is how much was on its way at the most.
+    // A request and a reopened window look alike; only the most bytes in flight are known.
     let most = in_flight::of_busiest(run.of).map_or(each, |in_flight| in_flight.most);
     let rate = turns.bytes as f64 / turns.used_s * at_once;
     let sentence = format!(
@@ -134,7 +135,7 @@ pub(super) fn one_at_a_time(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> 
     Some(made.raised_by(Raise::more_at_once(run, group)))
 }
 
-/// The run's turns, where one request was under way at a time on each connection.
+/// The run's turns, if one request was in flight at a time on each connection.
 fn one_by_one<'r>(run: &'r Run<'_>, group: &Group<'_>) -> Option<&'r Turns> {
     run.turns_of(group).filter(|turns| turns.long as f64 >= turns.turns as f64 * limits::ONE_AT_A_TIME)
 }

@@ -1,4 +1,4 @@
-//! What several kinds of numbers ask of a run: found once.
+//! Facts of a run that several kinds of numbers need, computed once.
 
 use super::super::about::{self, Synced};
 use super::super::groups::Group;
@@ -10,23 +10,23 @@ use crate::limits::numbers as limits;
 
 /// A run.
 pub(super) struct Run<'a> {
-    /// What its summary is made from.
+    /// The basis of its summary.
     pub(super) of: &'a Of<'a>,
-    /// What was made durable.
+    /// Its syncs.
     pub(super) synced: Synced,
-    /// How many files, entries or transactions it dealt with, and what they are called; `None` where it was about other things, or few of them.
+    /// Number of files, entries or transactions, and their name; `None` if the run was about other things, or few of them.
     pub(super) items: Option<(u64, &'static str)>,
     turns: Option<Turns>,
 }
 
 impl<'a> Run<'a> {
-    /// Of a summary.
+    /// Computes them for a summary.
     pub(super) fn of(of: &'a Of<'a>) -> Run<'a> {
         let synced = about::synced(of);
         Run { of, items: items(of, &synced), synced, turns: Turns::of(of) }
     }
 
-    /// For how long threads of one end ran in what makes data durable, by samples, in nanoseconds.
+    /// Time that threads of one end ran in syncs, by samples, in nanoseconds.
     pub(super) fn syncing_ns(&self, end: End) -> f64 {
         let parts = self.of.parts;
         let computes = |cause: Cause| matches!(cause, Cause::ClientCpu | Cause::ServerCpu) && cause.end() == Some(end);
@@ -35,7 +35,7 @@ impl<'a> Run<'a> {
         ns as f64 * parts.around.part_sampled(&members, |class| class.starts_with("sync"))
     }
 
-    /// For how long a processor was waited for directly after the waits of a group: who does not wait is not woken, in nanoseconds.
+    /// Time waited for a processor directly after a group's waits, in nanoseconds: a thread that does not wait need not be woken.
     pub(super) fn queued_after_ns(&self, group: &Group<'_>) -> f64 {
         let ledger = &self.of.parts.ledger;
         let is_queue = |entry: u32| matches!(ledger.entries[entry as usize].cause, Cause::ClientRunqueue | Cause::ServerRunqueue);
@@ -43,7 +43,7 @@ impl<'a> Run<'a> {
         later_first.map(|pair| (pair[0].end - pair[0].start) as f64).sum()
     }
 
-    /// Its turns, where a cause is one of waiting for answers.
+    /// Its turns, if the cause is waiting for answers.
     pub(super) fn turns_of(&self, group: &Group<'_>) -> Option<&Turns> {
         self.turns.as_ref().filter(|_| waits_for_answers(group.cause))
     }

@@ -1,4 +1,4 @@
-//! Two stages that take turns: what overlapping them would give, by arithmetic, and which of them would limit then.
+//! Two alternating stages: what overlapping them would gain, by arithmetic, and which would then limit.
 
 use super::super::about;
 use super::super::figures::device;
@@ -15,7 +15,7 @@ use crate::path::ledger;
 use crate::waits::place::{Place, What};
 use thalweg_base::numbers::{count, duration};
 
-/// What a stage does, where it is one: what moves data, or works on it.
+/// The name of a stage that moves data or works on it; `None` for other causes.
 fn stage(cause: Cause) -> Option<&'static str> {
     use Cause as C;
     Some(match cause {
@@ -31,20 +31,20 @@ fn stage(cause: Cause) -> Option<&'static str> {
     })
 }
 
-/// The two largest stages, where the path goes from one to the other again and again.
+/// The two largest stages, if the path alternates between them.
 pub(super) fn find(run: &Run<'_>, groups: &[Group<'_>]) -> Option<Behind> {
     use Cause as C;
-    // Of a run that is about requests or files, each step waits for what the last one gave.
+    // In a run about requests or files, each step waits for the previous one's result.
     let of = run.of;
     let bytes = about::of_interest(of);
     let mut stages = groups.iter().filter(|g| g.share >= limits::STAGE_SHARE).filter_map(|g| Some((g, stage(g.cause)?)));
     let ((one, first), (other, second)) = (stages.next()?, stages.next()?);
-    // Packets are under way at each of their carriers.
+    // Packets are in transit at each of their carriers.
     let carries = |group: &Group<'_>| matches!(group.largest.place, Place::Thread { what: What::Carrying, .. });
     if carries(one) || carries(other) {
         return None;
     }
-    // But for computing between answers, which may be of those that came before.
+    // Except for computing between answers, which may be for earlier answers.
     let asks = |group: &Group<'_>| matches!(group.cause, C::ServerThink | C::ServerUnknown | C::NetworkLatency);
     let computes = |group: &Group<'_>| group.cause == C::ClientCpu;
     let between_answers = asks(one) && computes(other) || asks(other) && computes(one);
@@ -73,13 +73,13 @@ pub(super) fn find(run: &Run<'_>, groups: &[Group<'_>]) -> Option<Behind> {
         duration(gained_s)
     );
     let made = Number { count: Some(alternation.turns / 2), each_s: Some(gained_s), ..number(NumberKind::InSeries, sentence) };
-    // Of one device that reads and writes, no overlap makes it do both at once.
+    // One device that reads and writes gains nothing from overlap.
     let same_device = one.device().is_some() && one.device() == other.device();
     let spare_ns = one.device().filter(|_| same_device).and_then(|name| device(of, name)).map(|(_, did)| {
         let busy_ns = did.all.clone().finish().busy_ns as f64;
         (of.parts.wall_s() * 1e9 - busy_ns).max(0.0)
     });
-    // Calls that move the data go with the stage that waits for it, and none is shorter than half of both.
+    // Calls that move the data belong to the stage that waits for it, and neither stage becomes shorter than half of both.
     let computing = [one, other].into_iter().find(|group| group.cause == C::ClientCpu);
     let in_calls_ns = computing.map_or(0.0, |group| {
         let moves = |class: &str| matches!(class, "read" | "write" | "send" | "receive" | "sync" | "sync.write");
@@ -88,18 +88,19 @@ pub(super) fn find(run: &Run<'_>, groups: &[Group<'_>]) -> Option<Behind> {
     let half_ns = (one.ns + other.ns) as f64 / 2.0;
     let gained_ns = (gained_s * 1e9 + in_calls_ns).min(half_ns).min(spare_ns.unwrap_or(f64::INFINITY));
     let change = format!("{first} while the next is {}", being(other.cause));
-    let how = "work on the last part while the next comes: a second thread, asynchronous I/O, reading ahead; between two programs a buffer (mbuffer)";
+    let how = "work on one part while the next arrives: a second thread, asynchronous I/O, reading ahead; between two programs a buffer (mbuffer)";
     Some(made.raised_by(Raise { id: "overlap.stages", change, how, gained_ns }))
 }
 
-/// How two stages followed each other.
+/// How two stages alternated.
 #[derive(Debug, Default)]
 struct Alternation {
     /// How often the path went from one to the other.
     turns: u64,
-    /// The time of each from the first such turn to the last, in nanoseconds: what came before (a program's start) and after has nothing beside it.
+    /// Time of each from the first alternation to the last, in nanoseconds: before (a program's start) and after, there is nothing to
+    /// overlap with.
     each_ns: [i64; 2],
-    /// When the first and the last turn were.
+    /// Times of the first and the last alternation.
     within: Option<(i64, i64)>,
 }
 
@@ -115,7 +116,7 @@ impl Alternation {
             };
             if last.is_some_and(|last| last != now) {
                 found.turns += 1;
-                // What has been since the last turn lies between two.
+                // Time since the last alternation lies between two.
                 if let Some((_, to)) = &mut found.within {
                     found.each_ns.iter_mut().zip(since).for_each(|(sum, ns)| *sum += ns);
                     *to = run.start;
@@ -130,19 +131,19 @@ impl Alternation {
         found
     }
 
-    /// What both have in common at the most, in seconds.
+    /// Most time both can overlap, in seconds.
     fn both_s(&self) -> f64 {
         self.each_ns[0].min(self.each_ns[1]) as f64 / 1e9
     }
 
-    /// From the first turn to the last, in seconds.
+    /// Time from the first alternation to the last, in seconds.
     fn within_s(&self) -> f64 {
         self.within.map_or(0.0, |(from, to)| (to - from) as f64 / 1e9)
     }
 }
 
-/// How long what the two move takes at the least, in seconds: over a link that still drains what was sent while the next is read, or at the limit that
-/// somebody set on a disk, which lets more through after a pause. So far both are overlapped already.
+/// Least time, in seconds, for the bytes that the two stages move: over a link that still drains what was sent while the next is read, or
+/// at a disk limit, which allows a burst after a pause. To that extent the stages overlap already.
 fn carried_least_s(of: &Of<'_>, one: &Group<'_>, other: &Group<'_>) -> Option<f64> {
     let on_network = [one, other].iter().any(|group| group.cause == Cause::NetworkBandwidth);
     let link = of.parts.on_wire.sustained().filter(|_| on_network).map(|full| full.least_ns() / 1e9);
@@ -150,7 +151,7 @@ fn carried_least_s(of: &Of<'_>, one: &Group<'_>, other: &Group<'_>) -> Option<f6
     link.into_iter().chain(limited).reduce(f64::max)
 }
 
-/// What is done with the next part meanwhile.
+/// The activity on the next part meanwhile.
 fn being(cause: Cause) -> &'static str {
     use Cause as C;
     match cause {

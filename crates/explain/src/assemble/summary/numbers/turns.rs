@@ -1,4 +1,4 @@
-//! Turns of all connections together: sends after which bytes came back.
+//! Turns of all connections together: sends that were followed by bytes from the other end.
 
 use super::super::of::Of;
 use super::words::number;
@@ -8,26 +8,26 @@ use crate::observe::overlap::together_ns;
 
 /// The turns of all connections whose round trip is known.
 pub(super) struct Turns {
-    /// How many connections had any.
+    /// Number of connections with turns.
     pub(super) connections: u64,
-    /// How many turns.
+    /// Number of turns.
     pub(super) turns: u64,
-    /// Those that took a round trip.
+    /// Turns that took a round trip.
     pub(super) long: u64,
-    /// Bytes of the larger direction.
+    /// Bytes in the larger direction.
     pub(super) bytes: u64,
-    /// How long connections were used, all together.
+    /// Time in which connections were used, summed.
     pub(super) used_s: f64,
-    /// How long any was.
+    /// Time in which any connection was used.
     pub(super) within_s: f64,
-    /// The least round trip of any.
+    /// Least round trip of all connections.
     pub(super) least_s: f64,
-    /// The least round trip of the connection with most bytes.
+    /// Least round trip of the connection with most bytes.
     pub(super) round_trip_s: f64,
 }
 
 impl Turns {
-    /// Those of a run; `None` where they are few, or explain little of the time in which connections were used.
+    /// The turns of a run; `None` if they are few, or explain little of the connections' used time.
     pub(super) fn of(of: &Of<'_>) -> Option<Turns> {
         let exchanges = &of.parts.seen.exchanges;
         let known = || exchanges.of.iter().filter_map(|(&c, e)| Some((exchanges.round_trip_ns(c)?, e))).filter(|(_, e)| e.turns > 0);

@@ -1,21 +1,21 @@
-//! What several kinds of numbers are said and decided with.
+//! Wording and decisions common to several kinds of numbers.
 
 use crate::cause::Cause;
 use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
 use thalweg_base::numbers::count;
 
-/// A number of which only its kind and sentence are known.
+/// A number with only its kind and sentence.
 pub(super) fn number(kind: NumberKind, sentence: String) -> Number {
     Number { kind, sentence, count: None, each_s: None, bytes: None, round_trip_s: None, rate_bytes_per_s: None, items: None }
 }
 
-/// Whether a cause is one of waiting for answers: on the way, or at who answers.
+/// Whether a cause is waiting for answers: in transit, or at the answering end.
 pub(super) fn waits_for_answers(cause: Cause) -> bool {
     cause == Cause::NetworkLatency || cause == Cause::ServerUnknown
 }
 
-/// `3 syncs`, `one sync`, `2.4 syncs`: how often something was done for each item.
+/// How often something was done per item: `3 syncs`, `one sync`, `2.4 syncs`.
 pub(super) fn times_each(ratio: f64, what: &str) -> String {
     let whole = ratio.round().max(1.0);
     let is_whole = (ratio - whole).abs() <= whole * limits::NEARLY_WHOLE;
@@ -26,7 +26,7 @@ pub(super) fn times_each(ratio: f64, what: &str) -> String {
     }
 }
 
-/// A sentence begins with a capital.
+/// Capitalises a sentence.
 pub(super) fn capital(sentence: &str) -> String {
     let mut letters = sentence.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())

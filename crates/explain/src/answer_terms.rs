@@ -1,13 +1,13 @@
-//! Which words of a command an answer is about: those that it names (`--limit-rate 8M`), and those whose value is one of its figures: `bs=512` where it
-//! says "512 bytes", `count=200` where it says "200 syncs", `0.1` where it says "100 ms each".
+//! Which words of a command an answer is about: words the answer names (`--limit-rate 8M`), and words whose value is one of its figures:
+//! `bs=512` with "512 bytes", `count=200` with "200 syncs", `0.1` with "100 ms each".
 //!
-//! No program's options are known here. A figure that is there by chance costs a few columns, and says nothing false.
+//! No program's options are known here. A coincidental match costs a few columns, and says nothing false.
 
 use crate::limits::summary as limits;
 use thalweg_base::numbers::{parse_duration, parse_rate, parse_size};
 
 /// The words and figures of an answer.
-pub(crate) struct Said {
+pub(crate) struct AnswerTerms {
     words: Vec<String>,
     figures: Vec<Figure>,
 }
@@ -15,7 +15,7 @@ pub(crate) struct Said {
 /// A figure, in the unit of its quantity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Figure {
-    /// How many.
+    /// A count.
     Count(f64),
     /// Bytes, or bytes a second.
     Bytes(f64),
@@ -23,7 +23,7 @@ enum Figure {
     Time(f64),
 }
 
-/// What a number and its unit stand for in an answer.
+/// The figure that a number and its unit stand for in an answer.
 fn figure(number: f64, unit: &str) -> Option<Figure> {
     let said = format!("{number} {unit}");
     match unit {
@@ -36,7 +36,7 @@ fn figure(number: f64, unit: &str) -> Option<Figure> {
     }
 }
 
-/// What a value of a command may stand for: which unit a program takes, it does not say.
+/// The figures that a value of a command may stand for: which unit a program uses is not known.
 fn values(text: &str) -> Vec<Figure> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let Ok(number) = text[..digits].parse::<f64>() else { return Vec::new() };
@@ -47,7 +47,7 @@ fn values(text: &str) -> Vec<Figure> {
         vec![Figure::Bytes(binary), Figure::Bytes(decimal), Figure::Bytes(decimal / f64::from(u8::BITS))]
     };
     match unit.trim_end_matches("/s").trim_end_matches("ps") {
-        // One of a thing is in every answer.
+        // Every answer contains a 1.
         "" if number >= 2.0 => vec![Figure::Count(number), Figure::Bytes(number), Figure::Time(number)],
         "" | "s" if number > 0.0 => vec![Figure::Time(number)],
         "ms" => vec![Figure::Time(number / 1e3)],
@@ -60,7 +60,7 @@ fn values(text: &str) -> Vec<Figure> {
 }
 
 impl Figure {
-    /// Whether a value of a command is what an answer says, as that rounds it.
+    /// Whether a command's value matches a figure of the answer, as the answer rounds it.
     fn is(self, said: Figure) -> bool {
         let near = |a: f64, b: f64| (a - b).abs() <= b * limits::AS_SAID;
         match (self, said) {
@@ -71,34 +71,35 @@ impl Figure {
     }
 }
 
-impl Said {
-    /// By a text.
-    pub(crate) fn of(text: &str) -> Said {
+impl AnswerTerms {
+    /// Reads the words and figures of a text.
+    pub(crate) fn of(text: &str) -> AnswerTerms {
         let words: Vec<String> = text.split_whitespace().map(|word| bare(word).to_owned()).collect();
         let number = |word: &str| word.replace(',', "").parse::<f64>().ok();
         let pairs = words.iter().zip(words.iter().skip(1).map(String::as_str).chain([""]));
         let figures = pairs.filter_map(|(word, unit)| figure(number(word)?, unit)).collect();
-        Said { words, figures }
+        AnswerTerms { words, figures }
     }
 
-    /// Whether it is about a word of a command.
+    /// Whether the answer is about this word of a command.
     pub(crate) fn has(&self, word: &str) -> bool {
         self.names(word) || self.has_value(word, |_| true)
     }
 
-    /// Whether it names an option or a setting.
+    /// Whether the answer names this option or setting.
     fn names(&self, word: &str) -> bool {
         let is_option = word.len() > 1 && word.starts_with('-');
         (is_option || word.contains('=')) && self.words.iter().any(|said| said == word)
     }
 
-    /// Whether the value in a word is one of its figures.
+    /// Whether the value in a word is one of the answer's figures.
     fn has_value(&self, word: &str, is_meant: impl Fn(Figure) -> bool) -> bool {
         let own = value(word).map(values).unwrap_or_default();
         own.into_iter().filter(|own| is_meant(*own)).any(|own| self.figures.iter().any(|said| own.is(*said)))
     }
 
-    /// The part of a script that it is about, with the word before it: the first that it names, else the first with a size or a time of it, else with a count.
+    /// The part of a script that the answer is about, with the word before it: the first part it names, else the first with a size or time
+    /// of it, else with a count.
     pub(crate) fn part_of<'t>(&self, script: &'t str) -> Option<&'t str> {
         let words: Vec<&str> = script.split_whitespace().collect();
         let first = |is_meant: &dyn Fn(&str) -> bool| words.iter().position(|word| is_meant(bare(word)));
@@ -116,12 +117,12 @@ impl Said {
     }
 }
 
-/// A word without what stands around it in a sentence.
+/// A word without the punctuation around it.
 fn bare(word: &str) -> &str {
     word.trim_start_matches('(').trim_end_matches(['.', ',', ';', ':', ')'])
 }
 
-/// The value in a word: behind its `=`, behind a letter (`-P4`), or all of it.
+/// The value in a word: after its `=`, after a letter (`-P4`), or the whole word.
 fn value(word: &str) -> Option<&str> {
     let value = match (word.split_once('='), word.strip_prefix('-')) {
         (Some((_, value)), _) => value,
@@ -138,8 +139,9 @@ mod tests {
 
     #[test]
     fn a_word_whose_value_is_a_figure_of_the_answer_is_what_it_is_about() {
-        let said =
-            Said::of("Writes of 512 bytes: 20,000 calls × 2.31 µs; at 7.95 MiB/s, 100 ms each. 200 syncs (--limit-rate 8M), 30 % busy.");
+        let said = AnswerTerms::of(
+            "Writes of 512 bytes: 20,000 calls × 2.31 µs; at 7.95 MiB/s, 100 ms each. 200 syncs (--limit-rate 8M), 30 % busy.",
+        );
         assert!(
             ["bs=512", "512", "count=20000", "--rate=8M", "8m", "0.1", "100ms", "-n200", "--limit-rate"]
                 .into_iter()
