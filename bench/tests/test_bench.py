@@ -86,7 +86,7 @@ class Pairs(unittest.TestCase):
             raise Broken("there is no copy")
 
         failing = Subject("a", "a", command=lambda run: ["sh", "-c", "echo no such star >&2; exit 7"], after=broken)
-        with self.assertRaisesRegex(Broken, "exit status: 7; it said: no such star"):
+        with self.assertRaisesRegex(Broken, "exit status: 7; standard error: no such star"):
             self.run_pairs([failing], Plan(least=1, most=1), "a")
 
 

@@ -131,7 +131,7 @@ fn what_cannot_be_measured_is_said_before_anything_is() {
     let out = results.path().join("study");
     let with = |more: &[&str]| run(words(stores.path(), &out, more));
     with(&["--only", "walls"]).failed(1, &["part `walls`: expected grid, "]);
-    with(&["--datafiles", "0,64"]).failed(1, &["files of 64 datafiles need as many targets, and 4 are to be started"]);
+    with(&["--datafiles", "0,64"]).failed(1, &["files of 64 datafiles need as many targets, but only 4 are to be started"]);
     with(&["--store", "4by8"]).failed(2, &["expected two numbers like 4x8"]);
     with(&["--stage", "/no/such/stage"]).failed(1, &["/no/such/stage: "]);
     let stage = results.path().join("stage.toml");

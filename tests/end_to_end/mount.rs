@@ -98,8 +98,8 @@ fn what_cannot_be_mounted_is_said_with_its_reason() {
     run(["mount", &store.address, text(&file)]).failed(1, &["it is not a directory"]);
     run(["mount", "thal://127.0.0.1:1", text(here.path())]).failed(1, &["127.0.0.1:1", "refused"]);
     run(["mount", &store.path("/no/such"), text(here.path())]).failed(1, &["no"]);
-    run(["mount", &store.address]).failed(2, &["expected the directory to mount on"]);
-    run(["umount", text(here.path())]).failed(1, &["no store is mounted there"]);
+    run(["mount", &store.address]).failed(2, &["expected a directory to mount it on"]);
+    run(["umount", text(here.path())]).failed(1, &["no store is mounted here"]);
     assert!(listed(here.path()).is_none());
 }
 

@@ -76,7 +76,7 @@ fn what_cannot_be_tuned_is_refused_with_the_reason() {
         &["--budget", "5", "--pairs", "1", "--bytes", "made"],
     )
     .done();
-    assert!(said.out.contains("Does not work at: n=4"), "{}", said.out);
+    assert!(said.out.contains("Fails at: n=4"), "{}", said.out);
 }
 
 #[test]
@@ -88,10 +88,10 @@ fn what_cannot_be_meant_is_a_usage_error() {
     refused(&["--", "true"], &["no recipe for true", "--vary"]);
     refused(&[], &["no command"]);
     refused(&["--vary", "n=1,2", "--budget", "2", "--", "true", "{n}"], &["too small for one comparison"]);
-    refused(&["--vary", "n=1,2", "--from", "m=1", "--", "true", "{n}"], &["--from m=1", "there are: n"]);
-    refused(&["--vary", "n=1,2", "--from", "n=3", "--", "true", "{n}"], &["none of its values: 1, 2"]);
+    refused(&["--vary", "n=1,2", "--from", "m=1", "--", "true", "{n}"], &["--from m=1", "one of the names n"]);
+    refused(&["--vary", "n=1,2", "--from", "n=3", "--", "true", "{n}"], &["is not one of its values: 1, 2"]);
     refused(&["--vary", "n=1,2", "--kind", "n=speed", "--", "true", "{n}"], &["kinds: streams"]);
-    refused(&["--vary", "n=1,2", "--skip", "n == 1", "--", "true", "{n}"], &["leaves out the default"]);
+    refused(&["--vary", "n=1,2", "--skip", "n == 1", "--", "true", "{n}"], &["excludes the default"]);
     refused(&["--allow", "speed", "--", "dd", "if=a", "of=b"], &["no such parameter"]);
     refused(&["--", "dd", "if=a", "of=b", "count=1"], &["count= counts blocks"]);
     let listed = tune(directory.path(), &["--recipes"]).done();

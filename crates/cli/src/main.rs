@@ -1,15 +1,15 @@
-//! The `thalweg` command: parses, calls, wires, prints; decides nothing.
+//! The `thalweg` command: parses arguments, calls the other crates and prints their results.
 //!
 //! **In:** a command line. **Out:** results on standard output, progress and notes on standard error, an exit code
-//! ([`failure`]). **Never:** a rule about layouts, causes or copies: those are the crates' it calls. One verb is one file in
-//! [`verbs`], and one line in its list.
+//! ([`failure`]). **Never:** a rule about layouts, causes or copies: other crates have those. Each verb is one file in
+//! [`verbs`] and one line in its list.
 
 mod recordings;
 mod stores;
 mod terminal;
 mod verbs;
 
-// Named without their room: almost every file uses them.
+// Re-exported here because almost every file uses them.
 use stores::{emulation, honoured, layout_flags, lots, operand, session, tuning};
 use terminal::{failure, interrupt, listing, names, output};
 
@@ -19,8 +19,10 @@ use std::process::ExitCode;
 /// Record a data transfer, explain why it is slow, and move the data through a striped store.
 #[derive(Parser)]
 #[command(name = "thalweg", version, subcommand_required = true, arg_required_else_help = true, max_term_width = 100)]
-#[command(after_help = "Sizes are whole bytes, or have Ki, Mi, Gi or Ti. A store is thal://HOST:PORT, its store.toml, or THALWEG_STORE.\n\
-Exit codes: 0 done, 1 failed, 2 usage, 130 interrupted; `explain --fail-if`: 3 a condition holds; `lot show`: 3 little time or space is left, 4 over; `record` and `explain -- COMMAND` exit as the command did. NO_COLOR is honoured.")]
+#[command(
+    after_help = "Sizes are whole bytes, or take the suffix Ki, Mi, Gi or Ti. A store is thal://HOST:PORT, its store.toml, or THALWEG_STORE.\n\
+Exit codes: 0 done, 1 failed, 2 usage, 130 interrupted; `explain --fail-if`: 3 a condition holds; `lot show`: 3 little time or space left, 4 expired; `record` and `explain -- COMMAND` exit as the command did. NO_COLOR is honoured."
+)]
 struct CommandLine {
     #[command(subcommand)]
     verb: verbs::Verb,

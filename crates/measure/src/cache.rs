@@ -1,10 +1,8 @@
-//! Emptying the page cache of a file, and knowing that it is empty.
+//! Evicts a file from the page cache, and verifies it.
 //!
-//! `posix_fadvise(DONTNEED)` is advice: dirty pages, pages under writeback, mapped pages and everything
-//! on tmpfs stay. So the file is synced first, and afterwards the kernel is asked how many pages are
-//! resident: with `cachestat` (system call 451, from Linux 6.5), else with `mincore` on a mapping. What
-//! the answer was goes into the result. What no one can verify from here is the host's cache under a
-//! virtual machine.
+//! `posix_fadvise(DONTNEED)` is only advice: dirty pages, pages under writeback, mapped pages and everything on tmpfs stay. So the file is
+//! synced first, and afterwards the number of resident pages is queried with `cachestat` (system call 451, from Linux 6.5), or else with
+//! `mincore` on a mapping. The answer is part of the result. The host's cache under a virtual machine cannot be verified.
 
 use crate::{Error, Result};
 use rustix::fs::Advice;
@@ -13,29 +11,29 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-/// What is known of the page cache of a run's files just before the run.
+/// State of the page cache for a run's files just before the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum CacheState {
-    /// The kernel was asked: no page of any of the files was resident.
+    /// Verified: no page of any file was resident.
     VerifiedEmpty {
-        /// How it was asked: `cachestat` or `mincore`.
+        /// The query used: `cachestat` or `mincore`.
         by: String,
     },
-    /// The kernel was asked: every page was resident.
+    /// Verified: every page was resident.
     VerifiedFull {
-        /// How it was asked.
+        /// The query used.
         by: String,
     },
-    /// It was not, or could not be known.
+    /// Not in the requested state, or not verifiable.
     NotVerified {
-        /// Why, with the file and what is resident of it.
+        /// The reason, with the file and its resident pages.
         why: String,
     },
 }
 
 impl CacheState {
-    /// Whether the kernel confirmed what was asked for.
+    /// Whether the kernel confirmed the requested state.
     pub fn is_verified(&self) -> bool {
         !matches!(self, CacheState::NotVerified { .. })
     }
@@ -51,19 +49,19 @@ impl std::fmt::Display for CacheState {
     }
 }
 
-/// Pages of a file that are resident, and pages it has.
+/// Numbers of resident pages and of all pages of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Residency {
     /// Resident pages.
     pub resident_pages: u64,
-    /// All pages of the file, the last one counted whole.
+    /// All pages of the file, including a partial last one.
     pub pages: u64,
-    /// How the kernel was asked.
+    /// The query used.
     pub by: &'static str,
 }
 
-/// Makes the files' data durable, asks the kernel to drop it from the page cache, and asks whether it
-/// did. An error only if a file cannot be opened or synced; pages that stay are a [`CacheState`].
+/// Syncs the files, evicts them from the page cache, and verifies it. Fails only if a file cannot be opened or synced; pages that stay are
+/// reported as a [`CacheState`].
 pub fn evict<P: AsRef<Path>>(paths: &[P]) -> Result<CacheState> {
     for path in paths {
         let (path, file) = open(path.as_ref())?;
@@ -73,7 +71,7 @@ pub fn evict<P: AsRef<Path>>(paths: &[P]) -> Result<CacheState> {
     verdict(paths, |r| r.resident_pages == 0, "stay resident", |by| CacheState::VerifiedEmpty { by })
 }
 
-/// Reads the files once, so that they are in the page cache, and asks the kernel whether they are.
+/// Reads the files into the page cache, and verifies it.
 pub fn warm<P: AsRef<Path>>(paths: &[P]) -> Result<CacheState> {
     for path in paths {
         let (path, mut file) = open(path.as_ref())?;
@@ -101,7 +99,7 @@ fn verdict<P: AsRef<Path>>(
         }
     }
     if paths.is_empty() {
-        return Ok(CacheState::NotVerified { why: "no file was named".into() });
+        return Ok(CacheState::NotVerified { why: "no file was given".into() });
     }
     Ok(verified(by.into()))
 }
@@ -111,7 +109,7 @@ fn open(path: &Path) -> Result<(&Path, File)> {
     Ok((path, file))
 }
 
-/// How much of the file is in the page cache: by `cachestat`, else by `mincore`.
+/// Returns how much of the file is in the page cache, by `cachestat` or else by `mincore`.
 pub fn residency(file: &File) -> std::io::Result<Residency> {
     let page = rustix::param::page_size() as u64;
     let size = file.metadata()?.len();
@@ -122,7 +120,7 @@ pub fn residency(file: &File) -> std::io::Result<Residency> {
     }
 }
 
-/// `struct cachestat_range` of Linux: a length of 0 reaches to the end.
+/// `struct cachestat_range` of Linux: a length of 0 means to the end.
 #[repr(C)]
 struct CachestatRange {
     offset_bytes: u64,
@@ -140,18 +138,18 @@ struct Cachestat {
     recently_evicted: u64,
 }
 
-/// The number of `cachestat` on every architecture that takes new calls from the common table.
+/// The number of `cachestat` on every architecture with the common system call table.
 const SYS_CACHESTAT: libc::c_long = 451;
 
 fn cachestat(file: &File) -> std::io::Result<u64> {
     let mut range = CachestatRange { offset_bytes: 0, length_bytes: 0 };
     let mut found = Cachestat::default();
-    // SAFETY: both structures are the kernel's, live across the call, and the descriptor is open.
+    // SAFETY: both structures have the kernel's layout and outlive the call, and the descriptor is open.
     let code = unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw mut range, &raw mut found, 0_u32) };
     if code == 0 { Ok(found.cached) } else { Err(std::io::Error::last_os_error()) }
 }
 
-/// How much of a file is mapped at a time to ask `mincore`.
+/// Bytes of a file mapped at a time for `mincore`.
 const MINCORE_WINDOW_BYTES: u64 = 1 << 30;
 
 fn mincore(file: &File, size: u64, page: u64) -> std::io::Result<u64> {
@@ -161,8 +159,8 @@ fn mincore(file: &File, size: u64, page: u64) -> std::io::Result<u64> {
     while offset < size {
         let length = (size - offset).min(MINCORE_WINDOW_BYTES) as usize;
         let mut pages = vec![0_u8; (length as u64).div_ceil(page) as usize];
-        // SAFETY: a fresh mapping at an address of the kernel's choice, never read or written through,
-        // and taken down below; `pages` has one byte for each page of it.
+        // SAFETY: a new mapping at an address chosen by the kernel, never accessed, and unmapped below; `pages` has one byte for each of
+        // its pages.
         let code = unsafe {
             let at = rustix::mm::mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, offset)?;
             let code = libc::mincore(at, length, pages.as_mut_ptr());
@@ -191,7 +189,7 @@ mod tests {
 
     #[test]
     fn an_evicted_file_is_verified_empty_and_a_read_one_full() {
-        // Beside the test program: unlike /tmp, that is hardly ever a tmpfs.
+        // Beside the test program: unlike /tmp, that is rarely a tmpfs.
         let program = std::env::current_exe().unwrap();
         let directory = tempfile::tempdir_in(program.parent().unwrap()).unwrap();
         let path = file_of(directory.path(), 3 * 1024 * 1024 + 17);

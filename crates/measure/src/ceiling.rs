@@ -1,11 +1,11 @@
-//! What devices and the loopback reach at most: the figures that a run is held against.
+//! Measures the maximum throughput of devices and the loopback, to compare runs with.
 //!
-//! A device is measured through a file of its own in a directory on it: blocks of a MiB past the page cache (`O_DIRECT`), in order, four
-//! in flight, so that neither a queue of one nor the cache is what is measured. The file is written once before it counts, so that
-//! allocating its blocks is not measured; then written and read three times each, in turn, each pass ending after a few seconds however
-//! slow the device; the median counts. The loopback is one TCP stream between two threads.
+//! A device is measured through a scratch file in a directory on it: sequential blocks of 1 MiB that bypass the page cache (`O_DIRECT`),
+//! four in flight, so that neither a queue depth of one nor the cache limits. The file is written once first, so that block allocation is
+//! not measured; then it is written and read alternately, three times each, with a time limit per pass; the median counts. The loopback is
+//! measured with one TCP stream between two threads.
 //!
-//! Nobody else is asked to be quiet: on a busy machine the figures are too low. The load says whether it was.
+//! On a busy machine the figures are too low; the recorded load shows it.
 
 use crate::{Error, Result, median};
 use rustix::fs::OFlags;
@@ -17,17 +17,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The file's size, where there is room for it.
+/// Size of the scratch file, if there is space for it.
 const FILE_BYTES: u64 = 256 << 20;
-/// The least that says anything.
+/// Minimum size of the scratch file.
 const LEAST_BYTES: u64 = 8 << 20;
 const BLOCK_BYTES: usize = 1 << 20;
 /// Blocks in flight.
 const IN_FLIGHT: usize = 4;
-/// What direct I/O asks of buffers on every device there is.
+/// Buffer alignment that direct I/O requires on any device.
 const ALIGNMENT: usize = 4096;
 const PASSES: usize = 3;
-/// A pass ends after this, if it has moved anything.
+/// Time limit of a pass, once it has moved something.
 const LONGEST_PASS: Duration = Duration::from_secs(3);
 
 /// Ceilings by name, in bytes per second: `device.NAME.read`, `device.NAME.write`, `path.A>B`.
@@ -54,15 +54,15 @@ pub fn device(directory: &Path) -> Result<Ceilings> {
     Ok(Ceilings::from([(format!("device.{name}.read"), middle(&reads)), (format!("device.{name}.write"), middle(&writes))]))
 }
 
-/// The block device that a path is on, as /sys/block names it: the whole disk of a partition.
+/// Returns the block device that a path is on, as named in /sys/block: for a partition, the whole disk.
 ///
 /// # Errors
-/// The path is not there, or its file system is on no block device.
+/// The path does not exist, or its file system is not on a block device.
 pub fn device_name(path: &Path) -> Result<String> {
-    let about = path.metadata().map_err(Error::file(path, "cannot be looked at"))?;
+    let about = path.metadata().map_err(Error::file(path, "getting its attributes"))?;
     let (major, minor) = (rustix::fs::major(about.dev()), rustix::fs::minor(about.dev()));
     let entry = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
-    let none = || nothing(path, "is on no block device (its file system is in memory or on a network): nothing to measure");
+    let none = || nothing(path, "is on no block device (its file system is in memory or on the network): nothing to measure");
     let real = std::fs::canonicalize(&entry).map_err(|_| none())?;
     let whole = if real.join("partition").exists() { real.parent().map(Path::to_owned) } else { Some(real) };
     let name = whole.as_deref().and_then(Path::file_name).ok_or_else(none)?;
@@ -75,7 +75,7 @@ enum Direction {
     Write,
 }
 
-/// The file that is written and read; gone when this is.
+/// The scratch file, removed on drop.
 struct Scratch {
     path: PathBuf,
     file: File,
@@ -85,23 +85,23 @@ struct Scratch {
 impl Scratch {
     fn create(directory: &Path) -> Result<Scratch> {
         let path = directory.join(format!(".thalweg-ceiling-{}", std::process::id()));
-        let space = rustix::fs::statvfs(directory).map_err(|e| Error::file(directory, "its free space cannot be asked for")(e.into()))?;
+        let space = rustix::fs::statvfs(directory).map_err(|e| Error::file(directory, "getting its free space")(e.into()))?;
         let length = FILE_BYTES.min(space.f_bavail.saturating_mul(space.f_frsize) / 2) / BLOCK_BYTES as u64 * BLOCK_BYTES as u64;
         if length < LEAST_BYTES {
-            return Err(nothing(directory, "has less than 16 MiB free: too little to measure with"));
+            return Err(nothing(directory, "has less than 16 MiB free: too little for a measurement"));
         }
         let direct = OFlags::DIRECT.bits() as i32;
         let file = File::options().read(true).write(true).create_new(true).mode(0o600).custom_flags(direct).open(&path).map_err(|e| {
-            // Where direct I/O is refused the file has been made all the same. One that was there before is not ours.
+            // The file may have been created although direct I/O is not supported. An existing one is not removed.
             if e.kind() != std::io::ErrorKind::AlreadyExists {
                 let _ = std::fs::remove_file(&path);
             }
-            Error::file(&path, "cannot be made for direct I/O")(e)
+            Error::file(&path, "creating a file with direct I/O")(e)
         })?;
         Ok(Scratch { path, file, length })
     }
 
-    /// Moves the file once, or as much of it as the time allows; bytes per second.
+    /// Writes or reads the file once, or as much as the time allows; returns bytes per second.
     fn pass(&self, direction: Direction, longest: Duration) -> Result<f64> {
         let (next, moved) = (AtomicU64::new(0), AtomicU64::new(0));
         let begun = Instant::now();
@@ -126,7 +126,7 @@ impl Scratch {
             threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(|_| Err(std::io::Error::other("a thread failed"))))
         })
         .and_then(|()| if direction == Direction::Write { self.file.sync_data() } else { Ok(()) })
-        .map_err(Error::file(&self.path, "direct I/O failed"))?;
+        .map_err(Error::file(&self.path, "direct I/O"))?;
         Ok(moved.into_inner() as f64 / begun.elapsed().as_secs_f64())
     }
 }
@@ -140,11 +140,11 @@ impl Drop for Scratch {
 /// Measures one TCP stream over the loopback.
 ///
 /// # Errors
-/// There is no loopback to connect over.
+/// The loopback cannot be used.
 pub fn loopback() -> Result<Ceilings> {
     let mut rates = Vec::new();
     for _ in 0..PASSES {
-        rates.push(stream(Duration::from_millis(400)).map_err(Error::file(Path::new("127.0.0.1"), "no stream over the loopback"))?);
+        rates.push(stream(Duration::from_millis(400)).map_err(Error::file(Path::new("127.0.0.1"), "streaming over the loopback"))?);
     }
     Ok(Ceilings::from([("path.127.0.0.1>127.0.0.1".to_owned(), median(&rates).unwrap_or(0.0))]))
 }

@@ -1,7 +1,7 @@
-//! Running a command as a whole process: from before it is started until it has been waited for, with
-//! what the kernel accounted to it and to the children it waited for itself.
+//! Runs a command as a whole process, timed from before its start until it has been waited for, with the resource usage of it and of its
+//! waited-for children.
 //!
-//! The end is waited for on a pidfd: no polling, which would round every time up to its own period.
+//! The end is awaited on a pidfd: polling would round every time up to its interval.
 
 use crate::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -16,40 +16,38 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What one run of a process took.
+/// The resource usage of one run of a process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
-    /// From before it was started until it was waited for.
+    /// Wall time from before its start until it was waited for.
     pub wall_s: f64,
-    /// Time in user mode, with that of the children it waited for.
+    /// Time in user mode, including its waited-for children.
     pub user_s: f64,
-    /// Time in the kernel, likewise.
+    /// Time in the kernel, including its waited-for children.
     pub system_s: f64,
-    /// The largest resident set of it or of one such child.
+    /// Maximum resident set size of it or of one such child.
     pub max_rss_bytes: u64,
-    /// How often it gave up a processor to wait.
+    /// Voluntary context switches.
     pub voluntary_switches: u64,
-    /// How often a processor was taken from it.
+    /// Involuntary context switches.
     pub involuntary_switches: u64,
 }
 
-/// Processor time that a process of this machine has used so far, all of its threads, those that have ended too; to the nanosecond.
-/// `None` when there is no such process.
+/// Returns the CPU time of a process on this machine so far, including ended threads, in ns resolution; `None` if it does not exist.
 pub fn cpu_time_of(pid: u32) -> Option<Duration> {
     let mut clock: libc::clockid_t = 0;
-    // SAFETY: it writes one clock's number to where it is pointed, which lives through the call.
+    // SAFETY: writes one clock id to a live variable.
     let code = unsafe { libc::clock_getcpuclockid(libc::pid_t::try_from(pid).ok()?, &raw mut clock) };
-    // SAFETY: a timespec is plain numbers, of which 0 is one.
+    // SAFETY: a timespec is plain integers, for which 0 is valid.
     let mut time: libc::timespec = unsafe { std::mem::zeroed() };
-    // SAFETY: it writes one timespec to where it is pointed, which lives through the call.
+    // SAFETY: writes one timespec to a live variable.
     if code != 0 || unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
         return None;
     }
     Some(Duration::new(u64::try_from(time.tv_sec).ok()?, u32::try_from(time.tv_nsec).ok()?))
 }
 
-/// A command to be run and timed as a whole. Standard input and output are `/dev/null`; the end of
-/// standard error is kept for the error message.
+/// A command to run and time. Standard input and output are `/dev/null`; the end of standard error is kept for the error message.
 #[derive(Debug)]
 pub struct Process {
     command: Command,
@@ -58,32 +56,31 @@ pub struct Process {
     group: Option<Stop>,
 }
 
-/// Raised when everything is to end.
+/// A flag raised to stop everything.
 type Stop = Arc<AtomicBool>;
 
-/// How often a wait looks whether to stop. The end of a command ends the wait at once, so that this rounds no time.
+/// Interval at which a wait checks the stop flag. A command's end is noticed immediately, so this does not affect times.
 const LOOKS_EVERY: Duration = Duration::from_millis(100);
 
-/// How much of standard error an error message shows, from its end.
+/// Bytes of standard error, from its end, shown in an error message.
 const SAID_BYTES: u64 = 2_048;
 
 impl Process {
-    /// Takes the program, its arguments, environment and directory from `command`; its standard
-    /// streams are replaced.
+    /// Takes the program, its arguments, environment and directory from `command`; its standard streams are replaced.
     pub fn new(command: Command) -> Process {
         Process { command, limit: None, keep_output: false, group: None }
     }
 
-    /// Kills the command and fails when it takes longer.
+    /// Sets a time limit, after which the command is killed and the run fails.
     #[must_use]
     pub fn time_limit(mut self, limit: Duration) -> Process {
         self.limit = Some(limit);
         self
     }
 
-    /// Runs it as a process group of its own, which is killed with all that is in it past the time limit, when `stop` is raised, and after
-    /// the command has ended: nothing of it meets the next run. (That it ends with us would take code between fork and exec: the quick way
-    /// to start a process has no room for that, and a slower one is in every time.)
+    /// Runs it as its own process group, which is killed past the time limit, when `stop` is raised, and after the command has ended, so
+    /// that nothing of it is left in the next run. (Killing it on our own exit too would need code between fork and exec, and so a slower
+    /// way of starting, which would be in every time.)
     #[must_use]
     pub fn own_group(mut self, stop: Stop) -> Process {
         self.command.process_group(0);
@@ -91,33 +88,34 @@ impl Process {
         self
     }
 
-    /// Keeps standard output and hands it to [`Process::run_for_output`]'s caller.
+    /// Keeps standard output, for [`Process::run_for_output`].
     #[must_use]
     pub fn keep_output(mut self) -> Process {
         self.keep_output = true;
         self
     }
 
-    /// The command line, as a person would read it.
+    /// Returns the command line, for messages.
     pub fn line(&self) -> String {
         let words = std::iter::once(self.command.get_program()).chain(self.command.get_args());
         words.map(|w| w.to_string_lossy()).collect::<Vec<_>>().join(" ")
     }
 
-    /// Runs it once. Anything but exit code 0 is an error.
+    /// Runs it once. An exit code other than 0 is an error.
     pub fn run(&mut self) -> Result<Usage> {
         self.run_for_output().map(|(usage, _)| usage)
     }
 
-    /// Runs it once, and returns standard output too (empty unless it is kept).
+    /// Runs it once, and returns its standard output too (empty unless kept).
     pub fn run_for_output(&mut self) -> Result<(Usage, Vec<u8>)> {
         let line = self.line();
         let fail = |doing: &'static str| {
             let command = line.clone();
             move |source: std::io::Error| Error::Process { command, doing, source }
         };
-        let mut said = memory_file("stderr").map_err(fail("making room for its messages"))?;
-        let mut wrote = if self.keep_output { Some(memory_file("stdout").map_err(fail("making room for its output"))?) } else { None };
+        let mut said = memory_file("stderr").map_err(fail("creating a buffer for its messages"))?;
+        let mut wrote =
+            if self.keep_output { Some(memory_file("stdout").map_err(fail("creating a buffer for its output"))?) } else { None };
         self.command.stdin(Stdio::null()).stderr(said.try_clone().map_err(fail("sharing a descriptor"))?);
         match &wrote {
             Some(file) => self.command.stdout(file.try_clone().map_err(fail("sharing a descriptor"))?),
@@ -150,14 +148,14 @@ fn memory_file(name: &str) -> std::io::Result<File> {
     Ok(File::from(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?))
 }
 
-/// When and why a wait for a command ended.
+/// Time and reason of the end of a wait.
 struct Ended {
     at: Instant,
     in_time: bool,
     stopped: bool,
 }
 
-/// Waits for the child's end; past the limit it is killed, by its own pid, and with it its group if it has one.
+/// Waits for the child's end; past the limit, kills it by PID, and its group if it has one.
 fn wait(child: &Child, limit: Option<Duration>, group: Option<&Stop>) -> std::io::Result<(ExitStatus, libc::rusage, Ended)> {
     let pid = rustix::process::Pid::from_child(child);
     let mut end = Ended { at: Instant::now(), in_time: true, stopped: false };
@@ -178,7 +176,7 @@ fn wait(child: &Child, limit: Option<Duration>, group: Option<&Stop>) -> std::io
         end.at = Instant::now();
         end.in_time = has_ended || end.stopped;
         if group.is_some() {
-            // It has not been waited for, so its number is its group's and nobody else's.
+            // It has not been waited for, so its PID is still its group's id.
             end_group(pid);
         }
         if !has_ended {
@@ -186,11 +184,11 @@ fn wait(child: &Child, limit: Option<Duration>, group: Option<&Stop>) -> std::io
         }
     }
     let mut status = 0;
-    // SAFETY: a plain structure of integers, for which all bits zero is a value.
+    // SAFETY: a plain structure of integers, for which zero is valid.
     let mut rusage: libc::rusage = unsafe { std::mem::zeroed() };
     loop {
-        // SAFETY: both pointers are to live variables of the types wait4 writes. The child is ours and has
-        // not been waited for: `Child` waits only when asked.
+        // SAFETY: both pointers are to live variables of the types that wait4 writes. The child is ours and has not been waited for:
+        // `Child` waits only on request.
         let code = unsafe { libc::wait4(pid.as_raw_nonzero().get(), &raw mut status, 0, &raw mut rusage) };
         if code >= 0 {
             if limit.is_none() && group.is_none() {
@@ -205,21 +203,21 @@ fn wait(child: &Child, limit: Option<Duration>, group: Option<&Stop>) -> std::io
     }
 }
 
-/// Kills a process group; that nothing is left of it is no error.
+/// Kills a process group; an empty group is no error.
 pub(crate) fn end_group(leader: rustix::process::Pid) {
     let _ = rustix::process::kill_process_group(leader, rustix::process::Signal::KILL);
 }
 
-/// Has the kernel kill what this command starts when we end, however we end.
+/// Makes the kernel kill the command's process when this process ends in any way.
 pub(crate) fn end_with_us(command: &mut Command) {
     let us = std::process::id();
     let ask = move || {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-        // We may have ended before it was asked for.
+        // This process may have ended before prctl was called.
         let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
         if parent == Some(us) { Ok(()) } else { Err(std::io::Error::from_raw_os_error(libc::ESRCH)) }
     };
-    // SAFETY: after the fork it makes two system calls, and neither allocates nor locks.
+    // SAFETY: after the fork it makes two system calls, which neither allocate nor lock.
     unsafe { command.pre_exec(ask) };
 }
 
@@ -248,14 +246,14 @@ fn usage(wall_s: f64, rusage: &libc::rusage) -> Usage {
     }
 }
 
-/// The end of what was written to standard error, ready to stand in an error message.
+/// Returns the end of standard error, formatted for an error message.
 fn tail(file: &mut File) -> String {
     let mut bytes = Vec::new();
     let length = file.metadata().map_or(0, |m| m.len());
     let read = file.seek(SeekFrom::Start(length.saturating_sub(SAID_BYTES))).and_then(|_| file.read_to_end(&mut bytes));
     let text = String::from_utf8_lossy(&bytes);
     match read {
-        Ok(_) if !text.trim().is_empty() => format!("; it said: {}", text.trim()),
+        Ok(_) if !text.trim().is_empty() => format!("; standard error: {}", text.trim()),
         _ => String::new(),
     }
 }
@@ -300,7 +298,7 @@ mod tests {
     fn a_failure_names_the_command_its_code_and_what_it_said() {
         let error = shell("echo the disk is on fire >&2; exit 3").run().unwrap_err().to_string();
         assert!(error.contains("sh -c") && error.contains("exit status: 3"), "{error}");
-        assert!(error.ends_with("it said: the disk is on fire"), "{error}");
+        assert!(error.ends_with("standard error: the disk is on fire"), "{error}");
         let missing = Process::new(Command::new("/no/such/program")).run().unwrap_err().to_string();
         assert!(missing.starts_with("/no/such/program: starting it: "), "{missing}");
     }
@@ -320,7 +318,7 @@ mod tests {
             let ran = shell(&script).own_group(Arc::new(AtomicBool::new(stop))).time_limit(Duration::from_millis(limit)).run();
             let pid = std::fs::read_to_string(&note).unwrap_or_default();
             let _ = std::fs::remove_file(&note);
-            // Killed is not yet gone: whoever adopts it has to wait for it, and its state may say so for a while.
+            // A killed process may remain a zombie until its adopter waits for it.
             let pid = pid.trim().parse().ok();
             let runs = || pid.and_then(Stat::of).is_some_and(|stat| stat.state != 'Z');
             let begun = Instant::now();

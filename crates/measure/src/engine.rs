@@ -1,8 +1,8 @@
-//! Running a plan: batch after batch, the cases of one interleaved, each run kept as soon as it is known.
+//! Runs a plan: batch after batch, with the cases of a batch interleaved, and each run logged as soon as it ends.
 //!
-//! The engine knows nothing of what is measured. [`Subjects`] makes fixtures, runs a case once, and says what came of it; that may be a
-//! command, a closure, or workers on other machines. A log that is there is gone on with: what it has is not run again, and a batch
-//! that needs nothing more is not even set up.
+//! The engine is independent of what is measured: [`Subjects`] makes fixtures, runs a case once, and returns a sample; that may be a
+//! command, a closure, or workers on other machines. An existing log is resumed: its runs are not repeated, and a complete batch is not
+//! even set up.
 
 use crate::log::RawLog;
 use crate::plan::{Batch, Case, Key, OnFailure, Plan};
@@ -14,84 +14,84 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
-/// What a run may fail with.
+/// The error of a run.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Who runs the cases of a plan. Everything but [`Subjects::run`] has a default that does nothing.
+/// Runs the cases of a plan. All methods except [`Subjects::run`] and [`Subjects::name`] default to doing nothing.
 pub trait Subjects {
-    /// What is varied.
+    /// The varied parameters.
     type Point: Key;
-    /// What is compared.
+    /// The subjects compared.
     type Subject: Key;
-    /// What one run gives.
+    /// The result of one run.
     type Sample: Clone + Serialize + DeserializeOwned;
 
-    /// What a case is called, in progress and in problems.
+    /// Returns the name of a case, for progress and problems.
     fn name(&self, case: &Case<Self::Point, Self::Subject>) -> String;
 
-    /// Makes what the cases of a batch need.
+    /// Makes the fixture of a batch.
     ///
     /// # Errors
-    /// Then the batch is left out.
+    /// On an error, the batch is left out.
     fn set_up(&mut self, _batch: &Batch<Self::Point, Self::Subject>, _observer: &dyn Observer) -> std::result::Result<(), Failure> {
         Ok(())
     }
 
-    /// Removes it.
+    /// Removes the fixture of a batch.
     ///
     /// # Errors
-    /// It is reported, and the next batch begins.
+    /// An error is reported, and the next batch starts.
     fn take_down(&mut self, _batch: &Batch<Self::Point, Self::Subject>) -> std::result::Result<(), Failure> {
         Ok(())
     }
 
-    /// Before each repetition; it is not timed.
+    /// Prepares a repetition, untimed.
     ///
     /// # Errors
-    /// As a run's.
+    /// Treated like a run's; see [`OnFailure`].
     fn before_repetition(&mut self, _repeat: usize) -> std::result::Result<(), Failure> {
         Ok(())
     }
 
-    /// Runs a case once: what it prepares and cleans up is not part of what it times.
+    /// Runs a case once. Preparation and cleanup must not be part of the times in the sample.
     ///
     /// # Errors
     /// See [`OnFailure`].
     fn run(&mut self, case: &Case<Self::Point, Self::Subject>, repeat: usize) -> std::result::Result<Self::Sample, Failure>;
 
-    /// After something failed: gets everything into a state in which others can go on.
+    /// Restores a state in which other cases can continue, after a failure.
     ///
     /// # Errors
-    /// Then nothing can, and the measurement ends.
+    /// On an error, the measurement ends.
     fn recover(&mut self) -> std::result::Result<(), Failure> {
         Ok(())
     }
 
-    /// Whether enough is known of a batch, once it has its least number of repetitions.
+    /// Whether a batch needs no more repetitions, beyond its minimum.
     fn is_enough(&self, _batch: &Batch<Self::Point, Self::Subject>, _runs: &Runs<Self::Point, Self::Subject, Self::Sample>) -> bool {
         false
     }
 
-    /// Whether a case needs no more runs, while others of its batch go on: its interval is narrow, or it failed in a way that was kept as
-    /// its sample. Asked before each run of it.
+    /// Whether a case needs no more runs while others of its batch continue: its interval is narrow, or its failure was kept as its sample.
+    /// Called before each of its runs.
     fn is_settled(&self, _case: &Case<Self::Point, Self::Subject>, _runs: &Runs<Self::Point, Self::Subject, Self::Sample>) -> bool {
         false
     }
 
-    /// A batch is done; what has come of the plan so far.
+    /// Called after each batch with the runs of the plan so far.
     fn so_far(&mut self, _measured: &MeasuredBy<Self>) {}
 }
 
-/// What came of a plan with these subjects.
+/// The result of a plan with these subjects.
 pub type MeasuredBy<W> = Measured<<W as Subjects>::Point, <W as Subjects>::Subject, <W as Subjects>::Sample>;
 
-/// Sees how far a measurement is, and can stop it.
+/// Observes the progress of a measurement, and can stop it.
 pub trait Observer {
-    /// This is being done now.
+    /// Reports the current step.
     fn doing(&self, _what: &str) {}
-    /// This run is next.
+    /// Reports the next run.
     fn next(&self, _progress: &Progress<'_>) {}
-    /// Something went wrong, and the measurement goes on.
+    /// Reports an error after which the measurement continues.
     fn trouble(&self, _what: &str) {}
     /// Whether to stop.
     fn cancelled(&self) -> bool {
@@ -99,19 +99,19 @@ pub trait Observer {
     }
 }
 
-/// Sees nothing and stops nothing.
+/// Ignores progress and never stops.
 impl Observer for () {}
 
-/// How far a measurement is.
+/// The progress of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
-    /// Runs done, of those that were not known before.
+    /// Runs done, without those found in the log.
     pub done: usize,
-    /// Runs in all, if nothing ends them early.
+    /// Total runs, if no case ends early.
     pub runs: usize,
-    /// How long still, if that can be known.
+    /// Estimated time left, if known.
     pub left: Option<Duration>,
-    /// What is next.
+    /// Name of the next case.
     pub what: &'a str,
     /// Its repetition; 0 is a warm-up.
     pub repeat: usize,
@@ -121,36 +121,36 @@ pub struct Progress<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// Every case was run as often as the plan says.
+    /// Every case had its maximum number of runs.
     MostRepetitions,
-    /// Enough was known.
+    /// The results were precise enough.
     Enough,
-    /// The time was used up.
+    /// The time limit was reached.
     Seconds,
 }
 
-/// What came of a plan.
+/// The result of a plan.
 #[derive(Debug)]
 pub struct Measured<P, S, X> {
     /// All runs.
     pub runs: Runs<P, S, X>,
-    /// What could not be measured, and why.
+    /// Names of what could not be measured, with reasons.
     pub problems: BTreeMap<String, String>,
     /// Why the last batch ended.
     pub stopped: StopReason,
 }
 
 impl<P, S, X> Measured<P, S, X> {
-    /// One sentence for each thing that could not be measured.
+    /// Returns a line for each thing that could not be measured.
     pub fn problems(&self) -> Vec<String> {
         self.problems.iter().map(|(name, problem)| format!("{name}: {problem}")).collect()
     }
 }
 
-/// Runs a plan to its end. With a log, each run is kept in it; `resume`: what is in it already is not run again.
+/// Runs a plan. With a log, each run is written to it; with `resume`, runs in the log are not repeated.
 ///
 /// # Errors
-/// The log; a failed run where the plan says so; [`Error::Stopped`].
+/// The log cannot be used, a run failed and the plan ends on failures, or [`Error::Stopped`].
 pub fn measure<W: Subjects>(
     plan: &Plan<W::Point, W::Subject>,
     log: Option<(&Path, bool)>,
@@ -175,13 +175,13 @@ fn check<P: Key, S: Key>(plan: &Plan<P, S>) -> Result<()> {
     let wrong = |problem: String| Err(Error::Plan { plan: plan.header.plan.clone(), problem });
     for batch in &plan.batches {
         if batch.cases.is_empty() || batch.cases.iter().any(|case| case.repeat == 0) {
-            return wrong(format!("{}: needs at least one case, and each of them one repetition", batch.name));
+            return wrong(format!("{}: expected at least one case, and at least one repetition of each", batch.name));
         }
     }
     let mut keys: Vec<_> = plan.batches.iter().flat_map(|batch| &batch.cases).map(|case| (&case.point, &case.subject)).collect();
     keys.sort_unstable();
     match keys.windows(2).find(|two| two[0] == two[1]) {
-        Some(twice) => wrong(format!("{:?} is there twice at {:?}; give each its own name", twice[0].1, twice[0].0)),
+        Some(twice) => wrong(format!("{:?} occurs twice at {:?}; give each its own name", twice[0].1, twice[0].0)),
         None => Ok(()),
     }
 }
@@ -198,7 +198,7 @@ struct Engine<'a, W: Subjects> {
 }
 
 impl<W: Subjects> Engine<'_, W> {
-    /// Runs of a batch that are not known.
+    /// Returns the number of a batch's runs that are not in the log.
     fn left(&self, batch: usize) -> usize {
         (1..=self.plan.most(batch)).map(|repeat| self.todo(batch, repeat).len()).sum()
     }
@@ -250,7 +250,7 @@ impl<W: Subjects> Engine<'_, W> {
         }
     }
 
-    /// The fixture, and what is run before anything counts; whether the batch can be measured.
+    /// Makes the fixture and does the warm-up runs; returns whether the batch can be measured.
     fn set_up(&mut self, number: usize) -> Result<bool> {
         let (batch, batches) = (&self.plan.batches[number], self.plan.batches.len());
         if batches > 1 {
@@ -281,7 +281,7 @@ impl<W: Subjects> Engine<'_, W> {
         }
         for case in todo {
             let name = self.subjects.name(&case);
-            // The warm-up, which comes after this repetition was put together, may have settled it.
+            // The warm-up may have settled it after this repetition was planned.
             if !self.measured.problems.contains_key(&name) && !self.is_settled(&case) {
                 self.next(&name, repeat)?;
                 match self.subjects.run(&case, repeat) {
@@ -305,7 +305,7 @@ impl<W: Subjects> Engine<'_, W> {
         self.measured.runs.add(run);
         let case = Case { point, subject, repeat: most };
         if self.is_settled(&case) {
-            // The runs that it would have had are not waited for.
+            // Its remaining runs are dropped from the total.
             self.runs = self.runs.saturating_sub(most - repeat.min(most)).max(self.done);
         }
         Ok(())
@@ -317,13 +317,13 @@ impl<W: Subjects> Engine<'_, W> {
     }
 
     fn next(&self, what: &str, repeat: usize) -> Result<()> {
-        // The first runs find everything cold and say little of the others.
+        // The first runs are cold and not representative.
         let left = (self.done > 2).then(|| self.begun.elapsed().mul_f64((self.runs - self.done.min(self.runs)) as f64 / self.done as f64));
         self.observer.next(&Progress { done: self.done, runs: self.runs, left, what, repeat });
         if self.observer.cancelled() { Err(Error::Stopped) } else { Ok(()) }
     }
 
-    /// An error after somebody has asked to stop is that stop.
+    /// Handles a failed run. An error after a request to stop counts as the stop.
     fn failed(&mut self, name: &str, repeat: usize, source: Failure) -> Result<()> {
         if self.observer.cancelled() {
             return Err(Error::Stopped);
@@ -337,14 +337,14 @@ impl<W: Subjects> Engine<'_, W> {
     }
 }
 
-/// What runs a case of [`Closures`].
+/// The closure of [`Closures`].
 type RunsCase<'a, P, S, X> = dyn FnMut(&Case<P, S>, usize) -> std::result::Result<X, Failure> + 'a;
 
-/// Subjects that a closure runs; their fixtures need no making. A case is called as its subject and point are written.
+/// Subjects run by a closure, without fixtures. A case's name is its subject and point in debug format.
 pub struct Closures<'a, P, S, X>(Box<RunsCase<'a, P, S, X>>);
 
 impl<'a, P, S, X> Closures<'a, P, S, X> {
-    /// This closure gets the case and the repetition, and returns the sample.
+    /// Wraps a closure that gets the case and the repetition, and returns the sample.
     pub fn new(run: impl FnMut(&Case<P, S>, usize) -> std::result::Result<X, Failure> + 'a) -> Closures<'a, P, S, X> {
         Closures(Box::new(run))
     }
@@ -387,7 +387,7 @@ mod tests {
         }
     }
 
-    /// Keeps what it was asked to do; runs of `broken` fail.
+    /// Records the calls; runs of `broken` fail.
     #[derive(Default)]
     struct Noting {
         did: RefCell<Vec<String>>,
@@ -504,7 +504,7 @@ mod tests {
         let mut subjects = Noting { settled: Some((2, 2)), ..Noting::default() };
         let measured = measure(&plan(5), Some((&path, false)), &mut subjects, &()).unwrap();
         assert_eq!((measured.runs.of(&2, &'a').len(), measured.runs.of(&1, &'a').len(), measured.problems.len()), (2, 5, 0));
-        // Gone on with, it is still settled, and a batch in which everything is known or settled is not set up.
+        // When resumed it is still settled, and a batch in which all is known or settled is not set up.
         let mut subjects = Noting { settled: Some((2, 2)), ..Noting::default() };
         measure(&plan(5), Some((&path, true)), &mut subjects, &()).unwrap();
         assert_eq!(subjects.did.take(), Vec::<String>::new());
@@ -540,9 +540,9 @@ mod tests {
         let of = |batches| measure(&Plan { batches, ..plan(1) }, None, &mut Noting::default(), &()).unwrap_err().to_string();
         assert_eq!(
             of(vec![Batch { name: "none".into(), cases: Vec::new() }]),
-            "test: none: needs at least one case, and each of them one repetition"
+            "test: none: expected at least one case, and at least one repetition of each"
         );
         let twice = [plan(1).batches, plan(1).batches].concat();
-        assert!(of(twice).contains("'a' is there twice at 1"));
+        assert!(of(twice).contains("'a' occurs twice at 1"));
     }
 }

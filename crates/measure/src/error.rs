@@ -1,18 +1,18 @@
-//! The one error type: what was touched, what happened, and where it helps, what to do.
+//! The crate's error type: the object, what happened, and what to do.
 
 use std::path::{Path, PathBuf};
 
-/// What went wrong in a measurement.
+/// An error of a measurement.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file could not be read, written or asked about.
+    /// A file could not be read, written or queried.
     #[error("{path}: {doing}: {source}")]
     File {
         /// The file.
         path: PathBuf,
-        /// What was being done to it.
+        /// The operation that failed.
         doing: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A command could not be started or waited for.
@@ -20,80 +20,80 @@ pub enum Error {
     Process {
         /// The command line.
         command: String,
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A command ended otherwise than with success.
+    /// A command failed.
     #[error("{command}: {ended}{said}")]
     Failed {
         /// The command line.
         command: String,
-        /// How it ended: an exit code, a signal.
+        /// The exit code or signal.
         ended: String,
-        /// The end of what it wrote to standard error, or nothing.
+        /// The end of its standard error; may be empty.
         said: String,
     },
-    /// A command took longer than it was allowed to, and was killed.
+    /// A command exceeded its time limit, and was killed.
     #[error("{command}: killed after its time limit, {limit:?}{said}")]
     TimedOut {
         /// The command line.
         command: String,
-        /// What it was allowed.
+        /// The time limit.
         limit: std::time::Duration,
-        /// As above.
+        /// The end of its standard error; may be empty.
         said: String,
     },
-    /// A server that commands need.
+    /// A server that commands need has a problem.
     #[error("{command}: {problem}")]
     Server {
         /// Its command line.
         command: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
-    /// A ceiling cannot be measured there.
+    /// A ceiling cannot be measured in this directory.
     #[error("{path}: {problem}")]
     Ceiling {
         /// The directory.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         problem: &'static str,
     },
-    /// A run failed, and the plan says that this ends the measurement.
+    /// A run failed, and the plan ends on failures.
     #[error("{plan}: {what}, run {repeat}: {source}")]
     Run {
-        /// Which plan.
+        /// The plan.
         plan: String,
-        /// What was run.
+        /// The case.
         what: String,
-        /// In which repetition, from 1; 0 is a warm-up.
+        /// The repetition, from 1; 0 is a warm-up.
         repeat: usize,
-        /// Why.
+        /// The error of the run.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A plan cannot be run as it was put together.
+    /// A plan is invalid.
     #[error("{plan}: {problem}")]
     Plan {
-        /// Which plan.
+        /// The plan.
         plan: String,
-        /// What is wrong with it, and what was expected.
+        /// The problem, and what was expected.
         problem: String,
     },
-    /// A raw log that cannot be gone on with, or is none.
+    /// A raw log that cannot be resumed, or is not one.
     #[error("{0}")]
     Log(String),
-    /// Something at a worker failed, or the worker did.
+    /// An order failed at a worker, or the worker itself failed.
     #[error("node {node}: {problem}")]
     Worker {
         /// The host's name.
         node: String,
-        /// What it said.
+        /// The worker's error.
         problem: String,
     },
-    /// Somebody asked to stop; the log has every run that was made.
-    #[error("stopped; what was measured is kept: give --resume to go on")]
+    /// Stopped on request; the log has every run made.
+    #[error("stopped; the runs so far are kept: resume with --resume")]
     Stopped,
 }
 
@@ -108,5 +108,5 @@ impl Error {
     }
 }
 
-/// A result of this crate.
+/// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

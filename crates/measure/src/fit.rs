@@ -1,15 +1,14 @@
-//! A straight line through measurements: what a thing costs at all, and what each one more of something adds.
+//! Fits a straight line through measurements: a fixed cost, and a cost per unit.
 //!
-//! The line is least squares in **relative** errors: a point is weighted by 1 / median², since a time that is ten times as long is
-//! also ten times as uncertain, and the intercept would otherwise be decided by the noise of the longest. At each x stands the
-//! median of its repetitions. The intervals are a bootstrap's: the repetitions of each x are drawn again with replacement, the line is
-//! fitted to their medians, and the 2.5th and 97.5th percentile of what comes out are the ends. With one repetition at each x there is
-//! nothing to draw, and the interval is the figure itself.
+//! The line minimises squared **relative** errors: a point is weighted by 1 / median², since a time ten times as long is also ten times as
+//! uncertain, and the noise of the longest would otherwise determine the intercept. The value at each x is the median of its repetitions.
+//! The intervals are bootstrap intervals: the repetitions of each x are resampled with replacement, the line is fitted to their medians,
+//! and the 2.5th and 97.5th percentiles are the ends. With one repetition at each x, the interval is the figure itself.
 
 use crate::statistics::{CONFIDENCE, Estimate, SplitMix, median};
 use serde::{Deserialize, Serialize};
 
-/// How often the repetitions are drawn again.
+/// Number of bootstrap samples.
 const RESAMPLES: usize = 2_000;
 
 /// y = intercept + slope × x, each with its bootstrap 95 % interval. Units are those of the values.
@@ -17,21 +16,21 @@ const RESAMPLES: usize = 2_000;
 pub struct Fit {
     /// y where x is 0.
     pub intercept: Estimate,
-    /// What one more x adds.
+    /// The increase of y per unit of x.
     pub slope: Estimate,
-    /// The largest distance of a median from the line, as a part of the line there.
+    /// The largest distance of a median from the line, relative to the line there.
     pub worst_miss: f64,
 }
 
 impl Fit {
-    /// The line at `x`.
+    /// Returns the line's value at `x`.
     pub fn at(&self, x: f64) -> f64 {
         self.intercept.median + self.slope.median * x
     }
 }
 
-/// The line through repetitions at several x. `None` with fewer than two different x, or a median that is not above 0.
-/// Equal seeds give equal intervals.
+/// Fits a line through repetitions at several x. `None` with fewer than two different x, or a median that is not above 0. Equal seeds give
+/// equal intervals.
 pub fn fit_line(points: &[(f64, Vec<f64>)], seed: u64) -> Option<Fit> {
     let medians: Vec<(f64, f64)> = points.iter().map(|(x, ys)| Some((*x, median(ys)?))).collect::<Option<_>>()?;
     let (intercept, slope) = least_squares(&medians)?;
@@ -58,7 +57,7 @@ pub fn fit_line(points: &[(f64, Vec<f64>)], seed: u64) -> Option<Fit> {
     Some(fit)
 }
 
-/// Intercept and slope of the line with the least sum of squared relative errors.
+/// Returns intercept and slope of the line with the least sum of squared relative errors.
 fn least_squares(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let first = points.first()?.0;
     if points.iter().all(|(x, _)| *x == first) || points.iter().any(|(_, y)| *y <= 0.0) {

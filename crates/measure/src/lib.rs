@@ -1,36 +1,35 @@
-//! Honest measurement: what is compared is run in turn, repetition by repetition, and everything needed to doubt a figure is kept
-//! beside it.
+//! Measurement by interleaved repetitions, with every run and its circumstances kept, so that figures can be checked.
 //!
-//! **In:** a [`Plan`] of points and subjects, and who runs them ([`Subjects`]: commands, closures, workers on other machines). **Out:**
-//! every run in a log that can be gone on with, medians and paired ratios with 95 % intervals ([`Runs`]), the state of the caches as it
-//! was *verified*, the machine. **Never:** a mean of ratios, a ratio of times from different hours, a cache that is merely believed to
-//! be empty; a judgement; anything of what is measured.
+//! **In:** a [`Plan`] of points and subjects, and their runner ([`Subjects`]: commands, closures, workers on other machines). **Out:** every
+//! run in a log that can be resumed, medians and paired ratios with 95 % intervals ([`Runs`]), the *verified* state of the caches, the
+//! machine. **Never:** a mean of ratios, a ratio of times from different hours, a cache only assumed to be empty, a judgement, or knowledge
+//! of what is measured.
 //!
 //! | to | see |
 //! |---|---|
-//! | say what is run, in which order, how often | [`Plan`] |
-//! | run it, keep every run, go on where it was stopped | [`measure`] |
-//! | turn runs into figures | [`Runs`], [`estimate`], [`fit_line`] |
-//! | have commands compared, by a plan that is a JSON document | [`CommandPlan`] |
-//! | have processes on other machines do the work | [`Workers`] |
-//! | have a server up beside what is measured | [`Server`] |
+//! | define what is run, in which order, how often | [`Plan`] |
+//! | run it, keep every run, resume | [`measure`] |
+//! | compute figures from runs | [`Runs`], [`estimate`], [`fit_line`] |
+//! | compare commands, by a plan that is a JSON document | [`CommandPlan`] |
+//! | run work in processes on other machines | [`Workers`] |
+//! | keep a server running during the measurement | [`Server`] |
 //!
 //! # How to write a plan
 //!
-//! 1. Say what a *point* is (what is varied) and what a *subject* is (what is compared there), and what one run gives: a *sample*. All
-//!    three are plain types that serialise; a sample holds raw times and counts, never a figure made of them.
+//! 1. Define a *point* (the varied parameters), a *subject* (compared at each point), and the result of one run: a *sample*. All
+//!    three are plain types that serialise; a sample holds raw times and counts, never figures computed from them.
 //! 2. Put every subject at every point into a [`Case`]; those that need the same fixture (a store, a directory) are one [`Batch`].
-//! 3. Write [`Subjects`]: `run` does one case once and times only what is to be compared; `set_up` and `take_down` make and remove the
-//!    batch's fixture; `is_enough` ends a batch early (a narrow interval, or a rule of your own: a tuner's), `is_settled` a case of it.
-//! 4. Name in the [`Header`] what must be equal for runs to belong together; call [`measure`] with a log and an [`Observer`].
-//! 5. Make figures of the runs: [`Runs::estimate`] for a median with its interval, [`Runs::ratio`] for one subject against another,
+//! 3. Write [`Subjects`]: `run` does one case once and times only the part to compare; `set_up` and `take_down` make and remove the
+//!    batch's fixture; `is_enough` ends a batch early (a narrow interval, or another rule), `is_settled` a case of it.
+//! 4. Put everything into the [`Header`] that must be equal for runs to be combined; call [`measure`] with a log and an [`Observer`].
+//! 5. Compute figures from the runs: [`Runs::estimate`] for a median with its interval, [`Runs::ratio`] for one subject against another,
 //!    pair by pair within a repetition.
 //!
 //! ```
 //! use thalweg_measure::{Batch, Case, Closures, Header, Limits, OnFailure, Order, Plan, measure};
 //!
-//! let cases = [10_u64, 1_000].into_iter().flat_map(|point| ["forward", "backward"].map(|s| Case { point, subject: s.to_owned(), repeat: 5 }));
-//! let batches = vec![Batch { name: "sums".into(), cases: cases.collect() }];
+//! let cases = [10_u64, 1_000].into_iter().flat_map(|point| ["forward", "backward"].map(|s| Case { point, subject: s.to_owned(), repeat: 5
+//! })); let batches = vec![Batch { name: "sums".into(), cases: cases.collect() }];
 //! let (header, on_failure) = (Header::new("sums", "adding up"), OnFailure::End);
 //! let (order, limits) = (Order::Shuffled, Limits::default());
 //! let plan = Plan { header, batches, order, limits, warm_up: true, on_failure, seed: 1 };
@@ -69,7 +68,7 @@ pub use commands::{CommandPlan, CommandResult, Outcome, WALL};
 pub use engine::{Closures, Failure, Measured, MeasuredBy, Observer, Progress, StopReason, Subjects, measure};
 pub use error::{Error, Result};
 pub use fit::{Fit, fit_line};
-pub use log::{Kept, check_log, header_of, read_log};
+pub use log::{LoggedRuns, check_log, header_of, read_log};
 pub use machine::Machine;
 pub use plan::{Batch, Case, Header, Key, Limits, OnFailure, Order, Plan};
 pub use runs::{Run, Runs, estimate};

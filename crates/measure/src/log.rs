@@ -1,7 +1,6 @@
-//! The raw log: every run, one line of JSON each, appended as soon as it is known. A measurement that was killed goes on from it.
+//! The raw log: a line of JSON for every run, appended as soon as it ends. A killed measurement resumes from it.
 //!
-//! The first line is the plan's [`Header`]; another plan's log is never added to. A last line that was cut short is left out, and
-//! overwritten.
+//! The first line is the plan's [`Header`]; runs are never added to another plan's log. A partial last line is ignored and overwritten.
 
 use crate::plan::{Header, Key};
 use crate::runs::Run;
@@ -12,10 +11,10 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// A log that was opened, and the runs that are in it.
+/// An open log, and the runs in it.
 pub(crate) type Opened<P, S, X> = (RawLog, Vec<Run<P, S, X>>);
 
-/// A log that is written.
+/// A log open for writing.
 #[derive(Debug)]
 pub(crate) struct RawLog {
     path: PathBuf,
@@ -23,18 +22,18 @@ pub(crate) struct RawLog {
 }
 
 impl RawLog {
-    /// Begins a log, or goes on with the one that is there when `resume`; the runs that are there.
+    /// Creates a log, or continues an existing one if `resume` is set; returns the runs in it.
     pub(crate) fn open<P: Key, S: Key, X: DeserializeOwned>(path: &Path, header: &Header, resume: bool) -> Result<Opened<P, S, X>> {
         check_log(path, resume)?;
         let at = |doing| Error::file(path, doing);
         let mut file = File::options().read(true).write(true).create(true).truncate(false).open(path).map_err(at("opening the raw log"))?;
         let (found, runs, whole) = read(path, &file)?;
         if let Some(found) = found.filter(|found| found != header) {
-            let problem = format!("{}:1: the runs of another measurement ({})", path.display(), found.describe());
-            return Err(Error::Log(format!("{problem}: give another place for this one ({})", header.describe())));
+            let problem = format!("{}:1: has the runs of another measurement ({})", path.display(), found.describe());
+            return Err(Error::Log(format!("{problem}: choose another log for this one ({})", header.describe())));
         }
-        file.set_len(whole).map_err(at("cutting off half a line"))?;
-        file.seek(SeekFrom::End(0)).map_err(at("finding its end"))?;
+        file.set_len(whole).map_err(at("removing a partial line"))?;
+        file.seek(SeekFrom::End(0)).map_err(at("seeking to its end"))?;
         let mut log = RawLog { path: path.to_owned(), file };
         if whole == 0 {
             log.add(header)?;
@@ -42,30 +41,30 @@ impl RawLog {
         Ok((log, runs))
     }
 
-    /// Adds a line.
+    /// Appends a line.
     pub(crate) fn add(&mut self, line: &impl Serialize) -> Result<()> {
         let mut text = serde_json::to_string(line).expect("numbers, strings and lists always serialise");
         text.push('\n');
-        self.file.write_all(text.as_bytes()).map_err(Error::file(&self.path, "adding a line"))
+        self.file.write_all(text.as_bytes()).map_err(Error::file(&self.path, "appending a line"))
     }
 }
 
-/// Whether a log may be begun here, for a caller with something to do before [`crate::measure`] opens it.
+/// Checks that a log may be created here, for a caller with work to do before [`crate::measure`] opens it.
 ///
 /// # Errors
-/// There is one, and it is not to be gone on with.
+/// A log exists, and is not to be resumed.
 pub fn check_log(path: &Path, resume: bool) -> Result<()> {
     if resume || !path.exists() {
         return Ok(());
     }
-    let problem = "has the runs of a measurement: give --resume to go on with it, or another place for this one";
+    let problem = "has the runs of a measurement: resume it with --resume, or choose another log for this one";
     Err(Error::Log(format!("{} {problem}", path.display())))
 }
 
-/// Which plan the runs of a log belong to; `None` where nothing is in it yet, or no file is there.
+/// Returns the header of a log; `None` if it is empty or does not exist.
 ///
 /// # Errors
-/// It cannot be read, or is none.
+/// The file cannot be read, or is not a log.
 pub fn header_of(path: &Path) -> Result<Option<Header>> {
     let mut text = String::new();
     match File::open(path).and_then(|file| BufReader::new(file).read_line(&mut text)) {
@@ -75,17 +74,17 @@ pub fn header_of(path: &Path) -> Result<Option<Header>> {
     if !text.ends_with('\n') {
         return Ok(None);
     }
-    serde_json::from_str(&text).map(Some).map_err(|e| Error::Log(format!("{}:1: no raw log: {e}", path.display())))
+    serde_json::from_str(&text).map(Some).map_err(|e| Error::Log(format!("{}:1: not a raw log: {e}", path.display())))
 }
 
-/// A plan and its runs.
-pub type Kept<P, S, X> = (Header, Vec<Run<P, S, X>>);
+/// The header and the runs of a log.
+pub type LoggedRuns<P, S, X> = (Header, Vec<Run<P, S, X>>);
 
-/// The plan and all runs of a log, to be looked at; `None` where no file is there, or nothing is in it yet.
+/// Reads the header and all runs of a log; `None` if it is empty or does not exist.
 ///
 /// # Errors
-/// It cannot be read, or is none.
-pub fn read_log<P: Key, S: Key, X: DeserializeOwned>(path: &Path) -> Result<Option<Kept<P, S, X>>> {
+/// The file cannot be read, or is not a log.
+pub fn read_log<P: Key, S: Key, X: DeserializeOwned>(path: &Path) -> Result<Option<LoggedRuns<P, S, X>>> {
     let file = match File::open(path) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(Error::file(path, "reading the raw log"))?,
@@ -96,7 +95,7 @@ pub fn read_log<P: Key, S: Key, X: DeserializeOwned>(path: &Path) -> Result<Opti
 
 type Lines<P, S, X> = (Option<Header>, Vec<Run<P, S, X>>, u64);
 
-/// The header, the runs, and where the last whole line ends.
+/// Reads the header, the runs, and the offset of the end of the last complete line.
 fn read<P: Key, S: Key, X: DeserializeOwned>(path: &Path, file: &File) -> Result<Lines<P, S, X>> {
     let (mut header, mut runs, mut whole) = (None, Vec::new(), 0);
     let mut reader = BufReader::new(file);
@@ -109,13 +108,13 @@ fn read<P: Key, S: Key, X: DeserializeOwned>(path: &Path, file: &File) -> Result
         }
         let wrong = |what: &str, problem: String| Error::Log(format!("{}:{number}: {what}: {problem}", path.display()));
         if header.is_none() {
-            let found: Header = serde_json::from_str(&text).map_err(|e| wrong("no raw log", e.to_string()))?;
+            let found: Header = serde_json::from_str(&text).map_err(|e| wrong("not a raw log", e.to_string()))?;
             if found.schema != Header::SCHEMA {
-                return Err(wrong("no raw log of this version", format!("{}, expected {}", found.schema, Header::SCHEMA)));
+                return Err(wrong("not a raw log of this version", format!("{}, expected {}", found.schema, Header::SCHEMA)));
             }
             header = Some(found);
         } else {
-            runs.push(serde_json::from_str(&text).map_err(|e| wrong("no run", e.to_string()))?);
+            runs.push(serde_json::from_str(&text).map_err(|e| wrong("not a run", e.to_string()))?);
         }
         whole += bytes;
     }
@@ -164,7 +163,7 @@ mod tests {
         let error = open(&Header::new("test", "a disk").of("nodes", ["b"]), true).unwrap_err();
         assert!(error.contains("another measurement (test, a disk, nodes [\"a\"])") && error.contains(":1:"), "{error}");
         std::fs::write(&path, "{}\n").unwrap();
-        assert!(open(&header(), true).unwrap_err().contains(":1: no raw log"));
+        assert!(open(&header(), true).unwrap_err().contains(":1: not a raw log"));
         let old = serde_json::to_string(&Header { schema: "thalweg.measure-log/0".into(), ..header() }).unwrap();
         std::fs::write(&path, old + "\n").unwrap();
         assert!(open(&header(), true).unwrap_err().contains("expected thalweg.measure-log/1"));

@@ -1,12 +1,11 @@
-//! The machine a figure was measured on: without it the figure means nothing. What cannot be had is
-//! absent.
+//! Describes the machine a figure was measured on. Unavailable facts are absent.
 
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use thalweg_base::proc::mounts;
 
-/// What is said of the machine beside every result.
+/// The description of a machine, kept with every result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// Online processors.
@@ -19,29 +18,29 @@ pub struct Machine {
     pub kernel: String,
     /// The distribution.
     pub system: Option<String>,
-    /// Whether the processor says it is virtual; the host's cache and other guests are then unknown.
+    /// Whether the processor reports a hypervisor; the host's cache and other guests are then unknown.
     pub virtual_machine: Option<bool>,
-    /// File systems that were worked on.
+    /// File systems used.
     pub file_systems: Vec<FileSystem>,
-    /// Load average over one minute when it was asked: a figure from a busy machine is not a figure.
+    /// Load average over one minute at the time of the description: figures from a busy machine are not valid.
     pub load: Option<f64>,
 }
 
 /// The file system a path is on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileSystem {
-    /// The path that was asked about.
+    /// The path queried.
     pub path: String,
     /// Its kind: `ext4`, `xfs`, `tmpfs`, ...
     pub kind: String,
-    /// What is mounted: a device, a server's export.
+    /// The source mounted: a device, a server's export.
     pub source: String,
-    /// Where it is mounted.
+    /// The mount point.
     pub mount_point: String,
 }
 
 impl Machine {
-    /// Describes this machine, and the file systems that `paths` are on (those that exist).
+    /// Describes this machine, and the file systems of the existing `paths`.
     pub fn describe<P: AsRef<Path>>(paths: &[P]) -> Machine {
         let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let name = rustix::system::uname();
@@ -59,7 +58,7 @@ impl Machine {
         }
     }
 
-    /// The description as one line of prose.
+    /// Formats the description as one line.
     pub fn sentence(&self) -> String {
         let mut parts = vec![format!("{} × {}", self.cpus, self.cpu_model.as_deref().unwrap_or("unnamed processor"))];
         if let Some(bytes) = self.memory_bytes {
@@ -75,17 +74,17 @@ impl Machine {
     }
 }
 
-/// The load average over the last minute, if the kernel gives it.
+/// Returns the load average over the last minute, if available.
 pub(crate) fn load_now() -> Option<f64> {
     std::fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }
 
 impl FileSystem {
-    /// The file system `path` is on.
+    /// Finds the file system that `path` is on.
     pub fn of(path: &Path) -> Result<FileSystem> {
-        let real = path.canonicalize().map_err(Error::file(path, "finding it"))?;
-        let mounts = mounts::here().map_err(Error::file(path, "reading the table of mounts"))?;
-        let missing = || std::io::Error::new(std::io::ErrorKind::NotFound, "no mount holds it");
+        let real = path.canonicalize().map_err(Error::file(path, "resolving it"))?;
+        let mounts = mounts::here().map_err(Error::file(path, "reading the mount table"))?;
+        let missing = || std::io::Error::new(std::io::ErrorKind::NotFound, "no mount contains it");
         let mount = mounts::holding(&mounts, &real).ok_or_else(missing).map_err(Error::file(path, "finding its mount"))?;
         Ok(FileSystem {
             path: path.display().to_string(),

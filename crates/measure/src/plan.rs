@@ -1,12 +1,12 @@
-//! A plan: which subjects are run at which points, how often, and in which order.
+//! A plan: subjects, points, number of runs, and order.
 //!
-//! A *point* is what is varied (a size, a number of files, a distance), a *subject* is what is compared there (a command, a layout, a
-//! method). A [`Case`] is a subject at a point. Cases that need the same fixture make a [`Batch`]: its fixture is made once, all its
-//! cases are run, and it goes before the next batch begins.
+//! A *point* is a setting of the varied parameters (a size, a number of files, a distance), a *subject* is compared there (a command, a
+//! layout, a method). A [`Case`] is a subject at a point. Cases that need the same fixture form a [`Batch`]: its fixture is made once, all
+//! its cases are run, and the fixture is removed before the next batch.
 //!
-//! Within a batch everything is interleaved: a repetition runs each case once, in an order that is shuffled anew for each repetition,
-//! so that what one leaves behind (dirty pages, a warm allocator, a raised clock) meets all others equally often. The order depends on
-//! the seed and on nothing else: a plan that is gone on with runs in the order in which it would have run.
+//! Within a batch all cases are interleaved: a repetition runs each case once, in a newly shuffled order, so that the after-effects of one
+//! (dirty pages, a warm allocator, a raised clock) affect all others equally often. The order depends only on the seed: a resumed plan runs
+//! in the order in which it would have run.
 
 use crate::statistics::SplitMix;
 use serde::de::DeserializeOwned;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-/// What a point or a subject must be: comparable, and a part of a line of the log.
+/// The requirements on points and subjects: ordered, and serialisable in the log.
 pub trait Key: Clone + Debug + Ord + Serialize + DeserializeOwned {}
 
 impl<T: Clone + Debug + Ord + Serialize + DeserializeOwned> Key for T {}
@@ -26,85 +26,85 @@ pub struct Case<P, S> {
     pub point: P,
     /// The subject.
     pub subject: S,
-    /// How often it is run at most.
+    /// Maximum number of runs.
     pub repeat: usize,
 }
 
-/// Cases that need the same fixture; all of them are interleaved.
+/// Cases that need the same fixture, run interleaved.
 #[derive(Clone, Debug)]
 pub struct Batch<P, S> {
-    /// What it is called in progress and in problems.
+    /// Its name in progress and problems.
     pub name: String,
     /// Its cases.
     pub cases: Vec<Case<P, S>>,
 }
 
-/// When a batch has been measured often enough.
+/// Limits on the repetitions of a batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// At least so many repetitions, whatever is known by then.
+    /// Minimum number of repetitions.
     pub least: usize,
-    /// After those, no further repetition begins when this time has passed.
+    /// After the minimum, no further repetition starts once this time has passed.
     pub seconds: Option<f64>,
 }
 
 impl Default for Limits {
-    /// Every case as often as it says.
+    /// Returns limits under which every case has its maximum number of runs.
     fn default() -> Limits {
         Limits { least: usize::MAX, seconds: None }
     }
 }
 
-/// What is done about a run that fails.
+/// The handling of a failed run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// Its case is left out from then on, and reported; the others go on.
+    /// Its case is left out from then on and reported; the others continue.
     #[default]
     LeaveOut,
     /// The whole measurement ends with the error.
     End,
 }
 
-/// In which order a repetition runs its cases; shuffled anew for each.
+/// The order of cases in a repetition, shuffled anew for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// All cases of a batch, in any order.
     #[default]
     Shuffled,
-    /// Those of one subject one after the other, for subjects that are costly to change (a server that has to be restarted); the subjects
-    /// in an order of their own. Each subject is still met in every repetition, so that a drift meets all of them.
+    /// Grouped by subject, for subjects that are costly to change (a server to restart), with the subjects shuffled too. Each subject is
+    /// still run in every repetition, so that a drift affects all of them.
     BySubject,
 }
 
-/// What is to be measured.
+/// A plan of a measurement.
 #[derive(Clone, Debug)]
 pub struct Plan<P, S> {
-    /// The first line of its log: which plan this is.
+    /// The first line of its log, which identifies the plan.
     pub header: Header,
-    /// Batch after batch.
+    /// The batches, in order.
     pub batches: Vec<Batch<P, S>>,
-    /// In which order a repetition runs its cases.
+    /// The order of cases in a repetition.
     pub order: Order,
-    /// When a batch has been measured often enough.
+    /// Limits on the repetitions of a batch.
     pub limits: Limits,
-    /// Whether each case is run once before the first repetition; such a run is kept and counts for nothing.
+    /// Whether each case has a warm-up run before the first repetition, which is kept and not counted.
     pub warm_up: bool,
-    /// What is done about a run that fails.
+    /// The handling of a failed run.
     pub on_failure: OnFailure,
     /// Equal seeds give equal orders.
     pub seed: u64,
 }
 
-/// Which plan the lines of a log belong to. Another plan's log is never gone on with.
+/// Identifies the plan of a log. Another plan's log is never resumed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// The version of the log.
     pub schema: String,
     /// The kind of plan: `layout`, `ls`, `commands`.
     pub plan: String,
-    /// What the figures are of, in words.
+    /// Description of the figures.
     pub label: String,
-    /// What else must be equal for figures to belong together: nodes, a store, commands.
+    /// Further values that must be equal for figures to be combined: nodes, a store, commands.
     pub of: BTreeMap<String, serde_json::Value>,
 }
 
@@ -112,19 +112,19 @@ impl Header {
     /// The version of the log's lines.
     pub const SCHEMA: &'static str = "thalweg.measure-log/1";
 
-    /// Of this kind of plan; with nothing more to distinguish it by.
+    /// Returns a header of this kind of plan, without further values.
     pub fn new(plan: &str, label: &str) -> Header {
         Header { schema: Header::SCHEMA.into(), plan: plan.into(), label: label.into(), of: BTreeMap::new() }
     }
 
-    /// With something more that must be equal.
+    /// Adds a value that must be equal.
     #[must_use]
     pub fn of(mut self, name: &str, value: impl Serialize) -> Header {
         self.of.insert(name.into(), serde_json::to_value(value).expect("numbers, strings and lists always serialise"));
         self
     }
 
-    /// The plan in a few words, for a person who has taken the wrong one.
+    /// Describes the plan briefly, for errors about the wrong log.
     pub(crate) fn describe(&self) -> String {
         let of = self.of.iter().map(|(name, value)| format!("{name} {value}"));
         let words = [self.plan.clone(), self.label.clone()].into_iter().chain(of);
@@ -133,7 +133,7 @@ impl Header {
 }
 
 impl<P: Key, S: Key> Plan<P, S> {
-    /// The cases of one batch in the order of one repetition, from 1; 0 is the warm-up.
+    /// Returns the cases of a batch in the order of a repetition, from 1; 0 is the warm-up.
     pub(crate) fn order(&self, batch: usize, repeat: usize) -> Vec<&Case<P, S>> {
         let mut cases: Vec<&Case<P, S>> = self.batches[batch].cases.iter().filter(|case| repeat <= case.repeat).collect();
         let mut random = SplitMix(SplitMix(self.seed ^ ((batch as u64) << 32) ^ repeat as u64).next());
@@ -149,7 +149,7 @@ impl<P: Key, S: Key> Plan<P, S> {
         cases
     }
 
-    /// The most repetitions that any case of a batch wants.
+    /// Returns the maximum number of repetitions of any case of a batch.
     pub(crate) fn most(&self, batch: usize) -> usize {
         self.batches[batch].cases.iter().map(|case| case.repeat).max().unwrap_or(0)
     }

@@ -1,29 +1,29 @@
-//! What is known of a plan: every run, and the figures that come of them.
+//! The runs of a plan, and figures computed from them.
 
 use crate::Key;
 use crate::statistics::{Estimate, median_interval, paired_ratio};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The seed of every bootstrap: one set of runs gives one interval.
+/// The seed of every bootstrap, so that a set of runs always gives the same interval.
 const SEED: u64 = 1;
 
 /// One run: a line of the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run<P, S, X> {
-    /// At which point.
+    /// The point.
     pub point: P,
-    /// Of which subject.
+    /// The subject.
     pub subject: S,
-    /// In which repetition, from 1; 0 is a warm-up, which counts for nothing.
+    /// The repetition, from 1; 0 is a warm-up, which is not counted.
     pub repeat: usize,
-    /// When it ended, seconds since 1970.
+    /// End time, in seconds since 1970.
     pub at_unix_s: u64,
-    /// What it gave.
+    /// The sample.
     pub sample: X,
 }
 
-/// All runs of a plan; where one was made again, the last.
+/// All runs of a plan; a repeated run replaces the earlier one.
 #[derive(Clone, Debug)]
 pub struct Runs<P, S, X>(BTreeMap<(P, S), BTreeMap<usize, X>>);
 
@@ -34,51 +34,51 @@ impl<P, S, X> Default for Runs<P, S, X> {
 }
 
 impl<P: Key, S: Key, X> Runs<P, S, X> {
-    /// Of these runs.
+    /// Collects these runs.
     pub fn new(runs: impl IntoIterator<Item = Run<P, S, X>>) -> Runs<P, S, X> {
         let mut all = Runs::default();
         runs.into_iter().for_each(|run| all.add(run));
         all
     }
 
-    /// One more.
+    /// Adds a run.
     pub fn add(&mut self, run: Run<P, S, X>) {
         self.0.entry((run.point, run.subject)).or_default().insert(run.repeat, run.sample);
     }
 
-    /// Whether this one is known.
+    /// Whether this run exists.
     pub fn has(&self, point: &P, subject: &S, repeat: usize) -> bool {
         self.0.get(&(point.clone(), subject.clone())).is_some_and(|runs| runs.contains_key(&repeat))
     }
 
-    /// What this run gave, a warm-up (0) too.
+    /// Returns the sample of this run, including a warm-up (0).
     pub fn get(&self, point: &P, subject: &S, repeat: usize) -> Option<&X> {
         self.0.get(&(point.clone(), subject.clone()))?.get(&repeat)
     }
 
-    /// Every case that was run, with its counted runs by repetition.
+    /// Returns every case that was run, with its counted runs by repetition.
     pub fn cases(&self) -> impl Iterator<Item = (&P, &S, Vec<(usize, &X)>)> {
         self.0.iter().map(|((point, subject), runs)| (point, subject, counted(runs)))
     }
 
-    /// The counted runs of one case by repetition.
+    /// Returns the counted runs of one case by repetition.
     pub fn of(&self, point: &P, subject: &S) -> Vec<(usize, &X)> {
         self.0.get(&(point.clone(), subject.clone())).map(counted).unwrap_or_default()
     }
 
-    /// The median of a case's figures with its interval. One run may give several, those of many nodes: all are pooled.
-    /// `None` where nothing was measured.
+    /// Returns the median of a case's figures with its interval. Several figures per run (of many nodes) are pooled. `None` without
+    /// figures.
     pub fn estimate<I: IntoIterator<Item = f64>>(&self, point: &P, subject: &S, figures: impl Fn(&X) -> I) -> Option<Estimate> {
         estimate(&self.of(point, subject).into_iter().flat_map(|(_, sample)| figures(sample)).collect::<Vec<_>>())
     }
 
-    /// How many times as fast `of` is as `to` at a point: their times divided within each repetition, figure by figure, and the
-    /// median of that; with it, each of those. `None` where they have no repetition in common.
+    /// Returns the speed of `of` relative to `to` at a point: the median of the ratios of their times within each repetition, figure by
+    /// figure, and the ratios. `None` if they have no repetition in common.
     pub fn ratio<I: IntoIterator<Item = f64>>(&self, point: &P, of: &S, to: &S, seconds: impl Fn(&X) -> I) -> Option<(Estimate, Vec<f64>)> {
         self.ratio_from(1, point, of, to, seconds)
     }
 
-    /// The same of this repetition and those after it.
+    /// Returns the relative speed from this repetition on.
     pub fn ratio_from<I: IntoIterator<Item = f64>>(
         &self,
         first: usize,
@@ -95,7 +95,7 @@ impl<P: Key, S: Key, X> Runs<P, S, X> {
     }
 }
 
-/// The median of these values with its interval, as all figures of a plan have it.
+/// Returns the median of these values with its interval, computed like all figures of a plan.
 pub fn estimate(values: &[f64]) -> Option<Estimate> {
     median_interval(values, SEED)
 }

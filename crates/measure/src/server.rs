@@ -1,5 +1,5 @@
-//! A program that runs beside what is measured, and is no part of what is timed: started, up when its port answers, what it and all that
-//! it started used of the processors, ended with all of it.
+//! A server that runs during a measurement without being timed: started, up once its port answers, with the CPU time of it and its
+//! children, and ended together with them.
 
 use crate::command::{cpu_time_of, end_group, end_with_us};
 use crate::{Error, Result};
@@ -9,12 +9,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use thalweg_base::proc::stat::Stat;
 
-/// Between two questions whether it is up.
+/// Interval of checks whether it is up.
 const ASKS_EVERY: Duration = Duration::from_millis(5);
-/// What a connection on this machine may take.
+/// Timeout of a connection.
 const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
 
-/// A server that is up. It is a process group of its own, and ends when this is dropped, or when we end.
+/// A running server, in its own process group; killed on drop, and when this process ends.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
@@ -22,18 +22,18 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts it, and returns when `at` answers.
+    /// Starts it, and returns once `at` answers.
     ///
     /// # Errors
-    /// Something answers there already; it cannot be started; it ends, or does not answer within the limit.
+    /// Another program answers there already, it cannot be started, it ends, or it does not answer within the limit.
     pub fn start(words: &[String], at: SocketAddr, limit: Duration) -> Result<Server> {
         let line = words.join(" ");
         let wrong = |problem: String| Error::Server { command: line.clone(), problem };
         let place = if at.ip() == Ipv4Addr::LOCALHOST { format!("port {}", at.port()) } else { at.to_string() };
         if answers(at) {
-            return Err(wrong(format!("{place} answered before it was started: another program has it; end that one first")));
+            return Err(wrong(format!("{place} answered before it was started: another program uses it; stop that one first")));
         }
-        let (program, arguments) = words.split_first().ok_or_else(|| wrong("a command without words".into()))?;
+        let (program, arguments) = words.split_first().ok_or_else(|| wrong("empty command".into()))?;
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         end_with_us(&mut command);
@@ -42,7 +42,7 @@ impl Server {
         let deadline = Instant::now() + limit;
         while !answers(at) {
             if let Ok(Some(status)) = server.child.try_wait() {
-                let problem = format!("ended ({status}) before its {place} answered; it has to stay in the foreground");
+                let problem = format!("ended ({status}) before its {place} answered; it must stay in the foreground");
                 return Err(Error::Server { command: server.line.clone(), problem });
             }
             if Instant::now() >= deadline {
@@ -54,12 +54,12 @@ impl Server {
         Ok(server)
     }
 
-    /// Whether its first process is still there.
+    /// Whether its first process is running.
     pub fn runs(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Processor time of its group so far, with that of processes which ended and were waited for within it. Who leaves the group is not seen.
+    /// Returns the CPU time of its process group so far, including waited-for processes. Processes that leave the group are not counted.
     pub fn cpu_time(&self) -> Duration {
         let Ok(entries) = std::fs::read_dir("/proc") else { return Duration::ZERO };
         let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -73,7 +73,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Not yet waited for, or waited for just now: nobody else has its number as a group while one of it lives.
+        // Not yet waited for, or only just: no other group can have its id while one of its processes lives.
         end_group(rustix::process::Pid::from_child(&self.child));
         let _ = self.child.wait();
     }

@@ -1,20 +1,18 @@
-//! Medians, and how far they can be trusted.
+//! Medians, and their confidence intervals.
 //!
-//! Times of transfers have a hard floor and a long tail, so the median is the figure and the bootstrap
-//! its interval: the sample is drawn again with replacement, many times, and the 2.5th and 97.5th
-//! percentile of the medians are the ends. The bias-corrected variant (BCa) was left out: its
-//! acceleration comes from a jackknife, and the jackknife of a median takes only two or three values.
+//! Times of transfers have a hard floor and a long tail, so the figure is the median, with a bootstrap interval: the sample is redrawn with
+//! replacement many times, and the 2.5th and 97.5th percentiles of the medians are the ends. Rejected: the bias-corrected variant (BCa),
+//! since its acceleration comes from a jackknife, which for a median takes only two or three values.
 //!
-//! Two arms are compared by the ratio **within each pair**, of runs that stood next to each other in
-//! time, and the median of those ratios. Slow drift of the machine cancels within a pair; the ratio of
-//! two medians, or a mean of ratios, would let it in.
+//! Two subjects are compared by the median of the ratios **within each pair** of runs adjacent in time. Slow drift of the machine cancels
+//! within a pair; it would not in the ratio of two medians, or in a mean of ratios.
 
 use serde::{Deserialize, Serialize};
 
-/// How often a sample is drawn again.
+/// Number of bootstrap samples.
 pub(crate) const RESAMPLES: usize = 4_000;
 
-/// How sure an interval is meant to be.
+/// Confidence level of intervals.
 pub(crate) const CONFIDENCE: f64 = 0.95;
 
 /// A median with its bootstrap 95 % interval. The unit is that of the values.
@@ -26,22 +24,22 @@ pub struct Estimate {
     pub low: f64,
     /// Upper end of the interval.
     pub high: f64,
-    /// How many values it comes from.
+    /// Number of values it was computed from.
     pub values: usize,
 }
 
 impl Estimate {
-    /// The interval's width as a part of the median; infinite where the median is 0.
+    /// Returns the interval's width relative to the median; infinite if the median is 0.
     pub fn relative_width(&self) -> f64 {
         if self.median == 0.0 { f64::INFINITY } else { ((self.high - self.low) / self.median).abs() }
     }
 
-    /// Whether `value` lies in the interval, ends included.
+    /// Whether `value` is in the interval, ends included.
     pub fn covers(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
     }
 
-    /// The same estimate of `bytes / value`: a time becomes a rate. The ends change places.
+    /// Converts an estimate of a time to one of the rate `bytes / time`. The ends change places.
     #[must_use]
     pub fn as_rate(&self, bytes: u64) -> Estimate {
         let bytes = bytes as f64;
@@ -49,7 +47,7 @@ impl Estimate {
     }
 }
 
-/// The middle of the values (of the two middle ones, their mean); `None` of no values.
+/// Returns the median of the values (the mean of the middle two for an even number); `None` without values.
 pub fn median(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| median_in_place(&mut values.to_vec()))
 }
@@ -65,7 +63,7 @@ fn median_in_place(values: &mut [f64]) -> f64 {
     f64::midpoint(lower, upper)
 }
 
-/// The median of `values` with its interval; `None` of no values. Equal seeds give equal intervals.
+/// Returns the median of `values` with its interval; `None` without values. Equal seeds give equal intervals.
 pub(crate) fn median_interval(values: &[f64], seed: u64) -> Option<Estimate> {
     let middle = median(values)?;
     let mut random = SplitMix(seed);
@@ -82,8 +80,8 @@ pub(crate) fn median_interval(values: &[f64], seed: u64) -> Option<Estimate> {
     Some(Estimate { median: middle, low: at(tail).min(middle), high: at(1.0 - tail).max(middle), values: values.len() })
 }
 
-/// How many times as fast `of` is as `to`: the median, over pairs of runs, of `to`'s time divided by
-/// `of`'s. Both slices hold seconds, pair by pair. `None` when they differ in length or are empty.
+/// Returns the speed of `of` relative to `to`: the median over pairs of runs of `to`'s time divided by `of`'s. Both slices hold seconds,
+/// pair by pair. `None` if they differ in length or are empty.
 ///
 /// The second value is the ratio of each pair.
 pub(crate) fn paired_ratio(of_s: &[f64], to_s: &[f64], seed: u64) -> Option<(Estimate, Vec<f64>)> {
@@ -94,12 +92,12 @@ pub(crate) fn paired_ratio(of_s: &[f64], to_s: &[f64], seed: u64) -> Option<(Est
     Some((median_interval(&ratios, seed)?, ratios))
 }
 
-/// Steele, Lea and Flood's SplitMix64: good enough to draw a sample again, and the same everywhere.
+/// Steele, Lea and Flood's SplitMix64: good enough for a bootstrap, and the same on all platforms.
 pub struct SplitMix(pub u64);
 
 impl SplitMix {
-    /// The next 64 bits.
-    #[allow(clippy::should_implement_trait)] // A generator is no iterator: it never ends.
+    /// Returns the next 64 bits.
+    #[allow(clippy::should_implement_trait)] // A generator is not an iterator: it never ends.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -108,12 +106,12 @@ impl SplitMix {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound` (> 0); the bias of 2⁻⁶⁴ × bound does not matter here.
+    /// Returns a number below `bound` (> 0); the bias of 2⁻⁶⁴ × bound is negligible here.
     pub fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 
-    /// Puts these into an order that any other is as likely as (Fisher and Yates).
+    /// Shuffles items uniformly (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));
@@ -126,7 +124,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Skewed like run times: a floor of 1 and a tail. Its median is 1 + ln 2.
+    /// Returns a value skewed like run times: a floor of 1 and a tail. The median is 1 + ln 2.
     fn skewed(random: &mut SplitMix) -> f64 {
         let uniform = (random.next() >> 11) as f64 / (1_u64 << 53) as f64;
         1.0 - (1.0 - uniform).ln()

@@ -1,11 +1,11 @@
 //! Workers: processes on other machines (or on this one) that carry out orders.
 //!
-//! A worker reads orders from its standard input and answers on its standard output, one line of JSON each, so it is reached by whatever
-//! starts a command there: `ssh`, `ip netns exec`, `srun`. Each order has one answer, or the reason why there is none. What orders and
-//! answers say is the caller's: this knows how workers are started, how they end, and what their silence means.
+//! A worker reads orders from its standard input and writes answers to its standard output, one line of JSON each, so any command that
+//! starts a remote command can reach it: `ssh`, `ip netns exec`, `srun`. Each order has one answer, or an error. The caller defines orders
+//! and answers; this module starts and ends workers, and handles timeouts.
 //!
-//! An order goes to every worker before any answer is waited for, so that they work at the same time. Answers are read by a thread for
-//! each, so that a silent worker is noticed and a person who wants to stop is heard.
+//! Orders are sent to all workers before any answer is awaited, so that they work concurrently. A thread for each worker reads its answers,
+//! so that timeouts and requests to stop are noticed.
 
 use crate::{Error, Result};
 use serde::de::DeserializeOwned;
@@ -18,14 +18,14 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// How often a wait looks whether it is still wanted.
+/// Interval at which a wait checks for a request to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long a process has to end by itself once no more orders can come: what it has mounted is flushed first, over slow links too.
+/// Time for a worker to end by itself after its last order: it may have to flush a mount over a slow link.
 const END_WITHIN: Duration = Duration::from_secs(120);
-/// What is said of a worker whose process is gone.
-const ENDED: &str = "its process has ended; what it wrote to standard error says why";
+/// The error of a worker whose process has ended.
+const ENDED: &str = "its process has ended; see its standard error for the reason";
 
-/// What a worker answers.
+/// An answer of a worker.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Reply<A> {
@@ -33,28 +33,28 @@ enum Reply<A> {
     Failed(String),
 }
 
-/// How workers are started.
+/// How to start workers.
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// The program and the words that make it a worker.
+    /// The program, and the arguments that make it a worker.
     pub words: Vec<String>,
-    /// After so long without an answer a worker is given up.
+    /// Timeout for a worker's answer.
     pub silence: Duration,
 }
 
-/// Where a worker runs.
+/// The host of a worker.
 #[derive(Clone, Debug)]
 pub struct Host {
     /// Its name, for errors.
     pub name: String,
-    /// The words that start a command there, `{node}` standing for the name; absent: on this machine.
+    /// Prefix that starts a command there, with `{node}` for the name; absent: this machine.
     pub run_on: Option<String>,
 }
 
-/// One of them.
+/// A worker.
 struct Worker {
     host: Host,
-    /// It has ended, or was silent for too long: what it answers now would be to something else.
+    /// Whether it has ended or timed out: a late answer would be to an earlier order.
     is_lost: bool,
     child: Child,
     orders: Option<ChildStdin>,
@@ -69,10 +69,10 @@ pub struct Workers<'a, O, A> {
     speaks: PhantomData<fn(O) -> A>,
 }
 
-/// The other end: reads orders until there are no more, does them, and answers. What goes wrong in an order is its answer.
+/// Runs the worker's side: reads orders until there are no more, executes them, and answers. An error of an order is its answer.
 ///
 /// # Errors
-/// When answers cannot be written or orders not read.
+/// Answers cannot be written, or orders not read.
 pub fn serve<O: DeserializeOwned, A: Serialize, E: std::fmt::Display>(
     orders: impl BufRead,
     mut answers: impl Write,
@@ -83,7 +83,7 @@ pub fn serve<O: DeserializeOwned, A: Serialize, E: std::fmt::Display>(
         let line = line.map_err(Error::file(pipe, "reading an order"))?;
         let reply = match serde_json::from_str::<O>(&line) {
             Ok(order) => obey(order).map_or_else(|error| Reply::Failed(error.to_string()), Reply::Done),
-            Err(error) => Reply::Failed(format!("an order that is none ({error}): are all nodes' programs of one version?")),
+            Err(error) => Reply::Failed(format!("invalid order ({error}): are all nodes' programs of the same version?")),
         };
         let mut text = serde_json::to_string(&reply).expect("an answer always serialises");
         text.push('\n');
@@ -93,10 +93,10 @@ pub fn serve<O: DeserializeOwned, A: Serialize, E: std::fmt::Display>(
 }
 
 impl<'a, O: Serialize, A: DeserializeOwned> Workers<'a, O, A> {
-    /// Starts one on each host.
+    /// Starts a worker on each host.
     ///
     /// # Errors
-    /// Which could not be started.
+    /// A worker could not be started.
     pub fn start(start: Start, hosts: impl IntoIterator<Item = Host>, cancelled: &'a dyn Fn() -> bool) -> Result<Workers<'a, O, A>> {
         let mut started = Workers { workers: Vec::new(), start, cancelled, speaks: PhantomData };
         for host in hosts {
@@ -106,10 +106,10 @@ impl<'a, O: Serialize, A: DeserializeOwned> Workers<'a, O, A> {
         Ok(started)
     }
 
-    /// Starts those anew that have ended or were silent for too long; their places.
+    /// Restarts workers that have ended or timed out; returns their indexes.
     ///
     /// # Errors
-    /// One could not be started.
+    /// A worker could not be started.
     pub fn revive(&mut self) -> Result<Vec<usize>> {
         let lost: Vec<usize> = (0..self.workers.len()).filter(|at| self.workers[*at].is_lost).collect();
         for &at in &lost {
@@ -121,19 +121,19 @@ impl<'a, O: Serialize, A: DeserializeOwned> Workers<'a, O, A> {
         Ok(lost)
     }
 
-    /// Gives one worker an order, and waits for its answer.
+    /// Sends an order to one worker, and waits for its answer.
     ///
     /// # Errors
-    /// The worker's, or that it is gone or silent.
+    /// The worker's error, or it has ended or timed out.
     pub fn one(&mut self, at: usize, order: &O) -> Result<A> {
         self.send(at, order)?;
         self.receive(at)
     }
 
-    /// Gives each worker its order, and then waits for all answers.
+    /// Sends each worker its order, then waits for all answers.
     ///
     /// # Errors
-    /// The first worker's that failed; all answers have been waited for.
+    /// The error of the first worker that failed, after all answers.
     pub fn each(&mut self, order: impl Fn(usize) -> O) -> Result<Vec<A>> {
         let sent: Vec<Result<()>> = (0..self.workers.len()).map(|at| self.send(at, &order(at))).collect();
         let answers: Vec<Result<A>> = sent.into_iter().enumerate().map(|(at, sent)| sent.and_then(|()| self.receive(at))).collect();
@@ -159,7 +159,7 @@ impl<'a, O: Serialize, A: DeserializeOwned> Workers<'a, O, A> {
                     return match serde_json::from_str(&line) {
                         Ok(Reply::Done(answer)) => Ok(answer),
                         Ok(Reply::Failed(problem)) => Err(Error::worker(&worker.host.name, problem)),
-                        Err(e) => Err(Error::worker(&worker.host.name, format!("an answer that is none ({e}): {}", line.trim()))),
+                        Err(e) => Err(Error::worker(&worker.host.name, format!("invalid answer ({e}): {}", line.trim()))),
                     };
                 }
                 Err(RecvTimeoutError::Disconnected) => return Err(worker.lost(ENDED)),
@@ -182,11 +182,11 @@ impl Worker {
 
 impl<O, A> Drop for Workers<'_, O, A> {
     fn drop(&mut self) {
-        // With no more orders to come, a worker cleans up and ends.
+        // At the end of its orders, a worker cleans up and ends.
         self.workers.iter_mut().for_each(|worker| worker.orders = None);
         let begun = Instant::now();
         for worker in &mut self.workers {
-            // Its answers end when it does.
+            // The end of its answers is its end.
             while begun.elapsed() < END_WITHIN {
                 match worker.answers.recv_timeout(LOOK_EVERY) {
                     Err(RecvTimeoutError::Disconnected) => break,
@@ -205,13 +205,13 @@ fn start_one(start: &Start, host: Host) -> Result<Worker> {
     let prefix = host.run_on.iter().flat_map(|text| text.split_whitespace()).map(|word| word.replace("{node}", &host.name));
     let words: Vec<String> = prefix.chain(start.words.iter().cloned()).collect();
     let mut command = Command::new(&words[0]);
-    // In a process group of its own: Ctrl-C is for us, and it ends when we have no more orders for it.
+    // In its own process group: Ctrl-C is for this process, and the worker ends when there are no more orders.
     command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
     let failed = |e: std::io::Error| Error::worker(&host.name, format!("cannot start `{}`: {e}", words.join(" ")));
     let mut child = command.spawn().map_err(failed)?;
     let orders = child.stdin.take();
     let (sender, answers) = channel();
-    let output = child.stdout.take().ok_or_else(|| Error::worker(&host.name, "its output is not ours: a bug"))?;
+    let output = child.stdout.take().ok_or_else(|| Error::worker(&host.name, "its output is not piped: a bug"))?;
     let thread = std::thread::Builder::new().name(format!("worker {}", host.name));
     let heard = thread.spawn(move || {
         for line in BufReader::new(output).lines().map_while(std::io::Result::ok) {
@@ -239,7 +239,7 @@ mod tests {
         let halved = |n: u32| if n.is_multiple_of(2) { Ok(n / 2) } else { Err(format!("{n} is odd")) };
         serve("8\n7\nseven\n".as_bytes(), &mut answers, halved).unwrap();
         let text = String::from_utf8(answers).unwrap();
-        assert!(text.starts_with("{\"done\":4}\n{\"failed\":\"7 is odd\"}\n{\"failed\":\"an order that is none ("), "{text}");
+        assert!(text.starts_with("{\"done\":4}\n{\"failed\":\"7 is odd\"}\n{\"failed\":\"invalid order ("), "{text}");
         let mut workers = worker(&format!("while read order; do echo '{}'; done", "{\"done\":4}")).unwrap();
         assert_eq!((workers.one(0, &8).unwrap(), workers.each(|_| 8).unwrap()), (4, vec![4]));
     }

@@ -1,4 +1,4 @@
-//! Which advice is for a command: by the what-if or the cause, the words it has, and what is known of its run.
+//! Selects the advice for a command, by what-if or cause, by the command's words, and by facts of its run.
 
 use crate::command::{SHELLS, at_program, has, program, with_dash};
 use crate::edit;
@@ -9,49 +9,49 @@ use crate::sizes::number_of;
 use crate::template::Filling;
 use thalweg_base::shell;
 
-/// So much of a piece may be read besides: libraries, a configuration.
+/// Part of a piece that may be read in addition: libraries, a configuration.
 const BESIDE: f64 = 0.1;
 /// Any program that the command started.
 const ANY: &str = "*";
-/// What a shell does not take as it stands.
+/// Characters that are special to a shell.
 const SIGNS: &[char] = &['\'', '"', '\\', '$', '`', ';', '&', '<', '>', '(', ')', '\n', '*', '?', '#'];
 const REDIRECTS: &[char] = &['<', '>'];
-/// Of these, what may be behind a redirection's file.
+/// Special characters other than quotes and redirections.
 const OTHER_SIGNS: &[char] = &['$', '`', ';', '&', '(', ')', '\n', '#'];
 
-/// Whom an advice is asked for.
+/// A command to find advice for.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     /// The recorded command.
     pub command: &'a [String],
-    /// What is known of its run.
+    /// Facts of its run.
     pub facts: &'a [Fact],
 }
 
 /// An advice for a command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Advised {
-    /// Whose recipe has it.
+    /// Name of its recipe.
     pub recipe: String,
     /// The change, in words.
     pub says: String,
-    /// The command with the change made; empty where a command does not make it.
+    /// The command with the change made; empty if the change is not made by the command.
     pub command: Vec<String>,
     /// What it gives up, if anything.
     pub gives_up: Option<String>,
     /// The page that documents it.
     pub source: String,
-    /// How many pieces the work is cut into that go on side by side, where that is known.
+    /// Number of pieces that are worked on in parallel, if known.
     pub pieces: Option<u64>,
-    /// Which part of the recorded work the changed command does.
+    /// Part of the recorded work that the changed command does.
     pub work: f64,
-    /// Whether what it gives is at most what a what-if says.
+    /// Whether a what-if's prediction for it is an upper bound.
     pub at_most: bool,
 }
 
 impl Asked<'_> {
-    /// What makes a what-if true: the first advice that is for this command, of a library that it uses, of its own recipe or of the one stage of a shell's
-    /// text that has such; or else, in words, of a program that served it; or of a system.
+    /// Returns the change that makes a what-if true: the first advice for this command from a library that it uses, from its own recipe, or
+    /// from the single pipeline stage that has one; or else, in words, for a program that served it; or for a part of the system.
     pub fn for_change(&self, id: &str) -> Option<Advised> {
         let is_for = |advice: &&Advice| advice.changes.iter().any(|change| change == id) && advice.started.is_empty();
         let first = |of: &Asked<'_>, recipe: &Recipe| recipe.advice.iter().filter(is_for).find_map(|advice| of.advised(recipe, advice));
@@ -73,14 +73,14 @@ impl Asked<'_> {
             .or_else(|| all().filter(|recipe| recipe.is_of_system()).find_map(|recipe| first(self, recipe)))
     }
 
-    /// The programs of a fact, without the command's own.
+    /// Returns the programs of a fact, without the command's own.
     fn others(&self, fact: &str) -> Vec<&str> {
         let named = self.facts.iter().filter(|known| known.name == fact).flat_map(|known| known.value.split(' '));
         named.filter(|name| *name != program(self.command)).collect()
     }
 
-    /// What can be changed at these programs, of whose commands only the name is known: in words. Where several of them have such a change, nobody knows
-    /// at which it helps. `serving`: what programs do that serve, and not what they ask.
+    /// Returns changes, in words, of programs of which only the name is known. If several programs have a change, none is returned, since
+    /// it is not known at which it would help. `serving`: changes of programs as servers instead of as clients.
     fn of_others(&self, is_for: &dyn Fn(&&Advice) -> bool, names: &[&str], serving: bool) -> Vec<Advised> {
         let of_one = |name: &&str| {
             let command = [(*name).to_owned()];
@@ -94,7 +94,7 @@ impl Asked<'_> {
         found.pop().filter(|_| found.is_empty()).unwrap_or_default()
     }
 
-    /// What makes a what-if true that is about what a program does: the first advice for this command, or for a stage of its pipeline.
+    /// Returns the change that makes a what-if about program `who` true: the first advice for this command, or for a stage of its pipeline.
     pub fn for_change_of(&self, id: &str, who: &str) -> Option<Advised> {
         let is_own = who == program(self.command);
         let is_for = |advice: &&Advice| advice.changes.iter().any(|change| change == id);
@@ -105,8 +105,8 @@ impl Asked<'_> {
         })
     }
 
-    /// What helps, made in the command that a shell's loop runs for each of many, or in the loop's place. `who` did what it helps against; none: all of it.
-    /// What is in the files that one command of many reads is not known.
+    /// Returns changes of the command that a shell loop runs for each item, or of the loop itself. `who` is the program they are for;
+    /// `None` for the whole loop. Advice that depends on the bytes read is left out: they are not known for one command of many.
     fn in_loop(&self, is_for: &dyn Fn(&&Advice) -> bool, who: Option<&str>) -> Vec<Advised> {
         let Some(looped) = ShellLoop::of(self.command) else { return Vec::new() };
         let body = Asked { command: &looped.words, facts: self.facts };
@@ -130,7 +130,7 @@ impl Asked<'_> {
         recipes.flat_map(|recipe| recipe.advice.iter().filter(is_for).filter(by).filter_map(|a| made(recipe, a))).collect()
     }
 
-    /// Of this command's recipes, the advice of this kind that is for what `who` did.
+    /// Returns the matching advice from this command's recipes for the program `who`.
     fn in_recipes(&self, is_for: &dyn Fn(&&Advice) -> bool, who: &str, is_own: bool) -> Vec<Advised> {
         let by = |advice: &&Advice| {
             if advice.started.is_empty() { is_own } else { advice.started.iter().any(|name| name == who || name == ANY) }
@@ -140,12 +140,13 @@ impl Asked<'_> {
         recipes.flat_map(|recipe| recipe.advice.iter().filter(is_for).filter(by).filter_map(|a| self.advised(recipe, a))).collect()
     }
 
-    /// What helps against a cause that a program was charged with, where no what-if predicts how much: changes of the command, and of a program
-    /// that it started the change in words. Where the run was `replayed`, what a what-if would have shown is left out: it gives nothing.
+    /// Returns changes against a cause charged to program `who`, for which no what-if predicts the gain: changes of the command, and
+    /// changes in words of a program that it started. If the run was `replayed`, advice that has a what-if is left out: the replay showed
+    /// no gain.
     pub fn for_cause(&self, cause: &str, who: &str, replayed: bool) -> Vec<Advised> {
         let is_open = |advice: &Advice| !replayed || advice.changes.is_empty();
         let is_for = |advice: &&Advice| advice.causes.iter().any(|known| known == cause) && is_open(advice);
-        // Who is charged at the other end, or between the two, is no program of the command's.
+        // A charge at the other end, or on the network, is not a program of the command.
         let is_own = who == program(self.command) || !cause.starts_with("client.");
         let mut found = self.in_recipes(&is_for, who, is_own);
         if !is_own && found.is_empty() {
@@ -172,7 +173,7 @@ impl Asked<'_> {
         found
     }
 
-    /// What helps, made in one stage of a shell's pipeline. A stage with a shell's own signs in it is left alone.
+    /// Returns changes of one stage of a shell pipeline. A stage with characters special to the shell is not changed.
     fn in_pipeline(&self, who: &str, in_stage: &dyn Fn(&Asked<'_>, &str) -> Vec<Advised>) -> Vec<Advised> {
         let [shell, flag, text] = self.command else { return Vec::new() };
         if !SHELLS.contains(&program(std::slice::from_ref(shell))) || flag != "-c" || text.contains("||") {
@@ -184,7 +185,7 @@ impl Asked<'_> {
             return Vec::new();
         }
         let changed = |(at, stage): (usize, &&str)| {
-            // Where its output goes, or its input is from, stays.
+            // Its redirections stay.
             let (stage, behind) = stage.split_at(stage.find(REDIRECTS).unwrap_or(stage.len()));
             let words: Vec<String> = stage.split_whitespace().map(str::to_owned).collect();
             let is_of_number = !behind.is_empty() && stage.ends_with(|c: char| c.is_ascii_digit());
@@ -192,7 +193,7 @@ impl Asked<'_> {
                 return Vec::new();
             }
             let with = |advised: Advised| {
-                // What stood there is a shell's already.
+                // The original redirections are shell text already.
                 let as_it_is = |word: &String| if words.contains(word) { word.clone() } else { shell::word(word) };
                 let command: Vec<String> = advised.command.iter().map(as_it_is).collect();
                 let changed = format!(" {} {behind}", command.join(" "));
@@ -217,7 +218,7 @@ impl Asked<'_> {
         recipe.operands(self.command).into_iter().any(|at| texts.iter().any(|text| self.command[at].contains(text)))
     }
 
-    /// Whether an advice is for this command and its run.
+    /// Whether an advice applies to this command and its run.
     fn fits(&self, recipe: &Recipe, advice: &Advice) -> bool {
         let knows = |name: &String| self.facts.iter().any(|fact| fact.name == *name);
         (advice.has.is_empty() || advice.has.iter().any(|word| has(self.command, word)))
@@ -250,7 +251,7 @@ impl Asked<'_> {
         Some(Advised { command, pieces, ..Asked::in_words(&filling, advice)? })
     }
 
-    /// An advice, without the command that it makes.
+    /// Returns an advice in words, without a command.
     fn in_words(filling: &Filling<'_>, advice: &Advice) -> Option<Advised> {
         Some(Advised {
             recipe: filling.recipe.name.clone(),
@@ -264,7 +265,7 @@ impl Asked<'_> {
         })
     }
 
-    /// How many pieces the work is cut into: operands, or parts of what was read.
+    /// Returns the number of pieces of the work: operands, or parts of the bytes read.
     fn pieces(&self, recipe: &Recipe, advice: &Advice) -> Option<u64> {
         if advice.operands.is_some() {
             return Some(recipe.operands(self.command).len() as u64);
@@ -273,7 +274,7 @@ impl Asked<'_> {
         let by_value = || pieces.sizes.get(&recipe.value_in(pieces.parameter.as_ref()?, self.command)?.to_string());
         let bytes = number_of(pieces.size.as_ref().or_else(by_value)?, 1.0)?;
         let read = self.facts.iter().find(|fact| fact.name == "read_bytes")?.value.parse::<f64>().ok()?;
-        // (What stands around the data is no piece of its own.)
+        // (A small excess over the data is not a piece of its own.)
         Some((read / bytes - BESIDE).ceil() as u64)
     }
 }

@@ -1,14 +1,14 @@
-//! What is wrong with a recipe: the file, the table, the field, and what was expected.
+//! Validates a recipe: errors name the file, the table, the field, and what was expected.
 
 use crate::error::{Error, Result};
 use crate::facts::FACTS;
 use crate::recipe::{Advice, Parameter, Recipe, Set};
 use crate::{sizes, template};
 
-/// What an advice that no scenario follows says of that.
+/// The value of `tried` for advice without a scenario.
 pub(crate) const NOT_TRIED: &str = "not tried here";
 
-/// Where a parameter can be put.
+/// Valid places of a parameter.
 const PLACES: [&str; 2] = ["before-operands", "end"];
 
 pub(crate) fn check(recipe: &Recipe) -> Result<()> {
@@ -25,17 +25,17 @@ pub(crate) fn check(recipe: &Recipe) -> Result<()> {
         }
     }
     if !recipe.program.uses.is_empty() && !recipe.program.names.is_empty() {
-        return wrong("program", "both `names` and `uses`: expected a program or a library".to_owned());
+        return wrong("program", "both `names` and `uses`: expected either a program or a library".to_owned());
     }
     if recipe.parameters.is_empty() && recipe.advice.is_empty() {
-        return wrong("program", "it has neither a parameter nor an advice: expected [[parameter]] or [[advice]]".to_owned());
+        return wrong("program", "neither a parameter nor an advice: expected [[parameter]] or [[advice]]".to_owned());
     }
     Ok(())
 }
 
 fn in_parameter(recipe: &Recipe, parameter: &Parameter) -> Option<String> {
     if let Some(never) = recipe.program.never.iter().find(|never| parameter.flags.contains(&never.flag)) {
-        return Some(format!("flags: {} is never to be touched, says the same recipe", never.flag));
+        return Some(format!("flags: {} is listed under `never` in the same recipe", never.flag));
     }
     if !["", "k", "K", "M", "G"].contains(&parameter.unit.as_str()) {
         return Some(format!("unit `{}`: expected nothing, k, K, M or G", parameter.unit));
@@ -49,11 +49,11 @@ fn in_advice(recipe: &Recipe, advice: &Advice) -> Option<String> {
         return Some("neither `for` nor `cause`: expected a what-if's identifier or a cause".to_owned());
     }
     if let Some(name) = advice.when.iter().chain(&advice.unless).find(|name| !FACTS.contains(&name.as_str())) {
-        return Some(format!("when or unless: `{name}` is no fact of a run; there are {}", FACTS.join(", ")));
+        return Some(format!("when or unless: `{name}` is not a fact of a run; expected one of {}", FACTS.join(", ")));
     }
     if let Some(from) = &advice.from {
         if !FACTS.contains(&from.fact.as_str()) {
-            return Some(format!("from: `{}` is no fact of a run; there are {}", from.fact, FACTS.join(", ")));
+            return Some(format!("from: `{}` is not a fact of a run; expected one of {}", from.fact, FACTS.join(", ")));
         }
         if let Some(problem) = no_number("from", &from.value) {
             return Some(problem);
@@ -74,7 +74,7 @@ fn in_advice(recipe: &Recipe, advice: &Advice) -> Option<String> {
         return Some("command: a new command and edits of the recorded one exclude each other".to_owned());
     }
     if !advice.drops.is_empty() && advice.command.is_empty() {
-        return Some("drops: only a new command drops words; edits use `remove`".to_owned());
+        return Some("drops: valid only with a new command; edits use `remove`".to_owned());
     }
     if recipe.program.names.is_empty() && edits {
         return Some("a recipe without program names cannot edit a command: expected `says` alone, or `command` with {*}".to_owned());
@@ -102,7 +102,7 @@ fn in_advice(recipe: &Recipe, advice: &Advice) -> Option<String> {
         ));
     }
     if !advice.in_loop.is_empty() && (edits || !advice.command.is_empty()) {
-        return Some("in_loop: what is for a loop excludes changes of the recorded command, and a new one".to_owned());
+        return Some("in_loop: excludes edits of the recorded command, and a new command".to_owned());
     }
     advice.command.iter().chain(&advice.add).chain([&advice.says, &advice.in_loop]).find_map(|text| template::problem(text))
 }
@@ -115,7 +115,7 @@ fn in_set(recipe: &Recipe, advice: &Advice, set: &Set) -> Option<String> {
         (Some(value), None) => {
             let written = set.written.as_ref().map(|written| sizes::number_of(written, 1.0));
             if written.is_some_and(|written| written != sizes::number_of(value, 1.0)) {
-                return Some(format!("set {}: written is another number than value, {value}", set.parameter));
+                return Some(format!("set {}: `written` is a different number than `value`, {value}", set.parameter));
             }
             if let Some(problem) = no_number("set", value) {
                 return Some(problem);
@@ -125,15 +125,14 @@ fn in_set(recipe: &Recipe, advice: &Advice, set: &Set) -> Option<String> {
         _ => return Some(format!("set {}: expected either a value or times, a number above 0", set.parameter)),
     }
     let needs_consent = recipe.parameter(&set.parameter).is_some_and(|parameter| parameter.needs_consent);
-    (needs_consent && advice.gives_up.is_empty())
-        .then(|| format!("gives_up is empty, and the parameter {} is varied by consent only", set.parameter))
+    (needs_consent && advice.gives_up.is_empty()).then(|| format!("gives_up is empty, but the parameter {} needs consent", set.parameter))
 }
 
 fn unknown(recipe: &Recipe, name: &str) -> Option<String> {
     let known: Vec<&str> = recipe.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
-    (!known.contains(&name)).then(|| format!("the recipe has no parameter `{name}`; it has {}", known.join(", ")))
+    (!known.contains(&name)).then(|| format!("no parameter `{name}`; the recipe has {}", known.join(", ")))
 }
 
 fn no_number(field: &str, value: &str) -> Option<String> {
-    sizes::number_of(value, 1.0).is_none().then(|| format!("{field}: `{value}` is no number: expected 4, 64Ki or 1Mi"))
+    sizes::number_of(value, 1.0).is_none().then(|| format!("{field}: `{value}` is not a number: expected one like 4, 64Ki or 1Mi"))
 }

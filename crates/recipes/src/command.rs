@@ -1,11 +1,11 @@
-//! A command's words: which of them is the program, which its subcommand, and which are operands.
+//! Parses a command's words: the program, its subcommand, and its operands.
 
 use std::path::Path;
 
-/// Shells, which take a command as a text.
+/// Shells, which take a command as text.
 pub(crate) const SHELLS: &[&str] = &["sh", "bash", "dash", "ash", "ksh", "zsh"];
 
-/// Commands that only start others, and those of their flags whose value is the next word.
+/// Commands that only start others, with their flags whose value is the next word.
 const STARTERS: &[(&str, &[&str])] = &[
     ("chrt", &["-T", "-P", "-D"]),
     ("doas", &["-u", "-C"]),
@@ -22,7 +22,7 @@ const STARTERS: &[(&str, &[&str])] = &[
     ("timeout", &["-s", "--signal", "-k", "--kill-after"]),
 ];
 
-/// Where the program stands: behind words that only start it. The last word that could be one, where there is no other.
+/// Returns the index of the program, after words that only start it; the last candidate if there is no other.
 pub fn at_program<W: AsRef<str>>(command: &[W]) -> usize {
     let mut at = 0;
     // (ip netns exec NAME PROGRAM)
@@ -47,12 +47,12 @@ pub fn at_program<W: AsRef<str>>(command: &[W]) -> usize {
     at
 }
 
-/// The program's name: of the first word that is not a starter's or for one; empty of no command.
+/// Returns the program's name, skipping starters and their arguments; empty for an empty command.
 pub fn program<W: AsRef<str>>(command: &[W]) -> &str {
     command.get(at_program(command)).map_or("", |word| file_name(word.as_ref()))
 }
 
-/// The words behind the program's name.
+/// Returns the words after the program's name.
 pub fn words_of_program(command: &[String]) -> &[String] {
     command.get(at_program(command) + 1..).unwrap_or_default()
 }
@@ -61,7 +61,8 @@ fn file_name(word: &str) -> &str {
     Path::new(word).file_name().and_then(|name| name.to_str()).unwrap_or(word)
 }
 
-/// The places of the words behind the program that are neither flags nor for one. `takes_value`: flags whose value is the next word.
+/// Returns the indexes of operands: words after the program that are neither flags nor values of flags. `takes_value`: flags whose value is
+/// the next word.
 pub(crate) fn operands(command: &[String], takes_value: &[String]) -> Vec<usize> {
     let (mut found, mut only_operands) = (Vec::new(), false);
     let mut at = at_program(command) + 1;
@@ -76,8 +77,8 @@ pub(crate) fn operands(command: &[String], takes_value: &[String]) -> Vec<usize>
     found
 }
 
-/// Whether a word of a command is what a recipe's word means: it begins so (`count=`), it has the letter among others (`-z` in `-avz`), or it has the
-/// item in its list (`conv=sync` in `conv=notrunc,sync`); in an address, so do the arguments of its query.
+/// Whether a command's word matches a recipe's word: it has it as a prefix (`count=`), contains the letter (`-z` in `-avz`), or has the
+/// item in its list (`conv=sync` in `conv=notrunc,sync`); likewise for query arguments in a URL.
 pub(crate) fn is_meant(word: &str, meant: &str) -> bool {
     if is_letter(meant) && is_bundle(word) {
         return word[1..].contains(&meant[1..]);
@@ -93,10 +94,10 @@ pub(crate) fn is_meant(word: &str, meant: &str) -> bool {
     word.starts_with(meant) || word.split_once('?').is_some_and(|(_, query)| query.split('&').any(|argument| argument.starts_with(meant)))
 }
 
-/// A command whose first word is a bundle of flags without a dash, as tar's `czf NAME`, with the dash: the letter whose value follows then has to be
-/// the last. `None` where several have values.
+/// Adds the dash to a bundle of flags without one, like tar's `czf NAME`; the letter that takes a value is moved to the end. `None` if
+/// several letters take values.
 pub(crate) fn with_dash(command: &[String]) -> Option<Vec<String>> {
-    /// tar's letters that take a value.
+    /// Letters of tar that take a value.
     const TAKE_VALUE: &str = "bCfFgHIKLNTVX";
     let (mut words, at) = (command.to_vec(), at_program(command) + 1);
     let Some(bundle) = words.get(at).filter(|word| !word.starts_with('-')) else { return Some(words) };
@@ -108,17 +109,17 @@ pub(crate) fn with_dash(command: &[String]) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// A flag of one letter: `-z`.
+/// Whether a word is a one-letter flag: `-z`.
 pub(crate) fn is_letter(word: &str) -> bool {
     word.len() == 2 && is_bundle(word)
 }
 
-/// One or more of them: `-avz`.
+/// Whether a word is one or more one-letter flags: `-avz`.
 pub(crate) fn is_bundle(word: &str) -> bool {
     word.len() > 1 && word.starts_with('-') && word[1..].chars().all(|c| c.is_ascii_alphabetic())
 }
 
-/// Whether one of a command's words, the program's own aside, is what a recipe's word means.
+/// Whether a word of a command, other than the program, matches a recipe's word.
 pub(crate) fn has(command: &[String], meant: &str) -> bool {
     command.iter().skip(at_program(command) + 1).any(|word| is_meant(word, meant))
 }

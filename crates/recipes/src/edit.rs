@@ -1,4 +1,4 @@
-//! A command with an advice's change made. What cannot be made exactly is not made at all.
+//! Applies an advice's change to a command. A change that cannot be made exactly is not made.
 
 use crate::command::{is_bundle, is_letter};
 use crate::recipe::{Advice, Parameter, Recipe, Set};
@@ -6,19 +6,19 @@ use crate::sizes::{number_of, unit_bytes};
 use crate::spelling::{InAddress, Spelling};
 use crate::template::Filling;
 
-/// Whether an advice is a change of the command.
+/// Whether an advice changes the command.
 pub(crate) fn makes_command(advice: &Advice) -> bool {
     let edits = [&advice.remove, &advice.remove_values, &advice.add, &advice.command].iter().any(|list| !list.is_empty());
     edits || !advice.set.is_empty() || !advice.replace.is_empty()
 }
 
-/// The command with the change; `None` where it cannot be made in this one, or changes nothing.
+/// Returns the changed command; `None` if the change cannot be made in this command, or has no effect.
 pub(crate) fn edited(filling: &Filling<'_>, advice: &Advice) -> Option<Vec<String>> {
     let words = if advice.command.is_empty() { with_edits(filling, advice)? } else { renewed(filling, advice)? };
     (words != filling.command).then_some(words)
 }
 
-/// The template's words, behind what starts the program; only if each word of the recorded command is in them, or is one that they may leave out.
+/// Returns the template's words, after the program's starters; only if they contain every word of the recorded command, or may drop it.
 fn renewed(filling: &Filling<'_>, advice: &Advice) -> Option<Vec<String>> {
     let (words, mut used) = filling.words(&advice.command)?;
     used.extend(filling.recipe.subcommand(filling.command));
@@ -33,7 +33,7 @@ fn renewed(filling: &Filling<'_>, advice: &Advice) -> Option<Vec<String>> {
     Some([&filling.command[..filling.program], &words].concat())
 }
 
-/// Whether a word, each letter of it where it is a bundle of flags, is one that a new command has no use for.
+/// Whether a new command may drop a word; for a bundle of flags, each of its letters.
 fn may_drop(word: &str, drops: &[String]) -> bool {
     let is_letter_dropped = |letter: char| drops.iter().any(|drop| is_letter(drop) && drop.ends_with(letter));
     drops.iter().any(|drop| drop == word || drop.ends_with('=') && word.starts_with(drop))
@@ -65,7 +65,7 @@ fn with_edits(filling: &Filling<'_>, advice: &Advice) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// Leaves out a word, a letter of a bundle or an item of a list, wherever it stands from `from` on.
+/// Removes a word, a letter of a bundle or an item of a list, from index `from` on.
 fn remove(words: &mut Vec<String>, from: usize, meant: &str) {
     let mut at = from;
     while at < words.len() {
@@ -81,7 +81,7 @@ fn remove(words: &mut Vec<String>, from: usize, meant: &str) {
     }
 }
 
-/// What is left of a word; `None`: nothing.
+/// Returns the rest of a word; `None` if nothing is left.
 fn without(word: &str, meant: &str) -> Option<String> {
     if word == meant {
         return None;
@@ -101,8 +101,8 @@ fn without(word: &str, meant: &str) -> Option<String> {
     Some(word.to_owned())
 }
 
-/// A command with a parameter at another value; `None` where it means nothing there, its value is the program's own choice and is to be
-/// multiplied, or it has its largest value already.
+/// Sets a parameter to another value; `None` if it has no meaning in this command, if it is to be multiplied but its value is the program's
+/// own choice, or if it has its maximum already.
 fn with_value(recipe: &Recipe, parameter: &Parameter, set: &Set, mut words: Vec<String>) -> Option<Vec<String>> {
     if parameter.unusable(&words).is_some() {
         return None;
@@ -151,7 +151,7 @@ fn with_value(recipe: &Recipe, parameter: &Parameter, set: &Set, mut words: Vec<
     Some(words)
 }
 
-/// The largest of a parameter's values, as `--vary` takes them: `1..32:x2`, or a list.
+/// Returns the maximum of a parameter's values in the syntax of `--vary`: `1..32:x2`, or a list.
 fn most(values: &str) -> Option<f64> {
     let range = values.split_once("..").map(|(_, rest)| rest.split(':').next().unwrap_or(rest));
     let numbers: Vec<f64> = range.unwrap_or(values).split(',').filter_map(|value| number_of(value, 1.0)).collect();

@@ -1,6 +1,6 @@
-//! The recipes that come with the program: every file of `recipes/`, as a test shows.
+//! The recipes built into the program: every file of `recipes/`, which a test checks.
 
-/// Name and text of each, in the order of their names.
+/// Name and text of each, ordered by name.
 pub(crate) const EMBEDDED: &[(&str, &str)] = &[
     ("aiohttp", include_str!("../../../recipes/aiohttp.toml")),
     ("apt", include_str!("../../../recipes/apt.toml")),

@@ -1,8 +1,8 @@
-//! The one error type: what is wrong with a recipe, and where.
+//! The crate's error type: what is wrong with a recipe, and where.
 
 use std::path::PathBuf;
 
-/// What went wrong with a recipe.
+/// An error of a recipe.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Its file could not be read.
@@ -10,13 +10,13 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// It is none: the file, the table, the field, and what was expected.
+    /// The recipe is invalid: the file, the table, the field, and what was expected.
     #[error("{0}")]
     Wrong(String),
 }
 
-/// A result of this crate.
+/// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,31 +1,31 @@
-//! What a parameter turns.
+//! Kinds of parameters.
 
 use serde::{Deserialize, Serialize};
 
-/// What a parameter turns. It decides which causes call for it.
+/// The kind of a parameter, which decides for which causes it is varied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Connections that share one file's bytes.
+    /// Connections that transfer one file in parallel.
     Streams,
     /// Files or requests in flight.
     Requests,
-    /// Asynchronous operations in flight on one file or connection.
+    /// Asynchronous operations in flight on a file or connection.
     Depth,
-    /// Bytes of one read, write or message.
+    /// Bytes per read, write or message.
     Block,
     /// Bytes that a connection may have unacknowledged.
     Window,
     /// Threads or processes that compute.
     Workers,
-    /// How much is computed to move less: a level of compression.
+    /// CPU effort to move fewer bytes: a compression level.
     Effort,
-    /// Nothing is known of it: it is tried both ways when causes have nothing left to try.
+    /// Unknown: tried in both directions when causes suggest nothing else.
     #[default]
     Other,
 }
 
-/// Names that parameters of well-known programs have, by kind. A name counts where one of its words is in the list.
+/// Common names of parameters, by kind. A parameter's name matches if one of its words is in the list.
 const NAMES: [(Kind, &[&str]); 7] = [
     (Kind::Window, &["window", "tcp-bs", "tcpbs", "sndbuf", "rcvbuf", "socket-buffer", "socketbuffer", "wmem", "rmem"]),
     (Kind::Depth, &["depth", "iodepth", "qd", "queue"]),
@@ -49,14 +49,14 @@ impl Kind {
         (Kind::Other, "other"),
     ];
 
-    /// By a parameter's name; [`Kind::Other`] where it says nothing.
+    /// Guesses the kind from a parameter's name; [`Kind::Other`] if unknown.
     pub fn of_name(name: &str) -> Kind {
         let name = name.to_lowercase().replace('_', "-");
         let has = |word: &str| name == word || name.split('-').any(|part| part == word);
         NAMES.iter().find(|(_, words)| words.iter().any(|word| has(word))).map_or(Kind::Other, |(kind, _)| *kind)
     }
 
-    /// By its name in a recipe or on the command line.
+    /// Parses a kind's name in a recipe or on the command line.
     pub fn parse(text: &str) -> Option<Kind> {
         Kind::ALL.iter().find(|(_, name)| *name == text).map(|(kind, _)| *kind)
     }

@@ -1,18 +1,18 @@
-//! What is known of well-known programs and systems: which parameters they have and how those are written, and which change of a command makes what an
-//! explanation says would help.
+//! Recipes for well-known programs and systems: their parameters and the syntax of these, and the changes of a command that make what an
+//! explanation proposes.
 //!
-//! **In:** `recipes/*.toml` (embedded), or a file of that kind; a command. **Out:** the command's recipe; its parameters; the same command with a
-//! change made, what the change gives up, and where it is documented. **Never:** runs a command; says what a change would gain.
+//! **In:** `recipes/*.toml` (embedded), or such a file; a command. **Out:** the command's recipe; its parameters; the command with a change
+//! made, what the change gives up, and where it is documented. **Never:** runs a command, or predicts the gain of a change.
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`library`], [`recipe`], [`check`] | where recipes come from; a file's tables, and what is wrong with one |
-//! | [`facts`] | what they may ask of a run |
+//! | [`library`], [`recipe`], [`check`] | loading recipes; a file's tables; validation |
+//! | [`facts`] | facts of a run that recipes may refer to |
 //! | [`command`] | a command's words: the program behind `sudo` and `env`, its subcommand, its operands |
-//! | [`spelling`], [`sizes`] | how a flag with its value is written, and how a number is |
-//! | [`shell_loop`] | a command that a shell runs for each of many |
-//! | [`advice`], [`edit`], [`template`] | whether an advice is for this command, and the command with the change made |
-//! | [`listing`] | a recipe for people to read |
+//! | [`spelling`], [`sizes`] | the syntax of flags with values, and of numbers |
+//! | [`shell_loop`] | a command that a shell loop runs for each item |
+//! | [`advice`], [`edit`], [`template`] | selecting advice for a command, and making the change |
+//! | [`listing`] | a recipe as text |
 
 #![warn(unreachable_pub)]
 

@@ -1,4 +1,4 @@
-//! A recipe's tables, as its file has them.
+//! The tables of a recipe's file.
 
 use crate::command;
 use crate::facts::Fact;
@@ -8,92 +8,92 @@ use crate::spelling::{InAddress, Spelling};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What is known of a program, or of a part of a system.
+/// A recipe for a program, or for a part of the system.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
-    /// What it is called: its file's name, without the ending.
+    /// Its name: the file's name without extension.
     #[serde(skip_deserializing)]
     pub name: String,
     /// The program.
     pub program: Program,
-    /// What can be varied.
+    /// Parameters that can be varied.
     #[serde(rename = "parameter", default)]
     pub parameters: Vec<Parameter>,
-    /// What can be changed, and for which cause.
+    /// Changes, by what-if or cause.
     #[serde(default)]
     pub advice: Vec<Advice>,
 }
 
-/// The program.
+/// The program of a recipe.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
-    /// What its file may be called; none: a part of a system, for any program, or a library (`uses`).
+    /// Possible names of its file; empty for a part of the system (any program) or a library (`uses`).
     pub names: Vec<String>,
-    /// Modules of an interpreter: the recipe is of a library, and for any program that imports one of them.
+    /// Modules of an interpreter: the recipe is for a library, and for any program that imports one of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uses: Vec<String>,
-    /// Its first word that is no flag has to be one of these, if there are any.
+    /// Subcommands: if there are any, the first word that is not a flag must be one of them.
     pub subcommands: Vec<String>,
-    /// Flags whose value is the next word: without them that would be taken for an operand.
+    /// Flags whose value is the next word, which would otherwise be taken for an operand.
     #[serde(default)]
     pub takes_value: Vec<String>,
-    /// Flags that stand for one operand each, as curl's `-o FILE` does: in a list of many each has its own.
+    /// Flags that apply to one operand each, like curl's `-o FILE`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub of_operand: Vec<String>,
-    /// Whether what stands behind its first operand is no flag of its own, as with `ssh HOST ls -l`.
+    /// Whether flags end at the first operand, as with `ssh HOST ls -l`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub flags_first: bool,
-    /// Whether its first word may be a bundle of flags without a dash, as tar's `czf` is.
+    /// Whether its first word may be a bundle of flags without a dash, like tar's `czf`.
     #[serde(default)]
     pub first_without_dash: bool,
-    /// Whether its advice is for a program that serves: also where it served the command.
+    /// Whether its advice also applies to the program as a server of the command.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub serves: bool,
-    /// What it is, in a few words.
+    /// A short description.
     pub title: String,
     /// The page that documents its options.
     pub source: String,
-    /// How its version is asked for, and for which the recipe is.
+    /// How to query its version, and the versions that the recipe is for.
     pub version: Option<Versions>,
-    /// Which word names what a run makes: `last`, a word that begins so (`of=`), the word after a flag (`-o`), or none.
+    /// The word that names a run's output: `last`, a prefix (`of=`), a flag before it (`-o`), or empty for none.
     pub output: String,
     /// Why a second run may do nothing or fail.
     pub repeat: String,
-    /// What a tuner never writes.
+    /// Flags that a tuner must not set.
     pub never: Vec<Never>,
 }
 
-/// How a version is known, and the range that was checked.
+/// How to find a version, and the range that was checked.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Versions {
-    /// A program says it: the one of the recipe, or one that comes with it.
+    /// Printed by a program: the recipe's, or one that comes with it.
     Asked {
-        /// Who is asked, if not the program itself.
+        /// The program to run, if not the recipe's.
         program: Option<String>,
-        /// With which words.
+        /// Its arguments.
         arguments: Vec<String>,
-        /// The first that was checked.
+        /// The first version checked.
         from: String,
-        /// The first that was not.
+        /// The first version not checked.
         before: String,
     },
-    /// Nobody says it, and the library that the program is linked with is of it.
+    /// Not printed; it is the version of a library that the program is linked with.
     Linked {
         /// The library's file.
         library: String,
     },
 }
 
-/// A flag that decides what is durable, verified, encrypted or kept.
+/// A flag that affects durability, verification, encryption or what is kept.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Never {
     /// The flag.
     pub flag: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
@@ -101,41 +101,41 @@ pub struct Never {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
-    /// What it is called here.
+    /// Its name here.
     pub name: String,
-    /// What it turns.
+    /// Its kind.
     pub kind: Kind,
-    /// What it is, in a few words.
+    /// A short description.
     pub title: String,
     /// Every way to write it: see [`crate::Spelling`].
     pub flags: Vec<String>,
-    /// How it is written where the command does not have it.
+    /// How to write it if the command does not have it.
     pub write: String,
-    /// Flags that are set to the same value where the command does not have them.
+    /// Flags set to the same value if the command does not have them.
     #[serde(default)]
     pub also: Vec<String>,
-    /// Where that goes: `before-operands`, `end`, or `query:SCHEME`, into the address that begins so.
+    /// Where to insert it: `before-operands`, `end`, or `query:SCHEME` for the query of a URL of that scheme.
     pub place: String,
-    /// Its values, as `--vary` takes them.
+    /// Its values, in the syntax of `--vary`.
     pub values: String,
-    /// What stands behind a number in the command: it is so many of these.
+    /// The unit written after a number in the command.
     pub unit: String,
-    /// What the program does where it is not given: a value, or `auto`.
+    /// The program's default: a value, or `auto`.
     pub default: String,
     /// What other values give up.
     pub gives_up: String,
-    /// Whether it is varied only where that is allowed by name.
+    /// Whether it is varied only with explicit consent (`--allow NAME`).
     pub needs_consent: bool,
     /// Words with which it cannot be varied.
     #[serde(default)]
     pub conflicts: Vec<Conflict>,
-    /// Words of which one has to be there.
+    /// Words of which one must be present.
     #[serde(default)]
     pub needs: Option<Needs>,
-    /// Variables that change the default.
+    /// Environment variables that change the default.
     #[serde(default)]
     pub environment: Vec<String>,
-    /// Where it is documented.
+    /// The page that documents it.
     pub source: String,
 }
 
@@ -143,199 +143,202 @@ pub struct Parameter {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conflict {
-    /// A word that begins so.
+    /// A prefix of the word.
     pub word: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// Words without which a parameter means nothing.
+/// Words without which a parameter has no effect.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Needs {
-    /// One of them has to be there.
+    /// Words of which one must be present.
     pub words: Vec<String>,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// A change: for which cause, with which evidence in the command, and how it is made. Without one of the fields that make a command it is text: a
-/// setting that is made outside of the command.
+/// A change: its cause, its conditions, and how to make it. Without any field that changes the command it is only text: a setting outside
+/// the command.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Advice {
-    /// The what-ifs of an explanation that it makes true: their identifiers.
+    /// Ids of the what-ifs that it makes true.
     #[serde(rename = "for", default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
-    /// The causes that it is for where no what-if predicts what it gives.
+    /// The causes that it helps against, if no what-if predicts its gain.
     #[serde(rename = "cause", default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<String>,
-    /// One of these words has to be in the command.
+    /// Words of which the command must have one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub has: Vec<String>,
-    /// None of these may be.
+    /// Words that the command must not have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lacks: Vec<String>,
-    /// The command has at least so many operands.
+    /// Minimum number of operands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operands: Option<usize>,
-    /// One of its operands has one of these texts in it.
+    /// Texts of which one must occur in an operand.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub operand_has: Vec<String>,
-    /// Of a cause, or a what-if about a program: that program is one of these (`*`: any), which the command started; without, it is the command's own.
+    /// For a cause, or a what-if about a program: programs started by the command of which it must be one (`*`: any). If empty, it is the
+    /// command's own program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub started: Vec<String>,
-    /// Facts of the run that have to be known ([`crate::Fact`]).
+    /// Facts of the run that must be known ([`crate::Fact`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<String>,
-    /// Facts that must not be.
+    /// Facts that must not be known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unless: Vec<String>,
-    /// A fact of the run that is a number, and this or more.
+    /// A numeric fact of the run, and its minimum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<From>,
-    /// A parameter whose value is below this one.
+    /// A parameter whose value must be below this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub below: Option<Below>,
-    /// Into what pieces the work is cut that go on side by side: the advice is for a run that reads two of them or more.
+    /// Pieces that are worked on in parallel: the run must read at least two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pieces: Option<Pieces>,
-    /// Which part of the recorded work the changed command does, where another program does the same with less or more.
+    /// Part of the recorded work that the changed command does, if another program needs more or less work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<f64>,
-    /// Whether a what-if of it is a bound: what goes on side by side may have to wait for each other.
+    /// Whether its what-if is a bound: parallel parts may have to wait for each other.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_most: bool,
-    /// Words that are left out: a flag without a value, a letter of a bundle (`-z` of `-avz`), an item of a list (`conv=fsync`).
+    /// Words to remove: a flag without a value, a letter of a bundle (`-z` of `-avz`), an item of a list (`conv=fsync`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remove: Vec<String>,
-    /// Flags that are left out with their value, each as [`crate::Spelling`] has it.
+    /// Flags to remove with their value, in the syntax of [`crate::Spelling`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remove_values: Vec<String>,
-    /// Words that others take the place of.
+    /// Words to replace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replace: Vec<Replace>,
-    /// Parameters of the recipe that are given a value.
+    /// Parameters of the recipe to set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<Set>,
-    /// Words that are added, before the operands; templates.
+    /// Words to insert before the operands; templates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub add: Vec<String>,
-    /// A whole new command, a template: `{1}` is the first operand, `{operands}` all of them (for a shell), `{batch}` how many of them a command gets at a time, `{of=}` what stands behind `of=`, `{-i}` the word behind the flag `-i`,
-    /// `{?conv=}` the word that begins so if there is one, `{others}` all words that no other place has (for a shell), `{*}` the command as it was, `{mount}` a fact.
+    /// A new command, as a template: `{1}` is the first operand, `{operands}` all operands (for a shell), `{batch}` the number of operands
+    /// per command, `{of=}` the rest of the word after `of=`, `{-i}` the word after the flag `-i`, `{?conv=}` the word with this prefix if
+    /// there is one, `{others}` all words used by no other placeholder (for a shell), `{*}` the recorded command, `{mount}` a fact.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// What takes the place of a shell's loop that runs the command for each of many, a template: `{for}` is `for i in LIST`, `{list}` its list, `{each}` the words that are for one of them and `{shared}` those for all, `{body}` the command
-    /// for `xargs`, with `{}` for the variable, `{discard}` where its output is thrown away. An advice that has it is for such loops alone.
+    /// Replacement of a shell loop that runs the command for each item, as a template: `{for}` is `for i in LIST`, `{list}` its list,
+    /// `{each}` the words for one item and `{shared}` those for all, `{body}` the command for `xargs`, with `{}` for the variable,
+    /// `{discard}` the redirection that discards its output. An advice with it applies to such loops only.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub in_loop: String,
-    /// Words of the command that the new one has no use for.
+    /// Words of the command that the new one may drop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drops: Vec<String>,
-    /// The change, in words; a template as well.
+    /// The change, in words; a template.
     pub says: String,
-    /// What it gives up; empty: nothing. A program asks before it makes a change that gives something up.
+    /// What it gives up; empty: nothing. Changes that give something up need the user's consent.
     pub gives_up: String,
     /// The page that documents it.
     pub source: String,
-    /// The laboratory's scenario, or the command of its answers (`answers/gzip`), in which it is followed to the letter; or `not tried here`.
+    /// The lab's scenario, or the command of its answers (`answers/gzip`), in which it is tested verbatim; or `not tried here`.
     pub tried: String,
 }
 
-/// A parameter that stands below a value.
+/// A parameter that must be below a value.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Below {
     /// Its name.
     pub parameter: String,
-    /// The value, as the parameter's values are written.
+    /// The value, in the syntax of the parameter's values.
     pub value: String,
 }
 
-/// A fact that is this or more.
+/// A numeric fact with a minimum.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct From {
     /// Its name.
     pub fact: String,
-    /// The least, as sizes are written.
+    /// The minimum, in the syntax of sizes.
     pub value: String,
 }
 
-/// How large the pieces are that a program works on side by side.
+/// The size of the pieces that a program works on in parallel.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pieces {
-    /// Always so large, as sizes are written: `24M`.
+    /// A fixed size, in the syntax of sizes: `24M`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<String>,
-    /// Or the parameter that decides,
+    /// Or the parameter that determines the size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameter: Option<String>,
-    /// and the size by its value.
+    /// The sizes by value of that parameter.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sizes: BTreeMap<String, String>,
 }
 
-/// A word that another takes the place of.
+/// A replacement of a word.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Replace {
-    /// It; the program's name is meant wherever its file lies.
+    /// The word to replace; a program's name matches in any directory.
     pub word: String,
-    /// The other.
+    /// The new word.
     pub with: String,
 }
 
-/// A parameter that is given a value.
+/// A parameter to set.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Set {
     /// Its name.
     pub parameter: String,
-    /// The value, as the parameter's values are written.
+    /// The value, in the syntax of the parameter's values.
     pub value: Option<String>,
-    /// How that stands in the command, where not as a plain number: `1M`.
+    /// How to write the value in the command, if not as a plain number: `1M`.
     pub written: Option<String>,
-    /// Or so many times what it is, up to its largest.
+    /// Or a factor for the current value, up to its maximum.
     pub times: Option<f64>,
 }
 
 impl Recipe {
-    /// Whether it is for this command.
+    /// Whether it applies to this command.
     pub fn is_for(&self, command: &[String]) -> bool {
         self.program.names.iter().any(|name| name == command::program(command))
             && (self.program.subcommands.is_empty() || self.subcommand(command).is_some())
     }
 
-    /// Whether it is of a part of a system, and for any program.
+    /// Whether it is for a part of the system, and any program.
     pub fn is_of_system(&self) -> bool {
         self.program.names.is_empty() && self.program.uses.is_empty()
     }
 
-    /// Whether it is of a library that a run with these facts used.
+    /// Whether it is for a library that a run with these facts used.
     pub(crate) fn is_used(&self, facts: &[Fact]) -> bool {
         self.program.uses.iter().any(|module| facts.iter().any(|fact| fact.name == "modules" && fact.value.split(' ').any(|m| m == module)))
     }
 
-    /// Where its subcommand stands, if it has such.
+    /// Returns the index of its subcommand, if it has one.
     pub(crate) fn subcommand(&self, command: &[String]) -> Option<usize> {
         let first = command::operands(command, &self.program.takes_value).first().copied();
         first.filter(|&at| self.program.subcommands.contains(&command[at]))
     }
 
-    /// The places of a command's operands: its subcommand is none.
+    /// Returns the indexes of a command's operands, without its subcommand.
     pub(crate) fn operands(&self, command: &[String]) -> Vec<usize> {
         let found = command::operands(command, &self.program.takes_value);
         found.into_iter().skip(usize::from(!self.program.subcommands.is_empty())).collect()
     }
 
-    /// Where a flag can be put: right after the program and its subcommand.
+    /// Returns the index for a new flag: right after the program and its subcommand.
     pub fn first_free(&self, command: &[String]) -> usize {
         self.subcommand(command).unwrap_or_else(|| command::at_program(command)) + 1
     }
 
-    /// What a run of this command makes, where the recipe knows it.
+    /// Returns the output of a run of this command, if the recipe knows it.
     pub fn output(&self, command: &[String]) -> Option<String> {
         match self.program.output.as_str() {
             "" => None,
@@ -344,12 +347,12 @@ impl Recipe {
         }
     }
 
-    /// Why a second run may do nothing or fail; empty where nothing is known.
+    /// Returns why a second run may do nothing or fail; empty if not known.
     pub fn repeat(&self) -> &str {
         &self.program.repeat
     }
 
-    /// A parameter's value in a command, or what the program does without it; `None` where that is the program's own choice.
+    /// Returns a parameter's value in a command, or its default; `None` if the default is the program's own choice.
     pub(crate) fn value_in(&self, parameter: &str, command: &[String]) -> Option<f64> {
         let parameter = self.parameter(parameter)?;
         let written = match parameter.place.strip_prefix("query:") {
@@ -365,14 +368,14 @@ impl Recipe {
         }
     }
 
-    /// The parameter of this name.
+    /// Returns the parameter of this name.
     pub fn parameter(&self, name: &str) -> Option<&Parameter> {
         self.parameters.iter().find(|parameter| parameter.name == name)
     }
 }
 
 impl Parameter {
-    /// Why it means nothing, or something else, in this command, if so.
+    /// Returns why it cannot be varied in this command, if so.
     pub fn unusable(&self, command: &[String]) -> Option<String> {
         if let Some(conflict) = self.conflicts.iter().find(|conflict| command::has(command, &conflict.word)) {
             return Some(conflict.why.clone());

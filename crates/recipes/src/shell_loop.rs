@@ -1,23 +1,23 @@
-//! A shell's loop that runs one command for each of many, as people type it: `for i in $(seq 9); do curl -O http://h/$i; done`. What it runs each time is
-//! a command as any other, in which words have the loop's variable; a change of it is put back where it stood. What reads otherwise for a shell than it does
-//! here is no loop: then nothing is proposed.
+//! A shell loop that runs one command for each item, as typed by people: `for i in $(seq 9); do curl -O http://h/$i; done`. Its command is
+//! parsed like any other, with the loop's variable in its words; a changed command is put back into the loop. Text that a shell might
+//! interpret differently is not accepted as a loop, and nothing is proposed.
 
 use crate::command::{SHELLS, at_program, is_bundle, is_letter, program};
 use crate::recipe::Recipe;
 use thalweg_base::shell;
 
-/// What of a word stands for itself, also between double quotes and in what xargs reads.
+/// Characters that are literal in a word, between double quotes, and in the input of xargs.
 const PLAIN: &str = "_-./=:,+@";
-/// Where a loop's output may go besides: nowhere.
+/// Redirections of a loop's output that are accepted: those that discard it.
 const DISCARDS: &[&str] = &[" 2>&1", ">/dev/null", "> /dev/null"];
-/// What the shell does itself, and its own words: no program of that name does the same.
+/// Builtins and keywords of the shell, which a program of that name cannot replace.
 const OWN: &[&str] = &[
     "!", "[", "[[", "alias", "bg", "break", "case", "cd", "command", "continue", "declare", "do", "echo", "eval", "exec", "exit", "export",
     "fg", "for", "if", "jobs", "kill", "let", "local", "printf", "pwd", "read", "readonly", "return", "set", "shift", "source", "test",
     "time", "trap", "type", "ulimit", "umask", "unset", "until", "wait", "while", ".", ":",
 ];
 
-/// A loop's command and what it is run for.
+/// A shell loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ShellLoop {
     /// The shell and its flag.
@@ -26,27 +26,27 @@ pub(crate) struct ShellLoop {
     pub(crate) head: String,
     /// `$(seq 9)`.
     pub(crate) list: String,
-    /// The words of what it runs each time, with `$i` where the variable stands.
+    /// The words of its command, with `$i` for the variable.
     pub(crate) words: Vec<String>,
-    /// Each as it is written, quotes with it.
+    /// The words as written, including quotes.
     written: Vec<String>,
-    /// Where its output goes: nowhere, or where the loop's does.
+    /// The redirections that discard its output, if any.
     pub(crate) discard: String,
     variable: String,
 }
 
-/// Places of words that are for one item, and of those for all.
+/// Indexes of words for one item, and of those for all.
 #[derive(Debug, Default)]
 struct Parts {
     each: Vec<usize>,
     shared: Vec<usize>,
-    /// How many operands are for one item, and how many flags.
+    /// Numbers of operands and of flags for one item.
     operands: usize,
     flags: usize,
 }
 
 impl ShellLoop {
-    /// Of a shell that was given such a text.
+    /// Parses the loop in the text given to a shell.
     pub(crate) fn of(command: &[String]) -> Option<ShellLoop> {
         let [shell, flag, text] = command else { return None };
         if !SHELLS.contains(&program(std::slice::from_ref(shell))) || flag != "-c" {
@@ -69,13 +69,13 @@ impl ShellLoop {
         Some(ShellLoop { shell: [shell.clone(), flag.clone()], head, list, words, written, discard, variable: variable.to_owned() })
     }
 
-    /// The shell's command with another text.
+    /// Returns the shell's command with another text.
     pub(crate) fn with_text(&self, text: String) -> Vec<String> {
         let [shell, flag] = self.shell.clone();
         vec![shell, flag, text]
     }
 
-    /// The loop with another command in it; `None` where a word with the variable became another one.
+    /// Returns the loop with another command; `None` if a word with the variable was changed.
     pub(crate) fn with_command(&self, command: &[String]) -> Option<Vec<String>> {
         let as_written = |word: &String| match self.words.iter().position(|known| known == word) {
             Some(at) => Some(self.written[at].clone()),
@@ -85,21 +85,22 @@ impl ShellLoop {
         Some(self.with_text(format!("{}; do {command}{}; done", self.head, self.discard)))
     }
 
-    /// Flags that are for all the items; `None` where one has the variable.
+    /// Returns the flags for all items; `None` if one has the variable.
     pub(crate) fn shared(&self, recipe: &Recipe) -> Option<String> {
         let parts = self.parts(recipe)?;
         let is_fixed = parts.shared.iter().all(|&at| !self.words[at].contains('$'));
         is_fixed.then(|| parts.shared.into_iter().map(|at| self.written[at].as_str()).collect::<Vec<_>>().join(" "))
     }
 
-    /// What is for one item: operands, and flags of theirs. `None` where a word has something in it that what reads it would take for something else.
+    /// Returns the words for one item: operands and their flags. `None` if a word has characters that its reader might interpret
+    /// differently.
     pub(crate) fn each(&self, recipe: &Recipe) -> Option<String> {
-        // Files' names may have anything in them.
+        // File names may contain any characters.
         if self.list.contains(['*', '?', '[']) {
             return None;
         }
         let Parts { each, operands, flags, .. } = self.parts(recipe)?;
-        // Which flag is for which of two operands, and whether two may stand in a line, is not known.
+        // With two operands, it is not known which flag belongs to which, or whether two are permitted per line.
         if !recipe.program.flags_first && (operands != 1 || flags > 1) {
             return None;
         }
@@ -109,10 +110,11 @@ impl ShellLoop {
         (all_plain && !each.is_empty()).then(|| each.into_iter().map(|at| self.words[at].as_str()).collect::<Vec<_>>().join(" "))
     }
 
-    /// All of its words for xargs, `{}` for the variable. `None` where the last word has no variable in it: that may be a file that all would write.
+    /// Returns all its words for xargs, with `{}` for the variable. `None` if the last word lacks the variable: it may be a file that all
+    /// would write.
     pub(crate) fn for_xargs(&self) -> Option<String> {
         let (braced, plain) = (format!("${{{}}}", self.variable), format!("${}", self.variable));
-        // (In words, the variable is followed by no letter of a name, or has braces.)
+        // (In words, the variable is in braces, or not followed by a letter.)
         let put = |word: &String| {
             let with = |what: &str| word.replace(&braced, what).replace(&plain, what);
             if shell::word(&with("-")) == with("-") { with("{}") } else { shell::word(&with("{}")) }
@@ -121,11 +123,11 @@ impl ShellLoop {
         is_one_each.then(|| format!("-I {{}} {}", self.words.iter().map(put).collect::<Vec<_>>().join(" ")))
     }
 
-    /// Its words behind the program, parted.
+    /// Splits its words after the program.
     fn parts(&self, recipe: &Recipe) -> Option<Parts> {
         let mut parts = Parts::default();
         let mut at = at_program(&self.words) + 1;
-        // What starts the program would have to start what takes its place.
+        // A starter of the program would have to start its replacement.
         if at > 1 {
             return None;
         }
@@ -135,7 +137,7 @@ impl ShellLoop {
             }
             let may_be_flag = !recipe.program.flags_first || parts.each.is_empty();
             let is_flag = may_be_flag && word.starts_with('-') && word != "-";
-            // (Of a bundle, as curl's `-so FILE`, the last letter takes the value.)
+            // (In a bundle like curl's `-so FILE`, the last letter takes the value.)
             let takes = |flag: &String| flag == word || is_letter(flag) && is_bundle(word) && word.ends_with(&flag[1..]);
             let with_value = is_flag && recipe.program.takes_value.iter().any(takes);
             let is_of_one = |flag: &String| flag == word || is_letter(flag) && is_bundle(word) && word[1..].contains(&flag[1..]);
@@ -155,7 +157,7 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && !text.starts_with(|c: char| c.is_ascii_digit()) && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// Where the list ends: at the first `;` or line's end that is in no parentheses. Of quotes outside these it is not known here what they hold.
+/// Returns the end of the list: the first `;` or newline outside parentheses. `None` if there are quotes outside these.
 fn end_of_list(text: &str) -> Option<usize> {
     let mut depth = 0_u32;
     for (at, c) in text.char_indices() {
@@ -170,7 +172,7 @@ fn end_of_list(text: &str) -> Option<usize> {
     None
 }
 
-/// A command, and the part of it that throws its output away.
+/// Splits a command from the redirections that discard its output.
 fn without_discards(body: &str) -> (&str, String) {
     let mut left = body;
     while let Some(end) = DISCARDS.iter().find(|end| left.ends_with(*end)) {
@@ -182,7 +184,7 @@ fn without_discards(body: &str) -> (&str, String) {
     (left, body[left.len()..].to_owned())
 }
 
-/// The words of a command and how each is written; `None` where the shell does more with them than put the loop's variable in.
+/// Returns the words of a command, and each as written; `None` if the shell does more with them than expand the loop's variable.
 fn words(text: &str, variable: &str) -> Option<Vec<(String, String)>> {
     let mut found: Vec<(String, String)> = Vec::new();
     let (mut word, mut written) = (String::new(), String::new());

@@ -1,8 +1,8 @@
-//! Numbers as programs take them.
+//! Numbers in the syntax of programs.
 
 use thalweg_base::numbers;
 
-/// How many bytes a program's unit has: `k`, `K`, `M`, `G`, or none.
+/// Returns the bytes of a program's unit: `k`, `K`, `M`, `G`, or none.
 pub fn unit_bytes(unit: &str) -> f64 {
     match unit {
         "k" | "K" => 1024.0,
@@ -12,7 +12,7 @@ pub fn unit_bytes(unit: &str) -> f64 {
     }
 }
 
-/// A number as programs take it: plain, then it is so many `unit`s, or with a letter of their own (`64k`, `4M`, `1Mi`).
+/// Parses a number: plain, in units of `unit`, or with its own suffix (`64k`, `4M`, `1Mi`).
 pub fn number_of(text: &str, unit: f64) -> Option<f64> {
     if let Ok(number) = text.parse::<f64>() {
         return Some(number * unit).filter(|number| number.is_finite());

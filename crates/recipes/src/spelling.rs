@@ -1,36 +1,36 @@
-//! How a flag and its value stand in a command.
+//! The syntax of a flag and its value in a command.
 //!
 //! | in a recipe | in a command |
 //! |---|---|
 //! | `--streams` | `--streams 4`: the value is the next word |
-//! | `bs=`, `--transfers=` | `bs=64Ki`: in one word, after the sign |
+//! | `bs=`, `--transfers=` | `bs=64Ki`: in one word, after `=` |
 //! | `-p#` | `-p4`: in one word, a number |
 //! | `-X nrequests=` | `-X nrequests=64`: two words |
 
-/// A way to write a parameter.
+/// A syntax of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Spelling<'a> {
     /// The value is the next word.
     Next(&'a str),
-    /// The value follows in the same word; `true`: only a number does.
+    /// The value follows in the same word; `true`: it must be a number.
     Joined(&'a str, bool),
-    /// A word, and then another one with the value behind it.
+    /// A word, then another one that ends in the value.
     After(&'a str, &'a str),
 }
 
-/// Where a command has a parameter: its words from `at` on, so many, and the value.
+/// An occurrence of a parameter in a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Occurrence {
-    /// The first of them.
+    /// Index of its first word.
     pub at: usize,
-    /// How many.
+    /// Number of its words.
     pub words: usize,
     /// The value.
     pub value: String,
 }
 
 impl<'a> Spelling<'a> {
-    /// As a recipe writes it.
+    /// Parses the syntax used in a recipe.
     pub fn of(text: &'a str) -> Spelling<'a> {
         match (text.split_once(' '), text.strip_suffix('#')) {
             (Some((first, second)), _) => Spelling::After(first, second),
@@ -40,7 +40,7 @@ impl<'a> Spelling<'a> {
         }
     }
 
-    /// Where it stands in these words, if it does.
+    /// Finds it in these words.
     pub fn find(&self, words: &[String]) -> Option<Occurrence> {
         (0..words.len()).find_map(|at| {
             let next = words.get(at + 1);
@@ -59,7 +59,7 @@ impl<'a> Spelling<'a> {
         })
     }
 
-    /// The words of a value.
+    /// Returns the words that set a value.
     pub fn words(&self, value: &str) -> Vec<String> {
         match self {
             Spelling::Next(flag) => vec![(*flag).to_owned(), value.to_owned()],
@@ -69,19 +69,19 @@ impl<'a> Spelling<'a> {
     }
 }
 
-/// Where an argument of an address's query stands: `readahead=` in `nfs://host/file?readahead=4096`, or where it would.
+/// The position of a query argument in a URL: `readahead=` in `nfs://host/file?readahead=4096`, or where it would be inserted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InAddress {
-    /// The bytes of the word that it takes, its sign included; none where it is not there.
+    /// Its byte range in the word, including its `?` or `&`; empty if absent.
     pub range: std::ops::Range<usize>,
     /// `?` or `&`.
     pub sign: char,
-    /// Its value, where it is there.
+    /// Its value, if present.
     pub value: Option<String>,
 }
 
 impl InAddress {
-    /// In this word, of the argument that begins so.
+    /// Finds the argument with this prefix in a word.
     pub fn of(word: &str, flag: &str) -> InAddress {
         let query_at = word.find('?');
         let there = query_at.and_then(|query| {
@@ -100,7 +100,7 @@ impl InAddress {
         }
     }
 
-    /// The word with something else there: a flag with its value.
+    /// Returns the word with this argument, including its value, at the position.
     pub fn with(&self, word: &str, argument: &str) -> String {
         format!("{}{}{argument}{}", &word[..self.range.start], self.sign, &word[self.range.end..])
     }

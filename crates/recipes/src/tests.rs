@@ -70,17 +70,20 @@ fn a_recipe_that_is_none_is_refused_with_the_table_and_the_field() {
         Recipe::parse("mine.toml", &good.replacen(old, new, 1)).unwrap_err().to_string()
     };
     let says = |error: String, parts: &[&str]| parts.iter().for_each(|part| assert!(error.contains(part), "{part}: {error}"));
-    says(Recipe::parse("mine.toml", "x = 1").unwrap_err().to_string(), &["mine.toml: no recipe"]);
+    says(Recipe::parse("mine.toml", "x = 1").unwrap_err().to_string(), &["mine.toml: not a recipe"]);
     says(wrong("place = \"end\"", "place = \"middle\""), &["parameter block", "expected before-operands"]);
     says(wrong("unit = \"\"", "unit = \"x\""), &["unit `x`"]);
     says(wrong("for = [\"no_sync\"]", "about = [\"no_sync\"]"), &["unknown field `about`"]);
     says(wrong("for = [\"no_sync\"]\n", ""), &["advice 1 (for nothing)", "neither `for` nor `cause`"]);
     says(wrong("tried = \"dd-sync-each-write\"", "tried = \"yes, once\""), &["advice 1 (for no_sync)", "tried `yes, once`"]);
-    says(wrong("when = [\"mount\"]", "when = [\"moon\"]"), &["`moon` is no fact", "strict"]);
-    says(wrong("{if=}", "{if}"), &["{if} is no place"]);
-    says(wrong("parameter = \"block\", value = \"1Mi\"", "parameter = \"size\", value = \"1Mi\""), &["no parameter `size`; it has block"]);
-    says(wrong("written = \"1M\"", "written = \"2M\""), &["written is another number"]);
-    says(wrong("value = \"64Ki\"", "value = \"much\""), &["`much` is no number"]);
+    says(wrong("when = [\"mount\"]", "when = [\"moon\"]"), &["`moon` is not a fact", "strict"]);
+    says(wrong("{if=}", "{if}"), &["{if} is not a placeholder"]);
+    says(
+        wrong("parameter = \"block\", value = \"1Mi\"", "parameter = \"size\", value = \"1Mi\""),
+        &["no parameter `size`; the recipe has block"],
+    );
+    says(wrong("written = \"1M\"", "written = \"2M\""), &["`written` is a different number"]);
+    says(wrong("value = \"64Ki\"", "value = \"much\""), &["`much` is not a number"]);
 }
 
 #[test]
@@ -177,7 +180,7 @@ fn a_library_that_a_script_imports_has_a_recipe_of_its_own() {
     let both = good.replace("names = []", "names = [\"python3\"]");
     assert!(Recipe::parse("mine.toml", &both).unwrap_err().to_string().contains("both `names` and `uses`"));
     let strange = good.replace("fact = \"in_flight\"", "fact = \"moon\"");
-    assert!(Recipe::parse("mine.toml", &strange).unwrap_err().to_string().contains("`moon` is no fact"));
+    assert!(Recipe::parse("mine.toml", &strange).unwrap_err().to_string().contains("`moon` is not a fact"));
 }
 
 #[test]

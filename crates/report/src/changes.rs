@@ -1,5 +1,5 @@
-//! What to change, in the lines of the short text: first what was replayed, by what it gives; then what can only be bounded; then what has no number.
-//! Below a change stands the command that makes it, and what that gives up.
+//! Proposed changes in the short text: first replayed ones, by gain; then bounded ones; then ones without a predicted gain. Below a change
+//! stand the command that makes it, and what it gives up.
 
 use crate::page::{Ink, Line};
 use crate::repeated::interval;
@@ -10,36 +10,36 @@ use thalweg_base::text::{clean, cut_end, left, width};
 use thalweg_explain::document::{Explanation, Grounds, Number, NumberKind, Status, WhatIf};
 use thalweg_explain::{Cause, title_of};
 
-/// Rows below this share of the wall time are put together.
+/// Rows below this share of the wall time are combined.
 pub(crate) const SMALL_SHARE: f64 = 0.05;
-/// So many changes.
+/// Maximum number of changes.
 const MAX_CHANGES: usize = 3;
-/// So many without a number.
+/// Maximum number of changes without a predicted gain.
 const MAX_ADVICE: usize = 2;
-/// A change that gives more than this gives nearly all of it: how much more, no model knows.
+/// Speedup above which a change is said to give nearly all of it: the models are not accurate beyond.
 const NEARLY_ALL: f64 = 20.0;
-/// Two changes for one cause that lead this near to each other, as a part of the wall time, come to the same.
+/// Two changes for one cause whose predictions differ by less than this part of the wall time count as equal.
 const SAME: f64 = 0.02;
-/// An interval that begins below this part of its prediction has no lower end to speak of.
+/// An interval that begins below this part of its prediction is shown by its upper end only.
 const LOW: f64 = 0.25;
-/// A change must give so much to stand here, and so much of the time must have been charged to what it is about.
+/// Minimum speedup of a change shown, and of the time charged to its cause.
 const LEAST_SPEEDUP: f64 = 1.1;
-/// A command that failed in less than this failed at once.
+/// A command that failed within this time counts as failed at the start.
 const AT_ONCE_S: f64 = 1.0;
-/// How far what belongs to a change is set in.
+/// Indentation of a change's further lines.
 const INDENT: usize = 6;
 
-/// A change in its lines.
+/// A change, as lines.
 #[derive(Clone)]
 pub(crate) struct Change {
     lines: Vec<Line>,
-    /// Which of them goes first where there is little room: how, in words.
+    /// Index of the line dropped first if there is little room: the how, in words.
     words: Option<usize>,
-    /// Whether it is bought and not made.
+    /// Whether the change means buying hardware.
     is_bought: bool,
 }
 
-/// What to change: from, to, the interval, how, and what it gives up; where there is nothing, that and why.
+/// Returns the changes with times before and after, interval, how, and what they give up; if there are none, a line that says why.
 pub(crate) fn changes(e: &Explanation, columns: usize) -> Vec<Change> {
     let worth = worth(e);
     let gains: Vec<String> = worth.iter().map(|w| gain(w, e.wall_s)).collect();
@@ -52,8 +52,8 @@ pub(crate) fn changes(e: &Explanation, columns: usize) -> Vec<Change> {
         let flags: Vec<String> = what_if.flags.iter().map(|(flag, value)| format!("{flag} {value}")).collect();
         let how = if flags.is_empty() { clean(&what_if.how) } else { clean(&flags.join(" ")) };
         let how = if how == *name.trim() { String::new() } else { how };
-        // What a recipe says is exact; other words say no more than the name where there is no room for them.
-        // (That names come at once is no change that anybody makes.)
+        // A recipe's words are exact; other words may be dropped for space, since the name says as much.
+        // ("names_at_once" is not a change that a user can make.)
         let is_exact = what_if.recipe.is_some() || matches!(what_if.id.as_str(), "names_at_once" | "no_nagle");
         let change = with_how(head, (&what_if.command, &e.command), &how, is_exact, what_if.gives_up.as_deref(), columns);
         made.push(Change { is_bought: what_if.is_bought(), ..change });
@@ -70,7 +70,7 @@ pub(crate) fn changes(e: &Explanation, columns: usize) -> Vec<Change> {
     made
 }
 
-/// The lines of so many of them, with how in words or without: what is bought goes first.
+/// Returns the lines of `most` changes, with or without the how in words; changes that mean buying hardware are dropped first.
 pub(crate) fn lines(changes: &[Change], most: usize, with_words: bool) -> Vec<Line> {
     let mut kept = changes.to_vec();
     while kept.len() > most {
@@ -84,8 +84,8 @@ pub(crate) fn lines(changes: &[Change], most: usize, with_words: bool) -> Vec<Li
     kept.into_iter().flat_map(shown).collect()
 }
 
-/// A change, and how it is made: behind it where that fits, else below it; what it gives up is never left out. Of a command that is cut, what it has and the
-/// recorded one has not stays.
+/// Formats a change with its how: behind it if that fits, else below it. What it gives up is never left out. A command that is cut keeps
+/// the words that the recorded command does not have.
 fn with_how(
     head: String,
     (command, recorded): (&[String], &[String]),
@@ -103,7 +103,7 @@ fn with_how(
         let said = match command.is_empty() {
             true => cut_end(&how, room),
             false if width(&how) <= room => how,
-            // The full text has all of it.
+            // The full text has the whole command.
             false => clean(&title_of(command, room, &new_words(command, recorded))),
         };
         words = command.is_empty().then_some(lines.len());
@@ -112,7 +112,7 @@ fn with_how(
     if let Some(gives_up) = gives_up {
         let what = clean(gives_up.split([':', ';', '(']).next().unwrap_or(gives_up).trim());
         let said = format!("   gives up {what}");
-        // Words may be left out: behind them stands nothing that may not.
+        // The words may be dropped, so nothing essential is on their line.
         match lines.last_mut().filter(|last| words.is_none() && width(last) + width(&said) <= columns) {
             Some(last) => *last += &said,
             None => lines.push(cut_end(&format!("{:INDENT$}gives up {}", "", clean(gives_up)), columns)),
@@ -121,14 +121,14 @@ fn with_how(
     Change { lines: lines.into_iter().map(|line| (line, Ink::Plain)).collect(), words, is_bought: false }
 }
 
-/// The words of a command that another has not.
+/// Returns the words of a command that `recorded` does not have.
 fn new_words(command: &[String], recorded: &[String]) -> String {
     command.iter().filter(|word| !recorded.contains(word)).map(String::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// Why there is nothing to change, where that can be said.
+/// Returns why there is nothing to change, if that is known.
 fn nothing(e: &Explanation) -> Option<String> {
-    // Where all is well, a remark says which ceiling was reached; where a model does not hold, why.
+    // A healthy run has a remark on the ceiling reached; a model that does not hold has one that says why.
     let is_said = e.verdict.status == Status::Healthy || e.verdict.cause == Cause::Unknown || !may_predict(e);
     let share = || e.critical_path.iter().filter(|c| c.cause == e.verdict.cause).map(|c| c.share).sum::<f64>();
     let name = cause_name(e, e.verdict.cause);
@@ -142,23 +142,23 @@ fn walks(e: &Explanation) -> bool {
     e.round_trips.as_ref().is_some_and(|trips| trips.per_entry.is_some())
 }
 
-/// Whether what it predicts can be relied on: of a run long enough to say something of, by a model that holds.
+/// Whether predictions can be relied on: the run was long enough, and the model reproduces it.
 pub(crate) fn may_predict(e: &Explanation) -> bool {
     !e.summary.sentence.is_empty() && e.model.reason.is_none() && !was_cut_short(e)
 }
 
-/// Whether the command was killed, or failed at once: how long it would have taken is not known, and no change to its speed helps.
+/// Whether the command was killed, or failed at the start: its full duration is not known, and no change to its speed helps.
 fn was_cut_short(e: &Explanation) -> bool {
     let ended = e.summary.ended.as_deref().unwrap_or_default();
     ended.starts_with("killed") || ended.starts_with("failed") && e.wall_s < AT_ONCE_S
 }
 
-/// How much of the time was charged to what a change is about.
+/// Returns the share of time charged to the causes that a change affects.
 fn charged(e: &Explanation, what_if: &WhatIf) -> f64 {
     e.critical_path.iter().filter(|c| what_if.about.contains(&c.cause)).map(|c| c.share).sum()
 }
 
-/// The what-ifs that are shown: of what was charged, nothing twice.
+/// Returns the what-ifs to show, one for each cause charged.
 fn worth(e: &Explanation) -> Vec<&WhatIf> {
     if !may_predict(e) {
         return Vec::new();
@@ -169,7 +169,7 @@ fn worth(e: &Explanation) -> Vec<&WhatIf> {
         worth.retain(|w| !is_more_under_way(w) || Some(&w.id) == more.as_ref());
     }
     worth.truncate(MAX_CHANGES + 1);
-    // Of two that come to the same, the first is the nearer one.
+    // Of two equal ones, the first is the more specific.
     let comes_to_the_same = |a: &WhatIf, b: &WhatIf| {
         let near = a.about == b.about && a.basis == b.basis && (a.predicted_wall_s - b.predicted_wall_s).abs() <= SAME * e.wall_s;
         near || !a.command.is_empty() && a.command == b.command
@@ -180,7 +180,7 @@ fn worth(e: &Explanation) -> Vec<&WhatIf> {
         .filter(|(i, w)| !worth[..*i].iter().any(|earlier| comes_to_the_same(earlier, w)))
         .map(|(_, w)| *w)
         .collect();
-    // What may lose data stands behind what does the same without, and not at all where it gives no more.
+    // A change that may lose data comes after one that is safe, and is dropped if it gives no more.
     if let Some(once) = worth.iter().find(|w| w.id == "sync_once").map(|once| once.predicted_wall_s) {
         worth.retain(|w| w.id != "no_sync" || w.predicted_wall_s < once - SAME * e.wall_s);
         worth.sort_by_key(|w| w.id == "no_sync");
@@ -189,13 +189,13 @@ fn worth(e: &Explanation) -> Vec<&WhatIf> {
     worth
 }
 
-/// Whether it is more under way at a time: of a walk, so many entries ahead are values of a flag, else one such change is enough.
+/// Whether a change raises concurrency: a walk's window (values of a flag) or the number of requests in flight.
 fn is_more_under_way(what_if: &WhatIf) -> bool {
     what_if.id.starts_with("walk.window.") || what_if.id == "requests.x4"
 }
 
-/// Of more under way, the least that gives about as much as the most; none where the number behind the rate has a change of its own: who starts a process,
-/// or opens a connection, for each has no requests to send ahead.
+/// Returns the smallest raise of concurrency that gives about as much as the largest; none if the number behind the rate has its own
+/// change: a program that starts a process or opens a connection per item has no requests to send ahead.
 fn more_under_way<'a>(worth: &[&'a WhatIf], e: &Explanation) -> Option<&'a WhatIf> {
     let windows = || worth.iter().copied().filter(|w| w.id.starts_with("walk.window."));
     if let Some(four_times) = worth.iter().copied().find(|w| w.id == "requests.x4") {
@@ -210,14 +210,14 @@ fn more_under_way<'a>(worth: &[&'a WhatIf], e: &Explanation) -> Option<&'a WhatI
     windows().filter(|w| w.predicted_wall_s <= best + SAME * e.wall_s).min_by_key(window)
 }
 
-/// The change in few words: without what is in brackets, behind a comma or a colon.
+/// Returns the change's name, cut at the first parenthesis, comma or colon.
 fn name(what_if: &WhatIf) -> String {
     let marks = [" (", ", ", ": "];
     let end = marks.iter().filter_map(|mark| what_if.change.find(mark)).min().unwrap_or(what_if.change.len());
     clean(&what_if.change[..end])
 }
 
-/// `2.05 s -> 1.61 s (1.55 to 1.70 s)`; of a bound, how much it is at most.
+/// Formats the gain: `2.05 s -> 1.61 s (1.55 to 1.70 s)`; for a bound, its maximum.
 fn gain(what_if: &WhatIf, wall_s: f64) -> String {
     let (from, to) = (duration(wall_s), duration(what_if.predicted_wall_s));
     let bound = what_if.basis == Grounds::Bounded;

@@ -1,4 +1,4 @@
-//! Two runs held against each other: in at most [`MAX_LINES`] lines of 80 columns, and as a page.
+//! Comparison of two runs: in at most [`MAX_LINES`] lines of 80 columns, and as a page.
 
 use crate::page::{Ink, Page, TextOptions};
 use crate::picture::canvas::escape;
@@ -13,12 +13,12 @@ use thalweg_base::text::{clean, cut, cut_end, left, right, width, wrap};
 use thalweg_explain::diff::{Diff, DiffRow, OfRun};
 use thalweg_explain::title;
 
-/// A row is worth its line from this part of the longer run on.
+/// Minimum change for a row of its own, as a part of the longer run.
 const SMALL_CHANGE: f64 = 0.005;
-/// A difference below this part is none that one pair of runs could show.
+/// Differences below this part are not significant for one pair of runs.
 const SAME: f64 = 0.005;
 
-/// The diff as text, ending in a newline.
+/// Formats the diff as text, ending in a newline.
 pub fn diff(diff: &Diff, options: &TextOptions) -> String {
     let options = TextOptions { width: options.width.min(COLUMNS), ..*options };
     let mut page = Page::new(&options);
@@ -41,7 +41,7 @@ pub fn diff(diff: &Diff, options: &TextOptions) -> String {
     page.into_text()
 }
 
-/// The line of a change that was made, where one was.
+/// Returns the line on the change that was made, if one was.
 fn prediction(diff: &Diff) -> Option<String> {
     Some(predicted_against_achieved(&diff.made.as_ref()?.change, &Prediction::of(diff)?))
 }
@@ -51,7 +51,7 @@ fn hanging(line: &str, columns: usize) -> Vec<String> {
     lines.into_iter().enumerate().map(|(at, line)| if at == 0 { line } else { format!("  {line}") }).collect()
 }
 
-/// `cp big copy: 2.05 s -> 1.61 s, 1.27 times as fast`.
+/// Formats the heading: `cp big copy: 2.05 s -> 1.61 s, 1.27 times as fast`.
 fn heading(diff: &Diff, columns: usize) -> String {
     let (before, after) = (duration(diff.before.wall_s), duration(diff.after.wall_s));
     let verdict = match diff.speedup {
@@ -65,7 +65,7 @@ fn heading(diff: &Diff, columns: usize) -> String {
     format!("{}{about}", if command.is_empty() { "the run".to_owned() } else { clean(&command) })
 }
 
-/// The rates, where both are known, and of how many runs the times are.
+/// Formats the rates, if both are known, and the numbers of runs.
 fn rates(diff: &Diff) -> String {
     let mut said = Vec::new();
     if let (Some(before), Some(after)) = (diff.before.rate_bytes_per_s, diff.after.rate_bytes_per_s) {
@@ -81,7 +81,7 @@ fn rates(diff: &Diff) -> String {
     said.join("; ")
 }
 
-/// What went and what came, at most so many rows; the others together.
+/// Writes at most `most` rows of changes by cause, and the others combined.
 fn rows(page: &mut Page, diff: &Diff, most: usize) {
     let longer_s = diff.before.wall_s.max(diff.after.wall_s);
     let shown = diff.rows.iter().take(most).take_while(|row| row.change_s.abs() >= SMALL_CHANGE * longer_s && row.cause.is_some()).count();
@@ -122,13 +122,13 @@ fn name(diff: &Diff, row: &DiffRow) -> &'static str {
     row.cause.map_or("others", |cause| name_beside(cause, diff.rows.iter().filter_map(|row| row.cause)))
 }
 
-/// `-1.20 s`, `+13.0 ms`.
+/// Formats a signed duration: `-1.20 s`, `+13.0 ms`.
 fn signed(seconds: f64) -> String {
     format!("{}{}", if seconds < 0.0 { '-' } else { '+' }, duration(seconds.abs()))
 }
 
-/// The diff as one self-contained page: both runs as strips on one scale, what went and what came, and what was predicted. `pictures`: those of the
-/// recordings, where there are any, with their headings.
+/// Formats the diff as a self-contained page: both runs as strips on one scale, the changes by cause, and the prediction. `pictures`:
+/// headings and SVG of the recordings, if any.
 pub fn diff_page(diff: &Diff, pictures: &[(String, String)]) -> String {
     let mut page = head(&heading(diff, 120));
     for line in prediction(diff).iter().chain(&diff.different_work).chain(&diff.notes) {
@@ -152,7 +152,7 @@ pub fn diff_page(diff: &Diff, pictures: &[(String, String)]) -> String {
 }
 
 fn table(page: &mut String, diff: &Diff) {
-    page.push_str("<h2>What went and what came</h2>\n<div class=\"tables\"><table>\n<tr><th>cause</th><th>who or what</th>");
+    page.push_str("<h2>Change by cause</h2>\n<div class=\"tables\"><table>\n<tr><th>cause</th><th>who or what</th>");
     page.push_str("<th class=\"n\">change</th><th class=\"n\">before</th><th class=\"n\">after</th></tr>\n");
     let mut row = |cause: &str, subject: &str, [change_s, before_s, after_s]: [f64; 3]| {
         let (before, after) = (duration(before_s.max(0.0)), duration(after_s.max(0.0)));
@@ -174,7 +174,7 @@ fn table(page: &mut String, diff: &Diff) {
     page.push_str("</table></div>\n");
 }
 
-/// Two strips, one below the other: the seconds of each run by cause, in the order of the table.
+/// Draws two strips, one below the other: the seconds of each run by cause, in the order of the table.
 fn strips(diff: &Diff) -> String {
     const WIDTH: f64 = 1200.0;
     let scale = WIDTH / diff.before.wall_s.max(diff.after.wall_s).max(1e-9);

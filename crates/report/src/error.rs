@@ -8,5 +8,5 @@ pub enum Error {
     Source(#[from] thalweg_trace::SourceError),
 }
 
-/// A result of this crate.
+/// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

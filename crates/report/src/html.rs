@@ -1,4 +1,4 @@
-//! The picture and the text on one page that needs nothing else: no script, no style sheet, no network.
+//! The picture and the text on one self-contained page: no script, no external style sheet, no network.
 
 use crate::Result;
 use crate::page::TextOptions;
@@ -16,19 +16,19 @@ use thalweg_explain::document::Explanation;
 use thalweg_explain::rpcstat::RpcStat;
 use thalweg_trace::Source;
 
-/// How long the line of a stack may be on a page.
+/// Columns of a stack's line on a page.
 const WAIT_COLUMNS: usize = 160;
-/// The recorder of packets.
+/// Name of the packet recorder.
 const PACKETS: &str = "capture";
 
-/// One self-contained page: the verdict, the picture, the tables, and the text as a terminal shows it. What its RPCs say stands after the main
-/// picture; of a recording of packets alone it is the main picture.
+/// Makes a self-contained page: verdict, picture, tables, and the text as a terminal shows it. Plots of the RPCs follow the main picture;
+/// for a recording of packets alone they are the main picture.
 pub fn html(source: &dyn Source, explanation: &Explanation, options: &PictureOptions, rpcs: Option<&RpcStat>) -> Result<String> {
     let picture = format!("<div class=\"picture\">\n{}</div>\n", svg(source, explanation, options)?);
     let pictures = match rpcs {
         None => picture,
         Some(rpcs) if rpcs.recorder == PACKETS => {
-            format!("{}<h2>The same by connections</h2>\n{picture}", sections(&rpcstat_sections(rpcs)))
+            format!("{}<h2>By connection</h2>\n{picture}", sections(&rpcstat_sections(rpcs)))
         }
         Some(rpcs) => format!("{picture}<h2>RPCs</h2>\n<p>{}</p>\n{}", escape(&rpcs.sentence), sections(&rpcstat_sections(rpcs))),
     };
@@ -39,7 +39,7 @@ pub fn html(source: &dyn Source, explanation: &Explanation, options: &PictureOpt
     advice(&mut page, explanation);
     let plain = text(explanation, &TextOptions { width: 100, colour: false });
     let lines: Vec<String> = plain.lines().map(escape).collect();
-    let _ = write!(page, "<h2>The same as text</h2>\n<pre>{}</pre>\n</body>\n</html>\n", lines.join("\n"));
+    let _ = write!(page, "<h2>As text</h2>\n<pre>{}</pre>\n</body>\n</html>\n", lines.join("\n"));
     Ok(page)
 }
 
@@ -70,7 +70,7 @@ fn charges(page: &mut String, e: &Explanation) {
     );
 }
 
-/// How a change is made, in words or by a command, and what it gives up.
+/// Formats how a change is made, in words or as a command, and what it gives up.
 fn made_by(how: &str, command: &[String], gives_up: Option<&str>) -> String {
     let how = if command.is_empty() { how.to_owned() } else { shell::line(command) };
     gives_up.map_or(how.clone(), |gives_up| format!("{how} (gives up {gives_up})"))
@@ -80,7 +80,7 @@ fn advice(page: &mut String, e: &Explanation) {
     if e.advice.is_empty() {
         return;
     }
-    page.push_str("<h2>What else is known to help, without a number</h2>\n<div class=\"tables\"><table>\n<tr><th>against</th><th>change</th><th>how</th></tr>\n");
+    page.push_str("<h2>Further changes known to help, without a predicted gain</h2>\n<div class=\"tables\"><table>\n<tr><th>against</th><th>change</th><th>how</th></tr>\n");
     for a in &e.advice {
         let how = escape(&made_by(&a.source, &a.command, a.gives_up.as_deref()));
         let _ = writeln!(page, "<tr><td>{}</td><td>{}</td><td><code>{how}</code></td></tr>", cause_name(e, a.cause), escape(&a.says));

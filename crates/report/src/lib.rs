@@ -1,8 +1,8 @@
-//! What a person sees of an explanation and of a measurement: text for a terminal, a still picture, a page of both.
+//! Presents explanations and measurements: text for a terminal, static pictures, and pages of both.
 //!
-//! **In:** an explanation, the recording it explains; the result of a study, a sweep or a tuning. **Out:** strings: [`short()`], [`text()`],
-//! [`svg`], [`html`], [`diff()`], [`study`], [`tune`]. **Never:** a cause, a gap, a figure or a prediction of its own: it draws what others
-//! found, and says where it had to leave something out.
+//! **In:** an explanation and the recording it explains; the result of a study, a sweep or a tuning. **Out:** strings: [`short()`], [`text()`],
+//! [`svg`], [`html`], [`diff()`], [`study`], [`tune`]. **Never:** a cause, a gap, a figure or a prediction of its own: it draws results of
+//! other crates, and says what it had to leave out.
 
 #![warn(unreachable_pub)]
 

@@ -1,16 +1,16 @@
-//! A page of text for a terminal: lines, headings, paragraphs, in as many columns as there are, with or without colour.
+//! Layout of text for a terminal: lines, headings and paragraphs in a given width, with or without colour.
 
 use std::fmt::Write;
 use std::io::IsTerminal;
 use thalweg_base::text::{clean, wrap};
 use thalweg_explain::Cause;
 
-/// How text is set.
+/// Options for formatting text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextOptions {
-    /// How many columns there are; below 60 it is set for 60.
+    /// Width in columns; at least 60 are used.
     pub width: usize,
-    /// Whether escape codes for colour may be used.
+    /// Whether to use escape codes for colour.
     pub colour: bool,
 }
 
@@ -21,13 +21,13 @@ impl Default for TextOptions {
 }
 
 impl TextOptions {
-    /// For standard output as it is: its width (at most 120; 80 where it is no terminal), colour only on
-    /// a terminal, without `NO_COLOR` and not on a dumb one.
+    /// Returns options for standard output: its width (at most 120; 80 if it is not a terminal), and colour only on a terminal that is
+    /// not dumb, without `NO_COLOR`.
     pub fn for_stdout() -> TextOptions {
         TextOptions::for_output(std::io::stdout())
     }
 
-    /// The same for standard error.
+    /// Returns such options for standard error.
     pub fn for_stderr() -> TextOptions {
         TextOptions::for_output(std::io::stderr())
     }
@@ -41,13 +41,13 @@ impl TextOptions {
     }
 }
 
-/// A line, and how it is inked.
+/// A line and its colour.
 pub(crate) type Line = (String, Ink);
 
-/// The narrowest text that is set.
+/// Minimum width of text.
 const MIN_WIDTH: usize = 60;
 
-/// How text is inked, where colour may be used.
+/// The colour of text, where colour is used.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ink {
     Plain,
@@ -56,7 +56,7 @@ pub(crate) enum Ink {
     Of(Cause),
 }
 
-/// The escape code of a cause's colour: what it is made of, not where it happened.
+/// Returns the escape code of a colour; a cause's depends on its kind, not on its end.
 fn code(ink: Ink) -> Option<&'static str> {
     let cause = match ink {
         Ink::Plain => return None,
@@ -76,7 +76,7 @@ fn code(ink: Ink) -> Option<&'static str> {
     })
 }
 
-/// A page of text as it is written.
+/// A page of text under construction.
 pub(crate) struct Page {
     out: String,
     pub(crate) width: usize,
@@ -84,22 +84,22 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Nothing yet.
+    /// Returns an empty page.
     pub(crate) fn new(options: &TextOptions) -> Page {
         Page { out: String::new(), width: options.width.max(MIN_WIDTH), colour: options.colour }
     }
 
-    /// All of it.
+    /// Returns the text.
     pub(crate) fn into_text(self) -> String {
         self.out
     }
 
-    /// An empty line.
+    /// Adds an empty line.
     pub(crate) fn gap(&mut self) {
         self.out.push('\n');
     }
 
-    /// The text in this ink.
+    /// Returns the text in this colour.
     pub(crate) fn ink(&self, text: &str, ink: Ink) -> String {
         match code(ink) {
             Some(code) if self.colour && !text.is_empty() => format!("\x1b[{code}m{text}\x1b[0m"),
@@ -107,19 +107,19 @@ impl Page {
         }
     }
 
-    /// One line, without spaces at its end.
+    /// Adds a line, without trailing spaces.
     pub(crate) fn line(&mut self, text: &str, ink: Ink) {
         let text = self.ink(text.trim_end(), ink);
         self.out.push_str(&text);
         self.out.push('\n');
     }
 
-    /// A line without colour.
+    /// Adds a line without colour.
     pub(crate) fn plain(&mut self, text: &str) {
         self.line(text, Ink::Plain);
     }
 
-    /// Wrapped to the page, every line but the first indented by `hang`.
+    /// Adds text wrapped to the page, every line but the first indented by `hang`.
     pub(crate) fn hanging(&mut self, indent: usize, hang: usize, text: &str, ink: Ink) {
         for (i, line) in wrap(&clean(text), self.width - indent.max(hang)).iter().enumerate() {
             let indent = if i == 0 { indent } else { hang };
@@ -128,17 +128,17 @@ impl Page {
         }
     }
 
-    /// Plain lines, all but the first indented by two.
+    /// Adds wrapped plain text, all lines but the first indented by two.
     pub(crate) fn wrapped(&mut self, text: &str) {
         self.hanging(0, 2, text, Ink::Plain);
     }
 
-    /// Lines over the whole width.
+    /// Adds text wrapped to the whole width.
     pub(crate) fn paragraph(&mut self, text: &str, ink: Ink) {
         self.hanging(0, 0, text, ink);
     }
 
-    /// A heading over the columns of numbers.
+    /// Adds a heading, after an empty line.
     pub(crate) fn heading(&mut self, text: &str) {
         self.out.push('\n');
         self.line(text, Ink::Bold);

@@ -1,49 +1,48 @@
-//! Curves of measurements with their intervals, as SVG, and pages of them: self-contained, no script.
+//! Plots of measurements with their intervals, as SVG, and pages of them: self-contained, without scripts.
 //!
-//! The x axis is logarithmic, or linear where a straight line is to look like one, and has its marks where the caller says (sizes,
-//! numbers of nodes); the y axis begins at 0, or is logarithmic where figures differ by orders of magnitude. A curve is known by its colour, its mark and its name at its end; a
-//! vertical bar is the interval, a short flat line beside a mark what was expected there. Each mark has a text that is shown when it
-//! is pointed at.
+//! The x axis is logarithmic or linear, with ticks given by the caller (sizes, numbers of nodes); the y axis begins at 0, or is logarithmic
+//! if figures differ by orders of magnitude. A curve is identified by its colour, its marks and the name at its end; a vertical bar is the
+//! interval, and a short flat line beside a mark is the expected value. Each mark has a tooltip.
 
 use crate::picture::axis::{label, ticks};
 use crate::picture::canvas::{Canvas, FAINT, INK, Lettering, Path, RULE, escape, fitted};
 use crate::style::STYLE;
 use std::fmt::Write;
 
-/// Bytes in the unit of most axes.
+/// Bytes per MiB, the unit of most axes.
 pub(crate) const MIB: f64 = (1 << 20) as f64;
 
-/// A picture of curves.
+/// A plot of curves.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plot {
-    /// Above it.
+    /// The title.
     pub(crate) title: String,
-    /// Below the title, smaller; may be empty.
+    /// The subtitle; may be empty.
     pub(crate) subtitle: String,
-    /// What the x axis is.
+    /// Name of the x axis.
     pub(crate) x_name: String,
-    /// Marks of the x axis: where, and what they say. At least one; positive where the axis is logarithmic.
+    /// Ticks of the x axis with their labels. At least one; positive if the axis is logarithmic.
     pub(crate) x_marks: Vec<(f64, String)>,
     /// Whether the x axis is linear.
     pub(crate) x_is_linear: bool,
-    /// What the y axis is, with its unit.
+    /// Name of the y axis, with its unit.
     pub(crate) y_name: String,
     /// Whether the y axis is logarithmic.
     pub(crate) y_is_log: bool,
-    /// The curves, the most important last: it is drawn over the others.
+    /// The curves; later ones are drawn over earlier ones.
     pub(crate) curves: Vec<Curve>,
 }
 
-/// One curve.
+/// A curve.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Curve {
     /// Its name.
     pub(crate) name: String,
-    /// How it is distinguished from others: the same number looks the same in every plot.
+    /// Number of its look, the same in every plot.
     pub(crate) look: usize,
-    /// What others are held against: drawn broken, in the colour of text.
+    /// Whether others are compared with it: drawn dashed, in the colour of text.
     pub(crate) is_reference: bool,
-    /// Whether its marks are no line: points beside one another.
+    /// Whether its marks are not joined by a line.
     pub(crate) is_loose: bool,
     /// Its marks, from left to right.
     pub(crate) dots: Vec<Dot>,
@@ -52,21 +51,21 @@ pub(crate) struct Curve {
 /// A measured figure.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dot {
-    /// Where.
+    /// Its x value.
     pub(crate) x: f64,
-    /// The figure.
+    /// The measured value.
     pub(crate) y: f64,
     /// The interval's lower end.
     pub(crate) low: f64,
-    /// Its upper end.
+    /// The interval's upper end.
     pub(crate) high: f64,
-    /// What was expected.
+    /// The expected value.
     pub(crate) expected: Option<f64>,
-    /// What is shown when it is pointed at.
+    /// The tooltip.
     pub(crate) hint: String,
 }
 
-/// Okabe and Ito's colours, which people with any common colour vision distinguish; then some again, with other marks.
+/// Okabe and Ito's palette, distinguishable with all common kinds of colour vision, and some further colours.
 const COLOURS: &[&str] = &["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#8C7A00", "#5B6B82"];
 
 const WIDTH: f64 = 956.0;
@@ -74,27 +73,27 @@ const HEIGHT: f64 = 440.0;
 const LEFT: f64 = 64.0;
 const TOP: f64 = 72.0;
 const BOTTOM: f64 = 52.0;
-/// Room for names at the curves' ends.
+/// Width of the names at the curves' ends.
 const NAMES: f64 = 272.0;
 const SMALL: f64 = 12.0;
 const LINE: f64 = 16.0;
-/// How far around a mark pointing at it counts.
+/// Radius of a mark's tooltip area.
 const REACH: f64 = 9.0;
-/// How far curves are drawn aside from one another.
+/// Horizontal offset between curves.
 const ASIDE: f64 = 2.4;
 
-/// Draws it.
+/// Draws a plot as SVG.
 pub(crate) fn plot(plot: &Plot) -> String {
     let scale = Scale::of(plot);
     let mut canvas = Canvas::default();
     canvas.head(LEFT - 44.0, &plot.title, &plot.subtitle, WIDTH - 40.0);
     axes(&mut canvas, plot, &scale);
     let shown: Vec<&Curve> = plot.curves.iter().filter(|curve| !curve.dots.is_empty()).collect();
-    // Side by side, so that intervals at one place can be distinguished.
+    // Offset, so that intervals at the same x can be distinguished.
     let aside = |number: usize| (number as f64 - (shown.len() as f64 - 1.0) / 2.0) * ASIDE;
     shown.iter().enumerate().for_each(|(number, curve)| draw(&mut canvas, curve, &scale, aside(number)));
     names(&mut canvas, &shown, &scale, aside);
-    // Over everything, so that a mark under another curve can be pointed at too.
+    // Drawn last, so that a mark under another curve has its tooltip too.
     for (number, dot) in shown.iter().enumerate().flat_map(|(number, curve)| curve.dots.iter().map(move |dot| (number, dot))) {
         let (x, y) = (scale.x(dot.x) + aside(number), scale.y(dot.y));
         canvas.hint(x - REACH, y - REACH, 2.0 * REACH, 2.0 * REACH, &dot.hint);
@@ -102,7 +101,7 @@ pub(crate) fn plot(plot: &Plot) -> String {
     canvas.finish(WIDTH, HEIGHT, &plot.title)
 }
 
-/// From figures to pixels.
+/// Maps values to pixels.
 struct Scale {
     x: (f64, f64),
     y: (f64, f64),
@@ -191,7 +190,7 @@ fn draw(canvas: &mut Canvas, curve: &Curve, scale: &Scale, aside: f64) {
     }
 }
 
-/// A disc, square, diamond or triangle: where colours are used again, marks differ.
+/// Draws a disc, square, diamond or triangle: marks differ where colours repeat.
 fn mark(canvas: &mut Canvas, look: usize, x: f64, y: f64, colour: &str) {
     let mut path = Path::default();
     let corners: &[(f64, f64)] = match look % 4 {
@@ -204,7 +203,7 @@ fn mark(canvas: &mut Canvas, look: usize, x: f64, y: f64, colour: &str) {
     canvas.path(x, y, &path, colour);
 }
 
-/// Names beside the curves' last marks, moved apart where they would overlap.
+/// Draws names beside the curves' last marks, moved apart where they would overlap.
 fn names(canvas: &mut Canvas, curves: &[&Curve], scale: &Scale, aside: impl Fn(usize) -> f64) {
     let end = |curve: &Curve| curve.dots.last().map_or(0.0, |dot| scale.y(dot.y));
     let mut order: Vec<(usize, &Curve)> = curves.iter().copied().enumerate().collect();
@@ -232,11 +231,11 @@ fn names(canvas: &mut Canvas, curves: &[&Curve], scale: &Scale, aside: impl Fn(u
 /// A page of plots and tables.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Page {
-    /// Its first line.
+    /// The title.
     pub(crate) title: String,
-    /// Paragraphs below it.
+    /// Paragraphs below the title.
     pub(crate) lead: Vec<String>,
-    /// The rest, in order.
+    /// The sections.
     pub(crate) sections: Vec<Section>,
 }
 
@@ -249,15 +248,15 @@ pub(crate) enum Section {
     Text(String),
     /// A plot.
     Plot(Box<Plot>),
-    /// A picture that is SVG already.
+    /// A picture as SVG.
     Picture(String),
-    /// Text as a terminal shows it.
+    /// Preformatted text.
     Preformatted(String),
-    /// A table: heads, rows; the columns from the second on that hold numbers are set to the right.
+    /// A table: heads and rows; columns of numbers, except the first column, are right-aligned.
     Table(Vec<String>, Vec<Vec<String>>),
 }
 
-/// The page as one HTML file that needs nothing else.
+/// Formats the page as one self-contained HTML file.
 pub(crate) fn page(page: &Page) -> String {
     let mut out = head(&page.title);
     for text in &page.lead {
@@ -268,7 +267,7 @@ pub(crate) fn page(page: &Page) -> String {
     out
 }
 
-/// Where a page begins, down to its heading.
+/// Returns the start of a page, up to its heading.
 pub(crate) fn head(title: &str) -> String {
     let title = escape(title);
     format!(
@@ -278,7 +277,7 @@ pub(crate) fn head(title: &str) -> String {
     )
 }
 
-/// Parts of a page, as they stand in its body.
+/// Formats sections as HTML.
 pub(crate) fn sections(sections: &[Section]) -> String {
     let mut out = String::new();
     for section in sections {

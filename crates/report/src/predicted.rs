@@ -1,4 +1,4 @@
-//! *Predicted against achieved*, wherever a change was made.
+//! Formats predicted against achieved times of a change.
 
 use crate::repeated::interval;
 use thalweg_base::numbers::{duration, percent};
@@ -6,32 +6,32 @@ use thalweg_base::text::clean;
 use thalweg_explain::diff::Diff;
 use thalweg_explain::document::Grounds;
 
-/// What a change was predicted to give, and what it gave.
+/// The predicted and the achieved time of a change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
     /// The wall time without the change.
     pub before_s: f64,
-    /// The wall time that was predicted for it; of a bound, the least that it could be.
+    /// The predicted wall time; for a bound, its minimum.
     pub predicted_s: f64,
-    /// Whether that is a bound.
+    /// Whether the prediction is a bound.
     pub bounded: bool,
     /// The interval of the prediction.
     pub predicted_interval_s: Option<(f64, f64)>,
-    /// The wall time it then took.
+    /// The achieved wall time.
     pub achieved_s: f64,
-    /// Its 95 % interval, where that is of several runs ...
+    /// The 95 % interval of the achieved time, if there were several runs.
     pub achieved_interval_s: Option<(f64, f64)>,
-    /// ... and of how many.
+    /// Number of runs with the change.
     pub runs: usize,
 }
 
 impl Prediction {
-    /// (predicted − achieved) / achieved: negative where too much was promised.
+    /// Returns (predicted − achieved) / achieved: negative if the prediction was too optimistic.
     pub fn error(&self) -> f64 {
         (self.predicted_s - self.achieved_s) / self.achieved_s
     }
 
-    /// That of the change that a diff found to have been made.
+    /// Returns the prediction for the change that a diff found to have been made.
     pub(crate) fn of(diff: &Diff) -> Option<Prediction> {
         let made = diff.made.as_ref()?;
         Some(Prediction {
@@ -45,7 +45,7 @@ impl Prediction {
         })
     }
 
-    /// Where what was achieved lies: in the interval of the prediction, or outside of it.
+    /// Returns whether the achieved time is within the interval of the prediction, in words.
     fn place(&self) -> &'static str {
         let Some((low, high)) = self.predicted_interval_s else { return "" };
         let (least, most) = self.achieved_interval_s.unwrap_or((self.achieved_s, self.achieved_s));
@@ -53,7 +53,7 @@ impl Prediction {
     }
 }
 
-/// *Predicted against achieved*, as one line without a newline.
+/// Formats predicted against achieved as one line, without a newline.
 pub fn predicted_against_achieved(change: &str, p: &Prediction) -> String {
     let speedup = |s: f64| if s > 0.0 { format!("{:.2}×", p.before_s / s) } else { "?".into() };
     let with = |s: f64, interval_s: Option<(f64, f64)>| interval_s.map_or_else(|| speedup(s), interval);

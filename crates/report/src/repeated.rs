@@ -1,11 +1,11 @@
-//! Several runs of one command: their times, and whether they had the same cause.
+//! Lines on several runs of one command: their times, and whether they had the same cause.
 
 use crate::words::cause_name;
 use thalweg_base::numbers::duration;
 use thalweg_base::text::width;
 use thalweg_explain::document::Explanation;
 
-/// The runs in one line, and in a second one the largest causes where they differ from run to run. Each time stands on its own where there is room.
+/// Returns a line on the runs, with each time if there is room, and a second on the largest causes if they differ between runs.
 pub(crate) fn lines(e: &Explanation, columns: usize) -> Vec<String> {
     let Some(runs) = &e.repeated else { return Vec::new() };
     let name = |cause| cause_name(e, cause);
@@ -29,13 +29,13 @@ pub(crate) fn lines(e: &Explanation, columns: usize) -> Vec<String> {
     lines
 }
 
-/// The interval of a share: `(49 to 55 %)`.
+/// Formats the interval of a share: `(49 to 55 %)`.
 pub(crate) fn share((low, high): (f64, f64)) -> String {
     let whole = |part: f64| format!("{:.0}", part * 100.0);
     format!("({} to {} %)", whole(low), whole(high))
 }
 
-/// Both ends of an interval of times, the unit once where it is the same.
+/// Formats an interval of times, with a common unit only once.
 pub(crate) fn interval((least, most): (f64, f64)) -> String {
     let (least, most) = (duration(least), duration(most));
     match (least.split_once(' '), most.split_once(' ')) {

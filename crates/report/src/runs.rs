@@ -1,29 +1,29 @@
-//! Several runs of one capture, each in a few lines.
+//! Text on several runs of one capture, each in a few lines.
 
 use crate::page::{Ink, Page, TextOptions};
 use crate::short::{COLUMNS, MAX_LINES};
 use thalweg_base::text::{clean, cut_end, wrap};
 
-/// What is said of one run.
+/// The summary of one run.
 #[derive(Clone, Debug)]
 pub struct RunSummary {
-    /// Which it is, and when it was.
+    /// Its number and date.
     pub title: String,
-    /// How long it took, and what it moved.
+    /// Its duration, and the bytes moved.
     pub about: String,
-    /// One plain sentence.
+    /// One sentence.
     pub sentence: String,
 }
 
-/// Runs that are shown; of more, the first.
+/// Maximum number of runs shown.
 const MOST_RUNS: usize = 4;
 
-/// The runs in at most [`MAX_LINES`] lines, ending in a newline. `more`: how to see more, for the last line.
+/// Formats the runs in at most [`MAX_LINES`] lines, ending in a newline. `more`: commands that show more, for the last line.
 pub fn runs(of: &str, runs: &[RunSummary], options: &TextOptions, more: &str) -> String {
     let options = TextOptions { width: options.width.min(COLUMNS), ..*options };
     let mut page = Page::new(&options);
     let columns = page.width;
-    let first = format!("{of} holds {} runs: no packet and no connection joins them.", runs.len());
+    let first = format!("{of} has {} runs: no packets or connections between them.", runs.len());
     page.line(&cut_end(&clean(&first), columns), Ink::Bold);
     let shown = runs.len().min(MOST_RUNS);
     let left_out = runs.len() - shown;

@@ -1,7 +1,7 @@
-//! An explanation in at most [`MAX_LINES`] lines of 80 columns, whatever was run: what it did, one sentence, the causes with the one figure that
-//! matters, who is innocent, what keeps this from being relied on, and what to change.
+//! An explanation in at most [`MAX_LINES`] lines of 80 columns: what was run, one sentence, the causes with the figure that matters, what
+//! is not the limit, what limits confidence, and what to change.
 //!
-//! Each part knows its lines in order of weight; where all together are too many, the least of them go first. What was left out is in the full text.
+//! Each part has its lines in order of importance; if there are too many in all, the least important are dropped. The full text has all.
 
 use crate::changes::{SMALL_SHARE, changes, lines};
 use crate::page::{Ink, Line, Page, TextOptions};
@@ -12,26 +12,26 @@ use thalweg_base::text::{clean, cut, cut_end, left, right, width, wrap};
 use thalweg_explain::document::{Explanation, Summary, SummaryRow};
 use thalweg_explain::title_of;
 
-/// At most so many lines.
+/// Maximum number of lines.
 pub const MAX_LINES: usize = 15;
 
-/// It is set for at most so many columns, however wide the terminal is.
+/// Maximum width in columns, however wide the terminal is.
 pub(crate) const COLUMNS: usize = 80;
 
-/// A command is not cut to fewer columns, whatever is said of it.
+/// Minimum width of a command in the heading.
 const LEAST_TITLE: usize = 24;
 
-/// What is less than this together is not worth a row: it helps nobody decide anything.
+/// Minimum total share for the row of combined causes: less would not affect any decision.
 const LEAST_SHARE: f64 = 0.03;
-/// So many rows stand on their own.
+/// Maximum number of rows of single causes.
 const MAX_ROWS: usize = 5;
-/// So many numbers behind the rate.
+/// Maximum number of numbers behind the rate.
 const MAX_NUMBERS: usize = 1;
-/// So many remarks.
+/// Maximum number of remarks.
 const MAX_REMARKS: usize = 2;
-/// So many lines of what a tuner did.
+/// Maximum number of lines of a tuner's steps.
 const MAX_TUNING: usize = 3;
-/// The explanation in a few lines, ending in a newline. `more`: how to see more, for the last line.
+/// Formats the explanation in a few lines, ending in a newline. `more`: commands that show more, for the last line.
 pub fn short(explanation: &Explanation, options: &TextOptions, more: Option<&str>) -> String {
     let options = TextOptions { width: options.width.min(COLUMNS), ..*options };
     let mut page = Page::new(&options);
@@ -54,7 +54,7 @@ pub fn short(explanation: &Explanation, options: &TextOptions, more: Option<&str
     page.into_text()
 }
 
-/// What follows the sentence, in at most so many lines: rows with who is innocent, and changes with remarks.
+/// Returns the parts after the sentence, in at most `room` lines: causes with what is not the limit, and changes with remarks.
 fn blocks(e: &Explanation, columns: usize, more: Option<&str>, room: usize) -> Vec<Vec<Line>> {
     let innocent = innocent(e, columns);
     let changes = changes(e, columns);
@@ -88,7 +88,7 @@ fn blocks(e: &Explanation, columns: usize, more: Option<&str>, room: usize) -> V
     }
 }
 
-/// What fits, clause by clause from the front: a figure that is cut would be another figure.
+/// Returns the leading clauses that fit: a cut figure would be a different figure.
 fn whole_clauses(about: &str, columns: usize) -> &str {
     let mut fits = about;
     while width(fits) > columns {
@@ -100,10 +100,10 @@ fn whole_clauses(about: &str, columns: usize) -> &str {
     fits
 }
 
-/// `cp big copy: 256 MiB in 2.05 s, 125 MiB/s`, the command cut so that the rest fits.
+/// Formats the heading: `cp big copy: 256 MiB in 2.05 s, 125 MiB/s`, with the command cut so that the rest fits.
 fn heading(e: &Explanation, columns: usize) -> String {
     let s = &e.summary;
-    // (Why is what the next line says.)
+    // (The next line says why.)
     let ended = s.ended.as_ref().map(|ended| ended.split(": ").next().unwrap_or(ended));
     let about = match ended {
         Some(ended) if s.about == duration(e.wall_s) => format!("{ended} after {}", s.about),
@@ -118,20 +118,20 @@ fn heading(e: &Explanation, columns: usize) -> String {
     format!("{}: {about}", cut(&clean(command), room))
 }
 
-/// What is said of the command below it: with words of its own, and with figures that may be values of its options.
+/// Returns the text below the heading. Words and option values of the command that occur in it are kept when the command is cut.
 fn answer(s: &Summary) -> String {
     let number = s.numbers.first().map_or("", |number| number.sentence.as_str());
     let figures = s.rows.first().map_or("", |row| row.figures.as_str());
     [s.sentence.as_str(), number, figures, s.about.as_str()].join(" ")
 }
 
-/// The causes, one line each; the small ones together.
+/// Returns a line for each cause; small ones are combined.
 pub(crate) fn charges(e: &Explanation, columns: usize, most: usize) -> Vec<Line> {
     let rows = &e.summary.rows;
     let shown = rows.iter().take(most).take_while(|row| row.share >= SMALL_SHARE).count();
     let name = |row: &SummaryRow| cause_name(e, row.cause);
     let names = rows[..shown].iter().map(|row| width(name(row))).max().unwrap_or(0);
-    // With the interval of its share over all runs, where there were several.
+    // With the interval of its share over all runs, if there were several.
     let over = |at: usize| {
         e.repeated.as_ref().and_then(|runs| runs.shares.get(at)).map_or(String::new(), |&share| format!(" {}", repeated::share(share)))
     };
@@ -150,7 +150,7 @@ pub(crate) fn charges(e: &Explanation, columns: usize, most: usize) -> Vec<Line>
     lines
 }
 
-/// Who or what, and its figures: the last of them go where there is no room, then the middle of the name.
+/// Formats a row's subject and figures: if there is no room, the last figures are dropped, then the subject is cut in its middle.
 fn figures(row: &SummaryRow, room: usize) -> String {
     let (subject, mut figures) = (clean(&row.subject), clean(&row.figures));
     while width(&figures) + 2 + width(&subject).min(24) > room {
@@ -166,12 +166,12 @@ fn figures(row: &SummaryRow, room: usize) -> String {
     format!("{}: {figures}", cut(&subject, room.saturating_sub(width(&figures) + 2)))
 }
 
-/// Who is innocent, as many as one line holds.
+/// Returns a line on what is not the limit.
 pub(crate) fn innocent(e: &Explanation, columns: usize) -> Option<Line> {
     not_the_limit(e.summary.innocent.iter().map(|innocent| (innocent.what.as_str(), innocent.figure.as_str())), columns)
 }
 
-/// What is not the limit, each with its figure: as many as one line holds.
+/// Formats what is not the limit, with figures: as many as fit in one line.
 pub(crate) fn not_the_limit<'a>(what: impl IntoIterator<Item = (&'a str, &'a str)>, columns: usize) -> Option<Line> {
     let mut line = String::new();
     for (what, figure) in what {
@@ -184,7 +184,7 @@ pub(crate) fn not_the_limit<'a>(what: impl IntoIterator<Item = (&'a str, &'a str
     (!line.is_empty()).then_some((line, Ink::Plain))
 }
 
-/// Remarks, two lines each at most.
+/// Returns remarks, of at most two lines each.
 fn remarks(e: &Explanation, columns: usize) -> Vec<Vec<Line>> {
     let mut remarks = e.summary.remarks.clone();
     if let Some(reason) = no_prediction(e) {
@@ -193,7 +193,7 @@ fn remarks(e: &Explanation, columns: usize) -> Vec<Vec<Line>> {
     remarks.iter().map(|remark| remark_lines(remark, columns)).collect()
 }
 
-/// A remark in two lines at most.
+/// Formats a remark in at most two lines.
 pub(crate) fn remark_lines(remark: &str, columns: usize) -> Vec<Line> {
     let mut lines = wrap(&clean(remark), columns - 4);
     if lines.len() > 2 {
@@ -203,13 +203,13 @@ pub(crate) fn remark_lines(remark: &str, columns: usize) -> Vec<Line> {
     lines.into_iter().enumerate().map(|(i, line)| (format!("{}{line}", if i == 0 { "  " } else { "    " }), Ink::Plain)).collect()
 }
 
-/// Where there is more to see.
+/// Returns the last line, with the commands that show more.
 fn last(e: &Explanation, more: Option<&str>) -> Option<Line> {
     let more = more.filter(|_| !e.summary.sentence.is_empty())?;
     Some((format!("  more: {}", clean(more)), Ink::Dim))
 }
 
-/// Why nothing is predicted, where it would have been.
+/// Returns why there is no prediction, if one was due.
 fn no_prediction(e: &Explanation) -> Option<String> {
     let reason = e.model.reason.as_ref().filter(|_| !e.summary.sentence.is_empty())?;
     Some(match e.model.replayed_wall_s {

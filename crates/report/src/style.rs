@@ -1,6 +1,6 @@
-//! The style of all pages: as light or dark as the reader's screen, tables, pictures on white.
+//! The style sheet of all pages: light or dark by the reader's preference, tables, pictures on white.
 
-/// What stands in a page's `style`.
+/// The contents of a page's `style` element.
 pub(crate) const STYLE: &str = "
 :root { color-scheme: light dark; --paper: #fff; --ink: #1b2430; --faint: #5a6573; --rule: #d8dce2 }
 @media (prefers-color-scheme: dark) { :root { --paper: #14181d; --ink: #e4e8ec; --faint: #9aa5b1; --rule: #343c46 } }

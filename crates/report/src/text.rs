@@ -1,6 +1,5 @@
-//! An explanation as text: what the short text says, then a table by place that adds up to the wall time, the gaps,
-//! what a change would give and how good the model is. It fits 80 columns and any width from 60, and
-//! says everything without colour too.
+//! An explanation as full text: the short text's contents, a table by place that sums to the wall time, the gaps, predicted changes, and
+//! the model's error. It fits 80 columns and any width from 60, and needs no colour.
 
 use crate::page::{Ink, Page, TextOptions};
 use crate::repeated;
@@ -14,18 +13,18 @@ use thalweg_base::shell;
 use thalweg_base::text::{clean, cut, cut_end, left, right, width, wrap};
 use thalweg_explain::document::{Channel, ChannelBasis, Charge, Explanation, GapPart, Gaps, Status};
 
-/// Entries smaller than this share of the wall time are put together.
+/// Entries smaller than this share of the wall time are combined.
 const SMALL_SHARE: f64 = 0.01;
-/// So many entries stand in the table on their own.
+/// Maximum number of single entries in the table.
 const MAX_ROWS: usize = 8;
-/// A longer command is cut in its middle.
+/// Maximum number of lines of the command; a longer one is cut in its middle.
 const MAX_COMMAND_LINES: usize = 3;
-/// So many groups of gaps are named.
+/// Maximum number of groups of gaps.
 const MAX_GAP_GROUPS: usize = 5;
-/// A part of gaps is worth a word from this share of them on.
+/// Minimum share of a part of gaps to mention it.
 const GAP_PART: f64 = 0.1;
 
-/// The explanation as text, ending in a newline.
+/// Formats the explanation as text, ending in a newline.
 pub fn text(explanation: &Explanation, options: &TextOptions) -> String {
     let mut page = Page::new(options);
     page.paragraph(&explanation.verdict.sentence, Ink::Bold);
@@ -70,7 +69,7 @@ impl Page {
         }
     }
 
-    /// The rows of the short text, who is innocent, and all that keeps this from being relied on.
+    /// Adds the rows of the short text, what is not the limit, and all remarks.
     fn rows(&mut self, e: &Explanation) {
         let columns = self.width;
         for (number, (line, ink)) in short::charges(e, columns, MAX_ROWS).into_iter().chain(short::innocent(e, columns)).enumerate() {
@@ -79,7 +78,7 @@ impl Page {
             }
             self.line(&line, ink);
         }
-        // (How sure it is the sentence has said.)
+        // (The sentence has said how certain it is.)
         for remark in e.summary.remarks.iter().filter(|remark| !e.verdict.sentence.contains(remark.as_str())) {
             self.hanging(2, 4, remark, Ink::Plain);
         }
@@ -145,13 +144,13 @@ impl Page {
         self.line(&line, Ink::Plain);
     }
 
-    /// What was seen; and first the place, where its column was too narrow for it.
+    /// Adds the evidence, after the place if its column was too narrow.
     fn evidence(&mut self, charge: &Charge, place: &str, place_columns: usize) {
         let mut said = if width(place) > place_columns { format!("{place}: ") } else { String::new() };
         said += &charge.evidence;
-        // Very small, it only says that another chain is just as long; very large, that nothing is near.
+        // A very small slack only means that another chain is as long; a very large one, that nothing is near.
         if (0.1..0.95).contains(&(charge.slack_s / charge.seconds)) {
-            let _ = write!(said, "; at most {} of it can be gained", duration(charge.slack_s));
+            let _ = write!(said, "; at most {} of it can be saved", duration(charge.slack_s));
         }
         if !charge.hottest.is_empty() {
             let functions: Vec<String> = charge.hottest.iter().map(|hot| format!("{} {}", hot.function, percent(hot.share))).collect();
@@ -199,7 +198,7 @@ impl Page {
         }
     }
 
-    /// What gaps are made of, where they are of more than one thing.
+    /// Adds the parts of gaps, if they have more than one cause.
     fn gap_parts(&mut self, e: &Explanation, gaps: &Gaps) {
         let worth: Vec<&GapPart> = gaps.parts.iter().filter(|p| p.total_s >= GAP_PART * gaps.total_s).collect();
         if worth.len() > 1 {
@@ -227,7 +226,7 @@ impl Page {
             }
         }
         if !e.advice.is_empty() {
-            self.heading("What else is known to help, without a number");
+            self.heading("Further changes known to help, without a predicted gain");
             for advice in &e.advice {
                 self.hanging(0, 2, &format!("{}: {} [{}]", cause_name(e, advice.cause), advice.says, advice.source), Ink::Plain);
                 self.made_by(&advice.command, advice.gives_up.as_deref());
@@ -246,7 +245,7 @@ impl Page {
         self.paragraph(&said, Ink::Plain);
     }
 
-    /// The command that makes a change, and what it gives up.
+    /// Adds the command that makes a change, and what it gives up.
     fn made_by(&mut self, command: &[String], gives_up: Option<&str>) {
         if !command.is_empty() {
             self.hanging(2, 4, &shell::line(command), Ink::Plain);
@@ -265,7 +264,7 @@ impl Page {
         for note in notes {
             self.hanging(0, 2, &format!("Note: {note}"), Ink::Plain);
         }
-        // (Why it is unsure the first sentence says.)
+        // (The first sentence says why it is unsure.)
         if e.verdict.status == Status::Inconclusive
             && let Some(second) = &e.verdict.second
         {
@@ -280,7 +279,7 @@ impl Page {
     }
 }
 
-/// How many gaps there were, and how long.
+/// Formats number and lengths of gaps.
 fn lengths(gaps: &Gaps) -> String {
     if gaps.count == 1 {
         return format!("1 gap of {}", duration(gaps.total_s));
@@ -321,7 +320,7 @@ impl Columns {
     }
 }
 
-/// The unit of the table's seconds: milliseconds for what takes less than one second.
+/// The unit of the table's times: milliseconds below one second.
 struct Clock {
     name: &'static str,
     unit_s: f64,
@@ -343,7 +342,7 @@ impl Clock {
     }
 }
 
-/// A bar of at most `columns`, in eighths of a column; anything above 0 shows.
+/// Draws a bar of at most `columns`, in eighths of a column; any share above 0 is visible.
 fn bar(share: f64, columns: usize) -> String {
     let eighths = ((share.clamp(0.0, 1.0) * columns as f64 * 8.0).round() as usize).max(usize::from(share > 0.0));
     let part = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8];

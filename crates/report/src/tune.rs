@@ -1,4 +1,4 @@
-//! Lines for a terminal: one for each run as it comes, and at the end what to use, what it gives, what cannot be said, and what limits now.
+//! Text of a tuning for a terminal: a line for each run, and at the end the setting to use, its gain, ties, and what limits now.
 
 use thalweg_base::numbers::{percent, whole_percent};
 use thalweg_base::shell;
@@ -7,12 +7,12 @@ use thalweg_study::sweep::{Parameter, State};
 use thalweg_tune::search::{LEAST_RUNS, Reason};
 use thalweg_tune::{AT_CEILING, Document, Goal, Ran, Setting, Tuning};
 
-/// At most so many columns of a sentence.
+/// Maximum width of a sentence.
 const WIDTH: usize = 100;
-/// Ties are listed so far.
+/// Maximum number of ties listed.
 const MOST_TIES: usize = 4;
 
-/// The very first line: how many runs there will be, with a warm-up before them. Empty, where the clock decides, or a run's error will say more.
+/// Returns the first line: the number of runs, including a warm-up. Empty if the time is the limit, or if a run's error will say more.
 pub fn announced(tuning: &Tuning) -> String {
     let Ok(Some((search, fewest, most))) = tuning.runs() else { return String::new() };
     let alone = search + 1;
@@ -22,11 +22,11 @@ pub fn announced(tuning: &Tuning) -> String {
     let (all, longest) = (alone + fewest, alone + most);
     let pairs = fewest / 2;
     format!(
-        "At most {all} runs: a warm-up, {search} of the search, and the default and the best {pairs} times in turn\n\
-         (or oftener, where that leaves open which is faster: {longest} runs)."
+        "At most {all} runs: a warm-up, {search} of the search, and {pairs} alternating runs each of the default and the best\n\
+         (more if it is still open which is faster: {longest} runs)."
     )
 }
-/// The columns of runs, aligned for these parameters.
+/// Aligned columns of runs.
 #[derive(Clone, Debug)]
 pub struct Columns {
     widths: Vec<usize>,
@@ -34,7 +34,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// For runs of this tuning.
+    /// Computes the columns for runs of this tuning.
     pub fn new(tuning: &Tuning) -> Columns {
         let width = |parameter: &Parameter| {
             let values = parameter.values.iter().map(|value| value.label.chars().count());
@@ -43,7 +43,7 @@ impl Columns {
         Columns { widths: tuning.parameters.iter().map(width).collect(), goal: tuning.goal }
     }
 
-    /// The line above them.
+    /// Returns the heading.
     pub fn head(&self, tuning: &Tuning) -> String {
         let names: Vec<&str> = tuning.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
         let figure = match self.goal {
@@ -54,7 +54,7 @@ impl Columns {
         self.line("run", &names, figure, "limited by", "why this setting")
     }
 
-    /// A run's line.
+    /// Formats a run's line.
     pub fn run(&self, ran: &Ran) -> String {
         let labels: Vec<&str> = ran.point.iter().map(String::as_str).collect();
         let (figure, cause) = match ran.trial.state {
@@ -75,7 +75,7 @@ fn cause(ran: &Ran) -> String {
     ran.trial.causes.first().map_or_else(|| "not explained".to_owned(), |(cause, share)| format!("{cause} {}", whole_percent(*share)))
 }
 
-/// Why a run was made, in a few words.
+/// Formats the reason for a run.
 fn why(reason: &Reason) -> String {
     let way = |up: &bool| if *up { "up" } else { "down" };
     match reason {
@@ -83,19 +83,19 @@ fn why(reason: &Reason) -> String {
         Reason::Remembered => "the best of an earlier tuning".to_owned(),
         Reason::Cause { cause, knob, up, .. } => format!("{cause}: {knob} {}", way(up)),
         Reason::OneInFlight { knob } => format!("one in flight: {knob} up"),
-        Reason::Other { knob, up } => format!("no cause has a move left: {knob} {}", way(up)),
-        Reason::Leader => "again: among the best".to_owned(),
+        Reason::Other { knob, up } => format!("no cause suggests a move: {knob} {}", way(up)),
+        Reason::Leader => "repeated: among the best".to_owned(),
     }
 }
 
-/// What came of it, in a few lines; the last of them is the command to use.
+/// Formats the result in a few lines, the last of which is the command to use.
 pub fn text(document: &Document) -> String {
     let mut lines = vec![outcome(document)];
     lines.extend(ties_line(document));
     let failed = document.runs.iter().filter(|run| run.state != State::Done).count();
     if failed > 0 {
         let settings: Vec<String> = document.runs.iter().filter(|run| run.state != State::Done).map(|run| words(&run.values)).collect();
-        lines.push(format!("Does not work at: {}.", settings.join(", ")));
+        lines.push(format!("Fails at: {}.", settings.join(", ")));
     }
     lines.extend(limit_line(document));
     lines.extend(document.gives_up.iter().map(|text| format!("Gives up: {text}")));
@@ -104,7 +104,7 @@ pub fn text(document: &Document) -> String {
     text + "\n"
 }
 
-/// The sentence about the winner.
+/// Formats the sentence on the winner.
 fn outcome(document: &Document) -> String {
     let winner = &document.winner;
     let interval =
@@ -112,17 +112,17 @@ fn outcome(document: &Document) -> String {
     match (&winner.rejected, winner.gain) {
         (None, Some(gain)) => {
             let claim = format!("{:.2}x {}, {:.2} to {:.2}", gain.median, document.goal.gain(), gain.low, gain.high);
-            format!("{}: {claim} (95 % interval of {} pairs run in turn).", words(&winner.values), gain.values)
+            format!("{}: {claim} (95 % interval of {} interleaved pairs).", words(&winner.values), gain.values)
         }
         (Some(best), Some(gain)) => {
             format!("The default stays: the best of the search, {}, is not shown to be better ({}).", words(best), interval(gain))
         }
-        (Some(best), None) => format!("The default stays: {} was not run beside it.", words(best)),
+        (Some(best), None) => format!("The default stays: {} was not compared with it.", words(best)),
         (None, None) => match document.limit.as_ref().and_then(|limit| limit.of_ceiling) {
             Some(part) if document.runs.len() <= LEAST_RUNS => {
                 format!("Nothing is left to tune: the default reaches {} of the measured ceiling.", whole_percent(part))
             }
-            _ => "The default is the best of what was tried.".to_owned(),
+            _ => "The default is the best setting tried.".to_owned(),
         },
     }
 }
@@ -132,7 +132,7 @@ fn ties_line(document: &Document) -> Option<String> {
     let more = document.ties.len().saturating_sub(MOST_TIES);
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
     let noise = percent(document.noise);
-    (!ties.is_empty()).then(|| format!("As good (runs of one setting differ by {noise}): {}{rest}.", ties.join("; ")))
+    (!ties.is_empty()).then(|| format!("Equally good (runs of one setting differ by {noise}): {}{rest}.", ties.join("; ")))
 }
 
 fn limit_line(document: &Document) -> Option<String> {

@@ -1,15 +1,15 @@
-//! Where the longest waits of a charge waited: one line for each stack.
+//! Stacks of the longest waits of a charge, a line for each.
 
 use thalweg_base::numbers::{count, duration};
 use thalweg_base::text::{clean, cut, cut_end, width};
 use thalweg_explain::document::WaitStack;
 
-/// Between a function and its caller.
+/// Separator between a function and its caller.
 const CALLED_BY: &str = " < ";
-/// A name as long as C++ makes them leaves room for others.
+/// Maximum length of a name (C++ names can be very long).
 const LONGEST_NAME: usize = 40;
 
-/// One line of at most `columns`.
+/// Formats a line of at most `columns`.
 pub(crate) fn line(wait: &WaitStack, columns: usize) -> String {
     let longest = duration(wait.longest_s);
     let long = if wait.count > 1 { format!("{longest}, the longest of {}, in ", count(wait.count)) } else { format!("{longest} in ") };
@@ -17,19 +17,20 @@ pub(crate) fn line(wait: &WaitStack, columns: usize) -> String {
     cut_end(&(long + &stack(&wait.functions, &wait.kernel, room)), columns)
 }
 
-/// A stack in `room` columns, if it can be.
+/// Formats a stack in about `room` columns.
 pub(crate) fn stack(functions: &[String], kernel: &[String], room: usize) -> String {
     if functions.is_empty() {
         return format!("the kernel: {}", chain(kernel, room.saturating_sub("the kernel: ".len())));
     }
     let whole = chain(functions, room);
-    // The program's functions come first: the kernel's is left out where they would have to be cut for it.
+    // The program's functions come first: the kernel's is left out if they would have to be cut for it.
     let below = kernel.first().map(|function| format!(" (kernel: {})", cut(&clean(function), LONGEST_NAME)));
     let below = below.filter(|below| width(&whole) + width(below) <= room).unwrap_or_default();
     whole + &below
 }
 
-/// A chain of calls, innermost function first: whole, or without callers in its middle. The outermost says on whose behalf.
+/// Formats a chain of calls, innermost function first; callers in the middle are dropped if needed, but not the outermost, which shows the
+/// purpose.
 fn chain(functions: &[String], columns: usize) -> String {
     let names: Vec<String> = functions.iter().map(|function| cut(&clean(function), LONGEST_NAME)).collect();
     let whole = names.join(CALLED_BY);

@@ -1,15 +1,15 @@
-//! By which rules time was charged, and on which spans that rests: for who doubts a charge.
+//! The rules by which time was charged, and the spans they are based on, to verify a charge.
 
 use crate::page::{Ink, Page};
 use crate::words::{cause_name, place_name};
 use thalweg_base::numbers::{duration, percent};
 use thalweg_explain::document::{Charge, Explanation};
 
-/// Charges smaller than this share of the wall time go without their grounds.
+/// Charges smaller than this share of the wall time are left out.
 const SMALL_SHARE: f64 = 0.01;
 
 impl Page {
-    /// The rules of each charge, where they were asked for.
+    /// Adds the rules of each charge, if requested.
     pub(crate) fn why(&mut self, e: &Explanation) {
         if e.critical_path.iter().all(|charge| charge.rules.is_empty()) {
             return;
@@ -25,7 +25,7 @@ impl Page {
         self.hanging(0, 2, &head, Ink::Of(charge.cause));
         for applied in &charge.rules {
             let (rule, share) = (applied.rule, applied.seconds / charge.seconds);
-            let text = format!("{} of it by `{}`: {} (rests on: {})", percent(share), rule.name(), rule.when(), rule.basis());
+            let text = format!("{} of it by `{}`: {} (based on: {})", percent(share), rule.name(), rule.when(), rule.basis());
             self.hanging(2, 4, &text, Ink::Plain);
             for stretch in &applied.rests_on {
                 let within = match (&stretch.kind, stretch.span) {

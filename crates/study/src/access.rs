@@ -1,12 +1,12 @@
-//! Which bytes one rank of many touches, and in which order: IOR's arithmetic.
+//! IOR's access patterns: the bytes that one rank of many accesses, and their order.
 //!
 //! IOR writes `segments` times `block` bytes from each rank, in transfers. In a shared file, segment `s` holds one block of every
-//! rank, one after the other, so transfer `t` of block `s` of rank `r` of `n` is at `(s × n + r) × block + t × transfer`. With a file
+//! rank in rank order, so transfer `t` of block `s` of rank `r` of `n` is at `(s × n + r) × block + t × transfer`. With a file
 //! for each rank it is at `s × block + t × transfer` of the rank's own. One segment is IOR's *segmented* access; blocks of one transfer
 //! are its *strided* one; a random order is the same transfers, shuffled. `b_eff_io`'s patterns are the same arithmetic with other
 //! numbers (see [`crate::layout`]).
 //!
-//! Where IOR demands that transfers divide blocks, here the last transfer of a block is shorter.
+//! IOR requires that transfers divide blocks; here the last transfer of a block may be shorter.
 
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -15,68 +15,68 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sharing {
-    /// One file, in which every rank has its place.
+    /// One file shared by all ranks.
     Shared,
     /// A file for each rank (IOR's `-F`).
     PerRank,
 }
 
-/// In which order a rank makes its transfers.
+/// The order of a rank's transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// As they are in the file.
+    /// By offset in the file.
     Ascending,
-    /// Shuffled (IOR's `-z`); the seed and the rank decide how.
+    /// Shuffled (IOR's `-z`) by the seed and the rank.
     Random {
         /// Equal seeds give equal orders.
         seed: u64,
     },
 }
 
-/// What one rank does.
+/// The access pattern of one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Access {
-    /// How many ranks there are.
+    /// Number of ranks.
     pub ranks: u32,
-    /// Which of them this is, from 0.
+    /// This rank's number, from 0.
     pub rank: u32,
     /// Contiguous bytes of one rank in one segment (IOR's `-b`).
     pub block_bytes: u64,
     /// Bytes of one transfer (IOR's `-t`).
     pub transfer_bytes: u64,
-    /// How often all ranks' blocks follow one another (IOR's `-s`).
+    /// Number of segments, each with a block of every rank (IOR's `-s`).
     pub segments: u64,
-    /// One file or many.
+    /// Whether ranks share one file.
     pub sharing: Sharing,
     /// The order of transfers.
     pub order: Order,
 }
 
-/// More transfers than this of one rank are refused: shuffling needs a list of them.
+/// Maximum number of transfers of one rank: shuffling needs a list of them.
 pub(crate) const MOST_TRANSFERS: u64 = 1 << 24;
 
 impl Access {
     /// Checks the numbers.
     ///
     /// # Errors
-    /// Which of them is impossible.
+    /// A number is invalid.
     pub fn check(&self) -> Result<()> {
         let wrong = |problem: String| Err(Error::Choice(problem));
         if self.rank >= self.ranks {
-            return wrong(format!("rank {} of {}: ranks count from 0", self.rank, self.ranks));
+            return wrong(format!("rank {} of {}: ranks are numbered from 0", self.rank, self.ranks));
         }
         if self.block_bytes == 0 || self.transfer_bytes == 0 || self.segments == 0 {
-            return wrong("a block, a transfer and a number of segments of 0 move nothing: give at least 1".into());
+            return wrong("block size, transfer size and number of segments must be at least 1".into());
         }
         let file = self.block_bytes.checked_mul(self.segments).and_then(|bytes| bytes.checked_mul(u64::from(self.ranks)));
         if file.is_none_or(|bytes| bytes > i64::MAX as u64) {
             let size = format!("{} ranks × {} segments × {} bytes", self.ranks, self.segments, self.block_bytes);
-            return wrong(format!("{size} is more than a file can have (2^63 - 1 bytes)"));
+            return wrong(format!("{size} exceed the maximum file size (2^63 - 1 bytes)"));
         }
         if self.transfers_of_a_block().checked_mul(self.segments).is_none_or(|many| many > MOST_TRANSFERS) {
             let size = format!("{} segments of {} bytes in transfers of {}", self.segments, self.block_bytes, self.transfer_bytes);
-            return wrong(format!("{size}: more than {MOST_TRANSFERS} transfers of one rank; give larger ones"));
+            return wrong(format!("{size}: more than {MOST_TRANSFERS} transfers of one rank; use larger transfers"));
         }
         Ok(())
     }
@@ -85,17 +85,17 @@ impl Access {
         self.block_bytes.div_ceil(self.transfer_bytes)
     }
 
-    /// How many transfers the rank makes.
+    /// Returns the rank's number of transfers.
     pub fn count(&self) -> u64 {
         self.transfers_of_a_block() * self.segments
     }
 
-    /// How many bytes the rank moves.
+    /// Returns the bytes that the rank moves.
     pub fn bytes(&self) -> u64 {
         self.block_bytes * self.segments
     }
 
-    /// How large the file is afterwards (a shared one, or the rank's own).
+    /// Returns the resulting size of the file (shared, or the rank's own).
     pub fn file_bytes(&self) -> u64 {
         match self.sharing {
             Sharing::Shared => self.bytes() * u64::from(self.ranks),
@@ -103,7 +103,7 @@ impl Access {
         }
     }
 
-    /// Offset and length of transfer `number`, counted in the file's order.
+    /// Returns offset and length of transfer `number`, counted by offset.
     pub fn transfer(&self, number: u64) -> (u64, u64) {
         let of_a_block = self.transfers_of_a_block();
         let (segment, within) = (number / of_a_block, number % of_a_block * self.transfer_bytes);
@@ -114,7 +114,7 @@ impl Access {
         (block * self.block_bytes + within, self.transfer_bytes.min(self.block_bytes - within))
     }
 
-    /// All transfers, offset and length, in the order they are made.
+    /// Returns offset and length of all transfers, in the order they are made.
     pub fn transfers(&self) -> Vec<(u64, u64)> {
         let mut numbers: Vec<u64> = (0..self.count()).collect();
         if let Order::Random { seed } = self.order {
@@ -126,7 +126,7 @@ impl Access {
         numbers.into_iter().map(|number| self.transfer(number)).collect()
     }
 
-    /// The rank's contiguous ranges of the file, offset and length, in the file's order.
+    /// Returns offset and length of the rank's contiguous ranges, by offset.
     pub fn blocks(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let of_a_block = self.transfers_of_a_block();
         (0..self.segments).map(move |segment| (self.transfer(segment * of_a_block).0, self.block_bytes))

@@ -1,20 +1,20 @@
-//! What is promised of a study, and whether it is kept.
+//! Targets for a study's figures, and whether they are met.
 
 use serde::{Deserialize, Serialize};
 use thalweg_measure::Estimate;
 
-/// A promise.
+/// A target for a figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bar {
-    /// What.
+    /// Description of the figure.
     pub what: String,
-    /// What was found.
+    /// The measured figure.
     pub found: Estimate,
-    /// From here on it is kept.
+    /// Minimum to meet it.
     pub least: f64,
-    /// Up to here; absent: more is better.
+    /// Maximum to meet it; absent if more is better.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub most: Option<f64>,
-    /// Whether it was.
+    /// Whether it is met.
     pub kept: bool,
 }

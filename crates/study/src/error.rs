@@ -1,8 +1,8 @@
-//! The one error type: which node or file, what happened, and where it helps, what to do.
+//! The crate's error type: which node or file, what happened, and what to do.
 
 use std::path::{Path, PathBuf};
 
-/// What went wrong in a study.
+/// An error of a study.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file could not be read or written.
@@ -10,18 +10,18 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What was being done to it.
+        /// The operation that failed.
         doing: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The study cannot be made as it was asked for.
+    /// The study cannot be done as requested.
     #[error("{0}")]
     Choice(String),
-    /// The store.
+    /// An error of the store.
     #[error(transparent)]
     Store(#[from] thalweg_client::wire::Error),
-    /// A measurement: a node, the log, or somebody who wants to stop.
+    /// An error of the measurement: a node, the log, or a request to stop.
     #[error(transparent)]
     Measure(#[from] thalweg_measure::Error),
 }
@@ -32,11 +32,11 @@ impl Error {
         move |source| Error::File { path, doing, source }
     }
 
-    /// Whether somebody wanted to stop; what was measured is kept.
+    /// Whether the study was stopped on request; the runs so far are kept.
     pub fn is_stopped(&self) -> bool {
         matches!(self, Error::Measure(thalweg_measure::Error::Stopped))
     }
 }
 
-/// A result of this crate.
+/// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,4 +1,4 @@
-//! Parts of two studies that were run, in `fixtures`: their raw logs are what the engine reads, and hold the figures of their documents.
+//! Tests on parts of two real studies in `fixtures`: the figures of their documents follow from their raw logs.
 
 use crate::RAW;
 use crate::layout;

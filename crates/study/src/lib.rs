@@ -1,22 +1,22 @@
-//! Studies: plans on [`thalweg_measure`]'s engine, of a store or of any command, what is run for them, and what comes of them.
+//! Studies of a store or of any command: plans for [`thalweg_measure`]'s engine, their runs, and their results.
 //!
-//! **In:** what to measure ([`layout::Choice`], [`ls::Choice`], [`sweep::Choice`]). **Out:** every run in a raw log ([`RAW`]), and a document with medians,
-//! intervals, predictions and causes. **Never:** an order of runs, a log or a worker's start of its own (those are the engine's); a
-//! picture or a page (those are `report`'s); a cause of its own (that is `explain`'s).
+//! **In:** what to measure ([`layout::Choice`], [`ls::Choice`], [`sweep::Choice`]). **Out:** every run in a raw log ([`RAW`]), and a document
+//! with medians, intervals, predictions and causes. **Never:** ordering runs, logging or starting workers (the engine does); a picture or a
+//! page (`report` makes those); a cause (`explain` finds those).
 //!
-//! | room | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`layout`] | what each layout gives every node, against its disk |
-//! | [`ls`] | what a file costs in a listing, with each mechanism |
-//! | [`sweep`] | any command at every point of a grid, and why each is as fast as it is |
-//! | [`repeated()`] | one command run several times: which run stands for all, and how far the others differ |
-//! | [`locality`] | which layout keeps the bytes of a recorded job on its nodes |
-//! | [`access`] | which bytes a rank touches, in which order: IOR's arithmetic |
-//! | [`mod@worker`] | one process on each node, which gets its orders over a pipe |
-//! | [`mod@bar`] | what is promised, and whether it is kept |
+//! | [`layout`] | the throughput of each layout on every node, against its disk |
+//! | [`ls`] | the cost of a file in a listing, with each mechanism |
+//! | [`sweep`] | any command at every point of a grid, and what limits each |
+//! | [`repeated()`] | several runs of one command: the median run, and the spread of the others |
+//! | [`locality`] | the layout that keeps the bytes of a recorded job on its nodes |
+//! | [`access`] | IOR's access patterns: the bytes of a rank, and their order |
+//! | [`mod@worker`] | one process on each node, which takes orders over a pipe |
+//! | [`mod@bar`] | targets for figures, and whether they are met |
 //!
-//! A study is added as a folder with its plan, its [`Subjects`](thalweg_measure::Subjects) and its document; what its runs do on a node
-//! is a kind of work of the workers.
+//! A new study is a folder with its plan, its [`Subjects`](thalweg_measure::Subjects) and its document; the work of its runs on a node is
+//! an order of the workers.
 
 #![warn(unreachable_pub)]
 
@@ -37,5 +37,5 @@ pub use error::{Error, Result};
 pub use repeated::repeated;
 pub use worker::serve;
 
-/// The raw log in a directory of results.
+/// File name of the raw log in a directory of results.
 pub const RAW: &str = "raw.jsonl";

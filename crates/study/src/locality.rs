@@ -1,11 +1,11 @@
-//! Which layout keeps each writer's bytes of a file on its own node, from a recording of the job that wrote it.
+//! Finds the layout that keeps each writer's bytes of a file on its own node, from a recording of the job that wrote it.
 //!
-//! **In:** a recording; which targets a node has, where the recording does not say. **Out:** the writers, the layout, and what share of
-//! their bytes it makes local ([`Plan`]).
+//! **In:** a recording; the targets of each node, if the recording does not have them. **Out:** the writers, the layout, and the share of
+//! their bytes that it makes local ([`Plan`]).
 //!
-//! Writers are what a recording has of them: ranks of an MPI job with the offsets, sizes and views of their writes; or processes
-//! whose calls were recorded one by one. Which node a writer is on is known from the mounted store it wrote through, else by its
-//! machine's label. The strips are [`thalweg_layout::plan`]'s.
+//! Writers are ranks of an MPI job, with the offsets, sizes and views of their writes, or processes whose calls were recorded one by one.
+//! A writer's node is known from the mounted store it wrote through, or else from its machine's label. [`thalweg_layout::plan`] computes
+//! the strips.
 
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -16,22 +16,22 @@ use thalweg_layout::plan::{Options, Part, Refused, from_parts};
 use thalweg_layout::{Layout, Spec};
 use thalweg_trace::{MountDescription, Object, ObjectKind, Source, SpanKind, Track};
 
-/// More ranges than this are not looked at.
+/// Maximum number of ranges considered.
 const MOST_RANGES: usize = 4 << 20;
 
 /// The targets of each node, by its label.
 pub type TargetsOfNode = BTreeMap<String, Vec<u32>>;
 
-/// One who writes.
+/// A writer of the file.
 #[derive(Clone, Debug, Serialize)]
 pub struct Writer {
-    /// A rank, or a process.
+    /// Name of the rank or process.
     pub name: String,
     /// The label of its node.
     pub node: String,
-    /// Where its bytes belong: a target of its node.
+    /// The target on its node for its bytes.
     pub target: u32,
-    /// How many it wrote.
+    /// Bytes it wrote.
     pub bytes: u64,
 }
 
@@ -42,30 +42,30 @@ pub struct Plan {
     pub schema: &'static str,
     /// The file, as the program named it.
     pub file: String,
-    /// Up to the last byte written.
+    /// Size up to the last byte written.
     pub size_bytes: u64,
-    /// In the order of their numbers.
+    /// The writers, by number.
     pub writers: Vec<Writer>,
-    /// The share of their bytes that is local as the file is laid out. Absent: that is not known.
+    /// Share of their bytes that is local in the current layout. Absent if not known.
     pub local_now: Option<f64>,
-    /// What the job said of it when it closed the file; absent: nothing.
+    /// What the job reported about locality when it closed the file, if anything.
     pub said: Option<String>,
-    /// The share that this layout makes local.
+    /// Share of their bytes that this layout makes local.
     pub local_then: f64,
     /// Distribution and parameters.
     pub layout: String,
     /// The placement.
     pub place: String,
-    /// How many datafiles.
+    /// Number of datafiles.
     pub datafiles: usize,
-    /// The same as MPI hints.
+    /// The layout as MPI hints.
     pub hints: BTreeMap<String, String>,
-    /// Bytes of which it was not recorded where they went.
+    /// Bytes whose offsets were not recorded.
     #[serde(skip)]
     pub elsewhere_bytes: u64,
 }
 
-/// How a file is laid out, with each datafile's target.
+/// A file's layout, with each datafile's target.
 #[derive(Clone, Debug)]
 pub struct LaidOut {
     layout: Layout,
@@ -73,46 +73,46 @@ pub struct LaidOut {
 }
 
 impl LaidOut {
-    /// By a distribution over these targets; `None`: that is no layout.
+    /// Returns the layout of a distribution over these targets; `None` if it is invalid.
     pub fn new(spec: &Spec, targets: Vec<u32>) -> Option<LaidOut> {
         let count = u32::try_from(targets.len()).ok().filter(|count| *count > 0)?;
         Some(LaidOut { layout: Layout::new(spec, Some(count), count).ok()?, targets })
     }
 
-    /// From what a mounted file says of its layout and of its datafiles, in its extended attributes.
+    /// Parses a mounted file's extended attributes for layout and datafiles.
     pub fn from_attributes(layout: &str, map: &str) -> Option<LaidOut> {
         let targets: Option<Vec<u32>> = map.lines().map(|line| line.split_whitespace().nth(1)?.parse().ok()).collect();
         LaidOut::new(&layout.split_whitespace().next()?.parse().ok()?, targets?)
     }
 }
 
-/// A file that was written to, as a recording shows.
+/// A file that was written, from a recording.
 pub struct Written {
-    /// As the program named it.
+    /// Its path, as the program named it.
     pub path: String,
-    /// How it was laid out when the job closed it, as the job said; `None`: it did not.
+    /// Its layout when the job closed it, if the job reported one.
     pub laid_out: Option<LaidOut>,
-    /// The targets of nodes, as the mounted stores of the recording say; empty: it has none.
+    /// The targets of nodes, from the mounted stores in the recording; empty if there are none.
     pub targets: TargetsOfNode,
     said: Option<String>,
     writes: Writes,
 }
 
-/// A file's writers: by name and node, the ranges each wrote.
+/// The ranges written by each of a file's writers, by name and node.
 #[derive(Default)]
 struct Writes {
     of_writer: BTreeMap<(String, String), Vec<Range<u64>>>,
     bytes: u64,
     ranges: usize,
-    /// Bytes of which it was not recorded where they went.
+    /// Bytes whose offsets were not recorded.
     elsewhere: u64,
 }
 
 impl Written {
-    /// The file of this path, or with this end of its path; else the one that most was written to.
+    /// Returns the file of this path, or with this end of its path; by default the file with the most bytes written.
     ///
     /// # Errors
-    /// The recording cannot be read, does not say where anything was written, or has no such file.
+    /// The recording cannot be read, has no offsets of writes, or has no such file.
     pub fn read(source: &dyn Source, wanted: Option<&str>) -> Result<Written, Refused> {
         let mounts = mounts(source);
         let (path, writes) = chosen(written(source, &mounts)?, wanted)?;
@@ -128,7 +128,7 @@ impl Written {
         })
     }
 
-    /// The layout for nodes with these targets; `now`: how the file is laid out, if that is known.
+    /// Plans the layout for nodes with these targets; `now` is the file's current layout, if known.
     ///
     /// # Errors
     /// A writer's node has no target, or no layout makes the writers' bytes local.
@@ -161,9 +161,9 @@ impl Written {
     }
 }
 
-/// The mounted stores of a recording, by where they were mounted.
+/// Returns the mounted stores of a recording, by mount point.
 ///
-/// Of files that a job's ranks opened, each says it itself: a rank may see another mount at the same path.
+/// Files opened by ranks of a job have their own mount attribute: a rank may see another mount at the same path.
 fn mounts(source: &dyn Source) -> Vec<(String, MountDescription)> {
     let of_files = source.objects().iter().filter_map(|object| Some((object.name.clone(), mounted_of(object)?)));
     let said = source.meta().attributes.iter().filter_map(|(name, value)| {
@@ -185,7 +185,7 @@ fn mount_of<'a>(mounts: &'a [(String, MountDescription)], path: &str) -> Option<
     mounts.iter().filter(|(point, _)| Path::new(path).starts_with(point)).max_by_key(|(point, _)| point.len())
 }
 
-/// The targets of each node, as mounted stores say.
+/// Returns the targets of each node, from mounted stores.
 fn targets(mounts: &[(String, MountDescription)]) -> TargetsOfNode {
     let mut targets = TargetsOfNode::new();
     for (_, mounted) in mounts {
@@ -201,7 +201,7 @@ fn targets(mounts: &[(String, MountDescription)]) -> TargetsOfNode {
     targets
 }
 
-/// A view of a file: `DISPLACEMENT,EXTENT:OFFSET+LENGTH,...`.
+/// An MPI file view: `DISPLACEMENT,EXTENT:OFFSET+LENGTH,...`.
 struct View {
     displacement: u64,
     extent: u64,
@@ -218,12 +218,12 @@ impl View {
         (view.extent > 0 && view.runs.iter().any(|run| run.1 > 0)).then_some(view)
     }
 
-    /// What of a tile comes before its first byte: a type may begin anywhere in, or behind, its extent.
+    /// Returns the bytes of a tile before its first byte: a type may begin anywhere in, or after, its extent.
     fn before(&self) -> u64 {
         self.runs.first().map_or(0, |run| run.0)
     }
 
-    /// The ranges of the next `size` bytes that can be seen from `offset` on.
+    /// Adds the ranges of the next `size` visible bytes from `offset`.
     fn ranges(&self, offset: u64, size: u64, found: &mut Vec<Range<u64>>) {
         let Some(within) = offset.checked_sub(self.displacement).and_then(|within| within.checked_sub(self.before())) else { return };
         let (mut tile, mut left) = (within / self.extent, size);
@@ -243,12 +243,12 @@ impl View {
     }
 }
 
-/// Who wrote what, by file. Where ranks' calls were recorded they are what counts; else the calls of processes.
+/// Returns the writes by file: from MPI calls of ranks if recorded, or else from the calls of processes.
 fn written(source: &dyn Source, mounts: &[(String, MountDescription)]) -> Result<BTreeMap<String, Writes>, Refused> {
     let objects: HashMap<u64, &Object> =
         source.objects().iter().filter(|o| o.kind == ObjectKind::File).map(|o| (o.object.number(), o)).collect();
     let own_nodes: HashMap<u64, String> = objects.iter().filter_map(|(number, object)| Some((*number, mounted_of(object)?.node))).collect();
-    // Nothing is known of where a view leads that was recorded without its pieces.
+    // A view recorded without its pieces gives no offsets.
     let views: HashMap<u64, Option<View>> = objects
         .iter()
         .filter(|(_, object)| attribute(object, "view").is_some())
@@ -267,7 +267,7 @@ fn written(source: &dyn Source, mounts: &[(String, MountDescription)]) -> Result
             let Some(span) = batch.row(row) else { continue };
             let object = span.object.and_then(|object| objects.get(&object.number()));
             let (Some(object), Some(track), Some(size)) = (object, tracks.get(&span.track.number()), span.size_bytes) else { continue };
-            // What was posted without waiting ends in a wait, which says it again.
+            // A nonblocking write ends in a wait, which repeats it.
             if size == 0 || span.result.is_some_and(|result| result < 0) || (by_rank && span.parent.is_some()) {
                 continue;
             }
@@ -296,7 +296,7 @@ fn written(source: &dyn Source, mounts: &[(String, MountDescription)]) -> Result
     let files = if has_offsets(&by_ranks) { by_ranks } else { by_processes };
     if !has_offsets(&files) {
         return Err(Refused(
-            "the recording does not say where in a file anything was written: record the MPI calls (`thalweg record --mpi -- mpirun ...`), or every \
+            "the recording has no offsets of writes: record the MPI calls (`thalweg record --mpi -- mpirun ...`), or every \
              system call (`thalweg record --tier syscall -- COMMAND`)"
                 .to_owned(),
         ));
@@ -304,7 +304,7 @@ fn written(source: &dyn Source, mounts: &[(String, MountDescription)]) -> Result
     Ok(files)
 }
 
-/// One file may be written through several mounts of one store: what it is called below them.
+/// Returns the path below the mount, since one file may be written through several mounts of a store.
 fn base(mounts: &[(String, MountDescription)], path: &str) -> String {
     let below = mount_of(mounts, path).and_then(|(point, _)| Path::new(path).strip_prefix(point).ok());
     match below {
@@ -313,20 +313,20 @@ fn base(mounts: &[(String, MountDescription)], path: &str) -> String {
     }
 }
 
-/// The file that is meant.
+/// Returns the file asked for.
 fn chosen(files: BTreeMap<String, Writes>, wanted: Option<&str>) -> Result<(String, Writes), Refused> {
     let names: Vec<String> = files.keys().cloned().collect();
     let fits = |name: &str| wanted.is_none_or(|wanted| name == wanted || Path::new(name).ends_with(wanted));
     let fitting = files.into_iter().filter(|(name, file)| fits(name) && !file.of_writer.is_empty());
     fitting.max_by_key(|(_, file)| file.bytes).ok_or_else(|| {
         let some: Vec<String> = names.into_iter().take(8).collect();
-        Refused(format!("nothing was recorded to be written to {}; there is {}", wanted.unwrap_or("a file"), some.join(", ")))
+        Refused(format!("no writes to {} were recorded; there are writes to {}", wanted.unwrap_or("a file"), some.join(", ")))
     })
 }
 
 type Placed = (Vec<Writer>, Vec<u32>, Vec<Part>);
 
-/// Each writer's target: one of its node's, in turn.
+/// Returns each writer's target, round-robin over its node's targets.
 fn placed(file: &Writes, targets: &TargetsOfNode) -> Result<Placed, Refused> {
     let mut turn: BTreeMap<&str, usize> = BTreeMap::new();
     let (mut writers, mut target_of, mut parts) = (Vec::new(), Vec::new(), Vec::new());
@@ -337,7 +337,7 @@ fn placed(file: &Writes, targets: &TargetsOfNode) -> Result<Placed, Refused> {
             let known: BTreeSet<&str> = targets.keys().map(String::as_str).collect();
             let known: Vec<&str> = known.into_iter().collect();
             Refused(format!(
-                "{name} ran on node {node}, which has no target: there are targets on {}. `thalweg serve` there, or say --target-of-node {node}=TARGET",
+                "{name} ran on node {node}, which has no target; targets are on {}. `thalweg serve` there, or give --target-of-node {node}=TARGET",
                 known.join(", ")
             ))
         })?;
@@ -357,7 +357,7 @@ fn number_of(name: &str) -> u64 {
     name[name.len() - digits..].parse().unwrap_or(0)
 }
 
-/// The share of the writers' bytes that a layout has on targets of their nodes.
+/// Returns the share of the writers' bytes that a layout places on targets of their nodes.
 fn share(file: &LaidOut, parts: &[Part], writers: &[Writer], targets: &TargetsOfNode) -> f64 {
     let (mut local, mut all) = (0_u64, 0_u64);
     for part in parts {

@@ -1,10 +1,11 @@
-//! One command run several times: which run stands for all, and how far the others differ from it.
+//! Several runs of one command: chooses the median run, and computes the spread of the others.
 
 use std::collections::BTreeMap;
 use thalweg_explain::document::{Explanation, Leading, Repeated, SummaryRow};
 use thalweg_measure::estimate;
 
-/// The explanation of the run of median wall time (of an even number, the faster of the two in the middle), with what all runs say; `None` of no runs.
+/// Returns the explanation of the run of median wall time (of an even number, the faster of the middle two), with figures over all runs;
+/// `None` if there are no runs.
 pub fn repeated(runs: &[Explanation]) -> Option<Explanation> {
     let mut order: Vec<usize> = (0..runs.len()).collect();
     order.sort_by(|&a, &b| runs[a].wall_s.total_cmp(&runs[b].wall_s));
@@ -26,8 +27,8 @@ pub fn repeated(runs: &[Explanation]) -> Option<Explanation> {
     Some(Explanation { repeated: Some(repeated), ..runs[middle].clone() })
 }
 
-/// The share in another run of what a row of this one is about: the row of that cause and subject. Where both have one row of the cause alone, they are
-/// the same: a subject may have a number that no other run has.
+/// Returns the share, in another run, of a row's cause and subject. If each run has only one row of the cause, they match even with
+/// different subjects: a subject may contain a number unique to the run.
 fn share(row: &SummaryRow, of: &Explanation, other: &Explanation) -> f64 {
     let of_cause = |run: &Explanation| run.summary.rows.iter().filter(|r| r.cause == row.cause).map(|r| r.share).collect::<Vec<_>>();
     let same = |r: &&SummaryRow| r.cause == row.cause && r.subject == row.subject;
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
     use thalweg_explain::Cause;
 
-    /// A run of so many seconds with these rows, the first of which is the largest cause.
+    /// Returns a run of `wall_s` with these rows, the first of which is the largest cause.
     fn run(wall_s: f64, rows: &[(Cause, &str, f64)]) -> Explanation {
         let mut e: Explanation = serde_json::from_value(serde_json::json!({
             "schema": "thalweg.explain/1", "command": ["x"], "recorder": "bpf", "dropped_events": 0, "start_ns": 0, "wall_s": wall_s,

@@ -66,6 +66,11 @@ fn doctor_says_what_this_machine_can_do() {
     assert!(names.contains(&"recorder bpf") && names.contains(&"recorder preload"), "{names:?}");
     let said = run(["doctor"]);
     assert!(said.out.contains("machine:"), "{}", said.out);
+    assert!(!said.out.contains("`make bench`") && !said.out.contains("`make lab`"), "{}", said.out);
+    let packages = |document: &serde_json::Value| document["packages"].as_array().expect("packages").clone();
+    let (of_users, of_developers) = (packages(&document), packages(&run(["doctor", "--develop", "--json"]).done().json()));
+    assert!(of_users.iter().all(|package| package["target"] != "bench" && package["target"] != "lab"), "{of_users:?}");
+    assert!(of_users.iter().all(|package| of_developers.contains(package)), "{of_users:?} {of_developers:?}");
 }
 
 #[test]

@@ -192,14 +192,11 @@ fn what_listens_beyond_loopback_encrypts_and_says_so_when_it_does_not() {
     let said = started_beyond(directory.path(), &[]);
     assert!(!said.contains("clear"), "{said}");
     let said = started_beyond(directory.path(), &["--plain"]);
-    assert!(said.contains("bytes are in clear beyond loopback (--plain)"), "{said}");
+    assert!(said.contains("traffic beyond loopback is not encrypted (--plain)"), "{said}");
     let refused = run(["up", "--host", "0.0.0.0", "--servers", "1", text(directory.path())]);
     refused.failed(1, &["not a loopback address"]);
     for verb in ["up", "serve"] {
         let help = run([verb, "--help"]).done().out.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(
-            help.contains("The store opens to its credential alone") && help.contains("Beyond loopback everything is encrypted"),
-            "{help}"
-        );
+        assert!(help.contains("Clients need a credential") && help.contains("Traffic beyond loopback is encrypted"), "{help}");
     }
 }

@@ -88,7 +88,7 @@ fn a_directory_of_a_lot_hands_it_down_and_what_was_there_stays_outside() {
     run(["mkdir", &store.path("/full")]).done();
     run(["cp", "-q", text(&source), &store.path("/full/old")]).done();
     let said = run(["mkdir", "-p", "--lot", "run", &store.path("/full"), &store.path("/empty")]).done();
-    assert!(said.err.contains("/full: what is in it already stays outside of lot `run`") && !said.err.contains("/empty"), "{}", said.err);
+    assert!(said.err.contains("/full: files already in it stay outside lot `run`") && !said.err.contains("/empty"), "{}", said.err);
     run(["cp", "-q", text(&source), &store.path("/full/new")]).done();
     run(["mkdir", &store.path("/full/sub")]).done();
     run(["cp", "-q", text(&source), &store.path("/full/sub/new")]).done();
@@ -106,7 +106,7 @@ fn a_lot_that_is_not_there_is_said_before_a_byte_moves() {
     let source = file(here.path(), "f", b"some bytes");
     run(["cp", "--lot", "none", text(&source), &store.path("/f")]).failed(1, &["--lot none", "none"]);
     run(["mkdir", "--lot", "none", &store.path("/d")]).failed(1, &["--lot none"]);
-    run(["cp", "--lot", "none", &store.path("/f"), text(&here.path().join("out"))]).failed(2, &["--lot", "TO is in none"]);
+    run(["cp", "--lot", "none", &store.path("/f"), text(&here.path().join("out"))]).failed(2, &["--lot", "TO is not in a store"]);
     assert_eq!(names(&store), "");
 }
 

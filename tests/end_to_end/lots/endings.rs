@@ -13,7 +13,7 @@ fn a_lot_whose_time_is_over_keeps_its_files_and_takes_more_with_a_note() {
     run(["cp", "-q", "--lot", "run", text(&source), &store.path("/f")]).done();
     wait_until("its time is over", || lot(&store, &["show", "run"]).code == Some(4));
     let said = run(["cp", "-q", "--lot", "run", text(&source), &store.path("/g")]).done();
-    assert!(said.err.contains("lot `run` ended at 20") && said.err.contains("lot renew run"), "{}", said.err);
+    assert!(said.err.contains("lot `run` expired at 20") && said.err.contains("lot renew run"), "{}", said.err);
     assert_eq!(run(["ls", &store.path("/")]).done().out, "f\ng\n");
     assert_eq!(show(&store, "run")["promised_bytes"], 0);
     lot(&store, &["renew", "run", "--for", "2h"]).done();
@@ -78,7 +78,7 @@ fn a_lot_ends_with_a_job_and_is_not_made_for_one_that_has_ended() {
         let arguments = ["lot", "create", name, "--size", "1Mi", "--for", "2h", "--job", "7", "--store", &store.address];
         thalweg(arguments).env("PATH", &path).env("RUNS", &runs).output_in_time().unwrap().into()
     };
-    assert!(create("run").done().out.contains(" ends it with job 7\n"));
+    assert!(create("run").done().out.contains(" expires it with job 7\n"));
     lot(&store, &["show", "run"]).done();
     std::fs::remove_file(&runs).unwrap();
     wait_until("the lot is over", || lot(&store, &["show", "run"]).code == Some(4));

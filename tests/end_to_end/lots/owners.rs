@@ -42,7 +42,7 @@ fn bounds_of_an_owners_lots_stand_in_the_credential_and_are_shown_and_a_hundred_
     let of_store = store.directory.path().join("store.toml");
     run(["credential", "create", "ana", "--lots", "8Mi", "--lots-for", "2h", "--output", text(&ana), "--store", text(&of_store)]).done();
     let listed = run(["credential", "ls", "--store", text(&of_store)]).done().out;
-    assert!(listed.contains("ana") && listed.contains("lots of 8 MiB together  lots for 2h"), "{listed}");
+    assert!(listed.contains("ana") && listed.contains("lots up to 8 MiB in total  lots for up to 2h"), "{listed}");
     let create = |name: &str, size: &str, time: &str| run_as(&store, &ana, &["lot", "create", name, "--size", size, "--for", time]);
     create("all", "16Mi", "1h").failed(1, &["lots of `ana` may have 8 MiB together", "--lots SIZE"]);
     create("all", "1Mi", "36500d").failed(1, &["last at most 2h", "--lots-for TIME"]);

@@ -87,7 +87,7 @@ fn what_no_lot_can_be_is_refused_with_what_is_expected() {
     create(&["n", "--size", "1Mi", "--for", "101d", "--targets", "7"]).failed(2, &["no target 7", "0"]);
     create(&["n", "--size", "1Mi", "--for", "40000d"]).failed(2, &["at most 100 years"]);
     let none = i32::MAX.to_string();
-    create(&["n", "--size", "1Mi", "--for", "1h", "--while", &none]).failed(1, &["--while", "no such process"]);
+    create(&["n", "--size", "1Mi", "--for", "1h", "--while", &none]).failed(1, &["--while", "cannot wait for this process"]);
     // More than is available, with the numbers.
     create(&["n", "--size", "4Ei", "--for", "1h"]).failed(1, &["lot `n` of 4 EiB does not fit", "free"]);
     assert_eq!(lot(&store, &["ls", "--json"]).done().json()["lots"].as_array().unwrap().len(), 1, "nothing is left of what was refused");

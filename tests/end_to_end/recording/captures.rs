@@ -133,7 +133,7 @@ fn captures_that_lie_years_apart_are_runs_of_their_own() {
     std::fs::write(&both, joined).expect("a file");
     for verb in ["rpcstat", "explain"] {
         let said = run([verb, text(&both)]).done().out;
-        assert!(said.contains("holds 2 runs") && said.contains("run 1 of 2, 20") && said.contains("run 2 of 2, 20"), "{said}");
+        assert!(said.contains("has 2 runs") && said.contains("run 1 of 2, 20") && said.contains("run 2 of 2, 20"), "{said}");
         assert!(said.lines().count() <= 15 && said.lines().all(|line| line.chars().count() <= 80) && !said.contains(" d "), "{said}");
         let document = run([verb, "--json", text(&both)]).done().json();
         assert_eq!(

@@ -138,7 +138,7 @@ fn a_capture_is_drawn_beside_being_kept() {
     assert!(!std::fs::read_to_string(&again).expect("a picture").contains("Pending calls"));
     run(["report", text(&kept), "-o", text(&page)]).done();
     let html = std::fs::read_to_string(&page).expect("a page");
-    let (rpcs, others) = (html.find("Pending calls"), html.find("The same by connections"));
+    let (rpcs, others) = (html.find("Pending calls"), html.find("By connection"));
     assert!(rpcs.is_some() && rpcs < others, "what RPCs say stands first: {rpcs:?} {others:?}");
 }
 

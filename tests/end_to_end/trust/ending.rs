@@ -37,7 +37,7 @@ fn a_credential_that_is_revoked_is_refused_at_once_by_every_server_on_open_conne
     let made = run(["credential", "create", "ana", "--output", text(&credential), "--store", store]).done();
     assert_eq!(made.out.trim(), text(&credential));
     let again = run(["credential", "create", "ana", "--output", text(&credential), "--store", store]);
-    again.failed(1, &["is there already"]);
+    again.failed(1, &["exists already"]);
     let mut command = thalweg(["cp", "--quiet", "--credential", text(&credential), "--store", store, "-", "thal:/f"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let writer = writes_slowly(child.stdin.take().unwrap());

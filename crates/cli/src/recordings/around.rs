@@ -1,6 +1,6 @@
-//! What a verb does with a store, recorded at both ends when that is asked for, and explained.
+//! Records a verb's work at both ends and explains it, when asked to.
 //!
-//! `--record` keeps the recording; `--explain` says where the time went, from a recording that goes away if it is not kept.
+//! `--record` keeps the recording; `--explain` says where the time went, from a temporary recording unless `--record` keeps it.
 
 use super::explained::{Form, NOT_KEPT, explained, more_of, note, print};
 use super::temporary::Temporary;
@@ -13,34 +13,34 @@ use thalweg_client::Store;
 use thalweg_client::copy::{Recorder, Recording};
 use thalweg_trace::{Time, TraceHandle};
 
-/// Recording and explaining.
+/// Flags for recording and explaining a verb's own work.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Recording")]
 pub(crate) struct RecordingFlags {
-    /// Show where the time went, in a few lines: on standard error; with --json on standard output, in place of the result
+    /// Show where the time went, in a few lines on standard error; with --json, on standard output in place of the result
     #[arg(long)]
     pub explain: bool,
-    /// Record both ends into this directory, NAME.thw
+    /// Record both ends into this directory (NAME.thw)
     #[arg(long, value_name = "PATH")]
     pub record: Option<PathBuf>,
-    /// Record words of the command that look like secrets (passwords, tokens, keys) as they are; otherwise `[secret]` stands for each
+    /// Record words of the command that look like secrets (passwords, tokens, keys) unchanged instead of as `[secret]`
     #[arg(long)]
     pub keep_command: bool,
 }
 
-/// What is known of the work when it is done, for the recording.
+/// Attributes of the work, known once it is done, for the recording.
 pub(crate) type Attributes = Vec<(String, String)>;
 
 impl RecordingFlags {
-    /// Whether the explanation takes the place of the result.
+    /// Whether the explanation replaces the result on standard output.
     pub(crate) fn replaces_result(&self, json: bool) -> bool {
         self.explain && json
     }
 
-    /// Does `work` with tracers of the mode it is given, all of which it drops, and records it in these stores if that is asked for.
+    /// Does `work`, and records it in these stores if asked to. `work` must drop all tracers it makes.
     ///
     /// # Errors
-    /// `work`'s, which counts for more than those of the recording.
+    /// `work`'s, which takes precedence over a failure to record.
     pub(crate) fn around<T>(
         &self,
         stores: &StoreFlags,
@@ -58,7 +58,7 @@ impl RecordingFlags {
                 temporary.guard();
                 temporary.recording("walk.thw")
             }
-            (None, None) => return Err(Failure::failed("no place for the recording")),
+            (None, None) => return Err(Failure::failed("no directory for the recording")),
         };
         let recording = Recording { path, command: command_line(), node: stores.node(), keep_command: self.keep_command };
         let recorded: Vec<Store> = sessions.iter().map(|session| session.store()).collect();
@@ -73,7 +73,7 @@ impl RecordingFlags {
         explained.map(|()| done)
     }
 
-    /// Explains a recording: for a program on standard output, for a person where the result is not.
+    /// Explains a recording: as JSON on standard output, or as text on standard error.
     fn explain(&self, path: &Path, json: bool) -> Result<(), Failure> {
         let (_, explanation) = explained(path)?;
         if json {
@@ -83,13 +83,13 @@ impl RecordingFlags {
         Ok(())
     }
 
-    /// How to see more than the short explanation.
+    /// Returns the commands that show more than the short explanation.
     pub(crate) fn more(&self) -> String {
         self.record.as_deref().map_or_else(|| NOT_KEPT.to_owned(), more_of)
     }
 }
 
-/// The command, as it was given.
+/// Returns the command line of this process.
 pub(crate) fn command_line() -> Vec<String> {
     std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
 }

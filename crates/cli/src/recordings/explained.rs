@@ -1,4 +1,4 @@
-//! Recordings opened, merged and explained, and explanations printed.
+//! Opens, merges and explains recordings, and prints explanations.
 
 use super::captured::{Opened, is_capture, opened};
 use super::memory;
@@ -14,7 +14,7 @@ pub(crate) fn explained(path: &Path) -> Result<(Opened, Explanation), Failure> {
     explained_as(path, &Options::default())
 }
 
-/// The same, with what is to be said.
+/// Opens a recording, or reads a capture, and explains it with these options.
 pub(crate) fn explained_as(path: &Path, options: &Options) -> Result<(Opened, Explanation), Failure> {
     memory::keep_freed();
     let recording = opened(path, "explain")?;
@@ -22,17 +22,17 @@ pub(crate) fn explained_as(path: &Path, options: &Options) -> Result<(Opened, Ex
     Ok((recording, explanation))
 }
 
-/// The explanation of a run: of a recording, or as JSON in a file.
+/// Returns the explanation of a recording, or the one in a JSON file.
 pub(crate) fn explanation_of(path: &Path) -> Result<Explanation, Failure> {
     if path.is_dir() || (is_capture(path) && !is_text(path)) {
         return explained(path).map(|(_, explanation)| explanation);
     }
     let expected = "expected a recording, or an explanation as JSON (explain --json --to NAME.json)";
     let text = std::fs::read_to_string(path).map_err(|e| Failure::failed(format!("{}: {e}; {expected}", path.display())))?;
-    serde_json::from_str(&text).map_err(|e| Failure::failed(format!("{}: no explanation: {e}; {expected}", path.display())))
+    serde_json::from_str(&text).map_err(|e| Failure::failed(format!("{}: not an explanation: {e}; {expected}", path.display())))
 }
 
-/// Whether a file begins as JSON does.
+/// Whether a file begins like a JSON object.
 fn is_text(path: &Path) -> bool {
     use std::io::Read;
     let mut first = [0; 1];
@@ -41,7 +41,7 @@ fn is_text(path: &Path) -> bool {
         || b" \t\r\n{".contains(&first[0])
 }
 
-/// Merges recordings, and captures, into one at `output`.
+/// Merges recordings and captures into one at `output`.
 pub(crate) fn merged(recordings: &[PathBuf], output: &Path) -> Result<Merged, Failure> {
     memory::keep_freed();
     let opened: Vec<Opened> = recordings.iter().map(|path| opened(path, "merge")).collect::<Result<_, _>>()?;
@@ -52,7 +52,7 @@ pub(crate) fn merged(recordings: &[PathBuf], output: &Path) -> Result<Merged, Fa
     merge(&parts, output).map_err(Failure::failed)
 }
 
-/// A recording and itself, or a copy of it, are not the two ends of anything.
+/// Refuses a recording given twice, or beside a copy of itself.
 fn refuse_one_twice(paths: &[PathBuf], opened: &[Opened]) -> Result<(), Failure> {
     let identity = |recording: &Recording| {
         let meta = recording.meta();
@@ -67,38 +67,38 @@ fn refuse_one_twice(paths: &[PathBuf], opened: &[Opened]) -> Result<(), Failure>
     Ok(())
 }
 
-/// A capture of several runs has no one run to be an end of.
+/// Refuses a capture of several runs: which of them to merge is unknown.
 fn refuse_several_runs(paths: &[PathBuf], opened: &[Opened]) -> Result<(), Failure> {
     for (path, recording) in paths.iter().zip(opened) {
         let runs = thalweg_explain::runs::runs(&**recording);
         if !runs.is_empty() {
             let name = path.display();
             let how = "cut out the one to merge (editcap -A START -B END)";
-            return Err(Failure::usage(format!("{name} holds {} runs with nothing between them: {how}", runs.len())));
+            return Err(Failure::usage(format!("{name} has {} runs, not one: {how}", runs.len())));
         }
     }
     Ok(())
 }
 
-/// How an explanation is printed.
+/// The form in which an explanation is printed.
 #[derive(Clone, Copy)]
 pub(crate) enum Form<'a> {
-    /// In a few lines, of which the last says how to see more.
+    /// A few lines, the last of which says how to see more.
     Short {
-        /// How to see more.
+        /// Commands that show more.
         more: &'a str,
     },
-    /// All that is known.
+    /// The full text.
     Full,
-    /// For a program.
+    /// JSON.
     Json,
 }
 
-/// How to see more of what was recorded for this explanation alone, with `--explain`.
+/// How to see more after `--explain`, whose recording is not kept.
 pub(crate) const NOT_KEPT: &str = "--record run.thw, then thalweg explain -v run.thw";
 
 impl Form<'_> {
-    /// The explanation in this form, ending in a newline.
+    /// Formats the explanation, ending in a newline.
     pub(crate) fn write(self, explanation: &Explanation, options: &TextOptions) -> String {
         match self {
             Form::Short { more } => thalweg_report::short(explanation, options, Some(more)),
@@ -108,9 +108,9 @@ impl Form<'_> {
     }
 }
 
-/// How to see more of a recording.
+/// Returns the commands that show more of a recording.
 pub(crate) fn more_of(recording: &Path) -> String {
-    // A name that leaves no room for the rest is the reader's to put in.
+    // A longer name would leave no room for the commands: the reader fills it in.
     const ROOM: usize = 20;
     let name = recording.to_str().filter(|name| name.len() <= ROOM).unwrap_or("RECORDING");
     format!("explain -v {name} | report {name} -o run.html")
@@ -121,7 +121,7 @@ pub(crate) fn print(explanation: &Explanation, form: Form<'_>) -> Result<(), Fai
     output::result(&form.write(explanation, &TextOptions::for_stdout()))
 }
 
-/// Prints an explanation for a person where standard output is something else's.
+/// Prints an explanation on standard error, where standard output is the command's.
 pub(crate) fn note(explanation: &Explanation, form: Form<'_>) {
     output::note(form.write(explanation, &TextOptions::for_stderr()).trim_end());
 }

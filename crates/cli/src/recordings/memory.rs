@@ -1,13 +1,13 @@
-//! How this process holds memory while it reads a recording.
+//! Tunes the allocator for reading recordings.
 
-/// What is freed stays with the process up to this size.
+/// Freed memory kept by the process, in bytes.
 const KEPT_BYTES: i32 = 32 << 20;
 
-/// Reading a recording allocates and frees the same two megabytes for each row group. glibc would give them back to the kernel each time and
-/// ask for them again, which costs a third of the time. Elsewhere this does nothing.
+/// Makes glibc keep freed memory. Reading a recording allocates and frees the same 2 MB for each row group; returning them to the kernel
+/// each time costs a third of the run time. Does nothing with other C libraries.
 pub(crate) fn keep_freed() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: mallopt takes two numbers, and locks what it changes.
+    // SAFETY: mallopt takes two integers and does its own locking.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, KEPT_BYTES);
         libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT_BYTES);

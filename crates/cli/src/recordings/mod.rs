@@ -1,4 +1,4 @@
-//! Recordings that verbs make and explain.
+//! Making, opening and explaining recordings for the verbs.
 
 pub(crate) mod around;
 pub(crate) mod captured;

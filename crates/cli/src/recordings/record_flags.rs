@@ -1,4 +1,4 @@
-//! The flags that `record` and `explain -- COMMAND` share, and what they become.
+//! The flags that `record` and `explain -- COMMAND` share, and the recorder's options made from them.
 
 use jiff::Timestamp;
 use std::ffi::OsString;
@@ -7,65 +7,66 @@ use std::time::Duration;
 use thalweg_base::numbers;
 use thalweg_record::{Implementation, Method, Mpi, Options, Profile, Tier, UserStacks};
 
-/// The group of all flags that say how to record.
+/// Id of the group of all recording flags.
 pub(crate) const RECORDING_FLAGS: &str = "recording-flags";
 
-/// How to record. That only makes sense with a command: the flags are one group, so that a verb that also takes recordings can refuse all of
-/// them there, also those that are added later.
+/// Flags that say how to record. They form one group, so that a verb that also takes recordings can refuse all of them, including ones
+/// added later.
 #[derive(clap::Args)]
 #[group(id = RECORDING_FLAGS)]
 #[command(next_help_heading = "Recording")]
 pub(crate) struct RecordFlags {
-    /// Record this too: a process by number, command name or the port it listens on (`:2049`), with all that it starts; or, by a path in a
-    /// mounted store, its mount and its servers on this machine. May be repeated
+    /// Also record this process, given by PID, command name or listening port (`:2049`), and its children; or, given a path in a
+    /// mounted store, the store's mount and its servers on this machine. May be repeated
     #[arg(long, value_name = "PID|NAME|PORT|PATH")]
     pub also: Vec<String>,
-    /// Do not record the mount and servers of the store that the command works in
+    /// Do not record the mount and servers of the store that the command's working directory is in
     #[arg(long)]
     pub no_also: bool,
-    /// Record the command and what --also names alone; nobody that it talks to on this machine
+    /// Record only the command and what --also names, not other processes on this machine that it communicates with
     #[arg(long)]
     pub only: bool,
     /// How much to record
     #[arg(long, value_enum, default_value_t = TierFlag::Lean)]
     pub tier: TierFlag,
-    /// Profile the whole machine too: the stack of whatever runs on each processor, a thousand times a second. Needs privilege
+    /// Also profile the whole machine: sample the stack running on each processor 1000 times a second. Needs privilege
     #[arg(long)]
     pub profile: bool,
-    /// How --profile finds the frames of programs
+    /// How --profile unwinds user stacks
     #[arg(long, value_enum, default_value_t = UserStacksFlag::Fp, requires = "profile")]
     pub user_stacks: UserStacksFlag,
-    /// With --user-stacks dwarf: how much of each stack is copied, at most 64Ki
+    /// With --user-stacks dwarf: bytes copied from each stack, at most 64Ki
     #[arg(long, value_name = "SIZE", default_value = "16Ki", value_parser = stack_size, requires = "user_stacks")]
     pub stack_bytes: u32,
     /// Which recorder to use
     #[arg(long, value_enum, default_value_t = MethodFlag::Auto)]
     pub method: MethodFlag,
-    /// Stop recording after this time; the command goes on
+    /// Stop recording after this time; the command continues
     #[arg(long = "for", value_name = "TIME", value_parser = numbers::parse_duration)]
     pub duration: Option<Duration>,
-    /// Disk space for the recording while it is made; later events are dropped and counted
+    /// Maximum disk space for the recording while it is made; events beyond it are dropped and counted
     #[arg(long, value_name = "SIZE", default_value = "4Gi", value_parser = numbers::parse_positive_size)]
     pub limit: u64,
-    /// How often events are fetched; 0: without pause
+    /// Interval at which events are fetched from the recorder; 0: continuously
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = pause)]
     pub drain: Duration,
-    /// What devices and paths can reach, as measured by `thalweg doctor --ceilings`
+    /// Throughput ceilings of devices and the loopback, as printed by `thalweg doctor --ceilings`
     #[arg(long, value_name = "FILE")]
     pub ceilings: Option<PathBuf>,
-    /// Record the MPI calls of every rank on this machine too. The MPI is detected, unless it is given: --mpi=mpich, --mpi=openmpi. Started as
-    /// a rank itself (`mpirun ... thalweg record --mpi -o job.thw -- PROGRAM`), each rank makes a recording with its number in the name
+    /// Also record the MPI calls of every rank on this machine. The MPI implementation is detected unless given (--mpi=mpich,
+    /// --mpi=openmpi). Under mpirun (`mpirun ... thalweg record --mpi -o job.thw -- PROGRAM`), each rank makes its own recording, named
+    /// with its rank
     #[arg(long, value_enum, value_name = "MPI", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     pub mpi: Option<MpiFlag>,
-    /// Record words of the command that look like secrets (passwords, tokens, keys) as they are; otherwise `[secret]` stands for each
+    /// Record words of the command that look like secrets (passwords, tokens, keys) unchanged instead of as `[secret]`
     #[arg(long)]
     pub keep_command: bool,
 }
 
-/// Which MPI.
+/// An MPI implementation.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum MpiFlag {
-    /// The one that the launcher or the program uses
+    /// The one that the launcher or the program uses (detected)
     Auto,
     /// MPICH
     Mpich,
@@ -73,26 +74,26 @@ pub(crate) enum MpiFlag {
     Openmpi,
 }
 
-/// How much is recorded.
+/// The amount of detail recorded.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum TierFlag {
     /// Waits, devices and sockets, no system calls: cheap enough for any run
     Lean,
-    /// Every system call as well
+    /// All of that, and every system call
     Syscall,
 }
 
-/// How a profile finds the frames of programs.
+/// How a profile unwinds user stacks.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum UserStacksFlag {
-    /// By frame pointers: cheap, and broken off in code without them, as most distributions' is
+    /// Frame pointers: cheap, but stacks are cut off in code built without them, as in most distributions
     Fp,
-    /// By unwind tables, from a copy of the top of each stack: whole stacks of C, C++ and Rust, at several times the cost
+    /// Unwind tables, from a copy of the top of each stack: whole stacks of C, C++ and Rust, at several times the cost
     Dwarf,
 }
 
 impl UserStacksFlag {
-    /// The same for the recorder.
+    /// Converts to the recorder's setting.
     pub(crate) fn with(self, stack_bytes: u32) -> UserStacks {
         match self {
             UserStacksFlag::Fp => UserStacks::FramePointers,
@@ -101,22 +102,22 @@ impl UserStacksFlag {
     }
 }
 
-/// How much of a stack is copied: a frame or two at least, and no more than the recorder has room for.
+/// Parses the bytes to copy of each stack: room for a frame or two at least, and no more than the recorder's buffer.
 pub(crate) fn stack_size(text: &str) -> Result<u32, String> {
     let bytes = numbers::parse_positive_size(text)?;
-    u32::try_from(bytes).ok().filter(|bytes| (512..=64 << 10).contains(bytes)).ok_or_else(|| "give a size from 512 to 64Ki".to_owned())
+    u32::try_from(bytes).ok().filter(|bytes| (512..=64 << 10).contains(bytes)).ok_or_else(|| "expected a size from 512 to 64Ki".to_owned())
 }
 
-/// Which recorder.
+/// A recorder.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum MethodFlag {
-    /// The best one allowed here
+    /// The most detailed one that this machine allows
     Auto,
-    /// The kernel's tracepoints; needs privilege
+    /// Kernel tracepoints through BPF; needs privilege
     Bpf,
-    /// A library that is loaded into the program
+    /// A library preloaded into the program
     Preload,
-    /// Samples of /proc
+    /// Sampling of /proc
     Proc,
 }
 
@@ -125,7 +126,7 @@ fn pause(text: &str) -> Result<Duration, String> {
 }
 
 impl RecordFlags {
-    /// The recording's name, with the number of the rank that we were started as, if we were: all ranks are given the same words.
+    /// Returns the recording's name, with the MPI rank of this process if it has one: all ranks get the same command line.
     fn of_rank(&self, output: &Path) -> PathBuf {
         let Some(rank) = self.mpi.and_then(|_| thalweg_record::rank_here()) else { return output.to_owned() };
         let stem = output.file_stem().unwrap_or_default().to_string_lossy();
@@ -133,14 +134,14 @@ impl RecordFlags {
         output.with_file_name(format!("{stem}-rank-{rank}.{extension}"))
     }
 
-    /// Whether none of them was given that says what to record, or how.
+    /// Whether no flag was given that says what to record, or how.
     pub(crate) fn are_defaults(&self) -> bool {
         let picks = !self.also.is_empty() || self.no_also || self.only || self.duration.is_some() || self.ceilings.is_some();
         let how = self.tier != TierFlag::Lean || self.method != MethodFlag::Auto || self.profile || self.mpi.is_some();
         !picks && !how
     }
 
-    /// What to record, and where to.
+    /// Returns the recorder's options.
     pub(crate) fn options(&self, command: &[OsString], output: &Path) -> Options {
         Options {
             also: self.also.clone(),
@@ -173,7 +174,7 @@ impl RecordFlags {
     }
 }
 
-/// A name for a recording that was given none, in the current directory: of what is recorded, and when it began.
+/// Returns a default name for a recording in the current directory: what is recorded, and the start time.
 pub(crate) fn default_name(of: &str) -> PathBuf {
     let of = Path::new(of).file_name().map_or_else(|| "recording".into(), |name| name.to_string_lossy());
     let plain: String = of.chars().map(|c| if c.is_ascii_alphanumeric() || "._+-".contains(c) { c } else { '_' }).collect();
@@ -183,7 +184,7 @@ pub(crate) fn default_name(of: &str) -> PathBuf {
     std::iter::once(PathBuf::from(format!("{stem}.thw"))).chain(numbered).find(free).unwrap_or_else(|| PathBuf::from(format!("{stem}.thw")))
 }
 
-/// An instant of UTC as it can stand in a file's name: `20261121T235102Z`.
+/// Formats a UTC instant for a file name: `20261121T235102Z`.
 fn instant(at: Timestamp) -> String {
     at.strftime("%Y%m%dT%H%M%SZ").to_string()
 }

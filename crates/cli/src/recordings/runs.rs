@@ -1,17 +1,17 @@
-//! The runs of a recording: each by itself, or the one that was asked for.
+//! Applies an analysis to each run of a recording, or to one run.
 
 use crate::failure::Failure;
 use std::path::Path;
 use thalweg_explain::runs::{Run, runs};
 use thalweg_trace::{Recording, Source};
 
-/// One run, and what came of it; no run where all of the recording is one.
+/// A run and its result; `None` if the whole recording is one run.
 pub(crate) type OfRun<T> = (Option<Run>, Result<T, Failure>);
 
-/// What `of` says of each run of a recording; of one alone where that was asked for.
+/// Returns `of`'s result for each run of a recording, or for the run `wanted` alone.
 ///
 /// # Errors
-/// There is no such run, or the recording cannot be read.
+/// The run does not exist, or the recording cannot be read.
 pub(crate) fn each<T>(
     recording: &Recording,
     path: &Path,
@@ -36,7 +36,7 @@ pub(crate) fn each<T>(
         .collect()
 }
 
-/// `run 2 of 2, 2007-02-01 12:00:00 UTC`.
+/// Formats a run's title: `run 2 of 2, 2007-02-01 12:00:00 UTC`.
 pub(crate) fn title(run: &Run, recording: &Recording) -> String {
     let is_dated = recording.hosts().first().is_some_and(|host| host.clock.starts_with("capture:"));
     let date = jiff::Timestamp::from_nanosecond(i128::from(run.from_ns)).ok().filter(|_| is_dated);

@@ -1,4 +1,4 @@
-//! A recording whose functions have names that it was recorded without: from files with symbols, found by build identifier.
+//! A recording with function names resolved afterwards, from symbol files found by build ID.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -7,10 +7,10 @@ use thalweg_trace::{
     Clock, Counter, CounterName, Frame, Host, Mark, Meta, Object, Recording, Sample, Source, SourceError, SpanBatch, Stack, Track,
 };
 
-/// Files that are named as missing.
+/// Maximum number of files listed as missing.
 const MOST_MISSING: usize = 3;
 
-/// The recording, with other stacks.
+/// A recording with its stacks symbolised.
 pub(crate) struct Symbolised {
     recording: Recording,
     stacks: Vec<Stack>,
@@ -18,7 +18,7 @@ pub(crate) struct Symbolised {
 }
 
 impl Symbolised {
-    /// Looks for the names in these directories, and where this machine keeps such files.
+    /// Looks for symbol files in `dirs` and in this machine's debug directories.
     pub(crate) fn new(recording: Recording, dirs: &[PathBuf]) -> Result<Symbolised, SourceError> {
         let mut samples: HashMap<u32, u64> = HashMap::new();
         for stack in recording.samples()?.iter().filter_map(|sample| sample.stack) {
@@ -37,11 +37,11 @@ impl Symbolised {
         Ok(Symbolised { recording, stacks, missing })
     }
 
-    /// What was not found, a sentence for each of the first few.
+    /// Returns a sentence for each of the first few files whose symbols were not found.
     pub(crate) fn missing(&self) -> Vec<String> {
         let line = |file: &MissingFile| {
-            let id = file.build_id.as_ref().map_or_else(String::new, |id| format!(", build identifier {id}"));
-            format!("No symbols found for {}{id}: stacks of {} samples have functions of it without a name", file.module, file.samples)
+            let id = file.build_id.as_ref().map_or_else(String::new, |id| format!(", build ID {id}"));
+            format!("No symbols found for {}{id}: {} samples have unnamed functions from it", file.module, file.samples)
         };
         self.missing.iter().take(MOST_MISSING).map(line).collect()
     }

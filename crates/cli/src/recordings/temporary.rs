@@ -1,15 +1,15 @@
-//! A directory for a recording that nobody asked to keep.
+//! A temporary directory for a recording that is not kept.
 
 use crate::failure::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A directory in `TMPDIR`, removed with all that is in it when this is dropped, or when a signal ends us while it is guarded.
+/// A directory in `TMPDIR`, removed with its contents on drop, and by a terminating signal once guarded.
 pub(crate) struct Temporary(PathBuf);
 
 impl Temporary {
-    /// Makes one that only this user can look into.
+    /// Creates one that only this user can access.
     pub(crate) fn new() -> Result<Temporary, Failure> {
         use std::os::unix::fs::DirBuilderExt;
         static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -17,20 +17,22 @@ impl Temporary {
             let name = format!("thalweg-{}-{}-recording", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
             let path = std::env::temp_dir().join(name);
             match std::fs::DirBuilder::new().mode(0o700).create(&path) {
-                // Of a process that had our number, or has it in another namespace.
+                // Left by an earlier process of this PID, or in use by one in another PID namespace.
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(Failure::failed(format!("{}: cannot be made, for the recording: {error}", path.display()))),
+                Err(error) => {
+                    return Err(Failure::failed(format!("{}: cannot create a directory for the recording: {error}", path.display())));
+                }
                 Ok(()) => return Ok(Temporary(path)),
             }
         }
     }
 
-    /// Where a recording goes in it.
+    /// Returns the path for a recording in it.
     pub(crate) fn recording(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    /// From now on a signal that ends this process removes the directory first. Not while a command runs: then signals are the command's.
+    /// Makes terminating signals remove the directory from now on. Not to be called while a command runs: signals are the command's then.
     pub(crate) fn guard(&self) {
         let path = self.0.clone();
         let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
@@ -40,7 +42,7 @@ impl Temporary {
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
         };
-        // Without the thread the directory stays behind where a signal ends us; nothing else is lost.
+        // Without the thread, a signal leaves the directory behind; nothing else is lost.
         let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(watch);
     }
 }

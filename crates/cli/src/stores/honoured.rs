@@ -1,9 +1,9 @@
-//! What this machine honours of the privileges in stores that are mounted here: nothing, unless root has asked for it.
+//! Reports mounts on this machine that honour set-user bits or device nodes of a store. Only root can ask for that.
 
 use thalweg_mount::{Mounted, mounts};
 use thalweg_wire::address::without_pin;
 
-/// A line for each mount here that honours some, of the store whose metadata service is at this address; without one, of any.
+/// Returns a line for each such mount here; only mounts of the store whose metadata service is at `service`, if given.
 pub(crate) fn lines(service: Option<&str>) -> Vec<String> {
     let all = mounts().unwrap_or_default();
     all.iter().filter(|mount| service.is_none_or(|service| is_of(mount, service))).filter_map(line).collect()

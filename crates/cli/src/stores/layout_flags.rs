@@ -5,7 +5,7 @@ use thalweg_base::numbers;
 use thalweg_layout::{Kind, ParameterInfo, Spec, kinds};
 use thalweg_wire::protocol::metadata::{LayoutChoice, Placement};
 
-/// How the bytes of new files are laid out.
+/// Flags for the layout of new files.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Layout of new files")]
 pub(crate) struct LayoutFlags {
@@ -16,13 +16,13 @@ pub(crate) struct LayoutFlags {
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::parse_count)]
     datafiles: Option<u32>,
 
-    /// Targets of the datafiles: round-robin (from a random one; the default), round-robin:FIRST, targets:0,2,3, or local (those of servers
-    /// on this node)
+    /// Targets of the datafiles: round-robin (from a random target; the default), round-robin:FIRST, targets:0,2,3, or local (targets
+    /// of servers on this node)
     #[arg(long, value_name = "PLACEMENT")]
     place: Option<Placement>,
 }
 
-/// What `--help` says of `--layout`: all distributions there are.
+/// Returns the help of `--layout`, with all distributions.
 fn distributions() -> String {
     let parameter = |known: &ParameterInfo| format!("{}: {}", known.name, known.summary);
     let distribution = |kind: &Kind| match kind.parameters {
@@ -34,19 +34,19 @@ fn distributions() -> String {
 }
 
 impl LayoutFlags {
-    /// The distribution asked for; `None`: the store's default. Sizes with `Ki`, `Mi`, `Gi` become bytes; everything else is
-    /// the distribution's own to judge.
+    /// Returns the distribution asked for; `None` for the store's default. Converts sizes with `Ki`, `Mi`, `Gi` to bytes; the
+    /// distribution validates the rest.
     pub(crate) fn spec(&self) -> Result<Option<Spec>, Failure> {
         let Some(text) = &self.layout else { return Ok(None) };
         LayoutChoice::parse_spec(text).map(Some).map_err(|e| Failure::usage(format!("--layout {text}: {e}")))
     }
 
-    /// Number of datafiles asked for.
+    /// Returns the number of datafiles asked for.
     pub(crate) fn datafiles(&self) -> Option<u32> {
         self.datafiles
     }
 
-    /// The choice, as the store takes it.
+    /// Converts the flags to the store's request.
     pub(crate) fn choice(&self) -> Result<LayoutChoice, Failure> {
         Ok(LayoutChoice { spec: self.spec()?, datafiles: self.datafiles, placement: self.place.clone(), lot: None })
     }

@@ -1,4 +1,4 @@
-//! Lots, as the verbs speak of them: which one a flag names, what one is called, and how much of it is left.
+//! Lots in the verbs: resolving names, formatting states and levels, computing what is left.
 
 use crate::operand::StoreFlags;
 use crate::session::Session;
@@ -9,24 +9,24 @@ use thalweg_trace::Tracer;
 use thalweg_wire::protocol::lots::{Level, LotOperation, LotReport, LotState};
 use thalweg_wire::protocol::metadata::{LayoutChoice, LotId};
 
-/// Which lot new files go to.
+/// Flag for the lot of new files.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Layout of new files")]
 pub(crate) struct LotFlag {
-    /// The lot that new files are in (default: their directory's, or none); thalweg lot makes one
+    /// The lot that new files go to (default: their directory's, or none); `thalweg lot create` makes one
     #[arg(long, value_name = "NAME")]
     pub lot: Option<String>,
 }
 
 impl LotFlag {
-    /// A choice of layout with the lot that the flag names. Of a lot whose time is over, a note says what that means.
+    /// Adds the flag's lot to a layout choice. Prints a note if the lot has expired.
     pub(crate) fn choose(&self, session: &Session, choice: LayoutChoice) -> Result<LayoutChoice, Failure> {
         let Some(name) = &self.lot else { return Ok(choice) };
         Ok(LayoutChoice { lot: Some(for_new_files(session, name)?), ..choice })
     }
 }
 
-/// The store that an operand names, and the lot's name in it.
+/// Connects to the store that an operand names; returns the lot's name too.
 pub(crate) fn connect(operand: &str, flags: &StoreFlags) -> Result<(Session, String), Failure> {
     let path = flags.path(operand)?;
     let name = path.path.trim_start_matches('/').to_owned();
@@ -36,25 +36,25 @@ pub(crate) fn connect(operand: &str, flags: &StoreFlags) -> Result<(Session, Str
     Ok((Session::connect(&path.store, flags)?, name))
 }
 
-/// The number of a lot that files are to be made in.
+/// Returns the id of the lot that new files go to.
 pub(crate) fn for_new_files(session: &Session, name: &str) -> Result<LotId, Failure> {
     let found = session.names().find_lot(&mut Tracer::off(), name);
     let lot = found.map_err(|e| Failure::failed(format!("--lot {name}: {e}")))?.lot;
     if lot.state == LotState::Expired {
         let ended = listing::time_text(lot.until_ns);
         output::note(&format!(
-            "lot `{name}` ended at {ended}: its files go when somebody needs the room; thalweg lot renew {name} --for TIME promises it again"
+            "lot `{name}` expired at {ended}: its files may be removed when the space is needed; to renew it: thalweg lot renew {name} --for TIME"
         ));
     }
     Ok(lot.id)
 }
 
-/// The lot of this name.
+/// Returns the lot of this name.
 pub(crate) fn named(session: &Session, name: &str) -> Result<LotReport, Failure> {
     one(asked(session, LotOperation::Show { name: Some(name.to_owned()) })?)
 }
 
-/// Does what is asked about lots.
+/// Sends a lot operation to the metadata service.
 pub(crate) fn asked(session: &Session, operation: LotOperation) -> Result<Vec<LotReport>, Failure> {
     session.names().lots(&mut Tracer::off(), operation).map_err(|e| match e.kind() {
         thalweg_wire::ErrorKind::Invalid => Failure::Usage(e.to_string()),
@@ -62,36 +62,36 @@ pub(crate) fn asked(session: &Session, operation: LotOperation) -> Result<Vec<Lo
     })
 }
 
-/// The one lot that an answer is about.
+/// Returns the single lot of an answer.
 pub(crate) fn one(mut reports: Vec<LotReport>) -> Result<LotReport, Failure> {
-    reports.pop().ok_or_else(|| Failure::failed("the metadata service answered about no lot"))
+    reports.pop().ok_or_else(|| Failure::failed("the metadata service's answer has no lot in it"))
 }
 
-/// What a lot is called; one that is gone, or that this credential may not see, has only its number.
+/// Returns a lot's name, or `#ID` if the lot is gone or this credential may not see it.
 pub(crate) fn name_of(session: &Session, id: LotId) -> String {
     let all = asked(session, LotOperation::Show { name: None }).unwrap_or_default();
     all.into_iter().find(|report| report.lot.id == id).map_or_else(|| format!("#{id}"), |report| report.lot.name)
 }
 
-/// Nanoseconds since 1970, on this machine's clock.
+/// Returns the time on this machine's clock, in ns since 1970.
 pub(crate) fn now_ns() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// What a level promises against other programs.
+/// Returns a sentence on what a level guarantees against other programs.
 pub(crate) fn level_meaning(level: Level) -> &'static str {
     match level {
-        Level::Own => "the store has its file systems to itself, so nothing else can take the space",
-        Level::Kernel => "the file system reserves the space: other programs cannot take it, unless they are root's",
+        Level::Own => "the store is alone on its file systems, so nothing else can take the space",
+        Level::Kernel => "the file system reserves the space: only root's programs can take it",
         Level::Ballast => {
             "a preallocated file keeps the space and shrinks as the lot fills; another program may take a part at that moment"
         }
-        Level::Admission => "the store gives the space to nobody else; other programs on the same disks can take it",
+        Level::Admission => "the store gives the space to no other lot; other programs on the same disks can take it",
     }
 }
 
-/// How much there is of a lot.
+/// The state and space of a lot.
 #[derive(Serialize, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lot {
     pub name: String,
@@ -99,26 +99,26 @@ pub(crate) struct Lot {
     /// `active`, `expired`, `creating` or `removing`.
     pub state: &'static str,
     pub size_bytes: u64,
-    /// Blocks of its files. Absent: a target did not answer.
+    /// Space its files use. Absent if a target did not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub used_bytes: Option<u64>,
-    /// What is promised and not used yet. Absent: a target did not answer.
+    /// Space promised and not used yet. Absent if a target did not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub promised_bytes: Option<u64>,
     pub created: String,
-    /// Until when it is promised.
+    /// End of the promise.
     pub until: String,
-    /// From now on, by this machine's clock; below 0: since when it is over.
+    /// Time left by this machine's clock; negative once it is over.
     pub left_s: i64,
-    /// Beyond its size: best effort, while there is room.
+    /// Whether it may grow beyond its size, best effort.
     pub elastic: bool,
-    /// The least one of its targets. Absent: none answered.
+    /// The weakest level of its targets. Absent if none answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub level: Option<&'static str>,
 }
 
 impl Lot {
-    /// From what is reported of it.
+    /// Converts the service's report.
     pub(crate) fn of(report: &LotReport) -> Lot {
         let lot = &report.lot;
         let sum = |bytes: &dyn Fn(usize) -> u64| {
@@ -142,13 +142,13 @@ impl Lot {
     }
 }
 
-/// What a lot's target of this place in the report still promises.
+/// Returns the promised, unused bytes of the target at index `at` of the report.
 pub(crate) fn unused_bytes(report: &LotReport, at: usize) -> u64 {
     let used = &report.uses[at];
     if used.expired { 0 } else { used.share.share_bytes.saturating_sub(used.used_bytes) }
 }
 
-/// The level in force: the least one of its targets.
+/// Returns the level in force: the weakest of its targets.
 pub(crate) fn level_of(report: &LotReport) -> Option<Level> {
     report.uses.iter().map(|used| used.level).min()
 }

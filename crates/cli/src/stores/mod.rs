@@ -1,4 +1,4 @@
-//! Stores as a command line names them, and the connections to them.
+//! Stores named on the command line, and connections to them.
 
 pub(crate) mod emulation;
 pub(crate) mod honoured;

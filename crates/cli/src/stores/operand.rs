@@ -1,8 +1,8 @@
-//! What a verb works on: a path in a store, a local path, a pipe.
+//! Operands of the verbs: paths in a store, local paths, pipes.
 //!
-//! `thal://HOST:PORT/path` is a path in the store whose metadata service is there. `thal:///path`, or `thal:/path`, is one in the
-//! store that `--store` or `THALWEG_STORE` names (an address, or a `store.toml`); verbs that only know stores take a plain
-//! `/path` for that.
+//! `thal://HOST:PORT/path` is a path in the store whose metadata service is at that address. `thal:///path` and `thal:/path` are
+//! paths in the store that `--store` or `THALWEG_STORE` names (an address, or a `store.toml`). Verbs that work on stores only also
+//! take a plain `/path`.
 
 use crate::{failure::Failure, names};
 use std::ffi::{OsStr, OsString};
@@ -20,10 +20,10 @@ pub(crate) struct StoreFlags {
     /// The store of paths without an address: thal://HOST:PORT, or its store.toml
     #[arg(long, env = "THALWEG_STORE", value_name = "STORE")]
     store: Option<String>,
-    /// How long to wait for a silent server, like 30, 2.5s or 500ms
+    /// Timeout for a server that does not answer, like 30, 2.5s or 500ms
     #[arg(long, value_name = "TIME", default_value = "30s", allow_hyphen_values = true, value_parser = numbers::parse_duration)]
     pub timeout: Duration,
-    /// The file with your credential for the store (default: the one that was made for you when you started it)
+    /// The file with your credential for the store (default: the one made for you when you started the store)
     #[arg(long, env = CREDENTIAL_VARIABLE, value_name = "FILE")]
     credential: Option<PathBuf>,
     /// The label of this machine, for --place local (default: the host name)
@@ -34,9 +34,9 @@ pub(crate) struct StoreFlags {
 /// A path in a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StorePath {
-    /// Which store.
+    /// The store.
     pub store: StoreAddress,
-    /// The path, absolute.
+    /// The absolute path.
     pub path: String,
 }
 
@@ -46,18 +46,18 @@ impl std::fmt::Display for StorePath {
     }
 }
 
-/// A path in a store that need not be text.
+/// A path in a store, as bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BytePath {
-    /// Which store.
+    /// The store.
     pub store: StoreAddress,
-    /// The path, absolute.
+    /// The absolute path.
     pub path: Vec<u8>,
-    /// As it was given: what paths below it begin with when they are printed.
+    /// The operand as given: the prefix of printed paths below it.
     pub given: Vec<u8>,
 }
 
-/// One side of a copy.
+/// An end of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Operand {
     /// `-`: standard input or output.
@@ -69,7 +69,7 @@ pub(crate) enum Operand {
 }
 
 impl StoreFlags {
-    /// A path in a store; a plain one is in the store that the flag or the environment names.
+    /// Parses a path in a store; a plain path is in the store that the flag or the environment names.
     pub(crate) fn path(&self, text: &str) -> Result<StorePath, Failure> {
         let long = match text.strip_prefix("thal:") {
             Some(rest) if rest.starts_with("//") => text.to_owned(),
@@ -78,26 +78,26 @@ impl StoreFlags {
         };
         let parsed = thalweg_store::config::StorePath::parse(&long).map_err(Failure::usage)?;
         let Some(parsed) = parsed else { return Err(Failure::usage(format!("{text}: expected thal://HOST:PORT/path"))) };
-        let path = String::from_utf8(parsed.path).map_err(|_| Failure::usage(format!("{text}: not UTF-8")))?;
+        let path = String::from_utf8(parsed.path).map_err(|_| Failure::usage(format!("{text}: the path is not UTF-8")))?;
         let store = match (parsed.store, self.store.as_deref().filter(|s| !s.is_empty())) {
             (Some(store), _) => store,
             (None, Some(store)) => StoreAddress::parse(store).map_err(|e| Failure::usage(format!("--store or THALWEG_STORE: {e}")))?,
             (None, None) => {
-                let problem = format!("{text}: which store? Write thal://HOST:PORT{path}, or give --store or THALWEG_STORE");
+                let problem = format!("{text}: no store given: write thal://HOST:PORT{path}, or set --store or THALWEG_STORE");
                 return Err(Failure::usage(problem));
             }
         };
         Ok(StorePath { store, path })
     }
 
-    /// A path in a store, of any bytes; as [`StoreFlags::path`] otherwise.
+    /// Parses a path in a store that may be any bytes; otherwise like [`StoreFlags::path`].
     pub(crate) fn byte_path(&self, given: &OsStr) -> Result<BytePath, Failure> {
         let bytes = given.as_bytes();
         if let Some(text) = given.to_str() {
             let StorePath { store, path } = self.path(text)?;
             return Ok(BytePath { store, path: path.into_bytes(), given: bytes.to_vec() });
         }
-        // The store is text in any case. What it is followed by, the service judges.
+        // The address is text in any case; the service validates the path.
         let address = match bytes.strip_prefix(b"thal://") {
             Some(rest) => b"thal://".len() + rest.iter().position(|b| *b == b'/').unwrap_or(rest.len()),
             None if bytes.starts_with(b"thal:") => b"thal:".len(),
@@ -110,7 +110,7 @@ impl StoreFlags {
         Ok(BytePath { store: self.path(&format!("{address}/"))?.store, path, given: bytes.to_vec() })
     }
 
-    /// The file with the credential for a store, where one was given or stands beside its `store.toml`: for other processes of ours.
+    /// Returns the credential file for a store, given or beside its `store.toml`, for other processes of ours.
     pub(crate) fn credential_file(&self, store: &StoreAddress) -> Result<Option<PathBuf>, Failure> {
         let absolute = |path: &PathBuf| std::path::absolute(path).map_err(|e| Failure::failed(format!("{}: {e}", path.display())));
         match (self.credential.as_ref().filter(|path| !path.as_os_str().is_empty()), store) {
@@ -123,13 +123,13 @@ impl StoreFlags {
         }
     }
 
-    /// Where the credential for a store comes from.
+    /// Returns the source of the credential for a store.
     pub(crate) fn credentials(&self, store: &StoreAddress) -> Result<Credentials, Failure> {
         let given = self.credential.as_deref().filter(|path| !path.as_os_str().is_empty());
         store.credentials(given).map_err(Failure::failed)
     }
 
-    /// The flags with which another process, in another directory, speaks to the same store as `text` does here.
+    /// Returns flags that name the store of `text` for another process in another directory.
     pub(crate) fn absolute(&self, text: &str) -> Result<Vec<OsString>, Failure> {
         let full = |path: &Path| std::path::absolute(path).map_err(|e| Failure::failed(format!("{}: {e}", path.display())));
         let mut flags: Vec<OsString> = vec!["--store".into()];
@@ -144,16 +144,16 @@ impl StoreFlags {
         Ok(flags)
     }
 
-    /// The label of this machine.
+    /// Returns this machine's node label.
     pub(crate) fn node(&self) -> String {
         self.node.clone().filter(|n| !n.is_empty()).unwrap_or_else(thalweg_base::machine::node)
     }
 
-    /// One side of a copy: what has no `thal:` is local.
+    /// Parses an end of a copy: without `thal:` it is local.
     pub(crate) fn operand(&self, text: &str) -> Result<Operand, Failure> {
         match text {
             "-" => Ok(Operand::Pipe),
-            "" => Err(Failure::usage("an empty path: expected a file, thal://HOST:PORT/path, or -")),
+            "" => Err(Failure::usage("empty path: expected a file, thal://HOST:PORT/path, or -")),
             _ if text.starts_with("thal:") => Ok(Operand::Store(self.path(text)?)),
             _ => Ok(Operand::Local(PathBuf::from(text))),
         }

@@ -1,4 +1,4 @@
-//! A store, as the verbs talk to it: names and sizes, with errors that name the path.
+//! A connection to a store, whose errors name the path.
 
 use crate::failure::Failure;
 use crate::names;
@@ -18,9 +18,9 @@ use thalweg_wire::protocol::metadata::{
 };
 use thalweg_wire::{Connect, Error, ErrorKind};
 
-/// What it means that bytes are in clear.
+/// A warning that traffic is not encrypted.
 pub(crate) const IN_CLEAR: &str =
-    "bytes are in clear beyond loopback (--plain): who sees the network sees names and data, and can change them";
+    "traffic beyond loopback is not encrypted (--plain): anyone on the network path can read and change names and data";
 
 /// A connection to a store.
 pub(crate) struct Session {
@@ -28,19 +28,19 @@ pub(crate) struct Session {
     data: Arc<DataClient>,
 }
 
-/// The stores that one command works on; each is connected to once.
+/// The stores that one command works on, each connected to once.
 pub(crate) struct Sessions<'a> {
     flags: &'a StoreFlags,
     open: Mutex<Vec<(StoreAddress, Arc<Session>)>>,
 }
 
 impl<'a> Sessions<'a> {
-    /// None yet.
+    /// Creates an empty set.
     pub(crate) fn new(flags: &'a StoreFlags) -> Sessions<'a> {
         Sessions { flags, open: Mutex::default() }
     }
 
-    /// The one with this store.
+    /// Returns the session with this store, connecting if needed.
     pub(crate) fn of(&self, store: &StoreAddress) -> Result<Arc<Session>, Failure> {
         let mut open = self.open.lock();
         if let Some((_, session)) = open.iter().find(|(address, _)| address == store) {
@@ -53,14 +53,14 @@ impl<'a> Sessions<'a> {
 }
 
 impl Sessions<'_> {
-    /// Those that were connected to, in order.
+    /// Returns the sessions in the order of connecting.
     pub(crate) fn all(&self) -> Vec<Arc<Session>> {
         self.open.lock().iter().map(|(_, session)| Arc::clone(session)).collect()
     }
 }
 
 impl Session {
-    /// Connects to the metadata service, and learns who is who. I/O servers are connected to when they are needed.
+    /// Connects to the metadata service and fetches the store's map. I/O servers are connected to on first use.
     pub(crate) fn connect(store: &StoreAddress, flags: &StoreFlags) -> Result<Session, Failure> {
         let credentials = flags.credentials(store)?;
         let options = Connect { timeout: flags.timeout, node: flags.node(), credentials, ..Connect::default() };
@@ -72,42 +72,42 @@ impl Session {
         Ok(Session { names, data })
     }
 
-    /// Its names.
+    /// Returns the metadata client.
     pub(crate) fn names(&self) -> &MetadataClient {
         &self.names
     }
 
-    /// Its bytes.
+    /// Returns the data client.
     pub(crate) fn data(&self) -> &DataClient {
         &self.data
     }
 
-    /// The store, for copies.
+    /// Returns the store, for copies of files.
     pub(crate) fn store(&self) -> Store {
         Store { names: Arc::new(self.names.clone()), data: Arc::clone(&self.data) }
     }
 
-    /// The same for copies of trees.
+    /// Returns the store, for copies of trees.
     pub(crate) fn tree_store(&self) -> TreeStore {
         TreeStore { names: self.names.clone(), data: Arc::clone(&self.data) }
     }
 
-    /// Who is who.
+    /// Returns the store's map of servers and targets.
     pub(crate) fn map(&self) -> Arc<StoreMap> {
         self.names.map()
     }
 
-    /// The devices that the store pretends to have.
+    /// Returns the store's emulated devices.
     pub(crate) fn emulated(&self) -> Option<Emulation> {
         self.names.emulated()
     }
 
-    /// Whether bytes go in clear to a server beyond loopback.
+    /// Whether traffic to a server beyond loopback is not encrypted.
     pub(crate) fn is_in_clear(&self) -> bool {
         self.map().servers.iter().any(|server| is_plain(&server.address))
     }
 
-    /// Puts what is made from now on in a directory into a lot; it keeps its default layout. Whether it has names already.
+    /// Sets the lot of files created in a directory from now on; its default layout stays. Returns whether it already has entries.
     pub(crate) fn set_lot(&self, place: &FilePath, lot: LotId) -> Result<bool, Error> {
         let tracer = &mut Tracer::off();
         let known = self.names.stat(tracer, place)?;
@@ -117,12 +117,12 @@ impl Session {
         Ok(!self.names.list(tracer, place, None, 1, Detail::Names)?.0.is_empty())
     }
 
-    /// What is known of a path.
+    /// Returns the attributes of a path.
     pub(crate) fn stat(&self, path: impl AsRef<[u8]>) -> Result<Attributes, Failure> {
         self.stat_raw(path.as_ref()).map_err(|e| named(e, path))
     }
 
-    /// The same; `None`: there is no such path.
+    /// Returns the attributes of a path; `None` if it does not exist.
     pub(crate) fn stat_if_there(&self, path: impl AsRef<[u8]>) -> Result<Option<Attributes>, Failure> {
         match self.stat_raw(path.as_ref()) {
             Ok(attributes) => Ok(Some(attributes)),
@@ -135,22 +135,22 @@ impl Session {
         self.names.stat(&mut Tracer::off(), &FilePath::at(path))
     }
 
-    /// A walker over it.
+    /// Returns a walker over the store.
     pub(crate) fn walker(&self, options: WalkOptions) -> Walker {
         Walker::new(self.names.clone(), Arc::clone(&self.data), options)
     }
 
-    /// What is known of a place, asked by a thread that records.
+    /// Returns the attributes of a place; the request is recorded by `tracer`.
     pub(crate) fn stat_at(&self, tracer: &mut Tracer, place: &FilePath) -> Result<Attributes, Failure> {
         self.names.stat(tracer, place).map_err(|e| named(e, &place.path))
     }
 
-    /// What is known of many places.
+    /// Returns the attributes of many places.
     pub(crate) fn stat_many(&self, tracer: &mut Tracer, places: &[FilePath]) -> Result<Vec<Result<Attributes, Error>>, Failure> {
         self.names.stat_many(tracer, places, false).map_err(Failure::failed)
     }
 
-    /// What a symbolic link leads to; `None`: to nothing, or out of the store.
+    /// Returns what a symbolic link leads to; `None` if that does not exist or is outside the store.
     pub(crate) fn follow_at(&self, tracer: &mut Tracer, path: &[u8]) -> Result<Option<(FilePath, Attributes)>, Failure> {
         match self.names.follow(tracer, path) {
             Ok(found) => Ok(Some(found)),
@@ -159,35 +159,35 @@ impl Session {
         }
     }
 
-    /// Whether a directory has any name in it.
+    /// Whether a directory has any entry.
     pub(crate) fn has_names(&self, tracer: &mut Tracer, directory: FileId) -> Result<bool, Failure> {
         let (names, more) = self.names.list(tracer, &FilePath::of(directory), None, 1, Detail::Names).map_err(Failure::failed)?;
         Ok(more || !names.is_empty())
     }
 
-    /// Makes many directories, in this order; what became of each.
+    /// Makes directories in this order; returns the result of each.
     pub(crate) fn make_directories(&self, many: &[FilePath], parents: bool) -> Vec<Result<(), Error>> {
         let owner = owner(0o777);
         let operations: Vec<Small> = many.iter().map(|place| Small::MakeDirectory { place: place.clone(), owner, parents }).collect();
         self.names.many(&mut Tracer::off(), &operations, Vec::new()).into_iter().map(|outcome| outcome.map(drop)).collect()
     }
 
-    /// A file's size.
+    /// Returns a file's size in bytes.
     pub(crate) fn size(&self, path: impl AsRef<[u8]>, attributes: &Attributes) -> Result<u64, Failure> {
         let handle = FileHandle::from_attributes(names::text(path.as_ref()), attributes).map_err(Failure::failed)?;
         self.data.size(&mut Tracer::off(), &handle).map_err(Failure::failed)
     }
 
-    /// How a file is laid out.
+    /// Returns a file's layout.
     pub(crate) fn file_layout(&self, path: &StorePath) -> Result<FileLayout, Failure> {
         let attributes = self.stat(&path.path)?;
         attributes
             .layout
             .map(|layout| (*layout).clone())
-            .ok_or_else(|| Failure::failed(format!("{path}: is not a file; only files have a layout")))
+            .ok_or_else(|| Failure::failed(format!("{path}: not a file; only files have a layout")))
     }
 
-    /// How many bytes each datafile of a file has.
+    /// Returns the size of each datafile of a file in bytes.
     pub(crate) fn datafile_sizes(&self, path: &StorePath) -> Result<Vec<u64>, Failure> {
         let attributes = self.stat(&path.path)?;
         let handle = FileHandle::from_attributes(&path.path, &attributes).map_err(Failure::failed)?;
@@ -195,7 +195,7 @@ impl Session {
         Ok(sizes.iter().map(|s| s.size_bytes).collect())
     }
 
-    /// A symbolic link's target.
+    /// Returns a symbolic link's target.
     pub(crate) fn read_symlink(&self, path: impl AsRef<[u8]>) -> Result<Vec<u8>, Failure> {
         self.names.read_symlink(&mut Tracer::off(), &FilePath::at(path.as_ref())).map_err(|e| named(e, path))
     }
@@ -207,17 +207,17 @@ impl Session {
     }
 }
 
-/// Whose new files and directories are, and what others may do with them, as far as the process's mask lets them.
+/// Returns the owner and mode of new files and directories, with the process's umask applied.
 fn owner(mode: u32) -> Owner {
     Owner { mode: mode & !umask(), uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
 }
 
-/// The metadata service could not be reached, or is none.
+/// The metadata service could not be reached, or the address is not one.
 fn away(error: &Error, address: &str) -> Failure {
     Failure::failed(format!("metadata service at {}: {}", without_pin(address), error.message()))
 }
 
-/// An error that names the path, once.
+/// Adds the path to an error, unless it names the path already.
 fn named(error: Error, path: impl AsRef<[u8]>) -> Failure {
     let path = names::text(path.as_ref());
     if error.message().contains(&path) || error.file().is_some() { Failure::failed(error) } else { Failure::failed(error.on_file(path)) }

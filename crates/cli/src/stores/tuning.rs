@@ -1,6 +1,6 @@
-//! `--tune`: the tuner beside what moves bytes, what it remembers of endpoints, and its table.
+//! `--tune`: runs a tuner beside a copy or a mount, remembers settings by endpoint, and prints a table of steps.
 //!
-//! It is a hint: nothing of it is ever why a copy or a mount fails.
+//! It is a hint: no error of the tuner fails a copy or a mount.
 
 use crate::output;
 use serde::Serialize;
@@ -13,23 +13,23 @@ use thalweg_client::DataClient;
 use thalweg_tune::online::{self, Options, Outcome, Step, Tuning};
 use thalweg_tune::{History, Setting};
 
-/// A tuner at work, and where what it finds is remembered.
+/// A running tuner, and the history it stores its result in.
 pub(crate) struct Tuned {
     tuning: Tuning,
     history: Option<History>,
     endpoint: String,
 }
 
-/// What became of it, for `--json`.
+/// The result, for `--json`.
 #[derive(Serialize)]
 pub(crate) struct Report {
-    /// What was tried, in order.
+    /// The steps tried, in order.
     pub steps: Vec<Step>,
-    /// Values at the end, of what might be turned.
+    /// Final values of the tunable parameters.
     pub values: std::collections::BTreeMap<&'static str, u64>,
 }
 
-/// Begins to tune. `fixed`: parameters that were given as flags. `way`: into the store, out of it, or a mount, whose best settings differ.
+/// Starts a tuner. `fixed`: parameters given as flags. `way`: into the store, out of it, or a mount; their best settings differ.
 pub(crate) fn begin(controller: Arc<dyn Controller>, fixed: BTreeSet<String>, data: &DataClient, way: &str) -> Tuned {
     let endpoint = endpoint(data, way);
     let history = History::of_user();
@@ -44,14 +44,14 @@ pub(crate) fn begin(controller: Arc<dyn Controller>, fixed: BTreeSet<String>, da
     Tuned { tuning: online::start(controller, options), history, endpoint }
 }
 
-/// Store, direction and distance: another store, or the same from another place, has another best setting.
+/// Returns the history key: store, direction and distance, since the best settings depend on all three.
 fn endpoint(data: &DataClient, way: &str) -> String {
     let near = data.map().servers.iter().all(|server| server.address.starts_with("127."));
     format!("{:016x} {way} {}", data.map().store, if near { "near" } else { "far" })
 }
 
 impl Tuned {
-    /// Ends it, and remembers what it found.
+    /// Stops the tuner and stores its result in the history.
     pub(crate) fn end(self) -> Report {
         let Outcome { steps, values, found } = self.tuning.end();
         let found = found.map(|found| found.into_iter().map(|(name, value)| (name.to_owned(), value.to_string())).collect::<Setting>());
@@ -65,12 +65,12 @@ impl Tuned {
 }
 
 impl Report {
-    /// A line for each decision, and what was left at the end.
+    /// Formats a line for each step, and the final values.
     pub(crate) fn text(&self) -> String {
         let values: Vec<String> = self.values.iter().map(|(name, value)| format!("{name} {}", shown(name, *value))).collect();
         let values = values.join(", ");
         if self.steps.is_empty() {
-            let values = if values.is_empty() { "it ended too soon".to_owned() } else { values };
+            let values = if values.is_empty() { "the transfer ended too soon".to_owned() } else { values };
             return format!("tuned: nothing was tried; {values}");
         }
         let rate = |rate: Option<f64>| rate.map_or_else(|| "-".to_owned(), numbers::byte_rate);

@@ -1,11 +1,11 @@
-//! How this process ends: with the exit code of a failure, or as the recorded command ended, by its exit code or its signal, so that shells
-//! and schedulers see no difference.
+//! Ends this process with the exit code of a failure, or as the recorded command ended: with its exit code or by its signal, so that
+//! shells and schedulers see no difference.
 
 use super::{failure::Failure, output};
 use std::process::ExitCode;
 use thalweg_record::Exit;
 
-/// Says on standard error why a verb failed, and gives the exit code.
+/// Prints why a verb failed on standard error, and returns the exit code.
 pub(crate) fn report(failure: &Failure, verb: &str) -> ExitCode {
     let (message, code) = match failure {
         Failure::Usage(message) => (message, 2),
@@ -21,19 +21,19 @@ pub(crate) fn report(failure: &Failure, verb: &str) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// The exit code; does not return where a signal ended the command.
+/// Returns the command's exit code; does not return if a signal ended the command.
 fn as_the_command(exit: Exit) -> ExitCode {
     match exit {
         Exit::Code(code) => ExitCode::from(code as u8),
         Exit::Signal(signal) => {
             die_by(signal);
-            // A signal whose default is not to end a process did not end the command either; but say what shells say.
+            // Reached only for a signal that does not terminate by default: return the code that shells use.
             ExitCode::from((128 + signal) as u8)
         }
     }
 }
 
-/// Ends this process by a signal, without a core file of its own: the command has made one, if one was wanted.
+/// Ends this process by a signal, without a core file: the command has written one if it was enabled.
 fn die_by(signal: i32) {
     let _ = rustix::process::setrlimit(rustix::process::Resource::Core, rustix::process::Rlimit { current: Some(0), maximum: Some(0) });
     let _ = signal_hook::low_level::emulate_default_handler(signal);

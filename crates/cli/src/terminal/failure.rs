@@ -1,52 +1,52 @@
-//! How a verb fails, and the exit codes.
+//! Failures of a verb, and exit codes.
 //!
 //! | code | meaning |
 //! |---|---|
 //! | 0 | done |
-//! | 1 | failed: what was asked for was not done; the message says what, and what to do next |
-//! | 2 | usage: the command line asks for something that cannot be meant |
+//! | 1 | failed: the request was not carried out; the message says why, and what to do next |
+//! | 2 | usage: the command line is invalid |
 //! | 3 | `explain --fail-if`: the command succeeded, and a condition holds |
-//! | 3, 4 | `lot show`: little of the lot's time or space is left; its time is over |
-//! | 126, 127 | `record` and `explain -- COMMAND`: the command is not executable, was not found (as shells say it) |
-//! | 130 | interrupted (SIGINT or SIGTERM): nothing half-made was left under the name asked for |
+//! | 3, 4 | `lot show`: little of the lot's time or space is left; it has expired |
+//! | 126, 127 | `record` and `explain -- COMMAND`: the command is not executable, was not found (as in shells) |
+//! | 130 | interrupted (SIGINT or SIGTERM): no partial result is left under the requested name |
 //!
 //! `record` and `explain -- COMMAND` end as the command did: with its exit code, or by the signal that ended it.
 
 use thalweg_record::Exit;
 
-/// A verb did not do what it was asked.
+/// A verb did not succeed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The command line cannot be meant as it stands.
+    /// The command line is invalid.
     Usage(String),
-    /// It was tried and failed.
+    /// The operation failed.
     Failed(String),
-    /// A person or the system asked to stop.
+    /// A signal asked to stop.
     Interrupted(String),
-    /// Nothing was run; the message says why, and the exit code is what a shell would give.
+    /// The command was not run; the message says why, and the exit code is the one a shell would return.
     NotRun(String, u8),
-    /// The command that was run ended so; everything else went well.
+    /// The command failed, and ended like this; everything else succeeded.
     Ended(Exit),
-    /// Something was not done, and everything that is to be said about it has been.
+    /// Something failed, and all messages about it have been printed.
     Reported,
-    /// Everything was done and printed; the exit code says to scripts what was found.
+    /// The verb succeeded; the exit code tells scripts what was found.
     Verdict(u8),
-    /// The reader of the standard output went away (`| head`): nothing to say. Ends by SIGPIPE, as other programs do.
+    /// The reader of standard output closed the pipe (`| head`). Ends silently by SIGPIPE, as other programs do.
     NobodyReads,
 }
 
 impl Failure {
-    /// A failure with this message.
+    /// Returns a failure with this message.
     pub(crate) fn failed(message: impl std::fmt::Display) -> Failure {
         Failure::Failed(message.to_string())
     }
 
-    /// A usage error with this message.
+    /// Returns a usage error with this message.
     pub(crate) fn usage(message: impl std::fmt::Display) -> Failure {
         Failure::Usage(message.to_string())
     }
 
-    /// What it says, where it stands among other results.
+    /// Returns its message, for use among other results.
     pub(crate) fn message(&self) -> &str {
         match self {
             Failure::Usage(message) | Failure::Failed(message) | Failure::Interrupted(message) | Failure::NotRun(message, _) => message,

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM as a flag that long work looks at. A second signal ends the process at once.
+//! SIGINT and SIGTERM as a flag that long-running work polls. A second signal ends the process immediately.
 
 use crate::failure::Failure;
 use parking_lot::{Condvar, Mutex};
@@ -6,7 +6,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Raised when somebody asked to stop.
+/// A flag raised by SIGINT or SIGTERM.
 #[derive(Clone)]
 pub(crate) struct Interrupt {
     flag: Arc<AtomicBool>,
@@ -14,7 +14,7 @@ pub(crate) struct Interrupt {
 }
 
 impl Interrupt {
-    /// Listens for the signals from now on.
+    /// Starts listening for the signals.
     pub(crate) fn listen() -> Result<Interrupt, Failure> {
         let interrupt = Interrupt { flag: Arc::new(AtomicBool::new(false)), raised: Arc::default() };
         let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).map_err(|e| Failure::failed(format!("signals: {e}")))?;
@@ -33,23 +33,23 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// The flag itself, for what ends by it.
+    /// Returns the flag itself, for code that polls it.
     pub(crate) fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.flag)
     }
 
-    /// Whether it was raised.
+    /// Whether a signal was received.
     pub(crate) fn is_raised(&self) -> bool {
         self.flag.load(Ordering::SeqCst)
     }
 
-    /// Ends every wait, as a signal does.
+    /// Ends every [`Interrupt::wait`], as a signal does.
     pub(crate) fn wake(&self) {
         *self.raised.0.lock() = true;
         self.raised.1.notify_all();
     }
 
-    /// Returns when it is raised, or woken.
+    /// Blocks until a signal or [`Interrupt::wake`].
     pub(crate) fn wait(&self) {
         let mut raised = self.raised.0.lock();
         while !*raised {

@@ -1,17 +1,17 @@
-//! Attributes of files and directories as people read them: `-rw-r--r--`, `2026-03-01T12:00:00Z`.
+//! Formats attributes of files and directories: `-rw-r--r--`, `2026-03-01T12:00:00Z`.
 //!
-//! A listing has a hundred thousand lines as easily as ten, so lines are put together in one buffer, field by field, with nothing allocated for
-//! any of them; a date is worked out once for all times of its day.
+//! A listing may have 100,000 lines, so fields are appended to one buffer with no allocation per line, and a date is computed once for
+//! all times of its day.
 
 use jiff::{Timestamp, tz::Offset};
 use thalweg_wire::protocol::metadata::FileKind;
 
-/// Kind and permissions, the way `ls -l` writes them.
+/// Formats kind and permissions like `ls -l`.
 pub(crate) fn mode_text(kind: FileKind, mode: u32) -> String {
     String::from_utf8_lossy(&mode_bytes(kind, mode)).into_owned()
 }
 
-/// The same, as ten bytes.
+/// Formats kind and permissions like `ls -l`, as ten bytes.
 pub(crate) fn mode_bytes(kind: FileKind, mode: u32) -> [u8; 10] {
     let mut text = *b"?rwxrwxrwx";
     text[0] = match kind {
@@ -25,7 +25,7 @@ pub(crate) fn mode_bytes(kind: FileKind, mode: u32) -> [u8; 10] {
     };
     for i in 0..9 {
         let set = mode >> (8 - i) & 1 == 1;
-        // Set-user, set-group and sticky show in the place of the `x` they go with.
+        // Set-user, set-group and sticky replace the `x` they go with.
         let special = i % 3 == 2 && mode >> (11 - i / 3) & 1 == 1;
         match (set, special) {
             (_, true) => {
@@ -39,7 +39,7 @@ pub(crate) fn mode_bytes(kind: FileKind, mode: u32) -> [u8; 10] {
     text
 }
 
-/// What a kind is called.
+/// Returns the name of a kind.
 pub(crate) fn kind_text(kind: FileKind) -> &'static str {
     match kind {
         FileKind::File => "file",
@@ -52,14 +52,14 @@ pub(crate) fn kind_text(kind: FileKind) -> &'static str {
     }
 }
 
-/// An instant since the epoch, to the second, in UTC: `2026-03-01T12:00:00Z`.
+/// Formats an instant since the epoch, to the second, in UTC: `2026-03-01T12:00:00Z`.
 pub(crate) fn time_text(since_epoch_ns: i64) -> String {
     let mut out = Vec::new();
     Times::default().push(&mut out, since_epoch_ns);
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// Writes times, and remembers the date of the last one's day: neighbours are mostly of the same.
+/// Formats times, and caches the last date: neighbours are mostly of the same day.
 #[derive(Default)]
 pub(crate) struct Times {
     day: Option<i64>,
@@ -72,7 +72,7 @@ impl Times {
         let seconds = since_epoch_ns.div_euclid(1_000_000_000);
         let (day, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
         if self.day != Some(day) {
-            // 64 bits of nanoseconds are within the years that there are dates for.
+            // 64 bits of nanoseconds are within the supported years.
             let noon = Timestamp::from_second(day * 86_400 + 43_200).unwrap_or_default();
             self.date = format!("{}T", Offset::UTC.to_datetime(noon).date()).into_bytes();
             self.day = Some(day);
@@ -84,7 +84,7 @@ impl Times {
     }
 }
 
-/// Appends a number, to the right of a column this wide.
+/// Appends a number, right-aligned in a column of this width.
 pub(crate) fn push_number(out: &mut Vec<u8>, number: u64, width: usize) {
     let mut digits = [0; 20];
     let mut at = digits.len();
@@ -100,18 +100,18 @@ pub(crate) fn push_number(out: &mut Vec<u8>, number: u64, width: usize) {
     push_right(out, &digits[at..], width);
 }
 
-/// Appends text, to the right of a column this wide.
+/// Appends text, right-aligned in a column of this width.
 pub(crate) fn push_right(out: &mut Vec<u8>, text: &[u8], width: usize) {
     out.resize(out.len() + width.saturating_sub(text.len()), b' ');
     out.extend_from_slice(text);
 }
 
-/// How many digits a number has.
+/// Returns the number of decimal digits.
 pub(crate) fn digits(number: u64) -> usize {
     number.checked_ilog10().unwrap_or(0) as usize + 1
 }
 
-/// A size in the fewest letters, as `ls -h` and `du -h` write it: `17`, `1.5K`, `12M`; never less than it is.
+/// Formats a size like `ls -h` and `du -h`: `17`, `1.5K`, `12M`; rounded up.
 pub(crate) fn human(bytes: u64) -> Human {
     const UNITS: &[u8; 6] = b"KMGTPE";
     let mut text = Human { text: [0; 8], length: 0 };
@@ -123,7 +123,7 @@ pub(crate) fn human(bytes: u64) -> Human {
     loop {
         let scale = 1u64 << (10 * (unit + 1));
         let (tenths, whole) = ((u128::from(bytes) * 10).div_ceil(u128::from(scale)), bytes.div_ceil(scale));
-        // Rounding up may reach the next unit.
+        // Rounding up may carry into the next unit.
         if whole >= 1024 && unit + 1 < UNITS.len() {
             unit += 1;
             continue;
@@ -151,7 +151,7 @@ impl Human {
         self.length = 8 - rest.len();
     }
 
-    /// Its bytes.
+    /// Returns its bytes.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.text[..self.length]
     }

@@ -1,4 +1,4 @@
-//! What a person sees and says: results, notes and progress, names and numbers as text, signals, exit codes.
+//! The terminal: results, notes and progress, formatting of names and numbers, signals, exit codes.
 
 pub(crate) mod detached;
 pub(crate) mod exit;

@@ -1,22 +1,22 @@
-//! Names as they are written: bytes, which may be anything but `/` and zero.
+//! Formats file names: bytes, which may be anything but `/` and zero.
 //!
-//! A terminal is shown what it can show: backslashes, control characters and bytes that are not UTF-8 are escaped (`\\`, `\n`, `\x1b`, `\xff`),
-//! so that no name moves the cursor or reads like another. A pipe or file is given the bytes as they are, for the next program. This is what
-//! `ls` does elsewhere. Messages are for people: escaped always.
+//! On a terminal, backslashes, control characters and bytes that are not UTF-8 are escaped (`\\`, `\n`, `\x1b`, `\xff`), so that no name
+//! moves the cursor or reads like another. A pipe or file gets the raw bytes, for the next program, as with other `ls`. Messages are
+//! always escaped.
 
 use std::io::IsTerminal;
 
-/// How names are written.
+/// How names are formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// As they are.
+    /// Unchanged bytes.
     Raw,
-    /// As a person can read them.
+    /// Escaped, for a terminal.
     Escaped,
 }
 
 impl Style {
-    /// The one for standard output; `escape`: asked for in any case.
+    /// Returns the style for standard output; `escape` forces escaping.
     pub(crate) fn for_stdout(escape: bool) -> Style {
         if escape || std::io::stdout().is_terminal() { Style::Escaped } else { Style::Raw }
     }
@@ -25,13 +25,13 @@ impl Style {
 /// Appends a name or path.
 pub(crate) fn push(out: &mut Vec<u8>, name: &[u8], style: Style) {
     match style {
-        // Most names are plain, and seen to be at a glance.
+        // Fast path: most names are plain.
         Style::Escaped if name.iter().any(|b| !matches!(b, b' '..=b'[' | b']'..=b'~')) => push_escaped(out, name),
         _ => out.extend_from_slice(name),
     }
 }
 
-/// A name or path as text for a person.
+/// Returns a name or path as escaped text.
 pub(crate) fn text(name: &[u8]) -> String {
     let mut out = Vec::with_capacity(name.len());
     push(&mut out, name, Style::Escaped);
@@ -56,7 +56,7 @@ fn push_escaped(out: &mut Vec<u8>, name: &[u8]) {
     }
 }
 
-/// Characters that change the order in which a terminal shows others, or lines.
+/// Whether a character changes the direction of text, or breaks lines.
 fn reorders(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -66,7 +66,7 @@ fn push_hexadecimal(out: &mut Vec<u8>, byte: u8) {
     out.extend_from_slice(&[b'\\', b'x', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
 }
 
-/// Appends bytes as a JSON string; what is not UTF-8 becomes U+FFFD.
+/// Appends bytes as a JSON string; invalid UTF-8 becomes U+FFFD.
 pub(crate) fn push_json(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
     for chunk in bytes.utf8_chunks() {
@@ -85,12 +85,12 @@ pub(crate) fn push_json(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
 }
 
-/// Bytes as hexadecimal digits, for names that JSON cannot hold.
+/// Returns bytes as hexadecimal digits, for names that JSON cannot hold.
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// `directory/name`.
+/// Returns `directory/name`.
 pub(crate) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     let mut path = Vec::with_capacity(directory.len() + 1 + name.len());
     path.extend_from_slice(directory);
@@ -101,7 +101,7 @@ pub(crate) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     path
 }
 
-/// The last name of a path; empty for the root.
+/// Returns the last name of a path; empty for the root.
 pub(crate) fn last(path: &[u8]) -> &[u8] {
     let end = path.iter().rposition(|b| *b != b'/').map_or(0, |at| at + 1);
     let begin = path[..end].iter().rposition(|b| *b == b'/').map_or(0, |at| at + 1);

@@ -1,54 +1,54 @@
-//! Results go to standard output, notes to standard error; neither is ever a reason to panic.
+//! Writes results to standard output and notes to standard error, without panicking on errors.
 
 use crate::failure::Failure;
 use crate::names;
 use std::io::Write;
 
-/// Writes a result to standard output as it is.
+/// Writes a result to standard output unchanged.
 pub(crate) fn result(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
 }
 
-/// Writes a result and a line end.
+/// Writes a result and a newline.
 pub(crate) fn line(text: &str) -> Result<(), Failure> {
     result(&format!("{text}\n"))
 }
 
-/// Writes a document as JSON, readable and stable.
+/// Writes a document as pretty-printed JSON.
 pub(crate) fn json(document: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(document).map_err(|e| Failure::failed(format!("result as JSON: {e}")))?;
     line(&text)
 }
 
-/// Results of which there may be many, gathered in memory and handed on in large pieces.
+/// A buffer for many result lines, written out in large pieces.
 pub(crate) struct Lines {
-    /// What is to be written next. The thread that appends calls [`Lines::due`] now and then.
+    /// The bytes to write next. Whoever appends calls [`Lines::due`] now and then.
     pub buffer: Vec<u8>,
     nowhere: bool,
 }
 
 impl Lines {
-    /// Bytes that are worth a system call.
+    /// Bytes worth a system call.
     const PIECE_BYTES: usize = 64 << 10;
 
-    /// To standard output.
+    /// Returns a buffer for standard output.
     pub(crate) fn new() -> Lines {
         Lines { buffer: Vec::with_capacity(Lines::PIECE_BYTES + (4 << 10)), nowhere: false }
     }
 
-    /// To nowhere: standard output is something else's.
+    /// Returns a buffer that discards its lines: standard output has another use.
     pub(crate) fn nowhere() -> Lines {
         Lines { nowhere: true, ..Lines::new() }
     }
 
-    /// Writes what is there if it is much.
+    /// Writes the buffer out once it is large.
     pub(crate) fn due(&mut self) -> Result<(), Failure> {
         if self.buffer.len() >= Lines::PIECE_BYTES { self.flush() } else { Ok(()) }
     }
 
-    /// Writes what is there.
+    /// Writes the buffer out.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         if !self.nowhere && !self.buffer.is_empty() {
             let mut out = std::io::stdout().lock();
@@ -60,12 +60,12 @@ impl Lines {
     }
 }
 
-/// Writes a note for the person to standard error. Part of it may be what a server said: control characters but line ends are escaped.
+/// Writes a note to standard error. It may quote a server, so control characters except newlines and tabs are escaped.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", harmless(text, &['\n', '\t']));
 }
 
-/// Text in which no control character is left but these.
+/// Escapes all control characters except those in `kept`.
 fn harmless<'a>(text: &'a str, kept: &[char]) -> std::borrow::Cow<'a, str> {
     if !text.contains(|c: char| c.is_control() && !kept.contains(&c)) {
         return text.into();
@@ -74,8 +74,8 @@ fn harmless<'a>(text: &'a str, kept: &[char]) -> std::borrow::Cow<'a, str> {
     text.chars().map(shown).collect::<String>().into()
 }
 
-/// A table with its columns aligned: the first and last to the left, the others to the right. A cell is one line, whatever a server
-/// put into it.
+/// Formats a table: the first and last columns left-aligned, the others right-aligned. Control characters in a cell are escaped, so it
+/// stays one line.
 pub(crate) fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
     let rows: Vec<Vec<_>> = rows.iter().map(|row| row.iter().map(|cell| harmless(cell, &[])).collect()).collect();
     let width =

@@ -1,6 +1,6 @@
-//! How far a copy is: a bar with rate and time left on a terminal, a plain line every two seconds without one, on standard error.
+//! Progress of a copy on standard error: a bar with rate and ETA on a terminal, a plain line every two seconds elsewhere.
 //!
-//! Both go on while nothing moves: a stall is when a person most wants to see that the program is there.
+//! Both keep updating during a stall, to show that the program is alive.
 
 use super::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -12,12 +12,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_base::numbers;
 
-/// Between plain lines.
+/// Interval between plain lines.
 const LINE_EVERY: Duration = Duration::from_secs(2);
-/// Between redraws of the bar.
+/// Interval between redraws of the bar.
 const REDRAW_EVERY: Duration = Duration::from_millis(100);
 
-/// Shows how many bytes were moved. Shared by the threads that move them.
+/// Shows the bytes moved. Shared by the threads that move them.
 pub(crate) struct Progress {
     counts: Arc<Counts>,
     shown: Shown,
@@ -29,7 +29,7 @@ enum Shown {
     Nothing,
 }
 
-/// What is counted; 0 bytes in all: not known.
+/// The counts; a total of 0 bytes means unknown.
 struct Counts {
     name: String,
     done_bytes: AtomicU64,
@@ -37,7 +37,7 @@ struct Counts {
 }
 
 impl Progress {
-    /// Of `name`, which has `total_bytes` where that is known. `quiet`: shows nothing.
+    /// Starts showing the progress of `name`, of `total_bytes` if known. `quiet` shows nothing.
     pub(crate) fn new(name: &str, total_bytes: Option<u64>, quiet: bool) -> Progress {
         let counts = Arc::new(Counts {
             name: name.to_owned(),
@@ -52,7 +52,7 @@ impl Progress {
         Progress { counts, shown }
     }
 
-    /// The total is so many bytes, as far as is known now.
+    /// Sets the total, as far as it is known now.
     pub(crate) fn expect(&self, total_bytes: u64) {
         let before = self.counts.total_bytes.swap(total_bytes, Ordering::Relaxed);
         if let Shown::Bar(bar) = &self.shown {
@@ -63,7 +63,7 @@ impl Progress {
         }
     }
 
-    /// The total is so many bytes less than was thought.
+    /// Lowers the total by `bytes`.
     pub(crate) fn shrink(&self, bytes: u64) {
         let total_bytes = self.counts.total_bytes.fetch_sub(bytes, Ordering::Relaxed).saturating_sub(bytes);
         if let (Shown::Bar(bar), true) = (&self.shown, bytes > 0) {
@@ -71,7 +71,7 @@ impl Progress {
         }
     }
 
-    /// The total is so many bytes more than was known.
+    /// Raises the total by `bytes`.
     pub(crate) fn grow(&self, bytes: u64) {
         let before = self.counts.total_bytes.fetch_add(bytes, Ordering::Relaxed);
         if let Shown::Bar(bar) = &self.shown {
@@ -82,7 +82,7 @@ impl Progress {
         }
     }
 
-    /// `bytes` more were moved.
+    /// Adds `bytes` to the bytes moved.
     pub(crate) fn advance(&self, bytes: u64) {
         let done = self.counts.done_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if let Shown::Bar(bar) = &self.shown {
@@ -108,7 +108,7 @@ impl Drop for Progress {
 }
 
 impl Counts {
-    /// After so long.
+    /// Formats the plain line after `elapsed`.
     fn line(&self, elapsed: Duration) -> String {
         let seconds = elapsed.as_secs_f64();
         let (done, total) = (self.done_bytes.load(Ordering::Relaxed), self.total_bytes.load(Ordering::Relaxed));
@@ -122,7 +122,7 @@ impl Counts {
     }
 }
 
-/// How long the rest takes at the rate so far; `None`: there is no rate yet.
+/// Returns the time left at the average rate so far, in seconds; `None` if there is no rate yet.
 fn seconds_left(seconds: f64, done_bytes: u64, total_bytes: u64) -> Option<f64> {
     (done_bytes > 0).then(|| seconds * total_bytes.saturating_sub(done_bytes) as f64 / done_bytes as f64)
 }
@@ -139,7 +139,7 @@ fn lines(counts: &Arc<Counts>) -> Shown {
             }
         }
     };
-    // Without a thread there are no lines, and the copy goes on.
+    // Without a thread there are no lines; the copy continues.
     let thread = std::thread::Builder::new().name("progress".to_owned()).spawn(report).ok();
     Shown::Lines { ended, thread }
 }

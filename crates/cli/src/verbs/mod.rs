@@ -1,4 +1,4 @@
-//! The verbs: one file each, one line each in the list below.
+//! The verbs: one file and one line of the list below for each.
 
 mod bench;
 mod explaining;
@@ -10,20 +10,20 @@ pub(crate) use store::find::with_two_dashes;
 
 use crate::failure::Failure;
 
-/// Declares the verbs: the enum clap parses, their names, how they run, and the groups of `--help`.
+/// Declares the verbs: the enum that clap parses, their names, their `run` functions, and the groups of `--help`.
 macro_rules! verbs {
     ($($group:literal { $($(#[$doc:meta])* $verb:ident = $module:ident in $room:ident),+ $(,)? })+) => {
-        /// What `thalweg` can do.
+        /// A verb of `thalweg`.
         #[derive(clap::Subcommand)]
         pub(crate) enum Verb { $($($(#[$doc])* $verb($room::$module::Arguments)),+),+ }
 
         impl Verb {
-            /// Its name on the command line.
+            /// Returns its name on the command line.
             pub(crate) fn name(&self) -> &'static str {
                 match self { $($(Verb::$verb(_) => stringify!($module)),+),+ }
             }
 
-            /// Does it.
+            /// Runs it.
             pub(crate) fn run(self) -> Result<(), Failure> {
                 match self { $($(Verb::$verb(arguments) => $room::$module::run(&arguments)),+),+ }
             }
@@ -35,25 +35,25 @@ macro_rules! verbs {
 
 verbs! {
     "Explain" {
-        /// Show where the time of a command or a recording went, and what a change would gain
+        /// Show where the time of a command or a recording went, and predict what a change would gain
         Explain = explain in explaining,
-        /// Record a command while it runs, or a server
+        /// Record a command while it runs, or a running server
         Record = record in explaining,
-        /// Compare two runs: what went and what came, and what was predicted against what was achieved
+        /// Compare two runs: which costs went away and which are new, and predicted against achieved gain
         Diff = diff in explaining,
         /// Merge the recordings of both ends on one time axis
         Merge = merge in explaining,
         /// Show the RPCs in a capture, on an interface or in a recording, and what caused each stall
         Rpcstat = rpcstat in explaining,
-        /// Show where the time of all processors went, by class of code and by stack
+        /// Show where the CPU time of the whole machine went, by class of code and by stack
         Profile = profile in explaining,
         /// Draw a recording as a picture (SVG) or a page with tables (HTML)
         Report = report in explaining,
-        /// Convert a recording for Perfetto, to CSV, or its profile for other profilers
+        /// Convert a recording for Perfetto, to CSV, or its profile for other tools
         Export = export in explaining,
-        /// Show which changes of well-known programs help against which cause, and what each gives up
+        /// Show which changes to well-known programs help against which cause, and what each gives up
         Recipes = recipes in explaining,
-        /// Check what this machine offers to recordings and the demo, and how to get what is missing
+        /// Check what this machine supports for recordings and the demo, and how to get what is missing
         Doctor = doctor in explaining,
     }
     "Store" {
@@ -67,7 +67,7 @@ verbs! {
         Ls = ls in store,
         /// Find files and directories by name, type, size or age
         Find = find in store,
-        /// Show how much space files use, by directory
+        /// Show the space that files use, by directory
         Du = du in store,
         /// Show the attributes of a file or directory
         Stat = stat in store,
@@ -79,36 +79,36 @@ verbs! {
         Mv = mv in store,
         /// Write files to standard output
         Cat = cat in store,
-        /// Show how much space each target has
+        /// Show the space on each target
         Df = df in store,
-        /// Give others a credential for a store, and take it back
+        /// Give others a credential for a store, list and revoke credentials
         Credential = credential in store,
-        /// Reserve space for files, of a size and for a time
+        /// Reserve space of a given size for a given time
         Lot = lot in store,
-        /// Show how a file is laid out, or plan the layout of the next one
+        /// Show a file's layout, or plan the layout of the next one
         Layout = layout in store,
         /// Mount a store as a directory that any program can use
         Mount = mount in servers,
-        /// Unmount a store, once everything is written
+        /// Unmount a store and wait until everything is written
         Umount = umount in servers,
     }
     "Measure and tune" {
-        /// Measure layouts and listings, beside local disks and other systems
+        /// Measure layouts and listings, in comparison with local disks and other systems
         Bench = bench in self,
-        /// Run a command at every point of a grid: what mattered, what is best, and why each point is as fast as it is
+        /// Run a command at every point of a parameter grid: which parameters matter, which setting is best, and what limits each
         Sweep = sweep in measuring,
-        /// Find the setting at which a command is fastest, in about a dozen runs, and why
+        /// Find the fastest setting of a command in about a dozen runs, and say why it is the fastest
         Tune = tune in measuring,
     }
     "Past one machine" {
-        /// Explain many recordings into one table, and ask what cost most, where, for whom and since when
+        /// Explain many recordings into one table, and query what cost most, where, for whom and since when
         Fleet = fleet in explaining,
-        /// Start a store over the hosts of a job, run a program on it, and take it down
+        /// Start a store over the hosts of a job, run a program on it, and shut it down
         Launch = launch in servers,
     }
 }
 
-/// The command with its verbs shown in their groups.
+/// Returns the command with a help template that lists the verbs in their groups.
 pub(crate) fn grouped(command: clap::Command) -> clap::Command {
     let mut help = String::from("{about}\n\n{usage-heading} {usage}\n");
     let width = GROUPS.iter().flat_map(|(_, verbs)| *verbs).map(|v| v.len()).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What came of a plan of commands. It serialises to the JSON that benchmarks keep; every run is in it.
+//! The result of a plan of commands, with every run. It serialises to the JSON that benchmarks keep.
 
 use super::plan::{Amount, CommandPlan, Subject, filled};
 use crate::engine::{Measured, StopReason};
@@ -7,7 +7,7 @@ use crate::{CacheState, Estimate, Machine, Usage};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The figure that every command has.
+/// Name of the figure that every command has.
 pub const WALL: &str = "wall_s";
 
 /// The result of a plan of commands.
@@ -17,25 +17,25 @@ pub struct Outcome {
     pub schema: String,
     /// The plan's name.
     pub plan: String,
-    /// When it began, seconds since 1970.
+    /// Start time, in seconds since 1970.
     pub started_unix_s: u64,
-    /// Where it ran, described when it began.
+    /// The machine, described at the start.
     pub machine: Machine,
-    /// Load average over one minute when it ended.
+    /// Load average over one minute at the end.
     pub load_after: Option<f64>,
     /// Why it ended.
     pub stopped: StopReason,
     /// The command that is compared with each of the others, if there is one.
     pub baseline: Option<String>,
-    /// What one run moves, if that was said.
+    /// What one run moves, if given.
     pub amount: Option<Amount>,
-    /// The commands, in the order of the plan.
+    /// Results of the commands, in the order of the plan.
     pub commands: Vec<CommandResult>,
-    /// The pairs, figure by figure.
+    /// Ratios of the pairs, by figure.
     pub ratios: Vec<Ratio>,
 }
 
-/// What one command took.
+/// The result of one command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CommandResult {
     /// Its name.
@@ -44,45 +44,45 @@ pub struct CommandResult {
     pub command: Vec<String>,
     /// Wall time.
     pub wall_s: Estimate,
-    /// What one run moves over its wall time; the median is that of the rates.
+    /// What one run moves over its wall time; the median of the rates.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rate_per_s: Option<Estimate>,
-    /// Processor time of the command and the children it waited for: the median.
+    /// Median CPU time of the command and its waited-for children.
     pub cpu_s: f64,
-    /// The largest resident set of all runs.
+    /// Maximum resident set size over all runs.
     pub max_rss_bytes: u64,
-    /// The numbers that it or its cleanup printed, by name.
+    /// Numbers printed by it or its cleanup, by name.
     pub figures: BTreeMap<String, Estimate>,
-    /// Every run that counts, by repetition.
+    /// The counted runs, by repetition.
     pub runs: Vec<CommandRun>,
 }
 
 /// One run of one command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CommandRun {
-    /// In which repetition, from 1; 0 is the warm-up. Runs of one repetition are a pair.
+    /// The repetition, from 1; 0 is the warm-up. Runs of one repetition are paired.
     pub repeat: usize,
     /// Time and memory.
     #[serde(flatten)]
     pub usage: Usage,
-    /// Numbers that it printed.
+    /// Numbers printed.
     pub figures: BTreeMap<String, f64>,
-    /// What was verified of the page cache just before it; absent if nothing was asked for.
+    /// State of the page cache just before it; absent if not requested.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cache: Option<CacheState>,
-    /// What it printed, if that is kept.
+    /// Its output, if kept.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub output: Option<String>,
 }
 
-/// How many times as fast one command is as another.
+/// The speed of one command relative to another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// The command in question.
     pub of: String,
     /// The command that it is compared with.
     pub to: String,
-    /// By what: `wall_s`, or a number that both print.
+    /// The figure compared: `wall_s`, or a number that both print.
     pub figure: String,
     /// Median over the repetitions of (figure of `to`) / (figure of `of`), with its interval: above 1, `of` is faster.
     pub ratio: Estimate,
@@ -136,7 +136,7 @@ impl Outcome {
         }
     }
 
-    /// The document, indented, with a newline at its end.
+    /// Formats the document as indented JSON, ending in a newline.
     pub fn json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("numbers, strings and lists always serialise");
         text.push('\n');
@@ -151,7 +151,7 @@ impl CommandRun {
 }
 
 impl CommandResult {
-    /// What is known of the caches before its runs: the state they all share, or the first that is not verified where others are.
+    /// Returns the state of the caches before its runs: the common one, or the first that is not verified.
     pub fn cache(&self) -> Option<&CacheState> {
         let states = || self.runs.iter().filter_map(|run| run.cache.as_ref());
         states().find(|state| !state.is_verified()).or_else(|| states().next())

@@ -1,8 +1,8 @@
-//! Commands as the subjects of a plan: each is run as a whole process, in turn with the others, until the ratios are known well enough.
+//! Commands as the subjects of a plan: each is run as a whole process, interleaved with the others, until the ratios are precise enough.
 //!
-//! The plan is a document of its own ([`CommandPlan`]), so any program that writes JSON can have commands measured. A command is compared by
-//! its wall time, and by any number that it prints: where the last line (or all) of its output is a JSON object, that object's numbers
-//! are its figures, and so are those that its cleanup prints.
+//! The plan is a document ([`CommandPlan`]), so any program that writes JSON can have commands measured. A command is compared by its wall
+//! time, and by numbers that it prints: if the last line (or all) of its output is a JSON object, the object's numbers are its figures, and
+//! likewise for its cleanup.
 
 mod document;
 mod plan;
@@ -22,10 +22,10 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 impl CommandPlan {
-    /// Runs it. With a path, each run is kept in a raw log there; `resume`: what that has already is not run again.
+    /// Runs the plan. With a path, each run is written to a raw log there; with `resume`, runs in the log are not repeated.
     ///
     /// # Errors
-    /// A plan that cannot be meant; a command that fails; the log; [`Error::Stopped`].
+    /// The plan is invalid, a command fails, the log cannot be used, or [`Error::Stopped`].
     pub fn run(&self, log: Option<(&Path, bool)>, observer: &dyn Observer) -> Result<Outcome> {
         let pairs = self.all_pairs()?;
         let repeat = self.repeat;
@@ -45,14 +45,14 @@ impl CommandPlan {
         Ok(Outcome::new(self, &pairs, &measured, machine, started_unix_s))
     }
 
-    /// What is compared with what, each once.
+    /// Returns the pairs to compare, each once.
     fn all_pairs(&self) -> Result<Vec<(String, String)>> {
         let wrong = |problem: String| Error::Plan { plan: self.name.clone(), problem };
         if self.repeat.least == 0 || self.repeat.most < self.repeat.least {
-            return Err(wrong(format!("1 ≤ least ≤ most, and least is {} and most is {}", self.repeat.least, self.repeat.most)));
+            return Err(wrong(format!("expected 1 ≤ least ≤ most, but least is {} and most is {}", self.repeat.least, self.repeat.most)));
         }
         if let Some(empty) = self.commands.iter().find(|subject| subject.command.is_empty()) {
-            return Err(wrong(format!("{}: a command without words", empty.name)));
+            return Err(wrong(format!("{}: empty command", empty.name)));
         }
         let names = || self.commands.iter().map(|subject| subject.name.as_str());
         let of_baseline = self.baseline.iter().flat_map(|of| names().filter(move |to| of != to).map(move |to| (of.clone(), to.to_owned())));
@@ -64,13 +64,13 @@ impl CommandPlan {
         }
         let is_unknown = |name: &&String| names().all(|known| known != name.as_str());
         if let Some(name) = self.baseline.iter().chain(pairs.iter().flat_map(|(of, to)| [of, to])).find(is_unknown) {
-            return Err(wrong(format!("no command is named {name}; there are: {}", names().collect::<Vec<_>>().join(", "))));
+            return Err(wrong(format!("no command is named {name}; the commands are: {}", names().collect::<Vec<_>>().join(", "))));
         }
         Ok(pairs)
     }
 }
 
-/// Who runs them.
+/// Runs the commands of a plan.
 struct Commands<'a> {
     plan: &'a CommandPlan,
     pairs: &'a [(String, String)],
@@ -94,7 +94,7 @@ impl Subjects for Commands<'_> {
         let known = self.plan.commands.iter().find(|subject| subject.name == case.subject);
         let subject = known.ok_or("a case of no command: a bug")?;
         let ran = self.once(subject, repeat);
-        // Whatever happened, nothing is left; what went wrong first is what is reported.
+        // The cleanup runs whatever happened; the first error is reported.
         let cleaned = self.each(&subject.cleanup, &subject.name, repeat);
         let mut run = ran?;
         for output in cleaned? {
@@ -132,7 +132,7 @@ impl Commands<'_> {
         Ok(CommandRun { repeat, usage, figures, cache, output: self.plan.keep_output.then(|| text.into_owned()) })
     }
 
-    /// Runs untimed commands one after the other; what each printed.
+    /// Runs untimed commands one after the other; returns their outputs.
     fn each(&self, commands: &[Words], name: &str, repeat: usize) -> Result<Vec<String>> {
         let one = |words: &Words| self.process(words, name, repeat).run_for_output();
         commands.iter().map(|words| Ok(String::from_utf8_lossy(&one(words)?.1).into_owned())).collect()
@@ -146,7 +146,7 @@ impl Commands<'_> {
     }
 }
 
-/// The numbers of the JSON object that a command printed: all of its output, or else its last line.
+/// Returns the numbers of the JSON object in a command's output: all of it, or else its last line.
 fn numbers(output: &str) -> BTreeMap<String, f64> {
     let last = || output.trim_end().rsplit('\n').next().unwrap_or_default();
     let found = serde_json::from_str(output).or_else(|_| serde_json::from_str(last()));
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(text, "before a 0\ngo a 0\nafter a 0\nbefore a 1\ngo a 1\nafter a 1\n");
         plan.commands[0].command = ["sh", "-c", "test {run} = 0 || { echo the disk is full >&2; exit 3; }"].map(String::from).to_vec();
         let error = plan.run(None, &()).unwrap_err().to_string();
-        assert!(error.starts_with("x: a, run 1: sh -c ") && error.ends_with("it said: the disk is full"), "{error}");
+        assert!(error.starts_with("x: a, run 1: sh -c ") && error.ends_with("standard error: the disk is full"), "{error}");
         assert!(std::fs::read_to_string(&log).unwrap().ends_with("after a 1\n"), "cleaned up after a failure too");
     }
 
@@ -220,7 +220,7 @@ mod tests {
         let outcome = CommandPlan { commands, repeat, directory: Some(file), ..plan(r#"{"name": "caches", "commands": []}"#) }
             .run(None, &())
             .unwrap();
-        // Whether a file system gives up its pages is its own affair; that it is known is ours.
+        // A file system may keep its pages; the state must be reported either way.
         assert!(outcome.commands.iter().all(|c| c.runs.iter().all(|r| r.cache.is_some())));
         assert!(outcome.commands[1].cache().unwrap().is_verified());
         assert_eq!(outcome.machine.file_systems.len(), 1);
@@ -230,13 +230,13 @@ mod tests {
     fn a_plan_that_cannot_be_meant_is_refused() {
         let wrong = |text: &str| plan(text).run(None, &()).unwrap_err().to_string();
         let one = r#"{"name": "a", "command": ["true"]}"#;
-        assert!(wrong(&format!(r#"{{"name": "x", "commands": [{one}, {one}]}}"#)).contains("is there twice"));
+        assert!(wrong(&format!(r#"{{"name": "x", "commands": [{one}, {one}]}}"#)).contains("occurs twice"));
         assert_eq!(
             wrong(&format!(r#"{{"name": "x", "commands": [{one}], "baseline": "raw"}}"#)),
-            "x: no command is named raw; there are: a"
+            "x: no command is named raw; the commands are: a"
         );
         assert!(wrong(r#"{"name": "x", "commands": []}"#).contains("at least one case"));
         assert!(wrong(r#"{"name": "x", "commands": [], "repeat": {"least": 3, "most": 2}}"#).contains("1 ≤ least ≤ most"));
-        assert!(wrong(r#"{"name": "x", "commands": [{"name": "a", "command": []}]}"#).contains("without words"));
+        assert!(wrong(r#"{"name": "x", "commands": [{"name": "a", "command": []}]}"#).contains("empty command"));
     }
 }

@@ -1,44 +1,44 @@
-//! The plan: which commands are measured, how, and how often.
+//! The plan of a measurement of commands.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// A command and its arguments. In each word `{run}` stands for the repetition (0: the warm-up), `{name}` for the subject's name.
+/// A command and its arguments. In each word, `{run}` is replaced by the repetition (0: the warm-up) and `{name}` by the subject's name.
 pub(super) type Words = Vec<String>;
 
-/// Which commands are measured, how, and how often.
+/// The plan of a measurement of commands.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandPlan {
-    /// What is measured.
+    /// Name of the measurement.
     pub name: String,
     /// The commands.
     pub commands: Vec<Subject>,
-    /// The command that is compared with each of the others: how many times as fast it is.
+    /// The command whose speed is compared with each of the others.
     #[serde(default)]
     pub baseline: Option<String>,
-    /// Further pairs: how many times as fast the first is as the second.
+    /// Further pairs: the speed of the first relative to the second.
     #[serde(default)]
     pub pairs: Vec<(String, String)>,
     /// What one run moves, for rates.
     #[serde(default)]
     pub amount: Option<Amount>,
-    /// How often.
+    /// Number of repetitions.
     #[serde(default)]
     pub repeat: Repeat,
-    /// Whether each command is run once before anything counts.
+    /// Whether each command has a warm-up run first.
     #[serde(default = "yes")]
     pub warm_up: bool,
-    /// Run before each repetition, untimed.
+    /// Commands run before each repetition, untimed.
     #[serde(default)]
     pub before_repetition: Vec<Words>,
-    /// Whether what commands print is kept with each run.
+    /// Whether to keep the commands' output with each run.
     #[serde(default)]
     pub keep_output: bool,
-    /// After so long a command is killed, and has failed.
+    /// Time in seconds after which a command is killed and counts as failed.
     #[serde(default = "five_minutes")]
     pub limit_s: f64,
-    /// A path whose file system belongs into the description of the machine.
+    /// A path whose file system is described with the machine.
     #[serde(default)]
     pub directory: Option<PathBuf>,
     /// Equal seeds give equal orders.
@@ -46,27 +46,27 @@ pub struct CommandPlan {
     pub seed: u64,
 }
 
-/// One command.
+/// A command to measure.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Subject {
     /// Its name.
     pub name: String,
-    /// What is timed.
+    /// The command to time.
     pub command: Words,
-    /// Names of numbers that it or its cleanup prints, to be reported and compared like the wall time.
+    /// Names of numbers that it or its cleanup prints, reported and compared like the wall time.
     #[serde(default)]
     pub figures: Vec<String>,
-    /// Run before it, untimed.
+    /// Commands run before it, untimed.
     #[serde(default)]
     pub prepare: Vec<Words>,
-    /// Files that are put out of the page cache before it; whether they were is kept with the run.
+    /// Files evicted from the page cache before it; the verified state is kept with the run.
     #[serde(default)]
     pub cold: Vec<PathBuf>,
-    /// Files that are read into the page cache before it; whether they are in it is kept with the run.
+    /// Files read into the page cache before it; the verified state is kept with the run.
     #[serde(default)]
     pub warm: Vec<PathBuf>,
-    /// Run after it, untimed, whatever came of it. One that fails says that the run did not do what it should have.
+    /// Commands run after it, untimed, even if it failed. If one fails, the run counts as failed.
     #[serde(default)]
     pub cleanup: Vec<Words>,
 }
@@ -75,23 +75,23 @@ pub struct Subject {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Amount {
-    /// How much.
+    /// The amount.
     pub count: f64,
-    /// Of what: `bytes`, `files`.
+    /// The unit: `bytes`, `files`.
     pub unit: String,
 }
 
-/// How often commands are run.
+/// Limits on the number of repetitions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Repeat {
-    /// At least so often.
+    /// Minimum number of repetitions.
     pub least: usize,
-    /// At most so often.
+    /// Maximum number of repetitions.
     pub most: usize,
-    /// Between those, until every ratio's interval (without pairs: every command's) is narrower than this part of its median.
+    /// In between, stop once every ratio's interval (without pairs: every command's) is narrower than this part of its median.
     pub narrow: f64,
-    /// And no longer than this.
+    /// Time limit in seconds.
     pub seconds: Option<f64>,
 }
 
@@ -109,7 +109,7 @@ fn five_minutes() -> f64 {
     300.0
 }
 
-/// The words of a command, for this subject and repetition.
+/// Fills in the words of a command for this subject and repetition.
 pub(super) fn filled(words: &[String], name: &str, repeat: usize) -> Words {
     words.iter().map(|word| word.replace("{run}", &repeat.to_string()).replace("{name}", name)).collect()
 }

@@ -1,15 +1,15 @@
-//! Ticks at round numbers.
+//! Axis ticks at round numbers.
 
-/// Ticks of an axis from 0 (or anywhere) upward.
+/// Ticks of an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ticks {
-    /// The distance between two, in the axis's own unit.
+    /// Distance between ticks, in the axis's unit.
     pub step: f64,
-    /// Where they are.
+    /// Positions of the ticks.
     pub at: Vec<f64>,
 }
 
-/// Ticks within [low, high], at most `most` (≥ 2) of them, at multiples of 1, 2 or 5 times a power of ten.
+/// Returns at most `most` (≥ 2) ticks within [low, high], at multiples of 1, 2 or 5 times a power of ten.
 pub(crate) fn ticks(low: f64, high: f64, most: usize) -> Ticks {
     let span = high - low;
     if !span.is_finite() || span <= 0.0 {
@@ -23,7 +23,7 @@ pub(crate) fn ticks(low: f64, high: f64, most: usize) -> Ticks {
     Ticks { step, at: (first..=last).map(|n| n as f64 * step).collect() }
 }
 
-/// A tick's label: as many digits as the step needs.
+/// Formats a tick's label with the digits that the step needs.
 pub(crate) fn label(value: f64, step: f64) -> String {
     let digits = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
     format!("{value:.digits$}")

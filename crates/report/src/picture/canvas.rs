@@ -1,21 +1,21 @@
-//! Writing SVG: well-formed by construction, numbers short, text escaped.
+//! Writes SVG: well-formed by construction, with short numbers and escaped text.
 
 use std::fmt::Write;
 
-/// Columns of a character at size 1, estimated for the widest of the usual sans-serif fonts.
+/// Width of a character at font size 1, estimated for the widest common sans-serif font.
 const CHARACTER_WIDTH: f64 = 0.6;
 
-/// About how wide a text is.
+/// Estimates the width of a text in pixels.
 pub(crate) fn text_width(text: &str, size: f64) -> f64 {
     thalweg_base::text::width(text) as f64 * size * CHARACTER_WIDTH
 }
 
-/// The text cut in its middle to about this many pixels.
+/// Cuts the text in its middle to about `width` pixels.
 pub(crate) fn fitted(text: &str, size: f64, width: f64) -> String {
     thalweg_base::text::cut(&thalweg_base::text::clean(text), (width / size / CHARACTER_WIDTH) as usize)
 }
 
-/// The text with what XML reserves replaced; what XML 1.0 cannot hold at all is replaced too.
+/// Escapes characters reserved in XML, and replaces those that XML 1.0 does not permit.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in thalweg_base::text::clean(text).chars() {
@@ -31,21 +31,21 @@ pub(crate) fn escape(text: &str) -> String {
     out
 }
 
-/// A number with at most one digit after the point.
+/// Formats a number with at most one digit after the point.
 fn number(v: f64) -> String {
     let v = if v.is_finite() { v } else { 0.0 };
     let rounded = (v * 10.0).round() / 10.0;
     if rounded.fract() == 0.0 { format!("{rounded:.0}") } else { format!("{rounded:.1}") }
 }
 
-/// How text is set.
+/// A text style.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lettering {
-    /// In pixels.
+    /// Font size in pixels.
     pub size: f64,
-    /// Its colour.
+    /// The colour.
     pub colour: &'static str,
-    /// Where it is held: `start`, `middle`, `end`.
+    /// The anchor: `start`, `middle` or `end`.
     pub anchor: &'static str,
     /// Whether it is bold.
     pub bold: bool,
@@ -53,36 +53,36 @@ pub(crate) struct Lettering {
 
 /// The text colour.
 pub(crate) const INK: &str = "#1B2430";
-/// The colour of what explains.
+/// The colour of explanatory text.
 pub(crate) const FAINT: &str = "#5A6573";
 /// The colour of rules.
 pub(crate) const RULE: &str = "#D8DCE2";
 
 impl Lettering {
-    /// Plain text of this size.
+    /// Returns the style of plain text of this size.
     pub(crate) const fn of(size: f64) -> Lettering {
         Lettering { size, colour: INK, anchor: "start", bold: false }
     }
-    /// The same, bold.
+    /// Returns the style in bold.
     pub(crate) const fn bold(self) -> Lettering {
         Lettering { bold: true, ..self }
     }
-    /// The same in another colour.
+    /// Returns the style in another colour.
     pub(crate) const fn in_colour(self, colour: &'static str) -> Lettering {
         Lettering { colour, ..self }
     }
-    /// The same, held elsewhere.
+    /// Returns the style with another anchor.
     pub(crate) const fn held(self, anchor: &'static str) -> Lettering {
         Lettering { anchor, ..self }
     }
 }
 
-/// A path's data, relative to where it will be drawn.
+/// The data of an SVG path, relative to where it will be drawn.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Path(String);
 
 impl Path {
-    /// Whether it draws nothing.
+    /// Whether the path is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -93,7 +93,7 @@ impl Path {
         let _ = write!(self.0, "M{} {}h{w}v{h}h-{w}z", number(x), number(y));
     }
 
-    /// Adds a shape of straight edges.
+    /// Adds a polygon.
     pub(crate) fn polygon(&mut self, corners: &[(f64, f64)]) {
         for (n, (x, y)) in corners.iter().enumerate() {
             let _ = write!(self.0, "{}{} {}", if n == 0 { 'M' } else { 'L' }, number(*x), number(*y));
@@ -101,7 +101,7 @@ impl Path {
         self.0.push('z');
     }
 
-    /// Adds an area of steps (left, right, top, bottom), which touch.
+    /// Adds an area of adjacent steps (left, right, top, bottom).
     pub(crate) fn steps(&mut self, steps: &[(f64, f64, f64, f64)]) {
         let Some(first) = steps.first() else { return };
         let _ = write!(self.0, "M{} {}", number(first.0), number(first.3));
@@ -115,10 +115,10 @@ impl Path {
     }
 }
 
-/// A step: from this x to that one, at this y; absent where there is nothing to draw.
+/// A step: left x, right x, and y; `None` if there is nothing to draw.
 pub(crate) type Step = (f64, f64, Option<f64>);
 
-/// Writes steps as relative moves, rounded so that errors do not add up.
+/// Writes steps as relative moves, rounded so that errors do not accumulate.
 fn step_moves(out: &mut String, at: &mut (f64, f64), x: f64, y: f64) {
     let round = |v: f64| if v.is_finite() { (v * 10.0).round() / 10.0 } else { 0.0 };
     let (x, y) = (round(x), round(y));
@@ -132,7 +132,7 @@ fn step_moves(out: &mut String, at: &mut (f64, f64), x: f64, y: f64) {
 }
 
 impl Path {
-    /// Adds a line of steps that touch; it is interrupted where a value is absent.
+    /// Adds a line of adjacent steps, interrupted where a value is absent.
     pub(crate) fn step_line(&mut self, steps: &[Step]) {
         let mut at: Option<(f64, f64)> = None;
         for (i, (left, right, y)) in steps.iter().enumerate() {
@@ -152,7 +152,7 @@ impl Path {
         }
     }
 
-    /// Adds the area between steps that touch and a level.
+    /// Adds the area between adjacent steps and a level.
     pub(crate) fn step_area(&mut self, steps: &[Step], level: f64) {
         for run in steps.split(|step| step.2.is_none()) {
             let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
@@ -170,7 +170,7 @@ impl Path {
     }
 }
 
-/// The picture as it is written.
+/// A picture under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Canvas {
     body: String,
@@ -182,7 +182,7 @@ impl Canvas {
         let _ = writeln!(self.body, r#"<path transform="translate({} {})" fill="{fill}" d="{}"/>"#, number(x), number(y), path.0);
     }
 
-    /// Fills a path with its origin at 0 so that what is behind it shows.
+    /// Fills a path with its origin at 0, semi-transparent.
     pub(crate) fn veil(&mut self, path: &Path, fill: &str, opacity: f64) {
         let _ = writeln!(self.body, r#"<path fill="{fill}" fill-opacity="{opacity}" d="{}"/>"#, path.0);
     }
@@ -200,7 +200,7 @@ impl Canvas {
         let _ = writeln!(self.body, r#"<rect x="{}" y="{}" width="{w}" height="{h}" fill="{fill}"{opacity}/>"#, number(x), number(y));
     }
 
-    /// An invisible rectangle that says more when pointed at.
+    /// Adds an invisible rectangle with a tooltip.
     pub(crate) fn hint(&mut self, x: f64, y: f64, width: f64, height: f64, text: &str) {
         let (w, h) = (number(width), number(height));
         let _ = writeln!(
@@ -219,7 +219,7 @@ impl Canvas {
         let _ = writeln!(self.body, r#"<path d="M{x1} {y1}L{x2} {y2}" stroke="{colour}"{dash}/>"#);
     }
 
-    /// Draws a straight line that is meant to be followed.
+    /// Draws a thick straight line.
     pub(crate) fn thick_line(&mut self, from: (f64, f64), to: (f64, f64), colour: &str, dash: &str) {
         let dash = if dash.is_empty() { String::new() } else { format!(r#" stroke-dasharray="{dash}""#) };
         let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(number);
@@ -241,13 +241,13 @@ impl Canvas {
         );
     }
 
-    /// The head of a picture that stands by itself: its title, and below it, smaller, what may be empty.
+    /// Draws a picture's title, and below it a smaller subtitle, which may be empty.
     pub(crate) fn head(&mut self, left: f64, title: &str, subtitle: &str, width: f64) {
         self.text(left, 24.0, &fitted(title, 17.0, width), Lettering::of(17.0).bold());
         self.text(left, 43.0, &fitted(subtitle, 12.0, width), Lettering::of(12.0).in_colour(FAINT));
     }
 
-    /// The whole document, `width` × `height` pixels, named by `title`.
+    /// Returns the SVG document of `width` × `height` pixels with this title.
     pub(crate) fn finish(self, width: f64, height: f64, title: &str) -> String {
         let (w, h) = (number(width), number(height));
         format!(

@@ -1,4 +1,4 @@
-//! Putting the picture together, from above: title, legends, panels, notes.
+//! Composes the picture from top to bottom: title, legends, panels, notes.
 
 use super::axis::{label, ticks};
 use super::canvas::{Canvas, FAINT, Lettering, Path, RULE, fitted, text_width};
@@ -13,11 +13,11 @@ use thalweg_base::text::wrap;
 use thalweg_explain::Cause;
 use thalweg_explain::document::{Channel, Explanation, MAX_SEGMENTS, PhaseName, Throughput};
 
-/// Room at the left for labels.
+/// Width of the labels at the left.
 const LABELS: f64 = 230.0;
-/// Room around everything.
+/// Margin around the picture.
 const MARGIN: f64 = 20.0;
-/// Where panels begin.
+/// Left edge of the panels.
 const LEFT: f64 = MARGIN + LABELS;
 /// Height of the critical path.
 const PATH_HEIGHT: f64 = 26.0;
@@ -29,44 +29,43 @@ const UPPER_ROW: f64 = 5.0;
 const LOWER_ROW: f64 = 13.0;
 /// Height of one direction of a connection.
 const DIRECTION_ROW: f64 = 8.0;
-/// Room between lanes.
+/// Gap between lanes.
 const LANE_GAP: f64 = 5.0;
-/// Height of the line that says how long gaps are.
+/// Height of the line with the lengths of gaps.
 const GAP_LABELS: f64 = 14.0;
-/// With more lanes than this, what was sent over connections is not shown enlarged: it can be seen at the
-/// threads that sent it.
+/// With more lanes than this, connections are left out of the enlarged panel: the sending threads show the same.
 const MANY_LANES: usize = 24;
 /// Height of the time axis with its numbers.
 const AXIS_HEIGHT: f64 = 24.0;
-/// A gap's shade, over white.
+/// Opacity of a gap's shade.
 const SHADE: f64 = 0.16;
 
 const TITLE: Lettering = Lettering::of(20.0).bold();
 const SMALL: Lettering = Lettering::of(11.0);
 const NOTE: Lettering = Lettering::of(11.5).in_colour(FAINT);
 
-/// Draws from above to below, keeping where it is.
+/// Draws from top to bottom, keeping the current position.
 pub(crate) struct Composer<'a> {
     canvas: Canvas,
     explanation: &'a Explanation,
     width: f64,
     y: f64,
-    /// Messages that were too many to be drawn.
+    /// Number of messages, if they were too many to draw.
     thicket: Option<usize>,
 }
 
 impl<'a> Composer<'a> {
-    /// Begins a picture of this width.
+    /// Starts a picture of this width.
     pub(crate) fn new(width: f64, explanation: &'a Explanation) -> Composer<'a> {
         Composer { canvas: Canvas::default(), explanation, width, y: MARGIN, thicket: None }
     }
 
-    /// How wide the panels are.
+    /// Returns the width of the panels.
     pub(crate) fn plot_width(&self) -> f64 {
         self.width - LABELS - 2.0 * MARGIN
     }
 
-    /// The finished picture.
+    /// Returns the finished picture.
     pub(crate) fn finish(self) -> String {
         self.canvas.finish(self.width, self.y + MARGIN, &self.explanation.verdict.sentence)
     }
@@ -79,7 +78,7 @@ impl<'a> Composer<'a> {
         }
     }
 
-    /// Title, what was done, legends.
+    /// Draws the title, the command and figures, and the legends.
     pub(crate) fn head(&mut self, panels: &[Panel]) {
         let e = self.explanation;
         let sentence = &e.verdict.sentence;
@@ -156,7 +155,7 @@ impl<'a> Composer<'a> {
         self.y += 5.0;
     }
 
-    /// The panel of the whole time: path, curve, lanes, axis.
+    /// Draws the panel of the whole time: critical path, throughput, lanes, axis.
     pub(crate) fn whole(&mut self, plan: &Plan, panel: &Panel, enlarged: Option<(f64, f64)>) {
         self.phases(panel);
         let top = self.y;
@@ -176,14 +175,14 @@ impl<'a> Composer<'a> {
         }
     }
 
-    /// The panel of a few requests. Lanes that were empty in the whole are left out here too.
+    /// Draws the panel of a few requests. Lanes that are empty in the whole panel are left out here too.
     pub(crate) fn enlarged(&mut self, plan: &Plan, whole: &Panel, panel: &Panel, start_s: f64, end_s: f64) {
         let heading =
             format!("Enlarged: {} from {} on (marked black above)", numbers::duration(end_s - start_s), numbers::duration(start_s),);
         self.close_up(plan, panel, shown_lanes(plan, whole), &heading);
     }
 
-    /// The panel of a part, where there is no whole above it. Lanes on which nothing is in that part are left out.
+    /// Draws the panel of a time window without a whole panel above it. Lanes empty in the window are left out.
     pub(crate) fn part(&mut self, plan: &Plan, panel: &Panel, (start_s, end_s): (f64, f64)) {
         let [from, to, all] = [start_s, end_s, self.explanation.wall_s].map(numbers::duration);
         self.close_up(plan, panel, shown_lanes(plan, panel), &format!("From {from} to {to}, of {all}"));
@@ -197,7 +196,7 @@ impl<'a> Composer<'a> {
         if shown.len() > MANY_LANES {
             shown.retain(|&lane| plan.lanes[lane].kind != LaneKind::Connection);
         }
-        // Where segments stand for their neighbours, an enlarged one would say more than is known.
+        // If segments stand for their neighbours, enlarging one would suggest more precision than there is.
         let exact = is_exact(self.explanation);
         let path_height = if exact { PATH_HEIGHT + 8.0 } else { 0.0 };
         let height = path_height + GAP_LABELS + lanes_height(plan, &shown, panel);
@@ -211,7 +210,7 @@ impl<'a> Composer<'a> {
         self.axis(panel);
     }
 
-    /// What the reader must know of how it was drawn.
+    /// Draws the notes on how to read the picture.
     pub(crate) fn foot(&mut self, plan: &Plan, whole: &Panel) {
         self.y += 8.0;
         let mut notes = Vec::new();
@@ -256,7 +255,7 @@ impl<'a> Composer<'a> {
         self.canvas.text(LEFT - 10.0, y, &text, lettering.held("end"));
     }
 
-    /// The names of the phases over the panel, where they have room.
+    /// Draws the names of the phases over the panel, where there is room.
     fn phases(&mut self, panel: &Panel) {
         self.y += 18.0;
         if self.explanation.phases.len() > 1 {
@@ -296,7 +295,7 @@ impl<'a> Composer<'a> {
         (second(panel.start_ns), second(panel.end_ns))
     }
 
-    /// Shades the gaps, and says how long each is, so far below the top, where there is room.
+    /// Shades the gaps, and writes their lengths `labels_at` below the top, where there is room.
     fn gaps(&mut self, panel: &Panel, top: f64, height: f64, labels_at: Option<f64>) {
         let explanation = self.explanation;
         let Some(channel) = main_channel(explanation) else { return };
@@ -346,7 +345,7 @@ impl<'a> Composer<'a> {
         if self.explanation.throughput.is_some() { CURVE_HEIGHT + 14.0 } else { 0.0 }
     }
 
-    /// Payload over time, with an axis of its own at the left.
+    /// Draws payload over time, with its own axis at the left.
     fn curve(&mut self, panel: &Panel) {
         let explanation = self.explanation;
         let Some(throughput) = &explanation.throughput else { return };
@@ -463,18 +462,18 @@ fn tick_count(width: f64) -> usize {
     (width / 90.0) as usize
 }
 
-/// Lanes on which there is anything.
+/// Returns the lanes that are not empty.
 fn shown_lanes(plan: &Plan, panel: &Panel) -> Vec<usize> {
     let empty = |s: &LaneStrips| s.upper.is_empty() && s.lower.is_empty() && s.marks.is_empty();
     (0..plan.lanes.len()).filter(|&i| !empty(&panel.lanes[i])).collect()
 }
 
-/// Heights of a row of the upper and of the lower strip.
+/// Returns the row heights of the upper and the lower strip.
 fn rows(lane: &Lane) -> (f64, f64) {
     if lane.kind == LaneKind::Connection { (DIRECTION_ROW, DIRECTION_ROW) } else { (UPPER_ROW, LOWER_ROW) }
 }
 
-/// Heights of the upper and the lower strip.
+/// Returns the heights of the upper and the lower strip.
 fn heights(lane: &Lane, strips: &LaneStrips) -> (f64, f64) {
     let (upper, lower) = rows(lane);
     let upper_rows = if lane.kind == LaneKind::Track && strips.upper.is_empty() { 0 } else { strips.upper.rows() };
@@ -497,22 +496,21 @@ fn lanes_height(plan: &Plan, shown: &[usize], panel: &Panel) -> f64 {
     height
 }
 
-/// The channel whose gaps are drawn: of the sums over one direction, the one that carried most; else the
-/// first connection.
+/// Returns the channel whose gaps are drawn: the sum over the direction that carried most, or else the first connection.
 pub(super) fn main_channel(explanation: &Explanation) -> Option<&Channel> {
     let sums = explanation.channels.iter().filter(|c| c.aggregate);
     sums.max_by_key(|c| c.size_bytes).or_else(|| explanation.channels.first())
 }
 
-/// Whether the segments of the path are what was charged, and do not stand for their neighbours: then
-/// some are shorter than the steps that a path too long to be kept is cut into.
+/// Whether the path's segments are exact charges and do not stand for their neighbours. A path too long to keep is cut into steps of equal
+/// length; an exact one has shorter segments.
 fn is_exact(explanation: &Explanation) -> bool {
     let step_s = explanation.wall_s / MAX_SEGMENTS as f64;
     let short = explanation.path.iter().filter(|s| s.end_s - s.start_s < 0.9 * step_s).count();
     explanation.path.len() < MAX_SEGMENTS / 4 || short > 1
 }
 
-/// The area under the curve, in pixels, with its origin at the left end of the base line.
+/// Returns the area under the curve, in pixels, with its origin at the left end of the base line.
 fn curve_area(throughput: &Throughput, wall_s: f64, width: f64, full_bytes_per_s: f64) -> Path {
     let mut steps: Vec<(f64, f64, f64, f64)> = Vec::with_capacity(throughput.bytes_per_s.len());
     let x = |s: f64| (s / wall_s * width).clamp(0.0, width);

@@ -1,38 +1,37 @@
-//! Which lanes there are: one a thread and one a connection, and where there are too many, the rest of
-//! a kind folded into one.
+//! Plans the lanes: one per thread and one per connection; if there are too many, the rest of a kind is folded into one lane.
 
 use std::collections::HashMap;
 use thalweg_explain::document::Explanation;
 use thalweg_trace::{Host, ObjectKind, Role, Source, Track, TrackKind};
 
-/// What a lane shows.
+/// The content of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LaneKind {
     /// The spans of one thread (or device, or processor).
     Track,
-    /// The spans of several threads: height says how many of them did what.
+    /// The spans of several threads: height is the part of them in each class.
     Folded,
-    /// What was sent over one connection: from the client above, to it below.
+    /// Bytes sent over one connection: from the client above, to the client below.
     Connection,
 }
 
-/// One lane.
+/// A lane.
 #[derive(Clone, Debug)]
 pub(crate) struct Lane {
-    /// What stands at its left.
+    /// The label at its left.
     pub label: String,
-    /// What it shows.
+    /// Its content.
     pub kind: LaneKind,
-    /// Which group it belongs to.
+    /// Index of its group.
     pub group: usize,
-    /// How many threads or connections stand behind it.
+    /// Number of threads or connections in it.
     pub members: usize,
 }
 
-/// All lanes, from above.
+/// All lanes, from top to bottom.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
-    /// Headings.
+    /// Headings of the groups.
     pub groups: Vec<String>,
     /// Lanes, group by group.
     pub lanes: Vec<Lane>,
@@ -42,11 +41,11 @@ pub(crate) struct Plan {
     pub of_connection: HashMap<u64, usize>,
     /// Tracks whose sends go from a server to a client.
     pub server_tracks: std::collections::HashSet<u64>,
-    /// What was folded, as a sentence.
+    /// A sentence on what was folded.
     pub folded: Option<String>,
 }
 
-/// In which order kinds of track stand, from above.
+/// Returns the position of a track's section, from the top.
 fn section(track: &Track) -> usize {
     match (track.kind, track.role) {
         (TrackKind::Connection, _) => CONNECTIONS,
@@ -62,7 +61,7 @@ const CONNECTIONS: usize = 2;
 const SECTIONS: [&str; 6] = ["client threads", "other threads", "connections", "server threads", "kernel threads", "devices"];
 
 impl Plan {
-    /// Plans at most `max_lanes` (≥ 8) lanes for this recording.
+    /// Plans at most `max_lanes` (≥ 8) lanes for a recording.
     pub(crate) fn new(source: &dyn Source, explanation: &Explanation, max_lanes: usize) -> Plan {
         let max_lanes = max_lanes.max(8);
         let mut plan = Plan::default();
@@ -132,7 +131,7 @@ impl Plan {
     }
 }
 
-/// Threads that serve a connection stand below the others, and `io10` after `io9`.
+/// Returns a sort key that puts threads of connections last, and `io10` after `io9`.
 fn order_of_name(name: &str) -> (bool, Vec<(String, u64)>) {
     let mut parts = Vec::new();
     let mut rest = name;
@@ -153,17 +152,16 @@ fn heading(name: &str, section: usize, track: &Track, hosts: &[Host]) -> String 
     }
 }
 
-/// How many of the lanes must be left for folded ones.
+/// Returns the number of lanes to reserve for folded tracks.
 fn folded_sections(tracks: &[&Track], room: usize) -> usize {
     let mut sections: Vec<usize> = tracks[room.min(tracks.len())..].iter().map(|t| section(t)).collect();
     sections.sort_unstable();
     sections.dedup();
-    // One more: leaving room for a lane may push a track of yet another kind over the edge.
+    // One more: reserving a lane may fold a track of another kind.
     (sections.len() + 1).min(room)
 }
 
-/// Tracks with what matters first: time on the critical path, then how busy they were. Tracks that are
-/// known to have no spans are left out.
+/// Returns tracks by time on the critical path, then by busy time. Tracks known to have no spans are left out.
 fn tracks_by_interest<'a>(source: &'a dyn Source, explanation: &Explanation) -> Vec<&'a Track> {
     let mut on_path: HashMap<u64, f64> = HashMap::new();
     for segment in &explanation.path {
@@ -183,8 +181,8 @@ fn tracks_by_interest<'a>(source: &'a dyn Source, explanation: &Explanation) -> 
     tracks
 }
 
-/// Connections by name, with the numbers of their rows (one at each end); those that moved most first,
-/// and within the same rank in the order they were made.
+/// Returns connections by name, with the numbers of their objects (one at each end); those that moved most first, then in the order they
+/// were made.
 fn connections(source: &dyn Source, explanation: &Explanation) -> Vec<(String, Vec<u64>)> {
     let mut by_name: Vec<(String, Vec<u64>)> = Vec::new();
     let mut index: HashMap<&str, usize> = HashMap::new();
@@ -209,8 +207,7 @@ fn sentence(tracks: usize, all_tracks: usize, connections: usize, all_connection
         parts.push(format!("{connections} of {all_connections} connections"));
     }
     let what = parts.join(" and ");
-    (!parts.is_empty())
-        .then(|| format!("{what} are folded into the lanes named “more”: there, height is the part of them that did what the colour says."))
+    (!parts.is_empty()).then(|| format!("{what} are folded into the lanes named “more”: there, height shows how many were in that state."))
 }
 
 #[cfg(test)]

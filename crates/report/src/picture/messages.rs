@@ -1,4 +1,4 @@
-//! Messages from rank to rank, as arrows between their lanes: where there are so few that they can be distinguished.
+//! Draws messages between MPI ranks as arrows between lanes, if there are few enough to distinguish.
 
 use super::canvas::{Canvas, Path};
 use super::lanes::{LaneKind, Plan};
@@ -6,16 +6,16 @@ use std::collections::HashMap;
 use thalweg_trace::SpanBatch;
 use thalweg_trace::{RequestId, SpanKind};
 
-/// More arrows than this are a thicket.
+/// Maximum number of arrows drawn.
 const MOST_ARROWS: usize = 160;
-/// More messages than this are not even looked at.
+/// Maximum number of messages kept.
 const MOST_KEPT: usize = 20_000;
 const COLOUR: &str = "#1B2430";
 
-/// One message: where it was posted, and where it had come.
+/// A message: where it was posted and where it arrived.
 #[derive(Clone, Copy, Debug, Default)]
 struct Message {
-    /// Lane, and pixels from the left.
+    /// Lane and pixels from the left.
     from: Option<(usize, f64)>,
     to: Option<(usize, f64)>,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Messages {
 }
 
 impl Messages {
-    /// Row `row` of a batch, from `left` to `right` pixels of the panel.
+    /// Adds row `row` of a batch, from `left` to `right` pixels of the panel.
     pub(crate) fn add(&mut self, plan: &Plan, batch: &SpanBatch, row: usize, (left, right): (f64, f64)) {
         let (kind, request) = (batch.kind[row], batch.request[row]);
         if !matches!(kind, SpanKind::MpiSend | SpanKind::MpiReceive) || request < RequestId::COMMON || self.too_many {
@@ -41,7 +41,7 @@ impl Messages {
         }
         let message = self.known.entry(request).or_default();
         match kind {
-            // Of a message's spans at its sender, the first is its posting.
+            // The first of a message's spans at its sender is its posting.
             SpanKind::MpiSend if message.from.is_none_or(|(_, x)| left < x) => message.from = Some((lane, left)),
             SpanKind::MpiReceive if message.to.is_none_or(|(_, x)| right > x) => message.to = Some((lane, right)),
             _ => {}
@@ -55,8 +55,8 @@ impl Messages {
         arrows
     }
 
-    /// Draws them over the lanes, whose middles `height_of` gives; `left` is where the panel begins. How many there are, if they
-    /// are too many.
+    /// Draws them over the lanes, whose middles are in `height_of`; `left` is the panel's left edge. Returns the number of messages if they
+    /// are too many to draw.
     pub(crate) fn draw(&self, canvas: &mut Canvas, left: f64, height_of: &HashMap<usize, f64>) -> Option<usize> {
         let arrows = self.arrows();
         if self.too_many || arrows.len() > MOST_ARROWS {

@@ -1,13 +1,11 @@
-//! The still picture: self-contained SVG for a ticket or a paper.
+//! The picture of a recording: self-contained SVG for a ticket or a paper.
 //!
-//! From above: the verdict as its title; legends; the critical path as one bar in the colours of its
-//! causes; the throughput curve; a lane for each client thread, connection and server thread, with the
-//! gaps shaded behind them in the colour of their cause; the time axis. Where the recording has several
-//! requests, two or three of them stand below once more, enlarged.
+//! From top to bottom: the verdict as its title; legends; the critical path as one bar in the colours of its causes; the throughput
+//! curve; a lane for each client thread, connection and server thread, with the gaps shaded behind them in the colour of their cause; the
+//! time axis. If the recording has several requests, two or three are shown enlarged below.
 //!
-//! Spans are read once, backward in time. What is narrower than a pixel or two is drawn as coverage
-//! ([`strip`]), and what are too many lanes are folded ([`lanes`]); both are said in the picture. So its
-//! size and the memory it takes depend on its width and lanes, not on how long the recording is.
+//! Spans are read once, backward in time. Spans narrower than a pixel or two are drawn as coverage ([`strip`]), and excess lanes are
+//! folded ([`lanes`]); the picture says both. So its size and memory depend on its width and lanes, not on the length of the recording.
 
 pub(crate) mod axis;
 pub(crate) mod canvas;
@@ -25,16 +23,16 @@ use panel::{Names, Panel};
 use thalweg_explain::document::{Explanation, PhaseName};
 use thalweg_trace::{ObjectKind, Source};
 
-/// What can be chosen about a picture.
+/// Options of a picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PictureOptions {
-    /// Its width; at least 700.
+    /// Width in pixels; at least 700.
     pub width_px: f64,
-    /// More threads and connections than this are folded; at least 8.
+    /// Maximum number of lanes; further threads and connections are folded. At least 8.
     pub max_lanes: usize,
-    /// Whether a few requests are shown enlarged too.
+    /// Whether to show a few requests enlarged.
     pub enlarged: bool,
-    /// Only from this second to that one, counted from the recording's start; the whole without.
+    /// Start and end of the part to draw, in seconds from the recording's start; `None` for the whole.
     pub window: Option<(f64, f64)>,
 }
 
@@ -44,12 +42,12 @@ impl Default for PictureOptions {
     }
 }
 
-/// Below this many requests the whole is as good as any enlargement of a part.
+/// Minimum number of requests for which a part is shown enlarged.
 const REQUESTS_WORTH_ENLARGING: u64 = 6;
-/// So many requests are shown enlarged.
+/// Number of requests shown enlarged.
 const ENLARGED_REQUESTS: f64 = 2.3;
 
-/// Draws the recording as its explanation sees it.
+/// Draws a recording with its explanation.
 pub fn svg(source: &dyn Source, explanation: &Explanation, options: &PictureOptions) -> Result<String> {
     let plan = Plan::new(source, explanation, options.max_lanes);
     let mut composer = Composer::new(options.width_px.max(700.0), explanation);
@@ -63,7 +61,7 @@ pub fn svg(source: &dyn Source, explanation: &Explanation, options: &PictureOpti
         return Ok(composer.finish());
     }
     let mut panels = vec![Panel::new(&plan, explanation, 0.0, explanation.wall_s, width)];
-    // Of a job of ranks, what goes on between them is the picture, and no request stands for the others.
+    // In an MPI job the ranks' interplay matters, and no request is typical: nothing is enlarged.
     let of_ranks = source.objects().iter().any(|object| object.kind == ObjectKind::Communicator);
     let window = if options.enlarged && !of_ranks { enlarged_window(explanation) } else { None };
     if let Some((start_s, end_s)) = window {
@@ -80,10 +78,10 @@ pub fn svg(source: &dyn Source, explanation: &Explanation, options: &PictureOpti
     Ok(composer.finish())
 }
 
-/// One pass over the spans, for all panels.
+/// Fills all panels in one pass over the spans.
 fn fill(source: &dyn Source, plan: &Plan, panels: &mut [Panel]) -> Result<()> {
     let objects = source.objects().iter().map(|o| (o.object.number(), o.name.clone())).collect();
-    // A profile has many, and most recordings no waits that refer to them.
+    // A profile has many stacks, and in most recordings no waits refer to them.
     let has_waits = source.meta().attributes.iter().any(|(name, value)| name == "profile.waits" && value != "0");
     let names = Names { objects, stacks: if has_waits { source.stacks()? } else { Vec::new() } };
     let earliest = panels.iter().map(|p| p.start_ns).min().unwrap_or(i64::MIN);
@@ -102,8 +100,8 @@ fn fill(source: &dyn Source, plan: &Plan, panels: &mut [Panel]) -> Result<()> {
     Ok(())
 }
 
-/// Seconds from and to: two requests and a bit, from the middle of the steady phase, beginning just
-/// before a gap if there is one nearby.
+/// Returns start and end, in seconds, of [`ENLARGED_REQUESTS`] requests in the middle of the steady phase, starting just before a gap if
+/// one is near.
 fn enlarged_window(e: &Explanation) -> Option<(f64, f64)> {
     let requests: u64 = e.transfers.iter().map(|t| t.requests).sum();
     if requests < REQUESTS_WORTH_ENLARGING || e.wall_s <= 0.0 {

@@ -1,14 +1,13 @@
-//! The colours: one place. They are Okabe and Ito's, which people with any common colour vision distinguish
-//! apart, on white. What works is a bar; what waits is a thin line, so that an idle lane looks idle and
-//! the shade of a gap shows behind it.
+//! The colours of the pictures: Okabe and Ito's palette, distinguishable with all common kinds of colour vision, on white. Work is drawn as
+//! bars and waiting as thin lines, so that an idle lane looks idle and the shade of a gap shows behind it.
 
 use thalweg_explain::Cause;
 use thalweg_trace::SpanKind;
 
-/// A class of spans that are drawn alike.
+/// The look of a class of spans.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Class {
-    /// What the legend calls it.
+    /// Its name in the legend.
     pub name: &'static str,
     /// Its colour.
     pub colour: &'static str,
@@ -18,11 +17,11 @@ pub(crate) struct Class {
 
 macro_rules! classes {
     ($($(#[$doc:meta])* $item:ident = $name:literal, $colour:literal, $thin:literal;)+) => {
-        /// The classes, in the order of the legend; dense places stack them in this order, from below.
+        /// The classes, in the order of the legend; coverage stacks them in this order, from the bottom.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum SpanClass { $($(#[$doc])* $item),+ }
 
-        /// What each [`SpanClass`] looks like, by its number.
+        /// The look of each [`SpanClass`], by its number.
         pub(crate) const CLASSES: &[Class] = &[$(Class { name: $name, colour: $colour, thin: $thin }),+];
     };
 }
@@ -46,15 +45,15 @@ classes! {
     MpiMessage = "MPI message", "#882255", false;
     /// Collectives of MPI.
     MpiCollective = "MPI collective", "#44AA99", false;
-    /// Waiting in MPI for what was begun before.
+    /// Waiting in MPI for operations started earlier.
     MpiWait = "MPI wait, test", "#DDCC77", false;
     /// Files through MPI.
     MpiFile = "MPI file", "#AA4466", false;
     /// Any other MPI call.
     Mpi = "MPI, other", "#999933", false;
-    /// A request or RPC: what the spans below it are parts of.
+    /// A request or RPC, of which the spans below it are parts.
     Enclosing = "request, RPC", "#5B6B82", false;
-    /// Held back: a queue, or the run queue for most of the span.
+    /// Queued, or runnable for most of the span.
     Queue = "runnable, queued", "#7A3B3B", true;
     /// Blocked on the network.
     AwaitNetwork = "waiting for the network", "#6FB7DE", true;
@@ -62,13 +61,13 @@ classes! {
     Await = "waiting for another thread", "#A9B1BB", true;
 }
 
-/// How many classes there are.
+/// Number of classes.
 pub(crate) const CLASS_COUNT: usize = CLASSES.len();
 
-/// What a span's thread did for more than half of it, where that is known.
+/// The state of a span's thread for more than half of the span, if known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mostly {
-    /// It ran, or nothing is known.
+    /// It ran, or its state is not known.
     Ran,
     /// It was blocked.
     Blocked,
@@ -76,7 +75,7 @@ pub(crate) enum Mostly {
     Runnable,
 }
 
-/// The class of a span.
+/// Returns the class of a span.
 pub(crate) fn class_of(kind: SpanKind, mostly: Mostly) -> SpanClass {
     use SpanKind as K;
     match kind {
@@ -102,8 +101,7 @@ pub(crate) fn class_of(kind: SpanKind, mostly: Mostly) -> SpanClass {
     }
 }
 
-/// The colour of a cause, and whether it is hatched: what happens is the colour, the server's part of
-/// it is hatched.
+/// Returns the look of a cause: its kind gives the colour, and causes at the server are hatched.
 pub(crate) fn cause_style(cause: Cause) -> Class {
     let name = cause.name();
     let colour = match name.rsplit('.').next().unwrap_or(name) {
@@ -125,12 +123,12 @@ pub(crate) fn cause_style(cause: Cause) -> Class {
     Class { name, colour, thin: false }
 }
 
-/// Whether this cause's colour is hatched.
+/// Whether a cause's colour is hatched: it is at the server.
 pub(crate) fn is_hatched(cause: Cause) -> bool {
     cause.name().starts_with("server.")
 }
 
-/// Whether text on this colour must be dark.
+/// Whether a colour is light, so that text on it must be dark.
 pub(crate) fn is_light(colour: &str) -> bool {
     let part = |at: usize| colour.get(at..at + 2).and_then(|h| u32::from_str_radix(h, 16).ok()).unwrap_or(0);
     part(1) * 299 + part(3) * 587 + part(5) * 114 > 150_000

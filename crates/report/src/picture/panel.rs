@@ -1,5 +1,5 @@
-//! A panel: everything on one time axis, from one instant to another. It takes spans in the order of
-//! descending end and keeps what its pixels can show.
+//! A panel of the picture: lanes on one time axis, from one instant to another. It takes spans in order of descending end and keeps what
+//! its pixels can show.
 
 use super::lanes::{LaneKind, Plan};
 use super::messages::Messages;
@@ -13,19 +13,18 @@ use thalweg_explain::document::Explanation;
 use thalweg_trace::{ABSENT, SpanBatch, Stack};
 use thalweg_trace::{Mark, SpanKind};
 
-/// What one lane holds: for threads, what encloses above and what it consists of below; for
-/// connections, one direction each.
+/// The strips of one lane: for threads, requests and RPCs above and their parts below; for connections, one direction each.
 #[derive(Clone, Debug)]
 pub(crate) struct LaneStrips {
     /// Requests and RPCs; sent by the client.
     pub upper: Strip,
     /// Everything else; sent by the server.
     pub lower: Strip,
-    /// Where something was lost or sent again, in pixels, and what.
+    /// Position in pixels and text of each loss or retransmission.
     pub marks: Vec<(f64, String)>,
 }
 
-/// A span wide enough to be pointed at.
+/// The tooltip of a span.
 #[derive(Clone, Debug)]
 pub(crate) struct Hint {
     /// Its lane.
@@ -38,57 +37,57 @@ pub(crate) struct Hint {
     pub left: f64,
     /// In pixels.
     pub right: f64,
-    /// What to say.
+    /// The text.
     pub text: String,
 }
 
-/// See the module.
+/// A panel; see the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Panel {
-    /// Where it begins, on the reference axis.
+    /// Start on the reference axis.
     pub start_ns: i64,
-    /// Where it ends.
+    /// End on the reference axis.
     pub end_ns: i64,
     /// Its width in pixels.
     pub width: f64,
-    /// Lane by lane, as planned.
+    /// The strips of each lane of the plan.
     pub lanes: Vec<LaneStrips>,
-    /// The critical path, by number of the cause.
+    /// The critical path; its classes are the numbers of causes.
     pub path: Strip,
-    /// Spans to be pointed at.
+    /// Tooltips.
     pub hints: Vec<Hint>,
-    /// Which classes appear.
+    /// Whether each class appears.
     pub classes: [bool; CLASS_COUNT],
-    /// Spans that were drawn, and those among them that were too narrow for a bar.
+    /// Number of spans drawn, and of those among them too narrow for a bar.
     pub drawn: (u64, u64),
     /// Messages from rank to rank.
     pub messages: Messages,
 }
 
-/// What spans refer to by number.
+/// Names that spans refer to by number.
 pub(crate) struct Names {
     pub objects: HashMap<u64, String>,
-    /// Those of waits, by number; empty where none were taken.
+    /// Stacks of waits, by number; empty if none were recorded.
     pub stacks: Vec<Stack>,
 }
 
-/// How long the stack of a wait may be where it is pointed at.
+/// Columns of a wait's stack in a tooltip.
 const STACK_COLUMNS: usize = 100;
-/// A span as wide as this can be pointed at.
+/// Minimum width of a span with a tooltip.
 const HINT_WIDTH: f64 = 12.0;
-/// At most so many spans can be pointed at.
+/// Maximum number of tooltips.
 const MAX_HINTS: usize = 1_500;
-/// About how many bars all lanes together may hold.
+/// Approximate maximum of bars in all lanes.
 const BAR_BUDGET: f64 = 40_000.0;
-/// About how many columns of coverage all lanes together may hold.
+/// Approximate maximum of coverage columns in all lanes.
 const COLUMN_BUDGET: f64 = 24_000.0;
-/// Rows of requests and RPCs that overlap.
+/// Maximum number of rows for overlapping requests and RPCs.
 const MAX_UPPER_ROWS: usize = 4;
-/// Rows of other spans that overlap.
+/// Maximum number of rows for other overlapping spans.
 const MAX_LOWER_ROWS: usize = 3;
 
 impl Panel {
-    /// An empty panel from second `start_s` to `end_s` of the explanation.
+    /// Returns an empty panel from second `start_s` to `end_s` of the explanation.
     pub(crate) fn new(plan: &Plan, explanation: &Explanation, start_s: f64, end_s: f64, width: f64) -> Panel {
         let lanes = plan.lanes.len().max(1) as f64;
         let narrowest = (lanes * (MAX_UPPER_ROWS + MAX_LOWER_ROWS) as f64 * 0.5 * width / BAR_BUDGET).max(1.5);
@@ -106,7 +105,7 @@ impl Panel {
             let (upper, lower) = if lane.kind == LaneKind::Connection { (1, 1) } else { (MAX_UPPER_ROWS, MAX_LOWER_ROWS) };
             LaneStrips { upper: Strip::new(shape(upper)), lower: Strip::new(shape(lower)), marks: Vec::new() }
         });
-        // Where segments are narrower than a pixel, wider columns keep the shares from flickering.
+        // If segments are narrower than a pixel, wider columns keep the shares smooth.
         let path_column = if explanation.path.len() as f64 > width { 6.0 } else { 1.0 };
         let path =
             Strip::new(StripShape { width, narrowest: 1.0, column: path_column, classes: Cause::ALL.len(), max_rows: 1, threads: 1 });
@@ -129,12 +128,12 @@ impl Panel {
         panel
     }
 
-    /// Where an instant is, in pixels from the panel's left end.
+    /// Returns the position of an instant, in pixels from the panel's left end.
     pub(crate) fn x(&self, ns: i64) -> f64 {
         ns.saturating_sub(self.start_ns) as f64 * self.width / (self.end_ns - self.start_ns) as f64
     }
 
-    /// Takes a batch of spans; they must come in the order of descending end.
+    /// Adds a batch of spans, which must come in order of descending end.
     pub(crate) fn add(&mut self, plan: &Plan, names: &Names, batch: &SpanBatch) {
         for i in 0..batch.len() {
             if batch.end_ns[i] < self.start_ns || batch.start_ns[i] > self.end_ns {
@@ -152,7 +151,7 @@ impl Panel {
             }
             if let Some(&lane) = plan.of_track.get(&batch.track[i]) {
                 let folded = plan.lanes[lane].kind == LaneKind::Folded;
-                // In a folded lane a request and its parts would count twice.
+                // In a folded lane, a request and its parts would be counted twice.
                 if !folded || class != SpanClass::Enclosing {
                     let bar = self.put(lane, class == SpanClass::Enclosing, class, left, right, || hint(batch, i, names));
                     self.drawn.0 += 1;
@@ -162,7 +161,7 @@ impl Panel {
         }
     }
 
-    /// Whether it became a bar.
+    /// Adds a span; returns whether it became a bar.
     fn put(&mut self, lane: usize, upper: bool, class: SpanClass, left: f64, right: f64, text: impl FnOnce() -> String) -> bool {
         self.classes[class as usize] = true;
         let strips = &mut self.lanes[lane];
@@ -178,7 +177,7 @@ impl Panel {
         true
     }
 
-    /// Puts a mark on its lane, at most one a pixel.
+    /// Adds a mark to its lane, at most one per pixel.
     pub(crate) fn mark(&mut self, plan: &Plan, mark: &Mark) {
         let x = self.x(mark.at.ns());
         let Some(&lane) = plan.of_track.get(&mark.track.number()) else { return };
@@ -190,7 +189,7 @@ impl Panel {
     }
 }
 
-/// What the thread did for more than half of the span, where it is known.
+/// Returns the state of the thread for more than half of the span, if known.
 fn mostly(batch: &SpanBatch, i: usize) -> Mostly {
     let duration = batch.end_ns[i].saturating_sub(batch.start_ns[i]).max(0) as u64;
     let known = |ns: u64| if ns == ABSENT { None } else { Some(ns.saturating_mul(2)) };

@@ -1,15 +1,13 @@
-//! A strip: what stands on one horizontal line of the picture, in bounded memory whatever the number of
-//! spans.
+//! A strip: the spans on one horizontal line of the picture, in memory independent of the number of spans.
 //!
-//! Spans come in the order of descending end. A span that is wide enough is kept as a bar, on the first
-//! row whose leftmost bar begins after it ends: taken backward, that needs the fewest rows, and what
-//! encloses comes to stand above what it encloses. A span that is narrower only adds to the coverage of
-//! its pixel columns; there the classes are stacked, each as high as its part of the column's time. So a
-//! strip never holds more than (width / narrowest bar) bars a row, and one number for each column and class.
+//! Spans come in order of descending end. A span that is wide enough is kept as a bar, on the first row whose leftmost bar begins after it
+//! ends; in backward order that needs the fewest rows, and puts enclosing spans above enclosed ones. A narrower span only adds to the
+//! coverage of its pixel columns, where the classes are stacked, each as high as its part of the column's time. So a strip never holds
+//! more than (width / narrowest bar) bars per row, and one number for each column and class.
 
 use super::canvas::{Canvas, Path};
 
-/// One bar, in pixels from the strip's left end.
+/// A bar, in pixels from the strip's left end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Bar {
     left: f32,
@@ -18,7 +16,7 @@ struct Bar {
     class: u8,
 }
 
-/// See the module.
+/// A strip; see the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Strip {
     width: f64,
@@ -26,35 +24,35 @@ pub(crate) struct Strip {
     column: f64,
     classes: usize,
     max_rows: usize,
-    /// How many threads stand behind the strip: full height is all of them at work.
+    /// One thread's part of the full height.
     share: f32,
     bars: Vec<Bar>,
-    /// The leftmost edge so far of each row.
+    /// The leftmost edge of each row so far.
     frontier: Vec<f64>,
-    /// Coverage, `classes` numbers for each column; empty until there is any.
+    /// Coverage, `classes` numbers per column; empty until there is any.
     coverage: Vec<f32>,
     seen: u64,
 }
 
-/// How a strip is made.
+/// The parameters of a strip.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StripShape {
     /// In pixels.
     pub width: f64,
-    /// A bar is at least this wide; `f64::INFINITY`: no bars, coverage only.
+    /// Minimum width of a bar; `f64::INFINITY` for coverage only.
     pub narrowest: f64,
     /// Width of a column of coverage, in pixels.
     pub column: f64,
-    /// How many classes there are.
+    /// Number of classes.
     pub classes: usize,
-    /// At most this many rows (≥ 1).
+    /// Maximum number of rows (≥ 1).
     pub max_rows: usize,
-    /// How many threads stand behind the strip (≥ 1).
+    /// Number of threads on the strip (≥ 1): full height means that all work.
     pub threads: usize,
 }
 
 impl Strip {
-    /// An empty strip.
+    /// Returns an empty strip.
     pub(crate) fn new(shape: StripShape) -> Strip {
         Strip {
             width: shape.width,
@@ -70,18 +68,18 @@ impl Strip {
         }
     }
 
-    /// Whether nothing was put on it.
+    /// Whether no span was added.
     pub(crate) fn is_empty(&self) -> bool {
         self.seen == 0
     }
 
-    /// How many rows it takes: at least one.
+    /// Returns the number of rows, at least 1.
     pub(crate) fn rows(&self) -> usize {
         self.frontier.len().max(1)
     }
 
-    /// Puts a span on it, from `left` to `right` in pixels (what lies outside is cut off). Returns the
-    /// row it got as a bar, or `None` where it was added to the coverage.
+    /// Adds a span from `left` to `right` in pixels, clipped to the strip. Returns its row if it became a bar, `None` if it was added to
+    /// the coverage.
     pub(crate) fn add(&mut self, left: f64, right: f64, class: usize) -> Option<usize> {
         let (left, right) = (left.max(0.0), right.min(self.width));
         if right < left || left >= self.width || right <= 0.0 && left < 0.0 {
@@ -92,7 +90,7 @@ impl Strip {
             self.cover(left, right, class);
             return None;
         }
-        // Neighbours touch, and rounding must not make them overlap.
+        // Adjacent spans touch; rounding must not make them overlap.
         const TOUCH: f64 = 0.02;
         let row = match self.frontier.iter().position(|edge| right <= edge + TOUCH) {
             Some(row) => row,
@@ -125,7 +123,7 @@ impl Strip {
         }
     }
 
-    /// Draws it with its upper left corner at (x, y), each row `row_height` high.
+    /// Draws it with its upper left corner at (x, y) and rows of `row_height`.
     pub(crate) fn draw(&self, canvas: &mut Canvas, x: f64, y: f64, row_height: f64, fill: &dyn Fn(usize) -> Fill) {
         let height = row_height * self.rows() as f64;
         for class in 0..self.classes {
@@ -148,7 +146,7 @@ impl Strip {
         }
     }
 
-    /// The class's part of the coverage: steps from column to column, above those of the classes before.
+    /// Returns a class's part of the coverage: steps from column to column, above those of earlier classes.
     fn coverage_path(&self, class: usize, height: f64) -> Path {
         let mut path = Path::default();
         if self.coverage.is_empty() {
@@ -177,21 +175,21 @@ impl Strip {
         path
     }
 
-    /// Bars at least `width` wide: left, right, row, class.
+    /// Returns the bars at least `width` wide: left, right and row.
     pub(crate) fn wide_bars(&self, width: f64) -> impl Iterator<Item = (f64, f64, usize)> {
         let wide = move |b: &&Bar| f64::from(b.right - b.left) >= width;
         self.bars.iter().filter(wide).map(|b| (f64::from(b.left), f64::from(b.right), usize::from(b.class)))
     }
 }
 
-/// What a class is filled with.
+/// The fill of a class.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fill {
     /// Its colour.
     pub colour: &'static str,
-    /// Whether it is hatched over.
+    /// Whether it is hatched.
     pub hatched: bool,
-    /// Whether it is a thin line, and does not show where spans are too narrow for bars.
+    /// Whether it is a thin line, which is not drawn as coverage.
     pub thin: bool,
 }
 

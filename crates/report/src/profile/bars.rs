@@ -1,4 +1,4 @@
-//! The study's grouped bars: a group for each class, a bar for each machine or run.
+//! Grouped bars of a profile: a group for each class, a bar for each machine or run.
 
 use super::ProfileColumn;
 use super::classes::Row;
@@ -16,7 +16,7 @@ const BETWEEN: f64 = 9.0;
 const SIZE: f64 = 12.0;
 const BOTTOM: f64 = 28.0;
 
-/// Draws them, as SVG.
+/// Draws the bars as SVG.
 pub(super) fn bars(columns: &[ProfileColumn<'_>], rows: &[Row]) -> String {
     let most = rows.iter().flat_map(|row| &row.shares).flatten().copied().fold(0.0, f64::max).max(0.01);
     let group = BAR * columns.len() as f64 + BETWEEN;
@@ -44,11 +44,11 @@ pub(super) fn bars(columns: &[ProfileColumn<'_>], rows: &[Row]) -> String {
             canvas.hint(LEFT, y, room, BAR, &format!("{}, {}: {}", row.title, columns[number].name, percent(share)));
         }
     }
-    canvas.finish(WIDTH, height, "Processor time by class")
+    canvas.finish(WIDTH, height, "CPU time by class")
 }
 
 fn legend(canvas: &mut Canvas, columns: &[ProfileColumn<'_>]) {
-    canvas.text(20.0, 22.0, "Processor time by class", Lettering::of(15.0).bold());
+    canvas.text(20.0, 22.0, "CPU time by class", Lettering::of(15.0).bold());
     let mut x = LEFT;
     for (number, column) in columns.iter().enumerate() {
         let name = fitted(&column.name, SIZE, 140.0);

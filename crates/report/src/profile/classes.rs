@@ -1,9 +1,9 @@
-//! The rows of a profile: the classes of all columns in one order.
+//! The rows of a profile: the classes of all columns, in one order.
 
 use super::column::ProfileColumn;
 use thalweg_explain::profile::document::HostProfile;
 
-/// What is smaller in every column is not shown.
+/// Classes with a smaller share in every column are not shown.
 const LEAST_SHARE: f64 = 0.0005;
 
 /// A class, and its share in each column.
@@ -20,7 +20,7 @@ impl Row {
     }
 }
 
-/// A row for each class that is not too small to show.
+/// Returns a row for each class that is large enough to show.
 pub(super) fn rows(columns: &[ProfileColumn<'_>]) -> Vec<Row> {
     let profiles: Vec<&HostProfile> = columns.iter().map(|column| column.profile).collect();
     let share = |class: &str, profile: &HostProfile| profile.classes.iter().find(|row| row.class == class).and_then(|row| row.share);
@@ -32,8 +32,7 @@ pub(super) fn rows(columns: &[ProfileColumn<'_>]) -> Vec<Row> {
     order(&profiles).iter().map(row).filter(|row| row.most() >= LEAST_SHARE).collect()
 }
 
-/// Classes in the order of the rules. Each column has them in it, but not each has all: what is new in a column comes after the one that it has
-/// before it.
+/// Merges the classes of all columns, each in the order of the rules: a class new in a column follows its predecessor in that column.
 fn order<'a>(profiles: &[&'a HostProfile]) -> Vec<(&'a str, &'a str)> {
     let mut order: Vec<(&str, &str)> = Vec::new();
     for profile in profiles {

@@ -2,7 +2,7 @@
 
 use crate::picture::canvas::FAINT;
 
-/// Of the classes that are built in.
+/// Colours of the built-in classes.
 const COLOURS: [(&str, &str); 22] = [
     ("idle", "#E9ECF0"),
     ("netdrv", "#0B3D70"),
@@ -22,20 +22,20 @@ const COLOURS: [(&str, &str); 22] = [
     ("others", "#C3B6D9"),
     ("steal", "#1B2430"),
     ("recorder", "#882255"),
-    // Those of a profile without samples.
+    // Classes of a profile without samples.
     ("user", "#E0B400"),
     ("system", "#3A6EA5"),
     ("hardirq", "#5E2A2A"),
     ("softirq", "#9C5050"),
 ];
 
-/// Of those that a site has besides.
+/// Colours of further classes, from a site's own rules.
 const OWN: [&str; 4] = ["#44AA99", "#999933", "#AA4466", "#6699CC"];
 
-/// The colour of functions that say nothing of themselves.
+/// The colour of nodes without a class.
 pub(super) const SAYS_NOTHING: &str = "#D8DCE2";
 
-/// The colour of a class.
+/// Returns the colour of a class.
 pub(crate) fn of(class: &str) -> &'static str {
     if let Some((_, colour)) = COLOURS.iter().find(|(name, _)| *name == class) {
         return colour;

@@ -1,12 +1,12 @@
-//! What a column shows.
+//! A column of the profile's table.
 
 use thalweg_explain::profile::document::HostProfile;
 
 /// A column of the table: one machine in one recording.
 #[derive(Clone, Debug)]
 pub struct ProfileColumn<'a> {
-    /// What stands above it.
+    /// Its heading.
     pub name: String,
-    /// What it shows.
+    /// The machine's profile.
     pub profile: &'a HostProfile,
 }

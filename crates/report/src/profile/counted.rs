@@ -1,4 +1,4 @@
-//! What the table says where nothing was sampled: programs by what /proc counted of them, and what that rests on.
+//! The table of a profile without samples: CPU time of programs from the counters in /proc, and how it was counted.
 
 use super::{FIGURE, LEAST_SHARE, ProfileColumn, Table};
 use crate::page::Ink;
@@ -7,11 +7,11 @@ use thalweg_base::numbers::{duration, percent};
 use thalweg_base::text::clean;
 use thalweg_explain::profile::document::{CountedFrom, HostProfile, ProgramShare};
 
-/// Programs that have a row.
+/// Maximum number of programs with a row.
 const PROGRAMS: usize = 3;
 
 impl Table<'_> {
-    /// Who ran, in its own code and in the kernel; of several columns both together.
+    /// Adds rows of programs: time in their own code and in the kernel; the sum if there are several columns.
     pub(super) fn programs(&mut self) {
         let counted: Vec<&HostProfile> =
             self.columns.iter().map(|column| column.profile).filter(|of| of.counted.is_some() && of.enough).collect();
@@ -48,7 +48,7 @@ impl Table<'_> {
 
     fn of_one(&mut self, of: &HostProfile) {
         let (figure, names) = (self.figure, self.names);
-        // Two columns where the table has one.
+        // Two columns under the table's single one.
         (self.figure, self.names) = (FIGURE.min(self.figure), self.names.saturating_sub(FIGURE.min(self.figure)));
         self.row("programs", &["own code", "kernel"].map(str::to_owned), Ink::Bold);
         let mut programs: Vec<&ProgramShare> =
@@ -72,7 +72,7 @@ impl Table<'_> {
         (self.figure, self.names) = (figure, names);
     }
 
-    /// What the figures of a machine rest on that was counted.
+    /// Adds a note on how a machine's figures were counted.
     pub(super) fn counted_foot(&mut self, name: &str, of: &HostProfile, counted: &CountedFrom) {
         let tick = format!("{:.0} ms", counted.tick_s * 1e3);
         let mut said = format!(
@@ -87,12 +87,12 @@ impl Table<'_> {
             said.push_str(&format!("; programs' own counts are {} more than the processors'", percent(over)));
         }
         if let Some(look) = counted.look_s.filter(|_| of.enough) {
-            said.push_str(&format!("; programs looked at every {}", duration(look)));
+            said.push_str(&format!("; programs sampled every {}", duration(look)));
         }
         self.page.wrapped(&said);
     }
 
-    /// Why there are no samples, each reason once.
+    /// Adds the reasons for having no samples, each once.
     pub(super) fn reasons(&mut self) {
         let all: BTreeSet<&str> =
             self.columns.iter().filter_map(|column| Some(column.profile.counted.as_ref()?.no_samples.as_str())).collect();
@@ -102,19 +102,19 @@ impl Table<'_> {
     }
 }
 
-/// Whose rows come first.
+/// Whether a program was asked for: its row comes first.
 fn was_asked_for(role: &str) -> bool {
     matches!(role, "client" | "server")
 }
 
 const OTHERS: &str = "other programs";
-const REST: &str = "ended between two looks, or not seen";
+const REST: &str = "ended between two samples, or not seen";
 
 fn cell(share: Option<f64>) -> String {
     share.map_or_else(|| "-".to_owned(), percent)
 }
 
-/// A program, with what it is if it was asked for.
+/// Returns a program's name, with its role if it has one.
 fn titled(name: &str, role: &str) -> String {
     match role {
         "client" => format!("{} (command)", clean(name)),

@@ -1,14 +1,14 @@
-//! Counts of events by class, where the processors have counters for them.
+//! Hardware event counts by class, where the processor supports them.
 
 use super::{FIGURE, NAMES, ProfileColumn, Table};
 use crate::page::Ink;
 use thalweg_base::text::{clean, cut, left, right};
 use thalweg_explain::profile::document::{EventCounts, HostProfile};
 
-/// Classes that have a row.
+/// Maximum number of classes with a row.
 const CLASSES: usize = 5;
 
-/// What a column says of a class; `None`: of all.
+/// Formats a column's figure of a class; `None` for all classes.
 type Of<'a> = Box<dyn Fn(Option<&str>) -> String + 'a>;
 
 /// A column of figures, and its head.
@@ -18,7 +18,7 @@ struct Figures<'a> {
 }
 
 impl Table<'_> {
-    /// A small table for each machine that counted events.
+    /// Adds a small table for each machine that counted events.
     pub(super) fn events(&mut self) {
         let columns: Vec<&ProfileColumn<'_>> =
             self.columns.iter().filter(|column| !column.profile.events.is_empty() && column.profile.enough).collect();
@@ -43,7 +43,7 @@ impl Table<'_> {
     }
 }
 
-/// The classes with most of the first event.
+/// Returns the classes with the highest counts of the first event.
 fn hottest(of: &HostProfile) -> Vec<&str> {
     let Some(first) = of.events.first() else { return Vec::new() };
     let mut classes: Vec<_> = first.classes.iter().collect();
@@ -51,7 +51,7 @@ fn hottest(of: &HostProfile) -> Vec<&str> {
     classes.into_iter().take(CLASSES).map(|class| class.class.as_str()).collect()
 }
 
-/// Of all (`None`) or of a class.
+/// Returns the count of a class, or of all (`None`).
 fn count(event: &EventCounts, class: Option<&str>) -> Option<u64> {
     match class {
         None => Some(event.count),
@@ -59,7 +59,7 @@ fn count(event: &EventCounts, class: Option<&str>) -> Option<u64> {
     }
 }
 
-/// Each event, then what follows from two of them, then the first for each byte where bytes are known.
+/// Returns columns for each event, for instructions per cycle, and for the first event per byte if the bytes are known.
 fn figures(of: &HostProfile) -> Vec<Figures<'_>> {
     let event = |event: &'_ EventCounts| event.event.clone();
     let mut figures: Vec<Figures<'_>> = of
@@ -86,7 +86,7 @@ fn figures(of: &HostProfile) -> Vec<Figures<'_>> {
     figures
 }
 
-/// Three digits and what they are multiplied with: `1.42 G`.
+/// Formats a count with three digits and a decimal prefix: `1.42 G`.
 fn short(value: f64) -> String {
     const UNITS: [(f64, &str); 4] = [(1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")];
     let (value, unit) = UNITS.iter().find(|(size, _)| value >= *size).map_or((value, ""), |(size, unit)| (value / size, *unit));

@@ -1,9 +1,9 @@
-//! The flame graph: from all of a machine's samples above, through its programs, down to the function that ran. A function is as wide as the
-//! time of its samples, callers are above what they call, colours are classes.
+//! The flame graph (icicle): all samples of a machine at the top, then programs, down to the function that ran. A function's width is the
+//! time of its samples, callers are above their callees, and colours are classes.
 //!
-//! It is SVG with a script of its own (`flame.js`): a click makes a function as wide as the picture, a search marks functions. Without the
-//! script it is a still picture whose parts say more when pointed at. Functions too narrow to see are left out, and how much that is stands
-//! below. Rejected: a library for it (the well-known one's Rust form has another licence and twenty crates).
+//! It is SVG with a script (`flame.js`): a click zooms into a function, and a search highlights functions. Without the script it is a
+//! static picture with tooltips. Functions too narrow to see are left out, and the subtitle gives the limit. Rejected: a library (the
+//! Rust port of the well-known one has another licence and twenty crates).
 
 use super::colours;
 use crate::picture::canvas::{FAINT, INK, escape, fitted, text_width};
@@ -19,12 +19,12 @@ const MARGIN: f64 = 10.0;
 const ROW: f64 = 17.0;
 const TOP: f64 = 62.0;
 const SIZE: f64 = 11.5;
-/// A function with a smaller part of all samples is left out.
+/// Functions with a smaller part of all samples are left out.
 const LEAST: f64 = 0.0003;
-/// Deeper calls are left out.
+/// Maximum depth of calls.
 const DEEPEST: usize = 120;
 
-/// A function called from those above it.
+/// A function, called from its ancestors.
 #[derive(Debug, Default)]
 struct Node {
     name: String,
@@ -35,7 +35,7 @@ struct Node {
     called: Vec<Node>,
 }
 
-/// Draws it, as SVG; nothing where there are no stacks.
+/// Draws the flame graph as SVG; `None` if there are no stacks.
 pub(super) fn flame(title: &str, stacks: &HostStacks) -> Option<String> {
     let all: f64 = stacks.stacks.iter().map(|stack| stack.share).sum();
     if all <= 0.0 {
@@ -62,7 +62,7 @@ fn node_of(stacks: &[&FlameStack], name: &str, hint: String, colour: &'static st
     Node { name: name.to_owned(), hint, colour, share, samples, called: Vec::new() }
 }
 
-/// What stacks that are equal down to `depth` call there. Stacks are in the order of their frames, so equal ones are neighbours.
+/// Returns the callees at `depth` of stacks that are equal above it. Stacks are sorted by their frames, so equal ones are adjacent.
 fn called(stacks: &[&FlameStack], depth: usize, functions: &[FlameFunction], least: f64) -> Vec<Node> {
     let deeper = &stacks[stacks.iter().take_while(|stack| stack.frames.len() <= depth).count()..];
     let mut nodes = Vec::new();
@@ -80,7 +80,7 @@ fn called(stacks: &[&FlameStack], depth: usize, functions: &[FlameFunction], lea
     nodes
 }
 
-/// The colour of a function: of its class; others' programs and the recorder are theirs altogether.
+/// Returns the colour of a function: its class's, or for other programs and the recorder that of the whole stack's class.
 fn colour(function: &FlameFunction, class_of_stack: &str) -> &'static str {
     match &function.class {
         _ if class_of_stack == "recorder" || (class_of_stack == "others" && function.is_user) => colours::of(class_of_stack),
@@ -97,7 +97,7 @@ struct Picture {
 }
 
 impl Picture {
-    /// Draws a function from `from` (a part of the picture's width) on, and what it calls.
+    /// Draws a function at `from` (a fraction of the picture's width), and its callees.
     fn draw(&mut self, node: &Node, from: f64, depth: usize) {
         self.nodes += 1;
         self.deepest = self.deepest.max(depth);
@@ -110,7 +110,7 @@ impl Picture {
         let module = if node.hint.is_empty() { String::new() } else { format!(" [{}]", escape(&node.hint)) };
         let _ = writeln!(
             self.body,
-            "<g data-x=\"{from:.6}\" data-w=\"{part:.6}\" data-d=\"{depth}\" data-n=\"{name}\"><title>{name}{module}: {} of processor time, {} of \
+            "<g data-x=\"{from:.6}\" data-w=\"{part:.6}\" data-d=\"{depth}\" data-n=\"{name}\"><title>{name}{module}: {} of CPU time, {} of \
              samples ({})</title><rect x=\"{x:.2}\" y=\"{y}\" width=\"{width:.2}\" height=\"{}\" fill=\"{}\"/><text x=\"{:.2}\" y=\"{}\" \
              fill=\"{ink}\">{}</text></g>",
             percent(node.share),

@@ -1,7 +1,7 @@
-//! What a person sees of a profile: the table, and pictures of it ([`profile_page`]).
+//! Presents a profile: the table, and pictures ([`profile_page`]).
 //!
-//! The table is that of the 2004 study of GridFTP and NeST servers: percent of processor time by class, a column for each end or run, the
-//! rates above; below it the functions that ran longest.
+//! The table follows the 2004 study of GridFTP and NeST servers: percent of CPU time by class, a column for each end or run, the rates
+//! above; below it are the functions that ran longest.
 
 mod bars;
 mod classes;
@@ -26,22 +26,22 @@ use thalweg_base::numbers::{byte_rate, count, duration, percent};
 use thalweg_base::text::{clean, cut, left, right};
 use thalweg_explain::profile::document::{FunctionShare, Rate};
 
-/// Lines of the table, heads included.
+/// Maximum number of lines of the table, heads included.
 const TABLE_LINES: usize = 20;
-/// Columns that fit.
+/// Maximum number of columns that fit.
 pub const MAX_COLUMNS: usize = 5;
-/// Functions below the table.
+/// Number of functions below the table.
 const FUNCTIONS: usize = 5;
-/// Programs that are named.
+/// Maximum number of programs named.
 const PROGRAMS: usize = 3;
-/// What is less is left out.
+/// Smaller shares are left out.
 const LEAST_SHARE: f64 = 0.0005;
-/// A column of figures.
+/// Width of a column of figures.
 const FIGURE: usize = 14;
-/// The narrowest column of names.
+/// Minimum width of the column of names.
 const NAMES: usize = 26;
 
-/// The table as text.
+/// Formats the table as text.
 pub fn profile(columns: &[ProfileColumn<'_>], notes: &[String], options: &TextOptions) -> String {
     let mut table = Table::new(columns, options);
     if columns.iter().any(|column| column.profile.enough) {
@@ -74,7 +74,7 @@ impl<'a> Table<'a> {
     }
 
     fn row(&mut self, name: &str, cells: &[String], ink: Ink) {
-        // A blank between two columns.
+        // A space between columns.
         let cells: String = cells.iter().map(|cell| right(&cut(cell, self.figure - 1), self.figure)).collect();
         self.page.line(&format!("{}{cells}", left(name, self.names)), ink);
     }
@@ -103,7 +103,7 @@ impl<'a> Table<'a> {
             rows = shown;
         }
         for column in 0..self.columns.len() {
-            // Rounded, the rows of a column add up to what they add up to.
+            // Rounded rows of a column need not add up to 100 %.
             let shares: Vec<f64> = rows.iter().filter_map(|row| row.shares[column]).collect();
             let mut rounded = rounded_to_sum(&shares, 0.001).into_iter();
             rows.iter_mut().filter_map(|row| row.shares[column].as_mut()).for_each(|share| *share = rounded.next().unwrap_or(*share));
@@ -143,7 +143,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// What the figures rest on, a line or two for each column.
+    /// Adds a line or two for each column on the samples behind the figures.
     fn foot(&mut self) {
         for column in self.columns {
             let of = column.profile;
@@ -178,12 +178,12 @@ impl<'a> Table<'a> {
     }
 }
 
-/// A module without its folder.
+/// Returns a module's file name.
 fn module_name(module: &str) -> &str {
     module.rsplit_once('/').map_or(module, |(_, name)| name)
 }
 
-/// A rate with its way: `112 MiB/s in`.
+/// Formats a rate with its direction: `112 MiB/s in`.
 fn rate(rate: &Rate) -> String {
     let way = match rate.what.as_str() {
         "net.receive" => "in",

@@ -1,4 +1,4 @@
-//! Classes over time, one on the other: 100 % is all processors.
+//! Classes over time, stacked: 100 % is all processors.
 
 use super::ProfileColumn;
 use super::classes::Row;
@@ -16,7 +16,7 @@ const BOTTOM: f64 = 40.0;
 const SIZE: f64 = 12.0;
 const LINE: f64 = 15.0;
 
-/// Draws them for the column of this number, as SVG; nothing where there is nothing over time.
+/// Draws the classes of column `number` over time as SVG; `None` if there is no time series.
 pub(super) fn over_time(column: &ProfileColumn<'_>, number: usize, rows: &[Row]) -> Option<String> {
     let over = &column.profile.over_time;
     let bins = over.lines.first().map(|line| line.shares.len()).filter(|bins| *bins > 0)?;
@@ -27,7 +27,7 @@ pub(super) fn over_time(column: &ProfileColumn<'_>, number: usize, rows: &[Row])
     let mut canvas = Canvas::default();
     canvas.text(20.0, 24.0, &fitted(&format!("{} over time", column.name), 15.0, WIDTH - 40.0), Lettering::of(15.0).bold());
     let mut below = vec![0.0_f64; bins];
-    // What works is at the bottom, idle on top of it.
+    // Work at the bottom, idle time on top.
     let order = rows.iter().filter(|row| row.class != "idle").chain(rows.iter().filter(|row| row.class == "idle"));
     for row in order.clone() {
         let Some(line) = over.lines.iter().find(|line| line.class == row.class) else { continue };

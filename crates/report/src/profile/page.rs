@@ -1,4 +1,4 @@
-//! The pictures of a profile on one page that needs nothing else: grouped bars, classes over time, a flame graph for each machine, tables.
+//! The pictures of a profile on one self-contained page: grouped bars, classes over time, a flame graph for each machine, tables.
 
 use super::classes::{Row, rows};
 use super::{ProfileColumn, bars, flame, over_time, profile};
@@ -8,10 +8,10 @@ use thalweg_base::numbers::{count, percent};
 use thalweg_explain::profile::HostStacks;
 use thalweg_explain::profile::document::{ClassShare, HostProfile};
 
-/// Functions in the table.
+/// Number of functions in the table.
 const FUNCTIONS: usize = 25;
 
-/// One page of all columns, with the stacks of each.
+/// Makes a page of all columns, with the stacks of each.
 pub fn profile_page(columns: &[ProfileColumn<'_>], stacks: &[&HostStacks], notes: &[String]) -> String {
     let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
     let rows = rows(columns);
@@ -24,22 +24,22 @@ pub fn profile_page(columns: &[ProfileColumn<'_>], stacks: &[&HostStacks], notes
     }
     for (column, stacks) in columns.iter().zip(stacks) {
         if column.profile.enough {
-            let title = format!("Flame graph of {}: callers above what they call, colour is class", column.name);
+            let title = format!("Flame graph of {}: callers above callees, coloured by class", column.name);
             sections.extend(flame::flame(&title, stacks).map(Section::Picture));
         }
     }
     tables(columns, &rows, &mut sections);
-    sections.push(Section::Heading("The same as text".to_owned()));
+    sections.push(Section::Heading("As text".to_owned()));
     sections.push(Section::Preformatted(profile(columns, notes, &TextOptions { width: 100, colour: false })));
-    page(&Page { title: format!("Where processors' time went: {}", names.join(", ")), lead: Vec::new(), sections })
+    page(&Page { title: format!("Where CPU time went: {}", names.join(", ")), lead: Vec::new(), sections })
 }
 
 fn tables(columns: &[ProfileColumn<'_>], rows: &[Row], sections: &mut Vec<Section>) {
     for column in columns.iter().filter(|column| column.profile.enough) {
         let of = column.profile;
         let title = |text: &str| if columns.len() > 1 { format!("{}: {text}", column.name) } else { text.to_owned() };
-        sections.push(Section::Heading(title("what ran, and what for")));
-        let heads = ["class", "what ran", "95 % interval", "what for", "guessed"].map(str::to_owned).to_vec();
+        sections.push(Section::Heading(title("CPU time by class and by purpose")));
+        let heads = ["class", "ran", "95 % interval", "purpose", "guessed"].map(str::to_owned).to_vec();
         sections.push(Section::Table(heads, rows.iter().map(|row| class_row(row, of)).collect()));
         sections.push(Section::Heading(title("functions")));
         let row = |function: &thalweg_explain::profile::document::FunctionShare| {

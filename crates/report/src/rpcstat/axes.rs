@@ -1,40 +1,40 @@
-//! The axes of the picture: one of time for all panels, and one for each panel's quantity.
+//! The axes of the picture: a time axis for all panels, and an axis for each panel's quantity.
 
 use crate::picture::axis::{label, ticks};
 use crate::picture::canvas::{Canvas, FAINT, Lettering, RULE};
 use thalweg_base::numbers::{BIT_RATES, TIMES, count, size};
 
-/// The size of an axis's text.
+/// Font size of an axis.
 pub(super) const SMALL: f64 = 11.0;
 
-/// An axis of time.
+/// A time axis.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimeAxis {
     /// Its left end, in pixels.
     pub left: f64,
-    /// In pixels.
+    /// Its width, in pixels.
     pub width: f64,
     /// The time at its left end.
     pub from_s: f64,
     /// The time at its right end.
     pub to_s: f64,
-    /// The time that is called 0.
+    /// The time labelled 0.
     pub zero_s: f64,
 }
 
 impl TimeAxis {
-    /// Where a time is; what is outside is at the end.
+    /// Returns the position of a time, clamped to the axis.
     pub(super) fn x(&self, s: f64) -> f64 {
         let part = (s - self.from_s) / (self.to_s - self.from_s).max(1e-12);
         self.left + if part.is_finite() { part.clamp(0.0, 1.0) * self.width } else { 0.0 }
     }
 
-    /// Its right end.
+    /// Returns the position of its right end.
     pub(super) fn right(&self) -> f64 {
         self.left + self.width
     }
 
-    /// Lines at its ticks from `top` to `bottom`, and below them the times.
+    /// Draws lines at its ticks from `top` to `bottom`, and the times below.
     pub(super) fn draw(&self, canvas: &mut Canvas, top: f64, bottom: f64) {
         let (low, high) = (self.from_s - self.zero_s, self.to_s - self.zero_s);
         let unit = TIMES.suiting(low.abs().max(high.abs()));
@@ -49,12 +49,12 @@ impl TimeAxis {
     }
 }
 
-/// What a panel's axis counts.
+/// The quantity of a panel's axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quantity {
-    /// Bytes per second, written in bits.
+    /// Bytes per second, labelled in bits.
     BitRate,
-    /// Things, or things per second.
+    /// Counts, or counts per second.
     Count,
     /// Bytes.
     Bytes,
@@ -71,17 +71,17 @@ pub(super) struct Scale {
     quantity: Quantity,
 }
 
-/// The units of bytes.
+/// Units of bytes.
 const SIZES: [(&str, f64); 4] = [("bytes", 1.0), ("KiB", 1024.0), ("MiB", 1_048_576.0), ("GiB", 1_073_741_824.0)];
 
 impl Scale {
-    /// From 0 to a little above the most.
+    /// Returns a linear axis from 0 to slightly above `most`.
     pub(super) fn linear(most: f64, quantity: Quantity) -> Scale {
         let high = if most.is_finite() && most > 0.0 { most * 1.06 } else { 1.0 };
         Scale { low: 0.0, high, is_log: false, quantity }
     }
 
-    /// Powers around what is there: of 10, of bytes 4.
+    /// Returns a logarithmic axis between powers of 10 (for bytes, of 4) around the values.
     pub(super) fn log(least: f64, most: f64, quantity: Quantity) -> Scale {
         let base = base(quantity);
         let (least, most) = if least.is_finite() && most.is_finite() && least > 0.0 && most >= least { (least, most) } else { (1.0, 1.0) };
@@ -95,7 +95,7 @@ impl Scale {
         self.is_log
     }
 
-    /// Where a value is, from 0 at the bottom to 1 at the top.
+    /// Returns the position of a value, from 0 at the bottom to 1 at the top.
     pub(super) fn part(&self, value: f64) -> f64 {
         let part = match self.is_log {
             true => (value.max(1e-300) / self.low).ln() / (self.high / self.low).ln(),
@@ -104,7 +104,7 @@ impl Scale {
         if part.is_finite() { part.clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// The unit of its ticks, or nothing.
+    /// Returns the unit of its ticks; may be empty.
     pub(super) fn unit(&self) -> &'static str {
         match self.quantity {
             Quantity::BitRate => BIT_RATES.suiting(self.high).name,
@@ -117,7 +117,7 @@ impl Scale {
         *SIZES.iter().rev().find(|(_, size)| self.high >= *size).unwrap_or(&SIZES[0])
     }
 
-    /// Its ticks: where, and what they say.
+    /// Returns its ticks with their labels.
     pub(super) fn ticks(&self) -> Vec<(f64, String)> {
         if self.is_log {
             return self.powers();

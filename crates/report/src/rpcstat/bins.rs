@@ -1,8 +1,8 @@
-//! Bins over time, put together into as many columns as there is room for.
+//! Combines time bins into the available columns.
 
 use thalweg_explain::rpcstat::document::Series;
 
-/// How bins become one column.
+/// How bins are combined into one column.
 #[derive(Clone, Copy)]
 pub(super) enum Fold {
     Mean,
@@ -10,12 +10,12 @@ pub(super) enum Fold {
     Least,
 }
 
-/// The bins that lie within the time recorded.
+/// Returns the number of bins within the time recorded.
 pub(super) fn bins_within(series: &Series, wall_s: f64) -> usize {
     ((wall_s / series.bin_s.max(1e-12)).ceil() as usize).clamp(1, series.calls.len().max(1))
 }
 
-/// `values` in `columns` columns, or fewer; what is absent is no number.
+/// Combines `values` into at most `columns` columns; absent values are NaN.
 pub(super) fn folded(values: &[f64], columns: usize, fold: Fold) -> Vec<f64> {
     let columns = columns.min(values.len()).max(1);
     let column = |i: usize| {

@@ -1,4 +1,4 @@
-//! A part of the time, call by call: a bar for each.
+//! A close-up: a part of the time, with a bar for each call.
 
 use super::axes::{SMALL, TimeAxis};
 use super::rows::RED;
@@ -7,24 +7,24 @@ use thalweg_base::numbers::{count, duration, size};
 use thalweg_base::text::{clean, width, wrap};
 use thalweg_explain::rpcstat::document::{CallBar, CloseUp, CloseUpKind, Outcome};
 
-/// At most so many bars.
+/// Maximum number of bars.
 const MAX_BARS: usize = 60;
-/// Bars together are at most about so high.
+/// Approximate maximum height of all bars.
 const MAX_HEIGHT: f64 = 360.0;
-/// A line of the heading.
+/// Line height of the heading.
 const LINE: f64 = 18.0;
-/// The heading's size.
+/// Font size of the heading.
 const HEADING: f64 = 14.0;
-/// Room for what the shaded part is, above the bars.
+/// Height of the label of the shaded part, above the bars.
 const ABOVE: f64 = 22.0;
-/// Room for the axis and what is left out, below them.
+/// Height of the axis and the note, below the bars.
 const BELOW: f64 = 46.0;
 
 /// A close-up, laid out.
 pub(super) struct Drawn<'a> {
     close_up: &'a CloseUp,
     heading: Vec<String>,
-    /// The calls that are drawn, each with its row.
+    /// The calls drawn, each with its row.
     bars: Vec<(&'a CallBar, usize)>,
     row_height: f64,
     rows: usize,
@@ -32,7 +32,7 @@ pub(super) struct Drawn<'a> {
 }
 
 impl<'a> Drawn<'a> {
-    /// Lays it out in this width.
+    /// Lays it out for a heading of `columns`.
     pub(super) fn new(close_up: &'a CloseUp, columns: usize) -> Drawn<'a> {
         let mut calls: Vec<&CallBar> =
             close_up.calls.iter().filter(|call| call.end_s >= close_up.start_s && call.start_s <= close_up.end_s).collect();
@@ -42,7 +42,7 @@ impl<'a> Drawn<'a> {
             calls.truncate(MAX_BARS);
         }
         calls.sort_by(|a, b| a.start_s.total_cmp(&b.start_s));
-        // Each in the first row that is free; what is open stays in its row to the end.
+        // Each call goes to the first free row; an open call keeps its row to the end.
         let mut free: Vec<f64> = Vec::new();
         let gap = (close_up.end_s - close_up.start_s) * 0.003;
         let mut bars = Vec::new();
@@ -60,12 +60,12 @@ impl<'a> Drawn<'a> {
         Drawn { close_up, heading, bars, row_height: (MAX_HEIGHT / rows as f64).clamp(6.0, 18.0), rows, left_out }
     }
 
-    /// How high it is.
+    /// Returns its height.
     pub(super) fn height(&self) -> f64 {
         self.heading.len() as f64 * LINE + ABOVE + self.rows as f64 * self.row_height + BELOW
     }
 
-    /// Draws it from `top` on.
+    /// Draws it at `top`.
     pub(super) fn draw(&self, canvas: &mut Canvas, (left, width): (f64, f64), heading_left: f64, top: f64) {
         let c = self.close_up;
         let axis = TimeAxis { left, width, from_s: c.start_s, to_s: c.end_s, zero_s: c.from_s };
@@ -82,14 +82,14 @@ impl<'a> Drawn<'a> {
         let zero = format!("0 is {} after the recording's start", precise(c.from_s));
         let more = match self.left_out {
             0 => String::new(),
-            1 => "; 1 call more, shorter than these, is not drawn".to_owned(),
-            n => format!("; {} calls more, shorter than these, are not drawn", count(n)),
+            1 => "; 1 further, shorter call is not drawn".to_owned(),
+            n => format!("; {} further, shorter calls are not drawn", count(n)),
         };
         let text = format!("{zero}. A bar is a call, from when it was sent to its reply (the dark end){more}");
         canvas.text(left, bottom + 32.0, &text, Lettering::of(SMALL).in_colour(FAINT));
     }
 
-    /// The part that is shown, shaded.
+    /// Draws the shaded part.
     fn part(&self, canvas: &mut Canvas, axis: &TimeAxis, top: f64, bottom: f64) {
         let c = self.close_up;
         let (left, right) = (axis.x(c.from_s), axis.x(c.to_s));
@@ -112,7 +112,7 @@ impl<'a> Drawn<'a> {
         canvas.rectangle(left, y, right - left, height, colour, 0.8);
         let began_before = call.start_s < axis.from_s;
         let goes_on = is_open(call) || call.end_s > axis.to_s;
-        // What goes on beyond an end points there.
+        // An open end is drawn as an arrow.
         let mut arrows = Path::default();
         if began_before {
             arrows.polygon(&[(left, y), (left - 6.0, y + height / 2.0), (left, y + height)]);
@@ -139,7 +139,7 @@ fn is_open(call: &CallBar) -> bool {
     matches!(call.outcome, Outcome::Unanswered)
 }
 
-/// `1,234.567 s`-like: a place in a recording needs more figures than a length.
+/// Formats a time in a recording, which needs more digits than a duration.
 fn precise(seconds: f64) -> String {
     format!("{seconds:.4} s")
 }
@@ -160,7 +160,7 @@ fn part_name(kind: CloseUpKind) -> &'static str {
     }
 }
 
-/// Data, durability, other procedures; red is an error.
+/// Returns the colour of a call: data, durability or other procedure; red for an error.
 fn colour(call: &CallBar) -> &'static str {
     match (call.outcome, call.procedure.as_str()) {
         (Outcome::Error, _) => "#E9A0A6",

@@ -1,4 +1,4 @@
-//! How long drain cycles are: a small histogram.
+//! A small histogram of the lengths of drain cycles.
 
 use super::axes::{Quantity, SMALL, Scale, TimeAxis};
 use crate::picture::canvas::{Canvas, FAINT, Lettering, RULE};
@@ -8,10 +8,10 @@ use thalweg_explain::rpcstat::document::DrainCycles;
 const WIDTH: f64 = 420.0;
 const PLOT: f64 = 70.0;
 const HEAD: f64 = 22.0;
-/// How high all of it is.
+/// Total height.
 pub(super) const HEIGHT: f64 = HEAD + PLOT + 34.0;
 
-/// Its axes; absent where there are no lengths.
+/// The axes of the histogram.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lengths {
     from_s: f64,
@@ -20,7 +20,7 @@ pub(super) struct Lengths {
 }
 
 impl Lengths {
-    /// Axes on which all bins fit.
+    /// Returns axes for all bins; `None` if there are no lengths.
     pub(super) fn of(cycles: &DrainCycles) -> Option<Lengths> {
         let all = cycles.lengths.iter();
         let all =
@@ -28,9 +28,9 @@ impl Lengths {
         (all.1 > all.0).then_some(Lengths { from_s: all.0, to_s: all.1, most: all.2 })
     }
 
-    /// Draws it from `top` on.
+    /// Draws it at `top`.
     pub(super) fn draw(&self, canvas: &mut Canvas, cycles: &DrainCycles, left: f64, top: f64) {
-        canvas.text(left, top + HEAD - 8.0, "How long drain cycles are", Lettering::of(12.0).bold());
+        canvas.text(left, top + HEAD - 8.0, "Lengths of drain cycles", Lettering::of(12.0).bold());
         let axis = TimeAxis { left, width: WIDTH, from_s: self.from_s, to_s: self.to_s, zero_s: 0.0 };
         let scale = Scale::linear(self.most as f64, Quantity::Count);
         let (top, bottom) = (top + HEAD, top + HEAD + PLOT);

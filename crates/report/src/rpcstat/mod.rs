@@ -1,4 +1,4 @@
-//! What the RPCs of a recording say, as a person reads it: as text, and drawn over time.
+//! Presents the RPC statistics of a recording: as text, and plotted over time.
 
 mod axes;
 mod bins;
@@ -25,12 +25,12 @@ pub use text::{live_heads, live_line, rpcstat};
 use thalweg_base::numbers::{count, duration};
 use thalweg_explain::rpcstat::RpcStat;
 
-/// `1 call`, `2,002 calls`.
+/// Formats a number of calls: `1 call`, `2,002 calls`.
 fn calls(many: u64) -> String {
     if many == 1 { "1 call".to_owned() } else { format!("{} calls", count(many)) }
 }
 
-/// `37.2 s; 2,002 calls`.
+/// Formats duration and number of calls: `37.2 s; 2,002 calls`.
 fn how_long(d: &RpcStat) -> String {
     match d.has_length() {
         true => format!("{}; {}", duration(d.wall_s), calls(d.calls)),

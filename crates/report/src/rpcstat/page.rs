@@ -1,4 +1,4 @@
-//! The picture, the sentence, the tables and the text on one page that needs nothing else.
+//! The picture, the sentence, the tables and the text on one self-contained page.
 
 use super::pair::{rows, rpcstat_pair};
 use super::picture::rpcstat_pair_picture;
@@ -8,17 +8,17 @@ use crate::page::TextOptions;
 use crate::plot::{Page, Section, page};
 use thalweg_explain::rpcstat::document::RpcStat;
 
-/// The text on a page is set for so many columns.
+/// Options of the text on a page.
 const TEXT: TextOptions = TextOptions { width: 100, colour: false };
 
-/// What the RPCs of a recording say, on one page without a script.
+/// Makes a page of a recording's RPC statistics, without a script.
 pub fn rpcstat_page(document: &RpcStat) -> String {
     let mut sections = rpcstat_sections(document);
     sections.extend(as_text(rpcstat(document, &TEXT)));
     page(&Page { title: document.sentence.clone(), lead: Vec::new(), sections })
 }
 
-/// Two of them, on equal axes. Each has a name.
+/// Makes a page of two, named, on equal axes.
 pub fn rpcstat_pair_page(documents: [(&str, &RpcStat); 2]) -> String {
     let [(a, first), (b, second)] = documents;
     let cells = rows([first, second]).into_iter().map(|row| vec![row.name.to_owned(), row.a, row.b]).collect();
@@ -33,5 +33,5 @@ pub fn rpcstat_pair_page(documents: [(&str, &RpcStat); 2]) -> String {
 }
 
 fn as_text(text: String) -> [Section; 2] {
-    [Section::Heading("The same as text".to_owned()), Section::Preformatted(text)]
+    [Section::Heading("As text".to_owned()), Section::Preformatted(text)]
 }

@@ -1,24 +1,24 @@
-//! Two recordings side by side: the figures that are compared.
+//! Two recordings side by side: a table of figures.
 
 use crate::page::{Ink, Page, TextOptions};
 use thalweg_base::numbers::{bit_rate, count, duration};
 use thalweg_base::text::{clean, cut, left, right, width};
 use thalweg_explain::rpcstat::document::{RpcStat, Who};
 
-/// One figure of both.
+/// A figure of both.
 pub(super) struct Row {
-    /// What it is.
+    /// Its name.
     pub name: &'static str,
-    /// Of the first.
+    /// The first recording's.
     pub a: String,
-    /// Of the second.
+    /// The second recording's.
     pub b: String,
 }
 
-/// How a figure is written.
+/// Formats a figure.
 type Figure<'a> = &'a dyn Fn(&RpcStat) -> String;
 
-/// The figures, in order.
+/// Returns the figures, in order.
 pub(super) fn rows(documents: [&RpcStat; 2]) -> Vec<Row> {
     let figures: [(&'static str, Figure<'_>); 10] = [
         ("total time", &|d| duration(d.wall_s)),
@@ -54,13 +54,13 @@ fn stalls(d: &RpcStat, who: Who) -> String {
     of.map_or_else(|| "none".to_owned(), |by| format!("{}, {} together", count(by.count), duration(by.total_s)))
 }
 
-/// Of the procedure that took most time of those that were answered.
+/// Returns the median response time of the answered procedure that took most time in total.
 fn response(d: &RpcStat) -> String {
     let main = d.procedures.iter().filter(|p| !p.callback && p.median_s.is_some()).max_by(|a, b| a.total_s.total_cmp(&b.total_s));
     main.and_then(|p| p.median_s.map(|s| format!("{} ({})", duration(s), p.name))).unwrap_or_else(|| "not known".to_owned())
 }
 
-/// Both as a table, ending in a newline; each has a name.
+/// Formats two named recordings as a table, ending in a newline.
 pub fn rpcstat_pair(documents: [(&str, &RpcStat); 2], options: &TextOptions) -> String {
     let mut page = Page::new(options);
     for ((name, document), letter) in documents.iter().zip(["A", "B"]) {

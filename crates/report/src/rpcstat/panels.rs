@@ -1,4 +1,4 @@
-//! The panels, one under the other: throughput, calls, the pending queue, TCP, response times.
+//! The panels, from top to bottom: throughput, calls, the pending queue, TCP, response times.
 
 use super::axes::{SMALL, Scale, TimeAxis};
 use super::bins::{Fold, bins_within, folded};
@@ -7,42 +7,42 @@ use crate::picture::canvas::{Canvas, FAINT, INK, Lettering, Path, RULE, Step, te
 use thalweg_base::numbers::{bit_rate, count, duration, size};
 use thalweg_explain::rpcstat::document::RpcStat;
 
-/// What is sent.
+/// Colour of data sent.
 const SENT: &str = "#00805C";
-/// What comes back.
+/// Colour of data received.
 const BACK: &str = "#123F6D";
-/// What bounds the queue.
+/// Colour of windows.
 const BOUND: &str = "#882255";
-/// The least important line.
+/// Colour of secondary lines.
 const SECOND: &str = "#7C8794";
 
-/// The height of a panel's plot.
+/// Height of a panel's plot.
 const HEIGHT: f64 = 86.0;
-/// Room for its name and key above it.
+/// Height of its name and key, above.
 const HEAD: f64 = 22.0;
-/// Room below it.
+/// Gap below it.
 const BELOW: f64 = 10.0;
-/// The height of what says that a panel is left out.
+/// Height of the line for a panel that is left out.
 const LEFT_OUT: f64 = 24.0;
-/// A panel has no more columns than this.
+/// Maximum number of columns of a panel.
 const MAX_COLUMNS: usize = 1_024;
 
-/// One curve of a panel.
+/// A curve of a panel.
 struct Curve {
-    /// What the key says of it.
+    /// Its text in the key.
     said: String,
     colour: &'static str,
     dash: &'static str,
     is_filled: bool,
-    /// How thick its line is.
+    /// Line width.
     stroke: f64,
     values: Vec<f64>,
     fold: Fold,
-    /// Its own axis, at the right side.
+    /// Its own axis, at the right.
     own: Option<Scale>,
 }
 
-/// One panel.
+/// A panel.
 struct Panel {
     name: String,
     scale: Scale,
@@ -50,14 +50,14 @@ struct Panel {
     hint: String,
 }
 
-/// How high all panels are together.
+/// Returns the total height of all panels.
 pub(super) fn height(scales: &Scales) -> f64 {
     let panel = HEAD + HEIGHT + BELOW;
     let or_text = |there: bool| if there { panel } else { LEFT_OUT };
     3.0 * panel + or_text(scales.tcp.is_some()) + or_text(scales.response.is_some()) - BELOW
 }
 
-/// Draws all panels from `top` on.
+/// Draws all panels, starting at `top`.
 pub(super) fn draw(canvas: &mut Canvas, d: &RpcStat, scales: &Scales, axis: &TimeAxis, top: f64) {
     let mut y = top;
     for panel in [throughput(d, scales), calls(d, scales), pending(d, scales)] {
@@ -116,7 +116,7 @@ impl Panel {
         bottom + BELOW
     }
 
-    /// Its name and its key.
+    /// Draws its name and key.
     fn head(&self, canvas: &mut Canvas, axis: &TimeAxis, y: f64) {
         let baseline = y + HEAD - 7.0;
         let name = match (self.scale.unit(), self.scale.is_log()) {
@@ -195,11 +195,11 @@ fn calls(d: &RpcStat, scales: &Scales) -> Panel {
 fn pending(d: &RpcStat, scales: &Scales) -> Panel {
     let (s, p) = (&d.series, &d.pending);
     let most: Vec<f64> = s.pending_max.iter().map(|n| *n as f64).collect();
-    // Where more was pending for a while, the window was larger then.
+    // If more calls were pending for a while, the window was larger then.
     let at_the_median = if p.max > p.window_median { " at the median of intervals" } else { "" };
     let known = s.window.iter().any(Option::is_some);
     let window = match (known, p.sent_only) {
-        (true, _) => "RPC window, as the client says".to_owned(),
+        (true, _) => "RPC window, reported by the client".to_owned(),
         (false, true) => format!("RPC window: at least {}{}", count(p.window_median), at_the_median),
         (false, false) => format!("RPC window: about {}{}", count(p.window_median), at_the_median),
     };
@@ -218,7 +218,7 @@ fn tcp(d: &RpcStat, scale: Scale) -> Panel {
         ("congestion window", BOUND, "", Fold::Most),
         ("in flight", SENT, "", Fold::Most),
         ("receive window", SECOND, "6 3", Fold::Least),
-        ("held in sockets", "#8C7A00", "2 1.5", Fold::Most),
+        ("queued in sockets", "#8C7A00", "2 1.5", Fold::Most),
     ];
     let (mut curves, mut missing) = (Vec::new(), Vec::new());
     for ((name, colour, dash, fold), values) in looks.into_iter().zip(tcp_curves(&d.series)) {
@@ -234,7 +234,7 @@ fn tcp(d: &RpcStat, scale: Scale) -> Panel {
         };
         curves.push(Curve { dash, ..Curve::line(said, colour, optional(values), fold) });
     }
-    missing.retain(|name| *name != "held in sockets");
+    missing.retain(|name| *name != "queued in sockets");
     let mut hint = format!("TCP: {}", curves.iter().map(|c| c.said.as_str()).collect::<Vec<_>>().join("; "));
     if !missing.is_empty() {
         let said = format!("{} not recorded", missing.join(", "));

@@ -1,7 +1,7 @@
-//! The picture: self-contained SVG. Everything over one axis of time: who was waited for, the slow beginning, drain cycles, what was
-//! sent again, and panels of throughput, calls, the pending queue, TCP and response times; below them parts of it, call by call.
+//! The picture: self-contained SVG with one time axis: who was waited for, the slow beginning, drain cycles, retransmissions, and panels of
+//! throughput, calls, the pending queue, TCP and response times; below them, close-ups call by call.
 //!
-//! Its size depends on its width, not on how long the recording is. Two documents are drawn on equal axes.
+//! Its size depends on its width, not on the length of the recording. Two documents are drawn on equal axes.
 
 use super::axes::TimeAxis;
 use super::close_up::Drawn;
@@ -16,39 +16,39 @@ use thalweg_explain::ExplainError;
 use thalweg_explain::rpcstat::{RpcStat, rpcstat_in_bins};
 use thalweg_trace::Source;
 
-/// A document that is to be drawn has at most so many bins: one for each pixel or two.
+/// Maximum number of bins of a document to draw: one per pixel or two.
 const MOST_BINS: u64 = 512;
-/// ... and so many at least, however few calls there are.
+/// Minimum number of bins, however few calls there are.
 const LEAST_BINS: u64 = 128;
-/// With fewer calls in a bin, rates jump from bin to bin by a call more or less.
+/// Calls per bin: with fewer, rates jump from bin to bin.
 const CALLS_PER_BIN: u64 = 8;
 
 const WIDTH: f64 = 1200.0;
-/// Where text begins.
+/// Left edge of text.
 const MARGIN: f64 = 20.0;
-/// Where plots begin.
+/// Left edge of plots.
 const LEFT: f64 = 112.0;
-/// Room at their right for a second axis.
+/// Width of a second axis at the right.
 const RIGHT: f64 = 64.0;
-/// The title's size.
+/// Font size of the title.
 const TITLE: f64 = 15.5;
-/// A line of it.
+/// Line height of the title.
 const TITLE_LINE: f64 = 21.0;
-/// Columns of the title and of headings: bold letters of a wide font fit.
+/// Columns of the title, such that bold letters of a wide font fit.
 const TITLE_COLUMNS: usize = 120;
 const HEADING_COLUMNS: usize = 132;
-/// The row of who was waited for.
+/// Height of the row of who was waited for.
 const WAITED: f64 = 15.0;
-/// Room for the axis of time.
+/// Height of the time axis.
 const AXIS: f64 = 30.0;
-/// At most so many close-ups.
+/// Maximum number of close-ups.
 const MAX_CLOSE_UPS: usize = 4;
 
-/// What all pictures on equal axes share.
+/// The axes shared by all pictures.
 struct Axes {
     scales: Scales,
     rows: Rows,
-    /// Whether any says when everything waited for whom.
+    /// Whether any document has intervals of waiting.
     waits: bool,
     to_s: f64,
 }
@@ -60,12 +60,12 @@ impl Axes {
     }
 }
 
-/// What the RPCs of a recording say, in as many bins as a picture can show.
+/// Computes a recording's RPC statistics in as many bins as a picture can show.
 pub fn rpcstat_to_draw(source: &dyn Source) -> Result<RpcStat, ExplainError> {
     rpcstat_in_bins(source, |calls| (calls / CALLS_PER_BIN).clamp(LEAST_BINS, MOST_BINS) as usize)
 }
 
-/// Draws what the RPCs of a recording say.
+/// Draws a recording's RPC statistics.
 pub fn rpcstat_picture(document: &RpcStat) -> String {
     let mut canvas = Canvas::default();
     let mut y = whole(&mut canvas, document, &Axes::of(&[document]), "", 0.0);
@@ -77,7 +77,7 @@ pub fn rpcstat_picture(document: &RpcStat) -> String {
     canvas.finish(WIDTH, y, &document.sentence)
 }
 
-/// Draws two, one above the other, on equal axes: the same seconds per pixel, the same scale in each panel. Each has a name.
+/// Draws two named documents one above the other on equal axes: the same seconds per pixel, the same scale in each panel.
 pub fn rpcstat_pair_picture(documents: [(&str, &RpcStat); 2]) -> String {
     let axes = Axes::of(&documents.map(|(_, document)| document));
     let mut canvas = Canvas::default();
@@ -106,7 +106,7 @@ fn draw_table(canvas: &mut Canvas, table: &[super::pair::Row], top: f64) -> f64 
     y + 20.0
 }
 
-/// One document over its whole time; returns where it ends.
+/// Draws one document over its whole time; returns the bottom edge.
 fn whole(canvas: &mut Canvas, d: &RpcStat, axes: &Axes, name: &str, top: f64) -> f64 {
     let axis = TimeAxis { left: LEFT, width: WIDTH - LEFT - RIGHT, from_s: 0.0, to_s: axes.to_s, zero_s: 0.0 };
     let mut y = top + 28.0;
@@ -133,7 +133,7 @@ fn whole(canvas: &mut Canvas, d: &RpcStat, axes: &Axes, name: &str, top: f64) ->
         canvas.text(end + 5.0, bottom - 3.0, &format!("ends after {}", duration(d.wall_s)), Lettering::of(11.0).in_colour(FAINT));
     }
     let y = bottom + AXIS;
-    // Bins are as wide as the lengths of one recording ask for: their numbers are not to be compared.
+    // Bin widths depend on each recording's lengths, so heights of bars cannot be compared.
     match d.drain_cycles.as_ref().and_then(|cycles| Some((cycles, Lengths::of(cycles)?))) {
         Some((cycles, lengths)) => {
             lengths.draw(canvas, cycles, LEFT, y);
@@ -143,7 +143,7 @@ fn whole(canvas: &mut Canvas, d: &RpcStat, axes: &Axes, name: &str, top: f64) ->
     }
 }
 
-/// How long, how much, by which recorder.
+/// Formats duration, bytes and recorder.
 fn subtitle(d: &RpcStat) -> String {
     let mut said = super::how_long(d);
     let rate = |bytes: u64| d.rate_bytes_per_s().map_or_else(String::new, |_| format!(" ({})", bit_rate(bytes as f64 / d.wall_s)));

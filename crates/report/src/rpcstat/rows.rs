@@ -1,4 +1,4 @@
-//! Rows above the panels: the slow beginning, drain cycles, and what was sent again.
+//! Rows above the panels: the slow beginning, drain cycles and retransmissions.
 
 use super::axes::{SMALL, TimeAxis};
 use super::bins::bins_within;
@@ -6,18 +6,18 @@ use crate::picture::canvas::{Canvas, FAINT, INK, Lettering, Path};
 use thalweg_base::numbers::{bit_rate, count, duration, whole_percent};
 use thalweg_explain::rpcstat::document::{Drain, RpcStat, SlowStart};
 
-/// What is bad.
+/// Colour of errors and retransmissions.
 pub(super) const RED: &str = "#C1121F";
-/// From one row to the next.
+/// Distance between rows.
 const PITCH: f64 = 20.0;
-/// So much of a row is drawn on.
+/// Drawn height of a row.
 const HEIGHT: f64 = 12.0;
-/// At most so many of a row can be pointed at.
+/// Maximum number of tooltips in a row.
 const MAX_HINTS: usize = 150;
-/// ... and they are at least so wide.
+/// Minimum width of a tooltip's area.
 const HINT_WIDTH: f64 = 2.0;
 
-/// Which rows there are, in one document or in any of several that are to be compared.
+/// The rows present in any of the documents drawn together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rows {
     beginning: bool,
@@ -27,7 +27,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// What these have.
+    /// Returns the rows of these documents.
     pub(super) fn of(documents: &[&RpcStat]) -> Rows {
         let any = |has: &dyn Fn(&RpcStat) -> bool| documents.iter().any(|d| has(d));
         Rows {
@@ -38,12 +38,12 @@ impl Rows {
         }
     }
 
-    /// How high they are together.
+    /// Returns their total height.
     pub(super) fn height(&self) -> f64 {
         [self.beginning, self.drains, self.calls_again, self.segments_again].iter().filter(|there| **there).count() as f64 * PITCH
     }
 
-    /// Draws them from `top` on.
+    /// Draws them, starting at `top`.
     pub(super) fn draw(&self, canvas: &mut Canvas, d: &RpcStat, axis: &TimeAxis, top: f64) {
         let mut y = top;
         let mut row = |canvas: &mut Canvas, there: bool, draw: &dyn Fn(&mut Canvas, f64)| {
@@ -62,12 +62,12 @@ impl Rows {
     }
 }
 
-/// A row's name, left of it.
+/// Draws a row's name at its left.
 pub(super) fn name(canvas: &mut Canvas, axis: &TimeAxis, y: f64, name: &str) {
     canvas.text(axis.left - 8.0, y + HEIGHT - 2.0, name, Lettering::of(SMALL).in_colour(FAINT).held("end"));
 }
 
-/// A row of what another document has.
+/// Draws an empty row, present because another document has it.
 fn none(canvas: &mut Canvas, axis: &TimeAxis, y: f64) {
     canvas.text(axis.left, y + HEIGHT - 2.0, "none", Lettering::of(SMALL).in_colour(FAINT));
 }
@@ -81,7 +81,7 @@ fn beginning(canvas: &mut Canvas, slow: Option<&SlowStart>, axis: &TimeAxis, y: 
     canvas.thick_line((left, middle), (right, middle), INK, "");
     canvas.thick_line((left, middle - 5.0), (left, middle + 5.0), INK, "");
     canvas.thick_line((right, middle - 5.0), (right, middle + 5.0), INK, "");
-    // Beside the bracket, or on it where it leaves no room.
+    // Beside the bracket, or on it if there is no room.
     if axis.right() - right > 330.0 {
         canvas.text(right + 8.0, y + HEIGHT - 2.0, &text, Lettering::of(SMALL));
     } else {
@@ -115,7 +115,7 @@ fn drains(canvas: &mut Canvas, d: &RpcStat, axis: &TimeAxis, y: f64) {
     let (mut path, mut inside) = (Path::default(), Path::default());
     for drain in &cycles.longest {
         let (left, right) = ends(drain, axis);
-        // A bracket where there is room for one, else a stroke.
+        // A bracket if there is room for one, else a stroke.
         if right - left >= 4.0 {
             inside.rectangle(left, y + 4.0, right - left, HEIGHT - 4.0);
             path.rectangle(left, y + 2.0, right - left, 2.0);
@@ -152,7 +152,7 @@ fn calls_again(canvas: &mut Canvas, d: &RpcStat, axis: &TimeAxis, y: f64) {
     marks(canvas, d, axis, y, ("calls sent again", &hint), &[(&s.retransmissions, low), (&s.timeouts, HEIGHT)]);
 }
 
-/// A red mark in each bin that has some.
+/// Draws a red mark in each bin with a count above 0.
 fn marks(canvas: &mut Canvas, d: &RpcStat, axis: &TimeAxis, y: f64, (called, hint): (&str, &str), of: &[(&[u64], f64)]) {
     name(canvas, axis, y, called);
     canvas.hint(axis.left, y, axis.width, HEIGHT, hint);

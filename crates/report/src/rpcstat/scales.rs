@@ -1,21 +1,21 @@
-//! The axes of the panels: of one document, or of several that are to be compared.
+//! The axes of the panels, for one document or for several to compare.
 
 use super::axes::{Quantity, Scale};
 use thalweg_explain::rpcstat::document::{RpcStat, Series};
 
-/// Where the lesser direction is below this part of the other, its line would lie on the ground.
+/// If the lesser direction is below this part of the other, it gets its own axis: its line would lie at 0.
 const MUCH_SMALLER: f64 = 0.05;
-/// Where TCP's curves are further apart than this, their axis is logarithmic.
+/// If TCP's curves differ by more than this factor, their axis is logarithmic.
 const FAR_APART: f64 = 4.0;
 
-/// The axis of each panel; absent where nothing was recorded.
+/// The axis of each panel; `None` if nothing was recorded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scales {
     /// Whether calls carry more than replies.
     pub sent_is_more: bool,
-    /// Of the direction that carries more, and of both where they are near.
+    /// For the direction that carries more, and for both if they are similar.
     pub throughput: Scale,
-    /// Of the direction that carries less, where that is much less.
+    /// For the direction that carries less, if it is much less.
     pub lesser: Option<Scale>,
     /// Calls per second.
     pub calls: Scale,
@@ -35,13 +35,13 @@ fn present<T: Copy>(values: &[Option<T>], to_f64: impl Fn(T) -> f64) -> Vec<f64>
     values.iter().filter_map(|v| v.map(&to_f64)).collect()
 }
 
-/// TCP's curves, as far as they were recorded.
+/// Returns TCP's curves, as far as recorded.
 pub(super) fn tcp_curves(s: &Series) -> [&[Option<u64>]; 4] {
     [&s.cwnd_bytes, &s.in_flight_bytes, &s.receive_window_bytes, &s.unsent_bytes]
 }
 
 impl Scales {
-    /// Axes on which all of these fit.
+    /// Returns axes for all of these documents.
     pub(super) fn of(documents: &[&RpcStat]) -> Scales {
         let all = |values: &dyn Fn(&RpcStat) -> f64| most(documents.iter().map(|d| values(d)));
         let sent = all(&|d| most(d.series.sent_bytes_per_s.iter().copied()));

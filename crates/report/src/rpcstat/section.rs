@@ -1,26 +1,26 @@
-//! The picture and the tables of a document, as a part of a page.
+//! The picture and the tables of a document, as sections of a page.
 
 use super::picture::rpcstat_picture;
 use crate::plot::Section;
 use thalweg_base::numbers::{count, duration, size};
 use thalweg_explain::rpcstat::document::{RpcStat, Who};
 
-/// So many procedures have a row.
+/// Maximum number of procedures with a row.
 const MAX_PROCEDURES: usize = 40;
 
-/// The picture, and stalls by cause, procedures and drain cycles as tables.
+/// Returns the picture, and tables of stalls, procedures and drain cycles.
 pub(crate) fn rpcstat_sections(document: &RpcStat) -> Vec<Section> {
     let mut sections = vec![Section::Picture(rpcstat_picture(document))];
     sections.extend(tables(document));
     sections
 }
 
-/// Stalls by cause, procedures and drain cycles.
+/// Returns tables of stalls, procedures and drain cycles.
 pub(super) fn tables(d: &RpcStat) -> Vec<Section> {
     [stalls(d), procedures(d), drains(d)].concat()
 }
 
-/// A table, its heading above it.
+/// Returns a heading and a table.
 pub(super) fn table(heading: &str, heads: &[&str], rows: Vec<Vec<String>>) -> Vec<Section> {
     let heads = heads.iter().map(|head| (*head).to_owned()).collect();
     vec![Section::Heading(heading.to_owned()), Section::Table(heads, rows)]
@@ -44,7 +44,7 @@ fn stalls(d: &RpcStat) -> Vec<Section> {
         vec![name(by.who).to_owned(), count(by.count), duration(by.total_s), duration(by.median_s)]
     };
     let rows: Vec<Vec<String>> = d.stalls.by.iter().map(row).collect();
-    table(&format!("Stalls of {least} or more, by whose they are"), &["whose", "stalls", "together", "median"], rows)
+    table(&format!("Stalls of {least} or more, by the side that caused them"), &["whose", "stalls", "together", "median"], rows)
 }
 
 fn procedures(d: &RpcStat) -> Vec<Section> {

@@ -1,17 +1,17 @@
-//! Whom everything waited for, over time: shades behind the panels, a row in strong colours with letters, and what they mean.
+//! Who was waited for, over time: shades behind the panels, a row in strong colours with letters, and the legend.
 
 use super::axes::{SMALL, TimeAxis};
 use crate::picture::canvas::{Canvas, FAINT, Lettering, Path, text_width};
 use thalweg_base::numbers::{duration, percent, whole_percent};
 use thalweg_explain::rpcstat::document::{Quiet, RpcStat, WaitInterval, WaitedFor};
 
-/// How one kind of waiting is drawn.
+/// The look of one kind of waiting.
 pub(super) struct Look {
-    /// Which.
+    /// The kind.
     pub kind: WaitedFor,
     /// Its letter.
     pub letter: &'static str,
-    /// What it means.
+    /// Its name in the legend.
     pub name: &'static str,
     /// Its colour in the row.
     strong: &'static str,
@@ -29,7 +29,7 @@ const SERVER: [&str; 2] = ["#D55E00", "#F8D2B4"];
 const CLIENT: [&str; 2] = ["#0072B2", "#BFDCF0"];
 const NETWORK: [&str; 2] = ["#882255", "#E3C3D3"];
 
-/// All of them, in the order of the legend.
+/// All kinds, in the order of the legend.
 pub(super) const LOOKS: [Look; 5] = [
     look(WaitedFor::ServerQueueFull, "S", "the server, queue full", SERVER, false),
     look(WaitedFor::ServerQueuePartly, "s", "the server, queue partly full (a reply came next)", SERVER, true),
@@ -38,7 +38,7 @@ pub(super) const LOOKS: [Look; 5] = [
     look(WaitedFor::Network, "N", "the network (TCP sent again)", NETWORK, false),
 ];
 
-/// How long it was all together.
+/// Returns the total time of a kind, in seconds.
 pub(super) fn seconds(quiet: &Quiet, kind: WaitedFor) -> f64 {
     match kind {
         WaitedFor::ServerQueueFull => quiet.full_s,
@@ -49,20 +49,20 @@ pub(super) fn seconds(quiet: &Quiet, kind: WaitedFor) -> f64 {
     }
 }
 
-/// From one line of the legend to the next.
+/// Line height of the legend.
 const LINE: f64 = 17.0;
-/// What is a smaller part of the time is not in the legend.
+/// Kinds with a smaller share of the time are not in the legend.
 const LEAST_SHARE: f64 = 0.000_5;
-/// More intervals than this are put together where they are narrow.
+/// With more intervals than this, narrow ones are combined.
 const MANY: usize = 800;
-/// So wide is what they are put together in.
+/// Width of a column of combined intervals.
 const COLUMN: f64 = 2.0;
-/// At most so many intervals can be pointed at.
+/// Maximum number of tooltips.
 const MAX_HINTS: usize = 200;
-/// ... and they are at least so wide.
+/// Minimum width of an interval with a tooltip.
 const HINT_WIDTH: f64 = 4.0;
 
-/// The intervals as rectangles from left to right, one path for each of [`LOOKS`].
+/// Returns the intervals as rectangles from left to right, one path for each of [`LOOKS`].
 fn rectangles(waits: &[WaitInterval], axis: &TimeAxis, top: f64, height: f64) -> [Path; 5] {
     let mut paths: [Path; 5] = Default::default();
     let columns = (axis.width / COLUMN).ceil() as usize + 1;
@@ -74,7 +74,7 @@ fn rectangles(waits: &[WaitInterval], axis: &TimeAxis, top: f64, height: f64) ->
             paths[number].rectangle(left, top, right - left, height);
             continue;
         }
-        // It lies in one column, or in two.
+        // It lies in one column or two.
         let first = (((left - axis.left) / COLUMN) as usize).min(columns - 1);
         let edge = (axis.left + (first + 1) as f64 * COLUMN).min(right);
         covered[first][number] += edge - left;
@@ -99,19 +99,19 @@ fn fill(canvas: &mut Canvas, paths: &[Path; 5], colour: impl Fn(&Look) -> &'stat
     }
 }
 
-/// The shades behind the panels.
+/// Draws the shades behind the panels.
 pub(super) fn behind(canvas: &mut Canvas, waits: &[WaitInterval], axis: &TimeAxis, top: f64, bottom: f64) {
     fill(canvas, &rectangles(waits, axis, top, bottom - top), |look| look.light);
 }
 
-/// The row in strong colours, with letters where there is room.
+/// Draws the row in strong colours, with letters where there is room.
 pub(super) fn row(canvas: &mut Canvas, waits: &[WaitInterval], axis: &TimeAxis, top: f64, height: f64) {
     canvas.hint(
         axis.left,
         top,
         axis.width,
         height,
-        "Whom everything waited for while nothing moved; white: bytes moved, or the wait is too short to be seen",
+        "Who was waited for while no bytes moved; white: bytes moved, or the wait is too short to be seen",
     );
     fill(canvas, &rectangles(waits, axis, top, height), |look| look.strong);
     let mut hints = 0;
@@ -132,7 +132,7 @@ pub(super) fn row(canvas: &mut Canvas, waits: &[WaitInterval], axis: &TimeAxis, 
     }
 }
 
-/// What the shades mean and how much of the time they are; returns where it ends.
+/// Draws the legend with the share of each kind; returns its bottom edge.
 pub(super) fn legend(canvas: &mut Canvas, d: &RpcStat, left: f64, right: f64, top: f64) -> f64 {
     let share = |look: &Look| seconds(&d.quiet, look.kind) / d.wall_s.max(1e-12);
     let shown: Vec<&Look> = LOOKS.iter().filter(|look| share(look) >= LEAST_SHARE).collect();
@@ -141,8 +141,8 @@ pub(super) fn legend(canvas: &mut Canvas, d: &RpcStat, left: f64, right: f64, to
         return top + LINE;
     }
     let head = match d.waits.is_empty() {
-        true => "While nothing moves, everything waits for (when that is, is not known, or each time is too short to be drawn):",
-        false => "Shaded: nothing moves, and everything waits for",
+        true => "While no bytes move, everything waits for (times not known, or each too short to draw):",
+        false => "Shaded: no bytes move, and everything waits for",
     };
     canvas.text(left, top, head, Lettering::of(SMALL).in_colour(FAINT));
     let (mut x, mut y) = (left, top + LINE);

@@ -1,5 +1,5 @@
-//! What the RPCs of a recording say, in at most [`MAX_LINES`] lines of 80 columns: how long and how fast, one sentence, who was waited for with
-//! the one figure that matters, what is not the limit, and what a reader must know besides.
+//! A recording's RPC statistics in at most [`MAX_LINES`] lines of 80 columns: duration and rate, one sentence, who was waited for with the
+//! figure that matters, what is not the limit, and remarks.
 
 use super::calls;
 use crate::changes::SMALL_SHARE;
@@ -10,14 +10,14 @@ use thalweg_base::numbers::{bit_rate, count, duration, size, whole_percent};
 use thalweg_base::text::{clean, cut_end, left, right, width, wrap};
 use thalweg_explain::rpcstat::document::{RpcStat, Who};
 
-/// What takes less than this part of the time has no row.
+/// Minimum part of the time for a row.
 const LEAST_SHARE: f64 = 0.005;
-/// Waited for in less than this part of the time, one is not the limit.
+/// A side waited for in less than this part of the time is not the limit.
 const INNOCENT_SHARE: f64 = 0.02;
-/// At most so many remarks.
+/// Maximum number of remarks.
 const MAX_REMARKS: usize = 2;
 
-/// The document in a few lines, ending in a newline. `more`: how to see more, for the last line.
+/// Formats the document in a few lines, ending in a newline. `more`: commands that show more, for the last line.
 pub fn rpcstat_short(document: &RpcStat, options: &TextOptions, more: &str) -> String {
     let options = TextOptions { width: options.width.min(COLUMNS), ..*options };
     let mut page = Page::new(&options);
@@ -29,7 +29,7 @@ pub fn rpcstat_short(document: &RpcStat, options: &TextOptions, more: &str) -> S
     let innocent = innocent(document);
     rows.extend(not_the_limit(innocent.iter().map(|(what, figure)| (*what, figure.as_str())), columns));
     let mut remarks: Vec<Vec<Line>> = remarks(document).iter().take(MAX_REMARKS).map(|remark| remark_lines(remark, columns)).collect();
-    // The heading, two gaps and the last line are always there.
+    // The heading, two gaps and the last line are always present.
     while 4 + sentence.len() + rows.len() + remarks.iter().map(Vec::len).sum::<usize>() > MAX_LINES {
         if remarks.pop().is_none() {
             let rest = sentence.split_off(MAX_LINES - 5 - rows.len()).join(" ");
@@ -46,7 +46,7 @@ pub fn rpcstat_short(document: &RpcStat, options: &TextOptions, more: &str) -> S
     page.into_text()
 }
 
-/// `2,002 calls in 37.2 s: 1.95 GiB sent, 451 Mb/s; server 127.0.0.1:2049`.
+/// Formats the heading: `2,002 calls in 37.2 s: 1.95 GiB sent, 451 Mb/s; server 127.0.0.1:2049`.
 pub fn rpcstat_about(d: &RpcStat) -> String {
     let calls = match d.has_length() {
         true => format!("{} in {}", calls(d.calls), duration(d.wall_s)),
@@ -69,12 +69,12 @@ pub fn rpcstat_about(d: &RpcStat) -> String {
     }
 }
 
-/// The rate behind a number of bytes, where there is one.
+/// Formats the rate, if there is one.
 fn rate(d: &RpcStat) -> String {
     d.rate_bytes_per_s().map_or_else(String::new, |rate| format!(", {}", bit_rate(rate)))
 }
 
-/// Who was waited for, most first, each with its share and one figure; then the time in which bytes moved.
+/// Returns rows of who was waited for, largest first, with share and a figure; then the time in which bytes moved.
 fn rows(d: &RpcStat, columns: usize) -> Vec<Line> {
     if !d.has_length() {
         return Vec::new();
@@ -84,7 +84,7 @@ fn rows(d: &RpcStat, columns: usize) -> Vec<Line> {
         (waited(d, Who::Client), "waiting for the client", figure(d, Who::Client)),
         (waited(d, Who::Network), "waiting for the network", figure(d, Who::Network)),
         (d.quiet.within_messages_s / d.wall_s, "a message paused", String::new()),
-        (d.quiet.unanswered_s / d.wall_s, "waiting for no answer", format!("{} never answered", calls(d.unanswered))),
+        (d.quiet.unanswered_s / d.wall_s, "waiting, never answered", format!("{} never answered", calls(d.unanswered))),
     ];
     waits.sort_by(|a, b| b.0.total_cmp(&a.0));
     let moving = (1.0 - waits.iter().map(|wait| wait.0).sum::<f64>()).clamp(0.0, 1.0);
@@ -97,7 +97,7 @@ fn rows(d: &RpcStat, columns: usize) -> Vec<Line> {
     all.iter().map(line).collect()
 }
 
-/// The part of the time in which everything waited for them.
+/// Returns the part of the time in which everything waited for a side.
 fn waited(d: &RpcStat, who: Who) -> f64 {
     let q = &d.quiet;
     let seconds = match who {
@@ -108,7 +108,7 @@ fn waited(d: &RpcStat, who: Who) -> f64 {
     seconds / d.wall_s.max(1e-12)
 }
 
-/// The figure that matters: what was sent again, stalls, else how full the queue was.
+/// Returns the figure that matters: retransmissions, stalls, or else the filling of the queue.
 fn figure(d: &RpcStat, who: Who) -> String {
     if who == Who::Network {
         return format!("{} TCP segments sent again", count(d.tcp_retransmissions));
@@ -125,7 +125,7 @@ fn figure(d: &RpcStat, who: Who) -> String {
     }
 }
 
-/// What is not the limit, each with its figure.
+/// Returns what is not the limit, with figures.
 fn innocent(d: &RpcStat) -> Vec<(&'static str, String)> {
     let mut innocent = Vec::new();
     if d.rate_bytes_per_s().is_none() {
@@ -160,7 +160,7 @@ fn remarks(d: &RpcStat) -> Vec<String> {
         let window = count(d.pending.window_median);
         remarks.push(format!("RPC window at least {window}: packets do not show calls that the client has not sent yet"));
     }
-    // What to do about it stands behind the first sentence, in the full text.
+    // Only the first sentence: the advice after it is in the full text.
     remarks.extend(d.notes.iter().map(|note| format!("note: {}", note.split_once(". ").map_or(note.as_str(), |(first, _)| first))));
     remarks
 }

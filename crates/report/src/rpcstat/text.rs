@@ -1,5 +1,5 @@
-//! What the RPCs of a recording say, as text: one plain sentence, the procedures, everything over time as small bars, who was
-//! waited for, and the stalls. It fits 80 columns and any width from 60.
+//! A recording's RPC statistics as text: one sentence, the procedures, time series as small bars, who was waited for, and the stalls. It
+//! fits 80 columns and any width from 60.
 
 use super::bins::{Fold, bins_within, folded};
 use super::calls;
@@ -10,14 +10,14 @@ use thalweg_base::text::{clean, cut_end, left, right, wrap};
 use thalweg_explain::rpcstat::Interval;
 use thalweg_explain::rpcstat::document::{Procedure, RpcStat, Stall, Who};
 
-/// So many procedures have a line.
+/// Maximum number of procedures with a line.
 const MAX_PROCEDURES: usize = 20;
-/// So many stalls have a line.
+/// Maximum number of stalls with a line.
 const MAX_STALLS: usize = 10;
-/// So many connections have a line.
+/// Maximum number of connections with a line.
 const MAX_CONNECTIONS: usize = 4;
 
-/// The document as text, ending in a newline.
+/// Formats the document as text, ending in a newline.
 pub fn rpcstat(document: &RpcStat, options: &TextOptions) -> String {
     let mut page = Page::new(options);
     page.paragraph(&document.sentence, Ink::Bold);
@@ -95,7 +95,7 @@ impl Page {
     }
 
     fn procedures(&mut self, d: &RpcStat) {
-        // Several machines serve: each procedure says whose it is. Several ports of one machine go without saying.
+        // If several machines serve, each procedure names its server; several ports of one machine do not count.
         let machine = |p: &Procedure| p.server.rsplit_once(':').map_or(p.server.clone(), |(machine, _)| machine.to_owned());
         let alike = |p: &Procedure| {
             d.procedures.iter().filter(|q| (&q.program, &q.version, &q.name) == (&p.program, &p.version, &p.name)).count() > 1
@@ -183,7 +183,7 @@ impl Page {
             ("between, a call came next: the client", q.between_then_call_s),
             ("a message paused on its way", q.within_messages_s),
             ("TCP sent again: the network", q.network_s),
-            ("calls that nobody ever answered", q.unanswered_s),
+            ("calls never answered", q.unanswered_s),
         ];
         let all: f64 = rows.iter().map(|(_, s)| s).sum();
         self.heading(&format!("Nothing on its way for {} ({} of the time)", duration(all), percent(all / d.wall_s)));
@@ -246,7 +246,7 @@ impl Page {
         longest.sort_by(|a, b| b.length_s.total_cmp(&a.length_s));
         longest.truncate(MAX_STALLS);
         longest.sort_by(|a, b| a.start_s.total_cmp(&b.start_s));
-        self.plain(&format!("  {}{}  {}", right("at", 11), right("for", 9), "whose, and why"));
+        self.plain(&format!("  {}{}  {}", right("at", 11), right("for", 9), "caused by, and why"));
         for stall in &longest {
             let lead = format!("  {}{}  ", right(&duration(stall.start_s), 11), right(&duration(stall.length_s), 9));
             let text = format!("{}: {}", who_name(stall.who), stall.why);
@@ -270,7 +270,7 @@ fn who_name(who: Who) -> &'static str {
 }
 
 fn procedure_name(p: &Procedure, with_server: bool) -> String {
-    // A program without a name is a number, which its version must not run into.
+    // A program without a name is shown by number, which must be separated from its version.
     let is_number = |program: &str| program.bytes().all(|b| b.is_ascii_digit());
     let program = match (&p.program, &p.version) {
         (Some(program), Some(version)) if is_number(program) => format!("{program} v{version} "),
@@ -282,10 +282,10 @@ fn procedure_name(p: &Procedure, with_server: bool) -> String {
     if with_server { format!("{program}{} {}", p.name, p.server) } else { format!("{program}{}", p.name) }
 }
 
-/// A line of what was over time: its name, its bins, how they become columns, and how its largest value is written.
+/// A time series: its name, its bins, how they are combined into columns, and how its largest value is formatted.
 type Row<'a> = (&'a str, Vec<f64>, Fold, &'a dyn Fn(f64) -> String);
 
-/// A bar for each value: a space for what is absent or 0.
+/// Returns a bar for each value; a space if it is absent or 0.
 fn bars(values: &[f64], most: f64) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let bar = |value: &f64| match *value {
@@ -295,7 +295,7 @@ fn bars(values: &[f64], most: f64) -> String {
     values.iter().map(bar).collect()
 }
 
-/// Columns of the live table, and how wide they are.
+/// Columns of the live table, with their widths.
 const LIVE: [(&str, usize); 9] = [
     ("time", 6),
     ("calls/s", 9),
@@ -308,12 +308,12 @@ const LIVE: [(&str, usize); 9] = [
     ("errors", 7),
 ];
 
-/// The heads of the live table's columns.
+/// Returns the heads of the live table.
 pub fn live_heads() -> String {
     LIVE.iter().map(|(head, width)| right(head, *width)).collect()
 }
 
-/// One line of the live table: what passed in `seconds` seconds, `at_s` seconds after the beginning.
+/// Formats a line of the live table: an interval of `seconds`, `at_s` seconds after the start.
 pub fn live_line(interval: &Interval, at_s: f64, seconds: f64) -> String {
     let optional = |n: u64| if n == 0 { "-".to_owned() } else { count(n) };
     let cells = [

@@ -1,4 +1,4 @@
-//! What was promised of a study and whether it was kept, as a table of Markdown and of a page.
+//! Formats the targets of a study and whether they are met, as a table in Markdown and on a page.
 
 use super::markdown::cell;
 use crate::plot::Section;
@@ -6,7 +6,7 @@ use std::fmt::Write;
 use thalweg_measure::Estimate;
 use thalweg_study::Bar;
 
-/// The promises as a table of Markdown; nothing where there are none.
+/// Appends the targets as a Markdown table; nothing if there are none.
 pub(super) fn table(out: &mut String, bars: &[Bar], found: impl Fn(&Estimate) -> String, promised: impl Fn(&Bar) -> String) {
     if bars.is_empty() {
         return;
@@ -19,7 +19,7 @@ pub(super) fn table(out: &mut String, bars: &[Bar], found: impl Fn(&Estimate) ->
     out.push('\n');
 }
 
-/// What was promised, as a page has it.
+/// Returns the targets as sections of a page.
 pub(super) fn promises(bars: &[Bar], found: impl Fn(&Estimate) -> String, promised: impl Fn(&Bar) -> String) -> Vec<Section> {
     if bars.is_empty() {
         return Vec::new();

@@ -1,10 +1,10 @@
-//! The result as Markdown: a row for each command, a row for each pair, and how it was measured.
+//! Formats the result of commands as Markdown: a row for each command, a row for each pair, and how they were measured.
 
 use super::markdown::cell;
 use std::fmt::Write;
 use thalweg_measure::{CommandResult, Estimate, Outcome, StopReason, WALL};
 
-/// The result as Markdown.
+/// Formats the result as Markdown.
 pub fn commands(outcome: &Outcome) -> String {
     let mut out = format!("### {}\n\n", outcome.plan);
     out.push_str("| command | median | 95 % interval | rate | CPU | page cache before |\n|---|--:|--:|--:|--:|---|\n");
@@ -48,7 +48,7 @@ fn ratio_cells(e: &Estimate) -> String {
     format!("{:.3} | {:.3} – {:.3}", e.median, e.low, e.high)
 }
 
-/// A time with three figures and the unit that suits it.
+/// Formats a time with three digits and a suitable unit.
 fn seconds(s: f64) -> String {
     match s {
         s if s >= 100.0 => format!("{s:.0} s"),
@@ -64,7 +64,7 @@ fn three_figures(v: f64) -> String {
     format!("{v:.digits$}")
 }
 
-/// A rate of bytes with the binary unit that suits it.
+/// Formats a byte rate with a suitable binary unit.
 fn rate(bytes_per_s: f64) -> String {
     let units = ["B/s", "KiB/s", "MiB/s", "GiB/s", "TiB/s"];
     let mut value = bytes_per_s;

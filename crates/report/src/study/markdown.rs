@@ -1,13 +1,13 @@
-//! What every page of Markdown has.
+//! Helpers for Markdown.
 
 use std::fmt::Write;
 
-/// A text as one cell of a table: a bar would end it.
+/// Escapes a text for a table cell.
 pub(super) fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
 
-/// What could not be measured, and why; nothing where everything was.
+/// Appends what could not be measured, with reasons; nothing if everything was.
 pub(super) fn not_measured(out: &mut String, problems: &[String]) {
     if problems.is_empty() {
         return;

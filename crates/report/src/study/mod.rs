@@ -1,5 +1,5 @@
-//! What a person sees of measurements: the results of whole commands ([`commands()`]), of a layout study ([`layout`]), of a study of listings
-//! ([`ls`]) and of a parameter sweep ([`sweep`]), as Markdown, as text and as pages of plots.
+//! Presents measurements: the results of whole commands ([`commands()`]), of a layout study ([`layout`]), of a study of listings ([`ls`])
+//! and of a parameter sweep ([`sweep`]), as Markdown, as text and as pages of plots.
 
 mod bars;
 mod commands;
@@ -12,16 +12,16 @@ pub use commands::commands;
 
 use crate::plot::{Plot, plot};
 
-/// A picture and the name of its file.
+/// A picture, and the name of its file.
 #[derive(Clone, Debug)]
 pub struct Picture {
-    /// Without the ending.
+    /// File name without extension.
     pub name: String,
-    /// What is drawn.
+    /// The picture as SVG.
     pub svg: String,
 }
 
-/// A plot that is not drawn yet, and the name of its file.
+/// A plot not drawn yet, and the name of its file.
 struct Named {
     name: String,
     plot: Plot,

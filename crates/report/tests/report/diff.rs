@@ -34,7 +34,7 @@ fn a_diff_fits_and_names_what_went() {
     for (before, after) in [(&before, &after), (&after, &before), (&before, &before)] {
         let (text, page) = pages(before, after);
         assert!(text.lines().count() <= MAX_LINES && text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        assert!(text.contains("wall time") && page.contains("</html>") && page.contains("What went and what came"), "{text}");
+        assert!(text.contains("wall time") && page.contains("</html>") && page.contains("Change by cause"), "{text}");
     }
     let (text, _) = pages(&before, &after);
     assert!(text.contains("2.00 times as fast") && text.contains("predicted"), "{text}");

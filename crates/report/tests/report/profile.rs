@@ -160,7 +160,7 @@ fn what_was_counted_fits_into_twenty_lines_and_says_why_there_are_no_samples() {
         "tar (command) 15.0 % 15.0 %",
         "sshd (server) 5.0 % 5.0 %",
         "cron 0.5 % 0.5 %",
-        "ended between two looks, or not seen 3.0 %",
+        "ended between two samples, or not seen 3.0 %",
     ] {
         assert!(lines.iter().any(|found| found == line), "{line}: {lines:#?}");
     }

@@ -100,8 +100,8 @@ fn two_sweeps_are_compared_in_a_sentence_and_a_table() {
     }
     after.points.pop();
     let text = study::sweep::diff(&sweep::diff(&before, &after).unwrap());
-    assert!(text.starts_with("Of 5 points in both, the second is faster at 2, slower at 0, and 3 cannot be told apart."), "{text}");
-    assert!(text.contains("1 points are in one of them alone"), "{text}");
+    assert!(text.starts_with("Of 5 points in both, the second is faster at 2, slower at 0, and not distinguishable at 3."), "{text}");
+    assert!(text.contains("1 points are in only one of them"), "{text}");
     let failed = sweep::diff(&before, &sweep::Document { points: vec![few_points().points.pop().unwrap()], ..few_points() }).unwrap();
     assert!(study::sweep::diff(&failed).contains("failed -> failed"));
 }

@@ -30,7 +30,10 @@ fn tuning(swept: &sweep::Document, budget: Budget) -> Tuning {
 #[test]
 fn the_first_line_says_how_many_runs_there_will_be() {
     let plain = tuning(&surface(), Budget::Runs(14));
-    assert!(announced(&plain).starts_with("At most 25 runs: a warm-up, 14 of the search, and the default and the best 5 times in turn"));
+    assert!(
+        announced(&plain)
+            .starts_with("At most 25 runs: a warm-up, 14 of the search, and 5 alternating runs each of the default and the best")
+    );
     assert!(announced(&plain).ends_with("55 runs)."));
     assert!(announced(&Tuning { pairs: 0, ..plain.clone() }).starts_with("At most 15 runs"));
     assert_eq!(announced(&Tuning { budget: Budget::Time(Duration::from_secs(60)), ..plain }), "");

@@ -1,8 +1,8 @@
-//! What came of a study: medians with intervals, ratios to the ceiling in pairs, predictions, explanations.
+//! The result of a layout study: medians with intervals, paired ratios to the ceiling, predictions, explanations.
 //!
-//! A point's figure is bytes per second of one node: the bytes of a part over the time that the node took for it, the sync included
-//! where there was one. Figures of all nodes and repetitions are pooled for the curve; each node's own stand beside it. The ratio to
-//! the local disk is taken node by node within a repetition, so that what slowed the machine for a while slowed both.
+//! A point's figure is bytes per second of one node: the bytes of a part over the node's time for it, including the sync if there was one.
+//! Figures of all nodes and repetitions are pooled for the curve; each node's own figures are kept too. The ratio to the local disk is
+//! taken node by node within a repetition, so that a temporary slowdown of the machine affects both.
 
 use super::pattern::{self, mean_over_operations, mean_over_types};
 use super::plan::{Choice, LayoutCase, Method, POSIX};
@@ -17,103 +17,103 @@ use thalweg_measure::{CacheState, Estimate, Machine, Measured, Runs, median};
 
 /// The version of the document.
 const SCHEMA: &str = "thalweg.layout-study-result/2";
-/// What a part on its writer's own disk must reach of that disk, on every node.
+/// Minimum of a part on its writer's own disk, as a part of that disk's rate, on every node.
 const LOCAL_BAR: f64 = 0.95;
-/// How near to its prediction a striped layout must be.
+/// Permitted range of a striped layout's rate over its prediction.
 const PREDICTED_BAR: (f64, f64) = (0.85, 1.10);
 
-/// What is known besides the times.
+/// Facts known besides the times.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
-    /// Where the study was run from, and the file systems of the local directories it can see.
+    /// The machine that ran the study, and the file systems of its local directories.
     pub(super) machine: Machine,
     /// Nodes and targets.
     pub(super) topology: Topology,
-    /// What a link carries.
+    /// Rate of a link.
     pub(super) link_bytes_per_s: Option<f64>,
-    /// bonnie++'s view of a disk.
+    /// bonnie++'s result for a disk.
     pub(super) bonnie: Option<Bonnie>,
 }
 
-/// bonnie++ on the first node's disk. What took it less than half a second is absent.
+/// bonnie++'s result for the first node's disk. Rates are absent for phases shorter than half a second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bonnie {
     /// The node.
     pub node: String,
     /// The file's size.
     pub size_bytes: u64,
-    /// Blocks written, its own sync included.
+    /// Block write rate, including bonnie++'s own sync.
     pub write_bytes_per_s: Option<f64>,
-    /// Blocks read, out of the page cache.
+    /// Block read rate from the page cache.
     pub cached_read_bytes_per_s: Option<f64>,
 }
 
-/// The result.
+/// The result of a layout study.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Document {
     /// [`SCHEMA`].
     pub schema: String,
-    /// What the store is.
+    /// Description of the store.
     pub label: String,
-    /// Where the study was run from.
+    /// The machine that ran the study.
     pub machine: Machine,
     /// The nodes, in the order of ranks.
     pub nodes: Vec<String>,
     /// Repetitions of each point.
     pub repeat: usize,
-    /// What a link carries, measured or given.
+    /// Rate of a link, measured or given.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub link_bytes_per_s: Option<f64>,
-    /// What the disks are said to give, if that was said.
+    /// Rate of the disks, if given.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub disk_bytes_per_s: Option<f64>,
-    /// The check of the ceiling.
+    /// bonnie++'s check of the ceiling.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bonnie: Option<Bonnie>,
     /// All points.
     pub points: Vec<PointResult>,
     /// The means of `b_eff_io`'s patterns, by series.
     pub means: Vec<Mean>,
-    /// How many times as fast as other systems, at the largest parts.
+    /// Speed relative to other systems, at the largest parts.
     #[serde(default)]
     pub against_peers: Vec<Against>,
-    /// What was promised, and whether it was kept.
+    /// Targets, and whether they are met.
     pub bars: Vec<Bar>,
-    /// What could not be measured, and why.
+    /// Reasons why something could not be measured.
     pub problems: Vec<String>,
 }
 
-/// One subject at one point, one operation.
+/// The figures of one operation of one subject at one point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PointResult {
-    /// Which.
+    /// The point.
     #[serde(flatten)]
     pub point: Point,
-    /// Of what.
+    /// The subject.
     #[serde(flatten)]
     pub subject: Subject,
     /// The series' name in a legend.
     pub title: String,
-    /// Which operation.
+    /// The operation.
     pub operation: Operation,
     /// One node's bytes per second, sync included, over nodes and repetitions.
     pub rate_bytes_per_s: Estimate,
-    /// The same with the time of the transfers alone; absent for what is not synced.
+    /// The rate over the time of the transfers alone; absent if there is no sync.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub unsynced_bytes_per_s: Option<Estimate>,
-    /// What disks and links allow.
+    /// The rate that disks and links allow.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub predicted_bytes_per_s: Option<f64>,
     /// The rate as a part of the local disk's, in pairs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub of_local: Option<Estimate>,
-    /// The state of the caches before it was read: the worst there was.
+    /// The worst state of the caches before reading.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cache: Option<CacheState>,
-    /// What held it up: of the run nearest the median.
+    /// The explanation of the run nearest the median.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub explanation: Option<Digest>,
-    /// Each node's own.
+    /// Each node's figures.
     pub nodes: Vec<NodeResult>,
 }
 
@@ -124,10 +124,10 @@ pub struct NodeResult {
     pub node: String,
     /// Its rate, sync included.
     pub rate_bytes_per_s: Estimate,
-    /// The same as a part of its local disk's.
+    /// Its rate as a part of its local disk's.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub of_local: Option<Estimate>,
-    /// What disks and links allow it.
+    /// The rate that disks and links allow it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub predicted_bytes_per_s: Option<f64>,
 }
@@ -137,33 +137,33 @@ pub struct NodeResult {
 pub struct Mean {
     /// The series' name.
     pub series: String,
-    /// Through what.
+    /// The interface used.
     pub via: String,
-    /// Over the types, by operation: write, rewrite, read; bytes per second of one node.
+    /// Mean over the types, by operation (write, rewrite, read), in bytes per second of one node.
     pub operations: BTreeMap<String, f64>,
-    /// Over the operations.
+    /// Mean over the operations.
     pub all: f64,
 }
 
-/// A layout beside another system: how many times as fast, node by node within a repetition.
+/// A layout's speed relative to another system, node by node within a repetition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Against {
     /// The series' name in a legend.
     pub title: String,
-    /// Through what.
+    /// The interface used.
     pub via: String,
     /// The other system.
     pub peer: String,
-    /// Which operation.
+    /// The operation.
     pub operation: Operation,
-    /// The parts' size.
+    /// Size of the parts.
     pub part_bytes: u64,
     /// The ratio.
     pub ratio: Estimate,
 }
 
 impl Document {
-    /// Puts it together.
+    /// Computes the result.
     pub(super) fn new(choice: &Choice, cases: &[LayoutCase], measured: &Measured<Point, Subject, Sample>, facts: Facts) -> Document {
         let methods: Vec<Method<'_>> = cases.iter().filter_map(|case| Method::of(choice, case).ok()).collect();
         let figures = Figures { choice, facts: &facts, runs: &measured.runs };
@@ -189,14 +189,14 @@ impl Document {
         document
     }
 
-    /// The document as JSON, indented, with a newline at its end.
+    /// Formats the document as indented JSON, ending in a newline.
     pub fn json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("numbers, strings and lists always serialise");
         text.push('\n');
         text
     }
 
-    /// The sizes of parts that were measured, and the largest of them.
+    /// Returns the sizes of parts measured, in ascending order.
     pub fn sizes(&self) -> Vec<u64> {
         let mut sizes: Vec<u64> = self.points.iter().filter(|p| p.point.pattern == "part").map(|p| p.point.part_bytes).collect();
         sizes.sort_unstable();
@@ -204,8 +204,8 @@ impl Document {
         sizes
     }
 
-    /// What was promised of the largest parts: their writers' own disks give each node what the disk gives, and striping what disks
-    /// and links allow.
+    /// Checks the targets for the largest parts: local layouts reach each node's disk rate, and striping reaches what disks and links
+    /// allow.
     fn judged(&self) -> Vec<Bar> {
         let Some(largest) = self.sizes().last().copied() else { return Vec::new() };
         let at_largest = self.points.iter().filter(|p| p.point.pattern == "part" && p.point.part_bytes == largest);
@@ -238,7 +238,7 @@ impl Document {
     }
 }
 
-/// What figures are made of.
+/// The data that figures are computed from.
 #[derive(Clone, Copy)]
 struct Figures<'a> {
     choice: &'a Choice,
@@ -246,18 +246,18 @@ struct Figures<'a> {
     runs: &'a Runs<Point, Subject, Sample>,
 }
 
-/// One operation in a sample: of all nodes, or of one.
+/// Returns one operation in a sample, of all nodes or of one.
 fn of<'a>(sample: &'a Sample, operation: Operation, node: Option<&'a str>) -> impl Iterator<Item = &'a Moved> {
     sample.iter().filter(move |moved| moved.operation == operation && node.is_none_or(|node| moved.node == node))
 }
 
-/// Seconds per byte: a local part and a part of a shared file may differ by a last block.
+/// Returns seconds per byte, since a local part and a part of a shared file may differ by a last block.
 fn seconds_of(sample: &Sample, operation: Operation, node: Option<&str>) -> Vec<f64> {
     of(sample, operation, node).map(|moved| moved.synced_s() / moved.bytes.max(1) as f64).collect()
 }
 
 impl Figures<'_> {
-    /// Every layout at the largest parts beside every peer.
+    /// Compares every layout with every peer, at the largest parts.
     fn against_peers(&self, methods: &[Method<'_>]) -> Vec<Against> {
         let parts = || methods.iter().filter(|method| method.pattern.name == "part");
         let largest = parts().map(|method| method.point.part_bytes).max();
@@ -275,7 +275,7 @@ impl Figures<'_> {
         all
     }
 
-    /// How many times as fast a method is as another subject at its point, node by node.
+    /// Returns a method's speed relative to another subject at its point, node by node.
     fn ratio(&self, method: &Method<'_>, to: &Subject, operation: Operation, node: Option<&str>) -> Option<Estimate> {
         let seconds = |sample: &Sample| seconds_of(sample, operation, node);
         Some(self.runs.ratio(method.point, method.subject, to, seconds)?.0)
@@ -294,7 +294,7 @@ impl Figures<'_> {
     }
 
     fn point(&self, method: &Method<'_>, operation: Operation) -> Option<PointResult> {
-        // With caches on, what they end is not waited for.
+        // With caches on, the sync is not waited for.
         let is_cached = method.series.is_cached();
         let took = move |moved: &Moved| if is_cached { moved.transfer_s } else { moved.synced_s() };
         let rate = |node: Option<&str>| self.rate(method.point, method.subject, took, operation, node);
@@ -328,7 +328,7 @@ impl Figures<'_> {
         })
     }
 
-    /// Bytes per second that disks and links allow each rank: the disks as they are said to be, or as the local series found them.
+    /// Returns the bytes per second that disks and links allow each rank, with the disk rate given or measured by the local series.
     fn predicted(&self, method: &Method<'_>, operation: Operation) -> Option<Vec<f64>> {
         let disk = match self.choice.disk_bytes_per_s {
             Some(given) => given,
@@ -356,12 +356,12 @@ impl Figures<'_> {
     }
 }
 
-/// What every other subject is held against.
+/// Returns the subject that all others are compared with.
 fn ceiling() -> Subject {
     Subject { series: CEILING.into(), via: POSIX.into() }
 }
 
-/// The explanation of the run whose time is nearest the median's.
+/// Returns the explanation of the run whose time is nearest the median.
 fn nearest_the_median(moved: &[&Moved], took: impl Fn(&Moved) -> f64) -> Option<Digest> {
     let middle = median(&moved.iter().map(|moved| took(moved)).collect::<Vec<_>>())?;
     let explained = moved.iter().filter(|moved| moved.explanation.is_some());

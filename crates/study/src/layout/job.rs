@@ -1,4 +1,4 @@
-//! One run by an MPI job: all ranks begin at its own barrier, and each says what it took.
+//! One run by an MPI job: all ranks start at the job's own barrier, and each reports its times.
 
 use super::pattern::Calls;
 use super::plan::{Choice, Method};
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What one rank took.
+/// The times of one rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ran {
     pub(super) transfer_s: f64,
@@ -17,16 +17,16 @@ pub(super) struct Ran {
     pub(super) bytes: u64,
 }
 
-/// What the program of the patterns prints for each rank.
+/// The output of the patterns' program for one rank.
 #[derive(Deserialize)]
-struct Said {
+struct RankOutput {
     rank: usize,
     bytes: u64,
     transfer_s: f64,
     sync_s: f64,
 }
 
-/// Runs it; what each rank took, in their order.
+/// Runs the job; returns the times of each rank, in rank order.
 pub(super) fn run(choice: &Choice, method: &Method, name: &str, operation: Operation, nodes: &[String]) -> Result<Vec<Ran>> {
     let words = words(choice, method, name, operation, nodes.len())?;
     let line = words.join(" ");
@@ -38,7 +38,7 @@ pub(super) fn run(choice: &Choice, method: &Method, name: &str, operation: Opera
         return Err(Error::Choice(format!("{line}: {}: {}", ran.status, said.trim())));
     }
     runs_of(&String::from_utf8_lossy(&ran.stdout), nodes.len(), operation)
-        .ok_or_else(|| Error::Choice(format!("{line}: printed what is not one line for each rank")))
+        .ok_or_else(|| Error::Choice(format!("{line}: expected one line of output for each rank")))
 }
 
 fn words(choice: &Choice, method: &Method, name: &str, operation: Operation, ranks: usize) -> Result<Vec<String>> {
@@ -65,7 +65,7 @@ fn words(choice: &Choice, method: &Method, name: &str, operation: Operation, ran
 }
 
 fn runs_of(output: &str, ranks: usize, operation: Operation) -> Option<Vec<Ran>> {
-    let said: Vec<Said> = output.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let said: Vec<RankOutput> = output.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let of = |rank: usize| {
         let said = said.iter().find(|said| said.rank == rank)?;
         let sync_s = (operation != Operation::Read).then_some(said.sync_s);

@@ -1,21 +1,21 @@
-//! What each layout gives: every node of a store writes and reads its part of a file, at the same time as all others, and is timed.
+//! The layout study: every node of a store writes and reads its part of a file, at the same time as all others, and is timed.
 //!
 //! **In:** a store, its nodes, what to measure ([`Choice`]). **Out:** every run in a raw log, and a [`Document`] with medians,
-//! intervals, what arithmetic predicts ([`mod@predict`]) and what the recording of each run says held it up.
-//! **Never:** a figure without the state of the caches that it was measured with.
+//! intervals, predictions ([`mod@predict`]) and the explanation of each run's recording.
+//! **Never:** a figure without the state of the caches it was measured with.
 //!
-//! | room | what is in it |
+//! | module | contents |
 //! |---|---|
 //! | [`pattern`] | the named patterns: IOR's, and `b_eff_io`'s with their weights |
 //! | [`series`] | the curves: local disk, layouts, peers |
-//! | [`mod@predict`] | what disks and links allow a layout |
-//! | [`plan`], [`sample`] | the plan: every series at every size; what a run gives |
-//! | [`runs`], [`job`] | one run on all nodes at once; one run by an MPI job |
-//! | [`document`] | what came of it |
+//! | [`mod@predict`] | the rate that disks and links allow a layout |
+//! | [`plan`], [`sample`] | the plan: every series at every size; the sample of a run |
+//! | [`runs`], [`job`] | one run on all nodes at the same time; one run by an MPI job |
+//! | [`document`] | the result |
 //!
-//! A run goes so: the first node makes the file with the series' layout; every node opens it and says that it is ready; all
-//! start at once; each times its own writing, and its own sync after it. Then every server's datafiles are put out of the
-//! page cache, which the kernel is asked to confirm, and all read at once.
+//! In a run, the first node makes the file with the series' layout; every node opens it and reports that it is ready; all start
+//! simultaneously; each times its own writing and its own sync. Then every server's datafiles are evicted from the page cache, which is
+//! verified with the kernel, and all nodes read simultaneously.
 
 mod document;
 mod job;

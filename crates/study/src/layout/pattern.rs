@@ -1,4 +1,4 @@
-//! The patterns of access by name, and how IOR and `b_eff_io` call them.
+//! The access patterns by name, with their IOR and `b_eff_io` equivalents.
 //!
 //! [`PATTERNS`] is the list. `part` is the study's own: each node writes one contiguous part of a shared file, whose size is the axis
 //! of the plots. The others are IOR's and `b_eff_io`'s, at one size.
@@ -6,38 +6,37 @@
 //! `b_eff_io` moves, for each of its five pattern types, chunks of several sizes; its figure for a type is all bytes over all time. A
 //! rank's mean over the types counts scattering twice, and the figure of a system counts first writing and rewriting a quarter each
 //! and reading half. [`mean_over_types`] and [`mean_over_operations`] are these two means. Collective calls and shared pointers exist in
-//! MPI-IO only: through it the patterns are what they are called; through the client library and a mount a rank makes the same
-//! transfers at the same offsets by itself.
+//! MPI-IO only; through the client library and a mount, a rank makes the equivalent transfers at the same offsets independently.
 
 use crate::access::{Access, Order, Sharing};
 use serde::{Deserialize, Serialize};
 
-/// A pattern's name and what it means.
+/// An access pattern.
 #[derive(Clone, Copy, Debug)]
 pub struct Pattern {
     /// Its name on the command line and in results.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// Description in one line.
     pub summary: &'static str,
-    /// The same in IOR's options or `b_eff_io`'s words.
+    /// IOR's options or `b_eff_io`'s name for it.
     pub known_as: &'static str,
-    /// For a type of `b_eff_io`: how often it counts in the mean.
+    /// Weight in `b_eff_io`'s mean, for its types.
     pub weight: Option<u32>,
-    /// How MPI-IO makes its transfers.
+    /// The MPI-IO calls of its transfers.
     pub calls: Calls,
-    /// The rest, from a rank's part and the transfer's size.
+    /// The shape, from which the access follows for a part and a transfer size.
     shape: Shape,
 }
 
-/// How MPI-IO makes a pattern's transfers.
+/// The MPI-IO calls of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Calls {
-    /// Each rank for itself, at offsets it gives.
+    /// Independent calls with explicit offsets.
     Independent,
-    /// All ranks together, through a view.
+    /// Collective calls through a file view.
     Collective,
-    /// In the ranks' order, through the shared file pointer.
+    /// Calls in rank order through the shared file pointer.
     SharedPointer,
 }
 
@@ -45,18 +44,18 @@ pub enum Calls {
 enum Shape {
     /// One block for each rank.
     Segmented(Sharing, bool),
-    /// Blocks of one transfer, the ranks' one after the other.
+    /// Blocks of one transfer, in rank order.
     Strided,
-    /// Blocks of a part of a transfer: each call's bytes are scattered.
+    /// Blocks smaller than a transfer: each call's bytes are scattered.
     Scattered,
 }
 
-/// Where [`Shape::Scattered`] divides a transfer: so many pieces.
+/// Number of pieces that [`Shape::Scattered`] divides a transfer into.
 const SCATTERED_PIECES: u64 = 16;
 
 const SHARED: Shape = Shape::Segmented(Sharing::Shared, false);
 
-/// All patterns. The first is what the plots of layouts are made with.
+/// All patterns. The first is the pattern of the layout plots.
 pub const PATTERNS: &[Pattern] = &[
     Pattern {
         name: "part",
@@ -140,13 +139,13 @@ pub const PATTERNS: &[Pattern] = &[
     },
 ];
 
-/// The pattern of this name.
+/// Returns the pattern of this name.
 pub(super) fn named(name: &str) -> Option<&'static Pattern> {
     PATTERNS.iter().find(|pattern| pattern.name == name)
 }
 
 impl Pattern {
-    /// What rank `rank` of `ranks` does to move `part_bytes` in transfers of `transfer_bytes`.
+    /// Returns the access of rank `rank` of `ranks` that moves `part_bytes` in transfers of `transfer_bytes`.
     pub fn access(&self, ranks: u32, rank: u32, part_bytes: u64, transfer_bytes: u64) -> Access {
         let transfer_bytes = transfer_bytes.min(part_bytes).max(1);
         let access =
@@ -164,7 +163,7 @@ impl Pattern {
     }
 }
 
-/// The mean of `b_eff_io` over its pattern types, from each type's figure; `None` unless every type has one.
+/// Returns `b_eff_io`'s mean over its pattern types; `None` unless every type has a figure.
 pub(super) fn mean_over_types(figure: impl Fn(&Pattern) -> Option<f64>) -> Option<f64> {
     let (mut sum, mut weights) = (0.0, 0);
     for (pattern, weight) in PATTERNS.iter().filter_map(|pattern| Some((pattern, pattern.weight?))) {
@@ -174,7 +173,7 @@ pub(super) fn mean_over_types(figure: impl Fn(&Pattern) -> Option<f64>) -> Optio
     Some(sum / f64::from(weights))
 }
 
-/// The mean of `b_eff_io` over its three ways of access.
+/// Returns `b_eff_io`'s mean over writing, rewriting and reading.
 pub(super) fn mean_over_operations(write: f64, rewrite: f64, read: f64) -> f64 {
     0.25 * write + 0.25 * rewrite + 0.5 * read
 }

@@ -1,4 +1,4 @@
-//! What is measured: every series at every size, some with every pattern; through the library, mounts and MPI; and other systems.
+//! The plan: every series at every size, some with every pattern; through the library, mounts and MPI; and other systems.
 
 use super::pattern::{self, Pattern};
 use super::sample::{Operation, Point, Subject};
@@ -12,58 +12,58 @@ use thalweg_measure::{Batch, Case, Header, Limits, OnFailure, Order, Plan};
 /// A subject at a point.
 pub(super) type LayoutCase = Case<Point, Subject>;
 
-/// What to measure.
+/// The request for a layout study.
 #[derive(Clone, Debug)]
 pub struct Choice {
-    /// The store: `HOST:PORT` of its metadata service, as the nodes reach it.
+    /// `HOST:PORT` of the store's metadata service, as the nodes reach it.
     pub store: String,
-    /// The file with its credential, as the nodes reach it; absent: they search for it.
+    /// The file with the store's credential on the nodes; absent: they search for it.
     pub credential: Option<PathBuf>,
-    /// The nodes, in the order of ranks; empty: all that the store has servers on.
+    /// The nodes, in the order of ranks; empty: all nodes with servers of the store.
     pub nodes: Vec<String>,
-    /// How a command is started on a node, `{node}` standing for it; absent: all nodes are this machine.
+    /// Prefix that starts a command on node `{node}`; absent: all nodes are this machine.
     pub run_on: Option<String>,
-    /// The `thalweg` of the nodes.
+    /// Path of `thalweg` on the nodes.
     pub program: PathBuf,
     /// Names of series; empty: all.
     pub series: Vec<String>,
-    /// Through what a store is used.
+    /// Interfaces to use the store through.
     pub vias: Vec<Via>,
-    /// Names of further patterns beside `part`.
+    /// Names of patterns besides `part`.
     pub patterns: Vec<String>,
     /// Sizes of a node's part.
     pub sizes: Vec<u64>,
-    /// The part's size in the other patterns.
+    /// Size of a part in the other patterns.
     pub pattern_bytes: u64,
     /// Bytes of a transfer.
     pub transfer_bytes: u64,
-    /// Transfers in flight through the client library.
+    /// Transfers in flight in the client library.
     pub in_flight: u32,
     /// Repetitions.
     pub repeat: usize,
-    /// How MPI jobs are run.
+    /// The launcher of MPI jobs.
     pub mpi: Option<Mpi>,
     /// Other systems.
     pub peers: Vec<Peer>,
-    /// What the disks are known to give, instead of what the local series measures.
+    /// Known rate of the disks, instead of the local series' measurement.
     pub disk_bytes_per_s: Option<f64>,
-    /// What the links are known to carry, instead of what is measured.
+    /// Known rate of the links, instead of a measurement.
     pub link_bytes_per_s: Option<f64>,
-    /// Whether to have the local ceiling checked by bonnie++.
+    /// Whether to check the local ceiling with bonnie++.
     pub bonnie: bool,
     /// Whether to record and explain runs.
     pub explain: bool,
-    /// Silence after which a server, and ten times that after which a node, is given up.
+    /// Timeout for a server in seconds; ten times as long for a node.
     pub timeout_s: f64,
-    /// What this store is: disks, links.
+    /// Description of the store: disks, links.
     pub label: String,
-    /// Where the raw times and results go.
+    /// Directory for the raw times and results.
     pub out: PathBuf,
-    /// Whether to go on with what is there.
+    /// Whether to resume from existing runs.
     pub resume: bool,
 }
 
-/// Through what a store's files are written and read.
+/// An interface to a store's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Via {
@@ -77,19 +77,19 @@ pub enum Via {
     Openmpi,
 }
 
-/// How jobs of an MPI are run.
+/// The launcher of MPI jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mpi {
-    /// The words that start the program of the patterns, its arguments to follow; `{mpi}` and `{ranks}` stand for what they say.
+    /// Command that starts the patterns' program, whose arguments are appended; `{mpi}` and `{ranks}` are replaced.
     pub run: String,
-    /// Where every rank sees the mount of its own node.
+    /// Directory where every rank finds the mount of its own node.
     pub directory: PathBuf,
 }
 
 impl Via {
     const ALL: [Via; 4] = [Via::Library, Via::Mount, Via::Mpich, Via::Openmpi];
 
-    /// As in results.
+    /// Returns its name in results.
     pub(super) fn name(self) -> &'static str {
         match self {
             Via::Library => "library",
@@ -99,18 +99,18 @@ impl Via {
         }
     }
 
-    /// Whether the nodes mount the store for it.
+    /// Whether it uses mounts on the nodes.
     pub(super) fn is_mounted(self) -> bool {
         self != Via::Library
     }
 
-    /// Whether a job of all ranks moves the bytes.
+    /// Whether an MPI job moves the bytes.
     pub(super) fn is_mpi(self) -> bool {
         matches!(self, Via::Mpich | Via::Openmpi)
     }
 }
 
-/// Another system that the same parts are written to and read from, by commands.
+/// Another system, to which commands write the same parts and from which they read them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {
@@ -118,23 +118,23 @@ pub struct Peer {
     pub name: String,
     /// The node whose disk its files are on.
     pub node: String,
-    /// Where a file is on that disk; `{file}` stands for its name.
+    /// Path of a file on that disk; `{file}` is replaced by its name.
     pub path: String,
-    /// Writes `{bytes}` bytes to `{file}`.
+    /// Command that writes `{bytes}` bytes to `{file}`.
     pub write: String,
-    /// Reads them.
+    /// Command that reads them.
     pub read: String,
 }
 
-/// Through what a local file is written.
+/// Name of the interface to local files.
 pub(super) const POSIX: &str = "posix";
-/// Through what another system's files are.
+/// Name of the interface to other systems.
 const COMMAND: &str = "command";
 
-/// The series whose patterns other than `part` are measured too.
+/// The series for which patterns other than `part` are measured too.
 const PATTERN_SERIES: &[&str] = &[CEILING, "stripe-64k", "varstrip-local"];
 
-/// What a subject does at a point.
+/// A subject's work at a point.
 #[derive(Clone, Debug)]
 pub(super) struct Method<'a> {
     /// The point.
@@ -145,14 +145,14 @@ pub(super) struct Method<'a> {
     pub(super) series: &'static Series,
     /// Its pattern.
     pub(super) pattern: &'static Pattern,
-    /// Through what; absent: a local file or a peer.
+    /// The interface; absent for a local file or a peer.
     pub(super) via: Option<Via>,
-    /// Another system.
+    /// The other system, if it is one.
     pub(super) peer: Option<&'a Peer>,
 }
 
 impl<'a> Method<'a> {
-    /// Of a case of this choice's plan.
+    /// Returns the method of a case of this choice's plan.
     pub(super) fn of(choice: &'a Choice, case: &'a LayoutCase) -> Result<Method<'a>> {
         let Case { point, subject, .. } = case;
         let peer = choice.peers.iter().find(|peer| subject.via == COMMAND && peer.name == subject.series);
@@ -164,13 +164,13 @@ impl<'a> Method<'a> {
         Ok(Method { point, subject, series, pattern, via, peer })
     }
 
-    /// What rank `rank` of `ranks` does. A file of the node's own disk holds its own part only.
+    /// Returns the access of rank `rank` of `ranks`. A file on the node's own disk holds its own part only.
     pub(super) fn access(&self, ranks: u32, rank: u32) -> Access {
         let access = self.pattern.access(ranks, rank, self.point.part_bytes, self.point.transfer_bytes);
         if self.series.is_local() { Access { sharing: Sharing::PerRank, ..access } } else { access }
     }
 
-    /// The operations that are measured.
+    /// Returns the operations measured.
     pub(super) fn operations(&self) -> &'static [Operation] {
         if self.pattern.weight.is_some() {
             &[Operation::Write, Operation::Rewrite, Operation::Read]
@@ -179,23 +179,23 @@ impl<'a> Method<'a> {
         }
     }
 
-    /// Its series' name in a legend.
+    /// Returns its series' name in a legend.
     pub(super) fn title(&self) -> String {
         if self.peer.is_some() { self.subject.series.clone() } else { self.series.title.to_owned() }
     }
 }
 
-/// The plan of a choice; the header says of which store.
+/// Makes the plan of these cases; the header identifies the store.
 pub(super) fn plan(cases: Vec<LayoutCase>, header: Header) -> Plan<Point, Subject> {
     let batches = vec![Batch { name: "layouts".into(), cases }];
     let (order, limits) = (Order::Shuffled, Limits::default());
     Plan { header, batches, order, limits, warm_up: false, on_failure: OnFailure::LeaveOut, seed: 1 }
 }
 
-/// Everything that is to be measured.
+/// Returns everything to measure.
 ///
 /// # Errors
-/// A name that is none; a number that is impossible.
+/// An unknown name, or an invalid number.
 pub(super) fn cases(choice: &Choice) -> Result<Vec<LayoutCase>> {
     let unknown = |what: &str, name: &str, known: Vec<&str>| Error::Choice(format!("{what} `{name}`: expected {}", known.join(", ")));
     let series: Vec<&'static Series> = match choice.series.as_slice() {
@@ -210,10 +210,10 @@ pub(super) fn cases(choice: &Choice) -> Result<Vec<LayoutCase>> {
     let found = |name: &String| pattern::named(name).ok_or_else(|| unknown("pattern", name, known_patterns()));
     let patterns: Vec<&'static Pattern> = choice.patterns.iter().map(found).collect::<Result<_>>()?;
     if choice.sizes.is_empty() || choice.repeat == 0 || choice.transfer_bytes == 0 || choice.sizes.contains(&0) {
-        return Err(Error::Choice("at least one size, one repetition, and transfers of at least one byte".into()));
+        return Err(Error::Choice("expected at least one size, one repetition, and transfers of at least one byte".into()));
     }
     if choice.mpi.is_none() && choice.vias.iter().any(|via| via.is_mpi()) {
-        return Err(Error::Choice("MPI jobs must be started somehow: say how with --mpi-run".into()));
+        return Err(Error::Choice("MPI needs a launcher: give --mpi-run".into()));
     }
     let part = &pattern::PATTERNS[0];
     let mut cases: Vec<LayoutCase> = Vec::new();

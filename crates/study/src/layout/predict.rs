@@ -1,19 +1,19 @@
-//! What disks and links allow a layout, by arithmetic: the figure a measurement is held against.
+//! Computes the rate that disks and links allow a layout, to compare measurements with.
 //!
-//! Every node has a disk and a link; both take so many bytes per second in each direction, and nothing else costs anything. All nodes
-//! begin at once, and the sharers of a disk or a link get a fair share of it. Bytes are a fluid: each flow, from a rank to one
-//! target, runs as fast as the fullest disk or link it passes lets it (progressive filling), until the first flow has ended; then
-//! again with those that are left. A rank is done when its last flow is. Over `n` nodes that all stripe over all, `(n − 1) / n` of
-//! each rank's bytes cross its link, so a link of half a disk's rate limits four nodes to two thirds of a disk.
+//! Every node has a disk and a link, each with a rate in each direction; nothing else costs time. All nodes start simultaneously and share
+//! disks and links fairly. In this fluid model each flow, from a rank to one target, runs at the rate of the most contended disk or link on
+//! its way (progressive filling) until the first flow ends; then the rates are computed again for the rest. A rank is done when its last
+//! flow is. Over `n` nodes that all stripe over all, `(n − 1) / n` of each rank's bytes cross its link, so a link of half a disk's rate
+//! limits four nodes to two thirds of a disk.
 
 use serde::{Deserialize, Serialize};
 
-/// What a node's disk and link carry, in bytes per second; the same on all nodes.
+/// Rates of a node's disk and link, the same on all nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Rates {
     /// The disk.
     pub disk_bytes_per_s: f64,
-    /// The link, in each direction; absent: nothing limits it.
+    /// The link, in each direction; absent: unlimited.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub link_bytes_per_s: Option<f64>,
 }
@@ -25,12 +25,12 @@ pub(super) struct Flow {
     pub rank: usize,
     /// The node whose disk they are on.
     pub on: usize,
-    /// How many.
+    /// Number of bytes.
     pub bytes: f64,
 }
 
-/// Seconds that each of `ranks` ranks takes to move its flows, all beginning at once. Which way bytes go makes no difference:
-/// links carry the same both ways.
+/// Returns the seconds that each of `ranks` ranks takes to move its flows, all starting simultaneously. The direction makes no difference:
+/// links are symmetric.
 pub(super) fn seconds(ranks: usize, flows: &[Flow], rates: &Rates) -> Vec<f64> {
     let mut done = vec![0.0; ranks];
     let mut left: Vec<Flow> = flows.iter().copied().filter(|flow| flow.bytes > 0.0).collect();
@@ -41,7 +41,7 @@ pub(super) fn seconds(ranks: usize, flows: &[Flow], rates: &Rates) -> Vec<f64> {
         now += step;
         for (flow, speed) in left.iter_mut().zip(&speeds) {
             flow.bytes -= speed * step;
-            // What is left of a byte is arithmetic.
+            // Less than a byte left is a rounding error.
             if flow.bytes < 1e-3 {
                 flow.bytes = 0.0;
                 done[flow.rank] = now;
@@ -52,7 +52,7 @@ pub(super) fn seconds(ranks: usize, flows: &[Flow], rates: &Rates) -> Vec<f64> {
     done
 }
 
-/// What passes where: a node's disk, its link outward, its link inward.
+/// Whether a flow uses a resource: a node's disk, its outgoing link, or its incoming link.
 fn passes(flow: &Flow, resource: usize, nodes: usize) -> bool {
     let (kind, node) = (resource / nodes, resource % nodes);
     match kind {
@@ -62,7 +62,7 @@ fn passes(flow: &Flow, resource: usize, nodes: usize) -> bool {
     }
 }
 
-/// Each flow's speed: the fullest resource is divided among those that pass it, and taken away, and so on.
+/// Returns each flow's rate: the most contended resource is divided among its flows and removed, repeatedly.
 fn fair_shares(nodes: usize, flows: &[Flow], rates: &Rates) -> Vec<f64> {
     let link = rates.link_bytes_per_s.unwrap_or(f64::INFINITY);
     let mut free: Vec<f64> = (0..3 * nodes).map(|resource| if resource < nodes { rates.disk_bytes_per_s } else { link }).collect();
@@ -81,7 +81,7 @@ fn fair_shares(nodes: usize, flows: &[Flow], rates: &Rates) -> Vec<f64> {
             }
         }
     }
-    // A flow passes its disk at least, so it has been given a speed.
+    // Every flow uses a disk at least, so it has a rate.
     speeds.into_iter().map(|speed| speed.unwrap_or(f64::INFINITY)).collect()
 }
 

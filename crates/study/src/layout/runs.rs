@@ -1,4 +1,4 @@
-//! One run: all nodes at once write a file with a subject's layout, perhaps write it again, and read it.
+//! One run: all nodes simultaneously write a file with a subject's layout, possibly rewrite it, and read it.
 
 use super::document::{Bonnie, Document, Facts};
 use super::job::{self, Ran};
@@ -6,7 +6,7 @@ use super::plan::{Choice, LayoutCase, Method, Peer, Via, cases, plan};
 use super::sample::{Moved, Operation, Point, Sample, Subject};
 use super::series::Topology;
 use crate::access::Sharing;
-use crate::worker::protocol::{Answer, At, Digest, Order, Work, strange};
+use crate::worker::protocol::{Answer, At, Digest, Order, Task, strange};
 use crate::worker::{self, Nodes};
 use crate::{Error, RAW, Result};
 use std::path::{Path, PathBuf};
@@ -14,15 +14,15 @@ use thalweg_base::numbers;
 use thalweg_client::wire::protocol::metadata::{LayoutChoice, Placement, StoreMap, TargetEntry};
 use thalweg_measure::{CacheState, Failure, Header, Host, Machine, Observer, Subjects, check_log, measure, median};
 
-/// Where in the directory of results nodes mount the store.
+/// Subdirectory of the results under which nodes mount the store.
 const MOUNTS: &str = "mounts";
-/// How long a link is streamed over.
+/// Duration of a link's measurement.
 const LINK_S: f64 = 1.5;
 
-/// Makes the study, or goes on with it.
+/// Runs the study, or resumes it.
 ///
 /// # Errors
-/// The choice, a node that cannot be reached, or somebody who wants to stop. A subject that fails at a point is left out there, and
+/// The choice is invalid, a node cannot be reached, or the observer asked to stop. A subject that fails at a point is left out there and
 /// reported to the observer.
 pub fn run(choice: &Choice, observer: &dyn Observer) -> Result<Document> {
     let cases = cases(choice)?;
@@ -32,18 +32,18 @@ pub fn run(choice: &Choice, observer: &dyn Observer) -> Result<Document> {
     let store = format!("{:016x}", stage.map.store);
     let header = Header::new("layout", &choice.label).of("store", store).of("nodes", &stage.names);
     let raw = choice.out.join(RAW);
-    // Before links are measured for nothing.
+    // Checked before the links are measured.
     check_log(&raw, choice.resume)?;
     let facts = stage.facts(observer)?;
     let plan = plan(cases, header);
     let measured = measure(&plan, Some((&raw, choice.resume)), &mut stage, observer)?;
     drop(stage);
-    // Where the nodes had their mounts; they are taken down, and their directories gone.
+    // The parent of the mount points, which are unmounted and removed.
     let _ = std::fs::remove_dir(choice.out.join(MOUNTS));
     Ok(Document::new(choice, &plan.batches[0].cases, &measured, facts))
 }
 
-/// A store on nodes that answer.
+/// The connected nodes and their store.
 struct Stage<'a> {
     choice: &'a Choice,
     names: Vec<String>,
@@ -68,7 +68,7 @@ impl Subjects for Stage<'_> {
         self.runs += 1;
         let name = format!("study-{}-{}", std::process::id(), self.runs);
         let done = self.operations(&method, &name);
-        // Whatever happened, nothing is left; what went wrong first is what is explanations.
+        // The file is removed whatever happened; the first error is reported.
         let removed = self.remove(&method, &name);
         let sample = done?;
         removed?;
@@ -77,11 +77,11 @@ impl Subjects for Stage<'_> {
 }
 
 impl<'a> Stage<'a> {
-    /// Starts the nodes' processes, and connects them to the store.
+    /// Starts the workers on the nodes, and connects them to the store.
     fn set(choice: &'a Choice, cancelled: &'a dyn Fn() -> bool) -> Result<Stage<'a>> {
         let names = choice.nodes.clone();
         if names.is_empty() {
-            return Err(Error::Choice("no nodes: name them with --nodes".into()));
+            return Err(Error::Choice("no nodes: give --nodes".into()));
         }
         let hosts = names.iter().map(|name| Host { name: name.clone(), run_on: choice.run_on.clone() });
         let mut nodes = worker::start(&choice.program, choice.timeout_s, hosts, cancelled)?;
@@ -105,7 +105,7 @@ impl<'a> Stage<'a> {
         Ok(stage)
     }
 
-    /// What is measured once: the links, and bonnie++'s view of the local disk.
+    /// Measures the links, and the local disk with bonnie++, once.
     fn facts(&mut self, observer: &dyn Observer) -> Result<Facts> {
         let link = match self.choice.link_bytes_per_s {
             Some(given) => Some(given),
@@ -114,7 +114,7 @@ impl<'a> Stage<'a> {
                 Ok(rate) => Some(rate),
                 Err(error) if observer.cancelled() => return Err(error),
                 Err(error) => {
-                    observer.trouble(&format!("the links were not measured: {error}"));
+                    observer.trouble(&format!("links not measured: {error}"));
                     None
                 }
             },
@@ -125,7 +125,7 @@ impl<'a> Stage<'a> {
         Ok(Facts { machine, topology: self.topology.clone(), link_bytes_per_s: link, bonnie })
     }
 
-    /// What a link carries: each node streams to the next, one after the other; the median.
+    /// Measures a link: each node streams to the next, one after the other; returns the median rate.
     fn link(&mut self) -> Result<f64> {
         let mut rates = Vec::new();
         for from in 0..self.names.len() {
@@ -134,11 +134,10 @@ impl<'a> Stage<'a> {
             let host = server.and_then(|s| s.address.rsplit_once(':')).map_or("127.0.0.1", |(host, _)| host);
             rates.push(worker::stream(&mut self.nodes, from, to, host, LINK_S)?);
         }
-        median(&rates).filter(|rate| *rate > 0.0).ok_or_else(|| Error::Choice("nothing arrived over the links".into()))
+        median(&rates).filter(|rate| *rate > 0.0).ok_or_else(|| Error::Choice("no bytes arrived over the links".into()))
     }
 
-    /// What bonnie++ says of the first node's disk. It syncs what it has written; what it reads is in memory still, unless the file is
-    /// larger than that.
+    /// Runs bonnie++ on the first node's disk. It syncs its writes; its reads come from memory, unless the file is larger.
     fn bonnie(&mut self) -> Result<Bonnie> {
         let directory = self.local_directory(0);
         let largest = self.choice.sizes.iter().copied().max().unwrap_or(0);
@@ -147,22 +146,22 @@ impl<'a> Stage<'a> {
         argv.push(directory.display().to_string());
         argv.extend(["-u", "0", "-q", "-f", "-n", "0", "-r", "0", "-s"].map(String::from));
         argv.push(megabytes.to_string());
-        self.nodes.one(0, &Order::Prepare(Work::Command { argv, bytes: megabytes << 20 }))?;
+        self.nodes.one(0, &Order::Prepare(Task::Command { argv, bytes: megabytes << 20 }))?;
         let Answer::Moved { output: Some(output), .. } = self.nodes.one(0, &Order::Go)? else { return Err(strange()) };
         let (write, read) =
-            bonnie_rates(&output).ok_or_else(|| Error::Choice(format!("bonnie++ said what is not understood: {}", output.trim())))?;
+            bonnie_rates(&output).ok_or_else(|| Error::Choice(format!("unexpected output of bonnie++: {}", output.trim())))?;
         let node = self.names[0].clone();
         Ok(Bonnie { node, size_bytes: megabytes << 20, write_bytes_per_s: write, cached_read_bytes_per_s: read })
     }
 
-    /// Where a node's local files are: on the disk of its first target.
+    /// Returns the directory of a node's local files, on the disk of its first target.
     fn local_directory(&self, node: usize) -> PathBuf {
         let own = self.topology.own[node][0];
         let target = self.map.targets.iter().find(|t| t.target.0 == own);
         PathBuf::from(target.map_or("", |t| t.directory.as_str()))
     }
 
-    /// Written, perhaps again, and read; what each operation of each node took.
+    /// Writes, possibly rewrites, and reads; returns the times of each operation on each node.
     fn operations(&mut self, method: &Method<'_>, name: &str) -> Result<Sample> {
         let settled: Vec<Vec<PathBuf>> = (0..self.names.len()).map(|node| self.disks(node)).collect();
         let memory_bytes = 2 * method.point.part_bytes + (16 << 20);
@@ -187,10 +186,10 @@ impl<'a> Stage<'a> {
         Ok(sample)
     }
 
-    /// One operation by all workers at once; what each took, and what held each up if that was recorded.
+    /// Runs one operation on all workers simultaneously; returns the times of each, and the explanations if recorded.
     fn at_once(&mut self, method: &Method<'_>, name: &str, operation: Operation) -> Result<(Vec<Ran>, Vec<Option<Digest>>)> {
         let many = self.names.len() as u32;
-        let works: Vec<Work> = (0..self.names.len()).map(|node| self.work(method, name, node, operation)).collect();
+        let works: Vec<Task> = (0..self.names.len()).map(|node| self.work(method, name, node, operation)).collect();
         self.nodes.each(|node| Order::Prepare(works[node].clone()))?;
         let answers = self.nodes.each(|_| Order::Go)?;
         let explanations = if self.choice.explain && method.via == Some(Via::Library) { self.explained()? } else { Vec::new() };
@@ -207,13 +206,13 @@ impl<'a> Stage<'a> {
         answers.into_iter().map(digest).collect()
     }
 
-    /// The directories whose file systems a node is to settle.
+    /// Returns the directories whose file systems a node syncs before a run.
     fn disks(&self, node: usize) -> Vec<PathBuf> {
         let own = |target: &&TargetEntry| self.topology.own[node].contains(&target.target.0);
         self.map.targets.iter().filter(own).map(|target| PathBuf::from(&target.directory)).collect()
     }
 
-    /// The file as a node sees it.
+    /// Returns the file from a node's point of view.
     fn at(&self, method: &Method<'_>, name: &str, node: usize) -> At {
         let own_file = method.access(self.names.len() as u32, 0).sharing == Sharing::PerRank;
         let name = if own_file { format!("{name}.{node}") } else { name.to_owned() };
@@ -225,7 +224,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Makes the file, or a file for each node; the datafiles that each node's disks will have of it.
+    /// Makes the file, or a file for each node; returns the paths of datafiles on each node.
     fn make(&mut self, method: &Method<'_>, name: &str) -> Result<Vec<Vec<PathBuf>>> {
         let mut datafiles = vec![Vec::new(); self.names.len()];
         if let Some(peer) = method.peer {
@@ -252,7 +251,7 @@ impl<'a> Stage<'a> {
         Ok(datafiles)
     }
 
-    /// Where the datafiles of a file are, as the I/O server names them.
+    /// Adds the paths of a file's datafiles, as the I/O server names them.
     fn add_datafiles(&self, number: u64, layout: &LayoutChoice, datafiles: &mut [Vec<PathBuf>]) -> Result<()> {
         let Some(Placement::Targets(targets)) = &layout.placement else { return Err(strange()) };
         for (index, target) in targets.iter().enumerate() {
@@ -264,7 +263,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    fn work(&self, method: &Method<'_>, name: &str, node: usize, operation: Operation) -> Work {
+    fn work(&self, method: &Method<'_>, name: &str, node: usize, operation: Operation) -> Task {
         let access = method.access(self.names.len() as u32, node as u32);
         let read = operation == Operation::Read;
         if let Some(peer) = method.peer {
@@ -274,17 +273,17 @@ impl<'a> Stage<'a> {
                     .replace("{bytes}", &access.bytes().to_string())
                     .replace("{node}", &self.names[node])
             });
-            return Work::Command { argv: filled.collect(), bytes: access.bytes() };
+            return Task::Command { argv: filled.collect(), bytes: access.bytes() };
         }
         let record = self.choice.explain && method.via == Some(Via::Library);
-        Work::Move { at: self.at(method, name, node), access, read, in_flight: self.choice.in_flight, record }
+        Task::Move { at: self.at(method, name, node), access, read, in_flight: self.choice.in_flight, record }
     }
 
-    /// Puts the file out of every cache there is, and says what the kernels answer.
+    /// Evicts the file from all page caches; returns the state that the kernels report.
     fn evict(&mut self, method: &Method<'_>, name: &str, datafiles: &[Vec<PathBuf>]) -> Result<CacheState> {
         let mut files = datafiles.to_vec();
         if method.via.is_some_and(Via::is_mounted) {
-            // The client's own kernel has a cache too.
+            // The client's kernel caches it too.
             for (node, files) in files.iter_mut().enumerate() {
                 if let At::Path(path) = self.at(method, name, node) {
                     files.insert(0, path);
@@ -294,7 +293,7 @@ impl<'a> Stage<'a> {
         let mut state = None;
         for (node, answer) in self.nodes.each(|node| Order::Evict(files[node].clone()))?.into_iter().enumerate() {
             let Answer::Evicted(found) = answer else { return Err(strange()) };
-            // A node that has nothing of the file has nothing of it in memory.
+            // A node without any part of the file has nothing of it cached.
             if !files[node].is_empty() && (found.is_verified() || state.is_none() || is_more_than_nothing(&found)) {
                 let worse = state.as_ref().is_none_or(CacheState::is_verified);
                 if worse {
@@ -302,10 +301,10 @@ impl<'a> Stage<'a> {
                 }
             }
         }
-        Ok(state.unwrap_or(CacheState::NotVerified { why: "no node has anything of it".into() }))
+        Ok(state.unwrap_or(CacheState::NotVerified { why: "no node has any part of it".into() }))
     }
 
-    /// Removes what a run made. All are sent the order before any is waited for, so that nothing stays when somebody wants to stop.
+    /// Removes the files of a run. All workers get the order before any is waited for, so that nothing stays behind on a stop.
     fn remove(&mut self, method: &Method<'_>, name: &str) -> Result<()> {
         let ats: Vec<At> = (0..self.names.len()).map(|node| self.at(method, name, node)).collect();
         if let Some(peer) = method.peer {
@@ -322,23 +321,23 @@ impl<'a> Stage<'a> {
 
     fn peer_node(&self, peer: &Peer) -> Result<usize> {
         let at = self.names.iter().position(|name| *name == peer.node);
-        at.ok_or_else(|| Error::Choice(format!("peer {}: its node {} is none of the study's", peer.name, peer.node)))
+        at.ok_or_else(|| Error::Choice(format!("peer {}: its node {} is not in the study", peer.name, peer.node)))
     }
 }
 
-/// Whether pages stayed, and not only no file was there.
+/// Whether pages stayed in the cache, as opposed to no file having been given.
 fn is_more_than_nothing(state: &CacheState) -> bool {
     matches!(state, CacheState::NotVerified { why } if why != "no file was named")
 }
 
-/// Where a node mounts the store.
+/// Returns a node's mount point.
 fn mount_point(out: &Path, node: &str) -> PathBuf {
     let out = std::path::absolute(out).unwrap_or_else(|_| out.to_owned());
     out.join(MOUNTS).join(node)
 }
 
-/// Writing and reading in blocks, in bytes per second, from bonnie++'s line of comma-separated values. It says nothing (`+++++`) of
-/// what took it less than half a second.
+/// Parses the block write and read rates, in bytes per second, from bonnie++'s CSV line. It prints `+++++` for phases shorter than half a
+/// second.
 fn bonnie_rates(output: &str) -> Option<(Option<f64>, Option<f64>)> {
     let line = output.lines().rev().find(|line| line.starts_with("1.") && line.contains(','))?;
     let fields: Vec<&str> = line.split(',').collect();

@@ -1,10 +1,10 @@
-//! What is measured of a layout: points, the subjects that are compared there, and what one run of one gives.
+//! Points of a layout study, the subjects compared there, and the sample of a run.
 
 use crate::worker::protocol::Digest;
 use serde::{Deserialize, Serialize};
 use thalweg_measure::CacheState;
 
-/// What is varied.
+/// The varied parameters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Point {
     /// The pattern's name.
@@ -15,29 +15,29 @@ pub struct Point {
     pub transfer_bytes: u64,
 }
 
-/// What is compared.
+/// The subjects compared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Subject {
     /// The series' name, or a peer's.
     pub series: String,
-    /// Through what: `posix` (a local file), `library`, `mount`, `mpich`, `openmpi`, `command`.
+    /// The interface: `posix` (a local file), `library`, `mount`, `mpich`, `openmpi`, `command`.
     pub via: String,
 }
 
-/// Bytes into a file, or out of it.
+/// An operation on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
-    /// Into a new file.
+    /// Writes a new file.
     Write,
-    /// Over what is there.
+    /// Overwrites the file.
     Rewrite,
-    /// Out of it.
+    /// Reads the file.
     Read,
 }
 
 impl Operation {
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Operation::Write => "write",
@@ -47,33 +47,33 @@ impl Operation {
     }
 }
 
-/// What one run gives: each operation in turn, of each node in the order of ranks.
+/// The sample of one run: each operation in order, on each node in rank order.
 pub(crate) type Sample = Vec<Moved>;
 
-/// One operation of one node.
+/// One operation on one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Moved {
-    /// Which operation.
+    /// The operation.
     pub(crate) operation: Operation,
-    /// Whose.
+    /// The node.
     pub(crate) node: String,
-    /// Bytes it moved.
+    /// Bytes moved.
     pub(crate) bytes: u64,
     /// Time of the transfers alone.
     pub(crate) transfer_s: f64,
-    /// Time of the sync after them; absent where there was none.
+    /// Time of the sync after them, if there was one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) sync_s: Option<f64>,
     /// The state of the caches before a read.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) cache: Option<CacheState>,
-    /// What the recording says held it up.
+    /// The explanation, if recorded.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) explanation: Option<Digest>,
 }
 
 impl Moved {
-    /// Transfers and sync together.
+    /// Returns the time of transfers and sync together.
     pub(crate) fn synced_s(&self) -> f64 {
         self.transfer_s + self.sync_s.unwrap_or(0.0)
     }

@@ -1,7 +1,7 @@
-//! The curves of a study: what a part is written to.
+//! The curves of a study: the destinations of a part.
 //!
-//! Rank `r` runs on node `r`. A series that lays a file out needs to know the nodes' targets and how long each rank's contiguous
-//! blocks are: [`Topology`]. What it answers with is the choice a client gives when it makes the file.
+//! Rank `r` runs on node `r`. A series that lays out a file needs the nodes' targets ([`Topology`]) and the lengths of each rank's
+//! contiguous blocks. It returns the layout choice that a client passes when it makes the file.
 
 use crate::access::{Access, Sharing};
 use crate::{Error, Result};
@@ -10,37 +10,37 @@ use thalweg_client::wire::protocol::io::TargetId;
 use thalweg_client::wire::protocol::metadata::{LayoutChoice, Placement, StoreMap};
 use thalweg_layout::{Layout, Spec};
 
-/// One curve.
+/// A curve.
 #[derive(Clone, Copy, Debug)]
 pub struct Series {
     /// Its name on the command line and in results.
     pub name: &'static str,
-    /// What the legend says.
+    /// Its name in the legend.
     pub title: &'static str,
     kind: Kind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A file of the node's own disk.
+    /// A file on the node's own disk.
     Local,
-    /// The same, read again without emptying the cache.
+    /// A file on the node's own disk, read without emptying the cache.
     LocalCached,
-    /// Everything on one target.
+    /// All bytes on one target.
     OneServer,
     /// Strips of this size over all nodes.
     Striped(u64),
-    /// A strip is a rank's block, and nobody said where it should go.
+    /// A strip is a rank's block, without a chosen placement.
     Fitted,
-    /// A strip is a rank's block, on the rank's own node.
+    /// A strip is a rank's block, placed on the rank's own node.
     Own,
     /// twod_stripe in two groups.
     TwoD,
-    /// A command for each way, through another system.
+    /// Another system, written and read by commands.
     Peer,
 }
 
-/// All series. Peers have no entry: their names are the user's.
+/// All series. Peers have no entry: the user names them.
 pub const SERIES: &[Series] = &[
     Series { name: "local", title: "local file system", kind: Kind::Local },
     Series { name: "local-cached", title: "local, caches on", kind: Kind::LocalCached },
@@ -53,25 +53,25 @@ pub const SERIES: &[Series] = &[
     Series { name: "twod", title: "twod_stripe", kind: Kind::TwoD },
 ];
 
-/// Another system, by the name the user gave it.
+/// The series of other systems, which the user names.
 pub(crate) const PEER: Series = Series { name: "peer", title: "peer", kind: Kind::Peer };
 
-/// The ceiling every other series is held against.
+/// Name of the series that all others are compared with.
 pub const CEILING: &str = "local";
 
-/// The series of this name.
+/// Returns the series of this name.
 pub(crate) fn named(name: &str) -> Option<&'static Series> {
     SERIES.iter().find(|series| series.name == name)
 }
 
-/// Where ranks and targets are.
+/// The nodes of ranks and targets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
     /// The node of each rank.
     pub nodes: Vec<String>,
     /// The targets on each rank's node.
     pub own: Vec<Vec<u32>>,
-    /// All targets of these nodes, one of each node, then the next of each.
+    /// All targets of these nodes: the first of each node, then the second of each, and so on.
     pub all: Vec<u32>,
 }
 
@@ -79,7 +79,7 @@ impl Topology {
     /// Finds the nodes' targets in a store's map.
     ///
     /// # Errors
-    /// A node that has no target: nothing it writes could be local.
+    /// A node has no target: nothing it writes could be local.
     pub fn new(map: &StoreMap, nodes: &[String]) -> Result<Topology> {
         let of = |node: &String| -> Vec<u32> {
             let here = |server: u32| map.servers.get(server as usize).is_some_and(|s| s.node == *node);
@@ -96,24 +96,24 @@ impl Topology {
         Ok(Topology { nodes: nodes.to_vec(), own, all })
     }
 
-    /// The rank's node's target that is its own.
+    /// Returns the target on the rank's node that the rank writes to.
     fn own_target(&self, rank: usize) -> u32 {
         self.own[rank][0]
     }
 
-    /// The node a target is on, as the first rank there.
+    /// Returns the first rank on a target's node.
     pub fn rank_of_target(&self, target: u32) -> Option<usize> {
         self.own.iter().position(|targets| targets.contains(&target))
     }
 }
 
 impl Series {
-    /// Whether the part is a file of the node's own disk, and no store is involved.
+    /// Whether the part is a file on the node's own disk, without a store.
     pub fn is_local(&self) -> bool {
         matches!(self.kind, Kind::Local | Kind::LocalCached)
     }
 
-    /// Whether caches are left as they are.
+    /// Whether caches are not emptied.
     pub fn is_cached(&self) -> bool {
         self.kind == Kind::LocalCached
     }
@@ -123,7 +123,7 @@ impl Series {
         self.kind == Kind::Peer
     }
 
-    /// How the file that `access` (rank 0's) is made to is laid out; `None`: it is in no store.
+    /// Returns the layout of the file for `access` (rank 0's); `None` if it is not in a store.
     pub fn layout(&self, topology: &Topology, access: &Access) -> Option<LayoutChoice> {
         let ranks = topology.nodes.len();
         let on = |targets: &[u32]| Some(Placement::Targets(targets.iter().copied().map(TargetId).collect()));
@@ -136,13 +136,13 @@ impl Series {
             Kind::OneServer => choice(Spec::new("basic_dist"), &topology.all[..1]),
             Kind::Striped(strip) => striped(strip, &topology.all),
             Kind::TwoD => choice(Spec::new("twod_stripe").with("num_groups", 2.min(topology.all.len())), &topology.all),
-            // Files of their own are laid out by their maker.
+            // Each rank's own file is laid out by its maker.
             Kind::Fitted | Kind::Own if access.sharing == Sharing::PerRank => {
                 let rank = (access.rank as usize + usize::from(self.kind == Kind::Fitted)) % ranks;
                 choice(Spec::new("basic_dist"), &[topology.own_target(rank)])
             }
             Kind::Fitted => {
-                // A file that is given no target starts at any: here, so that it is the same every time, at its neighbour's.
+                // Without a placement a file starts at a random target; here, to be reproducible, at the neighbour's.
                 let targets: Vec<u32> = (0..ranks).map(|rank| topology.own_target((rank + 1) % ranks)).collect();
                 striped(access.block_bytes, &targets)
             }
@@ -155,10 +155,10 @@ impl Series {
     }
 }
 
-/// Where each byte of a rank's access is: bytes on each of `targets`, by target number, in the order of the choice.
+/// Returns the bytes of a rank's access on each target, in the order of the choice.
 ///
 /// # Errors
-/// A choice that is no layout over these targets.
+/// The choice is not a valid layout over these targets.
 pub(crate) fn bytes_on_targets(choice: &LayoutChoice, access: &Access) -> Result<Vec<(u32, u64)>> {
     let (Some(spec), Some(Placement::Targets(targets))) = (&choice.spec, &choice.placement) else {
         return Err(Error::Choice("a series names its distribution and its targets: a bug".into()));

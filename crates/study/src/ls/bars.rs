@@ -1,4 +1,4 @@
-//! What was promised of listings, and whether it was kept.
+//! Targets for listings, and whether they are met.
 
 use super::document::Document;
 use super::plan::COMMAND;
@@ -8,30 +8,30 @@ use crate::worker::protocol::Phase;
 use thalweg_client::walk::WalkMode;
 use thalweg_measure::Estimate;
 
-/// How many times as fast as one file at a time, at 1 ms and with the most datafiles.
+/// Minimum speed relative to one file at a time, at 1 ms and with the most datafiles.
 const OF_SYNCHRONOUS: f64 = 100.0;
-/// The time as a multiple of what bytes and processors allow.
+/// Maximum time, as a multiple of the bound by bytes and CPU time.
 const OF_BOUND: f64 = 2.0;
-/// What a datafile may cost, as a part of a round trip.
+/// Maximum cost of a datafile, as a part of a round trip.
 const OF_ROUND_TRIP: f64 = 1.0 / 1000.0;
-/// What a file may cost without a link, in microseconds: a tenth of OrangeFS's on the same machine.
+/// Maximum cost of a file without a link, in µs: a tenth of OrangeFS's on the same machine.
 const NEAR_US: f64 = 10.0;
-/// How many times as fast as another system.
+/// Minimum speed relative to another system.
 const OF_PEER: f64 = 3.0;
-/// How many times as fast as the stock copy onto the mount.
+/// Minimum speed relative to the stock `cp` onto the mount.
 const OF_STOCK_COPY: f64 = 5.0;
-/// How much longer a small write may take beside listings.
+/// Maximum time of a small write beside listings, relative to alone.
 const BESIDE_LISTINGS: f64 = 3.0;
-/// Files made each second in one directory through the mount, by the middle one of [`MAKERS`].
+/// Minimum files created per second in one directory through the mount, with the second of [`MAKERS`].
 const MADE_PER_S: f64 = 9_000.0;
-/// What many workers make together through the mount, as a part of what few do: no more than noise is lost.
+/// Minimum rate of many workers through the mount, relative to few: only noise may be lost.
 const FLAT: f64 = 0.9;
-/// Workers that make files in one directory: one, few, many.
+/// Numbers of workers that create files in one directory: one, few, many.
 const MAKERS: [u32; 3] = [1, 8, 64];
-/// The mechanisms that the promises are of: all of them together, and those without the service's own sizes.
+/// The mechanisms with targets: with and without sizes from the metadata service.
 const PROMISED: [WalkMode; 2] = [WalkMode::SizesFromMetadata, WalkMode::GlimpseAhead];
 
-/// The document with all promises that it can answer.
+/// Adds the targets that the document has figures for.
 pub(super) fn judged(document: Document) -> Document {
     Document { bars: bars(&document), ..document }
 }
@@ -71,7 +71,7 @@ fn at_most(what: String, found: Estimate, most: f64) -> Bar {
     Bar { what, found, least: 0.0, most: Some(most), kept: found.median <= most }
 }
 
-/// A figure as a multiple of another that was not taken in pairs with it: the interval is as wide as both allow.
+/// Returns the quotient of two unpaired figures: its interval covers both.
 fn quotient(of: Estimate, to: Estimate) -> Estimate {
     Estimate { median: of.median / to.median, low: of.low / to.high, high: of.high / to.low, values: of.values.min(to.values) }
 }
@@ -80,7 +80,7 @@ fn divided(by: f64, e: Estimate) -> Estimate {
     Estimate { median: e.median / by, low: e.low / by, high: e.high / by, values: e.values }
 }
 
-/// With a link between: against one file at a time, and against what bytes and processors allow.
+/// Adds targets over a link: relative to one file at a time, and to the bound by bytes and CPU time.
 fn far(bars: &mut Vec<Bar>, point: &PointResult, what: &str) {
     if let Some(ratio) = point.of_synchronous {
         bars.push(at_least(format!("{what}: times as fast as one file at a time"), ratio, OF_SYNCHRONOUS));
@@ -95,7 +95,7 @@ fn far(bars: &mut Vec<Bar>, point: &PointResult, what: &str) {
     }
 }
 
-/// What a datafile costs, and whether it grows.
+/// Adds targets for the cost of a datafile, and for its growth.
 fn slope(bars: &mut Vec<Bar>, trend: &Trend, round_trip_us: f64) {
     let allowed = round_trip_us * OF_ROUND_TRIP;
     bars.push(at_most(format!("{}, {}: µs for each further datafile", trend.method, trend.location), trend.fit.slope, allowed));
@@ -104,7 +104,7 @@ fn slope(bars: &mut Vec<Bar>, trend: &Trend, round_trip_us: f64) {
             "{}, {}: µs of a datafile from 16 to 32 of them, where from 4 to 8 it is {:.2} ({:.2} – {:.2}); flat or falling",
             trend.method, trend.location, low.median, low.low, low.high
         );
-        // Within the intervals a difference is none.
+        // A difference within the intervals is none.
         bars.push(Bar {
             what,
             found: high,
@@ -115,7 +115,7 @@ fn slope(bars: &mut Vec<Bar>, trend: &Trend, round_trip_us: f64) {
     }
 }
 
-/// Without a link: a hundred thousand files of four datafiles, and the same over other systems.
+/// Adds targets without a link: 100,000 files of four datafiles, and relative to other systems.
 fn near(bars: &mut Vec<Bar>, document: &Document) {
     let Some(link) = document.nearest() else { return };
     let Some((files, datafiles)) = document.scale.items.iter().copied().filter(|(files, _)| *files <= 100_000).max() else { return };
@@ -135,7 +135,7 @@ fn near(bars: &mut Vec<Bar>, document: &Document) {
         }
     }
     let Some(ours) = points.iter().find(|p| p.method == COMMAND) else { return };
-    // Every other system as fast as it lists: the fastest of its ways is the one to beat.
+    // Compare with the fastest method of every other system.
     let peers = points.iter().filter(|p| method_rank(&p.method) == usize::MAX);
     if let Some(peer) = peers.min_by(|a, b| a.per_file_us.median.total_cmp(&b.per_file_us.median)) {
         let found = quotient(peer.per_file_us, ours.per_file_us);
@@ -144,7 +144,7 @@ fn near(bars: &mut Vec<Bar>, document: &Document) {
     }
 }
 
-/// One directory through the mount: more workers make no fewer files.
+/// Adds targets for one directory through the mount: more workers create no fewer files.
 fn makers(bars: &mut Vec<Bar>, document: &Document) {
     let made = |workers: u32| {
         let made = document.names.iter().filter(|n| n.point.mounted && n.point.shared && n.point.bytes == 0 && n.point.stride == 0);

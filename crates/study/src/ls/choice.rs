@@ -1,32 +1,32 @@
-//! What to measure, from where, and how much of it.
+//! The request for a study of listings: parts, locations and scale.
 
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// From so many workers on, they make as many names together as these: the directory is as large, and the run as long.
+/// Above this number of workers, the total number of names stays constant, so that directory and run do not grow.
 const FEW_WORKERS: u32 = 4;
 
-/// What to measure.
+/// The request for a study of listings.
 #[derive(Clone, Debug)]
 pub struct Choice {
-    /// The `thalweg` that is measured.
+    /// Path of the `thalweg` to measure.
     pub program: PathBuf,
-    /// Where stores are made and removed again: a directory on the disk to be measured.
+    /// Directory for temporary stores, on the disk to measure.
     pub directory: PathBuf,
-    /// From where, and beside what.
+    /// Locations, and other systems.
     pub stage: Stage,
-    /// Which parts; empty: all.
+    /// The parts; empty: all.
     pub parts: Vec<Part>,
-    /// How much of each.
+    /// The scale of each part.
     pub scale: Scale,
     /// Repetitions, interleaved.
     pub repeat: usize,
-    /// Silence after which a server, and ten times that after which a location, is given up.
+    /// Timeout for a server in seconds; ten times as long for a location.
     pub timeout_s: f64,
-    /// Where the raw times and results go.
+    /// Directory for the raw times and results.
     pub out: PathBuf,
-    /// Whether to go on with what is there.
+    /// Whether to resume from existing runs.
     pub resume: bool,
 }
 
@@ -36,23 +36,23 @@ pub struct Choice {
 pub enum Part {
     /// Files of 0 to 32 datafiles, each mechanism, each round trip.
     Grid,
-    /// More and more files in one directory.
+    /// Growing numbers of files in one directory.
     Items,
-    /// More and more targets on a server.
+    /// Growing numbers of targets on a server.
     Targets,
-    /// `mdtest`: directories and files made, asked for, read and removed each second.
+    /// `mdtest`: directories and files created, queried, read and removed per second.
     Names,
-    /// Many listings at once beside one who writes small files.
+    /// Many concurrent listings beside a writer of small files.
     Crowd,
     /// Trees of small files copied in.
     Copies,
 }
 
 impl Part {
-    /// All of them.
+    /// All parts.
     pub const ALL: [Part; 6] = [Part::Grid, Part::Items, Part::Targets, Part::Names, Part::Crowd, Part::Copies];
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Part::Grid => "grid",
@@ -64,10 +64,10 @@ impl Part {
         }
     }
 
-    /// The part of this name.
+    /// Returns the part of this name.
     ///
     /// # Errors
-    /// There is none; which there are.
+    /// The name is unknown; the error lists the known ones.
     pub fn named(name: &str) -> Result<Part> {
         Part::ALL.into_iter().find(|part| part.name() == name).ok_or_else(|| {
             let all: Vec<&str> = Part::ALL.iter().map(|part| part.name()).collect();
@@ -76,43 +76,43 @@ impl Part {
     }
 }
 
-/// How much is measured.
+/// The scale of the study.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scale {
-    /// I/O servers, and targets of each: the anchor's are 4 and 8.
+    /// I/O servers (4 in the reference study, with 8 targets each).
     pub servers: u32,
     /// Targets of each server.
     pub targets: u32,
-    /// Files of a directory in the grid.
+    /// Files in each directory of the grid.
     pub files: u64,
-    /// Datafiles of a file in the grid; 0: files that nobody has ever written.
+    /// Datafiles per file in the grid; 0: files never written.
     pub datafiles: Vec<u32>,
-    /// Directories of the items axis: files, and datafiles of each.
+    /// Directories of the items part: files, and datafiles per file.
     pub items: Vec<(u64, u32)>,
-    /// Targets of each server on the targets axis.
+    /// Targets per server in the targets part.
     pub targets_axis: Vec<u32>,
-    /// About how long a run takes that goes one file at a time; it lists as many files as fit.
+    /// Approximate duration of a run that goes one file at a time; it lists as many files as fit.
     pub slow_s: f64,
-    /// Names made by each worker, in each run; fewer where many workers would make too many.
+    /// Names created by each worker in each run; fewer with many workers.
     pub names_each: u64,
-    /// Workers at a time.
+    /// Numbers of concurrent workers.
     pub workers: Vec<u32>,
     /// Operations in one request; 1: single calls.
     pub batches: Vec<u32>,
-    /// Listings at a time, and files in the directory they list.
+    /// Number of concurrent listings.
     pub listings: u32,
-    /// Files in that directory.
+    /// Files in the directory that they list.
     pub listed_files: u64,
     /// Small files written in one run beside them.
     pub writes: u32,
     /// Files copied in.
     pub copied_files: u64,
-    /// Bytes of each.
+    /// Bytes per copied file.
     pub copied_bytes: u64,
 }
 
 impl Scale {
-    /// About twenty minutes on two processors.
+    /// Returns the usual scale: about 20 minutes on two processors.
     pub fn usual() -> Scale {
         Scale {
             servers: 4,
@@ -133,7 +133,7 @@ impl Scale {
         }
     }
 
-    /// Under a minute, and no figure to rely on.
+    /// Returns the scale of a smoke test, under a minute: its figures mean nothing.
     pub fn short() -> Scale {
         Scale {
             servers: 2,
@@ -154,50 +154,50 @@ impl Scale {
         }
     }
 
-    /// Grid and axes with so many files at most.
+    /// Limits grid and axes to `files` files.
     #[must_use]
     pub fn with_files(mut self, files: u64) -> Scale {
         self.files = files;
         self
     }
 
-    /// Names of each worker where so many work and so many operations are in a request.
+    /// Returns the names per worker for this number of workers and operations per request.
     pub(super) fn names_of_each(&self, workers: u32, batch: u32) -> u64 {
-        // Single calls take longer each.
+        // Single calls take longer.
         let each = if batch == 1 { self.names_each / 4 } else { self.names_each };
         (each * u64::from(FEW_WORKERS) / u64::from(workers.max(FEW_WORKERS))).max(8)
     }
 
     /// # Errors
-    /// A number that is impossible.
+    /// A number is invalid.
     pub fn check(&self) -> Result<()> {
         let targets = self.servers * self.targets;
         let most = self.datafiles.iter().chain(self.items.iter().map(|(_, datafiles)| datafiles)).copied().max().unwrap_or(0);
         if most > targets {
-            return Err(Error::Choice(format!("files of {most} datafiles need as many targets, and {targets} are to be started")));
+            return Err(Error::Choice(format!("files of {most} datafiles need as many targets, but only {targets} are to be started")));
         }
         let few = self.datafiles.len() < 2 || self.files < 10 || self.servers == 0 || self.targets == 0;
         if few || self.workers.contains(&0) || self.batches.contains(&0) || self.targets_axis.contains(&0) {
-            return Err(Error::Choice("at least two numbers of datafiles, 10 files, and one of everything else".into()));
+            return Err(Error::Choice("expected at least two numbers of datafiles, 10 files, and one of everything else".into()));
         }
         Ok(())
     }
 }
 
-/// From where listings are made, and what they are held against. A TOML file, or made by [`Stage::here`].
+/// The locations to list from and the systems to compare with, from a TOML file or [`Stage::here`].
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stage {
-    /// What it is, for the page's first lines.
+    /// Description, for the head of the page.
     #[serde(default)]
     pub label: String,
-    /// What starts a command where the servers are; absent: on this machine.
+    /// Prefix that starts a command on the servers' machine; absent: this machine.
     #[serde(default)]
     pub serve_on: Option<String>,
     /// The address at which the servers are reached from all locations.
     #[serde(default = "loopback")]
     pub host: String,
-    /// From where listings are made.
+    /// The locations to list from.
     pub locations: Vec<Location>,
     /// Other systems.
     #[serde(default)]
@@ -208,35 +208,35 @@ fn loopback() -> String {
     "127.0.0.1".into()
 }
 
-/// From where listings are made.
+/// A location to list from.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Location {
     /// Its name: `1 ms`.
     pub name: String,
-    /// The round trip from there to the servers that was asked for; 0: the same machine.
+    /// The nominal round-trip time to the servers; 0: the same machine.
     pub round_trip_us: f64,
-    /// What starts a command there; absent: on this machine.
+    /// Prefix that starts a command there; absent: this machine.
     #[serde(default)]
     pub run_on: Option<String>,
-    /// Processes that are the link to there: their processor time is neither the client's nor the servers'.
+    /// Processes that emulate the link: their CPU time counts neither for the client nor for the servers.
     #[serde(default)]
     pub link_pids: Vec<u32>,
 }
 
-/// Another system that the same number of files is listed over.
+/// Another system, on which the same number of files is listed.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {
-    /// Its name, with how it lists: `NFS-Ganesha, READDIRPLUS`.
+    /// Its name and listing method: `NFS-Ganesha, READDIRPLUS`.
     pub name: String,
-    /// The directory on its server's disk below which files are made.
+    /// The directory on its server's disk for the files.
     pub directory: PathBuf,
-    /// What lists it; `{directory}` stands for a directory's name below that one, `{window}` for the requests in flight.
+    /// Command that lists; `{directory}` is replaced by a directory's name below that one, `{window}` by the requests in flight.
     pub list: String,
-    /// Requests in flight; each is a curve.
+    /// Numbers of requests in flight; each is a curve.
     pub windows: Vec<u32>,
-    /// Round trips that one file costs with a window of 1: how many files can be listed is chosen by it. 0: as many as there are.
+    /// Round trips per file with a window of 1, from which the number of files to list is chosen; 0: all.
     pub trips_per_file: f64,
     /// Its server's processes.
     #[serde(default)]
@@ -244,14 +244,14 @@ pub struct Peer {
 }
 
 impl Stage {
-    /// This machine alone.
+    /// Returns a stage of this machine alone.
     pub fn here() -> Stage {
         let location = Location { name: "loopback".into(), round_trip_us: 0.0, run_on: None, link_pids: Vec::new() };
         Stage { label: String::new(), serve_on: None, host: loopback(), locations: vec![location], peers: Vec::new() }
     }
 
     /// # Errors
-    /// Names that are not one each, or no location at all.
+    /// Two locations have the same name, or there is no location.
     pub fn check(&self) -> Result<()> {
         let names: Vec<&str> = self.locations.iter().map(|location| location.name.as_str()).collect();
         match names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
@@ -261,7 +261,7 @@ impl Stage {
         }
     }
 
-    /// The location nearest the servers.
+    /// Returns the index of the location nearest to the servers.
     pub fn nearest(&self) -> usize {
         let near = |at: &usize| self.locations[*at].round_trip_us;
         (0..self.locations.len()).min_by(|a, b| near(a).total_cmp(&near(b))).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! What came of a study of listings.
+//! The result of a study of listings.
 
 use super::choice::{Choice, Scale};
 use super::plan::{ALONE, BESIDE, OUR_COPY, STOCK_COPY};
@@ -13,24 +13,24 @@ use thalweg_measure::{Estimate, Machine, Measured, Runs};
 /// The version of the document.
 const SCHEMA: &str = "thalweg.ls-study-result/3";
 
-/// The result.
+/// The result of a study of listings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Document {
     /// [`SCHEMA`].
     pub schema: String,
-    /// What the stage is.
+    /// Description of the stage.
     pub label: String,
     /// The machine.
     pub machine: Machine,
-    /// How much was measured.
+    /// The scale.
     pub scale: Scale,
     /// Repetitions of most points.
     pub repeat: usize,
-    /// What lies between the locations and the servers, in the order of locations.
+    /// The links between locations and servers, in the order of locations.
     pub links: Vec<LinkResult>,
     /// All points.
     pub points: Vec<PointResult>,
-    /// The lines over the number of datafiles.
+    /// The fitted lines over the number of datafiles.
     pub trends: Vec<Trend>,
     /// `mdtest`'s patterns.
     pub names: Vec<NamesResult>,
@@ -40,58 +40,58 @@ pub struct Document {
     /// Trees copied in.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub copies: Option<CopiesResult>,
-    /// What was promised, and whether it was kept.
+    /// Targets, and whether they are met.
     pub bars: Vec<Bar>,
-    /// What could not be measured, and why.
+    /// Reasons why something could not be measured.
     pub problems: Vec<String>,
 }
 
-/// Names each second.
+/// Rate of operations on names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NamesResult {
-    /// How.
+    /// The point.
     #[serde(flatten)]
     pub point: NamesPoint,
-    /// What.
+    /// The phase.
     pub phase: Phase,
-    /// Names each second, of all workers.
+    /// Names per second, of all workers together.
     pub rate_per_s: Estimate,
 }
 
 /// Small writes beside listings; times in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CrowdResult {
-    /// Listings at a time.
+    /// Number of concurrent listings.
     pub listings: u32,
     /// Median time of one write, alone.
     pub idle_p50_s: Estimate,
-    /// Beside the listings.
+    /// Median time of one write, beside the listings.
     pub loaded_p50_s: Estimate,
-    /// What 99 of 100 stay below, alone.
+    /// 99th percentile, alone.
     pub idle_p99_s: Estimate,
-    /// Beside the listings.
+    /// 99th percentile, beside the listings.
     pub loaded_p99_s: Estimate,
-    /// How many times as long the latter is, repetition by repetition.
+    /// Ratio of the 99th percentiles, repetition by repetition.
     pub p99_ratio: Estimate,
-    /// Entries that all listings together listed each second meanwhile.
+    /// Entries per second listed by all listings meanwhile.
     pub listed_per_s: Estimate,
 }
 
-/// A tree copied in by our command, and by the stock one onto the mount.
+/// A tree copied in by `thalweg cp`, and by the stock `cp` onto the mount.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CopiesResult {
-    /// Files.
+    /// Number of files.
     pub files: u64,
-    /// Bytes of each.
+    /// Bytes per file.
     pub bytes_each: u64,
-    /// Files each second, by command.
+    /// Files per second, by command.
     pub rate_per_s: BTreeMap<String, Estimate>,
-    /// How many times as fast our command is.
+    /// Speed of `thalweg cp` relative to `cp`.
     pub ratio: Estimate,
 }
 
 impl Document {
-    /// Puts it together; nothing is judged yet.
+    /// Computes the result, without targets.
     pub(super) fn new(choice: &Choice, measured: &Measured<Point, Subject, Sample>, machine: Machine) -> Document {
         let (runs, links) = (&measured.runs, links(choice, &measured.runs));
         Document {
@@ -111,29 +111,29 @@ impl Document {
         }
     }
 
-    /// The document as JSON, indented, with a newline at its end.
+    /// Formats the document as indented JSON, ending in a newline.
     pub fn json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("numbers, strings and lists always serialise");
         text.push('\n');
         text
     }
 
-    /// The locations' names, in order.
+    /// Returns the locations' names, in order.
     pub fn locations(&self) -> impl Iterator<Item = &str> {
         self.links.iter().map(|link| link.location.as_str())
     }
 
-    /// The location whose round trip was asked to be 1 ms.
+    /// Returns the location with a nominal round-trip time of 1 ms.
     pub(super) fn millisecond(&self) -> Option<&LinkResult> {
         self.links.iter().find(|link| (900.0..=1_100.0).contains(&link.asked_us))
     }
 
-    /// The location without a link.
+    /// Returns the location without a link.
     pub fn nearest(&self) -> Option<&LinkResult> {
         self.links.iter().find(|link| link.asked_us == 0.0)
     }
 
-    /// Points of the grid from a location.
+    /// Returns the points of the grid from a location.
     pub fn grid<'a>(&'a self, location: &'a str) -> impl Iterator<Item = &'a PointResult> {
         let anchor = (self.scale.servers, self.scale.targets, self.scale.files);
         self.points.iter().filter(move |p| {
@@ -142,7 +142,7 @@ impl Document {
         })
     }
 
-    /// The same of one method.
+    /// Returns the points of the grid from a location, for one method.
     pub fn grid_points<'a>(&'a self, location: &'a str, method: &'a str) -> impl Iterator<Item = &'a PointResult> {
         self.grid(location).filter(move |p| p.method == method)
     }
@@ -150,7 +150,7 @@ impl Document {
 
 type LsRuns = Runs<Point, Subject, Sample>;
 
-/// In the order of locations.
+/// Returns the links in the order of locations.
 fn links(choice: &Choice, runs: &LsRuns) -> Vec<LinkResult> {
     let measured = |name: &str| runs.cases().find(|(point, ..)| **point == Point::Link(name.to_owned()))?.2.pop();
     let link = |location: &super::choice::Location| {
@@ -195,7 +195,7 @@ fn crowd(runs: &LsRuns) -> Option<CrowdResult> {
         loaded_p50_s: estimate(&beside, |writes| writes.p50_s)?,
         idle_p99_s: estimate(&alone, |writes| writes.p99_s)?,
         loaded_p99_s: estimate(&beside, |writes| writes.p99_s)?,
-        // How many times as fast it is alone is how many times as long it takes beside them.
+        // Its speedup alone equals its slowdown beside them.
         p99_ratio: runs.ratio(&Point::Writes, &alone, &beside, of(|writes| writes.p99_s.max(1e-9)))?.0,
         listed_per_s: estimate(&beside, |writes| writes.listed as f64 / writes.seconds.max(1e-9))?,
     })
@@ -224,7 +224,7 @@ pub(in crate::ls) mod tests {
     use super::*;
     use thalweg_measure::{Run, StopReason};
 
-    /// Points of names, and how many names each worker makes in half a second.
+    /// Returns points of names, and the names each worker creates in half a second.
     fn mdtest() -> Vec<(NamesPoint, u64)> {
         let library = NamesPoint { location: "no link".into(), mounted: false, shared: true, workers: 2, batch: 64, bytes: 0, stride: 0 };
         let mount = |workers| NamesPoint { mounted: true, batch: 1, workers, ..library.clone() };

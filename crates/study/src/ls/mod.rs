@@ -1,25 +1,25 @@
-//! What a listing costs: directories of many files, listed with each mechanism, at each round trip, beside other systems.
+//! The study of listings: directories of many files, listed with each mechanism, at each round-trip time, compared with other systems.
 //!
-//! The question is what a file costs in `ls -l`, and what each further datafile of it adds. So the same directory is walked one file at
-//! a time, with attributes ahead, with sizes ahead, and with sizes that the metadata service proves; by the `thalweg ls` command, by
-//! the stock `ls` through a mount, and as the same number of files over another system. The time per file is split by a straight line
-//! over the number of datafiles into an intercept and a slope, for each mechanism by itself: comparing only with the synchronous case
-//! would hide what each datafile still costs.
+//! It measures the cost of a file in `ls -l`, and of each further datafile. The same directory is walked one file at a time, with
+//! attributes ahead, with sizes ahead, and with sizes from the metadata service; by the `thalweg ls` command, by the stock `ls` through a
+//! mount, and as the same number of files on another system. A straight line over the number of datafiles splits the time per file into
+//! intercept and slope, for each mechanism separately: comparing only with the synchronous case would hide the remaining cost of a
+//! datafile.
 //!
-//! **In:** a [`Choice`], which has the locations that listings are made from (this machine, or words that start a command
-//! beyond a link of a known round trip). **Out:** every run in a raw log, and a [`Document`]. **Never:** a figure for a
-//! listing that was not complete: the number of entries and the sum of their sizes are held against what was made.
+//! **In:** a [`Choice`] with the locations to list from (this machine, or a prefix that starts a command behind a link of known round-trip
+//! time). **Out:** every run in a raw log, and a [`Document`]. **Never:** a figure for an incomplete listing: the number of entries and the
+//! sum of their sizes are checked.
 //!
-//! | room | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`choice`] | what to measure, from where, how much of it |
-//! | [`plan`], [`sample`] | the plan: fixtures (a store with a directory in it), and what is measured on each; what a run gives |
+//! | [`choice`] | parts, locations and scale |
+//! | [`plan`], [`sample`] | the plan: fixtures (a store with a directory in it), and the cases on each; the sample of a run |
 //! | [`runs`] | one run of each kind |
-//! | [`serving`] | the store of a batch: started for it, and removed with it |
-//! | [`document`], [`points`], [`bars`] | what came of it: points, lines through them, promises |
+//! | [`serving`] | the store of a batch |
+//! | [`document`], [`points`], [`bars`] | the result: points, fitted lines, targets |
 //!
-//! A fixture is made, all its points are measured, all repetitions interleaved, and it is removed before the next: what exists at one
-//! time is one population. Each runs in a process of its own, so its processor time is known from outside.
+//! A fixture is made, all its points are measured with repetitions interleaved, and it is removed before the next: only one population
+//! exists at a time. Each store runs in its own process, so that its CPU time is known.
 
 mod bars;
 mod choice;

@@ -1,4 +1,4 @@
-//! What is measured of listings, batch by batch: each batch has a store of its own, and what is made in it.
+//! The plan of a study of listings, batch by batch: each batch has its own store with its own contents.
 
 use super::choice::{Choice, Location, Part};
 use super::sample::{Fixture, ListingPoint, Point, Subject};
@@ -10,40 +10,40 @@ use thalweg_measure::{Batch, Case, Header, Limits, OnFailure, Order, Plan};
 /// A subject at a point.
 pub(super) type ListingCase = Case<Point, Subject>;
 
-/// `thalweg ls`, started for it.
+/// Method: the `thalweg ls` command.
 pub const COMMAND: &str = "thalweg ls -lU";
-/// The stock `ls` on a mount that has just been made.
+/// Method: the stock `ls` on a fresh mount.
 pub const MOUNT: &str = "ls -Ul on the mount";
-/// A tree copied in by our command.
+/// Subject: a tree copied in by `thalweg cp`.
 pub(super) const OUR_COPY: &str = "thalweg cp -r";
-/// The same by the stock command.
+/// Subject: a tree copied in by the stock `cp`.
 pub(super) const STOCK_COPY: &str = "cp -r onto the mount";
-/// Small files written while nobody lists.
+/// Subject: small files written without listings.
 pub(super) const ALONE: &str = "alone";
-/// Small files written beside listings.
+/// Subject: small files written beside listings.
 pub(super) const BESIDE: &str = "beside listings";
-/// What links and names are measured with: nothing is compared there.
+/// The only subject of links and names: nothing is compared there.
 const ONLY: &str = "all";
-/// Bytes of a file that others than its maker read: those of `mdtest-hard` in IO500.
+/// Bytes of a file read by other workers than its maker, as in IO500's `mdtest-hard`.
 const READ_BYTES: u32 = 3_901;
-/// More repetitions of names say no more.
+/// Maximum repetitions of names.
 const MOST_OF_NAMES: usize = 3;
 
-/// How a directory is listed.
+/// A method of listing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Method {
-    /// By the client library, in a process that is there already.
+    /// The client library, in a running process.
     Walk(WalkMode),
-    /// By our command.
+    /// The `thalweg ls` command.
     Command,
-    /// By the stock `ls`, through a mount.
+    /// The stock `ls`, through a mount.
     Mount,
-    /// By a peer's client: which peer, and requests in flight.
+    /// A peer's client: the peer's index, and requests in flight.
     Peer(usize, u32),
 }
 
 impl Method {
-    /// As it is called in results.
+    /// Returns its name in results.
     pub(super) fn name(self, choice: &Choice) -> String {
         match self {
             Method::Walk(mode) => mode.name().to_owned(),
@@ -53,14 +53,14 @@ impl Method {
         }
     }
 
-    /// The method of this name.
+    /// Returns the method of this name.
     pub(super) fn named(choice: &Choice, name: &str) -> Option<Method> {
         let walks = WalkMode::ALL.into_iter().map(Method::Walk);
         let all = walks.chain([Method::Command, Method::Mount]).chain(all_peers(choice));
         all.into_iter().find(|method| method.name(choice) == name)
     }
 
-    /// Entries that are read at most where a run would take too long otherwise; `None`: all.
+    /// Returns the maximum number of entries to read, if a run of all would take too long; `None`: all.
     pub(super) fn most(self, choice: &Choice, point: &ListingPoint) -> Option<u64> {
         let location = choice.stage.locations.iter().find(|location| location.name == point.location)?;
         let files = point.fixture.files;
@@ -77,15 +77,15 @@ impl Method {
     }
 }
 
-/// How many files a run lists that takes `trips` round trips for each: about as many as fit into `seconds`.
+/// Returns the number of files to list at `trips` round trips each, such that they take about `seconds`.
 fn few(location: &Location, trips: f64, seconds: f64, files: u64) -> u64 {
-    // What a request costs where the wire costs nothing: about 50 µs.
+    // A request costs about 50 µs without a link.
     let each_s = trips * (location.round_trip_us * 1e-6 + 50e-6);
     ((seconds / each_s) as u64).clamp(20, 4_000).min(files)
 }
 
-/// The plan. Listings come last: a file system that has just lost millions of files (ext4 passes over each of their inodes for minutes,
-/// when it makes one) would be measured with that.
+/// Returns the plan. Listings come last: after the removal of millions of files, ext4 is slow for minutes, since it passes over their
+/// inodes when it creates a file.
 pub(super) fn plan(choice: &Choice) -> Plan<Point, Subject> {
     let locations: Vec<&str> = choice.stage.locations.iter().map(|location| location.name.as_str()).collect();
     let header = Header::new("ls", &choice.stage.label).of("locations", locations);
@@ -100,7 +100,7 @@ fn wants(choice: &Choice, part: Part) -> bool {
     choice.parts.is_empty() || choice.parts.contains(&part)
 }
 
-/// What lies between each location and the servers: once.
+/// Measures the link between each location and the servers once.
 fn links(choice: &Choice) -> Batch<Point, Subject> {
     let case = |location: &Location| Case { point: Point::Link(location.name.clone()), subject: ONLY.into(), repeat: 1 };
     Batch { name: "links".into(), cases: choice.stage.locations.iter().map(case).collect() }
@@ -116,8 +116,8 @@ fn writes(choice: &Choice) -> Option<Batch<Point, Subject>> {
     wants(choice, Part::Crowd).then(|| Batch { name: Part::Crowd.name().into(), cases: [ALONE, BESIDE].map(case).into() })
 }
 
-/// `mdtest`'s patterns: with files that nothing is written into, which their makers use; and, in one directory, with files that have
-/// bytes, and that others use than their makers.
+/// `mdtest`'s patterns: with empty files, used by their makers; and, in one directory, with files that have bytes and are used by other
+/// workers than their makers.
 fn names(choice: &Choice) -> Option<Batch<Point, Subject>> {
     let location = &choice.stage.locations[choice.stage.nearest()].name;
     let mut points = Vec::new();
@@ -137,14 +137,14 @@ fn names(choice: &Choice) -> Option<Batch<Point, Subject>> {
     wants(choice, Part::Names).then(|| Batch { name: Part::Names.name().into(), cases })
 }
 
-/// Everything that is listed, one batch for each fixture.
+/// Returns all listings, one batch per fixture.
 fn listings(choice: &Choice) -> Vec<Batch<Point, Subject>> {
     let mut all: Vec<(Fixture, Vec<ListingCase>)> = Vec::new();
     let parts = [(Part::Grid, grid as fn(&Choice) -> Vec<_>), (Part::Items, items), (Part::Targets, targets)];
     let wanted = parts.into_iter().filter(|(part, _)| wants(choice, *part));
     for (fixture, location, method) in wanted.flat_map(|(_, of_part)| of_part(choice)) {
         let case = case(choice, &fixture, location, method);
-        // Fixtures that are the same are made once, and what is the same on them is listed once.
+        // Equal fixtures are made once, and equal cases on them run once.
         match all.iter_mut().find(|(known, _)| *known == fixture) {
             None => all.push((fixture, vec![case])),
             Some((_, cases)) if !cases.contains(&case) => cases.push(case),
@@ -157,10 +157,10 @@ fn listings(choice: &Choice) -> Vec<Batch<Point, Subject>> {
     all.into_iter().map(|(fixture, cases)| Batch { name: name(fixture), cases }).collect()
 }
 
-/// A fixture, a location by its place in the stage, a method.
+/// A fixture, a location's index in the stage, and a method.
 type Listed = (Fixture, usize, Method);
 
-/// Files of 0 to 32 datafiles, with each mechanism, from everywhere.
+/// Files of 0 to 32 datafiles, with each mechanism, from all locations.
 fn grid(choice: &Choice) -> Vec<Listed> {
     let scale = &choice.scale;
     let ends = [scale.datafiles.iter().min(), scale.datafiles.iter().max(), scale.datafiles.iter().find(|d| **d == 4)];
@@ -181,7 +181,7 @@ fn grid(choice: &Choice) -> Vec<Listed> {
     listed
 }
 
-/// More and more files in one directory, beside other systems.
+/// Growing numbers of files in one directory, compared with other systems.
 fn items(choice: &Choice) -> Vec<Listed> {
     let scale = &choice.scale;
     let mut listed = Vec::new();
@@ -200,7 +200,7 @@ fn items(choice: &Choice) -> Vec<Listed> {
     listed
 }
 
-/// More and more targets on a server.
+/// Growing numbers of targets on a server.
 fn targets(choice: &Choice) -> Vec<Listed> {
     let scale = &choice.scale;
     let datafiles = (scale.servers * scale.targets_axis.iter().min().copied().unwrap_or(1)).min(4);
@@ -216,7 +216,7 @@ fn everywhere(locations: impl IntoIterator<Item = usize>, fixture: &Fixture, met
     locations.into_iter().flat_map(|location| methods.iter().map(move |method| (fixture.clone(), location, *method))).collect()
 }
 
-/// The nearest location, and the one whose round trip is nearest to 1 ms, if that is another.
+/// Returns the nearest location, and another whose round-trip time is nearest to 1 ms, if there is one.
 fn near_and_one_beyond(choice: &Choice) -> Vec<usize> {
     let locations = &choice.stage.locations;
     let distance = |at: &usize| (locations[*at].round_trip_us.max(1.0) / 1000.0).ln().abs();
@@ -224,13 +224,13 @@ fn near_and_one_beyond(choice: &Choice) -> Vec<usize> {
     BTreeSet::from_iter([choice.stage.nearest()].into_iter().chain(beyond)).into_iter().collect()
 }
 
-/// The peers: on a directory of a usual size only, since other systems take their time to make theirs.
+/// Returns the peers for a directory of usual size only, since other systems are slow to make larger ones.
 fn peers(choice: &Choice, files: u64) -> Vec<Method> {
     let usual = choice.scale.items.iter().map(|(files, _)| *files).filter(|files| *files <= 100_000).max();
     if Some(files) == usual { all_peers(choice).collect() } else { Vec::new() }
 }
 
-/// All peers, each with all its windows.
+/// Returns all peers, each with all its windows.
 fn all_peers(choice: &Choice) -> impl Iterator<Item = Method> {
     let all = choice.stage.peers.iter().enumerate();
     all.flat_map(|(at, peer)| peer.windows.iter().map(move |window| Method::Peer(at, *window)))
@@ -238,7 +238,7 @@ fn all_peers(choice: &Choice) -> impl Iterator<Item = Method> {
 
 fn case(choice: &Choice, fixture: &Fixture, location: usize, method: Method) -> ListingCase {
     let point = ListingPoint { fixture: fixture.clone(), location: choice.stage.locations[location].name.clone() };
-    // Millions of files take their time, and the time of many files varies less.
+    // Millions of files take long, and the time of many files varies less.
     let repeat = if fixture.files >= 400_000 { choice.repeat.min(3) } else { choice.repeat };
     Case { point: Point::Listing(point), subject: method.name(choice), repeat }
 }
@@ -274,7 +274,7 @@ pub(in crate::ls) mod tests {
         }
     }
 
-    /// Cases of listings, with their points and methods.
+    /// Returns the cases of listings, with their points and methods.
     fn listed(choice: &Choice) -> Vec<(ListingPoint, Method, usize)> {
         let cases = listings(choice).into_iter().flat_map(|batch| batch.cases);
         let listing = |case: ListingCase| match case.point {

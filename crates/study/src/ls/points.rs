@@ -1,9 +1,9 @@
-//! Points of curves, the model they are held against, and the lines through them.
+//! Points of curves, the model they are compared with, and fitted lines.
 //!
-//! **The model.** A listing cannot be faster than its bytes over the link, nor than its processor time over all processors: the larger
-//! of the two is the *bound*. What round trips one after another cost is stated beside it: a listing that waits for each file
-//! pays them for each file, one that runs ahead a few times in all. Client, servers and a link that is made by a process share one
-//! machine's processors where the study is made on one; so all three are in the bound's processor time, and shown by themselves.
+//! **The model.** A listing cannot be faster than its bytes over the link, nor than its CPU time over all processors: the larger of the
+//! two is the *bound*. The cost of sequential round trips is shown separately: a listing that waits for each file pays them for each file,
+//! one that runs ahead pays a few in all. On one machine, client, servers and an emulated link share the processors, so all three are in
+//! the bound's CPU time, and are shown separately.
 
 use super::choice::Choice;
 use super::sample::{Listing, ListingPoint, Point, Sample, Subject};
@@ -14,45 +14,45 @@ use thalweg_measure::{Estimate, Fit, Runs, fit_line, median};
 
 /// Equal seeds give equal intervals.
 const SEED: u64 = 1;
-/// Where it is asked whether a datafile's cost grows with their number: between these, and between those.
+/// Low pair of numbers of datafiles, to compare a datafile's cost with that between [`HIGH`].
 const LOW: (u32, u32) = (4, 8);
-/// See [`LOW`].
+/// High pair of numbers of datafiles; see [`LOW`].
 const HIGH: (u32, u32) = (16, 32);
 
-/// What lies between a location and the servers.
+/// The link between a location and the servers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkResult {
     /// The location.
     pub location: String,
-    /// The round trip that was asked for.
+    /// The nominal round-trip time.
     pub asked_us: f64,
-    /// A request that costs nothing, and its reply: the median.
+    /// The median time of a request that costs the server nothing.
     pub round_trip_us: f64,
-    /// What one TCP stream carries from the servers to there.
+    /// The rate of one TCP stream from the servers to there.
     pub bytes_per_s: Option<f64>,
 }
 
-/// One point.
+/// One point of a curve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PointResult {
-    /// Which.
+    /// The point.
     #[serde(flatten)]
     pub point: ListingPoint,
-    /// How it is listed: a mechanism's name, [`super::COMMAND`], [`super::MOUNT`], or a peer's with its window.
+    /// The method: a mechanism's name, [`super::COMMAND`], [`super::MOUNT`], or a peer's with its window.
     pub method: Subject,
     /// Entries of a run.
     pub entries: f64,
-    /// Time per file, in microseconds, of all repetitions but the first where there are others.
+    /// Time per file, in µs, over all repetitions but the first, if there are others.
     pub per_file_us: Estimate,
-    /// Of the first repetition, which finds servers that have looked at nothing yet.
+    /// Time per file in the first repetition, with cold servers.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub first_us: Option<f64>,
-    /// Of that, what the client's processors did.
+    /// CPU time of the client per file.
     pub client_cpu_us: Estimate,
-    /// What the servers' did.
+    /// CPU time of the servers per file.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server_cpu_us: Option<Estimate>,
-    /// What the link's did, where a process makes it.
+    /// CPU time of the link per file, if a process emulates it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub link_cpu_us: Option<Estimate>,
     /// Bytes over the network for each file.
@@ -60,59 +60,59 @@ pub struct PointResult {
     /// Requests for each file.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub requests_per_file: Option<f64>,
-    /// Round trips one after another, of the whole run.
+    /// Sequential round trips of the whole run.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub round_trips: Option<f64>,
-    /// Of the entries read, how many were there when the reader wanted them.
+    /// Share of the entries read that had been prefetched.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub hit_share: Option<f64>,
-    /// Entries asked for in vain, of all that were asked for.
+    /// Share of the prefetched entries that were not read.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub wasted_share: Option<f64>,
-    /// How it compares with what is possible.
+    /// Comparison with the bound.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub model: Option<Model>,
-    /// How many times as fast as one file at a time, in the same repetition.
+    /// Speed relative to one file at a time, in the same repetition.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub of_synchronous: Option<Estimate>,
 }
 
-/// What a file's listing must cost, in microseconds.
+/// The minimum cost of a file's listing, in µs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Model {
-    /// Its bytes over the link.
+    /// Time of its bytes over the link.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bytes_us: Option<f64>,
-    /// Processor time of client, servers and link over all processors.
+    /// CPU time of client, servers and link over all processors.
     pub cpu_us: f64,
-    /// Its part of the round trips one after another.
+    /// Its share of the sequential round trips.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub round_trips_us: Option<f64>,
-    /// The larger of the first two.
+    /// The bound: the larger of the first two.
     pub bound_us: f64,
-    /// The time as a multiple of that.
+    /// The measured time over the bound.
     pub of_bound: f64,
 }
 
 /// A line over the number of datafiles, for one method from one location.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trend {
-    /// From where.
+    /// The location.
     pub location: String,
-    /// How.
+    /// The method.
     pub method: Subject,
-    /// Microseconds: of a file at all, and of each of its datafiles.
+    /// Cost of a file (intercept), and of each datafile (slope), in µs.
     pub fit: Fit,
-    /// What was measured where nobody had ever written the files.
+    /// Measured cost of files never written.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub never_written_us: Option<Estimate>,
-    /// What a datafile costs where there are few of them.
+    /// Cost of a datafile between the numbers of `LOW`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub low_us: Option<Estimate>,
-    /// What it costs where there are many.
+    /// Cost of a datafile between the numbers of `HIGH`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub high_us: Option<Estimate>,
-    /// Processor time of client and servers together, likewise.
+    /// CPU time of client and servers together, likewise.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cpu: Option<Fit>,
 }
@@ -125,10 +125,10 @@ fn estimate(listings: &[&Listing], figure: impl Fn(&Listing) -> Option<f64>) -> 
     thalweg_measure::estimate(&listings.iter().map(|listing| figure(listing)).collect::<Option<Vec<f64>>>()?)
 }
 
-/// The first repetition, and the others; where there are not two others, all of them.
+/// Splits off the first repetition; without two others, returns all.
 ///
-/// After a directory is made its servers know nothing of it: the first to ask pays for their reading their disks (with 32 datafiles,
-/// five times as much as who comes after). That is reported by itself, and not as if it were scatter.
+/// After a directory is made its servers are cold: the first listing pays for reading their disks (with 32 datafiles, five times as
+/// much as later ones). It is reported separately instead of as scatter.
 fn apart<T: Copy>(all: &[(usize, T)]) -> (Option<T>, Vec<(usize, T)>) {
     let (first, others): (Vec<_>, Vec<_>) = all.iter().copied().partition(|(repeat, _)| *repeat == 1);
     if others.len() < 2 { (None, all.to_vec()) } else { (first.first().map(|(_, first)| *first), others) }
@@ -137,7 +137,7 @@ fn apart<T: Copy>(all: &[(usize, T)]) -> (Option<T>, Vec<(usize, T)>) {
 /// Listings of one case, by repetition.
 type Listings<'a> = Vec<(usize, &'a Listing)>;
 
-/// All cases that are listings.
+/// Returns all cases that are listings.
 fn listings(runs: &Runs<Point, Subject, Sample>) -> impl Iterator<Item = (&ListingPoint, &Subject, Listings<'_>)> {
     runs.cases().filter_map(|(point, method, runs)| {
         let Point::Listing(point) = point else { return None };
@@ -146,7 +146,7 @@ fn listings(runs: &Runs<Point, Subject, Sample>) -> impl Iterator<Item = (&Listi
     })
 }
 
-/// All points, in the order of fixtures, locations and methods.
+/// Returns all points, ordered by fixture, location and method.
 pub(super) fn points(choice: &Choice, runs: &Runs<Point, Subject, Sample>, links: &[LinkResult], cpus: usize) -> Vec<PointResult> {
     let location = |name: &str| choice.stage.locations.iter().position(|location| location.name == name);
     let mut results: Vec<PointResult> = listings(runs)
@@ -160,19 +160,19 @@ pub(super) fn points(choice: &Choice, runs: &Runs<Point, Subject, Sample>, links
     results
 }
 
-/// The order of methods: mechanisms as they build on one another, then commands, then others.
+/// Returns the order of methods: mechanisms as they build on one another, then commands, then others.
 pub fn method_rank(method: &str) -> usize {
     let known = WalkMode::ALL.iter().map(|mode| mode.name()).chain([super::COMMAND, super::MOUNT]);
     known.into_iter().position(|name| name == method).unwrap_or(usize::MAX)
 }
 
-/// How many times as fast as one file at a time, in the repetitions that count.
+/// Returns the speed relative to one file at a time, in the repetitions that count.
 fn of_synchronous(runs: &Runs<Point, Subject, Sample>, point: &ListingPoint, method: &str, listings: &Listings<'_>) -> Option<Estimate> {
     let one_at_a_time = WalkMode::Synchronous.name();
     if method == one_at_a_time {
         return None;
     }
-    // The first repetition of a case is reported by itself, also here.
+    // The first repetition of a case is reported separately here too.
     let first = apart(listings).1.first()?.0;
     let per_file = |sample: &Sample| sample.listing().map(|l| per_file(l, l.seconds));
     let point = Point::Listing(point.clone());
@@ -218,7 +218,7 @@ fn result(point: &ListingPoint, method: &str, listings: &Listings<'_>, link: Opt
     })
 }
 
-/// The lines through the grid: one for each method from each location.
+/// Returns the fitted lines through the grid: one for each method from each location.
 pub(super) fn lines_through(choice: &Choice, runs: &Runs<Point, Subject, Sample>) -> Vec<Trend> {
     let anchor = |point: &ListingPoint| {
         let (fixture, scale) = (&point.fixture, &choice.scale);
@@ -237,7 +237,7 @@ pub(super) fn lines_through(choice: &Choice, runs: &Runs<Point, Subject, Sample>
     curves.into_iter().filter_map(trend).collect()
 }
 
-/// Of each number of datafiles, the listings that count.
+/// The listings that count, by number of datafiles.
 type Curve<'a> = BTreeMap<u32, Vec<&'a Listing>>;
 
 fn trend(location: String, method: &str, curve: &Curve<'_>) -> Option<Trend> {
@@ -271,7 +271,7 @@ pub(in crate::ls) mod tests {
 
     type Line = Run<Point, Subject, Sample>;
 
-    /// A listing of the anchor's grid: `per_file_us` on the wall, half of it on processors.
+    /// Returns a listing of the reference grid: `per_file_us` of wall time, half of it CPU time.
     fn listing(method: &str, location: &str, datafiles: u32, repeat: usize, per_file_us: f64) -> Line {
         let fixture = Fixture { servers: 4, targets: 8, files: 25_000, datafiles };
         let listing = Listing {

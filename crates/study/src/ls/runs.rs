@@ -1,4 +1,4 @@
-//! Runs of the study: the store of each batch, what is made in it, and one run of each kind.
+//! Runs of the study: the store of each batch, its contents, and one run of each kind.
 
 use super::bars::judged;
 use super::choice::Choice;
@@ -20,27 +20,27 @@ use thalweg_measure::{Batch, Failure, Host, Machine, MeasuredBy, Observer, Subje
 const LISTED: &str = "/listed";
 /// Bytes of a small file that is written beside listings.
 const WRITTEN_BYTES: u64 = 4096;
-/// How long a link is streamed over.
+/// Duration of a link's measurement.
 const LINK_S: f64 = 1.0;
-/// The mount through which names are used that were made through another one.
+/// Name of a second mount, for names made through the first.
 const SECOND_MOUNT: &str = "mount-2";
-/// What the writer beside the crowd is, and the crowd: processes of their own at the nearest location.
+/// Name of the worker that writes beside the crowd: a separate process at the nearest location.
 const WRITER: &str = "writer";
-/// See [`WRITER`].
+/// Name of the worker that runs the crowd of listings, likewise.
 const CROWD: &str = "crowd";
-/// The crowd's processors are other machines': it gets what nobody else wants.
+/// Prefix for the crowd: it stands for other machines, so it gets only idle CPU time.
 const CROWD_IS_NICE: &str = "nice -n 19";
 
-/// Makes the study, or goes on with it; `so_far` gets what has come of it after each batch.
+/// Runs the study, or resumes it; `so_far` gets the result so far after each batch.
 ///
 /// # Errors
-/// The choice, a location that cannot be reached, or somebody who wants to stop; a case that fails is left out.
+/// The choice is invalid, a location cannot be reached, or the observer asked to stop. A case that fails is left out.
 pub fn run(choice: &Choice, observer: &dyn Observer, so_far: &dyn Fn(&Document)) -> Result<Document> {
     choice.scale.check()?;
     choice.stage.check()?;
     std::fs::create_dir_all(&choice.out).map_err(Error::file(&choice.out, "making the directory of results"))?;
     let raw = choice.out.join(RAW);
-    // Before workers are started for nothing.
+    // Checked before the workers are started.
     thalweg_measure::check_log(&raw, choice.resume)?;
     let machine = Machine::describe(&[&choice.directory]);
     let cancelled = || observer.cancelled();
@@ -50,7 +50,7 @@ pub fn run(choice: &Choice, observer: &dyn Observer, so_far: &dyn Fn(&Document))
     Ok(judged(Document::new(choice, &measured, stage.machine.clone())))
 }
 
-/// The workers at all locations; then the writer and the crowd.
+/// Starts the workers at all locations, then the writer and the crowd.
 fn start<'a>(choice: &Choice, cancelled: &'a dyn Fn() -> bool) -> Result<Nodes<'a>> {
     let near = choice.stage.locations[choice.stage.nearest()].run_on.clone();
     let crowd = [near.as_deref().unwrap_or_default(), CROWD_IS_NICE].join(" ");
@@ -64,24 +64,24 @@ fn start<'a>(choice: &Choice, cancelled: &'a dyn Fn() -> bool) -> Result<Nodes<'
     )
 }
 
-/// The workers, and the store of the batch that is measured.
+/// The workers, and the store of the current batch.
 struct Stage<'a> {
     choice: &'a Choice,
     nodes: Nodes<'a>,
     serving: Option<Serving>,
     machine: Machine,
     so_far: &'a dyn Fn(&Document),
-    /// What is copied in.
+    /// The tree to copy in.
     tree: Option<Tree>,
-    /// Why names are not measured through a mount.
+    /// Why names cannot be measured through a mount.
     no_mount: Option<String>,
-    /// Names of runs that are no two runs'.
+    /// Counter for unique names of runs.
     runs: u64,
 }
 
 impl Drop for Stage<'_> {
     fn drop(&mut self) {
-        // The store first: who waits for it is let go by that.
+        // The store first: that releases workers waiting for it.
         self.serving = None;
         self.remove_peers_files();
     }
@@ -135,7 +135,7 @@ impl Subjects for Stage<'_> {
         })
     }
 
-    /// A worker that ended or hung is started anew, and what it had mounted is taken away.
+    /// Restarts a worker that ended or hung, and unmounts its mount.
     fn recover(&mut self) -> std::result::Result<(), Failure> {
         let revived = self.nodes.revive()?;
         if !revived.is_empty() {
@@ -145,7 +145,7 @@ impl Subjects for Stage<'_> {
         }
         let service = self.serving.as_ref().map(|serving| serving.service().to_owned());
         for (node, store) in revived.into_iter().zip(service.into_iter().cycle()) {
-            // A store that is gone is the next run's error.
+            // If the store is gone, the next run fails.
             let _ = self.nodes.one(node, &connect(store, self.choice.timeout_s));
         }
         Ok(())
@@ -181,13 +181,13 @@ impl Stage<'_> {
         self.serving.as_ref().ok_or_else(|| Error::Choice("a run without a store: a bug".into()))
     }
 
-    /// A location by its name.
+    /// Returns the index of a location.
     fn location(&self, name: &str) -> Result<usize> {
         let at = self.choice.stage.locations.iter().position(|location| location.name == name);
         at.ok_or_else(|| Error::Choice(format!("no location is called `{name}`: a bug")))
     }
 
-    /// A store, with everybody connected to it; and what the batch needs in it.
+    /// Starts the batch's store, connects the workers, and creates the contents.
     fn make(&mut self, batch: &Batch<Point, Subject>, observer: &dyn Observer) -> Result<()> {
         let scale = &self.choice.scale;
         let (servers, targets) = match &batch.cases[0].point {
@@ -210,7 +210,7 @@ impl Stage<'_> {
         }
     }
 
-    /// The directory that is listed, and the same at peers.
+    /// Makes the directory to list, also on peers.
     fn fixture(&mut self, point: &ListingPoint, batch: &Batch<Point, Subject>, observer: &dyn Observer) -> Result<()> {
         let (files, datafiles) = (point.fixture.files, point.fixture.datafiles);
         let near = self.choice.stage.nearest();
@@ -226,8 +226,8 @@ impl Stage<'_> {
         self.serving()?.settle()
     }
 
-    /// What lies between a location and the servers. Listings come from the servers: the stream goes the other way, over links that are
-    /// the same both ways.
+    /// Measures the link between a location and the servers. Listings come from the servers, but the stream goes the other way, over
+    /// symmetric links.
     fn link(&mut self, location: &str) -> Result<LinkSample> {
         let (at, near) = (self.location(location)?, self.choice.stage.nearest());
         let host = without_pin(self.serving()?.service()).rsplit_once(':').map_or("127.0.0.1", |(host, _)| host).to_owned();
@@ -242,13 +242,13 @@ impl Stage<'_> {
         self.took(at, &Order::Mount { store, mount_point }).map(drop)
     }
 
-    /// Where a node mounts the store: nobody has more than one mount, and of all locations one at a time has it.
+    /// Returns a node's mount point: each node has at most one mount, and only one location at a time.
     fn mount_point(&self, node: usize) -> PathBuf {
         let path = self.choice.out.join(if node == self.writer() { SECOND_MOUNT } else { "mount" });
         std::path::absolute(&path).unwrap_or(path)
     }
 
-    /// One listing, with the processor time of everybody who takes part in it.
+    /// Runs one listing, with the CPU time of all processes involved.
     fn listing(&mut self, point: &ListingPoint, subject: &str) -> Result<Listing> {
         let method = Method::named(self.choice, subject).ok_or_else(|| Error::Choice(format!("no method is called `{subject}`: a bug")))?;
         let at = self.location(&point.location)?;
@@ -276,7 +276,7 @@ impl Stage<'_> {
         Ok(Listing { server_cpu_s: grown(before, after), link_cpu_s, ..listing })
     }
 
-    /// Processor time so far of the servers that a method asks.
+    /// Returns the CPU time so far of the servers that a method uses.
     fn servers_cpu_s(&self, method: Method) -> Option<f64> {
         match method {
             Method::Peer(peer, _) => cpu_s(&self.choice.stage.peers[peer].pids),
@@ -284,7 +284,7 @@ impl Stage<'_> {
         }
     }
 
-    /// What lists a directory as a command.
+    /// Returns the command that lists a directory.
     fn argv(&self, at: usize, method: Method, entries: u64) -> Result<Vec<String>> {
         Ok(match method {
             Method::Peer(peer, window) => {
@@ -308,18 +308,18 @@ impl Stage<'_> {
     }
 }
 
-/// What is no listing: names made, read and removed, small writes beside listings, and trees copied.
+/// Runs other than listings: names created, read and removed; small writes beside listings; and trees copied.
 impl Stage<'_> {
-    /// `mdtest`'s patterns: all phases of one point, in a directory of their own.
+    /// Runs all `mdtest` phases of one point, in their own directory.
     fn names(&mut self, point: &NamesPoint) -> Result<NamesSample> {
         let near = self.choice.stage.nearest();
         if let (true, Some(problem)) = (point.mounted, &self.no_mount) {
-            return Err(Error::Choice(format!("there is no mount: {problem}")));
+            return Err(Error::Choice(format!("cannot mount the store: {problem}")));
         }
-        // Only while it is used: the service notifies a second client of what the first one changes.
+        // Only while it is used: the service notifies a second client of the first one's changes.
         let has_second = point.phases().any(|phase| point.is_elsewhere(phase));
         if has_second {
-            // The writer has nothing else to do, and is a client of its own.
+            // The writer is idle, and a separate client.
             self.mount(self.writer())?;
         }
         let inside = format!("/names-{}", self.runs);
@@ -337,14 +337,14 @@ impl Stage<'_> {
         Ok(NamesSample { each, seconds })
     }
 
-    /// The directory that the crowd lists.
+    /// Makes the directory that the crowd lists.
     fn make_listed(&mut self) -> Result<()> {
         let (writer, files) = (self.writer(), self.choice.scale.listed_files);
         self.took(writer, &Order::Populate { directory: LISTED.into(), files, datafiles: 1 })?;
         self.serving()?.settle()
     }
 
-    /// Small writes, alone or beside listings.
+    /// Runs small writes, alone or beside listings.
     fn writes(&mut self, is_beside: bool) -> Result<WritesSample> {
         let (writer, crowd) = (self.writer(), self.crowd());
         let listings = if is_beside { self.choice.scale.listings } else { 0 };
@@ -362,14 +362,14 @@ impl Stage<'_> {
         Ok(WritesSample { listings, writes: took.len() as u64, p50_s: at(0.5), p99_s: at(0.99), most_s: at(1.0), listed, seconds })
     }
 
-    /// The tree that is copied, and the mount that it is copied onto.
+    /// Makes the tree to copy, and the mount to copy it onto.
     fn make_tree(&mut self) -> Result<()> {
         let scale = &self.choice.scale;
         self.tree = Some(Tree::make(&self.choice.directory, scale.copied_files, scale.copied_bytes)?);
         self.mount(self.choice.stage.nearest())
     }
 
-    /// The tree copied in, by our command or by the stock one through the mount; how long it took.
+    /// Copies the tree in, by `thalweg cp` or by the stock `cp` onto the mount; returns the time in seconds.
     fn copy(&mut self, subject: &str) -> Result<f64> {
         let tree = self.tree.as_ref().ok_or_else(|| Error::Choice("a copy of no tree: a bug".into()))?;
         let source = tree.0.display().to_string();
@@ -388,18 +388,18 @@ impl Stage<'_> {
     }
 }
 
-/// Processor time of processes so far; `None` where one is gone.
+/// Returns the CPU time of processes so far; `None` if one is gone.
 fn cpu_s(pids: &[u32]) -> Option<f64> {
     pids.iter().map(|pid| cpu_time_of(*pid).map(|time| time.as_secs_f64())).sum()
 }
 
-/// What the worker says of a listing: nothing that is not complete.
+/// Converts the worker's answer to a listing; rejects an incomplete one.
 fn listed(method: Method, most: Option<u64>, files: u64, answer: Answer) -> Result<Listing> {
     let (server_cpu_s, link_cpu_s) = (None, None);
     match answer {
         Answer::Walked { entries, seconds, cpu_s: client_cpu_s, bytes, counters } => {
             if most.is_none() && entries != files {
-                return Err(Error::Choice(format!("{entries} entries were listed, and there are {files}")));
+                return Err(Error::Choice(format!("{entries} entries were listed of {files}")));
             }
             Ok(Listing { entries, seconds, counters: Some(counters), client_cpu_s, server_cpu_s, link_cpu_s, bytes })
         }
@@ -411,14 +411,14 @@ fn listed(method: Method, most: Option<u64>, files: u64, answer: Answer) -> Resu
     }
 }
 
-/// With what a peer's directories begin.
+/// Prefix of a peer's directories.
 const PEER_DIRECTORY: &str = "thalweg-ls-";
 
 fn directory_of(entries: u64) -> String {
     format!("{PEER_DIRECTORY}{entries}")
 }
 
-/// Files of one byte on a peer's own disk, if they are not there already.
+/// Makes files of one byte on a peer's own disk, unless they exist.
 fn populate_local(directory: &Path, files: u64) -> Result<()> {
     if directory.exists() {
         return Ok(());
@@ -430,27 +430,23 @@ fn populate_local(directory: &Path, files: u64) -> Result<()> {
     })
 }
 
-/// What a command has listed: its lines, or what a peer's client says of itself. A peer that lists few files is timed by
-/// its own clock, from when it is connected, as our walks that stop early are.
+/// Returns the entries that a command listed, and the time: from its lines of output, or from a peer client's report. A peer that lists
+/// few files is timed by its own clock from its connection on, like walks that stop early.
 fn listed_by_command(method: Method, most: Option<u64>, files: u64, seconds: f64, lines: u64, last: &str) -> Result<(u64, f64)> {
     let expected = most.unwrap_or(files);
     let (entries, seconds) = if let Method::Peer(..) = method {
         let said: serde_json::Value =
-            serde_json::from_str(last).map_err(|e| Error::Choice(format!("its last line is no JSON ({e}): {last}")))?;
+            serde_json::from_str(last).map_err(|e| Error::Choice(format!("its last line is not JSON ({e}): {last}")))?;
         let own = said["seconds"].as_f64().filter(|_| most.is_some());
         (said["files"].as_u64().unwrap_or(0), own.unwrap_or(seconds))
     } else {
-        // `ls -l` has a line for the total.
+        // `ls -l` prints a line with the total.
         (lines.saturating_sub(u64::from(method == Method::Mount)), seconds)
     };
-    if entries == expected {
-        Ok((entries, seconds))
-    } else {
-        Err(Error::Choice(format!("{entries} entries were listed, and there are {expected}")))
-    }
+    if entries == expected { Ok((entries, seconds)) } else { Err(Error::Choice(format!("{entries} entries were listed of {expected}"))) }
 }
 
-/// A tree of small files, which is removed when it goes.
+/// A tree of small files, removed on drop.
 struct Tree(PathBuf);
 
 impl Drop for Tree {
@@ -460,7 +456,7 @@ impl Drop for Tree {
 }
 
 impl Tree {
-    /// Makes it: a hundred in each directory.
+    /// Makes the tree, with 100 files per directory.
     fn make(below: &Path, files: u64, bytes: u64) -> Result<Tree> {
         let tree = Tree(below.join(format!("thalweg-ls-tree-{}", std::process::id())));
         let data = vec![b'x'; bytes as usize];
@@ -476,7 +472,7 @@ impl Tree {
     }
 }
 
-/// What a run of names is called.
+/// Returns the name of a run of names, for progress.
 fn name_of_names(point: &NamesPoint) -> String {
     let through = if point.mounted { "the mount" } else { "the library" };
     let directory = if point.shared { "one directory" } else { "directories of their own" };

@@ -1,130 +1,130 @@
-//! What is measured of listings: points, and what one run gives.
+//! Points of a study of listings, and the sample of a run.
 
 use crate::worker::protocol::{Counters, NamesPoint, Phase};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What is made before anything is listed: a store, and a directory in it.
+/// A store and a directory in it, made before anything is listed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Fixture {
     /// I/O servers.
     pub servers: u32,
-    /// Targets of each.
+    /// Targets per server.
     pub targets: u32,
-    /// Files of the directory.
+    /// Files in the directory.
     pub files: u64,
-    /// Datafiles of each; 0: never written.
+    /// Datafiles per file; 0: never written.
     pub datafiles: u32,
 }
 
-/// A directory, and from where it is listed.
+/// A directory, and the location it is listed from.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ListingPoint {
-    /// On what.
+    /// The store and directory.
     #[serde(flatten)]
     pub fixture: Fixture,
-    /// From where.
+    /// The location.
     pub location: String,
 }
 
-/// What is varied. A listing's subject is its method; those of the others are said beside them.
+/// The varied parameters. A listing's subject is its method; for the others, subjects are given below.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Point {
     /// The link between the servers and a location.
     Link(String),
-    /// Trees copied in: by our command, or by the stock one.
+    /// Trees copied in. Subjects: `thalweg cp`, and the stock `cp`.
     Copy,
-    /// Small files written: alone, or beside listings.
+    /// Small files written. Subjects: alone, and beside listings.
     Writes,
-    /// Names made, asked for and removed.
+    /// Names created, queried and removed.
     Names(NamesPoint),
-    /// A directory is listed.
+    /// A directory listed.
     Listing(ListingPoint),
 }
 
-/// What is compared.
+/// A subject of a comparison.
 pub(crate) type Subject = String;
 
-/// What one run gives.
+/// The sample of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Sample {
-    /// Of a link.
+    /// A link's.
     Link(LinkSample),
-    /// Of a copy: the time.
+    /// A copy's time, in seconds.
     Copy(f64),
-    /// Of small writes.
+    /// Small writes'.
     Writes(WritesSample),
-    /// Of names.
+    /// Names'.
     Names(NamesSample),
-    /// Of a listing.
+    /// A listing's.
     Listing(Listing),
 }
 
 impl Sample {
-    /// If it is of a listing.
+    /// Returns the listing, if it is one.
     pub(crate) fn listing(&self) -> Option<&Listing> {
         if let Sample::Listing(listing) = self { Some(listing) } else { None }
     }
 }
 
-/// What lies between a location and the servers.
+/// The link between a location and the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LinkSample {
-    /// A request that costs nothing, and its reply: the median.
+    /// The median time of a request that costs the server nothing.
     pub(crate) round_trip_us: f64,
-    /// What one TCP stream carries from the servers to there.
+    /// The rate of one TCP stream from the servers to there.
     pub(crate) bytes_per_s: Option<f64>,
 }
 
 /// One listing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Listing {
-    /// Entries that were listed in `seconds`.
+    /// Entries listed in `seconds`.
     pub(crate) entries: u64,
-    /// The time. Of a listing that stops early: from its first entry on.
+    /// The time; for a listing that stops early, from its first entry on.
     pub(crate) seconds: f64,
-    /// What the library counted.
+    /// The library's counters.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) counters: Option<Counters>,
-    /// Processor time of the client: its process, and the mount's.
+    /// CPU time of the client: its process, and the mount's.
     pub(crate) client_cpu_s: f64,
-    /// Processor time of all servers.
+    /// CPU time of all servers.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) server_cpu_s: Option<f64>,
-    /// Processor time of the link, where it is made by a process.
+    /// CPU time of the link, if a process emulates it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) link_cpu_s: Option<f64>,
-    /// Bytes of IP packets, both ways, as the client's network devices count them.
+    /// Bytes of IP packets in both directions, counted by the client's network devices.
     pub(crate) bytes: u64,
 }
 
-/// Names made, asked for, read, and removed.
+/// Names created, queried, read and removed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct NamesSample {
-    /// Names of each worker.
+    /// Names per worker.
     pub(crate) each: u64,
-    /// Of each phase: from the first worker's beginning to the last one's end.
+    /// Time of each phase, from the first worker's start to the last one's end.
     pub(crate) seconds: BTreeMap<Phase, f64>,
 }
 
 /// Small files written, alone or beside listings.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct WritesSample {
-    /// Listings at a time; 0: none.
+    /// Concurrent listings; 0: none.
     pub(crate) listings: u32,
     /// Files written.
     pub(crate) writes: u64,
     /// Median time to create, write and close one.
     pub(crate) p50_s: f64,
-    /// The time that 99 of 100 stay below.
+    /// 99th percentile of that time.
     pub(crate) p99_s: f64,
-    /// The longest.
+    /// Maximum of that time.
     pub(crate) most_s: f64,
     /// Entries listed meanwhile, in all listings.
     pub(crate) listed: u64,
-    /// How long it took.
+    /// Duration of the run.
     pub(crate) seconds: f64,
 }
 

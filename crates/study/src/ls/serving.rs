@@ -1,4 +1,4 @@
-//! The store of a batch: started for it, in a process whose processor time is known from outside, and removed with it.
+//! The store of a batch: started for it, in a separate process whose CPU time can be read, and removed after it.
 
 use super::choice::Choice;
 use crate::{Error, Result};
@@ -11,20 +11,20 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 use thalweg_measure::cpu_time_of;
 
-/// How long a store may take to say where it is, and to end.
+/// Timeout for a store to print its address, and to end.
 const WITHIN: Duration = Duration::from_secs(60);
-/// How long is waited for a store to have nothing more to do.
+/// Timeout for a store to become idle.
 const QUIET_WITHIN: Duration = Duration::from_secs(30);
-/// A size that has changed within the last second is asked for again by the next walk: that is over by then.
+/// Pause after the last change: a walk asks again for sizes that changed within the last second.
 const STILL: Duration = Duration::from_millis(1_200);
-/// Over so long its processor time is looked at.
+/// Interval over which its CPU time is measured.
 const QUIET_LOOK: Duration = Duration::from_millis(250);
-/// And must be less than this part of it.
+/// A store is idle if it used less than this part of the interval.
 const QUIET_SHARE: f64 = 0.05;
-/// Directories that are removed at a time.
+/// Number of directories removed concurrently.
 const REMOVERS: usize = 2;
 
-/// A store that runs.
+/// A running store.
 pub(super) struct Serving {
     child: Child,
     /// `thal://HOST:PORT`.
@@ -33,10 +33,10 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    /// Starts one with so many servers and targets each, below the study's directory.
+    /// Starts a store with `servers` servers and `targets` targets each, below the study's directory.
     ///
     /// # Errors
-    /// It does not start, or does not say where it is.
+    /// It does not start, or does not print its address.
     pub(super) fn start(choice: &Choice, servers: u32, targets: u32) -> Result<Serving> {
         let directory = choice.directory.join(format!("thalweg-ls-{}", std::process::id()));
         std::fs::create_dir_all(&directory).map_err(Error::file(&directory, "making the store's directory"))?;
@@ -50,7 +50,7 @@ impl Serving {
         words.push(directory.display().to_string());
         let line = words.join(" ");
         let mut command = Command::new(&words[0]);
-        // In a process group of its own: Ctrl-C is for us, who take it down when nobody uses it any more.
+        // In its own process group: Ctrl-C is for the study, which stops the store once it is unused.
         command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
         let mut child = command.spawn().map_err(Error::file(Path::new(&line), "starting it"))?;
         let output = child.stdout.take();
@@ -60,24 +60,24 @@ impl Serving {
             move || output.map(|output| BufReader::new(output).lines().map_while(std::io::Result::ok).try_for_each(|l| sender.send(l)));
         let thread = std::thread::Builder::new().name("the store's words".into()).spawn(listen);
         thread.map_err(Error::file(Path::new("a thread for a store"), "starting it"))?;
-        serving.address = heard.recv_timeout(WITHIN).map_err(|_| Error::Choice(format!("`{line}` did not say where its store is")))?;
+        serving.address = heard.recv_timeout(WITHIN).map_err(|_| Error::Choice(format!("`{line}` did not print its store's address")))?;
         Ok(serving)
     }
 
-    /// `HOST:PORT`.
+    /// Returns its `HOST:PORT`.
     pub(super) fn service(&self) -> &str {
         self.address.trim_start_matches("thal://")
     }
 
-    /// Processor time of all its servers so far.
+    /// Returns the CPU time of all its servers so far.
     pub(super) fn cpu_s(&self) -> Option<f64> {
         cpu_time_of(self.child.id()).map(|time| time.as_secs_f64())
     }
 
-    /// Waits until it has nothing more to do of what came before, and what is on its file system is durable.
+    /// Waits until it is idle, and its file system is synced.
     ///
     /// # Errors
-    /// The file system cannot be asked for that.
+    /// The file system cannot be synced.
     pub(super) fn settle(&self) -> Result<()> {
         let open = std::fs::File::open(&self.directory).map_err(Error::file(&self.directory, "opening it"))?;
         rustix::fs::syncfs(&open).map_err(|e| Error::file(&self.directory, "making its file system durable")(e.into()))?;
@@ -109,13 +109,13 @@ impl Drop for Serving {
     }
 }
 
-/// Removes a directory with millions of files in it: those below it at the same time.
+/// Removes a directory with millions of files, its subdirectories concurrently.
 pub(super) fn remove(directory: &Path) {
     let mut below = vec![directory.to_owned()];
-    // Deep enough that there are many of about the same size: server, target, datafiles, and the directories of those.
+    // Deep enough for many directories of similar size: server, target, datafiles, and their directories.
     for _ in 0..4 {
         let deeper = below.iter().flat_map(|at| std::fs::read_dir(at).into_iter().flatten().flatten());
-        // Not through symbolic links.
+        // Symbolic links are not followed.
         let deeper: Vec<PathBuf> = deeper.filter(|entry| entry.file_type().is_ok_and(|of| of.is_dir())).map(|entry| entry.path()).collect();
         if deeper.is_empty() {
             break;

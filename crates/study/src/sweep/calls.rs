@@ -1,14 +1,14 @@
-//! How long single calls of a recorded program took: reads, writes, syncs, and questions to a server.
+//! Latencies of single calls of a recorded program: reads, writes, syncs, and requests to a server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use thalweg_trace::{Recording, Role, Source, SpanBatch, SpanKind};
 
-/// A bucket's width on the scale of logarithms: two in a hundred.
+/// Ratio between bucket bounds.
 const WIDTH: f64 = 1.02;
 
-/// The 99th percentile in seconds, to within a bucket of 2 %; `None` where the recording has no such call. Calls that were recorded together (which
-/// never waited) count each with their mean.
+/// Returns the 99th percentile in seconds, to within a bucket of 2 %; `None` if the recording has no such call. Merged calls (which never
+/// blocked) count each with their mean.
 pub(super) fn p99_s(recording: &Path) -> std::io::Result<Option<f64>> {
     let recording = Recording::open(recording).map_err(std::io::Error::other)?;
     let of_program: BTreeSet<u64> = recording
@@ -24,7 +24,7 @@ pub(super) fn p99_s(recording: &Path) -> std::io::Result<Option<f64>> {
     Ok(lengths.quantile_s(0.99))
 }
 
-/// Calls by the logarithm of their length.
+/// A histogram of calls by the logarithm of their duration.
 #[derive(Default)]
 struct Lengths {
     calls: u64,

@@ -1,5 +1,5 @@
-//! The ceiling, measured: a command that moves the same bytes with nothing in its way, run in turn with the points, so that both meet the same
-//! machine. It is run once for each setting of the parameters that it depends on, not for each point.
+//! The measured ceiling: a command that moves the same bytes as fast as the hardware allows, run interleaved with the points, so that both
+//! see the same machine. It is run for each setting of the parameters that it depends on, not for each point.
 
 use super::plan::{CEILING, Choice, Sweep};
 use super::point::RunResult;
@@ -10,22 +10,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use thalweg_measure::{Case, Estimate, estimate};
 
 impl Choice {
-    /// The words of the ceiling's command, if one is asked for.
+    /// Parses the ceiling's command, if there is one.
     pub(super) fn check_ceiling(&self) -> Result<Option<Vec<String>>> {
         let Some(line) = &self.ceiling else { return Ok(None) };
         let wrong = |problem: &str| Error::Choice(format!("{CEILING} {line}: {problem}"));
         if self.bytes.is_none() {
-            return Err(wrong("a ceiling is a rate: give --bytes, which says how much this command and a run move"));
+            return Err(wrong("a ceiling is a rate: give --bytes, the amount that this command and each run move"));
         }
         if self.ceiling_bytes_per_s.is_some() {
-            return Err(wrong("ceiling_bytes_per_s is given too: one of them is the ceiling"));
+            return Err(wrong("ceiling_bytes_per_s is given too: give only one of them"));
         }
         words(line).map(Some).map_err(|problem| wrong(&problem))
     }
 }
 
 impl Sweep {
-    /// The points at which the ceiling is measured: the first of all that do not differ for it.
+    /// Returns the points at which the ceiling is measured: one for each setting that it depends on.
     pub(super) fn ceilings(&self) -> Vec<&Point> {
         if self.ceiling.is_none() {
             return Vec::new();
@@ -34,7 +34,7 @@ impl Sweep {
         self.points.iter().filter(|point| met.insert(self.seen_by_ceiling(point))).collect()
     }
 
-    /// The values on which the ceiling depends: those in its command, and those that say how much is moved.
+    /// Returns the values that the ceiling depends on: those in its command, and those in `bytes`.
     fn seen_by_ceiling(&self, point: &Point) -> Vec<String> {
         let templates = [&self.choice.ceiling, &self.choice.bytes];
         let known: BTreeSet<&str> = templates.into_iter().flatten().flat_map(|template| names(template)).collect();
@@ -47,12 +47,12 @@ impl Sweep {
         Case { point: point.clone(), subject, repeat: self.choice.repeat }
     }
 
-    /// Its command, as words.
+    /// Returns its command as words.
     pub(super) fn ceiling_command(&self, point: &Point, run: &str) -> Vec<String> {
         self.ceiling.iter().flatten().map(|word| self.fill(word, point, run)).collect()
     }
 
-    /// The runs of the ceiling that a point is held against, by repetition.
+    /// Returns the ceiling's rates that a point is compared with, by repetition.
     fn ceiling_rates(&self, point: &Point, runs: &Swept) -> BTreeMap<usize, f64> {
         let seen = self.seen_by_ceiling(point);
         let Some(at) = self.ceilings().into_iter().find(|other| self.seen_by_ceiling(other) == seen) else { return BTreeMap::new() };
@@ -60,19 +60,19 @@ impl Sweep {
         samples.into_iter().filter_map(|(repeat, sample)| Some((repeat, sample.rate()?))).collect()
     }
 
-    /// What it reached at this point's values.
+    /// Returns the ceiling's rate at this point's values.
     pub(super) fn ceiling_at(&self, point: &Point, runs: &Swept) -> Option<Estimate> {
         estimate(&self.ceiling_rates(point, runs).into_values().collect::<Vec<_>>())
     }
 
-    /// Which part of it a point reaches: its rate over the ceiling's, within each repetition.
+    /// Returns a point's rate over the ceiling's, within each repetition.
     pub(super) fn part_of_ceiling(&self, point: &Point, of: &[RunResult], runs: &Swept) -> Option<Estimate> {
         let ceiling = self.ceiling_rates(point, runs);
         let parts = of.iter().filter_map(|run| Some(run.rate()? / ceiling.get(&run.repeat)?));
         estimate(&parts.collect::<Vec<_>>())
     }
 
-    /// Why there is no ceiling somewhere.
+    /// Returns why the ceiling was not measured somewhere.
     pub(super) fn ceiling_problem(&self, runs: &Swept) -> Option<String> {
         let samples = |at: &Point| -> Vec<&Sample> {
             let subject = self.ceiling_case(at).subject;

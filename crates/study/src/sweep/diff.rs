@@ -1,5 +1,5 @@
-//! Two sweeps, point by point: how many times as fast the second is at each, with its interval. They were not run in turn, so what the
-//! machine did in between is in every ratio; that is said.
+//! Compares two sweeps point by point: the speed of the second relative to the first, with intervals. They were not run interleaved, so
+//! changes of the machine in between are in every ratio; the text says so.
 
 use super::document::Document;
 use super::point::PointResult;
@@ -8,34 +8,34 @@ use crate::{Error, Result};
 use serde::Serialize;
 use thalweg_measure::{Estimate, SplitMix, median};
 
-/// How often runs are drawn again.
+/// Number of bootstrap samples.
 const DRAWN: usize = 2_000;
 
-/// What two sweeps have in common.
+/// The comparison of two sweeps.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Diff {
     /// The names of the parameters.
     pub parameters: Vec<String>,
-    /// The points of both, in the order of the first.
+    /// The common points, in the order of the first.
     pub points: Vec<PointDiff>,
-    /// Points that only one of them has.
+    /// Number of points that only one of them has.
     pub only_one: usize,
 }
 
-/// A point of both.
+/// A common point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PointDiff {
     /// The labels of its values.
     pub values: Point,
-    /// What became of it in each.
+    /// Its state in each.
     pub states: (State, State),
-    /// How many times as fast the second is: above 1 it is faster. Absent where one has no figure.
+    /// Speed of the second relative to the first: above 1 it is faster. Absent if one has no figure.
     pub ratio: Option<Estimate>,
-    /// The cause in each, where it was recorded.
+    /// The cause in each, if recorded.
     pub causes: (Option<String>, Option<String>),
 }
 
-/// Compares.
+/// Compares two sweeps.
 ///
 /// # Errors
 /// They vary different parameters, or have no point in common.
@@ -71,7 +71,7 @@ impl PointDiff {
     }
 }
 
-/// The ratio of two medians, each drawn again by itself: there are no pairs.
+/// Returns the ratio of two medians, bootstrapped independently: there are no pairs.
 fn ratio_of_medians(of: &[f64], to: &[f64]) -> Option<Estimate> {
     let middle = median(of)? / median(to)?;
     let mut random = SplitMix(5);

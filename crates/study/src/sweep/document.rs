@@ -1,5 +1,5 @@
-//! The result: every point with its state, its figures and its cause, every run, and what is found in them. `sweep.schema.json` describes it to
-//! other languages; a test holds the two together.
+//! The result of a sweep: every point with its state, figures and cause, every run, and the findings. `sweep.schema.json` describes it for
+//! other languages; a test checks that they agree.
 
 use super::findings::{Findings, find};
 use super::plan::Sweep;
@@ -22,37 +22,37 @@ pub struct Document {
     pub schema: String,
     /// The command's template.
     pub command: Vec<String>,
-    /// The server's, if there was one.
+    /// The server's template, if there was one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server: Option<String>,
-    /// What was varied.
+    /// The varied parameters.
     pub parameters: Vec<Parameter>,
     /// When it ended, seconds since 1970.
     pub ended_unix_s: u64,
-    /// Where it ran.
+    /// The machine it ran on.
     pub machine: Machine,
-    /// How often each point was to be run.
+    /// Maximum number of counted runs of each point.
     pub repeat: usize,
-    /// What the hardware gives, if that was said.
+    /// Ceiling of the hardware, if given.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ceiling_bytes_per_s: Option<f64>,
-    /// The command that measured it, if one did.
+    /// The command that measured the ceiling, if one did.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ceiling_command: Option<String>,
-    /// Why that gave no figure somewhere.
+    /// Why the ceiling has no figure somewhere.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ceiling_problem: Option<String>,
-    /// Every point, the skipped ones too.
+    /// Every point, including skipped ones.
     pub points: Vec<PointResult>,
-    /// What is found in them.
+    /// The findings.
     pub findings: Findings,
 }
 
 impl Sweep {
-    /// Runs it, or what is left of it; the result.
+    /// Runs the sweep, or the rest of it; returns the result.
     ///
     /// # Errors
-    /// The log is another plan's, or cannot be written; somebody wants to stop.
+    /// The log is another plan's or cannot be written, or the observer asked to stop.
     pub fn measure(&self, around: &Surroundings, observer: &dyn Observer) -> Result<Document> {
         let machine = Machine::describe::<&Path>(&[]);
         let runs = self.run(around, observer)?;
@@ -80,7 +80,7 @@ impl Sweep {
         }
     }
 
-    /// Where a point's values are among those of the parameters.
+    /// Returns the indexes of a point's values.
     fn places(&self, point: &Point) -> Vec<usize> {
         places(&self.parameters, point)
     }
@@ -111,7 +111,7 @@ impl Sweep {
     }
 }
 
-/// What several recorded runs say together: the mean of each share, and the words of the one that has the cause that is first by then.
+/// Merges several recorded runs: the mean of each share, and the sentence of a run with the cause that is then the largest.
 fn merged<'a>(digests: impl Iterator<Item = &'a Digest>) -> Option<Digest> {
     let all: Vec<&Digest> = digests.collect();
     let mut shares: Vec<(String, f64)> = Vec::new();
@@ -131,31 +131,31 @@ impl Document {
     /// The version of the document.
     pub const SCHEMA: &'static str = "thalweg.sweep/1";
 
-    /// Reads one.
+    /// Reads a result.
     ///
     /// # Errors
-    /// It is none, or of another version.
+    /// The file is not a sweep's result, or has another version.
     pub fn read(path: &Path) -> Result<Document> {
         let text = std::fs::read_to_string(path).map_err(Error::file(path, "reading a sweep's result"))?;
         let document: Document =
-            serde_json::from_str(&text).map_err(|e| Error::Choice(format!("{}: no result of a sweep: {e}", path.display())))?;
+            serde_json::from_str(&text).map_err(|e| Error::Choice(format!("{}: not a result of a sweep: {e}", path.display())))?;
         match document.schema.as_str() {
             Document::SCHEMA => Ok(document),
             other => Err(Error::Choice(format!("{}: is {other}, expected {}", path.display(), Document::SCHEMA))),
         }
     }
 
-    /// The document, indented, with a newline at its end.
+    /// Formats the document as indented JSON, ending in a newline.
     pub fn json(&self) -> String {
         serde_json::to_string_pretty(self).expect("numbers, strings and lists always serialise") + "\n"
     }
 
-    /// Whether rates are known, and so are what is compared.
+    /// Whether rates are known; if so, they are compared instead of times.
     pub fn has_rates(&self) -> bool {
         self.points.iter().any(|point| point.rate_bytes_per_s.is_some())
     }
 
-    /// A point in words: `streams=4 block=64Ki`.
+    /// Formats a point: `streams=4 block=64Ki`.
     pub fn name(&self, values: &[String]) -> String {
         name(&self.parameters, values)
     }

@@ -1,5 +1,5 @@
-//! How long a sweep will take: from the log of an earlier run of the same plan, or from one run of one point. Where there is neither, nothing is
-//! known, and no figure is made up.
+//! Estimates the duration of a sweep, from the log of an earlier run of the same plan or from one run of one point. Without either there is
+//! no estimate.
 
 use super::plan::Sweep;
 use super::run::{Runner, Surroundings};
@@ -9,24 +9,24 @@ use std::path::Path;
 use thalweg_base::numbers::{count, duration};
 use thalweg_measure::{Case, Header, Runs, Subjects, median, read_log};
 
-/// How long it will take.
+/// The expected duration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expected {
-    /// All of it, at most: points may end early.
+    /// Maximum duration of the sweep: points may end early.
     pub seconds: f64,
-    /// What of that the log does not have yet, where there is one: what `--continue` would take.
+    /// The part not in the log yet, which `--continue` would take; if there is a log.
     pub left_s: Option<f64>,
-    /// On what it rests.
+    /// The source of the estimate.
     pub from: String,
 }
 
-/// What a run took, its preparations with it where the log has them.
+/// Returns the duration of a run, with preparation and cleanup if the log has them.
 fn took(sample: &Sample) -> Option<f64> {
     sample.took_s.or(sample.usage.as_ref().map(|usage| usage.wall_s))
 }
 
 impl Sweep {
-    /// From the log of an earlier run of this plan; `None` where there is none, it is another plan's, or has no run.
+    /// Estimates from the log of an earlier run of this plan; `None` if there is none, it is another plan's, or has no runs.
     ///
     /// # Errors
     /// The log cannot be read.
@@ -44,7 +44,7 @@ impl Sweep {
         Ok(Some(Expected { seconds, left_s: Some(left_s), from }))
     }
 
-    /// How long all runs take, and how long those take that are not known; `None` where nothing is known.
+    /// Returns the duration of all runs, and of those not in the log; `None` if nothing is known.
     fn seconds(&self, runs: &Swept) -> Option<(f64, f64)> {
         let cases: Vec<Case<Point, Subject>> =
             self.plans(&self.header().ok()?).into_iter().flat_map(|plan| plan.batches).flat_map(|b| b.cases).collect();
@@ -57,7 +57,7 @@ impl Sweep {
             let like = cases.iter().filter(|case| (case.subject.recorded, case.subject.ceiling) == (subject.recorded, subject.ceiling));
             median(&like.flat_map(times).collect::<Vec<_>>())
         };
-        // A case that was never run takes what those like it took; if none was, what all took.
+        // A case that was never run is assumed to take as long as similar ones, or else as all.
         let any = median(&cases.iter().flat_map(times).collect::<Vec<_>>())?;
         let (mut all_s, mut left_s) = (0.0, 0.0);
         for case in &cases {
@@ -74,12 +74,12 @@ impl Sweep {
         Some((all_s, left_s))
     }
 
-    /// From one run of one point, made now.
+    /// Estimates from one run of one point, made now.
     ///
     /// # Errors
-    /// It failed; somebody wants to stop.
+    /// The run failed, or the observer asked to stop.
     pub fn expected_from_one(&self, around: &Surroundings) -> Result<Expected> {
-        // In the midst of the grid: the first and the last are more often extremes.
+        // From the middle of the grid: the first and the last are more often extremes.
         let point = &self.points[self.points.len() / 2];
         let case = self.counted(point);
         let mut runner = Runner::new(self, around);
@@ -98,7 +98,7 @@ impl Sweep {
     }
 }
 
-/// Whether two headers are of one plan, of whichever build of its programs.
+/// Whether two headers are of the same plan, disregarding the builds of its programs.
 fn is_same_plan(a: &Header, b: &Header) -> bool {
     let bare = |header: &Header| {
         let mut header = header.clone();
@@ -119,7 +119,7 @@ mod tests {
         Choice { vary: vec![format!("a={values}")], command, repeat, explain: Explain::Once, ..Choice::default() }.plan().unwrap()
     }
 
-    /// Runs a plan with made-up lengths: as many seconds as the value says, and one more when it is recorded.
+    /// Runs a plan with made-up durations: the value in seconds, and one more if recorded.
     fn log(sweep: &Sweep, path: &Path) {
         for (n, plan) in sweep.plans(&sweep.header().unwrap()).iter().enumerate() {
             let mut subjects = Closures::new(|case: &Case<Point, Subject>, _| {

@@ -1,5 +1,5 @@
-//! What a person would look for in the points: the best one and its equals, which parameter mattered, where the cause changes hands, and
-//! what the points that failed have in common.
+//! Findings in the points: the best one and its equals, the parameters that matter, where the largest cause changes, and what failed points
+//! have in common.
 
 use super::point::{PointResult, RunResult, name, places};
 use super::sample::{Point, State};
@@ -9,25 +9,25 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use thalweg_measure::{Estimate, estimate};
 
-/// What is found in a sweep.
+/// The findings of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Findings {
-    /// In a sentence: which parameter mattered and which did not.
+    /// A sentence on which parameters mattered and which did not.
     pub sentence: String,
-    /// Whether points differ more than noise alone would make them; absent where it cannot be known.
+    /// Whether points differ by more than noise; absent if the noise is not known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub differs: Option<bool>,
-    /// What each parameter explains, that which explains most first.
+    /// The share of variance that each parameter explains, largest first.
     pub shares: Vec<Share>,
-    /// The point with the highest rate, or else the shortest time; absent where no difference was found.
+    /// The point with the highest rate, or else the shortest time; absent if no difference was found.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub best: Option<Point>,
-    /// The points that cannot be told from it: the interval of the paired ratio covers 1.
+    /// The points not distinguishable from it: the interval of the paired ratio covers 1.
     pub equals: Vec<Point>,
     /// Where the largest cause changes from one value of a parameter to the next.
     pub handovers: Vec<Handover>,
-    /// What all failed points have in common, and no other.
+    /// The values that all failed points have, and no other.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub failures: Option<String>,
 }
@@ -36,28 +36,28 @@ pub struct Findings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Handover {
-    /// Along which parameter.
+    /// The parameter along which it changes.
     pub parameter: String,
-    /// The last value with the one cause.
+    /// The last value with the first cause.
     pub before: String,
-    /// The first with the other.
+    /// The first value with the second cause.
     pub after: String,
-    /// The one cause.
+    /// The first cause.
     pub from: String,
-    /// The other.
+    /// The second cause.
     pub to: String,
-    /// At how many settings of the other parameters it is so.
+    /// Number of settings of the other parameters at which it changes so.
     pub times: usize,
 }
 
-/// Finds it.
+/// Computes the findings.
 pub(super) fn find(parameters: &[Parameter], points: &[PointResult]) -> Findings {
     let done: Vec<&PointResult> = points.iter().filter(|p| p.state == State::Done && p.wall_s.is_some()).collect();
     let observed = |point: &&PointResult| {
         let log = |run: &RunResult| (run.repeat, -run.rate().unwrap_or(1.0 / run.wall_s).ln());
         Observed { places: places(parameters, &point.values), logs: point.runs.iter().map(log).collect() }
     };
-    // Rates of nothing (0 bytes) have no logarithm.
+    // Rates of 0 bytes have no logarithm.
     let all: Vec<Observed> = done.iter().map(observed).filter(|o| o.logs.iter().all(|(_, log)| log.is_finite())).collect();
     let names: Vec<String> = parameters.iter().map(|parameter| parameter.name.clone()).collect();
     let variance = analyse(&names, &all);
@@ -85,7 +85,7 @@ fn best<'a>(done: &[&'a PointResult]) -> Option<&'a PointResult> {
     done.iter().copied().max_by(|a, b| figure(a).total_cmp(&figure(b)))
 }
 
-/// How many times as slow a point is as another, repetition by repetition; `None` where fewer than two are shared.
+/// Returns a point's time relative to another's, repetition by repetition; `None` if fewer than two repetitions are shared.
 fn slower(of: &PointResult, than: &PointResult) -> Option<Estimate> {
     let figure = |run: &RunResult| run.rate().map_or(run.wall_s, |rate| 1.0 / rate);
     let theirs: BTreeMap<usize, f64> = than.runs.iter().map(|run| (run.repeat, figure(run))).collect();
@@ -127,7 +127,7 @@ fn sentence(shares: &[Share], differs: Option<bool>, done: usize, all: usize) ->
     text + "."
 }
 
-/// Along each parameter, at each setting of the others, from one value to the next.
+/// Finds changes of the largest cause along each parameter, at each setting of the others.
 fn handovers(parameters: &[Parameter], points: &[PointResult]) -> Vec<Handover> {
     let by_values: BTreeMap<&Point, &PointResult> = points.iter().map(|point| (&point.values, point)).collect();
     let mut found: Vec<Handover> = Vec::new();
@@ -160,7 +160,7 @@ fn handovers(parameters: &[Parameter], points: &[PointResult]) -> Vec<Handover> 
     found
 }
 
-/// The value, or the two values together, that all failed points have and no other point that was run.
+/// Returns the value, or pair of values, that all failed points have and no other point that was run.
 fn failures(parameters: &[Parameter], points: &[PointResult]) -> Option<String> {
     let ran: Vec<&PointResult> = points.iter().filter(|point| point.state != State::Skipped).collect();
     let bad = |point: &PointResult| matches!(point.state, State::Failed | State::TimedOut);
@@ -174,7 +174,7 @@ fn failures(parameters: &[Parameter], points: &[PointResult]) -> Option<String> 
     let pairs = all.clone().flat_map(|a| (a + 1..parameters.len()).map(move |b| vec![a, b]));
     let explains = |places: &Vec<usize>| ran.iter().all(|point| bad(point) == places.iter().all(|n| point.values[*n] == first.values[*n]));
     let common = single.chain(pairs).find(explains)?;
-    // One point alone has only its own values.
+    // A single point has only its own values.
     let values: Vec<String> = common.iter().map(|n| first.values[*n].clone()).collect();
     let chosen: Vec<Parameter> = common.iter().map(|n| parameters[*n].clone()).collect();
     let together = if common.len() > 1 { " together" } else { "" };
@@ -193,7 +193,7 @@ pub(super) mod tests {
     use super::*;
     use thalweg_measure::Machine;
 
-    /// A sweep over these parameters, each point with the times and the cause that are said for it; no times: it failed.
+    /// Returns a sweep over these parameters, with the times and the cause given for each point; no times: it failed.
     pub(crate) fn made_up(vary: &[&str], point: impl Fn(&[String]) -> (Vec<f64>, &'static str)) -> Document {
         let parameters: Vec<Parameter> = vary.iter().map(|text| Parameter::parse(text).unwrap()).collect();
         let grid = parameters.iter().fold(vec![Vec::new()], |points: Vec<Point>, p| {
@@ -213,7 +213,7 @@ pub(super) mod tests {
                 };
                 PointResult {
                     state: if times.is_empty() { State::Failed } else { State::Done },
-                    problem: times.is_empty().then(|| "sh: exit status: 3; it said: the disk is full".into()),
+                    problem: times.is_empty().then(|| "sh: exit status: 3; standard error: the disk is full".into()),
                     wall_s: estimate(&times),
                     rate_bytes_per_s: None,
                     ceiling_bytes_per_s: None,
@@ -251,7 +251,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Ten runs around this time.
+    /// Returns ten runs around this time.
     pub(crate) fn around(seconds: f64) -> Vec<f64> {
         (0..10).map(|n| seconds * (1.0 + 0.002 * f64::from((n * 7) % 5))).collect()
     }

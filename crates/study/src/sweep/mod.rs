@@ -1,17 +1,17 @@
-//! A parameter study of any command: every point of a grid measured in turn, why each is as fast as it is, and which parameter mattered.
+//! A parameter study of any command: measures every point of a grid interleaved, explains each, and finds the parameters that matter.
 //!
-//! **In:** a [`Choice`]: what is varied, the command's template, what belongs around it. **Out:** a log of every run, and a [`Document`].
-//! **Never:** an order or a log of its own (the engine's), a cause of its own (`explain`'s), a shell between a command and its arguments.
+//! **In:** a [`Choice`]: the parameters, the command's template, and what is done around a run. **Out:** a log of every run, and a
+//! [`Document`]. **Never:** ordering runs or logging (the engine does), finding causes (`explain` does), or a shell around the command.
 //!
-//! | file | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`values`], [`skip`], [`template`] | the small languages: values, conditions, places in words |
-//! | [`plan`] | what is asked for, checked; the points; the plan for the engine |
-//! | [`run`], [`program`], [`sample`] | one run with what it needs around it; which program it was; what the log has of it |
+//! | [`values`], [`skip`], [`template`] | the small languages: values, conditions, placeholders |
+//! | [`plan`] | the request, validated; the points; the plan for the engine |
+//! | [`run`], [`program`], [`sample`] | one run with its surroundings; the identity of the program; the sample in the log |
 //! | [`steps`] | single points on demand, for a tuner |
-//! | [`ceiling`], [`profile`], [`calls`], [`expected`] | what the hardware gives, measured in turn; classes of a profile; how long single calls took; how long it will take |
-//! | [`variance`], [`findings`] | which parameter mattered; the best point, where causes change hands, what failures have in common |
-//! | [`document`], [`point`], [`table`], [`diff`] | the result; a row for each run; two of them point by point |
+//! | [`ceiling`], [`profile`], [`calls`], [`expected`] | the measured ceiling; profile classes; latencies of calls; the expected duration |
+//! | [`variance`], [`findings`] | which parameters matter; the best point, changes of the cause, what failures have in common |
+//! | [`document`], [`point`], [`table`], [`diff`] | the result; a row for each run; comparison of two sweeps |
 
 mod calls;
 mod ceiling;

@@ -1,4 +1,4 @@
-//! What is asked for, and the plan that it makes: every point of the grid (or a sample of it), what each is skipped for, which runs belong
+//! The request for a sweep, and its plan: every point of the grid (or a sample), the condition each is skipped by, and which runs belong
 //! together.
 
 use super::program::Program;
@@ -12,64 +12,64 @@ use std::collections::BTreeSet;
 use thalweg_base::numbers::count;
 use thalweg_measure::{Batch, Case, Header, Limits, OnFailure, Order, Plan, SplitMix};
 
-/// The ceiling's flag, as problems name it.
+/// The ceiling's flag, as named in errors.
 pub(super) const CEILING: &str = "--ceiling";
 
-/// More runs than this were meant by nobody.
+/// Maximum number of runs: more are surely a mistake.
 const MOST_RUNS: u128 = 10_000;
 
-/// When runs are recorded.
+/// How often runs are recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Explain {
-    /// As often again as there are runs that count.
+    /// One further run for each counted one.
     Every,
     /// One further run of each point.
     #[default]
     Once,
-    /// Not at all.
+    /// Never.
     Never,
 }
 
-/// What is asked for: the flags of the command, or the fields of a plan's file.
+/// The request for a sweep: the flags of the command, or the fields of a plan file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Choice {
-    /// What is varied, each as `NAME=VALUES`.
+    /// Parameters, each as `NAME=VALUES`.
     pub vary: Vec<String>,
-    /// Points at which one of these holds are skipped.
+    /// Conditions: points at which one holds are skipped.
     pub skip: Vec<String>,
-    /// The command: words with `{NAME}` in them.
+    /// The command: words that may contain `{NAME}`.
     pub command: Vec<String>,
-    /// Run before each run by `sh -c`, untimed.
+    /// Command run with `sh -c` before each run, untimed.
     pub prepare: Option<String>,
-    /// Run after each run by `sh -c`, untimed.
+    /// Command run with `sh -c` after each run, untimed.
     pub cleanup: Option<String>,
-    /// A server that has to be up meanwhile.
+    /// Command of a server that must be up during the runs.
     pub server: Option<String>,
-    /// The port by which it is known to be up.
+    /// The port that shows that the server is up.
     pub port: Option<String>,
-    /// What one run moves: a size, or a file that has it.
+    /// Bytes that one run moves: a size, or a file of that size.
     pub bytes: Option<String>,
-    /// Files to be out of the page cache before each run.
+    /// Files to evict from the page cache before each run.
     pub cold: Vec<String>,
-    /// Files to be in the page cache before each run.
+    /// Files to read into the page cache before each run.
     pub warm: Vec<String>,
-    /// Runs of each point that count, at most.
+    /// Maximum number of counted runs of each point.
     pub repeat: usize,
-    /// After this time a run is killed.
+    /// Time after which a run is killed.
     pub timeout_s: f64,
-    /// A point ends early when its interval is narrower than this part of its median.
+    /// A point ends early once its interval is narrower than this part of its median.
     pub narrow: f64,
-    /// So many points of the grid.
+    /// Number of points to sample from the grid; all if absent.
     pub sample: Option<usize>,
-    /// When runs are recorded.
+    /// How often runs are recorded.
     pub explain: Explain,
-    /// Of the recorded runs of a point, every so many-th takes a profile of the machine too, the first among them.
+    /// Every n-th recorded run of a point, starting with the first, takes a profile of the machine too.
     pub profile: Option<usize>,
-    /// What the hardware gives, bytes per second: a line in plots.
+    /// Ceiling of the hardware in bytes per second: a line in plots.
     pub ceiling_bytes_per_s: Option<f64>,
-    /// The same measured: a command's template that moves as much as `bytes` says, run in turn with all points.
+    /// Template of a command that measures the ceiling: it moves `bytes`, and is run interleaved with the points.
     pub ceiling: Option<String>,
     /// Equal seeds give equal orders and samples.
     pub seed: u64,
@@ -101,7 +101,7 @@ impl Default for Choice {
     }
 }
 
-/// The points that are run, and those that are not, each with the condition that held.
+/// The points to run, and the skipped ones, each with the condition that held.
 type Points = (Vec<Point>, Vec<(Point, String)>);
 
 /// A sweep that can be run.
@@ -109,23 +109,23 @@ type Points = (Vec<Point>, Vec<(Point, String)>);
 pub struct Sweep {
     pub(super) choice: Choice,
     pub(super) parameters: Vec<Parameter>,
-    /// The points that are run, each as the labels of its values.
+    /// The points to run, as labels of their values.
     pub(super) points: Vec<Point>,
-    /// The points that are not, each with the condition that held.
+    /// The skipped points, each with the condition that held.
     pub(super) skipped: Vec<(Point, String)>,
-    /// Which parameters the server takes, by their places.
+    /// Indexes of the parameters in the server's command.
     server_takes: Vec<usize>,
-    /// The server's words.
+    /// The server's command.
     pub(super) server: Option<Vec<String>>,
-    /// Those of the command that measures the ceiling.
+    /// The command that measures the ceiling.
     pub(super) ceiling: Option<Vec<String>>,
 }
 
 impl Choice {
-    /// Checks it, and makes all points.
+    /// Validates the request, and makes all points.
     ///
     /// # Errors
-    /// What cannot be meant; more runs than anybody means.
+    /// The request is invalid, or asks for too many runs.
     pub fn plan(self) -> Result<Sweep> {
         let parameters = self.parameters()?;
         let sweep = self.grid(parameters)?;
@@ -133,22 +133,22 @@ impl Choice {
         Ok(sweep)
     }
 
-    /// What is varied, as it was asked for.
+    /// Parses the parameters.
     ///
     /// # Errors
-    /// What cannot be meant.
+    /// A parameter is invalid.
     pub fn parameters(&self) -> Result<Vec<Parameter>> {
         self.vary.iter().map(|text| Parameter::parse(text)).collect()
     }
 
-    /// The points of these parameters, for somebody who runs few of them.
+    /// Makes the points of these parameters without a limit on runs, for a tuner, which runs few of them.
     ///
     /// # Errors
-    /// What cannot be meant.
+    /// The request is invalid.
     pub fn grid(self, parameters: Vec<Parameter>) -> Result<Sweep> {
         let wrong = |text: String| Err(Error::Choice(text));
         if let Some((_, twice)) = parameters.iter().enumerate().find(|(n, p)| parameters[..*n].iter().any(|other| other.name == p.name)) {
-            return wrong(format!("--vary {}: it is given twice; put all of its values into one list", twice.name));
+            return wrong(format!("--vary {}: given twice; put all its values into one list", twice.name));
         }
         if parameters.is_empty() {
             return wrong("nothing is varied: give at least one --vary NAME=VALUES".into());
@@ -163,7 +163,7 @@ impl Choice {
             (Some(line), Some(_)) => Some(words(line).map_err(|problem| Error::Choice(format!("--server {line}: {problem}")))?),
             (None, None) => None,
             (Some(_), None) => return wrong("--server needs --port: it is up when that port answers".into()),
-            (None, Some(_)) => return wrong("--port is that of a --server".into()),
+            (None, Some(_)) => return wrong("--port needs --server".into()),
         };
         let ceiling = self.check_ceiling()?;
         self.check_profile()?;
@@ -174,7 +174,7 @@ impl Choice {
         Ok(Sweep { choice: self, parameters, points, skipped, server_takes, server, ceiling })
     }
 
-    /// Every template knows its parameters, and every parameter is used.
+    /// Checks that every template uses known parameters only, and that every parameter is used.
     fn check_names(&self, parameters: &[Parameter]) -> Result<()> {
         let known = || parameters.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", ");
         let optional = [
@@ -194,12 +194,12 @@ impl Choice {
                 let is_run = name == "run" && !["--server", "--port"].contains(&place);
                 if !is_run && parameters.iter().all(|p| p.name != name) {
                     let problem = match name {
-                        "run" => "a server is not started for each run, so that it has no {run}".to_owned(),
-                        _ => format!("`{{{name}}}` is no parameter; there are: {} (for the text itself write {{{{{name}}}}})", known()),
+                        "run" => "a server is not started for each run, so it has no {run}".to_owned(),
+                        _ => format!("`{{{name}}}` is no parameter; the parameters are: {} (literally: {{{{{name}}}}})", known()),
                     };
                     return Err(Error::Choice(format!("{place}: {template}: {problem}")));
                 }
-                // What the ceiling alone depends on changes nothing that is swept.
+                // A parameter of the ceiling alone varies nothing.
                 if place != CEILING {
                     used.insert(name);
                 }
@@ -213,7 +213,7 @@ impl Choice {
         }
     }
 
-    /// The points that are run, and those that are skipped.
+    /// Returns the points to run, and the skipped ones.
     fn points(&self, parameters: &[Parameter]) -> Result<Points> {
         let grid: u128 = parameters.iter().fold(1_u128, |all, p| all.saturating_mul(p.values.len() as u128));
         let too_many = grid > MOST_RUNS.saturating_mul(100);
@@ -251,7 +251,7 @@ fn refused(points: u128, runs: u128) -> Error {
     Error::Choice(format!("{problem}: vary less, lower --repeat, or give --sample N for N points that cover the grid"))
 }
 
-/// Every combination, the last parameter fastest.
+/// Returns every combination, the last parameter varying fastest.
 fn whole_grid(parameters: &[Parameter]) -> Vec<Vec<usize>> {
     parameters.iter().fold(vec![Vec::new()], |points, parameter| {
         let longer = |point: Vec<usize>| (0..parameter.values.len()).map(move |n| point.iter().copied().chain([n]).collect());
@@ -259,8 +259,8 @@ fn whole_grid(parameters: &[Parameter]) -> Vec<Vec<usize>> {
     })
 }
 
-/// Points such that each parameter takes all of its values equally often (or each stratum of them once): McKay, Beckman and Conover's.
-/// A point that comes twice is there once.
+/// Returns a Latin hypercube sample (McKay, Beckman and Conover): each parameter takes all its values equally often, or each stratum of
+/// them once. Duplicates are dropped.
 fn latin_hypercube(parameters: &[Parameter], points: usize, seed: u64) -> Vec<Vec<usize>> {
     let mut random = SplitMix(seed ^ 0x4c48_5300);
     let columns: Vec<Vec<usize>> = parameters
@@ -281,18 +281,18 @@ impl Sweep {
         if runs > MOST_RUNS { Err(refused(self.points.len() as u128, runs)) } else { Ok(()) }
     }
 
-    /// How many runs it is at most, warm-ups and recorded ones with them.
+    /// Returns the maximum number of runs, including warm-ups and recorded ones.
     pub fn runs(&self) -> u128 {
         let counted = (1 + self.choice.repeat) as u128;
         self.points.len() as u128 * (counted + self.recorded() as u128) + self.ceilings().len() as u128 * counted
     }
 
-    /// How many points are run, and how many are skipped.
+    /// Returns the numbers of points to run and of skipped ones.
     pub fn points(&self) -> (usize, usize) {
         (self.points.len(), self.skipped.len())
     }
 
-    /// How many runs of each point are recorded, at most.
+    /// Returns the maximum number of recorded runs of each point.
     pub(super) fn recorded(&self) -> usize {
         match self.choice.explain {
             Explain::Every => self.choice.repeat,
@@ -301,18 +301,18 @@ impl Sweep {
         }
     }
 
-    /// The value of a parameter at a point.
+    /// Returns the value of a parameter at a point.
     pub(super) fn value(&self, point: &Point, name: &str) -> Option<&Value> {
         let place = self.parameters.iter().position(|p| p.name == name)?;
         self.parameters[place].values.iter().find(|value| value.label == point[place])
     }
 
-    /// A template, filled for a point.
+    /// Fills a template for a point.
     pub(super) fn fill(&self, template: &str, point: &Point, run: &str) -> String {
         filled(template, |name| if name == "run" { Some(run) } else { self.value(point, name).map(|value| value.word.as_str()) })
     }
 
-    /// The command of a point and run, as words.
+    /// Returns the command of a point and run, as words.
     pub fn command(&self, point: &Point, run: &str) -> Vec<String> {
         let filled = |word: &String| {
             let words = alone(word).and_then(|name| self.value(point, name)?.words.clone());
@@ -321,32 +321,32 @@ impl Sweep {
         self.choice.command.iter().flat_map(filled).collect()
     }
 
-    /// What is varied.
+    /// Returns the parameters.
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters
     }
 
-    /// The points that are not run.
+    /// Returns the skipped points.
     pub fn skipped(&self) -> impl Iterator<Item = &Point> {
         self.skipped.iter().map(|(point, _)| point)
     }
 
-    /// Who is met at a point: the server's own values, and whether it is recorded.
+    /// Returns the subject at a point: the server's values, and whether the run is recorded.
     pub(super) fn subject(&self, point: &Point, recorded: bool) -> Subject {
         Subject { server: self.server_takes.iter().map(|n| point[*n].clone()).collect(), recorded, ceiling: false }
     }
 
-    /// The case of a point that counts.
+    /// Returns the counted case of a point.
     pub(super) fn counted(&self, point: &Point) -> Case<Point, Subject> {
         Case { point: point.clone(), subject: self.subject(point, false), repeat: self.choice.repeat }
     }
 
-    /// Which plan this is: what may differ without making other figures (how often, how long, recorded or not) is not part of it.
+    /// Returns the header that identifies this plan. Settings that do not affect figures (repetitions, limits, recording) are left out.
     pub(super) fn header(&self) -> Result<Header> {
         self.header_of("sweep")
     }
 
-    /// The same of another kind of plan over these points.
+    /// Returns the header of another kind of plan over these points.
     pub(super) fn header_of(&self, plan: &str) -> Result<Header> {
         let choice = &self.choice;
         let program = |words: &[String]| Program::of(words.first().map_or("", String::as_str));
@@ -366,7 +366,7 @@ impl Sweep {
         if let Some(ceiling) = &choice.ceiling {
             header = header.of("ceiling", ceiling);
         }
-        // A program that is itself varied is a part of the command's values.
+        // A program that is itself varied is part of the command's values.
         if names(&choice.command[0]).is_empty() {
             header = header.of("program", program(&choice.command)?);
         }
@@ -376,7 +376,7 @@ impl Sweep {
         Ok(header)
     }
 
-    /// The runs that count, and then those that are recorded: two plans with one log.
+    /// Returns the plans for counted and for recorded runs, which share one log.
     pub(super) fn plans(&self, header: &Header) -> Vec<Plan<Point, Subject>> {
         let plan = |recorded: bool, repeat: usize| {
             let case = |point: &Point| Case { point: point.clone(), subject: self.subject(point, recorded), repeat };
@@ -395,7 +395,7 @@ impl Sweep {
         [plan(false, self.choice.repeat)].into_iter().chain((recorded > 0).then(|| plan(true, recorded))).collect()
     }
 
-    /// What would be run: the command of each point as it stands in its first run.
+    /// Returns the command of each point in its first run.
     pub fn dry_run(&self) -> Vec<String> {
         let line = |point: &Point| self.command(point, "0").join(" ");
         self.points.iter().map(line).collect()
@@ -425,7 +425,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_meant_is_refused_before_anything_runs() {
-        assert!(wrong(choice(&["a=1"], "true {b}")).contains("`{b}` is no parameter; there are: a"));
+        assert!(wrong(choice(&["a=1"], "true {b}")).contains("`{b}` is no parameter; the parameters are: a"));
         assert!(wrong(choice(&["a=1", "b=2"], "true {a}")).contains("--vary b: nothing uses it"));
         assert!(wrong(choice(&["a=1", "a=2"], "true {a}")).contains("given twice"));
         assert!(wrong(choice(&[], "true")).contains("nothing is varied"));

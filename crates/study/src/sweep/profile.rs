@@ -1,4 +1,4 @@
-//! Where processors' time went at a point: the classes of `thalweg profile` over recorded runs.
+//! CPU time by class at a point: the classes of `thalweg profile` over recorded runs.
 
 use super::plan::{Choice, Explain};
 use super::sample::{ClassShare, Classes};
@@ -6,10 +6,10 @@ use crate::{Error, Result};
 use thalweg_explain::profile::Profile;
 
 impl Choice {
-    /// Whether profiles are asked for where they can be.
+    /// Checks that profiles are only asked for with recorded runs.
     pub(super) fn check_profile(&self) -> Result<()> {
         match (self.profile, self.explain) {
-            (Some(0), _) => Err(Error::Choice("--profile: every how many-th recorded run, from 1".into())),
+            (Some(0), _) => Err(Error::Choice("--profile: expected K of at least 1, for every K-th recorded run".into())),
             (Some(_), Explain::Never) => {
                 Err(Error::Choice("--profile: profiles are taken of recorded runs, and --explain never records none".into()))
             }
@@ -17,23 +17,23 @@ impl Choice {
         }
     }
 
-    /// Whether this recorded run is profiled: the first, and from there every so many-th.
+    /// Whether this recorded run is profiled: the first, and from there every n-th.
     pub(super) fn profiles(&self, repeat: usize) -> bool {
         self.profile.is_some_and(|every| repeat.saturating_sub(1).is_multiple_of(every))
     }
 }
 
-/// The classes of what `thalweg profile --json` said.
+/// Parses the classes from the output of `thalweg profile --json`.
 pub(super) fn classes_of(json: &[u8]) -> std::io::Result<Classes> {
     let profile: Profile = serde_json::from_slice(json)?;
-    let host = profile.hosts.first().ok_or_else(|| std::io::Error::other("it has no machine"))?;
+    let host = profile.hosts.first().ok_or_else(|| std::io::Error::other("the profile has no host"))?;
     let share = |class: &thalweg_explain::profile::document::ClassShare| {
         Some(ClassShare { class: class.class.clone(), title: class.title.clone(), share: class.share? })
     };
     Ok(Classes { runs: 1, samples: host.samples, shares: host.classes.iter().filter_map(share).collect() })
 }
 
-/// What several profiles say together: the mean of each share, among those that have shares.
+/// Merges profiles: the mean of each share, over those that have shares.
 pub(super) fn merged<'a>(all: impl Iterator<Item = &'a Classes>) -> Option<Classes> {
     let all: Vec<&Classes> = all.collect();
     let known = all.iter().filter(|classes| !classes.shares.is_empty()).count();

@@ -1,4 +1,4 @@
-//! Which program was run: where it is, and what its file was. Another build of it is another program, and makes other figures.
+//! Identifies the program that was run, by path and file contents. Another build counts as another program.
 
 use crate::{Error, Result};
 use serde::Serialize;
@@ -16,7 +16,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// The program that a command's first word names.
+    /// Returns the program that a command's first word names.
     pub(super) fn of(word: &str) -> Result<Program> {
         let path = find(word).ok_or_else(|| Error::Choice(format!("{word}: not found: give its path, or install it")))?;
         let metadata = path.metadata().map_err(Error::file(&path, "asking for its size"))?;
@@ -30,7 +30,7 @@ impl Program {
     }
 }
 
-/// The file that a word means, as a shell finds it.
+/// Finds the file of a command, as a shell does.
 fn find(word: &str) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let can_run = |path: &PathBuf| path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0);
@@ -40,8 +40,8 @@ fn find(word: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?).map(|directory| directory.join(word)).find(can_run)
 }
 
-/// A hash that is equal for equal bytes on every machine: eight bytes at a time, multiplied and folded. It guards against a rebuilt
-/// program, not against a person who means to deceive.
+/// Returns a hash of the file's bytes, the same on every machine: eight bytes at a time, multiplied and folded. It detects a rebuilt
+/// program, and does not resist deliberate forgery.
 fn hash(path: &Path) -> std::io::Result<u64> {
     let mut file = std::fs::File::open(path)?;
     let (mut block, mut hash) = (vec![0; 1 << 18], 0xcbf2_9ce4_8422_2325_u64);

@@ -1,7 +1,7 @@
-//! Running: one run of one point, with what it needs around it, and the whole sweep on the engine.
+//! Runs: one run of one point with its surroundings, and the whole sweep on the engine.
 //!
-//! A run that fails or takes too long is a sample too: its point has that state and is run no more, and the log has why. A server is
-//! restarted when its own values change, and no oftener.
+//! A run that fails or times out is a sample too: its point gets that state and is not run again, and the log has the reason. A server is
+//! restarted only when its own values change.
 
 use super::calls;
 use super::plan::Sweep;
@@ -19,30 +19,30 @@ use thalweg_base::numbers;
 use thalweg_explain::Explanation;
 use thalweg_measure::{Case, Failure, Observer, Process, Runs, Server, Subjects, evict, header_of, measure, warm};
 
-/// Runs of a point that count, at least, before its interval may end it.
+/// Minimum number of counted runs before a point may end early.
 const LEAST: usize = 5;
 
-/// What a server may take to come up.
+/// Timeout for a server to come up.
 const UP_WITHIN: Duration = Duration::from_secs(30);
 
-/// What else a sweep needs to run.
+/// What a sweep needs besides its plan.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
-    /// This program, which explains commands: `thalweg explain -- COMMAND`.
+    /// Path of `thalweg`, for `thalweg explain -- COMMAND`.
     pub thalweg: PathBuf,
-    /// The log.
+    /// Path of the log.
     pub log: PathBuf,
-    /// Whether to go on with what is in it.
+    /// Whether to resume from the log.
     pub resume: bool,
-    /// Raised when somebody wants to stop.
+    /// Raised to stop.
     pub stop: Arc<AtomicBool>,
 }
 
 impl Sweep {
-    /// Runs it, or what is left of it.
+    /// Runs the sweep, or the rest of it.
     ///
     /// # Errors
-    /// The log is another plan's, or cannot be written; somebody wants to stop.
+    /// The log is another plan's or cannot be written, or the observer asked to stop.
     pub(super) fn run(&self, around: &Surroundings, observer: &dyn Observer) -> Result<Swept> {
         let header = self.header()?;
         self.check_log(around, &header)?;
@@ -56,25 +56,25 @@ impl Sweep {
         Ok(runs)
     }
 
-    /// Whether profiles can be taken, before anything is run.
+    /// Checks that profiles can be taken, before anything is run.
     fn check_profile(&self, around: &Surroundings) -> Result<()> {
         if self.choice.profile.is_none() {
             return Ok(());
         }
-        let kept = Kept::new(around.log.with_extension("profile.thw"));
+        let kept = ScratchRecording::new(around.log.with_extension("profile.thw"));
         let mut probe = Command::new(&around.thalweg);
         probe.args(["record", "--profile", "-o"]).arg(&kept.0).args(["--", "true"]);
         let ran = Process::new(probe).time_limit(UP_WITHIN).own_group(Arc::clone(&around.stop)).run();
-        ran.map(|_| ()).map_err(|error| Error::Choice(format!("--profile: no profile can be taken here: {error}")))
+        ran.map(|_| ()).map_err(|error| Error::Choice(format!("--profile: cannot take a profile on this machine: {error}")))
     }
 
-    /// Whether the log is this plan's; which part of it is not.
+    /// Checks that the log is this plan's; the error names the parts that differ.
     pub(super) fn check_log(&self, around: &Surroundings, header: &thalweg_measure::Header) -> Result<()> {
         let log = around.log.display();
         let Some(found) = header_of(&around.log)? else { return Ok(()) };
         if !around.resume {
             let kind = &found.plan;
-            let problem = format!("has the runs of a {kind}: give --continue to go on with it, or another place (-o) for this one");
+            let problem = format!("has the runs of a {kind}: give --continue to resume it, or another name (-o) for this one");
             return Err(Error::Choice(format!("{log} {problem}")));
         }
         let all = header.of.keys().chain(found.of.keys());
@@ -85,16 +85,16 @@ impl Sweep {
             return Ok(());
         }
         let problem = match differs.as_slice() {
-            ["program"] => "the program is another one now (size, time or hash): its figures do not belong with those".to_owned(),
+            ["program"] => "the program has changed since (size, time or hash): its figures cannot be combined with these".to_owned(),
             ["server program"] => {
-                "the server's program is another one now (size, time or hash): its figures do not belong with those".to_owned()
+                "the server's program has changed since (size, time or hash): its figures cannot be combined with these".to_owned()
             }
             _ => format!(
                 "has the runs of another plan: {} differ",
                 if differs.is_empty() { "all" } else { "" }.to_owned() + &differs.join(", ")
             ),
         };
-        Err(Error::Choice(format!("{log}: {problem}; give another place (-o) for this {}", header.plan)))
+        Err(Error::Choice(format!("{log}: {problem}; give another name (-o) for this {}", header.plan)))
     }
 }
 
@@ -103,11 +103,11 @@ pub(super) struct Runner<'a> {
     around: &'a Surroundings,
     places: BTreeMap<&'a Point, usize>,
     server: Option<(Vec<String>, Server)>,
-    /// Servers that did not come up, and why: nobody waits for them again.
+    /// Servers that did not come up, and why: they are not tried again.
     broken: BTreeMap<Vec<String>, String>,
-    /// Whether recorded runs also say how long single calls took.
+    /// Whether to measure latencies of calls in recorded runs.
     pub(super) times_calls: bool,
-    /// How long the command may take.
+    /// Time limit of the command.
     pub(super) limit_s: f64,
 }
 
@@ -117,7 +117,7 @@ impl<'a> Runner<'a> {
         Runner { sweep, around, places, server: None, broken: BTreeMap::new(), times_calls: false, limit_s: sweep.choice.timeout_s }
     }
 
-    /// A number that no other run has, and the same run has again when the sweep is gone on with; however often runs are repeated.
+    /// Returns a number unique to the run, and the same when the sweep is resumed, whatever the number of repetitions.
     fn number(&self, case: &Case<Point, Subject>, repeat: usize) -> String {
         let place = self.places.get(&case.point).copied().unwrap_or(0);
         let kind = if case.subject.ceiling { 2 } else { usize::from(case.subject.recorded) };
@@ -130,16 +130,16 @@ impl<'a> Runner<'a> {
         Process::new(command).time_limit(Duration::from_secs_f64(self.limit_s)).own_group(Arc::clone(&self.around.stop))
     }
 
-    /// A command around the run.
+    /// Runs a `prepare` or `cleanup` command.
     fn aside(&self, template: Option<&String>, point: &Point, run: &str) -> thalweg_measure::Result<()> {
         let Some(template) = template else { return Ok(()) };
         let line = self.sweep.fill(template, point, run);
-        // What is around the run has the limit that was asked for, however short a tuner lets runs be.
+        // These commands have the requested limit, however short a tuner's limit for runs is.
         let limit = Duration::from_secs_f64(self.sweep.choice.timeout_s);
         self.process(&["sh".to_owned(), "-c".to_owned(), line]).time_limit(limit).run().map(|_| ())
     }
 
-    /// The server of these values, up.
+    /// Makes sure that the server with these values is up.
     fn server(&mut self, case: &Case<Point, Subject>) -> std::result::Result<(), String> {
         let Some(words) = &self.sweep.server else { return Ok(()) };
         let filled: Vec<String> = words.iter().map(|word| self.sweep.fill(word, &case.point, "")).collect();
@@ -150,7 +150,7 @@ impl<'a> Runner<'a> {
         if let Some(problem) = self.broken.get(&case.subject.server) {
             return Err(problem.clone());
         }
-        // The one before must have given up its port.
+        // The previous server must have released its port.
         self.server = None;
         let started = address(&port).and_then(|at| Server::start(&filled, at, UP_WITHIN).map_err(|error| error.to_string()));
         match started {
@@ -172,7 +172,7 @@ impl<'a> Runner<'a> {
         templates.iter().map(|template| self.sweep.fill(template, point, run).into()).collect()
     }
 
-    /// Everything of one run but what is cleaned up after it.
+    /// Does everything of one run except the cleanup.
     fn once(&self, case: &Case<Point, Subject>, repeat: usize, run: &str) -> thalweg_measure::Result<Sample> {
         let choice = &self.sweep.choice;
         self.aside(choice.prepare.as_ref(), &case.point, run)?;
@@ -200,7 +200,7 @@ impl<'a> Runner<'a> {
             let size = numbers::parse_size(&text).ok().or_else(|| file.metadata().ok().map(|metadata| metadata.len()));
             let missing = || thalweg_measure::Error::File {
                 path: file.into(),
-                doing: "asking how much a run moves (--bytes: a size, or a file)",
+                doing: "getting the bytes that a run moves (--bytes: a size, or a file)",
                 source: std::io::ErrorKind::NotFound.into(),
             };
             sample.bytes = Some(size.ok_or_else(missing)?);
@@ -208,10 +208,10 @@ impl<'a> Runner<'a> {
         Ok(sample)
     }
 
-    /// The command, run by `thalweg explain`, in a process of its own: the command's output, its signals and its limit are its own too.
+    /// Runs the command under `thalweg explain` in a separate process, which keeps the command's output, signals and limit separate.
     fn explained(&self, command: &[String], profiled: bool, sample: &mut Sample) -> thalweg_measure::Result<()> {
         let to = self.around.log.with_extension("explanation");
-        let recording = (profiled || self.times_calls).then(|| Kept::new(self.around.log.with_extension("profile.thw")));
+        let recording = (profiled || self.times_calls).then(|| ScratchRecording::new(self.around.log.with_extension("profile.thw")));
         let mut words = vec![self.around.thalweg()];
         words.extend(["explain".into(), "--json".into(), "--to".into(), to.display().to_string()]);
         if let Some(recording) = &recording {
@@ -233,36 +233,36 @@ impl<'a> Runner<'a> {
         if let Some(recorded) = sample.recorded.as_mut().filter(|_| self.times_calls) {
             recorded.p99_s = calls::p99_s(&recording.0).map_err(|source| thalweg_measure::Error::File {
                 path: recording.0.clone(),
-                doing: "reading how long its calls took",
+                doing: "reading the latencies of its calls",
                 source,
             })?;
         }
         Ok(())
     }
 
-    /// The classes of a recording with a profile, as `thalweg profile` says them, which has the symbols.
+    /// Returns the classes of a profiled recording from `thalweg profile`, which resolves symbols.
     fn classes(&self, recording: &Path) -> thalweg_measure::Result<Classes> {
         let words = [self.around.thalweg(), "profile".into(), "--json".into(), recording.display().to_string()];
         let (_, said) = self.process(&words).keep_output().run_for_output()?;
         classes_of(&said).map_err(|source| thalweg_measure::Error::File {
             path: recording.into(),
-            doing: "reading what `thalweg profile` says of it",
+            doing: "reading the output of `thalweg profile`",
             source,
         })
     }
 }
 
-/// A recording that goes when this does; one that a killed sweep left goes first.
-struct Kept(PathBuf);
+/// A recording removed on drop; one left by a killed sweep is removed on creation.
+struct ScratchRecording(PathBuf);
 
-impl Kept {
-    fn new(path: PathBuf) -> Kept {
+impl ScratchRecording {
+    fn new(path: PathBuf) -> ScratchRecording {
         let _ = std::fs::remove_dir_all(&path);
-        Kept(path)
+        ScratchRecording(path)
     }
 }
 
-impl Drop for Kept {
+impl Drop for ScratchRecording {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -274,11 +274,11 @@ impl Surroundings {
     }
 }
 
-/// Where a server answers: `PORT` of this machine, or `ADDRESS:PORT`.
+/// Parses a server's address: `PORT` on this machine, or `ADDRESS:PORT`.
 fn address(text: &str) -> std::result::Result<SocketAddr, String> {
     let here = text.parse::<u16>().ok().filter(|port| *port > 0).map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     here.or_else(|| text.parse().ok())
-        .ok_or_else(|| format!("--port {text}: expected a number from 1 to 65535, or an address with one, like 10.0.0.2:2811"))
+        .ok_or_else(|| format!("--port {text}: expected a port from 1 to 65535, or an address with a port, like 10.0.0.2:2811"))
 }
 
 fn digest_of(explanation: &Explanation) -> Digest {
@@ -317,7 +317,7 @@ impl Subjects for Runner<'_> {
     fn run(&mut self, case: &Case<Point, Subject>, repeat: usize) -> std::result::Result<Sample, Failure> {
         use thalweg_measure::Error as Ran;
         let failed = |state, problem: String| Sample::bare(state, Some(problem));
-        // What measures the ceiling needs no server, and leaves the one that is up alone.
+        // The ceiling's command needs no server, and does not affect a running one.
         if !case.subject.ceiling
             && let Err(problem) = self.server(case)
         {
@@ -326,7 +326,7 @@ impl Subjects for Runner<'_> {
         let begun = Instant::now();
         let run = self.number(case, repeat);
         let ran = self.once(case, repeat, &run);
-        // Whatever happened, nothing is left; what went wrong first is what is reported.
+        // The cleanup runs whatever happened; the first error is reported.
         let cleaned = self.aside(self.sweep.choice.cleanup.as_ref(), &case.point, &run);
         match ran.and_then(|sample| cleaned.map(|()| sample)) {
             Ok(sample) => Ok(Sample { took_s: Some(begun.elapsed().as_secs_f64()), ..sample }),
@@ -342,7 +342,7 @@ impl Subjects for Runner<'_> {
 }
 
 impl Sweep {
-    /// Whether a case needs no more runs: it failed, or its interval is narrow.
+    /// Whether a case needs no more runs: it failed, or its interval is narrow enough.
     pub(super) fn is_settled(&self, case: &Case<Point, Subject>, runs: &Swept) -> bool {
         let bare = Subject { recorded: false, ..case.subject.clone() };
         let has_failed = |subject: &Subject| {
@@ -361,15 +361,15 @@ impl Sweep {
     }
 }
 
-/// Whether the median is known this well: by the order of the values alone (a binomial interval), which is quick to find and rather too
-/// wide than too narrow. It is asked before every run.
+/// Whether the median's interval is narrow enough: a binomial interval by the order of the values, which is fast to compute, since it is
+/// needed before every run, and errs on the wide side.
 fn is_narrow(mut values: Vec<f64>, narrow: f64) -> bool {
     if values.len() < LEAST {
         return false;
     }
     values.sort_unstable_by(f64::total_cmp);
     let n = values.len();
-    // The chance that no more than `cut` of n values are below the median is at most 1/32 on each side, as it is for the least of five.
+    // The probability that at most `cut` of n values are below the median is at most 1/32 on each side, as for the minimum of five.
     let (mut chance, mut below, mut cut) = (0.5_f64.powi(n as i32), 0.0, 0);
     for k in 0..n / 2 {
         below += chance;

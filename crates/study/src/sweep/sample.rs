@@ -1,4 +1,4 @@
-//! What the log has of each run: at which point, under which server, what became of it, what it took.
+//! The log's entry of each run: its point, its server, its state and its figures.
 
 use serde::{Deserialize, Serialize};
 use thalweg_measure::{CacheState, Runs, Usage};
@@ -6,34 +6,34 @@ use thalweg_measure::{CacheState, Runs, Usage};
 /// The labels of a point's values, in the order of the parameters.
 pub type Point = Vec<String>;
 
-/// Who is met at a point.
+/// The subject of a run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Subject {
-    /// The values that the server has.
+    /// The values of the server's parameters.
     pub server: Vec<String>,
-    /// Whether the run is recorded; its times do not count.
+    /// Whether the run is recorded, and its times do not count.
     pub recorded: bool,
-    /// Whether it is the command that measures the ceiling, and not what is swept.
+    /// Whether it is the command that measures the ceiling.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub ceiling: bool,
 }
 
-/// What became of a point.
+/// The state of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// All of its runs went well.
+    /// All its runs succeeded.
     Done,
-    /// A run failed; what stands beside it says how.
+    /// A run failed, for the reason beside it.
     Failed,
-    /// A run took longer than it was allowed to.
+    /// A run exceeded the time limit.
     TimedOut,
-    /// It was not to be run.
+    /// Skipped by a condition.
     Skipped,
 }
 
 impl State {
-    /// In a word or two.
+    /// Returns its name in results.
     pub fn name(self) -> &'static str {
         match self {
             State::Done => "done",
@@ -44,12 +44,12 @@ impl State {
     }
 }
 
-/// What a recorded run says.
+/// A short form of a recorded run's explanation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Digest {
     /// The largest cause.
     pub cause: String,
-    /// Where it was.
+    /// Its place.
     #[serde(rename = "where")]
     pub place: String,
     /// The verdict's sentence.
@@ -58,31 +58,31 @@ pub struct Digest {
     pub shares: Vec<(String, f64)>,
 }
 
-/// What a recorded run took: figures to hold against those of other recorded runs, and no others.
+/// Figures of a recorded run, comparable only with those of other recorded runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recorded {
-    /// From the command's start to its exit.
+    /// Time from the command's start to its exit.
     pub wall_s: f64,
-    /// What its transfers moved, all together.
+    /// Bytes moved by all its transfers.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub size_bytes: Option<u64>,
-    /// Which part of its measured ceiling the device or path that limited it reached, where that is known.
+    /// Rate of the limiting device or path over its measured ceiling, if known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub of_ceiling: Option<f64>,
-    /// The 99th percentile of how long its reads, writes, syncs and questions took, where that was asked for.
+    /// 99th percentile latency of its reads, writes, syncs and requests, if asked for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub p99_s: Option<f64>,
 }
 
-/// Where processors' time went meanwhile, all of the machine.
+/// CPU time of the whole machine by class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Classes {
-    /// Runs that were profiled.
+    /// Number of profiled runs.
     pub runs: usize,
-    /// Samples of busy processors, in all of them.
+    /// Samples of busy processors in all profiled runs.
     pub samples: u64,
-    /// Each class with its share of the processors' time, in the order of the profile's table; empty where samples are too few.
+    /// Each class with its share of CPU time, in the order of the profile's table; empty if there are too few samples.
     pub shares: Vec<ClassShare>,
 }
 
@@ -92,58 +92,58 @@ pub struct Classes {
 pub struct ClassShare {
     /// Its name in the rules.
     pub class: String,
-    /// What people call it.
+    /// Its display name.
     pub title: String,
-    /// Its share of all processors' time.
+    /// Its share of the CPU time of all processors.
     pub share: f64,
 }
 
-/// What one run gave.
+/// The sample of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// What became of it.
+    /// Its state.
     pub state: State,
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub problem: Option<String>,
-    /// Times of the command, where it ended well.
+    /// Times of the command, if it succeeded.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub usage: Option<Usage>,
-    /// Processor time of the server meanwhile.
+    /// CPU time of the server meanwhile.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server_cpu_s: Option<f64>,
-    /// What it moved, if that was said.
+    /// Bytes moved, if known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bytes: Option<u64>,
-    /// What was verified of the page cache before it.
+    /// State of the page cache before the run.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cache: Option<CacheState>,
-    /// Of a recorded run: what it says.
+    /// The explanation, if recorded.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub explanation: Option<Digest>,
-    /// Of a recorded run: what it took.
+    /// The figures, if recorded.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub recorded: Option<Recorded>,
-    /// Of a recorded run that was profiled: the classes.
+    /// The classes, if profiled.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub profile: Option<Classes>,
-    /// How long all of it took, with what is prepared and cleaned up: what a sweep's length is made of, and no figure of the command.
+    /// Duration including preparation and cleanup, to estimate a sweep's duration.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub took_s: Option<f64>,
 }
 
 impl Sample {
-    /// Of a run of which nothing more is known.
+    /// Returns a sample with only a state and a problem.
     pub(super) fn bare(state: State, problem: Option<String>) -> Sample {
         let (usage, server_cpu_s, bytes, cache, explanation) = (None, None, None, None, None);
         Sample { state, problem, usage, server_cpu_s, bytes, cache, explanation, recorded: None, profile: None, took_s: None }
     }
 
-    /// What it moved over its wall time.
+    /// Returns bytes moved over wall time.
     pub(super) fn rate(&self) -> Option<f64> {
         Some(self.bytes? as f64 / self.usage.as_ref()?.wall_s)
     }
 }
 
-/// Everything that was run.
+/// All runs of a sweep.
 pub(super) type Swept = Runs<Point, Subject, Sample>;

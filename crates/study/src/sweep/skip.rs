@@ -1,7 +1,7 @@
-//! Which points are left out: an expression over the parameters, like `streams*block > 64Mi` or `mode == 'fast' && n % 2 == 1`.
+//! Conditions for skipping points: expressions over the parameters, like `streams*block > 64Mi` or `mode == 'fast' && n % 2 == 1`.
 //!
-//! `||`, `&&`, `!`, comparisons, `+ - * / %` and brackets, with C's precedence; numbers with or without `Ki`, `Mi`, `Gi`; words in
-//! quotes. Names may not have a `-` here: it is a minus.
+//! `||`, `&&`, `!`, comparisons, `+ - * / %` and parentheses, with C's precedence; numbers with or without `Ki`, `Mi`, `Gi`; words in
+//! quotes. Names must not contain `-` here: it is a minus.
 
 use super::values::{Value, plain_number};
 use thalweg_base::numbers;
@@ -14,7 +14,7 @@ enum Term {
     Truth(bool),
 }
 
-/// Whether the expression holds where the parameters have these values.
+/// Whether the expression holds for these values of the parameters.
 pub(super) fn holds<'v>(expression: &str, value: impl Fn(&str) -> Option<&'v Value>) -> Result<bool, String> {
     let tokens = tokens(expression)?;
     let mut reader = Reader { tokens: &tokens, at: 0, value: &|name: &str| value(name).cloned(), depth: 0 };
@@ -22,7 +22,7 @@ pub(super) fn holds<'v>(expression: &str, value: impl Fn(&str) -> Option<&'v Val
     match (found, reader.peek()) {
         (Term::Truth(holds), None) => Ok(holds),
         (_, Some(token)) => Err(format!("did not expect `{token}`")),
-        (_, None) => Err("is no condition: expected a comparison, like streams*block > 64Mi".to_owned()),
+        (_, None) => Err("is not a condition: expected a comparison, like streams*block > 64Mi".to_owned()),
     }
 }
 
@@ -52,7 +52,7 @@ struct Reader<'a> {
     depth: usize,
 }
 
-/// Brackets within brackets: more is no expression that a person writes.
+/// Maximum nesting of parentheses.
 const DEEPEST: usize = 64;
 
 impl Reader<'_> {
@@ -60,7 +60,7 @@ impl Reader<'_> {
         self.tokens.get(self.at).map(String::as_str)
     }
 
-    /// The next token, if it is one of these.
+    /// Takes the next token, if it is one of these.
     fn one_of(&mut self, signs: &[&str]) -> Option<String> {
         let found = self.peek().filter(|token| signs.contains(token))?.to_owned();
         self.at += 1;
@@ -98,7 +98,7 @@ impl Reader<'_> {
                 "<=" => a <= b,
                 _ => a >= b,
             },
-            (sign, ..) => return Err(format!("`{sign}` compares numbers, and one side is none")),
+            (sign, ..) => return Err(format!("`{sign}` compares numbers, but one side is not a number")),
         };
         Ok(Term::Truth(holds))
     }
@@ -128,14 +128,14 @@ impl Reader<'_> {
     fn single(&mut self) -> Result<Term, String> {
         self.depth += 1;
         if self.depth > DEEPEST {
-            return Err(format!("has brackets deeper than {DEEPEST}"));
+            return Err(format!("parentheses are nested deeper than {DEEPEST}"));
         }
         let token = self.peek().ok_or("ends too early")?.to_owned();
         self.at += 1;
         let found = match token.as_str() {
             "(" => {
                 let inside = self.either()?;
-                self.one_of(&[")"]).ok_or("a bracket is not closed")?;
+                self.one_of(&[")"]).ok_or("a parenthesis is not closed")?;
                 inside
             }
             "!" => Term::Truth(!truth(&self.single()?)?),
@@ -143,12 +143,12 @@ impl Reader<'_> {
             quoted if quoted.starts_with(['\'', '"']) => Term::Word(quoted[1..quoted.len() - 1].to_owned()),
             other if other.starts_with(|c: char| c.is_ascii_digit() || c == '.') => {
                 let bytes = || numbers::parse_size(other).ok().map(|bytes| bytes as f64);
-                Term::Number(plain_number(other).or_else(bytes).ok_or_else(|| format!("`{other}` is no number"))?)
+                Term::Number(plain_number(other).or_else(bytes).ok_or_else(|| format!("`{other}` is not a number"))?)
             }
             name => match (self.value)(name) {
                 Some(Value { number: Some(number), .. }) => Term::Number(number),
                 Some(word) => Term::Word(word.word),
-                None => return Err(format!("there is no parameter `{name}` (a word of its own stands in quotes: '{name}')")),
+                None => return Err(format!("no parameter `{name}` (write a word in quotes: '{name}')")),
             },
         };
         self.depth -= 1;
@@ -161,7 +161,7 @@ fn truth(term: &Term) -> Result<bool, String> {
 }
 
 fn number(term: &Term) -> Result<f64, String> {
-    if let Term::Number(number) = term { Ok(*number) } else { Err("cannot calculate with what is no number".to_owned()) }
+    if let Term::Number(number) = term { Ok(*number) } else { Err("cannot calculate with a value that is not a number".to_owned()) }
 }
 
 #[cfg(test)]
@@ -200,14 +200,14 @@ mod tests {
     fn what_is_no_condition_is_refused() {
         for (expression, says) in [
             ("stream > 4", "no parameter `stream`"),
-            ("streams", "is no condition"),
+            ("streams", "is not a condition"),
             ("streams >", "ends too early"),
             ("(streams > 1", "not closed"),
             ("streams > 1 2", "did not expect `2`"),
             ("mode > 1", "compares numbers"),
             ("mode + 1 == 2", "cannot calculate"),
             ("streams && 1 == 1", "need conditions"),
-            ("streams > 4Kx", "is no number"),
+            ("streams > 4Kx", "is not a number"),
             ("'a", "not closed"),
             (&"(".repeat(100), "deeper"),
         ] {

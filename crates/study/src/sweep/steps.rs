@@ -1,5 +1,5 @@
-//! A sweep's points run one by one, for somebody who decides by what earlier runs gave which is next: a tuner. Order, log and what is around a run are
-//! the sweep's own; a log is gone on with by making the same decisions again, for which nothing is run that the log has.
+//! Runs a sweep's points on demand, for a tuner, which chooses the next point from earlier runs. Log and surroundings of a run are the
+//! sweep's; a log is resumed by making the same decisions again, which finds earlier runs in the log instead of running them.
 
 use super::plan::Sweep;
 use super::run::{Runner, Surroundings};
@@ -17,39 +17,39 @@ pub struct Steps<'a> {
     runs: Swept,
 }
 
-/// How points are run.
+/// Options for running points.
 #[derive(Clone, Copy, Debug)]
 pub struct How {
-    /// Whether they are recorded and explained, or timed bare.
+    /// Whether they are recorded and explained, or only timed.
     pub recorded: bool,
-    /// How often each of them in all, with runs that are known.
+    /// Number of runs of each in all, including runs in the log.
     pub repeat: usize,
-    /// Whether each is run once before anything counts.
+    /// Whether each has a warm-up run first.
     pub warm_up: bool,
 }
 
 impl<'a> Steps<'a> {
-    /// Of this sweep's points; `kind` is whose log it is, `with` what else must be equal to go on with one.
+    /// Prepares running this sweep's points; `kind` is the kind of log, `with` further settings that must match to resume it.
     ///
     /// # Errors
-    /// The log is another plan's, or there and not to be gone on with; the program is not there.
+    /// The log is another plan's, or exists and is not to be resumed; or the program does not exist.
     pub fn new(sweep: &'a Sweep, around: &'a Surroundings, kind: &str, with: &[(&str, String)]) -> Result<Steps<'a>> {
         let header = with.iter().fold(sweep.header_of(kind)?, |header, (name, value)| header.of(name, value));
         sweep.check_log(around, &header)?;
         Ok(Steps { sweep, around, header, runner: Runner::new(sweep, around), has_begun: false, runs: Runs::default() })
     }
 
-    /// The same, whose recorded runs also say how long single calls took: [`super::Recorded::p99_s`].
+    /// Makes recorded runs measure latencies of calls too: [`super::Recorded::p99_s`].
     #[must_use]
     pub fn timing_calls(mut self) -> Steps<'a> {
         self.runner.times_calls = true;
         self
     }
 
-    /// Runs these points, in turn.
+    /// Runs these points, interleaved.
     ///
     /// # Errors
-    /// The log; somebody wants to stop. A run that fails is a sample of its point.
+    /// The log cannot be written, or the observer asked to stop. A run that fails is a sample of its point.
     pub fn run(&mut self, points: &[&Point], how: How, observer: &dyn Observer) -> Result<()> {
         let case = |point: &&Point| Case { point: (*point).clone(), subject: self.sweep.subject(point, how.recorded), repeat: how.repeat };
         let plan = Plan {
@@ -67,12 +67,12 @@ impl<'a> Steps<'a> {
         Ok(())
     }
 
-    /// A run of a point: 0 is the warm-up, which counts for nothing.
+    /// Returns a run of a point; `repeat` 0 is the warm-up, which does not count.
     pub fn sample(&self, point: &Point, recorded: bool, repeat: usize) -> Option<&Sample> {
         self.runs.get(point, &self.sweep.subject(point, recorded), repeat)
     }
 
-    /// Ends each run of the command after this time, where that is shorter than the sweep's own limit.
+    /// Limits each run of the command to this time, if it is shorter than the sweep's own limit.
     pub fn limit(&mut self, seconds: f64) {
         self.runner.limit_s = self.runner.limit_s.min(seconds);
     }

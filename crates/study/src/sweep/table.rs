@@ -1,5 +1,5 @@
-//! The result as a flat table, a row for each run that counts: for pandas, Polars and DuckDB. A point without such runs has one row, so
-//! that none is left out. What is known of a point as a whole (its cause, its shares) stands in each of its rows.
+//! The result as a flat table for pandas, Polars and DuckDB, with a row for each counted run. A point without such runs has one row.
+//! Attributes of a point (its cause, its shares) are repeated in each of its rows.
 
 use super::document::Document;
 use super::point::{PointResult, RunResult};
@@ -10,7 +10,7 @@ use thalweg_trace::{TableColumn, write_table};
 type Row<'a> = (&'a PointResult, Option<&'a RunResult>);
 
 impl Document {
-    /// Writes it as one Parquet file.
+    /// Writes the table as one Parquet file.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -32,7 +32,7 @@ impl Document {
         columns
     }
 
-    /// The parameters, as numbers where all of their values are.
+    /// Returns the parameters' columns, as numbers if all values are numbers.
     fn parameter_columns(&self, rows: &[Row<'_>]) -> Vec<(String, TableColumn)> {
         let mut columns: Vec<(String, TableColumn)> = Vec::new();
         for (n, parameter) in self.parameters.iter().enumerate() {
@@ -51,7 +51,7 @@ impl Document {
     }
 }
 
-/// A name of nothing but letters, digits and `_`.
+/// Replaces all characters of a name except letters and digits by `_`.
 fn plain(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }
@@ -89,7 +89,7 @@ fn run_columns(rows: &[Row<'_>]) -> Vec<(String, TableColumn)> {
     columns.map(|(name, column)| (name.to_owned(), column)).into()
 }
 
-/// A column for each cause and for each class that any point has. Where a point was recorded and has none of it, that is 0.
+/// Returns a column for each cause and each class that any point has; 0 for a recorded point without it.
 fn share_columns(document: &Document, rows: &[Row<'_>]) -> Vec<(String, TableColumn)> {
     let mut causes: Vec<&str> =
         document.points.iter().flat_map(|p| &p.explanation).flat_map(|e| &e.shares).map(|(cause, _)| cause.as_str()).collect();

@@ -1,5 +1,5 @@
-//! Words with places in them: `{NAME}` stands for a parameter's value, `{run}` for a number that no other run of the sweep has.
-//! `{{NAME}}` is `{NAME}` itself; braces around anything that cannot be a name are left alone.
+//! Templates: `{NAME}` stands for a parameter's value, `{run}` for a number unique to the run. `{{NAME}}` is the text `{NAME}` itself;
+//! braces around anything that cannot be a name are left unchanged.
 
 use super::values::is_name;
 
@@ -9,7 +9,7 @@ enum Piece<'a> {
     Name(&'a str),
 }
 
-/// The pieces of a template, in order.
+/// Returns the pieces of a template, in order.
 fn pieces(template: &str) -> Vec<Piece<'_>> {
     let (mut found, mut rest) = (Vec::new(), template);
     while let Some(open) = rest.find('{') {
@@ -35,18 +35,18 @@ fn pieces(template: &str) -> Vec<Piece<'_>> {
     found
 }
 
-/// The names in a template.
+/// Returns the names in a template.
 pub(super) fn names(template: &str) -> Vec<&str> {
     pieces(template).into_iter().filter_map(|piece| if let Piece::Name(name) = piece { Some(name) } else { None }).collect()
 }
 
-/// The name, of a template that is nothing but one place.
+/// Returns the name, if the template is a single placeholder.
 pub(super) fn alone(template: &str) -> Option<&str> {
     let inside = template.strip_prefix('{')?.strip_suffix('}')?;
     is_name(inside).then_some(inside)
 }
 
-/// The template with its places filled; who calls has checked the names.
+/// Fills a template's placeholders; the caller has checked the names.
 pub(super) fn filled<'v>(template: &str, value: impl Fn(&str) -> Option<&'v str>) -> String {
     pieces(template)
         .into_iter()
@@ -57,7 +57,7 @@ pub(super) fn filled<'v>(template: &str, value: impl Fn(&str) -> Option<&'v str>
         .collect()
 }
 
-/// A command line as words: spaces part them, quotes and backslashes keep them together as in a shell; nothing else is special.
+/// Splits a command line at spaces, with quotes and backslashes as in a shell; nothing else is special.
 pub(super) fn words(line: &str) -> Result<Vec<String>, String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     let mut letters = line.chars();

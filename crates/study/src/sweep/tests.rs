@@ -1,4 +1,4 @@
-//! What the engine and a sweep's plan promise together, on made-up times: no process is started.
+//! Tests of the engine with a sweep's plan, on made-up times, without starting processes.
 
 use super::plan::{Choice, Explain};
 use super::sample::{Sample, State, Swept};
@@ -15,13 +15,13 @@ fn sample(wall_s: f64) -> Sample {
     Sample { usage: Some(usage), ..Sample::bare(State::Done, None) }
 }
 
-/// The true time of a point.
+/// Returns the true time of a point.
 fn truth(point: &[String]) -> f64 {
     point.iter().map(|label| label.parse::<f64>().unwrap()).product()
 }
 
-/// The largest relative error of a point's estimate, beside what the drift does to all points alike, when the machine gets slower by a fifth
-/// in the course of the sweep.
+/// Returns the largest relative error of a point's estimate, apart from the drift common to all points, if the machine slows down by a
+/// fifth during the sweep.
 fn worst_error(server: bool) -> f64 {
     let mut asked = choice(&["a=1,2,3,4", "b=1,2,3"]);
     if server {
@@ -48,7 +48,7 @@ fn a_drift_of_a_fifth_moves_no_estimate_by_more_than_2_percent() {
     assert!(worst_error(true) < 0.02, "kept together for a server: {}", worst_error(true));
 }
 
-/// Stops after so many runs, as somebody does who kills it.
+/// Stops after a number of runs, like a kill.
 struct After<'a>(&'a Cell<usize>);
 
 impl Observer for After<'_> {
@@ -75,13 +75,13 @@ fn ended_at_20_random_moments_and_gone_on_with_no_run_is_lost_or_made_twice() {
         let ended = measure(&plan, Some((&path, true)), &mut subjects, &After(&left));
         drop(subjects);
         assert!(matches!(ended, Err(Error::Stopped)) || moment == 20 || counted.len() == 120, "{:?}", ended.map(|_| ()));
-        // A kill in the midst of a line leaves half of it.
+        // A kill while writing leaves a partial line.
         let text = std::fs::read(&path).unwrap();
         let cut = if moment < 20 { random.below(5) } else { 0 };
         let lines = text.iter().filter(|byte| **byte == b'\n').count();
         if lines > 2 && cut > 0 && moment < 20 {
             std::fs::write(&path, &text[..text.len() - cut]).unwrap();
-            // That run is not in the log, and is owed again.
+            // That run is not in the log, and must be repeated.
             let last = String::from_utf8_lossy(&text).lines().last().unwrap().to_owned();
             let run: serde_json::Value = serde_json::from_str(&last).unwrap();
             if run["repeat"].as_u64() > Some(0) {
@@ -129,7 +129,7 @@ fn documents_hold_against_the_schema_and_every_field_is_described() {
     assert!(bare.is_empty(), "{bare:?}");
 }
 
-/// Fields of a schema that nothing is said of.
+/// Returns the fields of a schema without a description.
 fn bare(value: &serde_json::Value, path: &str) -> Vec<String> {
     let entries = |name: &str| value.get(name).and_then(|v| v.as_object()).into_iter().flatten();
     let described = |property: &serde_json::Value| property["description"].as_str().is_some_and(|text| text.len() > 5);

@@ -1,60 +1,60 @@
-//! What is varied: a name and its values, from `NAME=LIST` or `NAME=FIRST..LAST:STEP`.
+//! Parameters: a name and its values, from `NAME=LIST` or `NAME=FIRST..LAST:STEP`.
 //!
-//! A value that was written with `Ki`, `Mi` or `Gi` stands in commands as a plain number of bytes, which every program understands; in
-//! results it stands as it was written. Anything that is no number is a word, and goes into commands as it is.
+//! A value written with `Ki`, `Mi` or `Gi` is passed to commands as a plain number of bytes, which every program understands; results show
+//! it as written. Anything that is not a number is a word, and is passed unchanged.
 
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use thalweg_base::numbers;
 
-/// One parameter may have so many values.
+/// Maximum number of values of a parameter.
 const MOST_VALUES: usize = 10_000;
 
-/// A parameter, and the values that it takes.
+/// A parameter and its values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Parameter {
-    /// Its name, as it stands in templates.
+    /// Its name in templates.
     pub name: String,
-    /// Its values, in the order in which they were given.
+    /// Its values, in the order given.
     pub values: Vec<Value>,
 }
 
 /// A value of a parameter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Value {
-    /// As it stands in results.
+    /// The value in results.
     pub label: String,
-    /// As it stands in commands.
+    /// The value in commands.
     pub word: String,
-    /// As a number, if it is one.
+    /// The value as a number, if it is one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub number: Option<f64>,
-    /// What a word of the command that is nothing but `{NAME}` becomes, where that is not [`Value::word`]: several words (a flag and its value), or
-    /// none (the flag is left out).
+    /// Replacement for a word that is exactly `{NAME}`, if not [`Value::word`]: several words (a flag and its value), or none (the flag is
+    /// left out).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub words: Option<Vec<String>>,
 }
 
-/// Whether this can be the name of a parameter.
+/// Whether this is a valid name of a parameter.
 pub(super) fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
 }
 
 impl Parameter {
-    /// Reads `NAME=1,2,4`, `NAME=64Ki..16Mi:x4` (times 4) or `NAME=1..10:+3` (plus 3).
+    /// Parses `NAME=1,2,4`, `NAME=64Ki..16Mi:x4` (times 4) or `NAME=1..10:+3` (plus 3).
     ///
     /// # Errors
-    /// Says what was expected.
+    /// The text is invalid; the error says what was expected.
     pub fn parse(text: &str) -> Result<Parameter> {
         let wrong = |problem: String| Error::Choice(format!("--vary {text}: {problem}"));
         let (name, list) =
             text.split_once('=').ok_or_else(|| wrong("expected NAME=VALUES, like streams=1,2,4 or block=64Ki..16Mi:x4".into()))?;
         if !is_name(name) {
-            return Err(wrong(format!("`{name}` is no name: letters, digits, _ and -, and a letter first")));
+            return Err(wrong(format!("`{name}` is not a valid name: expected letters, digits, _ and -, starting with a letter")));
         }
         if name == "run" {
-            return Err(wrong("`run` is the number of the run; give the parameter another name".into()));
+            return Err(wrong("`run` is reserved for the number of the run; give the parameter another name".into()));
         }
         let mut values: Vec<Value> = Vec::new();
         for part in list.split(',') {
@@ -78,7 +78,7 @@ impl Parameter {
 }
 
 impl Value {
-    /// A word, which is no number.
+    /// Returns a value that is not a number.
     pub fn word(text: &str) -> Value {
         Value { label: text.to_owned(), word: text.to_owned(), number: None, words: None }
     }
@@ -93,9 +93,9 @@ impl Value {
         }
     }
 
-    /// A value of a range: a size where its ends are.
+    /// Returns a value of a range: a size if its ends are sizes.
     fn counted(number: f64, is_size: bool) -> Value {
-        // Steps like 0.1 do not add up to the digits that a person expects.
+        // Steps like 0.1 accumulate rounding errors.
         let rounded = (number * 1e9).round() / 1e9;
         let word = format!("{rounded}");
         Value {
@@ -106,7 +106,7 @@ impl Value {
     }
 }
 
-/// A finite number that is written with digits: `inf` and `nan` are words.
+/// Parses a finite number written with digits: `inf` and `nan` are words.
 pub(super) fn plain_number(text: &str) -> Option<f64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     (digits.starts_with(|c: char| c.is_ascii_digit() || c == '.')).then(|| text.parse().ok()).flatten().filter(|n: &f64| n.is_finite())
@@ -117,14 +117,14 @@ fn range(first: &str, rest: &str) -> std::result::Result<Vec<Value>, String> {
     let end = |text: &str| match (plain_number(text), numbers::parse_size(text)) {
         (Some(number), _) => Ok((number, false)),
         (None, Ok(bytes)) => Ok((bytes as f64, true)),
-        (None, Err(_)) => Err(format!("`{text}` is no number to begin or end a range with: expected like 1..10:+3 or 64Ki..16Mi:x4")),
+        (None, Err(_)) => Err(format!("`{text}` is not a number: expected a range like 1..10:+3 or 64Ki..16Mi:x4")),
     };
     let ((from, a), (to, b)) = (end(first)?, end(last)?);
     let is_size = a || b;
     let (is_factor, size) = match (step.strip_prefix('x'), step.strip_prefix('+')) {
         (Some(factor), _) => (true, end(factor)?.0),
         (None, Some(step)) => (false, end(step)?.0),
-        (None, None) => return Err(format!("`{step}` is no step: expected x and a factor above 1, or + and a step above 0")),
+        (None, None) => return Err(format!("`{step}` is not a step: expected x and a factor above 1, or + and a step above 0")),
     };
     if from > to {
         return Err(format!("ends ({last}) before it begins ({first})"));
@@ -173,7 +173,7 @@ mod tests {
     fn what_cannot_be_meant_is_refused_with_what_was_expected() {
         let wrong = |text: &str| Parameter::parse(text).unwrap_err().to_string();
         assert!(wrong("streams").contains("expected NAME=VALUES"));
-        assert!(wrong("1a=2").contains("is no name"));
+        assert!(wrong("1a=2").contains("is not a valid name"));
         assert!(wrong("run=1").contains("another name"));
         assert!(wrong("a=1,,2").contains("an empty value"));
         assert!(wrong("a=").contains("an empty value"));
@@ -182,8 +182,8 @@ mod tests {
         assert!(wrong("a=1..9:x1").contains("never gets"));
         assert!(wrong("a=0..9:x2").contains("never gets"));
         assert!(wrong("a=1..9:+0").contains("never gets"));
-        assert!(wrong("a=1..9:3").contains("is no step"));
-        assert!(wrong("a=1..b").contains("is no number"));
+        assert!(wrong("a=1..9:3").contains("is not a step"));
+        assert!(wrong("a=1..b").contains("is not a number"));
         assert!(wrong("a=1..999999").contains("more than 10000 values"));
     }
 }

@@ -1,35 +1,34 @@
-//! Which parameter mattered: how much of the variance between points each explains by itself.
+//! Analysis of variance: the share of the variance between points that each parameter explains by itself.
 //!
-//! On the logarithm of the figure, since parameters mostly act as factors. What all runs of one repetition share (a drift of the machine)
-//! is taken off first, so that a point that ended early is held against the others as they were then. A parameter's share is the variance
-//! of the means at its values over that of all points: the first-order index of Sobol, the main effect of an analysis of variance. Its
-//! interval comes from drawing each point's runs again. Whether there is anything to be explained is found by drawing points from the
-//! noise alone: what differs no more than such points do is no difference.
+//! It works on the logarithm of the figure, since parameters mostly act as factors. The common part of all runs of a repetition (a drift
+//! of the machine) is removed first, so that a point that ended early is compared with the others at that time. A parameter's share is the
+//! variance of the means at its values over that of all points: Sobol's first-order index, the main effect of an analysis of variance. Its
+//! interval comes from bootstrapping each point's runs. Whether points differ at all is tested against points drawn from the noise alone.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use thalweg_measure::SplitMix;
 
-/// How often runs are drawn again.
+/// Number of bootstrap samples.
 const DRAWN: usize = 500;
-/// How far a difference must be outside of what noise gives.
+/// Confidence that a difference is not noise.
 const SURE: f64 = 0.95;
-/// Passes that part points from repetitions: with few runs missing, the second hardly changes anything.
+/// Passes that separate points from repetitions: with few runs missing, the second hardly changes anything.
 const PASSES: usize = 4;
 
-/// The runs of one point: the place of its value in each parameter, and the logarithm of each run's figure by repetition.
+/// The runs of one point: the index of its value in each parameter, and the logarithm of each run's figure by repetition.
 #[derive(Clone, Debug)]
 pub(super) struct Observed {
     pub places: Vec<usize>,
     pub logs: Vec<(usize, f64)>,
 }
 
-/// What a parameter explains.
+/// The share of variance that a parameter explains.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Share {
-    /// Its name.
+    /// The parameter's name.
     pub parameter: String,
-    /// The part of the variance between points that it explains by itself.
+    /// Share of the variance between points that it explains by itself.
     pub share: f64,
     /// The interval's lower end.
     pub low: f64,
@@ -39,16 +38,16 @@ pub struct Share {
     pub matters: bool,
 }
 
-/// What explains the differences.
+/// The result of the analysis.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Variance {
-    /// The parameters, that which explains most first.
+    /// The parameters, by share, largest first.
     pub shares: Vec<Share>,
-    /// Whether points differ more than noise alone would make them; `None`: each was run once, and the noise is not known.
+    /// Whether points differ by more than noise; `None` if each was run once, so that the noise is not known.
     pub differs: Option<bool>,
 }
 
-/// Analyses; `None` of fewer than two points.
+/// Analyses points; `None` if there are fewer than two.
 pub(super) fn analyse(names: &[String], points: &[Observed]) -> Option<Variance> {
     if points.len() < 2 || points.iter().any(|point| point.logs.is_empty()) {
         return None;
@@ -59,7 +58,7 @@ pub(super) fn analyse(names: &[String], points: &[Observed]) -> Option<Variance>
     let mut random = SplitMix(7);
     let mut residuals = Vec::new();
     for (values, mean) in values.iter().zip(&means) {
-        // Values stand nearer to their own mean than to the truth.
+        // Values are nearer to their own mean than to the true mean.
         let n = values.len() as f64;
         residuals.extend(values.iter().filter(|_| n > 1.0).map(|value| (value - mean) * (n / (n - 1.0)).sqrt()));
     }
@@ -95,7 +94,7 @@ pub(super) fn analyse(names: &[String], points: &[Observed]) -> Option<Variance>
     Some(Variance { shares, differs })
 }
 
-/// Each point's values without what all runs of their repetition share.
+/// Returns each point's values without the common part of their repetition.
 fn without_drift(points: &[Observed]) -> Vec<Vec<f64>> {
     let mut drift: BTreeMap<usize, f64> = BTreeMap::new();
     for _ in 0..PASSES {
@@ -112,9 +111,9 @@ fn without_drift(points: &[Observed]) -> Vec<Vec<f64>> {
     points.iter().map(|point| point.logs.iter().map(|(repeat, log)| log - drift[repeat]).collect()).collect()
 }
 
-/// The sum of squares between all points, and that which the values of each parameter explain. Where points are missing, a parameter's means
-/// have what others did in them; so effects are fitted together, each on what the others leave, and what one explains is its part in the
-/// product with what was measured (Pratt's measure): of a whole grid the sum of its squares, and never together more than there is.
+/// Returns the sum of squares between all points, and the part that each parameter explains. If points are missing, a parameter's means
+/// contain effects of others; so effects are fitted jointly, each on the residual of the others, and a parameter's part is Pratt's measure:
+/// its product with the measured values. For a full grid that is its sum of squares, and the parts never exceed the total.
 fn sums(parameters: usize, points: &[Observed], means: &[f64]) -> (f64, Vec<f64>) {
     let middle = mean(means);
     let all = means.iter().map(|m| (m - middle).powi(2)).sum();
@@ -156,7 +155,7 @@ fn quantile(values: &mut [f64], part: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// A grid of 4 × 3 points whose time is `time(a, b)`, with this much noise, and a drift of 20 % over ten repetitions.
+    /// Returns a grid of 4 × 3 points whose time is `time(a, b)`, with this noise, and a drift of 20 % over ten repetitions.
     fn grid(noise: f64, time: impl Fn(usize, usize) -> f64) -> Variance {
         let mut random = SplitMix(3);
         let mut uniform = move || (random.next() >> 11) as f64 / (1_u64 << 53) as f64 - 0.5;

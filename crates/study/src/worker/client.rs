@@ -1,4 +1,4 @@
-//! A store that a worker is connected to, as a client of its own.
+//! A worker's connection to a store.
 
 use super::protocol::Answer;
 use crate::Result;
@@ -12,21 +12,21 @@ use thalweg_client::wire::trust::Credentials;
 use thalweg_client::{DataClient, Store};
 use thalweg_trace::Tracer;
 
-/// How often a request is timed for the round trip.
+/// Number of requests timed for the round trip.
 const TRIPS: usize = 31;
 
 /// A connected client.
 pub(super) struct Client {
     address: String,
     options: Connect,
-    /// Names.
+    /// The metadata client.
     pub(super) names: MetadataClient,
-    /// Bytes.
+    /// The data client.
     pub(super) data: Arc<DataClient>,
 }
 
 impl Client {
-    /// Connects to the store whose metadata service is at `HOST:PORT`; the label of the node.
+    /// Connects to the store whose metadata service is at `address`; `node` is the node's label.
     pub(super) fn connect(address: &str, node: &str, timeout_s: f64, credential: Option<&Path>) -> Result<Client> {
         let credentials = credential.map_or_else(Credentials::default, Credentials::file);
         let options = Connect { timeout: Duration::from_secs_f64(timeout_s), node: node.to_owned(), credentials, ..Connect::default() };
@@ -35,23 +35,23 @@ impl Client {
         Ok(Client { address: address.to_owned(), data: data_of(&names, &options), options, names })
     }
 
-    /// The same store over connections of its own: another client.
+    /// Returns another client of the same store, with its own connections.
     pub(super) fn another(&self) -> Result<Client> {
         let names = MetadataClient::connect(&mut Tracer::off(), &self.address, &self.options)?;
         Ok(Client { address: self.address.clone(), data: data_of(&names, &self.options), options: self.options.clone(), names })
     }
 
-    /// The library over data connections of its own, as a program uses it.
+    /// Returns the library with its own data connections, as in a program.
     pub(super) fn library(&self) -> Store {
         Store { names: Arc::new(self.names.clone()), data: data_of(&self.names, &self.options) }
     }
 
-    /// Makes directories down to this one, those that are there being no error.
+    /// Makes this directory and its parents, as needed.
     pub(super) fn make_directories(&self, path: &str) -> Result<FileId> {
         Ok(self.names.make_directory(&mut Tracer::off(), &FilePath::at(path), owner(0o755), true)?.id)
     }
 
-    /// The median time of a request that costs the service next to nothing.
+    /// Measures the median time of a request that costs the service next to nothing.
     pub(super) fn round_trip(&self) -> Result<Answer> {
         let mut took = Vec::with_capacity(TRIPS);
         for _ in 0..TRIPS {
@@ -67,17 +67,17 @@ fn data_of(names: &MetadataClient, options: &Connect) -> Arc<DataClient> {
     Arc::new(DataClient::of_store(names.map().as_ref().clone(), options, Arc::new(names.clone())))
 }
 
-/// Who owns what is made.
+/// Returns the owner of new files.
 pub(super) fn owner(mode: u32) -> Owner {
     Owner { mode, uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
 }
 
-/// The bytes of a small file.
+/// Returns the bytes of a small file.
 pub(super) fn content(bytes: u64) -> Vec<u8> {
     (0..bytes).map(|n| (n % 251) as u8).collect()
 }
 
-/// A name in a directory.
+/// Returns the name of file `number` in a directory.
 pub(super) fn file_name(number: u64) -> String {
     format!("file-{number:08}")
 }

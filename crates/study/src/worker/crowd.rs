@@ -1,7 +1,7 @@
-//! Many listings of one directory at once, and somebody who only wants to write a small file beside them.
+//! Many concurrent listings of one directory, and a writer of small files beside them.
 //!
-//! Each listing is a client of its own, with its own connections, and begins again when it is at its end. The writer creates a
-//! file, writes it and closes it, one after the other, and each is timed.
+//! Each listing is a separate client with its own connections, and starts over at the end. The writer creates, writes and closes one file
+//! after the other, and times each.
 
 use super::client::{Client, content, file_name, owner};
 use super::protocol::Answer;
@@ -19,10 +19,10 @@ use thalweg_trace::Tracer;
 
 /// Entries that a listing takes at a time.
 const BATCH: usize = 256;
-/// How long all listings may take to begin.
+/// Timeout for all listings to start.
 const BEGIN_WITHIN: Duration = Duration::from_secs(60);
 
-/// Creates, writes and closes files; how long each took.
+/// Creates, writes and closes files; returns the time of each.
 pub(super) fn write(client: &Client, directory: &str, files: u32, bytes: u64) -> Result<Answer> {
     client.make_directories(directory)?;
     let layout = LayoutChoice { datafiles: Some(1), ..LayoutChoice::default() };
@@ -42,7 +42,7 @@ pub(super) fn write(client: &Client, directory: &str, files: u32, bytes: u64) ->
     Ok(Answer::Wrote(took))
 }
 
-/// Listings under way.
+/// Running listings.
 pub(super) struct Crowd {
     threads: Vec<JoinHandle<()>>,
     shared: Arc<Shared>,
@@ -57,7 +57,7 @@ struct Shared {
 }
 
 impl Crowd {
-    /// Begins them; returns when each has listed some.
+    /// Starts listings; returns when each has listed some entries.
     pub(super) fn begin(client: &Client, directory: &str, listings: u32) -> Result<Crowd> {
         let mut crowd = Crowd { threads: Vec::new(), shared: Arc::default() };
         for number in 0..listings {
@@ -73,7 +73,7 @@ impl Crowd {
         while crowd.shared.begun.load(Ordering::Acquire) < listings {
             crowd.trouble()?;
             if begun.elapsed() > BEGIN_WITHIN {
-                return Err(Error::Choice(format!("{directory}: {listings} listings have not begun after {} s", BEGIN_WITHIN.as_secs())));
+                return Err(Error::Choice(format!("{directory}: {listings} listings have not started after {} s", BEGIN_WITHIN.as_secs())));
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -85,7 +85,7 @@ impl Crowd {
         self.shared.problem.lock().take().map_or(Ok(()), Err)
     }
 
-    /// Stops them; how many entries they have listed since all had begun.
+    /// Stops them; returns the number of entries listed since all had started.
     pub(super) fn end(mut self) -> Result<u64> {
         let listed = self.shared.listed.load(Ordering::Acquire);
         self.stop();

@@ -1,4 +1,4 @@
-//! The recording of a run through the client library, and what it says.
+//! Recordings of runs through the client library, and their explanations.
 
 use super::protocol::Digest;
 use crate::{Error, Result};
@@ -11,10 +11,10 @@ use thalweg_trace::{
     Clock, Counter, CounterName, Host, Mark, Meta, Object, Recording, Sample, Source, SourceError, SpanBatch, Stack, Time, Track,
 };
 
-/// How many charges a digest keeps.
+/// Number of charges in a digest.
 const CHARGES: usize = 4;
 
-/// Makes a directory that only we may use, or finds that it is one: its name can be foreseen, and others may write beside it.
+/// Makes a private directory, or checks that an existing one is private: its name is predictable, and others may write beside it.
 fn own_directory(path: &Path) -> std::io::Result<()> {
     match std::fs::DirBuilder::new().mode(0o700).create(path) {
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
@@ -26,7 +26,7 @@ fn own_directory(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Begins a recording of both ends.
+/// Starts a recording of both ends.
 pub(super) fn start(store: &Store, node: &str, number: u32, read: bool) -> Result<Recorder> {
     let directory = std::env::temp_dir().join(format!("thalweg-study-{}", std::process::id()));
     own_directory(&directory).map_err(Error::file(&directory, "making a place for recordings"))?;
@@ -40,23 +40,23 @@ pub(super) fn start(store: &Store, node: &str, number: u32, read: bool) -> Resul
     Ok(Recorder::start(&asked, &[store])?)
 }
 
-/// A run that was recorded, and when it was.
+/// A recorded run, and its time.
 pub(super) struct Recorded {
     pub recorder: Recorder,
     pub start: Time,
     pub end: Time,
-    /// What the explanation calls the transfer.
+    /// Attributes of the transfer, for the explanation.
     pub attributes: Vec<(String, String)>,
 }
 
 impl Recorded {
-    /// Fetches the servers' part, explains, and throws the recording away. `None`: it cannot be explained, which is no reason to
-    /// throw the time away.
+    /// Fetches the servers' part, explains the recording and removes it. `None` if it cannot be explained, in which case the measured time
+    /// is still valid.
     pub(super) fn explain(self) -> Option<Digest> {
         let path = self.recorder.finish(self.end, 0, self.attributes).ok()?;
         let digest = explained(&path, self.start);
         let _ = std::fs::remove_dir_all(&path);
-        // The last one out.
+        // Removes the directory once the last recording is gone.
         let _ = path.parent().map(std::fs::remove_dir);
         digest.map(|explanation| digest_of(&explanation))
     }
@@ -68,7 +68,7 @@ fn explained(path: &Path, start: Time) -> Option<Explanation> {
     thalweg_explain::explain(&From { recording, meta }, &Options { what_if: false, ..Options::default() }).ok()
 }
 
-/// An explanation in a few words.
+/// Returns a short form of an explanation.
 fn digest_of(explanation: &Explanation) -> Digest {
     let verdict = &explanation.verdict;
     let charges = explanation.critical_path.iter().take(CHARGES);
@@ -81,7 +81,7 @@ fn digest_of(explanation: &Explanation) -> Digest {
     }
 }
 
-/// A recording from a later start on: waiting at the barrier is not what is to be explained.
+/// A recording from a later start on, without the wait at the barrier.
 struct From {
     recording: Recording,
     meta: Meta,

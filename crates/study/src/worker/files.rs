@@ -1,4 +1,4 @@
-//! Files of a run: made, put out of caches, removed; and disks put to rest before it.
+//! Files of a run: making, evicting and removing them; and syncing disks before it.
 
 use super::protocol::Answer;
 use crate::{Error, Result};
@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use thalweg_client::wire::protocol::metadata::{LayoutChoice, Placement};
 use thalweg_measure::CacheState;
 
-/// A page that a server has just sent can be held by the network for a moment; so long is it asked again.
+/// Time for which eviction is retried: the network may hold a page that a server has just sent.
 const EVICT_WITHIN: Duration = Duration::from_secs(3);
-/// The attribute by which a mounted file is laid out.
+/// The extended attribute that sets the layout of a mounted file.
 const LAYOUT_ATTRIBUTE: &str = "user.thalweg.layout";
-/// The attribute that says why a layout was refused.
+/// The extended attribute with the reason why a layout was rejected.
 const ERROR_ATTRIBUTE: &str = "user.thalweg.error";
 
-/// A new file by its path; on a mount, made with its layout before anybody opens it.
+/// Makes a new file; on a mount, with its layout before it is first opened.
 pub(super) fn make(path: &Path, layout: Option<&LayoutChoice>) -> Result<Answer> {
     if let Err(error) = std::fs::remove_file(path)
         && error.kind() != std::io::ErrorKind::NotFound
@@ -39,16 +39,16 @@ pub(super) fn make(path: &Path, layout: Option<&LayoutChoice>) -> Result<Answer>
     Ok(Answer::Made(Some(about.st_ino)))
 }
 
-/// Removes a file, if it is there.
+/// Removes a file, if it exists.
 pub(super) fn remove(path: &Path) -> Result<()> {
-    // Some servers keep removed files open, and their space with them.
+    // Some servers keep removed files open, and so their space in use.
     match std::fs::File::create(path).and_then(|_| std::fs::remove_file(path)) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::file(path, "removing it")(error)),
         _ => Ok(()),
     }
 }
 
-/// Empties the caches of those files that are there.
+/// Evicts the existing files from the page cache.
 pub(super) fn evict(files: &[PathBuf]) -> Result<CacheState> {
     let there: Vec<&PathBuf> = files.iter().filter(|path| path.exists()).collect();
     let begun = Instant::now();
@@ -61,8 +61,8 @@ pub(super) fn evict(files: &[PathBuf]) -> Result<CacheState> {
     }
 }
 
-/// Puts disks to rest, and uses as much memory as a run will need: a virtual machine gives memory back that it has not used, and
-/// the next that needs it waits for it.
+/// Syncs disks, and touches as much memory as a run will need: a virtual machine may have returned unused memory, and the run would wait
+/// for it.
 pub(super) fn settle(directories: &[PathBuf], memory_bytes: u64) -> Result<Answer> {
     let mut memory = vec![0_u8; memory_bytes as usize];
     memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
@@ -75,7 +75,7 @@ pub(super) fn settle(directories: &[PathBuf], memory_bytes: u64) -> Result<Answe
     Ok(Answer::Done)
 }
 
-/// A choice as the extended attribute of a mounted file takes it.
+/// Formats a choice for the extended attribute of a mounted file.
 fn as_attribute(choice: &LayoutChoice) -> String {
     let mut words: Vec<String> = choice.spec.iter().map(ToString::to_string).collect();
     words.extend(choice.datafiles.map(|many| format!("datafiles={many}")));

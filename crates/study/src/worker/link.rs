@@ -1,4 +1,4 @@
-//! How much the link between two nodes carries: one TCP stream, for as long as it is asked to.
+//! Measures the link between two nodes with one TCP stream, for a given time.
 
 use super::protocol::Answer;
 use crate::{Error, Result};
@@ -7,16 +7,16 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The pieces in which bytes are handed over.
+/// Bytes per write to the socket.
 const PIECE_BYTES: usize = 256 << 10;
-/// What is in the queues at first says nothing of the link: it is not counted.
+/// Part of the time not counted at the start, while queues fill.
 const RUN_UP: f64 = 0.2;
 
 fn failed(address: &str, doing: &'static str) -> impl FnOnce(std::io::Error) -> Error {
     Error::file(Path::new(address), doing)
 }
 
-/// Listens, and takes one stream to nowhere on a thread of its own. Its last word is the rate at which bytes arrived.
+/// Listens, and discards one stream on a separate thread, which replies with the rate at which bytes arrived.
 pub(super) fn listen(address: &str) -> Result<Answer> {
     let listener = TcpListener::bind(address).map_err(failed(address, "listening"))?;
     let bound = listener.local_addr().map_err(failed(address, "listening"))?;
@@ -27,11 +27,11 @@ pub(super) fn listen(address: &str) -> Result<Answer> {
     Ok(Answer::Listening(bound.to_string()))
 }
 
-/// Takes bytes until there are no more, and says how fast they came.
+/// Reads bytes until the end, and replies with their rate.
 fn take(mut stream: TcpStream) -> std::io::Result<()> {
     let mut piece = vec![0; PIECE_BYTES];
     let begun = Instant::now();
-    // When counting began, and what has come since, and when the last of it did.
+    // Start of counting, bytes since then, and time of the last of them.
     let mut counted: Option<(f64, u64, f64)> = None;
     loop {
         let got = stream.read(&mut piece)? as u64;
@@ -47,7 +47,7 @@ fn take(mut stream: TcpStream) -> std::io::Result<()> {
     stream.write_all(&rate.to_le_bytes())
 }
 
-/// Sends for so long, and asks how fast it arrived.
+/// Sends for a given time, and reads the rate at which the bytes arrived.
 pub(super) fn stream(to: &str, long: Duration) -> Result<Answer> {
     let mut stream = TcpStream::connect(to).map_err(failed(to, "connecting"))?;
     let piece = vec![0_u8; PIECE_BYTES];

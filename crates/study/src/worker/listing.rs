@@ -1,7 +1,7 @@
-//! Walks by the library, commands, and what they cost this machine.
+//! Walks by the library, commands, and their cost on this machine.
 //!
-//! A walk that stops early is timed from its first entry on, so that what begins it (connections, the first page) is not charged
-//! to the few files it lists. A whole one is timed from the call to its end.
+//! A walk that stops early is timed from its first entry on, so that its set-up (connections, the first page) is not charged to the few
+//! files it lists. A complete one is timed from the call to its end.
 
 use super::client::Client;
 use super::protocol::{Answer, Counters};
@@ -14,16 +14,16 @@ use thalweg_client::wire::protocol::metadata::FilePath;
 use thalweg_measure::{Process, cpu_time_of};
 use thalweg_trace::Tracer;
 
-/// Entries that a reader takes at a time: what a line of output costs is not part of a walk.
+/// Entries taken at a time: the cost of output is not part of a walk.
 const BATCH: usize = 1024;
 
-/// Processor time of this process.
+/// Returns the CPU time of this process.
 fn own_cpu_s() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-/// Walks a directory; every size is held against `bytes_each`.
+/// Walks a directory, and checks that every size is `bytes_each`.
 pub(super) fn walk(client: &Client, directory: &str, mode: &str, most: Option<u64>, bytes_each: u64) -> Result<Answer> {
     let mode = WalkMode::named(mode).ok_or_else(|| Error::Choice(format!("no walk is called `{mode}`: a bug")))?;
     let mut tracer = Tracer::off();
@@ -32,7 +32,7 @@ pub(super) fn walk(client: &Client, directory: &str, mode: &str, most: Option<u6
     let mut walk = walker.directory(&FilePath::at(directory));
     let (mut entries, mut skipped) = (0_u64, 0_u64);
     while most.is_none_or(|most| entries < most + skipped) {
-        // One at a time where few are read, so that the clock begins with the first of them.
+        // One at a time if few are read, so that the clock starts with the first.
         let batch = walk.next_batch(&mut tracer, if most.is_some() { 1 } else { BATCH })?;
         if batch.is_empty() {
             break;
@@ -45,12 +45,12 @@ pub(super) fn walk(client: &Client, directory: &str, mode: &str, most: Option<u6
     }
     let (seconds, cpu_s, bytes, counters) = since.until_now(&walker);
     drop(walk);
-    // What was asked for in vain is known when nobody can read it any more.
+    // Unread prefetched entries are counted once the walk is over.
     let counters = Counters { wasted: walker.counters().wasted, ..counters };
     Ok(Answer::Walked { entries: entries - skipped, seconds, cpu_s, bytes, counters })
 }
 
-/// Where clocks and counts stood.
+/// Clocks and counters at a start.
 struct Since {
     begun: Instant,
     cpu_s: f64,
@@ -63,7 +63,7 @@ impl Since {
         Since { begun: Instant::now(), cpu_s: own_cpu_s(), bytes: network_bytes(), counters: walker.counters() }
     }
 
-    /// Seconds, processor time, bytes and counts since then.
+    /// Returns seconds, CPU time, bytes and counts since then.
     fn until_now(self, walker: &Walker) -> (f64, f64, u64, Counters) {
         let seconds = self.begun.elapsed().as_secs_f64();
         let (cpu_s, bytes) = (own_cpu_s() - self.cpu_s, network_bytes().saturating_sub(self.bytes));
@@ -82,7 +82,7 @@ impl Since {
     }
 }
 
-/// An entry without its attributes or with another size than its file has is no entry.
+/// Rejects an entry without attributes or with a wrong size.
 fn check(directory: &str, entry: &WalkEntry, bytes_each: u64) -> Result<()> {
     let name = || format!("{directory}/{}", String::from_utf8_lossy(&entry.name));
     if entry.attributes.is_none() {
@@ -90,15 +90,15 @@ fn check(directory: &str, entry: &WalkEntry, bytes_each: u64) -> Result<()> {
     }
     match &entry.size {
         Some(Ok(size)) if size.size_bytes == bytes_each => Ok(()),
-        Some(Ok(size)) => Err(Error::Choice(format!("{}: listed with {} bytes, and has {bytes_each}", name(), size.size_bytes))),
+        Some(Ok(size)) => Err(Error::Choice(format!("{}: listed with {} bytes, but has {bytes_each}", name(), size.size_bytes))),
         Some(Err(error)) => Err(Error::Choice(format!("{}: listed without its size: {error}", name()))),
         None => Err(Error::Choice(format!("{}: listed without a size", name()))),
     }
 }
 
-/// Runs a command; its processor time, and that of the process `beside` it.
+/// Runs a command; measures its CPU time, and that of the process `beside` it.
 pub(super) fn run(argv: &[String], counted: bool, beside: Option<u32>) -> Result<Answer> {
-    let Some((program, arguments)) = argv.split_first() else { return Err(Error::Choice("a command without words".into())) };
+    let Some((program, arguments)) = argv.split_first() else { return Err(Error::Choice("an empty command".into())) };
     let mut command = Command::new(program);
     command.args(arguments).env("LC_ALL", "C");
     let mut process = Process::new(command);
@@ -125,7 +125,7 @@ pub(super) fn run(argv: &[String], counted: bool, beside: Option<u32>) -> Result
     })
 }
 
-/// Bytes of packets that this network namespace's devices have carried; what loopback sends it also receives, and counts once.
+/// Returns the bytes of packets carried by this network namespace's devices; loopback traffic is counted once.
 fn network_bytes() -> u64 {
     std::fs::read_to_string("/proc/self/net/dev").map_or(0, |text| device_bytes(&text))
 }

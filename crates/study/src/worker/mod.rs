@@ -1,12 +1,12 @@
-//! A worker of a study: the process on a node, or at a location, that carries out orders.
+//! A worker of a study: the process on a node or at a location that carries out orders.
 //!
-//! | room | what is in it |
+//! | module | contents |
 //! |---|---|
 //! | [`protocol`] | its orders, and answers |
 //! | [`client`], [`mount`] | the store it is connected to; a mount of it |
 //! | [`files`], [`moving`], [`explain`] | files of a run; bytes moved and timed; a digest of a run's recording |
-//! | [`link`] | how much a link carries |
-//! | [`populate`], [`listing`], [`names`], [`crowd`] | directories of many files; walks and commands; `mdtest`'s patterns; many listings at once |
+//! | [`link`] | the rate of a link |
+//! | [`populate`], [`listing`], [`names`], [`crowd`] | directories of many files; walks and commands; `mdtest`'s patterns; concurrent listings |
 
 mod client;
 mod crowd;
@@ -26,7 +26,7 @@ use crowd::Crowd;
 use explain::Recorded;
 use mount::Mount;
 use moving::Prepared;
-use protocol::{Answer, At, Order, Work};
+use protocol::{Answer, At, Order, Task};
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -35,15 +35,15 @@ use thalweg_client::wire::protocol::metadata::{Existing, FilePath, LayoutChoice}
 use thalweg_measure::{Host, Start, Workers};
 use thalweg_trace::Tracer;
 
-/// The words with which a worker is started.
+/// The arguments that start a worker.
 const WORDS: [&str; 2] = ["bench", "node"];
-/// A node may be silent for ten times as long as a server, and at least for this.
+/// Minimum timeout for a node, which is otherwise ten times a server's.
 const LEAST_SILENCE_S: f64 = 60.0;
 
 /// The workers of a study.
 pub(crate) type Nodes<'a> = Workers<'a, Order, Answer>;
 
-/// Starts them: `program` is the `thalweg` of the hosts, `timeout_s` the silence after which a server is given up.
+/// Starts the workers: `program` is the path of `thalweg` on the hosts, `timeout_s` the timeout for a server.
 pub(crate) fn start<'a>(
     program: &std::path::Path,
     timeout_s: f64,
@@ -55,23 +55,23 @@ pub(crate) fn start<'a>(
     Ok(Workers::start(Start { words, silence }, hosts, cancelled)?)
 }
 
-/// Streams from one worker to another, which listens at `host`; bytes per second that arrived.
+/// Streams from one worker to another, which listens at `host`; returns the bytes per second that arrived.
 pub(crate) fn stream(nodes: &mut Nodes<'_>, from: usize, to: usize, host: &str, seconds: f64) -> Result<f64> {
     let Answer::Listening(to) = nodes.one(to, &Order::Listen(format!("{host}:0")))? else { return Err(protocol::strange()) };
     let Answer::Streamed(rate) = nodes.one(from, &Order::Stream { to, seconds })? else { return Err(protocol::strange()) };
     Ok(rate)
 }
 
-/// Is a worker, until there are no more orders.
+/// Runs a worker until there are no more orders.
 ///
 /// # Errors
-/// When answers cannot be written or orders not read; what goes wrong in an order is its answer.
+/// Answers cannot be written, or orders not read. An error of an order is its answer.
 pub fn serve(orders: impl BufRead, answers: impl Write) -> Result<()> {
     let mut worker = Worker::default();
     Ok(thalweg_measure::serve(orders, answers, |order| worker.obey(order))?)
 }
 
-/// What is kept between orders.
+/// The state between orders.
 #[derive(Default)]
 struct Worker {
     client: Option<Client>,
@@ -79,7 +79,7 @@ struct Worker {
     prepared: Option<Prepared>,
     recorded: Option<Recorded>,
     mount: Option<Mount>,
-    /// The file with the store's credential, if it was given.
+    /// The file with the store's credential, if given.
     credential: Option<PathBuf>,
     recordings: u32,
     crowd: Option<Crowd>,
@@ -110,7 +110,7 @@ impl Worker {
             Order::Walk { directory, mode, most, bytes_each } => listing::walk(self.client()?, &directory, &mode, most, bytes_each),
             Order::Run { argv, counted } => listing::run(&argv, counted, self.mount.as_ref().map(Mount::pid)),
             Order::Names { point, .. } if point.mounted && self.mount.is_none() => {
-                Err(Error::Choice("names through a mount that is gone: it would be the disk below it that is measured".into()))
+                Err(Error::Choice("the mount for names is gone: the disk below it would be measured".into()))
             }
             Order::Names { point, phase, below, each } => names::phase(self.client()?, &point, phase, &below, each),
             Order::Write { directory, files, bytes } => crowd::write(self.client()?, &directory, files, bytes),
@@ -148,13 +148,13 @@ impl Worker {
         }
     }
 
-    fn prepare(&mut self, work: Work) -> Result<()> {
+    fn prepare(&mut self, work: Task) -> Result<()> {
         (self.prepared, self.recorded) = (None, None);
         self.prepared = Some(match work {
-            Work::Command { argv, bytes } => Prepared::command(argv, bytes)?,
-            Work::Move { at: At::Path(path), access, read, .. } => Prepared::path(&path, access, read)?,
-            Work::Move { at: At::Store(path), access, read, in_flight, record } => {
-                // Every run makes its own connections, as a program does; and threads that outlive a run would go on recording it.
+            Task::Command { argv, bytes } => Prepared::command(argv, bytes)?,
+            Task::Move { at: At::Path(path), access, read, .. } => Prepared::path(&path, access, read)?,
+            Task::Move { at: At::Store(path), access, read, in_flight, record } => {
+                // Every run makes its own connections, as a program does; threads that outlive a run would continue recording it.
                 let store = self.client()?.library();
                 let recorder = if record { Some(explain::start(&store, &self.node, self.recordings, read)?) } else { None };
                 self.recordings += 1;
@@ -182,7 +182,7 @@ impl Worker {
     }
 }
 
-/// Does it, and says how long it took.
+/// Does the work, and answers with its duration.
 fn timed(work: impl FnOnce() -> Result<()>) -> Result<Answer> {
     let begun = Instant::now();
     work()?;

@@ -1,4 +1,4 @@
-//! A mount of the store on a worker's node: a process of ours in the foreground, so that its processor time is known.
+//! A mount of the store on a worker's node: a `thalweg mount` in the foreground, so that its CPU time can be read.
 
 use crate::{Error, Result};
 use std::io::Read;
@@ -7,10 +7,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use thalweg_base::proc::mounts;
 
-/// How long a mount may take to come up.
+/// Timeout for a mount to come up.
 const MOUNT_WITHIN: Duration = Duration::from_secs(30);
 
-/// A mount that is up, until this goes.
+/// A mount, unmounted on drop.
 pub(super) struct Mount {
     point: PathBuf,
     child: Child,
@@ -18,10 +18,10 @@ pub(super) struct Mount {
 }
 
 impl Mount {
-    /// Mounts the store `thal://HOST:PORT` there; the label of the node.
+    /// Mounts the store `thal://HOST:PORT` at `point`; `node` is the node's label.
     pub(super) fn new(store: &str, point: PathBuf, node: &str, credential: Option<&Path>) -> Result<Mount> {
         std::fs::create_dir_all(&point).map_err(Error::file(&point, "making the mount point"))?;
-        // By this name it is found even when the file it was started from has been replaced meanwhile.
+        // This path works even if the program's file was replaced meanwhile.
         let program = Path::new("/proc/self/exe");
         let mut command = Command::new(program);
         command.arg("mount").arg(store).arg(&point).args(["--foreground", "--node", node]);
@@ -38,29 +38,29 @@ impl Mount {
                 let _ = mount.child.kill();
                 let mut said = String::new();
                 let _ = mount.child.stderr.take().map(|mut pipe| pipe.read_to_string(&mut said));
-                return Err(Error::Choice(format!("thalweg mount {}: it did not come up: {}", mount.point.display(), said.trim())));
+                return Err(Error::Choice(format!("thalweg mount {}: did not come up: {}", mount.point.display(), said.trim())));
             }
             std::thread::sleep(Duration::from_millis(2));
         }
         Ok(mount)
     }
 
-    /// The process that serves it.
+    /// Returns the PID of the mount's process.
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Takes it down.
+    /// Unmounts it.
     pub(super) fn down(&mut self) -> Result<()> {
         self.is_up = false;
         let said = Command::new("/proc/self/exe").arg("umount").arg(&self.point).output();
         if !said.as_ref().is_ok_and(|said| said.status.success()) && is_mounted(&self.point) {
-            // Never left behind: a hung mount blocks all that look at it.
+            // Never left behind: a hung mount blocks every process that accesses it.
             let _ = Command::new("umount").arg("--lazy").arg(&self.point).output();
             let _ = self.child.kill();
         }
         self.child.wait().map_err(Error::file(&self.point, "waiting for its process"))?;
-        // Only an empty directory goes.
+        // Removes only an empty directory.
         let _ = std::fs::remove_dir(&self.point);
         match said {
             Ok(said) if said.status.success() => Ok(()),
@@ -78,7 +78,7 @@ impl Drop for Mount {
     }
 }
 
-/// Whether something is mounted there; asks nobody who may be dead.
+/// Whether something is mounted there, without a request to a file system that may hang.
 fn is_mounted(point: &Path) -> bool {
     let point = std::path::absolute(point).unwrap_or_else(|_| point.to_owned());
     mounts::here().unwrap_or_default().iter().any(|mount| mount.point == point)

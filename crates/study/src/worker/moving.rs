@@ -1,7 +1,7 @@
-//! The bytes of one run, moved and timed.
+//! Moves and times the bytes of one run.
 //!
-//! Memory is allocated and touched before the barrier, files are opened before it. Every page that is written carries its own offset,
-//! and every page that is read must have it: a figure for bytes that did not arrive is no figure.
+//! Memory is allocated and touched, and files are opened, before the barrier. Every page written contains its own offset, which is checked
+//! for every page read: wrong data makes a figure void.
 
 use super::explain::Recorded;
 use super::protocol::Answer;
@@ -20,10 +20,10 @@ use thalweg_client::copy::Recorder;
 use thalweg_client::{AheadOptions, BehindOptions, ReadAhead, WriteBehind};
 use thalweg_trace::{SpanFields, SpanKind, Time, TraceHandle, Tracer, TrackId};
 
-/// Where a page says what it is.
+/// Interval of the offsets written into the data.
 const PAGE_BYTES: u64 = 4096;
 
-/// A run that only waits for the word.
+/// A run that is ready to go.
 pub(super) struct Prepared {
     what: What,
 }
@@ -34,8 +34,8 @@ enum What {
     Command { command: Command, line: String, bytes: u64 },
 }
 
-/// A file through the client library, as a program uses it that keeps several transfers in flight: written behind, and read ahead up
-/// to the end of what is the rank's. In a random order there is nothing to read ahead: then several threads read at a time.
+/// A file through the client library, used like a program that keeps several transfers in flight: with write-behind, and with read-ahead
+/// up to the end of the rank's range. In random order there is nothing to read ahead: several threads read concurrently.
 struct InStore {
     stream: Stream,
     path: String,
@@ -51,7 +51,7 @@ enum Stream {
 }
 
 impl Prepared {
-    /// Through a path, as programs do it: one transfer after the other, then `fdatasync`.
+    /// Prepares a run through a path, as programs do: one transfer after the other, then `fdatasync`.
     pub(super) fn path(path: &Path, access: Access, read: bool) -> Result<Prepared> {
         access.check()?;
         let file = File::options().read(true).write(!read).open(path).map_err(Error::file(path, "opening it"))?;
@@ -59,7 +59,7 @@ impl Prepared {
         Ok(Prepared { what: What::Path { file, path: path.to_owned(), access, read, transfers: access.transfers(), memory } })
     }
 
-    /// Through the client library. `in_flight`: threads that read where the order is random.
+    /// Prepares a run through the client library. `in_flight`: number of threads that read in random order.
     pub(super) fn store(
         store: &Store,
         path: &str,
@@ -81,15 +81,15 @@ impl Prepared {
         Ok(Prepared { what: What::Store(Box::new(run)) })
     }
 
-    /// By a command.
+    /// Prepares a run by a command.
     pub(super) fn command(argv: Vec<String>, bytes: u64) -> Result<Prepared> {
-        let Some((program, arguments)) = argv.split_first() else { return Err(Error::Choice("a command without words".into())) };
+        let Some((program, arguments)) = argv.split_first() else { return Err(Error::Choice("an empty command".into())) };
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null()).stderr(Stdio::piped()).stdout(Stdio::piped());
         Ok(Prepared { what: What::Command { command, line: argv.join(" "), bytes } })
     }
 
-    /// Goes.
+    /// Runs it.
     pub(super) fn go(self) -> Result<(Answer, Option<Recorded>)> {
         match self.what {
             What::Path { file, path, access, read, transfers, memory } => {
@@ -102,11 +102,11 @@ impl Prepared {
 }
 
 fn memory(access: &Access) -> Vec<u8> {
-    // Not zeroes: a disk or file system may have a short way for those.
+    // Not zeros: a disk or file system may optimise those.
     (0..access.transfer_bytes.min(access.block_bytes)).map(|n| (n * 31 % 251) as u8 + 1).collect()
 }
 
-/// Where in a transfer its pages begin, and what each says.
+/// Returns the positions of pages in a transfer, and the offset written into each.
 fn stamps(offset: u64, length: u64) -> impl Iterator<Item = (usize, [u8; 8])> {
     let first = offset.next_multiple_of(PAGE_BYTES);
     let pages = (first..(offset + length).saturating_sub(7)).step_by(PAGE_BYTES as usize);
@@ -120,7 +120,7 @@ fn stamp(memory: &mut [u8], offset: u64) {
 fn check(memory: &[u8], offset: u64, name: &str) -> Result<()> {
     match stamps(offset, memory.len() as u64).find(|(at, says)| memory[*at..*at + 8] != *says) {
         None => Ok(()),
-        Some((at, _)) => Err(Error::Choice(format!("{name}: the page at {} is not what was written there", offset + at as u64))),
+        Some((at, _)) => Err(Error::Choice(format!("{name}: the page at {} does not have the data written there", offset + at as u64))),
     }
 }
 
@@ -161,8 +161,8 @@ fn command_go(mut command: Command, line: &str, bytes: u64) -> Result<Answer> {
 impl InStore {
     fn go(self: Box<InStore>) -> Result<(Answer, Option<Recorded>)> {
         let InStore { stream, path, access, transfers, mut memories, recorder } = *self;
-        let mode = recorder.as_ref().map_or_else(TraceHandle::off, |recorder| recorder.trace.clone());
-        let mut tracer = mode.thread("main");
+        let trace = recorder.as_ref().map_or_else(TraceHandle::off, |recorder| recorder.trace.clone());
+        let mut tracer = trace.thread("main");
         let start = Time::now();
         let begun = Instant::now();
         let mut sync_s = None;
@@ -180,7 +180,7 @@ impl InStore {
                     read_one(ahead, &mut tracer, &mut memories[0][..length as usize], offset)?;
                 }
             }
-            Stream::Read(ahead) => read_all(ahead, &transfers, memories, &mode, &mut tracer)?,
+            Stream::Read(ahead) => read_all(ahead, &transfers, memories, &trace, &mut tracer)?,
         }
         let transfer_s = begun.elapsed().as_secs_f64();
         if let Stream::Write(behind) = &stream {
@@ -204,18 +204,18 @@ impl InStore {
     }
 }
 
-/// One transfer out of the file, which has all of it.
+/// Reads one transfer from the file, which must be complete.
 fn read_one(ahead: &ReadAhead, tracer: &mut Tracer, memory: &mut [u8], offset: u64) -> Result<()> {
     let path = ahead.file().handle().path();
     let have = ahead.read(tracer, memory, offset)?;
     if have < memory.len() {
-        return Err(Error::Choice(format!("{path}: ends at {}, and was written further", offset + have as u64)));
+        return Err(Error::Choice(format!("{path}: ends at {}, but was written further", offset + have as u64)));
     }
     check(memory, offset, path)
 }
 
-/// All transfers out of the file, as many at a time as there are memories, each on a thread of its own.
-fn read_all(ahead: &ReadAhead, transfers: &[(u64, u64)], memories: Vec<Vec<u8>>, mode: &TraceHandle, tracer: &mut Tracer) -> Result<()> {
+/// Reads all transfers from the file, on as many threads as there are buffers.
+fn read_all(ahead: &ReadAhead, transfers: &[(u64, u64)], memories: Vec<Vec<u8>>, trace: &TraceHandle, tracer: &mut Tracer) -> Result<()> {
     let next = AtomicUsize::new(0);
     let last: Mutex<(Option<TrackId>, Option<Error>)> = Mutex::new((None, None));
     let waiting = tracer.begin();
@@ -223,9 +223,9 @@ fn read_all(ahead: &ReadAhead, transfers: &[(u64, u64)], memories: Vec<Vec<u8>>,
         for (number, mut memory) in memories.into_iter().enumerate() {
             let (next, last) = (&next, &last);
             scope.spawn(move || {
-                let mut tracer = mode.thread(&format!("request {number}"));
+                let mut tracer = trace.thread(&format!("request {number}"));
                 let mut moved = Ok(());
-                // Each takes the next transfer that nobody has, until there is none.
+                // Each thread takes the next transfer until there are none.
                 while let (Ok(()), Some(&(offset, length))) = (&moved, transfers.get(next.fetch_add(1, Ordering::Relaxed))) {
                     moved = read_one(ahead, &mut tracer, &mut memory[..length as usize], offset);
                 }

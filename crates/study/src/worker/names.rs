@@ -1,10 +1,10 @@
-//! `mdtest`'s patterns: every worker makes its directories, all have them, every worker asks for their attributes, every worker removes
-//! them; then the same with files, which may be read too. In a directory of its own, or all in one.
+//! `mdtest`'s patterns: every worker makes its directories, then queries their attributes, then removes them, with all workers in step; then
+//! likewise for files, which may be read too. Each worker has its own directory, or all share one.
 //!
-//! A worker is a thread with connections of its own, new ones for each phase: nothing that it made is known to it. With single calls a
-//! file is created and closed as a program does it (an open and a close), asked for, and removed, each waiting for the one before. With
-//! batches the library's requests of many are used. Through a mount it is system calls, and all workers share the mount; what another
-//! worker made ([`NamesPoint::stride`]) is then used through a second mount, which the process of another node has.
+//! A worker is a thread with its own connections, new ones for each phase, so that it has nothing cached. With single calls a file is
+//! created and closed as by a program (an open and a close), queried, and removed, one call after the other. With batches the library's
+//! batched requests are used. Through a mount, workers make system calls and share the mount; names that another worker made
+//! ([`NamesPoint::stride`]) are then used through a second mount, by the process of another node.
 
 use super::client::{Client, content, file_name, owner};
 use super::protocol::{Answer, NamesPoint, Phase};
@@ -19,9 +19,9 @@ use thalweg_client::wire::raise_descriptors;
 use thalweg_client::{FileHandle, StoreFile};
 use thalweg_trace::Tracer;
 
-/// One phase, by all workers at once; how long from the first one's beginning to the last one's end.
+/// Runs one phase by all workers concurrently; measures from the first one's start to the last one's end.
 pub(super) fn phase(client: &Client, point: &NamesPoint, phase: Phase, below: &str, each: u64) -> Result<Answer> {
-    // Each worker's connections are its own.
+    // Each worker has its own connections.
     raise_descriptors();
     if phase == Phase::TreeCreation {
         prepare(client, point, below)?;
@@ -31,7 +31,7 @@ pub(super) fn phase(client: &Client, point: &NamesPoint, phase: Phase, below: &s
     at_once(prepared.collect::<Result<Vec<Rank>>>()?, phase)
 }
 
-/// The directory that all trees are in.
+/// Makes the directory for all trees.
 fn prepare(client: &Client, point: &NamesPoint, below: &str) -> Result<()> {
     if point.mounted {
         std::fs::create_dir_all(below).map_err(Error::file(Path::new(below), "making it"))
@@ -40,7 +40,7 @@ fn prepare(client: &Client, point: &NamesPoint, below: &str) -> Result<()> {
     }
 }
 
-/// All begin when all are there.
+/// Starts all ranks when all are ready.
 fn at_once(prepared: Vec<Rank>, phase: Phase) -> Result<Answer> {
     let barrier = Barrier::new(prepared.len());
     let times: Mutex<Vec<(Instant, Instant)>> = Mutex::default();
@@ -63,7 +63,7 @@ fn at_once(prepared: Vec<Rank>, phase: Phase) -> Result<Answer> {
     Ok(Answer::Took(first.zip(last).map_or(0.0, |(first, last)| last.duration_since(first).as_secs_f64())))
 }
 
-/// One worker.
+/// One worker of `mdtest`.
 struct Rank {
     client: Option<Client>,
     directory: String,
@@ -94,7 +94,7 @@ impl Rank {
             None => self.names.iter().try_for_each(|name| self.by_path(name, phase)),
             Some(client) if self.batch <= 1 || phase == Phase::FileRead => {
                 self.names.iter().try_for_each(|name| self.single(client, name, phase))?;
-                // The last one's close, too.
+                // Including the last one's close.
                 Ok(client.names.report_closed(&mut Tracer::off())?)
             }
             Some(client) => self.names.chunks(self.batch).try_for_each(|names| self.many(client, names, phase)),
@@ -117,16 +117,12 @@ impl Rank {
         .map_err(Error::file(&path, phase.name()))
     }
 
-    /// A file that is not what was written is no figure.
+    /// Rejects a file whose data is not what was written.
     fn check(&self, name: &str, read: &[u8]) -> Result<()> {
         if read == self.content {
             return Ok(());
         }
-        Err(Error::Choice(format!(
-            "{}/{name}: it does not have the {} bytes that were written into it",
-            self.directory,
-            self.content.len()
-        )))
+        Err(Error::Choice(format!("{}/{name}: does not have the {} bytes that were written to it", self.directory, self.content.len())))
     }
 
     fn place(&self, name: &str) -> FilePath {

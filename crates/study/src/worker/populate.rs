@@ -1,8 +1,8 @@
-//! Directories of many files, made in batches: names in one request, then their bytes in one request to each server.
+//! Makes directories of many files in batches: names in one request, then their bytes in one request to each server.
 //!
-//! Every file has one byte on each of its datafiles (strips of one byte), so every datafile exists and is as large as the others, and
-//! the file is as long as it has datafiles: a size that is wrong, or of another file, is noticed. Files are closed as written, so
-//! the service knows their sizes, as it would of files that programs have written.
+//! Every file has one byte on each of its datafiles (strips of one byte), so all datafiles exist with equal sizes, and a file's size is its
+//! number of datafiles: a wrong size is noticed. Files are closed as written, so the service knows their sizes, as for files written by
+//! programs.
 
 use super::client::{Client, file_name, owner};
 use super::protocol::Answer;
@@ -17,19 +17,19 @@ use thalweg_client::wire::protocol::metadata::{End, Existing, FileId, FilePath, 
 use thalweg_layout::Spec;
 use thalweg_trace::Tracer;
 
-/// Files in one batch, with so many datafiles in all at most.
+/// Maximum number of files in a batch.
 const BATCH_FILES: u64 = 256;
 const BATCH_DATAFILES: u64 = 4096;
-/// Batches at a time: one's requests to the I/O servers fill the time of another's to the metadata service.
+/// Concurrent batches: requests of one to the I/O servers overlap with requests of another to the metadata service.
 const THREADS: usize = 4;
 
-/// The layout of files of so many datafiles.
+/// Returns the layout of files of `datafiles` datafiles.
 fn layout(datafiles: u32) -> LayoutChoice {
     let spec = Spec::new("simple_stripe").with("strip_size", 1);
     LayoutChoice { spec: Some(spec), datafiles: Some(datafiles.max(1)), placement: None, lot: None }
 }
 
-/// Makes them.
+/// Makes the directory and its files.
 pub(super) fn populate(client: &Client, directory: &str, files: u64, datafiles: u32) -> Result<Answer> {
     let begun = Instant::now();
     let directory = client.make_directories(directory)?;
@@ -44,7 +44,7 @@ pub(super) fn populate(client: &Client, directory: &str, files: u64, datafiles: 
                 loop {
                     let first = next.fetch_add(batch, Ordering::Relaxed);
                     if first >= files {
-                        // What was written last is reported too.
+                        // The last batch's sizes are reported too.
                         return each_done(client.names.many(&mut Tracer::off(), &[], written)).and_then(|_| report_closed(&client));
                     }
                     let numbers = first..(first + batch).min(files);
@@ -70,7 +70,7 @@ fn each_done(each: Vec<thalweg_client::wire::Result<SmallDone>>) -> Result<Vec<S
     Ok(each.into_iter().collect::<thalweg_client::wire::Result<_>>()?)
 }
 
-/// One batch; what is to be said to be written with the next.
+/// Makes one batch; returns the closes to report with the next.
 fn one_batch(
     client: &Client,
     directory: FileId,
@@ -104,7 +104,7 @@ fn one_batch(
                     return Err(Error::Choice(format!("a byte of a new file was not written: {}", refusal.message)));
                 }
             }
-            other => return Err(Error::Choice(format!("writing new files: an answer that does not belong to it: {other:?}"))),
+            other => return Err(Error::Choice(format!("writing new files: unexpected answer: {other:?}"))),
         }
     }
     Ok(files.into_iter().map(|file| (file, End::whole(u64::from(datafiles), false))).collect())

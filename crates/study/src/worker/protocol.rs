@@ -1,7 +1,6 @@
-//! What a worker of a study is sent, and answers. How it is started, how messages travel and what silence means is
-//! [`thalweg_measure::Workers`]'s; here are the kinds of work.
+//! Orders to a worker of a study, and its answers. [`thalweg_measure::Workers`] starts workers, carries messages and handles timeouts.
 //!
-//! Between `Prepare` and `Go` stands the barrier: all are ready before any starts.
+//! `Prepare` and `Go` form a barrier: all workers are ready before any starts.
 
 use crate::access::Access;
 use crate::{Error, Result};
@@ -10,68 +9,68 @@ use std::path::PathBuf;
 use thalweg_client::wire::protocol::metadata::{LayoutChoice, StoreMap};
 use thalweg_measure::CacheState;
 
-/// A file, as a node sees it.
+/// A file from a node's point of view.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum At {
-    /// A path of the node: its own disk, or a mount.
+    /// A path on the node: its own disk, or a mount.
     Path(PathBuf),
     /// A path in the store, through the client library.
     Store(String),
 }
 
-/// What is timed.
+/// A task to time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Work {
+pub(crate) enum Task {
     /// The worker moves bytes itself.
     Move {
         /// The file.
         at: At,
-        /// Which bytes.
+        /// The bytes to move.
         access: Access,
-        /// Out of the file, or into it.
+        /// Whether to read the file, or write it.
         read: bool,
-        /// Transfers in flight (through the library; a path is read and written as programs do: one after the other).
+        /// Transfers in flight through the library. (A path is read and written one transfer after the other.)
         in_flight: u32,
         /// Whether to keep a recording for [`Order::Explain`].
         record: bool,
     },
-    /// A command moves them.
+    /// A command moves the bytes.
     Command {
-        /// With its arguments.
+        /// The command with its arguments.
         argv: Vec<String>,
-        /// How many bytes it moves.
+        /// Bytes it moves.
         bytes: u64,
     },
 }
 
-/// What names are used for: the tests of `mdtest`, by its names.
+/// A phase of `mdtest`, by its name there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// The directories that the workers work in are made.
+    /// Creates the workers' directories.
     TreeCreation,
-    /// Directories are made in them.
+    /// Creates directories in them.
     DirectoryCreation,
-    /// Their attributes are asked for.
+    /// Queries the directories' attributes.
     DirectoryStat,
-    /// They are removed.
+    /// Removes the directories.
     DirectoryRemoval,
-    /// Files are made, written where there are bytes to write, and closed.
+    /// Creates files, writes their bytes if any, and closes them.
     FileCreation,
-    /// Their attributes are asked for.
+    /// Queries the files' attributes.
     FileStat,
-    /// They are opened, read whole, and closed.
+    /// Opens, reads and closes the files.
     FileRead,
-    /// They are removed.
+    /// Removes the files.
     FileRemoval,
-    /// The directories that the workers worked in are removed.
+    /// Removes the workers' directories.
     TreeRemoval,
 }
 
 impl Phase {
-    /// All, in the order in which they are done.
+    /// All phases, in order.
     pub const ALL: [Phase; 9] = [
         Phase::TreeCreation,
         Phase::DirectoryCreation,
@@ -84,7 +83,7 @@ impl Phase {
         Phase::TreeRemoval,
     ];
 
-    /// Its name, as `mdtest` has it.
+    /// Returns its name in `mdtest`.
     pub fn name(self) -> &'static str {
         match self {
             Phase::TreeCreation => "tree creation",
@@ -99,8 +98,8 @@ impl Phase {
         }
     }
 
-    /// By how many strides (`mdtest -N`) a worker's names are another's than those that it made: none of these phases meets in a
-    /// worker what it had to do with before.
+    /// Returns the number of strides (`mdtest -N`) between a worker and the maker of its names: in no phase does a worker use names that it
+    /// has used before.
     pub(crate) fn strides(self) -> u32 {
         match self {
             Phase::TreeCreation | Phase::DirectoryCreation | Phase::FileCreation | Phase::TreeRemoval => 0,
@@ -110,33 +109,33 @@ impl Phase {
         }
     }
 
-    /// Whether it is about the directories that the workers work in.
+    /// Whether it is on the workers' own directories.
     pub(crate) fn is_of_tree(self) -> bool {
         matches!(self, Phase::TreeCreation | Phase::TreeRemoval)
     }
 }
 
-/// How names are used: one curve's point of `mdtest`'s patterns.
+/// A point of `mdtest`'s patterns.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NamesPoint {
-    /// From where.
+    /// The location.
     pub location: String,
-    /// Through a mount (with system calls), or by the library.
+    /// Whether through a mount (with system calls), or the library.
     pub mounted: bool,
     /// Whether all workers use one directory.
     pub shared: bool,
-    /// Workers at a time.
+    /// Number of workers.
     pub workers: u32,
-    /// Operations in one request.
+    /// Operations per request.
     pub batch: u32,
-    /// Bytes written into each file when it is made (`mdtest -w`), and read again (`-e`); 0: none, and directories are made too.
+    /// Bytes written to each new file (`mdtest -w`) and read again (`-e`); 0: none, and directories are created too.
     pub bytes: u32,
-    /// Whose files a worker asks for, reads and removes (`mdtest -N`): of the worker so many further on. 0: its own.
+    /// Distance to the worker whose files a worker queries, reads and removes (`mdtest -N`). 0: its own.
     pub stride: u32,
 }
 
 impl NamesPoint {
-    /// What is done at it, in order.
+    /// Returns its phases, in order.
     pub fn phases(&self) -> impl Iterator<Item = Phase> {
         let has_bytes = self.bytes > 0;
         Phase::ALL.into_iter().filter(move |phase| match phase {
@@ -146,7 +145,7 @@ impl NamesPoint {
         })
     }
 
-    /// How many names a phase is about, where each worker has so many.
+    /// Returns the number of names in a phase, with `each` names per worker.
     pub(crate) fn names_in(&self, phase: Phase, each: u64) -> u64 {
         match phase.is_of_tree() {
             true if self.shared => 1,
@@ -155,179 +154,178 @@ impl NamesPoint {
         }
     }
 
-    /// Whether a phase goes through another mount than the one through which names were made: only so is what another worker made
-    /// news to the kernel that is asked for it.
+    /// Whether a phase uses another mount than the one names were made through: only then are they not in the kernel's cache.
     pub(crate) fn is_elsewhere(&self, phase: Phase) -> bool {
         self.mounted && self.stride > 0 && phase.strides() > 0
     }
 }
 
-/// What a worker is sent.
+/// An order to a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Order {
-    /// Connect to a store; the label of the node.
+    /// Connect to a store.
     Connect {
         /// `HOST:PORT` of the metadata service.
         store: String,
         /// The node's label.
         node: String,
-        /// Silence after which a server is given up.
+        /// Timeout for a server, in seconds.
         timeout_s: f64,
-        /// The file with the credential, if it is not to be searched for.
+        /// The file with the credential, unless the worker is to search for it.
         credential: Option<PathBuf>,
     },
-    /// Mount the store there, by a process of our own.
+    /// Mount the store, by a process of the worker.
     Mount {
         /// `thal://HOST:PORT`.
         store: String,
-        /// An empty directory, made if it is not there.
+        /// An empty directory, created if needed.
         mount_point: PathBuf,
     },
-    /// Take the mount down.
+    /// Unmount.
     Unmount,
-    /// Make an empty file with this layout, in place of what has its name.
+    /// Make an empty file with this layout, replacing an existing one.
     Make {
-        /// Where.
+        /// The file.
         at: At,
-        /// How; absent for a file of the node's own disk.
+        /// The layout; absent for a file on the node's own disk.
         layout: Option<LayoutChoice>,
     },
-    /// Get ready: open, have memory touched.
-    Prepare(Work),
-    /// Do it.
+    /// Get ready: open files, touch memory.
+    Prepare(Task),
+    /// Run the prepared task.
     Go,
-    /// Say what held the last run up.
+    /// Explain the last run.
     Explain,
-    /// Put these files (those that are there) out of the page cache.
+    /// Evict these files (those that exist) from the page cache.
     Evict(Vec<PathBuf>),
-    /// Get the machine to rest before a run.
+    /// Sync disks and touch memory before a run.
     Settle {
-        /// Everything on their file systems is to be durable, so that disks are idle.
+        /// Directories whose file systems are synced, so that disks are idle.
         directories: Vec<PathBuf>,
-        /// So much memory is to be at hand.
+        /// Bytes of memory to touch.
         memory_bytes: u64,
     },
-    /// Remove a file, if it is there.
+    /// Remove a file, if it exists.
     Remove(At),
-    /// Listen on this address, and take what is sent to nowhere.
+    /// Listen on this address, and discard a stream.
     Listen(String),
-    /// Send to that address for so long.
+    /// Send a stream to an address.
     Stream {
         /// `HOST:PORT`.
         to: String,
-        /// Seconds.
+        /// Duration in seconds.
         seconds: f64,
     },
-    /// How long a request takes that costs nothing.
+    /// Measure the time of a request that costs the server nothing.
     RoundTrip,
     /// Make a directory with files in it, each with one byte on each of its datafiles.
     Populate {
-        /// Which, from the store's root.
+        /// Path of the directory from the store's root.
         directory: String,
-        /// How many files.
+        /// Number of files.
         files: u64,
-        /// Datafiles of each; 0: never written.
+        /// Datafiles per file; 0: never written.
         datafiles: u32,
     },
-    /// Walk a directory by the client library.
+    /// Walk a directory with the client library.
     Walk {
-        /// Which.
+        /// The directory.
         directory: String,
         /// The mechanism's name.
         mode: String,
-        /// Entries that are read at most.
+        /// Maximum number of entries to read.
         most: Option<u64>,
-        /// Bytes of each file: what every size is held against.
+        /// Expected size of every file in bytes.
         bytes_each: u64,
     },
-    /// Run a command and time it as a whole.
+    /// Run a command and time it.
     Run {
-        /// With its arguments.
+        /// The command with its arguments.
         argv: Vec<String>,
-        /// Whether lines of its output are to be counted.
+        /// Whether to count the lines of its output.
         counted: bool,
     },
     /// One phase of `mdtest`'s patterns.
     Names {
-        /// How.
+        /// The point.
         point: NamesPoint,
-        /// What.
+        /// The phase.
         phase: Phase,
-        /// Below which directory: of the store, or of the mount.
+        /// The parent directory in the store or the mount.
         below: String,
-        /// Names of each worker.
+        /// Names per worker.
         each: u64,
     },
     /// Create, write and close small files, one after the other.
     Write {
-        /// Into which directory, which is there.
+        /// An existing directory.
         directory: String,
-        /// How many.
+        /// Number of files.
         files: u32,
-        /// Bytes of each.
+        /// Bytes per file.
         bytes: u64,
     },
-    /// Begin to list a directory, again and again, so many times at once; answered when each has listed some of it.
+    /// Start concurrent listings of a directory, each repeated; answered when each has listed some entries.
     BeginListings {
-        /// Which.
+        /// The directory.
         directory: String,
-        /// How many.
+        /// Number of concurrent listings.
         listings: u32,
     },
-    /// Stop that.
+    /// Stop the listings.
     EndListings,
 }
 
-/// What the library counts of a listing.
+/// The library's counters of a listing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Counters {
-    /// Requests, to all servers.
+    /// Requests to all servers.
     pub requests: u64,
-    /// The longest chain of requests that needed one another.
+    /// The longest chain of dependent requests.
     pub round_trips: u64,
-    /// Datafiles whose sizes I/O servers were asked for.
+    /// Datafiles whose sizes were queried at I/O servers.
     pub glimpsed: u64,
-    /// Sizes that the metadata service proved.
+    /// Sizes from the metadata service.
     pub from_metadata: u64,
-    /// Entries that were there when the reader wanted them.
+    /// Entries that had been prefetched when read.
     pub hits: u64,
-    /// Entries that were not.
+    /// Entries that had not.
     pub misses: u64,
-    /// Entries that were asked for, and that nobody read.
+    /// Entries that were prefetched and never read.
     pub wasted: u64,
     /// The window at the end.
     pub window: u32,
 }
 
-/// What an explanation says, in a few words.
+/// A short form of an explanation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Digest {
     /// The verdict's cause.
     pub cause: String,
-    /// Where.
+    /// The verdict's place.
     pub place: String,
     /// Its share of the time.
     pub share: f64,
-    /// The first charges: cause, place, share.
+    /// The largest charges: cause, place, share.
     pub charges: Vec<(String, String, f64)>,
     /// The verdict's sentence.
     pub sentence: String,
 }
 
-/// What it answers.
+/// An answer of a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {
-    /// It is done.
+    /// Done.
     Done,
-    /// It is done, and took so long.
+    /// Done in this time, in seconds.
     Took(f64),
-    /// Connected to a store; who is who in it.
+    /// Connected to a store with this map.
     Connected(StoreMap),
-    /// A file was made; its number in the store, if it is in one.
+    /// Made a file; with its number in the store, if it is in one.
     Made(Option<u64>),
-    /// Bytes were moved.
+    /// Moved bytes.
     Moved {
         /// Time of the transfers alone.
         transfer_s: f64,
@@ -335,57 +333,57 @@ pub(crate) enum Answer {
         sync_s: Option<f64>,
         /// Bytes moved.
         bytes: u64,
-        /// What a command wrote.
+        /// Output of a command.
         output: Option<String>,
     },
-    /// What held it up, if it was recorded.
+    /// The explanation, if the run was recorded.
     Explained(Option<Digest>),
-    /// The state of the files' caches.
+    /// The state of the page cache.
     Evicted(CacheState),
-    /// Listening: `HOST:PORT`.
+    /// Listening on `HOST:PORT`.
     Listening(String),
     /// Bytes per second that arrived.
     Streamed(f64),
-    /// A directory was listed.
+    /// Listed a directory.
     Walked {
         /// Entries.
         entries: u64,
         /// Time.
         seconds: f64,
-        /// Processor time of this process.
+        /// CPU time of this process.
         cpu_s: f64,
         /// Bytes over the network, both ways.
         bytes: u64,
-        /// What the library counted.
+        /// The library's counters.
         counters: Counters,
     },
-    /// A command ran.
+    /// Ran a command.
     Ran {
         /// Time.
         seconds: f64,
-        /// Processor time of it, and of the mount's process.
+        /// CPU time of the command and the mount's process.
         cpu_s: f64,
         /// Bytes over the network, both ways.
         bytes: u64,
-        /// Lines that it wrote.
+        /// Lines of its output.
         lines: u64,
-        /// The last of them.
+        /// The last line.
         last: String,
     },
-    /// Small files were written: how long each took.
+    /// Wrote small files in these times, in seconds.
     Wrote(Vec<f64>),
-    /// Listings were made: how many entries in all.
+    /// Total entries listed.
     Listed(u64),
 }
 
 impl Answer {
-    /// How long it took.
+    /// Returns the time in seconds.
     pub(crate) fn seconds(self) -> Result<f64> {
         if let Answer::Took(seconds) = self { Ok(seconds) } else { Err(strange()) }
     }
 }
 
-/// An answer to something else.
+/// Returns the error for an answer that does not match the order.
 pub(crate) fn strange() -> Error {
     Error::Choice("an answer that does not belong to the order: a bug".into())
 }

@@ -1,7 +1,7 @@
-//! `thalweg bench layout`: what each layout gives every node of a store, beside the local disk and other systems.
+//! `thalweg bench layout`: measures the throughput of each layout on every node of a store, against the local disk and other systems.
 //!
-//! Results go into a directory: `raw.jsonl` has every time as it was taken, and is what `--resume` goes on from; `layout.json`,
-//! `layout.md`, `layout.html` and the plots (SVG) are made from it, again with `thalweg bench redraw`.
+//! Results go into a directory: `raw.jsonl` has every measured time, and `--resume` continues from it; `layout.json`, `layout.md`,
+//! `layout.html` and the plots (SVG) are made from it. `thalweg bench redraw` makes them again.
 
 use super::results::{self, ProgressLine, Results};
 use crate::failure::Failure;
@@ -17,28 +17,28 @@ use thalweg_study::layout::{self, Choice, Document, Mpi, PATTERNS, Peer, Via};
 /// Arguments of `thalweg bench layout`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "The store's servers must run, and each of its nodes must be reachable by the words of --run-on, with this program on it.\n\
+    after_help = "The store's servers must be running, and each of its nodes must be reachable with --run-on and have this program.\n\
     Results: raw.jsonl (every time), layout.json, layout.md, layout.html. Peers are a TOML file of [[peers]] tables with name, node,\n\
-    path, write and read; {file}, {bytes} and {node} stand for what they say.\n\
+    path, write and read; {file}, {bytes} and {node} are replaced by the file's name, its size and the node.\n\
     thalweg bench layout --store store.toml --sizes 16Mi,64Mi --repeat 5 --run-on 'ssh {node}'"
 )]
 pub(super) struct Arguments {
-    /// Labels of the nodes, in the order of ranks (default: all that servers are on)
+    /// Labels of the nodes, in the order of ranks (default: all nodes with servers)
     #[arg(long, value_name = "NODE,...", value_delimiter = ',')]
     nodes: Vec<String>,
-    /// How a command is started on a node, like 'ssh {node}' (default: all nodes are this machine)
+    /// Prefix that starts a command on a node, like 'ssh {node}' (default: all nodes are this machine)
     #[arg(long, value_name = "WORDS")]
     run_on: Option<String>,
-    /// The thalweg of the nodes (default: this one)
+    /// Path of thalweg on the nodes (default: this program's)
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
-    /// Sizes of a node's part
+    /// Sizes of the part that each node writes and reads
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',', default_value = "1Mi,4Mi,16Mi,64Mi", value_parser = numbers::parse_positive_size)]
     sizes: Vec<u64>,
-    /// Bytes of a transfer
+    /// Size of a transfer
     #[arg(long, value_name = "SIZE", default_value = "1Mi", value_parser = numbers::parse_positive_size)]
     transfer: u64,
-    /// Transfers in flight through the client library
+    /// Transfers in flight in the client library
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = numbers::parse_count)]
     in_flight: u32,
     /// Repetitions, interleaved
@@ -47,44 +47,44 @@ pub(super) struct Arguments {
     /// Series: local, local-cached, basic, stripe-64k, stripe-8m, stripe-16m, stripe-fitted, varstrip-local, twod (default: all)
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     series: Vec<String>,
-    /// Through what the store is used
+    /// Interfaces through which the store is used
     #[arg(long, value_name = "VIA,...", value_delimiter = ',', value_enum, default_value = "library")]
     via: Vec<Through>,
-    /// Further patterns of access, or `all`: ior-segmented, ior-strided, ior-random, ior-file-per-process, beff-scatter, beff-shared,
+    /// Further access patterns, or `all`: ior-segmented, ior-strided, ior-random, ior-file-per-process, beff-scatter, beff-shared,
     /// beff-separate, beff-segmented, beff-segmented-collective
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     patterns: Vec<String>,
-    /// The part's size in those
+    /// Size of each node's part in --patterns
     #[arg(long, value_name = "SIZE", default_value = "16Mi", value_parser = numbers::parse_positive_size)]
     pattern_size: u64,
-    /// What starts an MPI job, up to the program of the patterns (mpi/patterns), like 'mpiexec.{mpi} -n {ranks} patterns-{mpi}'
+    /// Command that starts the MPI program of the patterns (mpi/patterns), like 'mpiexec.{mpi} -n {ranks} patterns-{mpi}'
     #[arg(long, value_name = "WORDS", requires = "mpi_directory")]
     mpi_run: Option<String>,
-    /// Where its ranks see the mounts of their nodes
+    /// Directory under which its ranks find the mounts of their nodes
     #[arg(long, value_name = "DIR", requires = "mpi_run")]
     mpi_directory: Option<PathBuf>,
-    /// Other systems that the same parts are written to: a TOML file
+    /// Other systems to write the same parts to: a TOML file
     #[arg(long, value_name = "FILE")]
     peers: Option<PathBuf>,
-    /// What a disk is known to give, for predictions (default: what the local series finds)
+    /// Known rate of a disk, for predictions (default: measured by the local series)
     #[arg(long, value_name = "RATE", value_parser = numbers::parse_rate)]
     disk_rate: Option<f64>,
-    /// What a link is known to carry (default: measured)
+    /// Known rate of a link, for predictions (default: measured)
     #[arg(long, value_name = "RATE", value_parser = numbers::parse_rate)]
     link_rate: Option<f64>,
-    /// Have bonnie++ check the local ceiling
+    /// Check the local ceiling with bonnie++
     #[arg(long)]
     bonnie: bool,
     /// Do not record and explain the runs
     #[arg(long)]
     no_explain: bool,
-    /// What this store is, for the page's first lines
+    /// Description of this store, for the head of the page
     #[arg(long, value_name = "TEXT", default_value = "")]
     label: String,
-    /// Where results go
+    /// Directory for the results
     #[arg(long, value_name = "DIR", default_value = "layout-study")]
     out: PathBuf,
-    /// Go on with the raw times in --out
+    /// Resume from the raw times in --out
     #[arg(long)]
     resume: bool,
     /// Print the result as JSON instead of Markdown
@@ -94,7 +94,7 @@ pub(super) struct Arguments {
     store: StoreFlags,
 }
 
-/// Through what a store is used, as the flag says it.
+/// An interface to a store, as the flag names it.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Through {
     /// The client library
@@ -118,7 +118,7 @@ impl Through {
     }
 }
 
-/// Measures.
+/// Runs the study.
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
     let choice = choice(arguments)?;
@@ -146,7 +146,7 @@ impl Results for Document {
     }
 }
 
-/// The file of peers.
+/// The file of `--peers`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Peers {
@@ -158,7 +158,7 @@ fn choice(arguments: &Arguments) -> Result<Choice, Failure> {
     let nodes = match (&arguments.nodes, &address) {
         (named, _) if !named.is_empty() => named.clone(),
         (_, StoreAddress::File(path)) => nodes_of(&StoreConfig::read(path).map_err(Failure::failed)?),
-        _ => return Err(Failure::usage("which nodes? Give --nodes, or the store as its store.toml, which names them")),
+        _ => return Err(Failure::usage("the nodes are unknown: give --nodes, or give the store as its store.toml, which names them")),
     };
     let peers = match &arguments.peers {
         None => Vec::new(),
@@ -199,7 +199,7 @@ fn choice(arguments: &Arguments) -> Result<Choice, Failure> {
     })
 }
 
-/// The nodes that a store's servers are on, each once, in the order of the file.
+/// Returns the distinct nodes of a store's servers, in the order of the file.
 fn nodes_of(config: &StoreConfig) -> Vec<String> {
     let mut nodes: Vec<String> = Vec::new();
     for server in &config.servers {

@@ -1,7 +1,7 @@
-//! `thalweg bench ls`: what a file costs in a listing.
+//! `thalweg bench ls`: measures the cost of a file in a listing.
 //!
-//! It starts its own stores below `--directory`, one for each population, and removes them. `raw.jsonl` has every time as it was
-//! taken, and is what `--resume` goes on from; `ls.json`, `ls.md`, `ls.html` and the plots (SVG) are made from it.
+//! It starts its own stores below `--directory`, one for each population, and removes them. `raw.jsonl` has every measured time, and
+//! `--resume` continues from it; `ls.json`, `ls.md`, `ls.html` and the plots (SVG) are made from it.
 
 use super::results::{self, ProgressLine, Results};
 use crate::failure::Failure;
@@ -15,9 +15,9 @@ use thalweg_study::ls::{self, Choice, Document, Part, Scale, Stage};
 /// Arguments of `thalweg bench ls`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Parts: grid (datafiles a file, mechanisms, round trips), items (files in a directory, other systems), targets (targets on a\n\
+    after_help = "Parts: grid (datafiles per file, mechanisms, round trips), items (files in a directory, other systems), targets (targets on a\n\
     server), names (mdtest), crowd (many listings beside a writer), copies (trees of small files).\n\
-    names: mdtest's tests by its names, with 1, 8 and 64 workers, through the library and a mount: tree creation and removal;\n\
+    names: mdtest's tests under its names, with 1, 8 and 64 workers, through the library and a mount: tree creation and removal;\n\
     directory creation, stat and removal (-D); file creation, stat and removal (-F), in directories of their own (-u) and in one; and\n\
     in one, files of 3,901 bytes (-w) with file read (-E), stat, read and removed by other workers than their makers (-N 1), on the\n\
     mount through a second one.\n\
@@ -27,43 +27,43 @@ use thalweg_study::ls::{self, Choice, Document, Part, Scale, Stage};
     thalweg bench ls --short --out /tmp/ls"
 )]
 pub(super) struct Arguments {
-    /// Under a minute, on small directories: whether it works, and no figure to rely on
+    /// Smoke test on small directories, under a minute: its figures mean nothing
     #[arg(long)]
     short: bool,
     /// Parts to measure (default: all)
     #[arg(long, value_name = "PART,...", value_delimiter = ',')]
     only: Vec<String>,
-    /// Files of a directory of the grid
+    /// Files in each directory of the grid
     #[arg(long, value_name = "N", value_parser = numbers::parse_count)]
     files: Option<u32>,
-    /// Numbers of datafiles of the grid; 0: never written
+    /// Numbers of datafiles per file in the grid; 0: files never written
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     datafiles: Vec<u32>,
-    /// Directories of the axis of items, each FILESxDATAFILES
+    /// Directories of the items part, each FILESxDATAFILES
     #[arg(long, value_name = "NxD,...", value_delimiter = ',', value_parser = product)]
     items: Vec<(u64, u32)>,
-    /// Servers, and targets of each
+    /// Number of servers, and of targets on each, like 4x8
     #[arg(long, value_name = "SxT", value_parser = product)]
     store: Option<(u64, u32)>,
-    /// Numbers of targets on each server
+    /// Numbers of targets on each server, for the targets part
     #[arg(long, value_name = "T,...", value_delimiter = ',', value_parser = numbers::parse_count)]
     targets: Vec<u32>,
     /// Repetitions, interleaved
     #[arg(long, value_name = "N", value_parser = numbers::parse_count)]
     repeat: Option<u32>,
-    /// From where listings are made, and beside what: a TOML file (default: this machine alone)
+    /// Locations to list from and systems to compare with: a TOML file (default: this machine alone)
     #[arg(long, value_name = "FILE")]
     stage: Option<PathBuf>,
-    /// Where stores are made and removed again (default: the system's directory for temporary files)
+    /// Directory for temporary stores (default: the system's directory for temporary files)
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// Silence after which a server, and ten times that after which a location, is given up
+    /// Timeout for a server that does not answer; ten times as long for a location
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = numbers::parse_duration)]
     timeout: Duration,
-    /// Where results go
+    /// Directory for the results
     #[arg(long, value_name = "DIR", default_value = "ls-study")]
     out: PathBuf,
-    /// Go on with the raw times in --out
+    /// Resume from the raw times in --out
     #[arg(long)]
     resume: bool,
     /// Print the result as JSON instead of Markdown
@@ -71,7 +71,7 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-/// Two numbers with an `x` between them.
+/// Parses two numbers separated by `x`.
 fn product(text: &str) -> Result<(u64, u32), String> {
     let wrong = || format!("`{text}`: expected two numbers like 4x8");
     let (first, second) = text.split_once('x').ok_or_else(wrong)?;
@@ -79,11 +79,11 @@ fn product(text: &str) -> Result<(u64, u32), String> {
     Ok((first, second.parse().map_err(|_| wrong())?)).and_then(|found: (u64, u32)| if found.0 == 0 { Err(wrong()) } else { Ok(found) })
 }
 
-/// Measures.
+/// Runs the study.
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
     let choice = choice(arguments)?;
-    // What cannot be written now is said when the study is done.
+    // A file that cannot be written is reported when the study is done.
     let so_far = |document: &Document| drop(results::write(document, &choice.out));
     results::finish(ls::run(&choice, &ProgressLine(interrupt), &so_far), &choice.out, arguments.json)
 }

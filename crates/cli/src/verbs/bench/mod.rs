@@ -1,13 +1,13 @@
-//! `thalweg bench`: what the store gives, measured so that it can be believed.
+//! `thalweg bench`: measures the store's performance, with intervals.
 //!
-//! | study | what it answers |
+//! | study | measures |
 //! |---|---|
-//! | [`layout`] | what each layout gives every node of a store, beside the local disk and other systems |
-//! | [`ls`] | what a file costs in a listing, and what each of its datafiles adds, beside other systems |
-//! | [`commands`] | how long whole commands take, one beside the other |
+//! | [`layout`] | the throughput of each layout on every node of a store, against the local disk and other systems |
+//! | [`ls`] | the cost of a file in a listing, and of each of its datafiles, against other systems |
+//! | [`commands`] | the run times of whole commands, pair by pair |
 //!
 //! `thalweg bench redraw` makes pages and plots again from a result. `thalweg bench node` is the process that a study starts on each
-//! node, and is of no use by hand.
+//! node; it is not for use by hand.
 
 mod commands;
 mod layout;
@@ -25,27 +25,27 @@ pub struct Arguments {
     what: What,
 }
 
-/// What to measure.
+/// The study to run.
 #[derive(clap::Subcommand)]
 enum What {
-    /// Every node writes and reads its part of a file, with each layout, against its own disk
+    /// Write and read a part of a file from every node, with each layout, against the node's own disk
     Layout(Box<layout::Arguments>),
-    /// Directories of many files are listed, with each mechanism, at each round trip
+    /// List directories of many files, with each mechanism, at each round-trip time
     Ls(Box<ls::Arguments>),
-    /// Whole commands are run in turn, until it is known how many times as fast one is as another
+    /// Run whole commands alternately, and compare their run times
     Commands(commands::Arguments),
     /// Draw the plots and pages of a result again
     Redraw {
-        /// The directory of results
+        /// The directory with the results
         #[arg(value_name = "DIR")]
         out: PathBuf,
     },
-    /// The process on a node of a study; it gets its orders over a pipe
+    /// The process on a node of a study; it takes orders over a pipe
     #[command(hide = true)]
     Node,
 }
 
-/// Measures, or serves as a node's process.
+/// Runs a study, or serves as a node's process.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.what {
         What::Node => thalweg_study::serve(BufReader::new(std::io::stdin()), std::io::stdout()).map_err(Failure::failed),
@@ -55,7 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         What::Redraw { out } => results::redraw::<thalweg_study::layout::Document>(out)
             .or_else(|| results::redraw::<thalweg_study::ls::Document>(out))
             .unwrap_or_else(|| {
-                let wanted = format!("{}: no result of a study in it: expected layout.json or ls.json", out.display());
+                let wanted = format!("{}: no result of a study here: expected layout.json or ls.json", out.display());
                 Err(Failure::failed(wanted))
             }),
     }

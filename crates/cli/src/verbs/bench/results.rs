@@ -1,4 +1,4 @@
-//! A study's result, whichever study it is: the files it is kept in, and how they are made again.
+//! The files of a study's result: writes them, and makes them again.
 
 use crate::interrupt::Interrupt;
 use crate::{failure::Failure, output};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use thalweg_measure::{Observer, Progress};
 use thalweg_report::study::Picture;
 
-/// Prints how far a measurement is, and hears Ctrl-C.
+/// Prints the progress of a measurement, and listens for Ctrl-C.
 pub(in crate::verbs) struct ProgressLine(pub(in crate::verbs) Interrupt);
 
 impl Observer for ProgressLine {
@@ -32,7 +32,7 @@ impl Observer for ProgressLine {
     }
 }
 
-/// A time in words, without false precision.
+/// Formats a duration roughly, in seconds or minutes.
 fn about(time: Duration) -> String {
     match time.as_secs() {
         s if s < 90 => format!("about {s} s"),
@@ -42,17 +42,17 @@ fn about(time: Duration) -> String {
 
 /// The result of a study.
 pub(super) trait Results: DeserializeOwned {
-    /// What its files are called, before the dot.
+    /// The stem of its file names.
     const NAME: &'static str;
     /// The heading of its page.
     const TITLE: &'static str;
-    /// As a document.
+    /// Returns it as JSON.
     fn json(&self) -> String;
-    /// As Markdown, below the heading.
+    /// Returns it as Markdown, without the heading.
     fn markdown(&self) -> String;
-    /// As a page of plots, in HTML.
+    /// Returns it as an HTML page of plots.
     fn page(&self) -> String;
-    /// Its plots, one by one.
+    /// Returns its plots.
     fn pictures(&self) -> Vec<Picture>;
 }
 
@@ -64,7 +64,7 @@ pub(in crate::verbs) fn put(directory: &Path, name: &str, text: &str) -> Result<
         .map_err(|e| Failure::failed(format!("{}: {e}", path.display())))
 }
 
-/// Writes the page and the plots of a result; the page as Markdown.
+/// Writes the page and the plots of a result; returns the page as Markdown.
 fn show<D: Results>(document: &D, out: &Path) -> Result<String, Failure> {
     let text = format!("# {}\n\n{}", D::TITLE, document.markdown());
     put(out, &format!("{}.md", D::NAME), &text)?;
@@ -75,13 +75,13 @@ fn show<D: Results>(document: &D, out: &Path) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Writes all files of a result; the page as Markdown.
+/// Writes all files of a result; returns the page as Markdown.
 pub(super) fn write<D: Results>(document: &D, out: &Path) -> Result<String, Failure> {
     put(out, &format!("{}.json", D::NAME), &document.json())?;
     show(document, out)
 }
 
-/// Ends a study: its files, and what it prints.
+/// Ends a study: writes its files and prints its result.
 pub(super) fn finish<D: Results>(studied: thalweg_study::Result<D>, out: &Path, as_json: bool) -> Result<(), Failure> {
     let document =
         studied.map_err(|error| if error.is_stopped() { Failure::Interrupted(error.to_string()) } else { Failure::failed(error) })?;
@@ -91,7 +91,7 @@ pub(super) fn finish<D: Results>(studied: thalweg_study::Result<D>, out: &Path, 
     output::result(&if as_json { document.json() } else { text })
 }
 
-/// Draws the result in a directory again, if it is one of this study.
+/// Draws the result in a directory again; `None` if it is not of this study.
 pub(super) fn redraw<D: Results>(out: &Path) -> Option<Result<(), Failure>> {
     let path = out.join(format!("{}.json", D::NAME));
     let text = std::fs::read_to_string(&path).ok()?;

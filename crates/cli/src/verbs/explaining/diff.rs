@@ -1,4 +1,4 @@
-//! `thalweg diff BEFORE AFTER`: what went and what came between two runs, and what was predicted for the change made between them.
+//! `thalweg diff BEFORE AFTER`: compares two runs: which costs went away and which are new, and what was predicted for the change made.
 
 use super::report::write_whole;
 use crate::failure::Failure;
@@ -20,23 +20,23 @@ times (explain -n 5 --json), the median is compared, with its interval.
 pub(crate) struct Arguments {
     /// The earlier run
     before: PathBuf,
-    /// The later one
+    /// The later run
     after: PathBuf,
-    /// The change that was made between them, by its id in the earlier explanation's JSON (default: found from the command lines)
+    /// The change made between them, by its id in the earlier explanation's JSON (default: found from the command lines)
     #[arg(long, value_name = "ID")]
     made: Option<String>,
-    /// Compare runs of different work too
+    /// Compare even if the runs did different work
     #[arg(long)]
     anyway: bool,
     /// Print the diff as JSON (thalweg.diff/1)
     #[arg(long)]
     json: bool,
-    /// Write a page as well: FILE.html
+    /// Also write a page: FILE.html
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
-/// Compares.
+/// Compares the runs and prints the result.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(output) = arguments.output.as_ref().filter(|output| output.extension().is_none_or(|ending| ending != "html")) {
         return Err(Failure::usage(format!("{}: expected a name that ends with .html", output.display())));
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Refused::NotProposed(problem) => Failure::usage(format!("--made {problem}")),
         Refused::DifferentWork(why) => {
             let (before, after) = (arguments.before.display(), arguments.after.display());
-            Failure::failed(format!("{before} and {after} are not runs of the same work: {why}. --anyway compares them all the same"))
+            Failure::failed(format!("{before} and {after} are not runs of the same work: {why}. Use --anyway to compare them nevertheless"))
         }
     })?;
     if let Some(output) = &arguments.output {
@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// The picture of a recording.
+/// Returns the picture of a recording as SVG.
 fn picture(path: &Path) -> Result<String, Failure> {
     let (recording, explanation) = explained(path)?;
     thalweg_report::svg(&*recording, &explanation, &PictureOptions::default()).map_err(Failure::failed)

@@ -1,7 +1,7 @@
-//! `thalweg doctor`: what this machine can do for recordings, copies and the demo; what each absence costs; how to get it.
+//! `thalweg doctor`: checks what this machine supports for recordings, copies and the demo, what each absence costs, and how to get it.
 //!
-//! Each finding is one small probe and one line in [`findings`], or comes from the recorders' own. A probe reads; it changes nothing.
-//! `--ceilings` measures instead: what devices and the loopback reach.
+//! Each finding is one small probe and one line in [`findings`], or comes from a recorder's own probes. A probe only reads.
+//! `--ceilings` measures the throughput of devices and the loopback instead.
 
 use crate::emulation;
 use crate::failure::Failure;
@@ -22,13 +22,16 @@ use thalweg_wire::emulate::Emulation;
 /// Arguments of `thalweg doctor`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Print the findings as JSON
+    /// Print the findings as JSON (thalweg.doctor/1)
     #[arg(long)]
     json: bool,
-    /// A store to look at: thal://HOST:PORT, or its store.toml
+    /// Also list the missing packages that only `make bench` and `make lab` need, in a checkout of the sources
+    #[arg(long, conflicts_with = "ceilings")]
+    develop: bool,
+    /// A store to check: thal://HOST:PORT, or its store.toml
     #[arg(long, env = "THALWEG_STORE", value_name = "STORE")]
     store: Option<String>,
-    /// Measure what the devices under --path and the loopback can reach, and print it as JSON for `record --ceilings`
+    /// Measure the throughput of the devices under --path and of the loopback, and print it as JSON for `record --ceilings`
     #[arg(long, conflicts_with = "json")]
     ceilings: bool,
     /// A directory on a device to measure (default: the current one). May be repeated
@@ -36,7 +39,7 @@ pub(crate) struct Arguments {
     path: Vec<std::path::PathBuf>,
 }
 
-/// How long a store may take to answer.
+/// Timeout for a store's answer.
 const STORE_SILENCE: Duration = Duration::from_secs(3);
 
 /// The document of `--json`.
@@ -55,12 +58,12 @@ struct Package {
     left_out: String,
 }
 
-/// Checks everything, and prints what was found.
+/// Checks everything, and prints the findings.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.ceilings {
         return ceilings(&arguments.path);
     }
-    let mut document = Document { schema: "thalweg.doctor/1", findings: findings(), packages: missing_packages() };
+    let mut document = Document { schema: "thalweg.doctor/1", findings: findings(), packages: missing_packages(arguments.develop) };
     document.findings.extend(arguments.store.as_deref().filter(|store| !store.is_empty()).map(store));
     if arguments.json {
         return output::json(&document);
@@ -89,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     output::result(&text)
 }
 
-/// Measures, says on standard error what it is doing, and prints the figures as one JSON object.
+/// Measures ceilings and prints them as one JSON object; notes progress on standard error.
 fn ceilings(paths: &[std::path::PathBuf]) -> Result<(), Failure> {
     use thalweg_measure::ceiling;
     let here = [std::path::PathBuf::from(".")];
@@ -107,7 +110,7 @@ fn ceilings(paths: &[std::path::PathBuf]) -> Result<(), Failure> {
     output::json(&rounded)
 }
 
-/// Whether a store answers, and whether its bytes are in clear on a network.
+/// Checks whether a store answers, and whether its traffic is encrypted.
 fn store(address: &str) -> Finding {
     let name = "store".to_owned();
     let reached = || -> Result<(Vec<String>, Option<Emulation>), String> {
@@ -120,15 +123,15 @@ fn store(address: &str) -> Finding {
         Ok((std::iter::once(service).chain(servers).collect(), names.emulated()))
     };
     match reached() {
-        Err(problem) => less(name, State::Absent, problem, "verbs that need the store fail", "start it, or give its credential"),
+        Err(problem) => less(name, State::Absent, problem, "verbs that use the store fail", "start the store, or give its credential"),
         Ok((addresses, _)) if addresses.iter().any(|address| is_plain(address)) => {
-            less(name, State::Limited, format!("{address} answers, and runs with --plain"), IN_CLEAR, "start it without --plain")
+            less(name, State::Limited, format!("{address} answers, and was started with --plain"), IN_CLEAR, "start it without --plain")
         }
         Ok((addresses, emulated)) => {
             let found = format!("{} answers, with {} I/O servers", without_pin(&addresses[0]), addresses.len() - 1);
             match emulated {
                 Some(emulated) => {
-                    less(name, State::Limited, found, &emulation::of_store(&emulated), "start it without --emulate for this machine's own")
+                    less(name, State::Limited, found, &emulation::of_store(&emulated), "start it without --emulate for real devices")
                 }
                 None => good(name, found),
             }
@@ -154,7 +157,7 @@ fn findings() -> Vec<Finding> {
     findings
 }
 
-/// The tracepoints and facilities of the kernel that its recorder uses: those that are missing each, the others together.
+/// Returns findings on the kernel facilities that the BPF recorder uses: one for each missing, and one for all others.
 fn kernel_facts() -> Vec<Finding> {
     let (there, missing): (Vec<_>, Vec<_>) = probe::kernel_facts().into_iter().partition(|(_, found)| found.is_ok());
     let mut findings = Vec::new();
@@ -165,7 +168,7 @@ fn kernel_facts() -> Vec<Finding> {
     }
     let missed = |(name, found): (String, Result<String, String>)| {
         let found = found.err().unwrap_or_default();
-        less(name, State::Absent, found, "what it records is absent from recordings, never 0", "a newer kernel, or more rights")
+        less(name, State::Absent, found, "recordings lack what it would record", "a newer kernel, or more privilege")
     };
     findings.extend(missing.into_iter().map(missed));
     findings
@@ -174,7 +177,7 @@ fn kernel_facts() -> Vec<Finding> {
 fn machine() -> Finding {
     let machine = thalweg_measure::Machine::describe(&[std::env::temp_dir()]);
     if machine.cpus < 2 {
-        let costs = "client and servers of the demo take turns on one processor: overlap gains little";
+        let costs = "client and servers of the demo share one processor: overlap gains little";
         return less("machine", State::Limited, machine.sentence(), costs, "");
     }
     good("machine", machine.sentence())
@@ -184,7 +187,8 @@ fn memory() -> Finding {
     let available_bytes = proc_number("/proc/meminfo", "MemAvailable:").map(|kib| kib << 10);
     match available_bytes {
         None => {
-            less("memory", State::Absent, "/proc/meminfo does not say", "the demo cannot know whether its files stay in the page cache", "")
+            let costs = "the demo cannot check that its files stay in the page cache";
+            less("memory", State::Absent, "/proc/meminfo does not have MemAvailable", costs, "")
         }
         Some(bytes) if bytes < 2 << 30 => less(
             "memory",
@@ -205,25 +209,25 @@ fn clock() -> Finding {
         std::hint::black_box(thalweg_trace::Time::now());
     }
     let read_ns = begun.elapsed().as_nanos() / u128::from(reads);
-    let found = format!("{}, {read_ns} ns a reading", if source.trim().is_empty() { "unknown source" } else { source.trim() });
+    let found = format!("{}, {read_ns} ns per reading", if source.trim().is_empty() { "unknown source" } else { source.trim() });
     if read_ns > 300 {
-        let costs = "every span costs two readings: recording slows a copy by more than the 1 % it should";
-        return less("clock source", State::Limited, found, costs, "a machine whose clock source is tsc, kvm-clock or the like");
+        let costs = "every span takes two readings: recording slows a copy by more than 1 %";
+        return less("clock source", State::Limited, found, costs, "a machine whose clock source is tsc or kvm-clock");
     }
     good("clock source", found)
 }
 
 fn page_cache() -> Finding {
     let name = "page cache contents (cachestat)";
-    // Asked of a file that is surely there: this program.
+    // Queried on a file that surely exists: this program.
     let asked = std::fs::File::open("/proc/self/exe").and_then(|file| thalweg_measure::residency(&file));
     match asked.map(|residency| residency.by) {
-        Ok("cachestat") => good(name, "cachestat answers"),
+        Ok("cachestat") => good(name, "cachestat works"),
         other => less(
             name,
             State::Absent,
-            other.map_or_else(|e| e.to_string(), |by| format!("only {by} answers")),
-            "measurements from emptied caches rest on mincore, or say that it was not verified",
+            other.map_or_else(|e| e.to_string(), |by| format!("only {by} works")),
+            "measurements with cold caches are verified with mincore, or reported as not verified",
             "Linux 6.5 or newer, and no filter on system call 451",
         ),
     }
@@ -236,14 +240,14 @@ fn socket_buffer(name: &'static str, path: &str, setting: &str) -> Finding {
             name,
             State::Absent,
             format!("{path} is not readable"),
-            "the limit is not known; what the kernel grants is recorded with each connection",
+            "the limit is unknown; the size that the kernel grants is recorded with each connection",
             "",
         ),
         Some(bytes) if bytes < ENOUGH => less(
             name,
             State::Limited,
             format!("at most {}", numbers::size(bytes)),
-            "a path whose bandwidth times delay is above that cannot be filled by one stream; use --streams",
+            "one stream cannot fill a path whose bandwidth-delay product is larger; use --streams",
             &format!("sysctl -w {setting}={ENOUGH}"),
         ),
         Some(bytes) => good(name, format!("at most {}", numbers::size(bytes))),
@@ -254,7 +258,7 @@ fn open_files() -> Finding {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let found = limit.current.map_or("no limit".to_owned(), |n| format!("at most {n}"));
     if limit.current.is_some_and(|n| n < 1024) {
-        return less("open files", State::Limited, found, "many connections or targets at once may fail", "ulimit -n 4096");
+        return less("open files", State::Limited, found, "many simultaneous connections or targets may fail", "ulimit -n 4096");
     }
     good("open files", found)
 }
@@ -262,33 +266,27 @@ fn open_files() -> Finding {
 fn namespaces() -> Finding {
     let name = "network namespaces";
     if !rustix::process::geteuid().is_root() {
-        return less(
-            name,
-            State::Limited,
-            "not root",
-            "tests of servers with addresses of their own are skipped; nothing else needs it",
-            "",
-        );
+        return less(name, State::Limited, "not root", "tests of servers with their own addresses are skipped; nothing else needs it", "");
     }
     if find_program("ip") {
-        good(name, "root, and ip is there")
+        good(name, "root, and ip is installed")
     } else {
-        less(name, State::Absent, "ip is missing", "tests of servers with addresses of their own are skipped", "apt-get install iproute2")
+        less(name, State::Absent, "ip is missing", "tests of servers with their own addresses are skipped", "apt-get install iproute2")
     }
 }
 
-/// Whether a mounted store lends rights on this machine.
+/// Checks whether a mount honours privileges of a store on this machine.
 fn mounts() -> Finding {
     let (name, honoured) = ("mounts", honoured::lines(None));
     if honoured.is_empty() {
         return good(name, "none honours set-user bits or device nodes of a store");
     }
-    let costs = "who may write to that store, past lots of its own, may be root of this machine";
+    let costs = "anyone who may write to files of that store that are in no lot can become root on this machine";
     less(name, State::Limited, honoured.join("; "), costs, "mount it again without --allow-suid and --allow-dev")
 }
 
 fn picture_viewer() -> Finding {
-    // Pictures are SVG and HTML: every browser shows them, and nothing on this machine is needed to make them.
+    // Pictures are SVG and HTML: any browser shows them, and making them needs nothing on this machine.
     good("pictures and exports", "SVG and HTML for a browser, Perfetto files for https://ui.perfetto.dev")
 }
 
@@ -302,17 +300,44 @@ fn find_program(name: &str) -> bool {
     std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]).any(|dir| dir.join(name).is_file())
 }
 
-/// The list the source tree's own scripts install from.
-fn missing_packages() -> Vec<Package> {
-    include_str!("../../../../../tools/packages")
-        .lines()
+/// Targets of the Makefile that only developers run.
+const DEVELOPMENT_TARGETS: [&str; 2] = ["bench", "lab"];
+
+/// Returns the packages of tools/packages that are missing here; those needed only for [`DEVELOPMENT_TARGETS`] if `develop` is set.
+fn missing_packages(develop: bool) -> Vec<Package> {
+    let is_installed = |probe: &str| if probe.starts_with('/') { std::path::Path::new(probe).exists() } else { find_program(probe) };
+    missing_of(include_str!("../../../../../tools/packages"), develop, is_installed)
+}
+
+/// Returns the packages of `list` whose probe is not installed. A package that another target needs too is listed for that target.
+fn missing_of(list: &str, develop: bool, is_installed: impl Fn(&str) -> bool) -> Vec<Package> {
+    list.lines()
         .filter(|line| !line.starts_with('#'))
         .filter_map(|line| {
             let mut fields = line.split('|').map(str::trim);
             let (target, probe, package, left_out) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
-            let there = if probe.starts_with('/') { std::path::Path::new(probe).exists() } else { find_program(probe) };
+            let is_listed = develop || !DEVELOPMENT_TARGETS.contains(&target);
             let left_out = if left_out == "need" { "everything" } else { left_out };
-            (!there).then(|| Package { target: target.into(), package: package.into(), left_out: left_out.into() })
+            let missing = || Package { target: target.into(), package: package.into(), left_out: left_out.into() };
+            (is_listed && !is_installed(probe)).then(missing)
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_for_bench_and_lab_alone_are_listed_for_developers_only() {
+        let list = "# comment\nbuild | cc | gcc | need\nbench | fio | fio | tuners\nlab | perl | perl-base | polls\n\
+                    test | fio | fio | the gate\nlab | tar | tar | pipelines\n";
+        let missing = |develop: bool| {
+            let missing = missing_of(list, develop, |probe| probe == "tar");
+            missing.into_iter().map(|package| format!("{} {}", package.target, package.package)).collect::<Vec<_>>()
+        };
+        assert_eq!(missing(false), ["build gcc", "test fio"]);
+        assert_eq!(missing(true), ["build gcc", "bench fio", "lab perl-base", "test fio"]);
+        assert_eq!(missing_of(list, false, |_| false)[0].left_out, "everything");
+    }
 }

@@ -1,5 +1,5 @@
-//! `thalweg export RECORDING --to perfetto|csv|folded|speedscope|pprof`: a recording for other programs. (Parquet is the recording itself.)
-//! `--anonymous`: one for a bug report, without anybody's names.
+//! `thalweg export RECORDING --to perfetto|csv|folded|speedscope|pprof`: converts a recording for other programs. (The recording itself is
+//! Parquet.) `--anonymous` makes a recording without names, for a bug report.
 
 use crate::failure::Failure;
 use std::path::PathBuf;
@@ -13,8 +13,8 @@ pub(crate) struct Arguments {
     /// The format
     #[arg(long, value_enum, required_unless_present = "anonymous")]
     to: Option<Format>,
-    /// Make a recording for a bug report: names, paths, addresses, users, machines and words of commands are replaced, each by the same one everywhere;
-    /// `explain` answers the same of it
+    /// Make an anonymous recording for a bug report: names, paths, addresses, users, machines and words of commands are replaced
+    /// consistently; `explain` gives the same answer for it
     #[arg(long, conflicts_with = "to")]
     anonymous: bool,
     /// The file to write; for csv, the directory; with --anonymous, the recording NAME.thw
@@ -22,14 +22,14 @@ pub(crate) struct Arguments {
     output: PathBuf,
 }
 
-/// What a recording can become.
+/// A format to export to.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Format {
     /// Perfetto's trace format, for https://ui.perfetto.dev
     Perfetto,
     /// Comma-separated values (RFC 4180), one file for each table
     Csv,
-    /// A profile's stacks, one a line, for flame graph scripts
+    /// A profile's stacks, one per line, for flame graph scripts
     Folded,
     /// A profile for https://www.speedscope.app
     Speedscope,
@@ -43,7 +43,7 @@ impl Format {
     }
 }
 
-/// Exports.
+/// Exports the recording.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Some(to) = arguments.to else {
         return thalweg_trace::anonymous::export(&arguments.recording, &arguments.output).map_err(Failure::failed);
@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let has_stacks = || Ok::<_, SourceError>(recording.samples()?.iter().any(|sample| sample.profiled().is_some()));
     if to.is_of_stacks() && !has_stacks().map_err(Failure::failed)? {
         let name = arguments.recording.display();
-        return Err(Failure::failed(format!("{name}: holds no stacks; `thalweg profile -o run.thw -- COMMAND` records them")));
+        return Err(Failure::failed(format!("{name}: has no stacks; `thalweg profile -o run.thw -- COMMAND` records them")));
     }
     let done = match to {
         Format::Perfetto => export::perfetto::export(recording, &arguments.output),

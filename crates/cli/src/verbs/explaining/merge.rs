@@ -1,4 +1,4 @@
-//! `thalweg merge CLIENT SERVER... -o OUT`: recordings of both ends become one, on one time axis.
+//! `thalweg merge CLIENT SERVER... -o OUT`: merges recordings of both ends into one, on one time axis.
 
 use crate::failure::Failure;
 use crate::output;
@@ -11,10 +11,10 @@ use thalweg_trace::merge::{ClockFrom, MergedPart};
 /// Arguments of `thalweg merge`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "The first recording is the one to explain, and its clock is the axis. The others are aligned by the bytes that both ends of their \
-connections saw, so record both ends of one run at the same time. `thalweg explain CLIENT SERVER` merges and explains at once.\n\
-A capture of the same run (pcap, pcapng, also .gz) may stand for a recording: thalweg merge run.thw packets.pcap -o both.thw.\n\
-Recordings of different runs are refused: `thalweg diff BEFORE AFTER` compares those."
+    after_help = "The first recording is the one to explain, and its clock is the time axis. The others are aligned by the bytes that both ends of their \
+connections saw, so record both ends of a run at the same time. `thalweg explain CLIENT SERVER` merges and explains in one step.\n\
+A capture of the same run (pcap, pcapng, also .gz) may replace a recording: thalweg merge run.thw packets.pcap -o both.thw.\n\
+Recordings of different runs are refused: use `thalweg diff BEFORE AFTER` to compare them."
 )]
 pub(crate) struct Arguments {
     /// The recordings, or captures of packets (pcap, pcapng): the client's first, then the servers'
@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     /// The merged recording: a directory that does not exist yet
     #[arg(short, long, value_name = "NAME.thw")]
     output: PathBuf,
-    /// Print as JSON how each recording was aligned (thalweg.merge/1)
+    /// Print the alignment of each recording as JSON (thalweg.merge/1)
     #[arg(long)]
     json: bool,
 }
@@ -37,14 +37,14 @@ struct Document {
     notes: Vec<String>,
 }
 
-/// One recording on the axis.
+/// The alignment of one recording.
 #[derive(Serialize)]
 struct Placed {
     recording: String,
     /// `reference`, `same_boot`, `connections` or `wall_clock`.
     clock_from: &'static str,
     connections: usize,
-    /// Between which instants of its clock offset, drift and error hold.
+    /// Start of the interval, on its clock, for which offset, drift and error hold.
     from_ns: i64,
     to_ns: i64,
     offset_ns: i64,
@@ -52,7 +52,7 @@ struct Placed {
     error_ns: u64,
 }
 
-/// Merges.
+/// Merges the recordings.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let merged = merged(&arguments.recordings, &arguments.output)?;
     let parts: Vec<Placed> = merged.parts.iter().map(placed).collect();
@@ -80,11 +80,11 @@ fn placed(part: &MergedPart) -> Placed {
 fn sentence(part: &Placed) -> String {
     let name = &part.recording;
     match part.clock_from {
-        "reference" => format!("{name}: the axis\n"),
+        "reference" => format!("{name}: the reference clock\n"),
         "same_boot" if part.offset_ns != 0 => {
-            format!("{name}: of a machine that is on the axis already, {:+.6} s in its time namespace\n", part.offset_ns as f64 / 1e9)
+            format!("{name}: same boot of a machine already merged, {:+.6} s in its time namespace\n", part.offset_ns as f64 / 1e9)
         }
-        "same_boot" => format!("{name}: of a machine that is on the axis already\n"),
+        "same_boot" => format!("{name}: same boot of a machine already merged\n"),
         by => {
             let by = if by == "wall_clock" { "wall clocks".to_owned() } else { format!("{} connections", part.connections) };
             let offset_s = part.offset_ns as f64 / 1e9;

@@ -1,4 +1,4 @@
-//! Recording, explaining, and what comes of recordings.
+//! Verbs that record, explain, and show recordings.
 
 pub(super) mod diff;
 pub(super) mod doctor;

@@ -1,8 +1,8 @@
-//! `thalweg profile`: where the time of whole machines' processors went, by class of code and by stack.
+//! `thalweg profile`: shows where the CPU time of whole machines went, by class of code and by stack.
 //!
-//! `profile RECORDING...` shows recordings, a column for each machine; `profile -- COMMAND`, `profile --port P --for 30s` and `profile --for 10s`
-//! make one first. With a command, standard output is the command's: the table goes to standard error, as with `explain -- COMMAND`. What
-//! `-o` makes goes by the name: FILE.html is a page with pictures, anything else keeps the recording.
+//! `profile RECORDING...` shows recordings, a column for each machine; `profile -- COMMAND`, `profile --port P --for 30s` and
+//! `profile --for 10s` record first. With a command, standard output is the command's: the table goes to standard error, as with
+//! `explain -- COMMAND`. `-o FILE.html` writes a page with pictures; any other name keeps the recording.
 
 use super::report::write_whole;
 use crate::failure::Failure;
@@ -26,62 +26,62 @@ use thalweg_trace::{Recording, Source};
 #[command(override_usage = "thalweg profile [OPTIONS] RECORDING...\n       thalweg profile [OPTIONS] -- COMMAND [ARGUMENTS]...\n       \
 thalweg profile [OPTIONS] --port PORT --for TIME\n       thalweg profile [OPTIONS] --for TIME")]
 #[command(
-    after_help = "Samples need root, or CAP_BPF and CAP_PERFMON. Without, the profile is what /proc counts: each processor's time in programs, in \
-the kernel, in interrupts and idle, and each program's; --json and -o NAME.thw work, what needs samples of stacks does not. With a command, it \
-exits as the command did, and the table goes to standard error. docs/PROFILE.md says what the classes are and what samples cannot see."
+    after_help = "Sampling needs root, or CAP_BPF and CAP_PERFMON. Without them, the profile comes from the counters in /proc: each processor's time in \
+    programs, in the kernel, in interrupts and idle, and each program's time; --json and -o NAME.thw work, options that need stack samples do not. With a \
+    command, it exits as the command did, and the table goes to standard error. docs/PROFILE.md describes the classes and the limits of sampling."
 )]
 pub(crate) struct Arguments {
     /// Recordings with a profile, directories NAME.thw: each is a column
     #[arg(value_name = "RECORDING", conflicts_with_all = ["command", "also", "port", "duration"])]
     recordings: Vec<PathBuf>,
-    /// Print the profile as JSON (thalweg.profile/1); of several recordings, a list
+    /// Print the profile as JSON (thalweg.profile/1); a list if there are several recordings
     #[arg(long)]
     json: bool,
-    /// Write a page with pictures (FILE.html); any other name keeps the recording that is made. May be repeated
+    /// Write a page with pictures (FILE.html), or keep the new recording (any other name). May be repeated
     #[arg(short, long, value_name = "FILE.html|NAME.thw")]
     output: Vec<PathBuf>,
-    /// More rules for which function is in which class, before those that are built in (docs/PROFILE.md)
+    /// Further rules that map functions to classes, applied before the built-in ones (docs/PROFILE.md)
     #[arg(long, value_name = "FILE")]
     classes: Option<PathBuf>,
-    /// Look for files with symbols here, by build identifier or name. May be repeated
+    /// Look for symbol files here, by build ID or name. May be repeated
     #[arg(long, value_name = "DIR")]
     symbols: Vec<PathBuf>,
-    /// The profile is about this too: a process by number or name, or the port it listens on (`:2049`). May be repeated
+    /// Also profile this process, by PID, name or listening port (`:2049`). May be repeated
     #[arg(long, value_name = "PID|NAME|:PORT", help_heading = "Making a profile")]
     also: Vec<String>,
-    /// The profile is about the server that listens on this port. May be repeated
+    /// Profile the server that listens on this port. May be repeated
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..), conflicts_with_all = ["command", "also"], help_heading = "Making a profile")]
     port: Vec<u16>,
-    /// Count these events too, by perf's names, at most 6: `cycles,instructions,page-faults`. Otherwise cycles, instructions, dTLB-load-misses and
-    /// cache-misses, where the processor counts them
+    /// Count these events, by perf's names, at most 6, like `cycles,instructions,page-faults` (default: cycles, instructions,
+    /// dTLB-load-misses and cache-misses, where the processor supports them)
     #[arg(long, value_name = "EVENT", value_delimiter = ',', help_heading = "Making a profile", conflicts_with = "recordings")]
     events: Vec<String>,
-    /// Record words of the command that look like secrets (passwords, tokens, keys) as they are; otherwise `[secret]` stands for each
+    /// Record words of the command that look like secrets (passwords, tokens, keys) unchanged instead of as `[secret]`
     #[arg(long, help_heading = "Making a profile", conflicts_with = "recordings")]
     keep_command: bool,
-    /// How long, like 30s or 5m; alone: a profile of everything that runs
+    /// Duration, like 30s or 5m; without a command or --port: of everything that runs
     #[arg(long = "for", value_name = "TIME", value_parser = numbers::parse_duration, help_heading = "Making a profile")]
     duration: Option<Duration>,
-    /// How the frames of programs are found
+    /// How to unwind user stacks
     #[arg(long, value_enum, default_value_t = UserStacksFlag::Fp, conflicts_with = "recordings", help_heading = "Making a profile")]
     user_stacks: UserStacksFlag,
-    /// With --user-stacks dwarf: how much of each stack is copied, at most 64Ki
+    /// With --user-stacks dwarf: bytes copied from each stack, at most 64Ki
     #[arg(long, value_name = "SIZE", default_value = "16Ki", value_parser = stack_size, requires = "user_stacks")]
     #[arg(conflicts_with = "recordings", help_heading = "Making a profile")]
     stack_bytes: u32,
-    /// The command to run and to profile, with its arguments
+    /// The command to run and profile, with its arguments
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
 impl Arguments {
-    /// The names of pages, and of recordings to keep.
+    /// Returns the paths of pages, and of recordings to keep.
     fn outputs(&self) -> (Vec<&Path>, Vec<&Path>) {
         let is_page = |path: &&Path| path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("html"));
         self.output.iter().map(PathBuf::as_path).partition(is_page)
     }
 
-    /// The first of what was asked for that only samples of stacks can give.
+    /// Returns the first option given that needs stack samples.
     fn needs_samples(&self) -> Option<String> {
         let page = self.outputs().0.first().map(|page| format!("-o {}: a page's flame graph", page.display()));
         let given = |is_given: bool, name: &str| is_given.then(|| name.to_owned());
@@ -91,15 +91,15 @@ impl Arguments {
     }
 }
 
-/// Shows a profile; makes one first where no recording is given.
+/// Shows a profile; records one first if no recording is given.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    // Whatever is wrong with the rules is better known before a command has run.
+    // Errors in the rules are reported before a command runs.
     let rules = rules(arguments.classes.as_deref())?;
     let (_, kept) = arguments.outputs();
     if !arguments.recordings.is_empty() {
         if let Some(name) = kept.first() {
             let name = name.display();
-            return Err(Failure::usage(format!("-o {name}: recordings are kept anyway; -o FILE.html makes a page with pictures")));
+            return Err(Failure::usage(format!("-o {name}: this recording already exists; -o FILE.html writes a page with pictures")));
         }
         return show(arguments, &rules, &arguments.recordings, false).map(drop);
     }
@@ -107,18 +107,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::usage("expected recordings, a command after --, --port PORT or --for TIME"));
     }
     match kept.as_slice() {
-        [_, more, ..] => Err(Failure::usage(format!("-o {}: one recording is made, and has one name", more.display()))),
+        [_, more, ..] => Err(Failure::usage(format!("-o {}: only one recording is made: give one name for it", more.display()))),
         kept => make(arguments, &rules, kept.first().copied()),
     }
 }
 
-/// Makes a profile, and shows it; ends as the command did.
+/// Records a profile and shows it; exits as the command did.
 fn make(arguments: &Arguments, rules: &Rules, kept: Option<&Path>) -> Result<(), Failure> {
     let temporary = Temporary::new()?;
     let path = kept.map_or_else(|| temporary.recording("profile.thw"), Path::to_owned);
     let (command, also, ports) = (arguments.command.clone(), arguments.also.clone(), arguments.port.clone());
     let options = Options {
-        // With a command nothing is said before it: its own output comes first.
+        // With a command nothing is printed before its own output.
         begun: command.is_empty().then_some(|| output::note("thalweg profile: recording; Ctrl-C ends it")),
         user_stacks: arguments.user_stacks.with(arguments.stack_bytes),
         samples_for: arguments.needs_samples(),
@@ -130,13 +130,13 @@ fn make(arguments: &Arguments, rules: &Rules, kept: Option<&Path>) -> Result<(),
     temporary.guard();
     let shown = show(arguments, rules, std::slice::from_ref(&outcome.path), !arguments.command.is_empty());
     drop(temporary);
-    // Most are a part of what was shown.
+    // Most notes are part of the printed profile.
     let said = shown.as_ref().map_or(&[][..], Vec::as_slice);
     outcome.notes.iter().filter(|note| !said.contains(note)).for_each(|note| output::note(&format!("thalweg profile: {note}")));
     match (outcome.exit, shown.map(drop)) {
         (None | Some(Exit::Code(0)), shown) => shown,
         (Some(exit), shown) => {
-            // How the command ended counts for more than what could be said about it.
+            // The command's exit status takes precedence over a failure to show the profile.
             if let Err(failure) = shown {
                 exit::report(&failure, "profile");
             }
@@ -145,14 +145,14 @@ fn make(arguments: &Arguments, rules: &Rules, kept: Option<&Path>) -> Result<(),
     }
 }
 
-/// Shows recordings; `after_command`: standard output has been the command's. Gives the notes that were a part of it.
+/// Shows recordings; `after_command`: standard output was the command's. Returns the notes printed with them.
 fn show(arguments: &Arguments, rules: &Rules, paths: &[PathBuf], after_command: bool) -> Result<Vec<String>, Failure> {
     let (pages, _) = arguments.outputs();
     let one = |path: &PathBuf| Shown::of(path, rules, &arguments.symbols, !pages.is_empty());
     let shown: Vec<Shown> = paths.iter().map(one).collect::<Result<_, _>>()?;
     let without = shown.iter().find(|shown| shown.profiled.document.hosts.iter().any(|host| host.counted.is_some()));
     if let (Some(what), Some(without)) = (arguments.needs_samples(), without) {
-        return Err(Failure::failed(format!("{what} needs samples of what ran, and {} has none: it is what /proc counted", without.name)));
+        return Err(Failure::failed(format!("{what} needs samples of stacks; {} has none: it was made from /proc", without.name)));
     }
     let mut notes: Vec<String> = Vec::new();
     for note in shown.iter().flat_map(|shown| &shown.profiled.document.notes) {
@@ -180,16 +180,16 @@ fn show(arguments: &Arguments, rules: &Rules, paths: &[PathBuf], after_command: 
     Ok(notes)
 }
 
-/// The rules that are built in, and before them those of a file.
+/// Returns the built-in rules, preceded by those of a file.
 fn rules(file: Option<&Path>) -> Result<Rules, Failure> {
     let Some(file) = file else { return Ok(Rules::default()) };
     let text = std::fs::read_to_string(file).map_err(|e| Failure::failed(format!("{}: {e}", file.display())))?;
     Rules::parse(&text).map_err(|e| Failure::failed(format!("{}: {e}", file.display())))
 }
 
-/// A recording that is shown.
+/// A recording to show.
 struct Shown {
-    /// What it is called above its columns.
+    /// Its title above its columns.
     name: String,
     profiled: Profiled,
 }
@@ -219,7 +219,7 @@ impl Shown {
     }
 }
 
-/// A column for each machine: named for its recording where there are several, for itself where one recording has several, for both else.
+/// Returns a column for each machine, named for its recording, for its host if there is one recording, or for both if neither is unique.
 fn columns(shown: &[Shown]) -> Result<Vec<ProfileColumn<'_>>, Failure> {
     let mut columns = Vec::new();
     for one in shown {

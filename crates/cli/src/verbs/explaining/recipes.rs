@@ -1,4 +1,4 @@
-//! `thalweg recipes`: what is known of well-known programs, or all that is known of one.
+//! `thalweg recipes`: lists the recipes for well-known programs, or shows the recipe of one.
 
 use crate::failure::Failure;
 use crate::output;
@@ -8,16 +8,16 @@ use thalweg_recipes::Recipe;
 /// Arguments of `thalweg recipes`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-A recipe says which change of a program's command makes what `thalweg explain` predicts, what that gives up, where it is documented, and whether the \
-laboratory has followed it to the letter; and which parameters `thalweg tune` varies. They are files of recipes/ in the source tree: docs/RECIPES.md.
+A recipe says which change to a program's command line makes the change that `thalweg explain` predicts, what that gives up, where it is documented, \
+whether the lab has tested it verbatim, and which parameters `thalweg tune` varies. Recipes are files in recipes/ of the source tree: docs/RECIPES.md.
 
   thalweg recipes
   thalweg recipes dd")]
 pub(crate) struct Arguments {
-    /// A program, or a recipe by its name; without, all of them in a line each
+    /// A program, or the name of a recipe (default: list all, a line each)
     #[arg(value_name = "PROGRAM")]
     program: Option<String>,
-    /// Print what the recipes have as JSON
+    /// Print the recipes as JSON (thalweg.recipes/1)
     #[arg(long)]
     json: bool,
 }
@@ -29,7 +29,7 @@ struct Document<'a> {
     recipes: Vec<&'a Recipe>,
 }
 
-/// Lists them.
+/// Lists the recipes, or shows one.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let all = Recipe::embedded();
     let is_meant =
@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let recipes: Vec<&Recipe> = all.iter().filter(is_meant).collect();
     if let Some(name) = arguments.program.as_ref().filter(|_| recipes.is_empty()) {
         let known: Vec<&str> = all.iter().map(|recipe| recipe.name.as_str()).collect();
-        return Err(Failure::usage(format!("no recipe for {name}: there are {}", known.join(", "))));
+        return Err(Failure::usage(format!("no recipe for {name}; there are recipes for {}", known.join(", "))));
     }
     if arguments.json {
         let document = Document { schema: "thalweg.recipes/1", recipes };

@@ -1,5 +1,5 @@
-//! `thalweg record -- COMMAND`: runs it, and keeps what happened. `thalweg record --server --port N --for TIME`: watches a server.
-//! `thalweg record --profile --for TIME`: all that runs on this machine.
+//! `thalweg record -- COMMAND` runs and records a command, `thalweg record --server --port N --for TIME` records a running server, and
+//! `thalweg record --profile --for TIME` profiles the whole machine.
 
 use crate::failure::Failure;
 use crate::output;
@@ -13,15 +13,15 @@ use thalweg_record::{Exit, Options};
 #[derive(clap::Args)]
 #[command(after_help = "Exits with the command's exit code or by the signal that ended it; 127: not found, 126: not executable. \
 The command keeps its standard input and output; notes go to standard error.\n\
-docs/RECORDING.md says what each recorder sees, and how to record both ends.")]
+docs/RECORDING.md describes what each recorder sees, and how to record both ends.")]
 pub(crate) struct Arguments {
     /// The recording: a directory that does not exist yet (default: COMMAND-TIME.thw in the current directory)
     #[arg(short, long, value_name = "NAME.thw")]
     output: Option<PathBuf>,
-    /// Record the processes that listen on --port, as servers; without a command
+    /// Record the processes that listen on --port, as servers, without a command
     #[arg(long, requires = "port", conflicts_with = "also")]
     server: bool,
-    /// A port that the server listens on, with --server or --profile. May be repeated
+    /// With --server or --profile: a port that the server listens on. May be repeated
     #[arg(long, conflicts_with = "also", value_parser = clap::value_parser!(u16).range(1..))]
     port: Vec<u16>,
     #[command(flatten)]
@@ -31,17 +31,17 @@ pub(crate) struct Arguments {
     command: Vec<OsString>,
 }
 
-/// Records.
+/// Records a command or a server.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let about_ports = !arguments.port.is_empty();
     if about_ports && !arguments.server && !arguments.flags.profile {
-        return Err(Failure::usage("--port says which server to record: add --server, or --profile for a profile as well"));
+        return Err(Failure::usage("--port names a server to record: add --server, or --profile for a profile too"));
     }
     let named = arguments.output.clone().unwrap_or_else(|| default_name(&subject(arguments)));
     let options = Options {
         server: arguments.server || about_ports,
         ports: arguments.port.clone(),
-        // With a command nothing is said before it: its own output comes first.
+        // With a command nothing is printed before its own output.
         begun: arguments.command.is_empty().then_some(|| output::note("thalweg record: recording; Ctrl-C ends it")),
         ..arguments.flags.options(&arguments.command, &named)
     };
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// What the recording is named for.
+/// Returns the name of what is recorded, for the recording's default name.
 fn subject(arguments: &Arguments) -> String {
     match (arguments.command.first(), arguments.port.first(), arguments.flags.also.first()) {
         (Some(command), _, _) => command.to_string_lossy().into_owned(),

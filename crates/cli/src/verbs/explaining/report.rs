@@ -1,5 +1,5 @@
-//! `thalweg report RECORDING -o FILE.svg|FILE.html`: the still picture, self-contained, for a ticket or a paper. Of packets it is what the RPCs
-//! say over time; where RPCs were recorded beside threads, that stands on the page too.
+//! `thalweg report RECORDING -o FILE.svg|FILE.html`: draws a self-contained picture for a ticket or a paper. For a packet capture it plots
+//! the RPCs over time; if RPCs were recorded beside threads, the page has that plot too.
 
 use crate::failure::Failure;
 use std::io::Write;
@@ -17,16 +17,16 @@ pub(crate) struct Arguments {
     /// The file to write: FILE.svg for a picture, FILE.html for a page with tables
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Draw only from this time on, counted from the recording's start, like 250ms
+    /// Draw from this time on, counted from the recording's start, like 250ms
     #[arg(long, value_name = "TIME", value_parser = numbers::parse_duration)]
     from: Option<Duration>,
-    /// ... and until this time (default: the end)
+    /// Draw until this time (default: the end)
     #[arg(long, value_name = "TIME", value_parser = numbers::parse_duration)]
     to: Option<Duration>,
     /// Leave out the close-up of a few requests
     #[arg(long, conflicts_with_all = ["from", "to"])]
     no_close_up: bool,
-    /// At most so many threads and connections; the others are put together
+    /// Maximum number of threads and connections to draw; the others are combined
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u16).range(8..=1000))]
     lanes: u16,
     /// Width of the picture in pixels
@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// What they say of the picture of a recording of this length.
+    /// Returns the picture options for a recording of `wall_s` seconds.
     fn options(&self, wall_s: f64) -> Result<PictureOptions, Failure> {
         let window = (self.from.is_some() || self.to.is_some()).then(|| {
             let end_s = self.to.map_or(wall_s, |to| to.as_secs_f64().min(wall_s));
@@ -45,14 +45,14 @@ impl Arguments {
             && start_s >= end_s
         {
             let [from, to, all] = [start_s, end_s, wall_s].map(numbers::duration);
-            return Err(Failure::usage(format!("--from {from} --to {to}: expected a part of the recording, which is {all} long")));
+            return Err(Failure::usage(format!("--from {from} --to {to}: expected a part of the recording, which lasts {all}")));
         }
         let max_lanes = usize::from(self.lanes);
         Ok(PictureOptions { width_px: f64::from(self.width), max_lanes, enlarged: !self.no_close_up, window })
     }
 }
 
-/// Draws, and writes the file in one piece.
+/// Draws, and writes the file atomically.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let kind = arguments.output.extension().and_then(|e| e.to_str()).unwrap_or_default();
     if kind != "svg" && kind != "html" {
@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let (recording, explanation) = crate::recordings::explained::explained(&arguments.recording)?;
     let options = arguments.options(explanation.wall_s)?;
-    // A part of the time is drawn by threads and connections. A recording without RPCs is no error here.
+    // A time window is drawn by threads and connections. A recording without RPCs is not an error here.
     let wanted = options.window.is_none() && (kind == "html" || recording.meta().recorder == "capture");
     let rpcs = if wanted { thalweg_report::rpcstat_to_draw(&*recording).ok() } else { None };
     let drawn = match (kind, &rpcs) {
@@ -72,11 +72,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     write_whole(&arguments.output, &drawn.map_err(Failure::failed)?)
 }
 
-/// Writes a file so that nobody ever sees half of it: under a name that nobody has, which is made and never found.
+/// Writes a file atomically: to a new file of a random name, then renamed.
 pub(super) fn write_whole(path: &Path, text: &str) -> Result<(), Failure> {
     let error = |e: std::io::Error| Failure::failed(format!("{}: {e}", path.display()));
     let mut name = std::ffi::OsString::from(".");
-    // A name of nearly 255 bytes leaves no room for more.
+    // A name of nearly 255 bytes leaves no room for a suffix.
     name.push(path.file_name().filter(|name| name.len() < 200).unwrap_or_default());
     name.push(format!(".{:016x}.partial", thalweg_wire::protocol::common::random_u64()));
     let partial = path.with_file_name(name);

@@ -1,8 +1,9 @@
-//! `thalweg rpcstat`: what the RPCs in a capture, on an interface, or in a recording say, as text and as pictures; of two, on equal axes.
+//! `thalweg rpcstat`: statistics of the RPCs in a capture, on an interface or in a recording, as text and pictures; two are compared on
+//! equal axes.
 
 use super::report::write_whole;
 use crate::interrupt::Interrupt;
-use crate::recordings::captured::{self, Kept, is_capture};
+use crate::recordings::captured::{self, CaptureRecording, is_capture};
 use crate::recordings::explained::{Form, more_of as more_of_explained};
 use crate::recordings::runs::{OfRun, each, title};
 use crate::{failure::Failure, output};
@@ -17,16 +18,16 @@ use thalweg_record::capture::{Live, LiveOptions, Options};
 use thalweg_report::{RunSummary, TextOptions};
 use thalweg_trace::{Event, Recording, RecordingWriter, Sink, Source};
 
-/// Between two lines of the live table.
+/// Interval between lines of the live table.
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
-/// Lines between two heads of the live table.
+/// Lines between repeated heads of the live table.
 const LINES_PER_HEAD: u64 = 20;
 
 /// Arguments of `thalweg rpcstat`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A capture (pcap or pcapng, also compressed; - for standard input), or a recording, a directory NAME.thw; two are compared
+    /// A capture (pcap or pcapng, also compressed; - for standard input) or a recording (a directory NAME.thw); two are compared
     #[arg(value_name = "CAPTURE|RECORDING", num_args = 0..=2, conflicts_with = "interface")]
     files: Vec<PathBuf>,
     /// Capture from this interface and print a line each second (needs root or CAP_NET_RAW)
@@ -38,16 +39,16 @@ pub(crate) struct Arguments {
     /// How long to capture, like 30s or 5m (default: until Ctrl-C)
     #[arg(long = "for", value_name = "TIME", requires = "interface", value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// Bytes to capture of each packet (default: of large ones their heads, for speed; 262144 is all of all)
+    /// Bytes to capture of each packet (default: only the start of large packets, for speed; 262144: all bytes)
     #[arg(long, value_name = "BYTES", requires = "interface")]
     snaplen: Option<u32>,
-    /// Print the figures as JSON (thalweg.rpcstat/1; of two thalweg.rpcstat-pair/1)
+    /// Print the figures as JSON (thalweg.rpcstat/1; for two, thalweg.rpcstat-pair/1)
     #[arg(long)]
     json: bool,
-    /// Print all that is known: procedures, everything over time, each long stall
+    /// Print the full text: procedures, everything over time, each long stall
     #[arg(short, long)]
     verbose: bool,
-    /// Of a capture that holds several runs, this one alone (1 is the first)
+    /// Use only this run of a capture that holds several (1 is the first)
     #[arg(long, value_name = "N", conflicts_with = "interface")]
     run: Option<usize>,
     /// Draw everything over time (FILE.svg, FILE.html), or keep a capture's recording (NAME.thw). May be repeated
@@ -55,10 +56,10 @@ pub(crate) struct Arguments {
     output: Vec<PathBuf>,
 }
 
-/// What is to be written besides the text.
+/// Files to write besides the text.
 #[derive(Default)]
 struct Outputs<'a> {
-    /// Where the recording is kept.
+    /// The path for the recording, if it is kept.
     recording: Option<&'a Path>,
     pictures: Vec<&'a Path>,
     pages: Vec<&'a Path>,
@@ -72,7 +73,7 @@ impl<'a> Outputs<'a> {
                 Some("svg") => outputs.pictures.push(path),
                 Some("html") => outputs.pages.push(path),
                 Some("thw") if outputs.recording.is_none() => outputs.recording = Some(path),
-                Some("thw") => return Err(Failure::usage(format!("{}: the recording is kept once: give one NAME.thw", path.display()))),
+                Some("thw") => return Err(Failure::usage(format!("{}: only one recording is kept: give one NAME.thw", path.display()))),
                 _ => {
                     let expected = "expected FILE.svg for a picture, FILE.html for a page, or NAME.thw to keep the recording";
                     return Err(Failure::usage(format!("{}: {expected}", path.display())));
@@ -82,14 +83,14 @@ impl<'a> Outputs<'a> {
         Ok(outputs)
     }
 
-    /// Draws what was asked for.
+    /// Writes the pictures and pages asked for.
     fn draw(&self, picture: impl Fn() -> String, page: impl Fn() -> String) -> Result<(), Failure> {
         self.pictures.iter().try_for_each(|path| write_whole(path, &picture()))?;
         self.pages.iter().try_for_each(|path| write_whole(path, &page()))
     }
 }
 
-/// Two documents.
+/// The documents of two captures or recordings.
 #[derive(serde::Serialize)]
 struct Pair<'a> {
     /// Always `thalweg.rpcstat-pair/1`.
@@ -98,7 +99,7 @@ struct Pair<'a> {
     b: &'a RpcStat,
 }
 
-/// Reads, or captures; prints and draws.
+/// Reads or captures packets; prints and draws the statistics.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let outputs = Outputs::of(&arguments.output)?;
     if let Some(interface) = &arguments.interface {
@@ -111,30 +112,30 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// What a capture or a recording says: of RPCs, or, where packets show none known here, of connections.
-enum Said {
+/// The analysis of a capture or a recording: of RPCs, or of connections if it has no RPCs of a known protocol.
+enum Analysis {
     Rpcs(Box<RpcStat>),
     Connections(Box<Explanation>),
 }
 
-impl Said {
+impl Analysis {
     fn summary(&self, title: String) -> RunSummary {
         match self {
-            Said::Rpcs(d) => RunSummary { title, about: thalweg_report::rpcstat_about(d), sentence: d.sentence.clone() },
-            Said::Connections(e) => RunSummary { title, about: e.summary.about.clone(), sentence: e.summary.sentence.clone() },
+            Analysis::Rpcs(d) => RunSummary { title, about: thalweg_report::rpcstat_about(d), sentence: d.sentence.clone() },
+            Analysis::Connections(e) => RunSummary { title, about: e.summary.about.clone(), sentence: e.summary.sentence.clone() },
         }
     }
 
     fn json(&self) -> serde_json::Value {
         let value = match self {
-            Said::Rpcs(document) => serde_json::to_value(document),
-            Said::Connections(explanation) => serde_json::to_value(explanation),
+            Analysis::Rpcs(document) => serde_json::to_value(document),
+            Analysis::Connections(explanation) => serde_json::to_value(explanation),
         };
         value.unwrap_or_default()
     }
 }
 
-/// Prints what one file says: all of it, or each run, or the run that was asked for.
+/// Prints the analysis of one file: of all of it, of each run, or of the run asked for.
 fn one(arguments: &Arguments, outputs: &Outputs<'_>, file: &Path) -> Result<(), Failure> {
     let opened = opened(arguments, outputs, file)?;
     let mut all = each(&opened, file, arguments.run, |source| analysed(source, file, &opened.notes, outputs))?;
@@ -142,30 +143,36 @@ fn one(arguments: &Arguments, outputs: &Outputs<'_>, file: &Path) -> Result<(), 
         return several(&all, &opened, outputs, arguments, file);
     }
     match all.pop().map(|(_, said)| said).transpose()? {
-        Some(Said::Rpcs(document)) => hand_over(&document, outputs, arguments, file),
-        Some(Said::Connections(explanation)) => hand_over_connections(&explanation, outputs, arguments, file),
-        None => Err(Failure::failed(format!("{}: holds no run", file.display()))),
+        Some(Analysis::Rpcs(document)) => hand_over(&document, outputs, arguments, file),
+        Some(Analysis::Connections(explanation)) => hand_over_connections(&explanation, outputs, arguments, file),
+        None => Err(Failure::failed(format!("{}: has no run", file.display()))),
     }
 }
 
 /// Prints several runs, each in a few lines, or in full.
-fn several(all: &[OfRun<Said>], recording: &Recording, outputs: &Outputs<'_>, arguments: &Arguments, file: &Path) -> Result<(), Failure> {
+fn several(
+    all: &[OfRun<Analysis>],
+    recording: &Recording,
+    outputs: &Outputs<'_>,
+    arguments: &Arguments,
+    file: &Path,
+) -> Result<(), Failure> {
     if !outputs.pictures.is_empty() || !outputs.pages.is_empty() {
-        return Err(Failure::usage(format!("{} holds {} runs: give --run N for the one to draw", file.display(), all.len())));
+        return Err(Failure::usage(format!("{} has {} runs: choose the one to draw with --run N", file.display(), all.len())));
     }
     if arguments.json {
         let runs: Vec<serde_json::Value> = all
             .iter()
-            .map(|(_, said)| said.as_ref().map_or_else(|failure| serde_json::json!({ "problem": failure.message() }), Said::json))
+            .map(|(_, said)| said.as_ref().map_or_else(|failure| serde_json::json!({ "problem": failure.message() }), Analysis::json))
             .collect();
         return output::json(&serde_json::json!({ "schema": "thalweg.rpcstat-runs/1", "runs": runs }));
     }
     let options = TextOptions::for_stdout();
     let titles = all.iter().map(|(run, _)| run.as_ref().map_or_else(String::new, |run| title(run, recording)));
     if arguments.verbose {
-        let text = |(title, (_, said)): (String, &OfRun<Said>)| match said {
-            Ok(Said::Rpcs(document)) => format!("{title}\n\n{}", thalweg_report::rpcstat(document, &options)),
-            Ok(Said::Connections(explanation)) => format!("{title}\n\n{}", Form::Full.write(explanation, &options)),
+        let text = |(title, (_, said)): (String, &OfRun<Analysis>)| match said {
+            Ok(Analysis::Rpcs(document)) => format!("{title}\n\n{}", thalweg_report::rpcstat(document, &options)),
+            Ok(Analysis::Connections(explanation)) => format!("{title}\n\n{}", Form::Full.write(explanation, &options)),
             Err(failure) => format!("{title}\n\n{}\n", failure.message()),
         };
         return output::result(&titles.zip(all).map(text).collect::<Vec<_>>().join("\n"));
@@ -181,11 +188,11 @@ fn several(all: &[OfRun<Said>], recording: &Recording, outputs: &Outputs<'_>, ar
     output::result(&thalweg_report::runs(&name, &summaries, &options, "rpcstat --run N FILE"))
 }
 
-/// Prints what TCP shows, in the words of `explain`.
+/// Prints the explanation from TCP, in the form of `explain`.
 fn hand_over_connections(explanation: &Explanation, outputs: &Outputs<'_>, arguments: &Arguments, file: &Path) -> Result<(), Failure> {
     if let Some(picture) = outputs.pictures.iter().chain(&outputs.pages).next() {
         let how = "keep the recording (-o NAME.thw) and draw that: thalweg report NAME.thw";
-        return Err(Failure::usage(format!("{}: there are no RPCs to draw; {how}", picture.display())));
+        return Err(Failure::usage(format!("{}: no RPCs to draw; {how}", picture.display())));
     }
     let more = more_of_explained(file);
     let form = match (arguments.json, arguments.verbose) {
@@ -200,10 +207,10 @@ fn hand_over_connections(explanation: &Explanation, outputs: &Outputs<'_>, argum
 fn opened(arguments: &Arguments, outputs: &Outputs<'_>, file: &Path) -> Result<captured::Opened, Failure> {
     if !is_capture(file) && file.is_dir() {
         if outputs.recording.is_some() || !arguments.port.is_empty() {
-            return Err(Failure::usage(format!("{}: is a recording; --port and --output NAME.thw are for captures", file.display())));
+            return Err(Failure::usage(format!("{}: a recording; --port and --output NAME.thw are for captures", file.display())));
         }
         if !file.join("meta.json").exists() {
-            let expected = "is a directory; expected a capture (pcap or pcapng) or a recording NAME.thw";
+            let expected = "a directory that is not a recording; expected a capture (pcap or pcapng) or a recording NAME.thw";
             return Err(Failure::failed(format!("{}: {expected}", file.display())));
         }
         return captured::opened(file, "rpcstat");
@@ -212,7 +219,7 @@ fn opened(arguments: &Arguments, outputs: &Outputs<'_>, file: &Path) -> Result<c
     captured::read(file, "rpcstat", &options, outputs.recording)
 }
 
-/// What the RPCs of a capture or a recording say; of several runs, those of the one asked for, or of the longest.
+/// Returns the RPC statistics of a capture or a recording; of several runs, those of the run asked for, or of the longest.
 fn document(arguments: &Arguments, outputs: &Outputs<'_>, file: &Path) -> Result<RpcStat, Failure> {
     let opened = opened(arguments, outputs, file)?;
     let said = match arguments.run {
@@ -220,15 +227,12 @@ fn document(arguments: &Arguments, outputs: &Outputs<'_>, file: &Path) -> Result
         None => Some(analysed(&*opened, file, &opened.notes, outputs)),
     };
     match said.transpose()? {
-        Some(Said::Rpcs(document)) => Ok(*document),
-        _ => Err(Failure::failed(format!(
-            "{}: holds no RPCs, which two are compared by; thalweg diff compares explanations",
-            file.display()
-        ))),
+        Some(Analysis::Rpcs(document)) => Ok(*document),
+        _ => Err(Failure::failed(format!("{}: has no RPCs to compare; to compare explanations, use thalweg diff", file.display()))),
     }
 }
 
-/// Draws and prints one.
+/// Draws and prints the statistics of one file.
 fn hand_over(document: &RpcStat, outputs: &Outputs<'_>, arguments: &Arguments, of: &Path) -> Result<(), Failure> {
     outputs.draw(|| thalweg_report::rpcstat_picture(document), || thalweg_report::rpcstat_page(document))?;
     let options = TextOptions::for_stdout();
@@ -239,22 +243,22 @@ fn hand_over(document: &RpcStat, outputs: &Outputs<'_>, arguments: &Arguments, o
     }
 }
 
-/// How to see more of it.
+/// Returns the commands that show more.
 fn more_of(file: &Path) -> String {
-    // A name that leaves no room for the rest is the reader's to put in.
+    // A longer name would leave no room for the commands: the reader fills it in.
     const ROOM: usize = 24;
     let name = file.to_str().filter(|name| name.len() <= ROOM).unwrap_or("FILE");
     format!("rpcstat -v {name} | rpcstat {name} -o rpcs.svg")
 }
 
-/// Draws two on equal axes, and prints the figures that are compared.
+/// Draws two on equal axes, and prints the figures side by side.
 fn pair(arguments: &Arguments, outputs: &Outputs<'_>, files: [&PathBuf; 2]) -> Result<(), Failure> {
     if let Some(recording) = outputs.recording {
-        let expected = "of two captures no recording is kept: keep each by itself";
+        let expected = "no recording is kept when two captures are compared: keep each separately";
         return Err(Failure::usage(format!("{}: {expected}", recording.display())));
     }
     if files.iter().all(|file| file.as_os_str() == "-") {
-        return Err(Failure::usage("-: standard input is one capture: give the other one's name"));
+        return Err(Failure::usage("-: only one capture can come from standard input: name the other"));
     }
     let [a, b] = [document(arguments, outputs, files[0])?, document(arguments, outputs, files[1])?];
     let [first, second] = names(files);
@@ -276,38 +280,38 @@ fn pair(arguments: &Arguments, outputs: &Outputs<'_>, files: [&PathBuf; 2]) -> R
     }
 }
 
-/// The files' own names, or whole paths where those are the same.
+/// Returns the file names, or the whole paths if the names are the same.
 fn names(files: [&PathBuf; 2]) -> [String; 2] {
     let own = files.map(|file| file.file_name().map_or_else(|| file.display().to_string(), |name| name.to_string_lossy().into_owned()));
     if own[0] == own[1] { files.map(|file| file.display().to_string()) } else { own }
 }
 
-fn analysed(source: &dyn Source, of: &Path, notes: &[String], outputs: &Outputs<'_>) -> Result<Said, Failure> {
+fn analysed(source: &dyn Source, of: &Path, notes: &[String], outputs: &Outputs<'_>) -> Result<Analysis, Failure> {
     let document = match outputs.pictures.len() + outputs.pages.len() {
         0 => thalweg_explain::rpcstat::rpcstat(source),
         _ => thalweg_report::rpcstat_to_draw(source),
     };
     let problem = match document {
-        Ok(document) => return Ok(Said::Rpcs(Box::new(document))),
+        Ok(document) => return Ok(Analysis::Rpcs(Box::new(document))),
         Err(ExplainError::Nothing(problem)) => problem,
         Err(error) => return Err(Failure::failed(format!("{}: {error}", of.display()))),
     };
     if let Ok(explanation) = thalweg_explain::explain(source, &thalweg_explain::Options::default())
         && explanation.connections.is_some()
     {
-        return Ok(Said::Connections(Box::new(explanation)));
+        return Ok(Analysis::Connections(Box::new(explanation)));
     }
     let notes = if notes.is_empty() { String::new() } else { format!(" {}", notes.join(" ")) };
     Err(Failure::failed(format!("{}: {problem}.{notes}", of.display())))
 }
 
-/// Looks at events on their way to the recording.
-struct Looking {
+/// A sink that adds events to the live interval on their way to the recording.
+struct IntervalSink {
     to: Arc<RecordingWriter>,
     seen: Mutex<Interval>,
 }
 
-impl Sink for Looking {
+impl Sink for IntervalSink {
     fn take(&self, batch: &mut Vec<Event>) {
         let mut seen = self.seen.lock();
         batch.iter().for_each(|event| seen.take(event));
@@ -320,8 +324,9 @@ fn live(arguments: &Arguments, outputs: &Outputs<'_>, interface: &str) -> Result
     let options = LiveOptions { interface: interface.to_owned(), snaplen: arguments.snaplen };
     let interrupt = Interrupt::listen()?;
     let mut live = Live::open(&options, &arguments.port)?;
-    let kept = Kept::at(outputs.recording, &["rpcstat".to_owned(), "--interface".to_owned(), interface.to_owned()], live.start())?;
-    let looking = Arc::new(Looking { to: Arc::clone(&kept.writer), seen: Mutex::default() });
+    let command = ["rpcstat", "--interface", interface].map(str::to_owned);
+    let kept = CaptureRecording::at(outputs.recording, &command, live.start())?;
+    let looking = Arc::new(IntervalSink { to: Arc::clone(&kept.writer), seen: Mutex::default() });
     live.begin(&Options { ports: arguments.port.clone(), ..Options::default() }, &(Arc::clone(&looking) as Arc<dyn Sink>));
     let begun = Instant::now();
     let ends = arguments.duration.map(|d| begun + d);
@@ -340,11 +345,11 @@ fn live(arguments: &Arguments, outputs: &Outputs<'_>, interface: &str) -> Result
     }
     let summary = live.finish().map_err(Failure::failed)?;
     let of = Path::new(interface);
-    // Nobody can capture the same again: what shows more is the recording, where one was kept.
+    // The same packets cannot be captured again: only the recording, if kept, can show more.
     let more = outputs.recording.unwrap_or(Path::new("NAME.thw"));
     let opened = kept.finish(&summary)?;
     match analysed(&*opened, of, &summary.notes, outputs)? {
-        Said::Rpcs(document) => hand_over(&document, outputs, arguments, more),
-        Said::Connections(explanation) => hand_over_connections(&explanation, outputs, arguments, more),
+        Analysis::Rpcs(document) => hand_over(&document, outputs, arguments, more),
+        Analysis::Connections(explanation) => hand_over_connections(&explanation, outputs, arguments, more),
     }
 }

@@ -1,4 +1,4 @@
-//! Commands run at many settings: all of them, or the few that lead to the best.
+//! Verbs that run a command at many settings: at all of them, or at the few that lead to the fastest.
 
 pub(super) mod sweep;
 pub(super) mod tune;
@@ -7,40 +7,40 @@ use std::time::Duration;
 use thalweg_base::numbers;
 use thalweg_study::sweep::Choice;
 
-/// What is around a run, as sweeps and tunings take it.
+/// Flags for what is done around each run of a sweep or a tuning.
 #[derive(clap::Args)]
 pub(super) struct RunFlags {
-    /// Leave out points at which this holds, like 'streams*block > 64Mi' or "mode == 'fast' && n > 2"; may be repeated
+    /// Skip points for which this holds, like 'streams*block > 64Mi' or "mode == 'fast' && n > 2". May be repeated
     #[arg(long, value_name = "EXPR")]
     skip: Vec<String>,
     /// Run this before each run, untimed
     #[arg(long, value_name = "CMD")]
     prepare: Option<String>,
-    /// Run this after each run, untimed, whatever came of it
+    /// Run this after each run, untimed, even if the run failed
     #[arg(long, value_name = "CMD")]
     cleanup: Option<String>,
-    /// Have this server up meanwhile; its processor time is counted too
+    /// Keep this server running during the runs; its CPU time is counted too
     #[arg(long, value_name = "CMD", requires = "port")]
     server: Option<String>,
-    /// The port of this machine, or the address and port, by which the server is known to be up
+    /// The port on this machine, or address and port, that shows that the server is up
     #[arg(long, value_name = "[ADDR:]P", requires = "server")]
     port: Option<String>,
-    /// What one run moves, for rates: a size, or a file that has it after the run
+    /// Bytes that one run moves, for rates: a size, or a file whose size after the run counts
     #[arg(long, value_name = "SIZE|FILE")]
     bytes: Option<String>,
-    /// Put this file out of the page cache before each run, and verify that it is
+    /// Evict this file from the page cache before each run, and verify it
     #[arg(long, value_name = "FILE", conflicts_with = "warm")]
     cold: Vec<String>,
-    /// Read this file into the page cache before each run, and verify that it is
+    /// Read this file into the page cache before each run, and verify it
     #[arg(long, value_name = "FILE")]
     warm: Vec<String>,
-    /// Kill a run after this time: that setting has timed out, and the others go on
+    /// Kill a run after this time: its setting counts as timed out, and the others continue
     #[arg(long, value_name = "TIME", default_value = "5min", value_parser = numbers::parse_duration)]
     timeout: Duration,
 }
 
 impl RunFlags {
-    /// A choice with these; the rest is as it is by default.
+    /// Returns a choice with these flags and defaults for the rest.
     fn choice(&self) -> Choice {
         Choice {
             skip: self.skip.clone(),

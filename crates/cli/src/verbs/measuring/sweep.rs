@@ -1,4 +1,5 @@
-//! `thalweg sweep`: a command at every point of a grid. Runs, log and result are `study`'s, text and page are `report`'s; here are the flags and the files.
+//! `thalweg sweep`: runs a command at every point of a grid. `study` does the runs, the log and the result, `report` the text and the
+//! page; this file has the flags and writes the files.
 
 use super::super::bench::results::{ProgressLine, put};
 use super::RunFlags;
@@ -18,25 +19,25 @@ use thalweg_study::sweep::{Choice, Document, Explain, Surroundings, Sweep, diff}
     override_usage = "thalweg sweep --vary NAME=VALUES... [OPTIONS] -- COMMAND [ARGUMENTS]...\n       thalweg sweep [OPTIONS] PLAN.toml\n       thalweg sweep diff BEFORE.json AFTER.json"
 )]
 #[command(after_help = "\
-Values: 1,2,4 | fast,slow | 1..10:+3 (1 4 7 10) | 64Ki..16Mi:x4 (64Ki 256Ki 1Mi 4Mi 16Mi). Written with Ki, Mi or Gi, a value \
-stands in the command as a number of bytes.
+Values: 1,2,4 | fast,slow | 1..10:+3 (1 4 7 10) | 64Ki..16Mi:x4 (64Ki 256Ki 1Mi 4Mi 16Mi). A value with Ki, Mi or Gi is \
+passed to the command as a number of bytes.
 
-In the command and in all templates {NAME} is the parameter's value and {run} a number that no other run has (a fresh file for \
-each run); {{NAME}} is the text {NAME} itself. The command is started as it stands, without a shell: for pipes write \
--- sh -c '...'. --prepare and --cleanup are run by sh -c, untimed; --server's words are started without a shell, once for each \
-change of the parameters in it, and have to stay in the foreground.
+In the command and in all templates {NAME} is replaced by the parameter's value and {run} by a number unique to the run (for a fresh \
+file in each run); {{NAME}} stands for the text {NAME} itself. The command is started directly, without a shell: for pipes write \
+-- sh -c '...'. --prepare and --cleanup are run by sh -c, untimed; --server's command is started without a shell, once for each \
+change of the parameters in it, and must stay in the foreground.
 
-Each repetition runs every point once, in an order of its own; the first run of each point counts for nothing. Times come from \
-runs that nothing records; --explain once records one further run of each point, to say where its time goes.
+Each repetition runs every point once, in its own random order; the first run of each point is a warm-up and not counted. Times come \
+from unrecorded runs; --explain once records one further run of each point, to show where its time goes.
 
-Results: NAME.runs.jsonl (every run, as soon as it is known), NAME.json, NAME.parquet (a row for each run), NAME.html. A sweep that was \
-ended goes on with --continue.
+Results: NAME.runs.jsonl (every run, as soon as it ends), NAME.json, NAME.parquet (a row for each run), NAME.html. --continue resumes \
+an interrupted sweep.
 
---ceiling takes a rate, or a command that moves as much as --bytes says with nothing in its way (--ceiling 'cp /data/big /dev/null'): it is \
-started word by word like the command, may have {NAME} and {run}, and is run in turn with all points.
+--ceiling takes a rate, or a command that moves --bytes as fast as the hardware allows (--ceiling 'cp /data/big /dev/null'): it is \
+started without a shell like the command, may contain {NAME} and {run}, and is run interleaved with the points.
 
-A plan's file has the same as the flags: vary, skip, cold, warm and command are lists of strings; prepare, cleanup, server, port, \
-bytes and ceiling (a command) strings; repeat, profile, sample and seed numbers; timeout_s seconds; narrow a part; explain \"every\", \
+A plan file has the same settings as the flags: vary, skip, cold, warm and command are lists of strings; prepare, cleanup, server, port, \
+bytes and ceiling (a command) strings; repeat, profile, sample and seed numbers; timeout_s seconds; narrow a fraction; explain \"every\", \
 \"once\" or \"never\"; ceiling_bytes_per_s a number.
 
   thalweg sweep --vary level=1,6,9 --vary size=1Mi,16Mi --prepare 'head -c {size} /dev/urandom > /tmp/in' \\
@@ -44,63 +45,63 @@ bytes and ceiling (a command) strings; repeat, profile, sample and seed numbers;
 pub(crate) struct Arguments {
     #[command(subcommand)]
     other: Option<Other>,
-    /// A plan, in place of the flags that describe one
+    /// A plan file, instead of flags
     #[arg(value_name = "PLAN.toml", conflicts_with_all = ["vary", "command"])]
     plan: Option<PathBuf>,
-    /// A parameter and its values; may be repeated, and then every combination is run
+    /// A parameter and its values. May be repeated: every combination is run
     #[arg(long, value_name = "NAME=VALUES")]
     vary: Vec<String>,
     #[command(flatten)]
     around: RunFlags,
-    /// Runs of each point that count, at most
+    /// Maximum number of counted runs of each point
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = numbers::parse_count)]
     repeat: u32,
-    /// From five runs on, a point ends early when its interval is narrower than this part of its median
+    /// After five runs, stop running a point once its interval is narrower than this fraction of its median
     #[arg(long, value_name = "PART", default_value_t = 0.02)]
     narrow: f64,
-    /// Run so many points that cover the grid evenly (a Latin hypercube), and not all of it
+    /// Run only N points that cover the grid evenly (a Latin hypercube sample)
     #[arg(long, value_name = "N")]
     sample: Option<usize>,
-    /// How often runs are recorded and explained: as often again as they count, once for each point, or never
+    /// How often to record and explain runs: once more for every counted run, once for each point, or never
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = When::Once)]
     explain: When,
-    /// Take a profile of the whole machine with each K-th recorded run of a point (default: with each). Needs privilege
+    /// Profile the whole machine during every K-th recorded run of a point (default: every one). Needs privilege
     #[arg(long, value_name = "K", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = numbers::parse_count)]
     profile: Option<u32>,
-    /// What the hardware gives, as a line in the plots of rates: a rate, or a command that is measured in turn with the points
+    /// Ceiling of the hardware, drawn in the plots of rates: a rate, or a command measured interleaved with the points
     #[arg(long, value_name = "RATE|CMD")]
     ceiling: Option<String>,
-    /// Of the orders and of the sample
+    /// Random seed for the orders and the sample
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Go on with the runs that are there
+    /// Resume from the runs in the log
     #[arg(long = "continue")]
     go_on: bool,
-    /// Print the commands, how many runs they are, and how long they take if an earlier log of this plan says so; run nothing
+    /// Print the commands, the number of runs, and the time expected from an earlier log of this plan; run nothing
     #[arg(long)]
     dry_run: bool,
-    /// With --dry-run: run one point once, and tell from it how long all would take
+    /// With --dry-run: run one point once to estimate the total time
     #[arg(long, requires = "dry_run")]
     try_one: bool,
     /// Print the result as JSON instead of text
     #[arg(long)]
     json: bool,
-    /// What the results are called: a path without its ending
+    /// Path of the results, without extension
     #[arg(short, long, value_name = "NAME", default_value = "sweep")]
     output: PathBuf,
-    /// The command, with {NAME} where a value belongs
+    /// The command, with {NAME} where a value is to be inserted
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
-/// What else there is.
+/// Subcommands of `thalweg sweep`.
 #[derive(clap::Subcommand)]
 enum Other {
-    /// Compare two sweeps, point by point
+    /// Compare two sweeps point by point
     Diff {
-        /// The earlier one's NAME.json
+        /// NAME.json of the earlier sweep
         before: PathBuf,
-        /// The later one's
+        /// NAME.json of the later sweep
         after: PathBuf,
         /// Print the comparison as JSON
         #[arg(long)]
@@ -108,7 +109,7 @@ enum Other {
     },
 }
 
-/// When runs are recorded.
+/// How often runs are recorded.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum When {
     Every,
@@ -116,7 +117,7 @@ enum When {
     Never,
 }
 
-/// Sweeps, or compares two sweeps.
+/// Runs a sweep, or compares two.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(Other::Diff { before, after, json }) = &arguments.other {
         let read = |path: &Path| Document::read(path).map_err(Failure::failed);
@@ -137,7 +138,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return dry_run(&sweep, &around, arguments.try_one);
     }
     let document = sweep.measure(&around, &ProgressLine(interrupt)).map_err(|error| match error.is_stopped() {
-        true => Failure::Interrupted("stopped; what was measured is kept: give --continue to go on".into()),
+        true => Failure::Interrupted("stopped; the runs so far are kept: resume with --continue".into()),
         false => Failure::failed(error),
     })?;
     let here = Path::new("");
@@ -145,7 +146,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     document.write_table(&with("parquet")).map_err(Failure::failed)?;
     put(here, &with("html").display().to_string(), &shown::page(&document))?;
     output::note(&format!(
-        "{}: the page; {} and {}: for programs; {}: every run",
+        "{}: page; {} and {}: for programs; {}: log of every run",
         with("html").display(),
         with("json").display(),
         with("parquet").display(),
@@ -180,8 +181,7 @@ fn choice(arguments: &Arguments) -> Result<Choice, Failure> {
     })
 }
 
-/// What would be run, and how long that takes: by the log of an earlier run or by one run, and else for each second of one, which is all that
-/// can be known before any.
+/// Prints what would be run and the expected time: from the log of an earlier sweep, from one run, or else per second that a run takes.
 fn dry_run(sweep: &Sweep, around: &Surroundings, try_one: bool) -> Result<(), Failure> {
     let ((run, skipped), runs) = (sweep.points(), sweep.runs());
     let known = sweep.expected_from_log(&around.log).map_err(Failure::failed)?;
@@ -191,12 +191,12 @@ fn dry_run(sweep: &Sweep, around: &Surroundings, try_one: bool) -> Result<(), Fa
     };
     let time = match &expected {
         None => {
-            format!("{} for each second that one takes (--try-one runs one, and says how long that is)", numbers::duration(runs as f64))
+            format!("{} for each second that one run takes (--try-one runs one to estimate the time)", numbers::duration(runs as f64))
         }
         Some(expected) => {
             let left = expected.left_s.map_or_else(String::new, |left| match left > 0.0 {
-                true => format!(", {} of it left for --continue", numbers::duration(left)),
-                false => ", all of which is there".to_owned(),
+                true => format!(", of which {} are left for --continue", numbers::duration(left)),
+                false => ", all done".to_owned(),
             });
             format!("expected to take {}{left} ({})", numbers::duration(expected.seconds), expected.from)
         }

@@ -1,4 +1,5 @@
-//! `thalweg tune`: the setting at which a command is fastest. Search, recipes and claim are `tune`'s; here are the flags, the files and the lines.
+//! `thalweg tune`: finds the setting at which a command is fastest. The `tune` crate does the search, the recipes and the comparison; this
+//! file has the flags, writes the files and prints a line for each run.
 
 use super::RunFlags;
 use crate::failure::Failure;
@@ -19,76 +20,76 @@ use thalweg_tune::{Applied, Budget, Document, Error, Goal, History, Measured, Ou
     override_usage = "thalweg tune [OPTIONS] -- PROGRAM [ARGUMENTS]...\n       thalweg tune --vary NAME=VALUES... [OPTIONS] -- COMMAND {NAME}...\n       thalweg tune --replay SWEEP.json [--from NAME=VALUE,...]\n       thalweg tune --recipes"
 )]
 #[command(after_help = "\
-For programs of which a recipe is known (--recipes lists them, thalweg recipes PROGRAM shows one) the command as one types it is enough: the recipe has the parameters and how they are \
-written, and the command as it stands is the default. For other programs, and to choose, give --vary and put {NAME} where the value belongs; the first \
-value is the default unless --from names another. Values are those of thalweg sweep: 1,2,4 | 1..32:x2 | 64Ki..16Mi:x4 | fast,slow.
+For programs with a recipe (--recipes lists them, thalweg recipes PROGRAM shows one) the plain command is enough: the recipe has the parameters and \
+their syntax, and the unchanged command is the default. For other programs, or other parameters, give --vary and put {NAME} where the value belongs; \
+the first value is the default unless --from names another. Values are those of thalweg sweep: 1,2,4 | 1..32:x2 | 64Ki..16Mi:x4 | fast,slow.
 
-Each run is recorded and explained: the largest cause of the best run so far picks the parameter that is turned, and which way. A line for each run says \
-what it gave, what limited it, and why this setting; * is the best so far. The last runs go to the leaders again. Then the default and the best are run in \
-turn, unrecorded, and only if all of the interval says so the best is the answer: the default stays otherwise. A command that is at 95 % of what its \
-device or link was measured to give (--ceiling) is left alone.
+Each run is recorded and explained: the largest cause of the best run so far decides which parameter is changed, and in which direction. A line for each \
+run shows its result, what limited it, and why this setting was chosen; * marks the best so far. The last runs repeat the leaders. Then the default and \
+the best are run alternately, unrecorded; the best wins only if the whole interval is in its favour, otherwise the default stays. A command at 95 % of \
+the measured rate of its device or link (--ceiling) is not tuned.
 
-A run has to do the same work each time: give --prepare or --cleanup, or {run} in the name of what it makes (a number that no other run has). What a \
-recipe knows to be made is removed after each run, and has to be new. Every run is in NAME.runs.jsonl as soon as it is known; --continue goes on with it.
+Every run must do the same work: give --prepare or --cleanup, or put {run} (a number unique to the run) into the name of its output. Output that a \
+recipe knows of must not exist before, and is removed after each run. Every run is in NAME.runs.jsonl as soon as it ends; --continue resumes from it.
 
   thalweg tune -- globus-url-copy file:///data/big ftp://server/big
   thalweg tune --vary block=4Ki..4Mi:x4 -- dd if=/data/big of=/scratch/copy-{run} bs={block} conv=fsync")]
 pub(crate) struct Arguments {
-    /// A parameter and its values; may be repeated
+    /// A parameter and its values. May be repeated
     #[arg(long, value_name = "NAME=VALUES")]
     vary: Vec<String>,
-    /// Where the command stands now; by default the first value of each parameter
+    /// The current setting (default: the first value of each parameter)
     #[arg(long, value_name = "NAME=VALUE,...", value_delimiter = ',')]
     from: Vec<String>,
-    /// What a parameter turns, if its name does not say it: streams, requests, depth, block, window, workers, effort or other
+    /// The kind of a parameter, if its name does not show it: streams, requests, depth, block, window, workers, effort or other
     #[arg(long, value_name = "NAME=KIND")]
     kind: Vec<String>,
-    /// Runs of the search (12), a part of the grid (20%), or a time for everything (10min). A warm-up and --pairs come on top of runs; the first line
-    /// says how many there will be in all
+    /// Number of search runs (12), a part of the grid (20%), or a total time (10min). Warm-up runs and --pairs are added to a number of
+    /// runs; the first line printed has the total
     #[arg(long, value_name = "HOW MUCH", value_parser = Budget::parse)]
     budget: Option<Budget>,
-    /// What is to be large or small: the rate, processor time for each byte, or the 99th percentile of single reads, writes and questions
+    /// What to optimise: the rate, the CPU time per byte, or the 99th percentile latency of single reads, writes and requests
     #[arg(long, value_enum, default_value_t = Wanted::Rate)]
     goal: Wanted,
-    /// So often default and best are run in turn at the end, and up to four times as often where that leaves open which is faster
+    /// Alternating runs of default and best at the end, and up to four times as many if it is still open which is faster
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = numbers::parse_count)]
     pairs: u32,
-    /// Compare rates although settings move different amounts
+    /// Compare rates even if settings move different amounts
     #[arg(long)]
     any_bytes: bool,
-    /// What the hardware gives: at 95 % of it nothing is left to tune
+    /// Ceiling of the hardware: a command at 95 % of it is not tuned
     #[arg(long, value_name = "RATE", value_parser = numbers::parse_rate)]
     ceiling: Option<f64>,
-    /// Vary this parameter of a recipe although it gives something up; may be repeated
+    /// Vary this parameter of a recipe although it gives something up. May be repeated
     #[arg(long, value_name = "NAME", conflicts_with = "vary")]
     allow: Vec<String>,
-    /// Use this recipe, a file
+    /// Use the recipe in this file
     #[arg(long, value_name = "FILE", conflicts_with = "vary")]
     recipe: Option<PathBuf>,
-    /// List the recipes, with their parameters, and end
+    /// List the recipes with their parameters, and exit
     #[arg(long)]
     recipes: bool,
     #[command(flatten)]
     around: RunFlags,
-    /// Tune on the runs of a sweep that was made before, its NAME.json, and run nothing
+    /// Tune on the runs of an earlier sweep, given its NAME.json; run nothing
     #[arg(long, value_name = "SWEEP.json", conflicts_with_all = ["vary", "command", "recipe"])]
     replay: Option<PathBuf>,
-    /// Neither start from what an earlier tuning found nor keep what this one finds
+    /// Neither start from the result of an earlier tuning nor save this one's
     #[arg(long)]
     no_history: bool,
-    /// Go on with the runs that are there
+    /// Resume from the runs in the log
     #[arg(long = "continue")]
     go_on: bool,
-    /// Of the orders; of the runs that --replay draws
+    /// Random seed for the orders, and for the runs that --replay draws
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Print the settings that may be run and the command as it would be at the default; run nothing
+    /// Print the possible settings and the command at the default; run nothing
     #[arg(long)]
     dry_run: bool,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// What the results are called: a path without its ending
+    /// Path of the results, without extension
     #[arg(short, long, value_name = "NAME", default_value = "tune")]
     output: PathBuf,
     /// The command
@@ -96,7 +97,7 @@ pub(crate) struct Arguments {
     command: Vec<String>,
 }
 
-/// The goals, as the flag says them.
+/// The goals, as the flag names them.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Wanted {
     Rate,
@@ -104,7 +105,7 @@ enum Wanted {
     P99,
 }
 
-/// Tunes, or lists the recipes.
+/// Tunes a command, or lists the recipes.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.recipes {
         return list();
@@ -135,25 +136,25 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (tuned, document) = measured(arguments, &sweep, &tuning, &asked)?;
     drop(output);
     if let Some(history) = history {
-        // What was found stands, whether or not it can be kept for the next time. Where that is the default, there is nothing to remember.
+        // The result is valid even if it cannot be saved in the history. If it is the default, there is nothing to save.
         let found = if tuned.winner == tuning.start { Setting::new() } else { document.winner.values.clone() };
         history.remember(&key, &found).unwrap_or_else(|note| output::note(&format!("thalweg: {note}")));
     }
     finish(arguments, &document)
 }
 
-/// What runs make, if the recipe knows it, nothing else takes care of it, and it is of this machine.
+/// Returns the output of runs to remove, if the recipe knows it, it is on this machine, and neither `--prepare` nor `--cleanup` handles it.
 fn made(asked: &Applied, arguments: &Arguments) -> Result<Option<Output>, Failure> {
     let is_cared_for = arguments.around.prepare.is_some() || arguments.around.cleanup.is_some();
     let Some(made) = asked.output.as_deref().filter(|_| !is_cared_for) else { return Ok(None) };
     Output::new(made, &asked.repeat).map_err(failure)
 }
 
-/// What is to be tuned: by a recipe, or by the flags.
+/// Returns the parameters to tune, from a recipe or from the flags.
 fn asked(arguments: &Arguments) -> Result<Applied, Failure> {
     if arguments.command.is_empty() {
         return Err(Failure::usage(
-            "no command: give it after --, like -- globus-url-copy FROM TO (--recipes lists what is known without --vary)",
+            "no command: give it after --, like -- globus-url-copy FROM TO (--recipes lists the programs that need no --vary)",
         ));
     }
     let from = |parameters: &[Parameter], defaults: Point| start(parameters, &arguments.from, defaults);
@@ -181,17 +182,20 @@ fn asked(arguments: &Arguments) -> Result<Applied, Failure> {
     Ok(Applied { start, ..applied })
 }
 
-/// The defaults, with those that --from names.
+/// Returns the default setting, changed by `--from`.
 fn start(parameters: &[Parameter], from: &[String], mut start: Point) -> Result<Point, Failure> {
     for one in from {
         let named = one.split_once('=').and_then(|(name, value)| Some((parameters.iter().position(|p| p.name == name)?, value)));
         let Some((at, value)) = named else {
-            return Err(Failure::usage(format!("--from {one}: expected NAME=VALUE; there are: {}", names(parameters).join(", "))));
+            return Err(Failure::usage(format!(
+                "--from {one}: expected NAME=VALUE with one of the names {}",
+                names(parameters).join(", ")
+            )));
         };
         let values = &parameters[at].values;
         let Some(found) = values.iter().find(|known| known.label == value || known.word == value) else {
             let known: Vec<&str> = values.iter().map(|known| known.label.as_str()).collect();
-            return Err(Failure::usage(format!("--from {one}: {value} is none of its values: {}", known.join(", "))));
+            return Err(Failure::usage(format!("--from {one}: {value} is not one of its values: {}", known.join(", "))));
         };
         start[at].clone_from(&found.label);
     }
@@ -220,7 +224,7 @@ fn names(parameters: &[Parameter]) -> Vec<&str> {
 
 fn tuning(arguments: &Arguments, asked: &Applied, excluded: Vec<Point>) -> Result<Tuning, Failure> {
     if excluded.contains(&asked.start) {
-        return Err(Failure::usage(format!("{}: --skip leaves out the default itself; give --from another", asked.start.join(" "))));
+        return Err(Failure::usage(format!("{}: --skip excludes the default itself; choose another with --from", asked.start.join(" "))));
     }
     Ok(Tuning {
         parameters: asked.parameters.clone(),
@@ -236,7 +240,7 @@ fn tuning(arguments: &Arguments, asked: &Applied, excluded: Vec<Point>) -> Resul
         },
         pairs: arguments.pairs as usize,
         any_bytes: arguments.any_bytes,
-        // A size that is given is the work of every setting.
+        // A given size applies to every setting.
         same_bytes: arguments.around.bytes.as_ref().is_some_and(|text| numbers::parse_size(text).is_ok()),
         ceiling_bytes_per_s: arguments.ceiling,
     })
@@ -284,7 +288,7 @@ fn replay(arguments: &Arguments, path: &Path) -> Result<(), Failure> {
     output::result(&if arguments.json { document.json() } else { tune::text(&document) })
 }
 
-/// Prints runs as they come, and hears Ctrl-C.
+/// Prints runs as they end, and listens for Ctrl-C.
 struct Screen {
     interrupt: Option<Interrupt>,
     columns: Columns,
@@ -294,7 +298,7 @@ struct Screen {
 impl Screen {
     fn line(&self, text: &str) {
         if !self.is_quiet {
-            // A reader that went away is met again at the end.
+            // A closed standard output is reported at the end.
             let _ = output::line(text);
         }
     }
@@ -315,7 +319,7 @@ impl Watch for Screen {
         self.line(&self.columns.run(ran));
     }
     fn confirming(&self, pairs: usize) {
-        output::note(&format!("the default and the best, {pairs} times in turn, unrecorded"));
+        output::note(&format!("comparing the default and the best: {pairs} alternating runs of each, unrecorded"));
     }
 }
 
@@ -325,7 +329,7 @@ fn finish(arguments: &Arguments, document: &Document) -> Result<(), Failure> {
     output::result(&if arguments.json { document.json() } else { tune::text(document) })
 }
 
-/// Whether a log is that of a tuning whose result stands beside it: a new one begins anew, and only one that was ended has to be asked about.
+/// Whether a log belongs to a finished tuning, whose result exists: then a new tuning starts over without --continue.
 fn is_finished(log: &Path, result: &Path) -> bool {
     let modified = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
     modified(log).zip(modified(result)).is_some_and(|(log, result)| result >= log)
@@ -355,7 +359,7 @@ fn with_ending(arguments: &Arguments, ending: &str) -> PathBuf {
 
 fn failure(error: Error) -> Failure {
     match error {
-        error if error.is_stopped() => Failure::Interrupted("stopped; what was measured is kept: give --continue to go on".into()),
+        error if error.is_stopped() => Failure::Interrupted("stopped; the runs so far are kept: resume with --continue".into()),
         error if error.is_usage() => Failure::usage(error),
         error => Failure::failed(error),
     }

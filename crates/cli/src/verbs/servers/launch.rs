@@ -1,4 +1,4 @@
-//! `thalweg launch --hosts a,b,c -- PROGRAM`: a store over these hosts for as long as a program runs.
+//! `thalweg launch --hosts a,b,c -- PROGRAM`: runs a store over these hosts for as long as a program runs.
 
 use crate::failure::Failure;
 use crate::output;
@@ -13,52 +13,53 @@ use thalweg_record::Exit;
 /// Arguments of `thalweg launch`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "The program finds the store in THALWEG_STORE, and its credential without a flag. Exits with the program's exit code or by its signal; 1 if its \
-results could not be copied out, 127 not found, 126 not executable. A signal is handed on to the program; then the store is taken down, and what was to be copied out is \
-kept. docs/LAUNCH.md has examples for Slurm, PBS, MPI and Kubernetes."
+    after_help = "The program gets the store's address in THALWEG_STORE and finds its credential without a flag. Exits with the program's exit code or by its \
+    signal; 1 if its results could not be copied out, 127 not found, 126 not executable. A signal is passed on to the program; then the store is shut down, \
+    and data that was not yet copied out is kept. docs/LAUNCH.md has examples for Slurm, PBS, MPI and Kubernetes."
 )]
 pub(crate) struct Arguments {
-    /// The hosts, like a,b or n[01-16]; an I/O server on each (default: those of the allocation of Slurm, PBS, Open MPI or MPICH)
+    /// The hosts, like a,b or n[01-16], each with an I/O server (default: the hosts of the Slurm, PBS, Open MPI or MPICH allocation)
     #[arg(long, value_name = "HOSTS")]
     hosts: Option<String>,
-    /// A directory on each host for the store's data. May be repeated: a target in each (default: where the host has temporary files)
+    /// A directory on each host for the store's data (default: where the host has temporary files). May be repeated: a target in each
     #[arg(long, value_name = "DIR")]
     targets: Vec<PathBuf>,
-    /// Copy A, here, to B in the store before the program starts. May be repeated
+    /// Copy the local path A to B in the store before the program starts. May be repeated
     #[arg(long, value_name = "A:B")]
     stage_in: Vec<String>,
-    /// Copy A in the store to B, here, when the program has ended. May be repeated. The store's data is not removed unless that succeeded
+    /// Copy A in the store to the local path B when the program has ended; the store's data is removed only if that succeeds. May be
+    /// repeated
     #[arg(long, value_name = "A:B")]
     stage_out: Vec<String>,
-    /// Mount the store on this directory, on every host and here, while the program runs
+    /// Mount the store on this directory, on every host and on this machine, while the program runs
     #[arg(long, value_name = "DIR")]
     mount: Option<PathBuf>,
-    /// What starts servers: local, ssh, srun, mpirun or mpiexec, with its own flags (default: srun in Slurm's allocations, nothing on this machine,
-    /// otherwise what is there)
+    /// The command that starts servers: local, ssh, srun, mpirun or mpiexec, with its flags (default: srun in a Slurm allocation, local on
+    /// this machine, otherwise the first one installed)
     #[arg(long, value_name = "COMMAND")]
     start: Option<String>,
-    /// How long hosts may take to serve
+    /// Timeout for the servers on the hosts to start
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = numbers::parse_duration)]
     wait: Duration,
     /// Keep the store's data on the hosts when the program has ended
     #[arg(long)]
     keep: bool,
-    /// Serve a store again whose data was kept, instead of a new one. It is kept once more, unless --stage-out or --remove is given
+    /// Start a store again from kept data, instead of a new one. The data is kept again, unless --stage-out or --remove is given
     #[arg(long, value_name = "STORE", conflicts_with_all = ["hosts", "targets", "plain"])]
     again: Option<String>,
     /// With --again: remove the data when the program has ended
     #[arg(long, requires = "again", conflicts_with_all = ["keep", "stage_out"])]
     remove: bool,
-    /// Do not encrypt between hosts, on a network that is trusted. (The credential is proven all the same)
+    /// Do not encrypt between hosts, on a trusted network (credentials are still checked)
     #[arg(long)]
     plain: bool,
-    /// Where this command is on the hosts (default: where it is here)
+    /// Path of this command on the hosts (default: the same as here)
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
-    /// Be the part of a job on this host
+    /// Run the part of a job on this host
     #[arg(long, hide = true)]
     part: bool,
-    /// Wait for the end of a job, and end what has its mark
+    /// Wait for the end of a job, and end the processes with its mark
     #[arg(long, hide = true, value_name = "MARK")]
     watch: Option<String>,
     /// The program to run, with its arguments
@@ -66,10 +67,10 @@ pub(crate) struct Arguments {
     command: Vec<OsString>,
 }
 
-/// Runs a job, or is a part of one.
+/// Runs a job, or the part of a job on this host.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.part {
-        // The job knows why.
+        // The job reports why.
         return thalweg_launch::part(output::note).map_err(|_| Failure::Reported);
     }
     if let Some(mark) = &arguments.watch {
@@ -87,7 +88,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 impl Arguments {
     fn job(&self) -> Result<Job, Failure> {
         if self.command.is_empty() {
-            return Err(Failure::usage("expected a program to run on the store, behind --: thalweg launch --hosts a,b -- PROGRAM"));
+            return Err(Failure::usage("expected a program to run, after --: thalweg launch --hosts a,b -- PROGRAM"));
         }
         let variable = |name: &str| std::env::var(name).ok();
         hosts::started_once(&variable).map_err(failure)?;
@@ -117,11 +118,11 @@ impl Arguments {
     }
 }
 
-/// `A:B`: the place in the store begins with a slash.
+/// Parses `A:B`, where B begins with a slash.
 fn stage_in(pair: &str) -> Result<(PathBuf, String), Failure> {
     let at = pair.rfind(":/").filter(|at| *at > 0);
     let at =
-        at.ok_or_else(|| Failure::usage(format!("--stage-in {pair}: expected A:B, a path here and one in the store, like data:/data")))?;
+        at.ok_or_else(|| Failure::usage(format!("--stage-in {pair}: expected A:B, a local path and one in the store, like data:/data")))?;
     let from = PathBuf::from(&pair[..at]);
     if let Err(error) = std::fs::metadata(&from) {
         return Err(Failure::failed(format!("--stage-in {pair}: {}: {error}", from.display())));
@@ -132,7 +133,7 @@ fn stage_in(pair: &str) -> Result<(PathBuf, String), Failure> {
 fn stage_out(pair: &str) -> Result<(String, PathBuf), Failure> {
     match pair.split_once(':').filter(|(from, to)| from.starts_with('/') && !to.is_empty()) {
         Some((from, to)) => Ok((from.to_owned(), PathBuf::from(to))),
-        None => Err(Failure::usage(format!("--stage-out {pair}: expected A:B, a path in the store and one here, like /results:results"))),
+        None => Err(Failure::usage(format!("--stage-out {pair}: expected A:B, a store path and a local one, like /results:results"))),
     }
 }
 

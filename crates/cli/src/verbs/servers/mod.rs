@@ -1,4 +1,4 @@
-//! Starting and mounting stores.
+//! Verbs that start and mount stores.
 
 pub(super) mod launch;
 pub(super) mod mount;

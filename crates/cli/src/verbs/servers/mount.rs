@@ -1,7 +1,7 @@
-//! `thalweg mount`: a store as a directory.
+//! `thalweg mount`: mounts a store on a directory.
 //!
-//! The mount is a process of its own. Without `--foreground` this one starts it, waits for its word that the directory is there,
-//! and ends; if it cannot be mounted, its reason is ours.
+//! The mount is a separate process. Without `--foreground` this process starts it, waits until it reports that the directory is mounted,
+//! and exits; if mounting fails, it prints that process's reason.
 
 use crate::interrupt::Interrupt;
 use crate::lots::LotFlag;
@@ -20,19 +20,19 @@ use thalweg_mount::{Honours, Mount, Options};
 /// Arguments of `thalweg mount`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The store, or a directory of it, like thal://HOST:PORT/dir (default: --store or THALWEG_STORE); and the directory to mount it on
+    /// The store or a directory in it, like thal://HOST:PORT/dir (default: --store or THALWEG_STORE), and the directory to mount it on
     #[arg(value_name = "[STORE] MOUNTPOINT", num_args = 1..=2, required = true)]
     operands: Vec<String>,
     /// Stay in the foreground until Ctrl-C
     #[arg(short, long)]
     foreground: bool,
-    /// Cache nothing: every read sees what was written before it on any machine, at the cost of a round trip for everything
+    /// Cache nothing: every read sees all earlier writes from any machine, at the cost of a round trip for every operation
     #[arg(long)]
     strict: bool,
     /// Allow no changes
     #[arg(long)]
     read_only: bool,
-    /// Let other users use it, as far as modes allow (always so for root's mounts)
+    /// Let other users access the mount, as far as file modes allow (always on for root's mounts)
     #[arg(long)]
     allow_other: bool,
     /// Honour set-user and set-group bits and capabilities of the store's files on this machine (root only; otherwise they are ignored)
@@ -41,19 +41,19 @@ pub(crate) struct Arguments {
     /// Honour the store's device nodes on this machine (root only; otherwise none can be opened)
     #[arg(long)]
     allow_dev: bool,
-    /// Report the space of files as if they had no holes, where the metadata service knows their sizes: listings then ask no I/O server
+    /// Report the space that files use as if they had no holes, if the metadata service knows their sizes: listings then ask no I/O server
     #[arg(long)]
     estimate_space: bool,
-    /// Look for faster settings of read-ahead and write-behind while programs read and write; what was tried is listed at the end, in the log
+    /// Tune read-ahead and write-behind while programs read and write; the steps are listed in the log at the end
     #[arg(long)]
     tune: bool,
     /// Record the mount and its servers until it is unmounted
     #[arg(long, value_name = "NAME.thw")]
     record: Option<PathBuf>,
-    /// The file for notes once it is mounted (default: none; with --foreground: standard error)
+    /// Log file for notes once it is mounted (default: none; with --foreground: standard error)
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Say on standard output when it is mounted, or why not
+    /// Report on standard output that it is mounted, or why not
     #[arg(long, hide = true)]
     notify: bool,
     #[command(flatten)]
@@ -64,10 +64,10 @@ pub(crate) struct Arguments {
     store: StoreFlags,
 }
 
-/// What the mount's process says when the directory is there.
+/// The mount process's report that the directory is mounted.
 const WORD: &str = "mounted";
 
-/// Mounts.
+/// Mounts the store.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let options = arguments.options()?;
     if arguments.foreground { stay(arguments, options) } else { start_process() }
@@ -81,7 +81,7 @@ impl Arguments {
             _ => return Err(Failure::usage("expected [STORE] MOUNTPOINT")),
         };
         if mountpoint.starts_with("thal:") {
-            return Err(Failure::usage(format!("{mountpoint} is a store: expected the directory to mount on after it")));
+            return Err(Failure::usage(format!("{mountpoint} is a store: expected a directory to mount it on after it")));
         }
         let path = self.store.path(store)?;
         let absolute = |path: &PathBuf| std::path::absolute(path).map_err(|e| Failure::failed(format!("{}: {e}", path.display())));
@@ -105,9 +105,9 @@ impl Arguments {
     }
 }
 
-/// Is the mount.
+/// Runs the mount until it is unmounted.
 fn stay(arguments: &Arguments, options: Options) -> Result<(), Failure> {
-    // Each program that waits has a connection.
+    // Each waiting program uses a connection.
     thalweg_wire::raise_descriptors();
     let interrupt = Interrupt::listen()?;
     let log = options.log.clone();
@@ -132,7 +132,7 @@ fn stay(arguments: &Arguments, options: Options) -> Result<(), Failure> {
     let waiting = std::thread::Builder::new().name("unmount".to_owned()).spawn(move || {
         interrupt.wait();
         if let Err(error) = unmounter.unmount(false) {
-            output::note(&format!("thalweg mount: {error}; it ends when they do, or at once with a second signal"));
+            output::note(&format!("thalweg mount: {error}; it ends when they do, or immediately on a second signal"));
             let _ = unmounter.unmount(true);
         }
     });
@@ -144,7 +144,7 @@ fn stay(arguments: &Arguments, options: Options) -> Result<(), Failure> {
     ended
 }
 
-/// Notes what was tried, where the mount's other notes go. A log that cannot be written is no reason to fail.
+/// Writes a note to the log, or to standard error. Ignores a log that cannot be written.
 fn note_in(log: Option<&Path>, text: &str) {
     let file = log.and_then(|path| std::fs::File::options().create(true).append(true).open(path).ok());
     match file {
@@ -153,22 +153,22 @@ fn note_in(log: Option<&Path>, text: &str) {
     }
 }
 
-/// Starts the mount's process and waits for its word.
+/// Starts the mount process and waits for its report.
 fn start_process() -> Result<(), Failure> {
-    let program = std::env::current_exe().map_err(|e| Failure::failed(format!("this program: {e}")))?;
+    let program = std::env::current_exe().map_err(|e| Failure::failed(format!("this program's path: {e}")))?;
     let mut command = Command::new(program);
     command.args(std::env::args_os().skip(1)).args(["--foreground", "--notify"]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    // The terminal's signals are not for it.
+    // A new session: the terminal's signals do not reach it.
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    let mut child = detached::spawn(&mut command).map_err(|e| Failure::failed(format!("the mount's process: {e}")))?;
+    let mut child = detached::spawn(&mut command).map_err(|e| Failure::failed(format!("cannot start the mount process: {e}")))?;
     let mut word = String::new();
     if let Some(stdout) = child.stdout.take() {
         BufReader::new(stdout).read_line(&mut word)?;
     }
     match word.trim_end() {
         WORD => Ok(()),
-        "" => Err(Failure::failed(format!("the mount's process ended without saying why ({})", child.wait()?))),
+        "" => Err(Failure::failed(format!("the mount process ended without a message ({})", child.wait()?))),
         reason => {
             child.wait()?;
             Err(Failure::failed(reason))

@@ -1,6 +1,6 @@
-//! `thalweg serve --store store.toml --name io0`: one server of a store, until SIGINT or SIGTERM.
+//! `thalweg serve --store store.toml --name io0`: runs one server of a store until SIGINT or SIGTERM.
 //!
-//! The first line on standard output is `NAME HOST:PORT`, when it serves.
+//! It prints `NAME HOST:PORT` as the first line on standard output when it serves.
 
 use super::starting::{self, StartFlags, until_stopped};
 use crate::{failure::Failure, interrupt::Interrupt, output};
@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
     /// The server to run: `metadata`, `standby1` for the first address below `standby`, or the name of an I/O server
     #[arg(long)]
     name: String,
-    /// The metadata service's database on a PostgreSQL server, instead of what store.toml says. Its password: PGPASSWORD, database.password beside
+    /// The metadata service's PostgreSQL database, overriding store.toml. Its password comes from PGPASSWORD, database.password beside
     /// store.toml (mode 600), or ~/.pgpass
     #[arg(long, value_name = "postgresql://...")]
     metadata_database: Option<String>,
@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     start: StartFlags,
 }
 
-/// Starts the server, says that it serves, and stops it when asked to.
+/// Starts the server, reports that it serves, and stops it on a signal.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     starting::close_to_others();
     let interrupt = Interrupt::listen()?;
@@ -42,7 +42,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     until_stopped(store, &interrupt)
 }
 
-/// The server, when it serves. Of several metadata services one is active, and the others stand by; `None`: until somebody ended that.
+/// Returns the server once it serves. One of several metadata services is active, and the others stand by; `None` if a signal ended the
+/// wait.
 fn active(config: &StoreConfig, arguments: &Arguments, interrupt: &Interrupt) -> Result<Option<RunningStore>, Failure> {
     let mut options = arguments.start.options();
     loop {

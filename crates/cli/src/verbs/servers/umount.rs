@@ -1,4 +1,4 @@
-//! `thalweg umount`: unmounts a store, and waits until everything is written.
+//! `thalweg umount`: unmounts a store and waits until everything is written.
 
 use crate::failure::Failure;
 use crate::output;
@@ -13,10 +13,10 @@ use thalweg_mount::{MountState, Mounted, busy_text, mount_state, mounts, namespa
 /// Arguments of `thalweg umount`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The directories it is mounted on
+    /// The directories to unmount
     #[arg(required = true)]
     mountpoints: Vec<PathBuf>,
-    /// Detach it at once; programs that use it may go on
+    /// Detach it immediately; programs that use it may continue
     #[arg(long)]
     lazy: bool,
     /// How long to wait until everything is written
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     timeout: Duration,
 }
 
-/// Unmounts each.
+/// Unmounts each directory.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut failed = None;
     for mountpoint in &arguments.mountpoints {
@@ -42,9 +42,9 @@ fn one(arguments: &Arguments, mountpoint: &Path) -> Result<(), Failure> {
     let at = without_links(mountpoint)?;
     let listed = mounts().map_err(|e| Failure::failed(format!("mounts: {e}")))?;
     let Some(mounted) = listed.iter().rfind(|m| m.at == at) else {
-        return Err(Failure::failed(format!("{}: no store is mounted there", at.display())));
+        return Err(Failure::failed(format!("{}: no store is mounted here", at.display())));
     };
-    // Whose process it is must be asked while it is mounted. A mount whose process is gone answers nothing.
+    // The mount's process must be looked up while it is mounted. A mount whose process is gone does not answer.
     let state = mount_state(&at);
     let process = if let MountState::Served(pid) = state { Some(pid) } else { None };
     let watched = process.and_then(|pid| Pid::from_raw(pid as i32)).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
@@ -61,11 +61,11 @@ fn one(arguments: &Arguments, mountpoint: &Path) -> Result<(), Failure> {
     }
 }
 
-/// How often it is looked whether something else than writing keeps a mount's process.
+/// Interval of checks for another namespace that keeps the mount's process alive.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The mount's process has written everything when it ends. It does not end while the mount is in another namespace still, which
-/// the copies started while it was mounted are complete; what was closed has been written then, too.
+/// Waits for the mount's process to end: it has written everything then. It does not end while the mount exists in another mount
+/// namespace, such as that of a container started meanwhile; all closed files are written in that case too.
 fn wait_for(process: &OwnedFd, timeout: Duration, mounted: &Mounted) -> Result<(), Failure> {
     let began = Instant::now();
     let look = Timespec::try_from(LOOK).ok();
@@ -76,16 +76,16 @@ fn wait_for(process: &OwnedFd, timeout: Duration, mounted: &Mounted) -> Result<(
         }
         if let Some(pid) = namespace_holder(mounted.device) {
             let at = mounted.at.display();
-            output::note(&format!("{at}: unmounted here, and still mounted in the mount namespace of process {pid}"));
+            output::note(&format!("{at}: unmounted here, but still mounted in the mount namespace of process {pid}"));
             return Ok(());
         }
         if began.elapsed() > timeout {
-            return Err(Failure::failed(format!("{}: unmounted, and its process is still writing", mounted.at.display())));
+            return Err(Failure::failed(format!("{}: unmounted, but its process is still writing", mounted.at.display())));
         }
     }
 }
 
-/// A path without links; its last name is not asked for, since what is mounted there may be dead.
+/// Resolves symbolic links. If the path itself cannot be resolved (a dead mount), resolves its parent only.
 fn without_links(path: &Path) -> Result<PathBuf, Failure> {
     let absolute = std::path::absolute(path).map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?;
     if let Ok(there) = absolute.canonicalize() {

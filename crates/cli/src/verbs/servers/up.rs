@@ -1,6 +1,6 @@
-//! `thalweg up DIR...`: a whole store in this process, until SIGINT or SIGTERM.
+//! `thalweg up DIR...`: runs a whole store in this process until SIGINT or SIGTERM.
 //!
-//! The first line on standard output is the store's address and nothing else, so that a script can read it and go on.
+//! The first line on standard output is the store's address alone, for scripts.
 
 use super::starting::{self, StartFlags, until_stopped};
 use crate::emulation;
@@ -17,13 +17,13 @@ pub(crate) struct Arguments {
     /// A directory for each I/O server; or one directory for all, with --servers
     #[arg(required = true, value_name = "DIR")]
     directories: Vec<PathBuf>,
-    /// Number of I/O servers, each in a subdirectory of the one directory
+    /// Number of I/O servers, each in a subdirectory of the single DIR
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::parse_count)]
     servers: Option<u32>,
     /// Number of targets of each server, each in a subdirectory
     #[arg(long, value_name = "M", allow_hyphen_values = true, value_parser = numbers::parse_count)]
     targets: Option<u32>,
-    /// The port of the metadata service (default: the one it had, or a free one)
+    /// The port of the metadata service (default: the port used before, or a free one)
     #[arg(long, value_name = "P")]
     port: Option<u16>,
     /// The address to listen on
@@ -31,23 +31,24 @@ pub(crate) struct Arguments {
     host: String,
     #[command(flatten)]
     start: StartFlags,
-    /// Keep names and attributes in this database on a PostgreSQL server, from the first start on (default: in the first DIR). Its password: PGPASSWORD,
-    /// database.password beside store.toml (mode 600), or ~/.pgpass
+    /// Keep names and attributes in this PostgreSQL database, from the first start on (default: in the first DIR). Its password comes from
+    /// PGPASSWORD, database.password beside store.toml (mode 600), or ~/.pgpass
     #[arg(long, value_name = "postgresql://...")]
     metadata_database: Option<String>,
-    /// Pretend to have other disks and links, to try a layout before they are bought: each target a disk of this rate (and seek time), one of them
-    /// a disk of another rate, each server a link of this rate in each direction, at this round trip. Whatever is left out is the machine's own. Everything that shows the store says so
+    /// Emulate other disks and links, to try a layout before buying hardware: disk rate and seek time of every target, the disk rate of one
+    /// target, the link rate of each server in each direction, and the round-trip time. Anything left out is not emulated. Every
+    /// verb that shows the store mentions it
     #[arg(long, value_name = "disk=RATE,disk.TARGET=RATE,seek=TIME,link=RATE,rtt=TIME", value_parser = Emulation::parse, conflicts_with = "beyond_loopback")]
     emulate: Option<Emulation>,
     /// The label of this machine, for --place local (default: the host name)
     #[arg(long, env = thalweg_base::machine::NODE_VARIABLE, value_name = "LABEL")]
     node: Option<String>,
-    /// Print the address and nothing else
+    /// Print only the address
     #[arg(long)]
     print_address: bool,
 }
 
-/// Starts the store, says where it is, and stops it when asked to.
+/// Starts the store, prints its address, and stops it on a signal.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     starting::close_to_others();
     let interrupt = Interrupt::listen()?;
@@ -77,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             config.path.display()
         ));
         output::note(&format!("  export THALWEG_STORE={address}    then: thalweg ls, thalweg cp FILE thal:/NAME, ..."));
-        output::note("  Ctrl-C writes everything out and takes it down; the files stay, and the same command brings them back");
+        output::note("  Ctrl-C flushes everything and stops the store; the files stay, and the same command starts it again");
     }
     until_stopped(store, &interrupt)
 }

@@ -1,4 +1,4 @@
-//! `thalweg cat`: files to standard output.
+//! `thalweg cat`: writes files to standard output.
 
 use crate::interrupt::Interrupt;
 use crate::operand::StoreFlags;
@@ -8,7 +8,7 @@ use thalweg_wire::ErrorKind;
 
 /// Arguments of `thalweg cat`.
 #[derive(clap::Args)]
-#[command(after_help = "Where standard output is a file (>, not >>), holes of the files stay holes.")]
+#[command(after_help = "If standard output is a regular file (> but not >>), holes in the files are kept as holes.")]
 pub(crate) struct Arguments {
     /// The files: thal://HOST:PORT/path, or paths with --store
     #[arg(required = true)]
@@ -25,7 +25,7 @@ impl CopyObserver for Stop<'_> {
     }
 }
 
-/// Writes them out, one after the other.
+/// Writes the files one after the other.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
     for path in &arguments.paths {

@@ -1,6 +1,6 @@
-//! `thalweg credential`: gives an owner a credential for a store, shows who was given one, and takes one back.
+//! `thalweg credential`: creates, lists and revokes credentials for a store.
 //!
-//! The secret of a new credential is derived here, from the store's own: it goes nowhere but into the file.
+//! The secret of a new credential is derived locally from the store's own, and only written to the file.
 
 use crate::operand::StoreFlags;
 use crate::{failure::Failure, listing, lots, output, session::Session};
@@ -24,32 +24,32 @@ pub(crate) struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum What {
-    /// Make a credential for an owner, in a file that only you can read
+    /// Create a credential for an owner, in a file that only you can read
     Create(Create),
-    /// Show the credentials that were made
+    /// List the credentials created
     Ls(Ls),
-    /// Refuse a credential from now on, on open connections too
+    /// Revoke a credential: it is refused from now on, on open connections too
     Revoke(Revoke),
-    /// Make the own credential of a store that has none (of a release that knew none)
+    /// Create the store's own credential, for a store of a release without credentials
     Init(Init),
-    /// Move the password of the metadata's database out of a store.toml, into a file that only you can read
+    /// Move the password of the metadata database from a store.toml to a file that only you can read
     Password(Init),
 }
 
 #[derive(clap::Args)]
 struct Create {
-    /// The owner's name: whose lots it may use
+    /// The owner's name: the credential may use this owner's lots
     name: String,
-    /// For reading only
+    /// Permit reading only
     #[arg(long)]
     read_only: bool,
-    /// For how long it is good, like 12h or 30d (default: until it is revoked)
+    /// Validity, like 12h or 30d (default: until it is revoked)
     #[arg(long, value_name = "TIME", value_parser = numbers::parse_age)]
     until: Option<Duration>,
-    /// How much its owner may reserve in lots together, like 100Gi; 0: none (default: half of the store)
+    /// Total size of all lots of its owner, like 100Gi; 0: no lots (default: half of the store)
     #[arg(long, value_name = "SIZE", value_parser = numbers::parse_size, conflicts_with = "read_only")]
     lots: Option<u64>,
-    /// For how long a lot of its owner may be made or renewed, like 12h or 30d (default: 30d)
+    /// Maximum term for which its owner may create or renew a lot, like 12h or 30d (default: 30d)
     #[arg(long, value_name = "TIME", value_parser = numbers::parse_age, conflicts_with = "read_only")]
     lots_for: Option<Duration>,
     /// The file to write (default: NAME.credential)
@@ -70,7 +70,7 @@ struct Ls {
 
 #[derive(clap::Args)]
 struct Revoke {
-    /// An owner's name (all of its credentials), or the number of one, as `ls` shows it
+    /// An owner's name (for all of its credentials), or a credential's number as shown by `ls`
     name: String,
     #[command(flatten)]
     store: StoreFlags,
@@ -93,22 +93,22 @@ struct Document {
 struct Row {
     id: String,
     owner: String,
-    /// read, or write.
+    /// `read` or `write`.
     rights: &'static str,
     created: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     until: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     revoked: Option<String>,
-    /// What its owner may reserve in lots together, where the credential says it.
+    /// Maximum total size of its owner's lots, if the credential limits it.
     #[serde(skip_serializing_if = "Option::is_none")]
     lots_bytes: Option<u64>,
-    /// For how long a lot of its owner may last, where the credential says it.
+    /// Maximum term of its owner's lots, if the credential limits it.
     #[serde(skip_serializing_if = "Option::is_none")]
     lots_for_s: Option<u64>,
 }
 
-/// Does what is asked.
+/// Runs the subcommand.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.what {
         What::Create(create) => make(create),
@@ -123,15 +123,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             let config = StoreConfig::read(&of.store).map_err(Failure::failed)?;
             let shown = of.store.display();
             output::note(&match config.move_password().map_err(Failure::failed)? {
-                Some(moved) => format!("{shown} has no password in it any more: it is in {}, mode 600", moved.display()),
-                None => format!("{shown} has no password in it"),
+                Some(moved) => format!("{shown}: the password was moved to {}, mode 600", moved.display()),
+                None => format!("{shown}: has no password in it"),
             });
             Ok(())
         }
     }
 }
 
-/// The store, and its own credential.
+/// Connects to the store with its own credential.
 fn reach(flags: &StoreFlags) -> Result<(Session, Arc<Credential>), Failure> {
     let store = flags.path("/")?.store;
     let session = Session::connect(&store, flags)?;
@@ -150,9 +150,9 @@ fn make(create: &Create) -> Result<(), Failure> {
     let bounds = LotBounds::new(create.lots, create.lots_for).map_err(Failure::failed)?;
     let made = own.derive_bounded(&create.name, rights, until_s, bounds).map_err(Failure::failed)?;
     let path = create.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.credential", create.name)));
-    // The file first: what is registered can then be revoked, and what is not was given to nobody.
+    // The file is written first: a registered credential can be revoked, and an unregistered one is of no use.
     if !made.write_new(&path).map_err(Failure::failed)? {
-        return Err(Failure::failed(format!("{} is there already: give another file with --output", path.display())));
+        return Err(Failure::failed(format!("{} exists already: choose another file with --output", path.display())));
     }
     if let Err(error) = ask(&session, CredentialOperation::Register(made.identity.clone())) {
         let _ = std::fs::remove_file(&path);
@@ -192,13 +192,13 @@ fn take_back(revoke: &Revoke) -> Result<(), Failure> {
     let is_meant = |entry: &&CredentialEntry| entry.identity.owner == revoke.name || entry.identity.id.to_string() == revoke.name;
     let mut ids: Vec<CredentialId> = book.entries.iter().filter(is_meant).map(|entry| entry.identity.id).collect();
     if ids.is_empty() && revoke.name == "read-only" {
-        // The one that every store has stands in no list until now.
+        // The built-in read-only credential is not in the list until it is revoked.
         let read_only = own.read_only().map_err(Failure::failed)?.identity;
         ids.push(read_only.id);
         ask(&session, CredentialOperation::Register(read_only))?;
     }
     if ids.is_empty() {
-        let problem = format!("there is no credential of `{}`: `thalweg credential ls` shows those that were made", revoke.name);
+        let problem = format!("no credential of `{}`: `thalweg credential ls` lists them", revoke.name);
         return Err(Failure::failed(problem));
     }
     let many = ids.len();
@@ -206,7 +206,7 @@ fn take_back(revoke: &Revoke) -> Result<(), Failure> {
     output::note(&format!("{many} of `{}` revoked: refused from now on, on open connections too", revoke.name));
     if !book.unaware.is_empty() {
         let servers = book.unaware.join(", ");
-        return Err(Failure::failed(format!("{servers} did not answer, and may let it in until in touch with the metadata service again")));
+        return Err(Failure::failed(format!("{servers} did not answer, and may accept it until they reach the metadata service again")));
     }
     Ok(())
 }
@@ -225,9 +225,9 @@ fn row(entry: &CredentialEntry) -> Row {
     }
 }
 
-/// What a credential says of its owner's lots.
+/// Formats a credential's limits on its owner's lots.
 fn bounds(row: &Row) -> String {
-    let size = row.lots_bytes.map(|bytes| format!("lots of {} together", numbers::size(bytes)));
-    let time = row.lots_for_s.map(|seconds| format!("lots for {}", numbers::age(Duration::from_secs(seconds))));
+    let size = row.lots_bytes.map(|bytes| format!("lots up to {} in total", numbers::size(bytes)));
+    let time = row.lots_for_s.map(|seconds| format!("lots for up to {}", numbers::age(Duration::from_secs(seconds))));
     size.into_iter().chain(time).map(|text| format!("  {text}")).collect()
 }

@@ -1,4 +1,4 @@
-//! `thalweg df`: how much room each target has, what of it is promised to lots, and what partial copies take of it.
+//! `thalweg df`: shows the space on each target, the space promised to lots, and the space used by partial copies.
 
 use super::lot;
 use crate::lots::{self, Lot};
@@ -29,15 +29,15 @@ pub(crate) struct Arguments {
 struct Document {
     schema: &'static str,
     targets: Vec<Target>,
-    /// Those that this credential may see.
+    /// The lots that this credential may see.
     lots: Vec<Lot>,
-    /// Bytes go in clear to servers beyond loopback.
+    /// Whether traffic to servers beyond loopback is not encrypted.
     in_clear: bool,
-    /// The devices that the store pretends to have (`up --emulate`).
+    /// Emulated devices (`up --emulate`).
     #[serde(skip_serializing_if = "Option::is_none")]
     emulated: Option<String>,
     partials: Partials,
-    /// Mounts of it on this machine that honour what it has of privileges, in a line each.
+    /// Mounts of it on this machine that honour its set-user bits or device nodes, a line each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     honoured: Vec<String>,
     /// Servers that did not answer, and why.
@@ -52,33 +52,33 @@ struct Target {
     /// Its server's node label.
     node: String,
     directory: String,
-    /// The size of the file system it is on.
+    /// The size of its file system.
     #[serde(skip_serializing_if = "Option::is_none")]
     total_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     free_bytes: Option<u64>,
-    /// What of the free space is promised to lots: on its file system, by all targets of its server's process there.
+    /// Free space promised to lots on its file system, by all targets of its server's process there.
     #[serde(skip_serializing_if = "Option::is_none")]
     promised_bytes: Option<u64>,
-    /// How a lot is held there, unless it asks for more.
+    /// The level of lots there, unless a lot asks for more.
     #[serde(skip_serializing_if = "Option::is_none")]
     level: Option<&'static str>,
 }
 
-/// How many partial copies there are, and the space that they take: absent when a server did not answer.
+/// Number and space of partial copies; absent if a server did not answer.
 #[derive(Serialize, Debug, Default, PartialEq, Eq)]
 struct Partials {
-    /// Of clients that are gone.
+    /// Copies of clients that are gone.
     abandoned: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     abandoned_bytes: Option<u64>,
-    /// Being written, or their client may come back.
+    /// Copies being written, or whose client may come back.
     writing: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     writing_bytes: Option<u64>,
 }
 
-/// Prints the servers' space; fails when a server did not answer.
+/// Prints the space on all targets; fails if a server did not answer.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let path = arguments.store.path(arguments.store_path.as_deref().unwrap_or("/"))?;
     let session = Session::connect(&path.store, &arguments.store)?;
@@ -138,7 +138,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// The room on every target, and the errors of servers that did not answer.
+/// Returns the space on every target, and the errors of servers that did not answer.
 fn targets(session: &Session) -> (Vec<Target>, Vec<String>) {
     let (space, silent) = session.data().space(&mut Tracer::off());
     let map = session.map();
@@ -175,7 +175,7 @@ impl Partials {
         Ok(sums)
     }
 
-    /// In a line for a person; `None`: there is nothing to say.
+    /// Formats a line; `None` if there are no partial copies.
     fn line(&self) -> Option<String> {
         let files = |n: u64| if n == 1 { "1 partial copy".to_owned() } else { format!("{n} partial copies") };
         let space = |bytes: Option<u64>| bytes.map_or("?".to_owned(), numbers::size);

@@ -1,7 +1,7 @@
-//! `thalweg du`: how much room files take, directory by directory.
+//! `thalweg du`: shows the space that files use, directory by directory.
 //!
-//! A tree comes depth-first, so a directory's sum is complete when the walk leaves it; only the sums of directories on the way down are kept.
-//! What files take on the targets, only the I/O servers know (a file may have holes); how long they are may come from the metadata service.
+//! A tree is walked depth-first, so a directory's sum is complete when the walk leaves it; only the sums of the current path are kept.
+//! Only the I/O servers know the space used (a file may have holes); lengths may come from the metadata service.
 
 use super::walking::{Troubles, WalkFlags, Walking};
 use crate::listing;
@@ -19,7 +19,7 @@ use thalweg_wire::protocol::metadata::{FileId, FileKind, FilePath};
 #[derive(clap::Args)]
 #[command(
     disable_help_flag = true,
-    after_help = "A ? after a number means that a server did not answer for some of it (the exit code is then 1). \
+    after_help = "A ? after a number means that a server did not answer for some of the files (the exit code is then 1). \
     A file with several names counts once. Symbolic links are not followed.\n\
     thalweg du -sh thal://HOST:PORT/run7            the total of a tree\n\
     thalweg du -h -d 1 thal:/                       for each directory below the root\n\
@@ -28,7 +28,7 @@ use thalweg_wire::protocol::metadata::{FileId, FileKind, FilePath};
 pub(crate) struct Arguments {
     /// Directories or files: thal://HOST:PORT/path, or paths with --store (default: the store's root)
     paths: Vec<OsString>,
-    /// Print only a total for each path
+    /// Print only a total for each operand
     #[arg(short, long, conflicts_with_all = ["all", "depth"])]
     summarize: bool,
     /// Print files too
@@ -40,10 +40,10 @@ pub(crate) struct Arguments {
     /// Print sizes like 1.5K and 12M (default: in KiB)
     #[arg(short = 'h', long)]
     human_readable: bool,
-    /// Add up lengths of files, not the space they use
+    /// Sum lengths of files, not the space they use
     #[arg(long)]
     apparent_size: bool,
-    /// Add up lengths of files, and print bytes
+    /// Sum lengths of files, and print bytes
     #[arg(short, long)]
     bytes: bool,
     /// Print a grand total at the end
@@ -61,12 +61,12 @@ pub(crate) struct Arguments {
     help: Option<bool>,
 }
 
-/// What is in a directory, so far.
+/// The sum of a directory so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sum {
     bytes: u64,
     files: u64,
-    /// Files of which it is not known.
+    /// Number of files of unknown size.
     unknown: u64,
 }
 
@@ -78,19 +78,19 @@ impl Sum {
     }
 }
 
-/// Adds up.
+/// Sums and prints.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    // What a file takes, the metadata service cannot prove.
+    // The metadata service cannot know the space that a file uses.
     let most = if arguments.is_apparent() { WalkMode::SizesFromMetadata } else { WalkMode::GlimpseAhead };
     let options = arguments.walk.options(Detail::Sizes, most, &arguments.store);
     let operands = arguments.walk.operands(&arguments.paths, &arguments.store, &options)?;
-    arguments.walk.around("du", &arguments.store, &operands, arguments.json, |mode, troubles| {
+    arguments.walk.around("du", &arguments.store, &operands, arguments.json, |trace, troubles| {
         let lines = if arguments.walk.recording.replaces_result(arguments.json) { Lines::nowhere() } else { Lines::new() };
         let mut adding = Adding { arguments, lines, written: 0, seen: HashSet::new(), style: Style::for_stdout(false) };
         adding.begin();
         let mut total = Sum::default();
         for (path, store) in &operands.paths {
-            match adding.operand(mode, path, &operands.walking[*store], troubles) {
+            match adding.operand(trace, path, &operands.walking[*store], troubles) {
                 Ok(sum) => total.add(sum),
                 Err(failure) => troubles.or_end(failure)?,
             }
@@ -113,14 +113,14 @@ struct Adding<'a> {
     arguments: &'a Arguments,
     lines: Lines,
     written: usize,
-    /// Files of several names that have been counted, by store and number.
+    /// Files with several names that were counted, by store and id.
     seen: HashSet<(u64, FileId)>,
     style: Style,
 }
 
 impl Adding<'_> {
-    fn operand(&mut self, mode: &TraceHandle, path: &BytePath, walking: &Walking, troubles: &mut Troubles) -> Result<Sum, Failure> {
-        let mut tracer = mode.thread("main");
+    fn operand(&mut self, trace: &TraceHandle, path: &BytePath, walking: &Walking, troubles: &mut Troubles) -> Result<Sum, Failure> {
+        let mut tracer = trace.thread("main");
         let place = FilePath::at(&path.path);
         let store = walking.session.map().store;
         let attributes = walking.session.stat_at(&mut tracer, &place)?;
@@ -152,7 +152,7 @@ impl Adding<'_> {
         troubles: &mut Troubles,
     ) -> Result<Sum, Failure> {
         let mut tree = walking.walker.tree(place, TreeOptions { leaving: true, ..TreeOptions::default() });
-        // The operand's sum, and that of each directory on the way to where the walk is.
+        // The operand's sum, and that of each directory on the current path.
         let mut sums = vec![Sum::default()];
         while let Some(next) = tree.next(tracer) {
             let next = match next {
@@ -196,13 +196,13 @@ impl Adding<'_> {
                 self.lines.flush()?;
             }
         }
-        // Where the walk ended early, what was on the way counts as well.
+        // If the walk ended early, the sums of the current path are added too.
         let mut all = Sum::default();
         sums.into_iter().for_each(|sum| all.add(sum));
         Ok(all)
     }
 
-    /// What one entry adds.
+    /// Returns the sum of one entry.
     fn of(&mut self, store: u64, entry: &WalkEntry, troubles: &mut Troubles) -> Sum {
         if entry.kind != FileKind::File {
             return Sum::default();

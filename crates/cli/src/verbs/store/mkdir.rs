@@ -1,4 +1,4 @@
-//! `thalweg mkdir`: makes directories, all of one command in one request.
+//! `thalweg mkdir`: makes directories, all operands of a store in one request.
 
 use super::walking::Troubles;
 use crate::lots::{self, LotFlag};
@@ -11,7 +11,7 @@ use thalweg_wire::protocol::metadata::FilePath;
 /// Arguments of `thalweg mkdir`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "With --lot, new files and directories in the directories that are named go to the lot; with -p also in one that exists."
+    after_help = "With --lot, new files and directories in the given directories go to the lot; with -p, also in directories that exist already."
 )]
 pub(crate) struct Arguments {
     /// The directories: thal://HOST:PORT/path, or paths with --store
@@ -26,12 +26,12 @@ pub(crate) struct Arguments {
     store: StoreFlags,
 }
 
-/// Makes them.
+/// Makes the directories.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let paths = arguments.paths.iter().map(|path| arguments.store.byte_path(path)).collect::<Result<Vec<_>, _>>()?;
     let sessions = Sessions::new(&arguments.store);
     let mut troubles = Troubles::new("mkdir");
-    // In the order given: one may be in another.
+    // In the order given: one may be inside another.
     for of_one_store in paths.chunk_by(|a, b| a.store == b.store) {
         let session = sessions.of(&of_one_store[0].store)?;
         let lot = arguments.lot.lot.as_deref().map(|name| lots::for_new_files(&session, name).map(|id| (name, id))).transpose()?;
@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 None => Ok(false),
             });
             if let (Ok(true), Some((lot, _))) = (&set, lot) {
-                output::note(&format!("{}: what is in it already stays outside of lot `{lot}`", names::text(&path.path)));
+                output::note(&format!("{}: files already in it stay outside lot `{lot}`", names::text(&path.path)));
             }
             if let Err(error) = set {
                 troubles.say(match error.file() {

@@ -1,4 +1,4 @@
-//! The names and bytes of a store.
+//! Verbs on names and data of a store.
 
 pub(super) mod cat;
 pub(super) mod cp;

@@ -10,7 +10,7 @@ use thalweg_wire::protocol::metadata::FileKind;
 pub(crate) struct Arguments {
     /// The file or directory: thal://HOST:PORT/path, or a path with --store
     from: OsString,
-    /// Its new name, or a directory to put it in
+    /// The new name, or a directory to move it into
     to: OsString,
     /// Do not replace an existing file
     #[arg(short, long)]
@@ -19,12 +19,12 @@ pub(crate) struct Arguments {
     store: StoreFlags,
 }
 
-/// Renames.
+/// Renames the file or directory.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (from, to) = (arguments.store.byte_path(&arguments.from)?, arguments.store.byte_path(&arguments.to)?);
     if from.store != to.store {
         let (from, to) = (names::text(&from.path), names::text(&to.path));
-        return Err(Failure::usage(format!("{from} and {to} are in different stores: copy with thalweg cp, then remove")));
+        return Err(Failure::usage(format!("{from} and {to} are in different stores: copy with thalweg cp, then remove the original")));
     }
     let session = Session::connect(&from.store, &arguments.store)?;
     let mut target = to.path;

@@ -1,7 +1,7 @@
-//! `thalweg rm`: removes names; directories with everything in them with `-r`.
+//! `thalweg rm`: removes files, and directories with everything in them with `-r`.
 //!
-//! The walk goes ahead, names are removed in batches behind it, directories after what was in them. Nothing is followed: a symbolic link is a
-//! name like any other.
+//! The walk runs ahead, and names are removed in batches behind it, directories after their contents. Symbolic links are removed, not
+//! followed.
 
 use super::walking::{Operands, Troubles, WalkFlags, Walking};
 use crate::failure::Failure;
@@ -20,10 +20,10 @@ use thalweg_wire::protocol::metadata::{FileKind, FilePath};
 
 /// Arguments of `thalweg rm`.
 #[derive(clap::Args)]
-#[command(after_help = "What cannot be removed is reported, and the rest is removed; the exit code is then 1.\n\
+#[command(after_help = "Names that cannot be removed are reported, the others are removed; the exit code is then 1.\n\
     thalweg rm thal://HOST:PORT/a thal://HOST:PORT/b   files, links\n\
     thalweg rm -r thal:/run7                           a directory and everything in it\n\
-    thalweg rm --partials --older-than 7d thal:/       what killed copies have left; df shows how much")]
+    thalweg rm --partials --older-than 7d thal:/       partial files of killed copies; df shows their size")]
 pub(crate) struct Arguments {
     /// What to remove: thal://HOST:PORT/path, or paths with --store
     #[arg(required_unless_present = "partials")]
@@ -34,14 +34,14 @@ pub(crate) struct Arguments {
     /// Ignore what does not exist
     #[arg(short, long)]
     force: bool,
-    /// With -r: allow the root of a store, which is emptied
+    /// With -r: allow removing everything in the root of a store
     #[arg(long, requires = "recursive")]
     no_preserve_root: bool,
-    /// Remove the NAME.partial files of copies whose client is gone, below these paths (default: the whole store), and list them. Never one
-    /// that is being written, nor a file of such a name that no copy made
+    /// Remove and list the NAME.partial files of copies whose client is gone, below these paths (default: the whole store); never one that
+    /// is being written, nor a file of such a name that is not from a copy
     #[arg(long, conflicts_with_all = ["recursive", "force"])]
     partials: bool,
-    /// With --partials: only if the client has been gone for this long
+    /// With --partials: only if the client has been gone for at least this long
     #[arg(long, value_name = "AGE", default_value = "1d", value_parser = numbers::parse_age, requires = "partials")]
     older_than: Duration,
     /// With --partials: only list them
@@ -53,19 +53,19 @@ pub(crate) struct Arguments {
     store: StoreFlags,
 }
 
-/// Removes.
+/// Removes the operands.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let options = arguments.walk.options(Detail::Names, WalkMode::SizesFromMetadata, &arguments.store);
     let operands = arguments.walk.operands(&arguments.paths, &arguments.store, &options)?;
     if !arguments.partials {
         operands.paths.iter().try_for_each(|(path, _)| arguments.check(path))?;
     }
-    arguments.walk.around("rm", &arguments.store, &operands, false, |mode, troubles| {
+    arguments.walk.around("rm", &arguments.store, &operands, false, |trace, troubles| {
         if arguments.partials {
             return arguments.remove_partials(&operands, troubles);
         }
         for store in 0..operands.walking.len() {
-            arguments.remove(mode, &operands, store, troubles)?;
+            arguments.remove(trace, &operands, store, troubles)?;
         }
         Ok(())
     })
@@ -75,7 +75,9 @@ impl Arguments {
     fn check(&self, path: &BytePath) -> Result<(), Failure> {
         if names::last(&path.path).is_empty() && !self.no_preserve_root {
             let shown = names::text(&path.given);
-            return Err(Failure::usage(format!("{shown}: is the root of the store; --no-preserve-root with -r removes everything in it")));
+            return Err(Failure::usage(format!(
+                "{shown}: is the root of the store: to remove everything in it, give -r --no-preserve-root"
+            )));
         }
         Ok(())
     }
@@ -88,7 +90,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// Removes the partial copies below a path that have been abandoned for long enough, and says which; or only says which.
+    /// Removes (unless `--dry-run`) and lists the partial copies below a path that were abandoned long enough ago.
     fn partials_below(&self, session: &Session, below: &[u8], troubles: &mut Troubles) -> Result<(), Failure> {
         let tracer = &mut Tracer::off();
         for partial in Partial::all(tracer, session.names()).map_err(Failure::failed)? {
@@ -109,19 +111,19 @@ impl Arguments {
     }
 
     /// Removes the operands that are in one store.
-    fn remove(&self, mode: &TraceHandle, operands: &Operands, store: usize, troubles: &mut Troubles) -> Result<(), Failure> {
+    fn remove(&self, trace: &TraceHandle, operands: &Operands, store: usize, troubles: &mut Troubles) -> Result<(), Failure> {
         let Walking { session, walker } = &operands.walking[store];
-        let mut tracer = mode.thread("main");
+        let mut tracer = trace.thread("main");
         let paths: Vec<&BytePath> = operands.paths.iter().filter(|(_, of)| *of == store).map(|(path, _)| path).collect();
         let places: Vec<FilePath> = paths.iter().map(|path| FilePath::at(&path.path)).collect();
         let known = session.stat_many(&mut tracer, &places)?;
-        let mut remover = Remover::new(session.names().clone(), mode, self.force);
+        let mut remover = Remover::new(session.names().clone(), trace, self.force);
         for (path, known) in paths.iter().zip(known) {
             match known {
                 Err(error) if self.force && error.kind() == ErrorKind::NotFound => {}
                 Err(error) => troubles.of(&path.path, &error),
                 Ok(known) if known.kind == FileKind::Directory && !self.recursive => {
-                    troubles.say(format!("{}: is a directory; -r removes it with everything in it", names::text(&path.path)));
+                    troubles.say(format!("{}: is a directory: -r removes it with everything in it", names::text(&path.path)));
                 }
                 Ok(known) => remover.remove_path(&mut tracer, walker, &path.path, &known, &mut |path, error| troubles.of(path, error)),
             }

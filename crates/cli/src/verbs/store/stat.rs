@@ -1,4 +1,4 @@
-//! `thalweg stat`: what is known of a file or directory.
+//! `thalweg stat`: shows the attributes of a file or directory.
 
 use crate::operand::StoreFlags;
 use crate::{failure::Failure, listing, lots, names, output, session::Session};
@@ -30,27 +30,27 @@ struct Document {
     uid: u32,
     gid: u32,
     links: u32,
-    /// Absent for what is no file.
+    /// Absent unless it is a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     size_bytes: Option<u64>,
-    /// What a symbolic link points to.
+    /// The target of a symbolic link.
     #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<String>,
     modified: String,
     changed: String,
     created: String,
-    /// Distribution and parameters; absent for what is no file.
+    /// Distribution and parameters; absent unless it is a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     layout: Option<String>,
-    /// The target of each datafile; absent for what is no file.
+    /// The target of each datafile; absent unless it is a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     targets: Option<Vec<u32>>,
-    /// The lot that it is in; of a directory, that new files in it go to. Absent: none.
+    /// Its lot; for a directory, the lot of new files in it. Absent if none.
     #[serde(skip_serializing_if = "Option::is_none")]
     lot: Option<String>,
 }
 
-/// Prints attributes.
+/// Prints the attributes.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let path = arguments.store.byte_path(&arguments.path)?;
     let session = Session::connect(&path.store, &arguments.store)?;
@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         text.push_str(&format!("layout    {layout} on targets {}\n", targets.join(", ")));
     }
     if let Some(lot) = &document.lot {
-        let how = if known.kind == FileKind::Directory { ", for what is made in it" } else { "" };
+        let how = if known.kind == FileKind::Directory { ", for new files in it" } else { "" };
         text.push_str(&format!("lot       {lot}{how}\n"));
     }
     output::result(&text)

@@ -1,7 +1,7 @@
-//! Walking a store's directories for a verb: the flags, the walker, what could not be had, and what it cost.
+//! Walks a store's directories for a verb: flags, walkers, errors and counters.
 //!
-//! What is known is printed, whatever happens; what is not is counted here, said at the end (once for each server that did not answer, not for
-//! each of its files), and makes the exit code 1.
+//! Whatever is known is printed. Unknown sizes are counted here, reported at the end (once for each server that did not answer, not for
+//! each file), and make the exit code 1.
 
 use crate::operand::{BytePath, StoreFlags};
 use crate::recordings::around::{Attributes, RecordingFlags, command_line};
@@ -15,34 +15,34 @@ use thalweg_client::walk::{Detail, WalkCounters, WalkMode, WalkOptions, Walker};
 use thalweg_trace::{Knob, PLACE, TraceHandle};
 use thalweg_wire::Error;
 
-/// How directories are walked. The defaults need no tuning.
+/// Flags for walking directories. The defaults need no tuning.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Walking")]
 pub(super) struct WalkFlags {
-    /// What is prefetched
+    /// What to prefetch
     #[arg(long, value_name = "MODE", value_enum, default_value = "metadata")]
     mode: ModeFlag,
-    /// How many entries to prefetch (default: 8, doubled whenever they were used, up to 4096)
+    /// Number of entries to prefetch (default: 8, doubled whenever all were used, up to 4096)
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::parse_count)]
     window: Option<u32>,
-    /// Print the cost to standard error: requests, round trips, hits and misses of prefetching, time per entry
+    /// Print the cost on standard error: requests, round trips, prefetch hits and misses, time per entry
     #[arg(long)]
     counters: bool,
     #[command(flatten)]
     pub recording: RecordingFlags,
 }
 
-/// Which mechanisms are at work, as the flag says it.
+/// Prefetching mechanisms, as the flag names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum ModeFlag {
     /// Nothing: one file at a time
     #[value(name = "none")]
     Synchronous,
-    /// Attributes, with the names
+    /// Attributes, together with the names
     Statahead,
-    /// Attributes; and sizes, those of many files in one message
+    /// Attributes and sizes, the sizes of many files in one message
     GlimpseAhead,
-    /// The same, but I/O servers are asked only for sizes that the metadata service cannot prove
+    /// Attributes and sizes, but I/O servers are asked only for sizes that the metadata service does not know for certain
     Metadata,
 }
 
@@ -57,9 +57,9 @@ impl ModeFlag {
     }
 }
 
-/// What a verb walks with.
+/// A store and its walker.
 pub(super) struct Walking {
-    /// The store.
+    /// The session with the store.
     pub session: Arc<Session>,
     /// Its walker.
     pub walker: Walker,
@@ -67,14 +67,14 @@ pub(super) struct Walking {
 
 /// The operands of a verb that walks, in their stores.
 pub(super) struct Operands {
-    /// Each with its store's place in `walking`.
+    /// Each with its store's index in `walking`.
     pub paths: Vec<(BytePath, usize)>,
     /// The stores, each once.
     pub walking: Vec<Walking>,
 }
 
 impl WalkFlags {
-    /// How to walk for this detail.
+    /// Returns the options of a walk with this detail.
     pub(super) fn options(&self, detail: Detail, most: WalkMode, stores: &StoreFlags) -> WalkOptions {
         let mut options = WalkOptions { mode: self.mode.mode().min(most), detail, timeout: Some(stores.timeout), ..WalkOptions::default() };
         if let Some(window) = self.window {
@@ -90,7 +90,7 @@ impl WalkFlags {
         let sessions = Sessions::new(stores);
         let mut operands = Operands { paths: Vec::new(), walking: Vec::new() };
         let mut known = Vec::new();
-        // All are read before any is connected to: a command line that cannot be meant does nothing.
+        // All are parsed before any is connected to: an invalid command line does nothing.
         let paths = given.iter().map(|path| stores.byte_path(path)).collect::<Result<Vec<_>, _>>()?;
         for path in paths {
             let at = match known.iter().position(|store| *store == path.store) {
@@ -107,7 +107,7 @@ impl WalkFlags {
         Ok(operands)
     }
 
-    /// Does `work`, which gives back what it could not do; recorded if that is asked for. Says at the end what is to be said.
+    /// Runs `work`, recorded if asked to, and reports its errors and counters at the end.
     pub(super) fn around(
         &self,
         verb: &'static str,
@@ -117,11 +117,11 @@ impl WalkFlags {
         work: impl FnOnce(&TraceHandle, &mut Troubles) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let sessions: Vec<Arc<Session>> = operands.walking.iter().map(|walking| Arc::clone(&walking.session)).collect();
-        self.recording.around(stores, &sessions, json, |mode| {
+        self.recording.around(stores, &sessions, json, |trace| {
             let begun = Instant::now();
             let io_servers = sessions.iter().flat_map(|session| session.map().servers.clone()).map(|server| server.name).collect();
             let mut troubles = Troubles { io_servers, ..Troubles::new(verb) };
-            let done = work(mode, &mut troubles);
+            let done = work(trace, &mut troubles);
             let counted: Vec<WalkCounters> = operands.walking.iter().map(|walking| walking.walker.counters()).collect();
             if self.counters {
                 let seconds = begun.elapsed().as_secs_f64();
@@ -133,7 +133,7 @@ impl WalkFlags {
     }
 }
 
-/// How the walk was, for its recording.
+/// Returns the walk's options and counters, for its recording.
 fn attributes(options: &WalkOptions, counted: &[WalkCounters]) -> Attributes {
     let pairs = [
         ("walk.mode", options.mode.name().to_owned()),
@@ -150,7 +150,7 @@ fn attributes(options: &WalkOptions, counted: &[WalkCounters]) -> Attributes {
     pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(window.attributes()).collect()
 }
 
-/// What a walk cost, in one line.
+/// Formats a walk's counters in one line.
 fn counters_text(counters: &WalkCounters, seconds: f64) -> String {
     let each = if counters.entries > 0 { numbers::duration(seconds / counters.entries as f64) } else { "-".to_owned() };
     format!(
@@ -169,37 +169,37 @@ fn counters_text(counters: &WalkCounters, seconds: f64) -> String {
     )
 }
 
-/// What could not be had or done.
+/// Collects and reports errors of a verb.
 pub(super) struct Troubles {
     verb: &'static str,
-    /// Names of servers that have one; another that is named is a metadata service.
+    /// Names of the I/O servers; an error from any other name is from a metadata service.
     io_servers: Vec<String>,
-    /// Sizes that are not known, by why.
+    /// Number of unknown sizes, by error.
     sizes: BTreeMap<String, u64>,
-    /// Everything said, for a document: the first ones, and how many there were.
+    /// The first messages, for a document.
     pub said: Vec<String>,
     count: u64,
 }
 
 impl Troubles {
-    /// Different errors about sizes that are kept; further ones count as one of these.
+    /// Maximum number of different errors about sizes; further ones are counted with one of these.
     const KINDS: usize = 64;
-    /// Errors kept for a document.
+    /// Maximum number of messages kept for a document.
     const KEPT: usize = 1000;
 
-    /// None yet.
+    /// Returns an empty collection.
     pub(super) fn new(verb: &'static str) -> Troubles {
         Troubles { verb, io_servers: Vec::new(), sizes: BTreeMap::new(), said: Vec::new(), count: 0 }
     }
 
-    /// Something of this path went wrong: said at once.
+    /// Reports an error for this path immediately.
     pub(super) fn of(&mut self, path: &[u8], error: &Error) {
-        // A place that begins at a directory's number has that for its name, which means nothing to a person.
+        // A path relative to a directory id would show the id, which means nothing to the user: name the path instead.
         let text = format!("{}: {}", names::text(path), self.why(error));
         self.say(text);
     }
 
-    /// What went wrong and where, without the file.
+    /// Formats an error and its server, without the file.
     fn why(&self, error: &Error) -> String {
         match error.server() {
             Some(server) if self.io_servers.iter().any(|known| known == server) => format!("server {server}: {}", error.message()),
@@ -208,7 +208,7 @@ impl Troubles {
         }
     }
 
-    /// Something that names its path already.
+    /// Reports a message that names its path already.
     pub(super) fn say(&mut self, text: String) {
         self.count += 1;
         output::note(&format!("thalweg {}: {text}", self.verb));
@@ -217,7 +217,7 @@ impl Troubles {
         }
     }
 
-    /// A verb's own failure for one of several operands; others end the verb.
+    /// Reports a failure of one operand; returns failures that end the verb.
     pub(super) fn or_end(&mut self, failure: Failure) -> Result<(), Failure> {
         match failure {
             Failure::Failed(text) => {
@@ -228,7 +228,7 @@ impl Troubles {
         }
     }
 
-    /// The size of a file is not known.
+    /// Counts a file whose size is not known.
     pub(super) fn size(&mut self, error: &Error) {
         let why = self.why(error);
         if self.sizes.len() < Troubles::KINDS || self.sizes.contains_key(&why) {
@@ -238,7 +238,7 @@ impl Troubles {
         }
     }
 
-    /// Says what has been gathered.
+    /// Reports the unknown sizes.
     pub(super) fn report_sizes(&mut self) {
         for (why, count) in std::mem::take(&mut self.sizes) {
             let files = if count == 1 { "the size of 1 file is".to_owned() } else { format!("the sizes of {count} files are") };
@@ -246,7 +246,7 @@ impl Troubles {
         }
     }
 
-    /// Whether there were none.
+    /// Fails if any error was reported.
     pub(super) fn end(mut self) -> Result<(), Failure> {
         self.report_sizes();
         if self.count == 0 { Ok(()) } else { Err(Failure::Reported) }

@@ -1,28 +1,28 @@
-//! Figures of a layout study, as words.
+//! Formats figures of a layout study.
 
 use crate::plot::MIB;
 use thalweg_measure::Estimate;
 use thalweg_study::Bar;
 
-/// MiB per second.
+/// Formats a rate in MiB/s.
 pub(super) fn rate(bytes_per_s: f64) -> String {
     let value = bytes_per_s / MIB;
     if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.1}") }
 }
 
-/// A size with the largest binary unit that leaves it whole.
+/// Formats a size with the largest binary unit in which it is a whole number.
 pub(super) fn size(bytes: u64) -> String {
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let unit = units.iter().find(|(_, shift)| bytes >= 1 << shift && bytes.is_multiple_of(1 << shift));
     unit.map_or_else(|| format!("{bytes} B"), |(name, shift)| format!("{} {name}", bytes >> shift))
 }
 
-/// A ratio with its interval.
+/// Formats a ratio with its interval.
 pub(super) fn ratio(e: &Estimate) -> String {
     format!("{:.3} ({:.3} – {:.3})", e.median, e.low, e.high)
 }
 
-/// What a promise asks for.
+/// Formats a target.
 pub(super) fn promised(bar: &Bar) -> String {
     bar.most.map_or_else(|| format!("≥ {:.2}", bar.least), |most| format!("{:.2} – {most:.2}", bar.least))
 }

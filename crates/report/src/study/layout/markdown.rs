@@ -1,4 +1,4 @@
-//! The result as Markdown: what was promised, then a table for each way.
+//! The result of a layout study as Markdown: targets, then a table for each operation.
 
 use super::figures::{promised, rate, ratio, size};
 use crate::study::bars;
@@ -11,7 +11,7 @@ fn interval(e: &Estimate) -> String {
     format!("{} ({} – {})", rate(e.median), rate(e.low), rate(e.high))
 }
 
-/// The whole result, from a second-level heading on.
+/// Formats the whole result, starting with a second-level heading.
 pub fn markdown(document: &Document) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "Measured on {}. {}.\n", cell(&document.machine.sentence()), cell(&document.label));
@@ -42,7 +42,7 @@ pub fn markdown(document: &Document) -> String {
 
 fn bonnie(out: &mut String, document: &Document) {
     let Some(b) = &document.bonnie else { return };
-    let said = |r: Option<f64>| r.map_or_else(|| "faster than it can say".to_owned(), |r| format!("{} MiB/s", rate(r)));
+    let said = |r: Option<f64>| r.map_or_else(|| "too fast to measure".to_owned(), |r| format!("{} MiB/s", rate(r)));
     let _ = writeln!(
         out,
         "bonnie++ on the disk of {}, {}: {} written, its own sync included; read with caches on: {}.\n",

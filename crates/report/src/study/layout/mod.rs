@@ -1,4 +1,4 @@
-//! A layout study: what each layout gives every node, as Markdown ([`markdown()`]) and as a page of plots ([`page()`], [`pictures()`]).
+//! The result of a layout study, as Markdown ([`markdown()`]) and as a page of plots ([`page()`], [`pictures()`]).
 
 mod figures;
 mod markdown;

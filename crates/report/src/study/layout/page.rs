@@ -1,4 +1,4 @@
-//! A layout study as a page of plots: which figures go into which picture.
+//! A layout study as a page of plots: selects the figures of each picture.
 
 use super::figures::{promised, rate, ratio, size};
 use crate::plot::{self, Curve, Dot, MIB, Page, Plot, Section};
@@ -7,14 +7,14 @@ use crate::study::{Named, Picture, drawn};
 use std::fmt::Write;
 use thalweg_study::layout::{CEILING, Document, Operation, PointResult, SERIES};
 
-/// Which figure of a point a picture shows.
+/// The figure of a point that a picture shows.
 #[derive(Clone, Copy, PartialEq)]
 enum Figure {
     Synced,
     Alone,
 }
 
-/// All pictures of a study, each as SVG.
+/// Returns all pictures of a study, each as SVG.
 pub fn pictures(document: &Document) -> Vec<Picture> {
     drawn(plots(document))
 }
@@ -66,7 +66,7 @@ fn frame(document: &Document) -> Plot {
     }
 }
 
-/// Every layout and peer, and the local disk over them.
+/// Returns the curves of every layout and peer, and of the local disk over them.
 fn curves(document: &Document, via: &str, operation: Operation, figure: Figure) -> Vec<Curve> {
     let mut names: Vec<(&str, &str)> = Vec::new();
     for p in &document.points {
@@ -85,7 +85,7 @@ fn curve(document: &Document, series: &str, via: &str, operation: Operation, fig
     let mut points: Vec<&PointResult> = document.points.iter().filter(chosen).collect();
     points.sort_by_key(|p| p.point.part_bytes);
     let dots: Vec<Dot> = points.iter().filter_map(|p| dot(p, figure)).collect();
-    // A known series looks the same in every picture; others after them.
+    // A known series looks the same in every picture; others use the following looks.
     let look = SERIES.iter().position(|s| s.name == series).unwrap_or(SERIES.len());
     let name = points.first()?.title.clone();
     (!dots.is_empty()).then_some(Curve { name, look, is_reference: series == CEILING, is_loose: false, dots })
@@ -104,7 +104,7 @@ fn dot(p: &PointResult, figure: Figure) -> Option<Dot> {
     })
 }
 
-/// What a mark says when it is pointed at.
+/// Returns the tooltip of a mark.
 fn hint(p: &PointResult) -> String {
     let e = &p.rate_bytes_per_s;
     let mut text = format!(
@@ -134,7 +134,7 @@ fn hint(p: &PointResult) -> String {
     text
 }
 
-/// The whole study on one page of HTML.
+/// Returns the whole study as one HTML page.
 pub fn page(document: &Document) -> String {
     let mut sections = promises(&document.bars, ratio, promised);
     sections.push(Section::Heading("Bandwidth against the size of the part".into()));

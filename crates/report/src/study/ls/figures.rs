@@ -1,9 +1,9 @@
-//! Figures of a study of listings, as words.
+//! Formats figures of a study of listings.
 
 use thalweg_measure::Estimate;
 use thalweg_study::Bar;
 
-/// A figure with three digits that mean something.
+/// Formats a figure with three significant digits.
 pub(super) fn figure(value: f64) -> String {
     match value.abs() {
         v if v >= 99_950.0 => format!("{:.0} k", value / 1e3),
@@ -18,7 +18,7 @@ pub(super) fn interval(e: &Estimate) -> String {
     format!("{} ({} – {})", figure(e.median), figure(e.low), figure(e.high))
 }
 
-/// What a promise asks for, in words.
+/// Formats a target.
 pub(super) fn promised(bar: &Bar) -> String {
     match bar.most {
         None => format!("≥ {}", figure(bar.least)),

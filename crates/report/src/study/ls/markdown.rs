@@ -1,4 +1,4 @@
-//! The result as Markdown: what was promised, the lines through the grid, and then every point.
+//! The result of a study of listings as Markdown: targets, the fitted lines through the grid, and every point.
 
 use super::figures::{figure, interval, promised};
 use crate::study::bars;
@@ -20,15 +20,15 @@ fn number(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), figure)
 }
 
-/// The whole result, from a second-level heading on.
+/// Formats the whole result, starting with a second-level heading.
 pub fn markdown(document: &Document) -> String {
     let mut out = String::new();
     let label = if document.label.is_empty() { String::new() } else { format!(" {}.", cell(&document.label)) };
     let _ = writeln!(out, "Measured on {}.{label}\n", cell(&document.machine.sentence()));
     let _ = writeln!(
         out,
-        "A store of {} servers with {} targets each; {} repetitions, interleaved. Figures are medians with bootstrap 95 % intervals; of \
-         listings, of all repetitions but the first, which finds servers that know nothing of the directory yet: *first*.\n",
+        "A store of {} servers with {} targets each; {} repetitions, interleaved. Figures are medians with bootstrap 95 % intervals; for \
+         listings, without the first repetition, which meets servers that have not cached the directory: *first*.\n",
         document.scale.servers, document.scale.targets, document.repeat
     );
     bars::table(&mut out, &document.bars, interval, promised);
@@ -58,7 +58,8 @@ fn links(out: &mut String, document: &Document) {
     out.push('\n');
 }
 
-/// One mechanism after the other, with the most datafiles: what each removes, and what stays beside the processors' work and the bytes.
+/// Appends one mechanism after the other, with the most datafiles: the time each removes, and the waiting that stays besides CPU time and
+/// bytes.
 fn steps(out: &mut String, document: &Document) {
     let most = document.scale.datafiles.iter().copied().max().unwrap_or(0);
     let at = |location: &str, how: &str| document.grid_points(location, how).find(|p| p.point.fixture.datafiles == most).cloned();
@@ -89,8 +90,8 @@ fn steps(out: &mut String, document: &Document) {
     }
     let _ = writeln!(
         out,
-        "## What each mechanism removes: {most} datafiles a file\n\nMicroseconds a file. *Waiting*: what is neither bytes nor \
-         processors' work; *round trips*: those one after another, shared by all files of the run.\n"
+        "## What each mechanism removes: {most} datafiles a file\n\nMicroseconds per file. *Waiting*: neither \
+         transfer nor CPU time; *round trips*: sequential ones, divided by the files of the run.\n"
     );
     let _ =
         write!(out, "| from | how | a file | removes | bytes or work | waiting | round trips |\n|---|---|--:|--:|--:|--:|--:|\n{rows}\n");
@@ -158,8 +159,8 @@ fn grid(out: &mut String, document: &Document) {
     let _ = writeln!(out, "## Datafiles: {} files\n", count(document.scale.files));
     let _ = writeln!(
         out,
-        "*Round trips*: the longest chain of requests that needed one another, of the whole run. CPU: microseconds a file. *Bound*: the \
-         larger of bytes over the link, and processor time over all processors.\n"
+        "*Round trips*: the longest chain of dependent requests in the whole run. CPU: microseconds per file. *Bound*: the \
+         larger of bytes over the link, and CPU time over all processors.\n"
     );
     for location in document.locations() {
         let mut here: Vec<&PointResult> = document.grid(location).collect();
@@ -222,8 +223,8 @@ fn names(out: &mut String, document: &Document) {
         return;
     }
     out.push_str(
-        "## Names each second\n\nThe tests of `mdtest` by its names; of all workers together. *Bytes*: written into each file when it is \
-         made, and read. *Stride*: whose files a worker asks for, reads and removes; 0: its own.\n\n",
+        "## Names each second\n\nThe tests of `mdtest`, under its names; totals of all workers. *Bytes*: written into each file when it is \
+         created, and read. *Stride*: a worker stats, reads and removes the files of the worker this many ranks further; 0: its own.\n\n",
     );
     let directories = [Phase::DirectoryCreation, Phase::DirectoryStat, Phase::DirectoryRemoval, Phase::TreeCreation, Phase::TreeRemoval];
     let files = [Phase::FileCreation, Phase::FileStat, Phase::FileRead, Phase::FileRemoval];
@@ -231,7 +232,7 @@ fn names(out: &mut String, document: &Document) {
     phases(out, &document.names, &files);
 }
 
-/// A table of some phases: a row for each point that has the first of them.
+/// Appends a table of some phases, with a row for each point that has the first of them.
 fn phases(out: &mut String, names: &[NamesResult], phases: &[Phase]) {
     let heads: String = phases.iter().map(|phase| format!(" {} |", phase.name())).collect();
     let rule = "--:|".repeat(phases.len());
@@ -253,7 +254,7 @@ fn phases(out: &mut String, names: &[NamesResult], phases: &[Phase]) {
     out.push('\n');
 }
 
-/// What names go through.
+/// Returns the interface used for names.
 fn through(point: &NamesPoint) -> &'static str {
     match (point.mounted, point.stride) {
         (false, _) => "library",
@@ -271,8 +272,8 @@ fn crowd(out: &mut String, document: &Document) {
     let _ = writeln!(out, "| 99th percentile | {} | {} |\n", ms(&c.idle_p99_s), ms(&c.loaded_p99_s));
     let _ = writeln!(
         out,
-        "The 99th percentile is {} times as long; meanwhile the listings list {} entries each second. The clients that list get what \
-         processor time nobody else wants (`nice 19`): they stand for other machines.\n",
+        "The 99th percentile is {} times as long; meanwhile the listings list {} entries each second. The listing clients run at \
+         `nice 19`, because they stand in for other machines.\n",
         interval(&c.p99_ratio),
         figure(c.listed_per_s.median)
     );

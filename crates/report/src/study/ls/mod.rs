@@ -1,4 +1,4 @@
-//! A study of listings: what a file costs with each mechanism, as Markdown ([`markdown()`]) and as a page of plots ([`page()`], [`pictures()`]).
+//! The result of a study of listings, as Markdown ([`markdown()`]) and as a page of plots ([`page()`], [`pictures()`]).
 
 mod figures;
 mod markdown;

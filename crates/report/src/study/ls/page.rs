@@ -1,4 +1,4 @@
-//! A study of listings as a page of plots: which figures go into which picture.
+//! A study of listings as a page of plots: selects the figures of each picture.
 
 use super::figures::{figure, interval, promised};
 use crate::plot::{self, Curve, Dot, Page, Plot, Section};
@@ -8,10 +8,10 @@ use thalweg_base::numbers::count;
 use thalweg_measure::Estimate;
 use thalweg_study::ls::{COMMAND, Document, MOUNT, NamesResult, Phase, PointResult, WalkMode, method_rank};
 
-/// Where "never written" stands on an axis of datafiles that is logarithmic.
+/// Position of "never written" on a logarithmic axis of datafiles.
 const NEVER: f64 = 0.5;
 
-/// All pictures of a study, each as SVG.
+/// Returns all pictures of a study, each as SVG.
 pub fn pictures(document: &Document) -> Vec<Picture> {
     drawn(plots(document))
 }
@@ -34,18 +34,18 @@ fn plots(document: &Document) -> Vec<Named> {
     pictures
 }
 
-/// A location's name in a file's.
+/// Returns a location's name for use in a file name.
 fn file_name(location: &str) -> String {
     location.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect()
 }
 
-/// The same way of listing looks the same in every picture.
+/// Returns the look of a method of listing, the same in every picture.
 fn look(method: &str) -> usize {
     let rank = method_rank(method);
     if rank < 6 { rank } else { 6 + method.bytes().map(usize::from).sum::<usize>() % 3 }
 }
 
-/// How a way of listing is called in a legend.
+/// Returns the name of a method of listing in legends.
 fn title(how: &str) -> String {
     let titles = [
         (WalkMode::Synchronous, "one file at a time"),
@@ -60,7 +60,7 @@ fn dot(x: f64, e: &Estimate, expected: Option<f64>, hint: String) -> Dot {
     Dot { x, y: e.median, low: e.low, high: e.high, expected, hint }
 }
 
-/// What a mark says when it is pointed at.
+/// Returns the tooltip of a mark.
 fn hint(p: &PointResult) -> String {
     let (e, fixture) = (&p.per_file_us, &p.point.fixture);
     let mut text = format!(
@@ -86,19 +86,19 @@ fn hint(p: &PointResult) -> String {
     text
 }
 
-/// What bytes and processors allow, where that is what it is held against: of our own ways that run ahead.
+/// Returns the bound by bytes and CPU time, for our own prefetching methods, which are compared with it.
 fn bound(p: &PointResult) -> Option<f64> {
     let ahead = [WalkMode::GlimpseAhead.name(), WalkMode::SizesFromMetadata.name(), COMMAND];
     p.model.as_ref().filter(|_| ahead.contains(&p.method.as_str())).map(|model| model.bound_us)
 }
 
-/// A location in a title.
+/// Formats a location for a title.
 fn from(document: &Document, location: &str) -> String {
     let is_beyond = document.links.iter().any(|link| link.location == location && link.asked_us > 0.0);
     if is_beyond { format!("a round trip of {location}") } else { location.to_owned() }
 }
 
-/// The ways of listing in these points, in order, each with its points.
+/// Returns the methods of listing in these points, in order, each with its points.
 fn by_method<'a>(points: impl Iterator<Item = &'a PointResult>) -> Vec<(&'a str, Vec<&'a PointResult>)> {
     let mut all: Vec<(&str, Vec<&PointResult>)> = Vec::new();
     for p in points {
@@ -116,7 +116,7 @@ fn curve(how: &str, mut dots: Vec<Dot>) -> Curve {
     Curve { name: title(how), look: look(how), is_reference: how == WalkMode::Synchronous.name(), is_loose: false, dots }
 }
 
-/// Every mechanism over the number of datafiles, on a logarithmic axis: what each removes.
+/// Plots every mechanism over the number of datafiles, on a logarithmic axis.
 fn all_mechanisms(document: &Document, location: &str) -> Option<Named> {
     let at = |datafiles: u32| if datafiles == 0 { NEVER } else { f64::from(datafiles) };
     let curves = by_method(document.grid(location)).into_iter().map(|(how, points)| {
@@ -137,7 +137,7 @@ fn all_mechanisms(document: &Document, location: &str) -> Option<Named> {
     Some(Named { name: format!("ls-mechanisms-{}", file_name(location)), plot })
 }
 
-/// What runs ahead over the number of datafiles, on straight axes: intercept and slope.
+/// Plots prefetching methods over the number of datafiles, on linear axes: intercept and slope.
 fn straight_lines(document: &Document, location: &str) -> Option<Named> {
     let ahead = [WalkMode::GlimpseAhead.name(), WalkMode::SizesFromMetadata.name(), COMMAND];
     let curves = ahead.iter().filter_map(|how| {
@@ -164,10 +164,10 @@ fn straight_lines(document: &Document, location: &str) -> Option<Named> {
     Some(Named { name: format!("ls-slope-{}", file_name(location)), plot })
 }
 
-/// The most datafiles over the round trip: what no mechanism makes depend on it, and what stays.
+/// Plots files with the most datafiles over the round-trip time.
 fn round_trips(document: &Document) -> Option<Named> {
     let most = document.scale.datafiles.iter().copied().max()?;
-    // No round trip at all has no place on a logarithmic axis; what a request takes then has.
+    // A round-trip time of 0 has no place on a logarithmic axis: the measured time of a request is used.
     let at = |location: &str| document.links.iter().find(|link| link.location == location).map_or(1.0, |link| link.round_trip_us.max(1.0));
     let points = document.locations().flat_map(|location| document.grid(location)).filter(|p| p.point.fixture.datafiles == most);
     let curves = by_method(points).into_iter().map(|(how, points)| {
@@ -186,7 +186,7 @@ fn round_trips(document: &Document) -> Option<Named> {
     (document.links.len() > 1).then(|| Named { name: "ls-round-trips".into(), plot })
 }
 
-/// Processor time of both sides over the number of datafiles.
+/// Plots CPU time of both sides over the number of datafiles.
 fn processors(document: &Document) -> Option<Named> {
     let location = document.nearest()?.location.as_str();
     let mut curves = Vec::new();
@@ -203,7 +203,7 @@ fn processors(document: &Document) -> Option<Named> {
         curves.extend([client, servers]);
     }
     let plot = Plot {
-        title: format!("Processor time of a file, {location}"),
+        title: format!("CPU time of a file, {location}"),
         subtitle: "of the client's process, and of all servers".into(),
         x_name: "datafiles of each file (0: never written)".into(),
         x_marks: document.scale.datafiles.iter().filter(|n| **n == 0 || **n >= 4).map(|n| (f64::from(*n), n.to_string())).collect(),
@@ -215,7 +215,7 @@ fn processors(document: &Document) -> Option<Named> {
     Some(Named { name: "ls-processors".into(), plot })
 }
 
-/// Files in a directory, without a link, and other systems beside them.
+/// Plots files in a directory, without a link, and other systems.
 fn items(document: &Document) -> Option<Named> {
     let location = document.nearest()?.location.as_str();
     let is_item = |p: &&PointResult| {
@@ -250,14 +250,14 @@ fn short_count(files: u64) -> String {
     }
 }
 
-/// Targets on each server.
+/// Plots targets on each server.
 fn targets(document: &Document) -> Option<Named> {
     let files = document.scale.files.min(10_000);
     let on_axis = |p: &&PointResult| {
         p.point.fixture.files == files && document.scale.targets_axis.contains(&p.point.fixture.targets) && method_rank(&p.method) != 0
     };
     let points: Vec<&PointResult> = document.points.iter().filter(on_axis).collect();
-    // One number of targets is no axis.
+    // A single number of targets makes no axis.
     points.iter().find(|p| p.point.fixture.targets != document.scale.targets)?;
     let mut curves = Vec::new();
     for location in document.locations() {
@@ -285,7 +285,7 @@ fn targets(document: &Document) -> Option<Named> {
     Some(Named { name: "ls-targets".into(), plot })
 }
 
-/// The tests of mdtest that have a picture, by the end of its name, and their titles. Trees are of one directory for each worker.
+/// The phases of mdtest with a picture, with the suffix of its name and its title. Trees have one directory per worker.
 const PICTURED: [(Phase, &str, &str); 5] = [
     (Phase::DirectoryCreation, "directory", "Directories made"),
     (Phase::FileCreation, "create", "Files created and closed"),
@@ -294,7 +294,7 @@ const PICTURED: [(Phase, &str, &str); 5] = [
     (Phase::FileRemoval, "remove", "Files removed"),
 ];
 
-/// Names each second over the number of workers.
+/// Plots names per second over the number of workers.
 fn names(document: &Document, shared: bool) -> Vec<Named> {
     let directory = if shared { "one directory for all" } else { "a directory for each" };
     let picture = |(phase, end, title): (Phase, &str, &str)| {
@@ -335,7 +335,7 @@ fn names(document: &Document, shared: bool) -> Vec<Named> {
     PICTURED.into_iter().map(picture).collect()
 }
 
-/// The whole study on one page of HTML.
+/// Returns the whole study as one HTML page.
 pub fn page(document: &Document) -> String {
     let mut sections = promises(&document.bars, interval, promised);
     sections.push(Section::Heading("Pictures".into()));

@@ -1,28 +1,28 @@
-//! What a bar is divided into, or a cell is coloured by: a cause of wall time, or a class of processors' time. And how that is drawn.
+//! Bands of stacked bars and colours of cells: causes of wall time, or classes of CPU time.
 
 use crate::picture::canvas::{Canvas, Lettering, RULE, text_width};
 use crate::picture::palette::{cause_style, is_hatched, is_light};
 use crate::profile::colour_of_class;
 use thalweg_explain::Cause;
 
-/// A part of a bar.
+/// A part of a stacked bar.
 pub(crate) trait Band: Clone + PartialEq {
-    /// In two letters or so, for inside it.
+    /// Returns an abbreviation of about two letters.
     fn letters(&self) -> String;
-    /// In words, for the legend.
+    /// Returns its name, for the legend.
     fn words(&self) -> String;
-    /// Its colour.
+    /// Returns its colour.
     fn colour(&self) -> &'static str;
-    /// Whether it is hatched too.
+    /// Whether it is hatched.
     fn is_hatched(&self) -> bool {
         false
     }
-    /// Where it stands among others: equal in all bars, so that a colour can be followed.
+    /// Returns its sort key, the same in all bars, so that a colour can be followed.
     fn rank(&self) -> (usize, String);
 }
 
 impl Band for Cause {
-    /// A cause in two letters: at which end, and what. Every cause has its own (a test holds that).
+    /// Returns a cause as two letters: its end and its kind. They are unique (a test checks that).
     fn letters(&self) -> String {
         let name = self.name();
         let Some((end, what)) = name.split_once('.') else { return if name == "recorder" { "re".into() } else { "?".into() } };
@@ -55,14 +55,14 @@ impl Band for Cause {
     }
 }
 
-/// A class of a profile, as `thalweg profile` has it.
+/// A class of `thalweg profile`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProfileClass {
     /// Its name in the rules.
     pub(crate) name: String,
-    /// What people call it.
+    /// Its display name.
     pub(crate) title: String,
-    /// Where it stands in the profile's table.
+    /// Its position in the profile's table.
     pub(crate) place: usize,
 }
 
@@ -84,7 +84,7 @@ impl Band for ProfileClass {
     }
 }
 
-/// A rectangle in a band's colour, hatched where it is the server's.
+/// Draws a rectangle in a band's colour, hatched if it is the server's.
 pub(super) fn fill(canvas: &mut Canvas, (x, y, width, height): (f64, f64, f64, f64), band: &impl Band) {
     canvas.rectangle(x, y, width, height, band.colour(), 1.0);
     if band.is_hatched() {
@@ -92,13 +92,13 @@ pub(super) fn fill(canvas: &mut Canvas, (x, y, width, height): (f64, f64, f64, f
     }
 }
 
-/// A rectangle for what has no figure.
+/// Draws a rectangle for a missing figure.
 pub(super) fn fill_unknown(canvas: &mut Canvas, (x, y, width, height): (f64, f64, f64, f64)) {
     canvas.rectangle(x, y, width, height, RULE, 1.0);
     canvas.rectangle(x, y, width, height, "url(#server)", 1.0);
 }
 
-/// Each band once, in the order of the legend.
+/// Returns each band once, in the order of the legend.
 pub(super) fn in_order<B: Band>(bands: impl Iterator<Item = B>) -> Vec<B> {
     let mut bands: Vec<B> = bands.collect();
     bands.sort_by_key(Band::rank);
@@ -106,12 +106,12 @@ pub(super) fn in_order<B: Band>(bands: impl Iterator<Item = B>) -> Vec<B> {
     bands
 }
 
-/// The colour of text on a band's colour.
+/// Returns the colour of text on a band's colour.
 pub(super) fn ink_on(band: &impl Band) -> &'static str {
     if is_light(band.colour()) { "#1B2430" } else { "#ffffff" }
 }
 
-/// The bands that a picture shows, each with its letters; where it ends.
+/// Draws the legend of bands with their letters; returns its bottom edge.
 pub(super) fn legend<B: Band>(canvas: &mut Canvas, bands: &[B], (left, top): (f64, f64), right: f64) -> f64 {
     const SIZE: f64 = 11.5;
     let (mut x, mut y) = (left, top);

@@ -1,5 +1,5 @@
-//! A heat map: a cell for each pair of values, with its figure as a number, its cause as colour and letters. A point without a figure
-//! is hatched and says why; none is left out.
+//! A heat map: a cell for each pair of values, with its figure, and its cause as colour and letters. A point without a figure is hatched
+//! and says why; no point is left out.
 
 use super::band::{Band, fill, fill_unknown, in_order, ink_on, legend};
 use crate::picture::canvas::{Canvas, FAINT, INK, Lettering, fitted, text_width};
@@ -8,19 +8,19 @@ use thalweg_explain::Cause;
 /// A heat map.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeatMap {
-    /// Above it.
+    /// The title.
     pub(crate) title: String,
-    /// Below the title, smaller; may be empty.
+    /// The subtitle; may be empty.
     pub(crate) subtitle: String,
-    /// What the columns are.
+    /// Name of the columns' parameter.
     pub(crate) x_name: String,
-    /// What the rows are; may be empty.
+    /// Name of the rows' parameter; may be empty.
     pub(crate) y_name: String,
-    /// The columns' values.
+    /// Values of the columns.
     pub(crate) columns: Vec<String>,
-    /// The rows' values, from above.
+    /// Values of the rows, from the top.
     pub(crate) rows: Vec<String>,
-    /// Row by row.
+    /// Cells, by row.
     pub(crate) cells: Vec<Vec<HeatCell>>,
 }
 
@@ -29,13 +29,13 @@ pub(crate) struct HeatMap {
 pub(crate) struct HeatCell {
     /// Its figure, or why it has none.
     pub(crate) text: String,
-    /// Its cause, if it is known.
+    /// Its cause, if known.
     pub(crate) cause: Option<Cause>,
-    /// How its figure stands between the least (0) and the most (1), which is its shade where the cause is not known; `None`: it has none.
+    /// Its figure scaled from minimum (0) to maximum (1), which is its shade if the cause is not known; `None` without a figure.
     pub(crate) level: Option<f64>,
-    /// Whether it is to be marked.
+    /// Whether it is framed as the best.
     pub(crate) is_best: bool,
-    /// What is shown when it is pointed at.
+    /// The tooltip.
     pub(crate) hint: String,
 }
 
@@ -46,7 +46,7 @@ const CELL: f64 = 38.0;
 const WIDEST: f64 = 130.0;
 const SIZE: f64 = 12.0;
 
-/// Draws it.
+/// Draws a heat map as SVG.
 pub(crate) fn heat_map(map: &HeatMap) -> String {
     let mut canvas = Canvas::default();
     canvas.head(20.0, &map.title, &map.subtitle, WIDTH - 40.0);
@@ -86,7 +86,7 @@ fn draw(canvas: &mut Canvas, cell: &HeatCell, (x, y): (f64, f64), width: f64) {
             INK
         }
     };
-    // On hatched ground letters need a ground of their own.
+    // On a hatched background, letters need a plain background.
     let room = width - 8.0;
     let text = fitted(&cell.text, SIZE, room);
     if cell.level.is_none() || cell.cause.is_some_and(crate::picture::palette::is_hatched) {

@@ -1,6 +1,6 @@
-//! A parameter sweep: its text for a terminal ([`text()`]), two of them beside each other ([`diff()`]), and a page of pictures ([`page()`]). The
-//! pictures that no other page needs are a heat map of points, and the causes or the classes of a profile along a parameter as
-//! stacked bars: SVG, no script; a cell says more when it is pointed at.
+//! The result of a parameter sweep: text for a terminal ([`text()`]), comparison of two ([`diff()`]), and a page of pictures ([`page()`]).
+//! Its own kinds of picture are a heat map of points, and stacked bars of causes or profile classes along a parameter: SVG with tooltips,
+//! without scripts.
 
 mod band;
 mod diff;

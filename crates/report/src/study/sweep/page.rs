@@ -1,5 +1,5 @@
-//! A sweep as a page of pictures: which figures go into which one. Of more than two parameters, those that explain most are the axes, and
-//! the others stand as they do at the best point.
+//! A sweep as a page of pictures: selects the figures of each. With more than two parameters, those that explain most are the axes, and the
+//! others have their values at the best point.
 
 use super::band::ProfileClass;
 use super::heat::{HeatCell, HeatMap, heat_map};
@@ -12,12 +12,12 @@ use thalweg_base::numbers::{byte_rate, duration, percent};
 use thalweg_explain::Cause;
 use thalweg_study::sweep::{ClassShare, Classes, Document, PointResult, State};
 
-/// Curves that can be distinguished in one picture.
+/// Maximum number of curves in one picture.
 const MOST_CURVES: usize = 8;
-/// Points that are put into the table.
+/// Maximum number of points in the table.
 const MOST_ROWS: usize = 400;
 
-/// The whole sweep on one page of HTML.
+/// Returns the whole sweep as one HTML page.
 pub fn page(document: &Document) -> String {
     let view = View::of(document);
     let mut sections = vec![Section::Preformatted(text(document))];
@@ -32,7 +32,7 @@ pub fn page(document: &Document) -> String {
         }
     }
     if let Some(plot) = view.pareto() {
-        sections.extend([Section::Heading("What speed costs".into()), Section::Plot(Box::new(plot))]);
+        sections.extend([Section::Heading("Rate against CPU time".into()), Section::Plot(Box::new(plot))]);
     }
     sections.extend([Section::Heading("Points".into()), view.table()]);
     let server = document.server.as_ref().map(|server| format!("Server: {server}"));
@@ -42,14 +42,14 @@ pub fn page(document: &Document) -> String {
     plot::page(&plot::Page { title, lead: lead.collect(), sections })
 }
 
-/// A document with what all pictures ask of it.
+/// A document with data common to all pictures.
 struct View<'a> {
     document: &'a Document,
     has_rates: bool,
     by_values: BTreeMap<&'a [String], &'a PointResult>,
-    /// The values of the parameters that are no axis.
+    /// The values of parameters that are not axes.
     fixed: Vec<String>,
-    /// The parameters, those that explain most first.
+    /// The parameters, by explained share, largest first.
     ranks: Vec<usize>,
 }
 
@@ -64,7 +64,7 @@ impl<'a> View<'a> {
         View { document, has_rates: document.has_rates(), by_values, fixed, ranks }
     }
 
-    /// The point at which these parameters have these values, and all others theirs at the best point.
+    /// Returns the point with these values, and those of the best point for all other parameters.
     fn at(&self, values: &[(usize, &str)]) -> Option<&'a PointResult> {
         let mut point = self.fixed.clone();
         for (n, label) in values {
@@ -89,12 +89,12 @@ impl<'a> View<'a> {
         (if self.has_rates { point.rate_bytes_per_s } else { point.wall_s }).filter(|_| point.state == State::Done).map(|e| e.median)
     }
 
-    /// How the parameters stand that are not among these.
+    /// Formats the values of parameters that are not axes.
     fn rest(&self, axes: &[usize]) -> String {
         self.rest_of(axes, None)
     }
 
-    /// The same on the curve of one of their values.
+    /// Formats the values of parameters that are not axes, on a curve of one of their values.
     fn rest_of(&self, axes: &[usize], curve: Option<(usize, &str)>) -> String {
         let value = |n: usize| curve.filter(|(of, _)| *of == n).map_or(self.fixed[n].as_str(), |(_, value)| value);
         let names = (0..self.fixed.len()).filter(|n| !axes.contains(n)).map(|n| format!("{}={}", self.name(n), value(n)));
@@ -103,7 +103,7 @@ impl<'a> View<'a> {
     }
 
     fn heat(&self) -> HeatMap {
-        // The one with more values goes along the width.
+        // The parameter with more values is horizontal.
         let mut axes: Vec<usize> = self.ranks.iter().copied().take(2).collect();
         axes.sort_by_key(|n| std::cmp::Reverse(self.document.parameters[*n].values.len()));
         let (x, y) = (axes[0], axes.get(1).copied());
@@ -137,18 +137,18 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The parameter that is varied from curve to curve along another: of the others, the one that explains most.
+    /// Returns the parameter that distinguishes the curves along another: the one that explains most of the rest.
     fn other(&self, x: usize) -> Option<usize> {
         self.ranks.iter().copied().find(|n| *n != x && self.document.parameters[*n].values.len() > 1)
     }
 
-    /// The curves along a parameter, by the value of the other; one without a value where there is no other.
+    /// Returns the curves along a parameter, by the value of the other; a single one if there is no other.
     fn curves_along(&self, x: usize) -> Vec<Option<(usize, &'a str)>> {
         let values = |n: usize| self.labels(n).into_iter().take(MOST_CURVES).map(|value| Some((n, value))).collect();
         self.other(x).map_or_else(|| vec![None], values)
     }
 
-    /// Figure and processor time against a parameter: a curve for each value of the one that explains most of the others.
+    /// Plots figure and CPU time against a parameter, with a curve for each value of the next most important one.
     fn curves(&self, x: usize) -> Vec<Plot> {
         if self.document.parameters[x].values.len() < 2 {
             return Vec::new();
@@ -193,8 +193,8 @@ impl<'a> View<'a> {
         plots
     }
 
-    /// What the hardware gives, along a parameter: one figure, or what was measured at each of its values. Where the ceiling depends on the
-    /// other parameter of the picture too, it is that of its value at the best point.
+    /// Returns the ceiling along a parameter: one figure, or as measured at each of its values. If the ceiling depends on the other
+    /// parameter of the picture too, the value at the best point is used.
     fn ceiling(&self, x: usize, other: Option<usize>) -> Option<Curve> {
         let dot = |at: f64, [y, low, high]: [f64; 3]| {
             let hint = format!("the ceiling: {}", byte_rate(y));
@@ -212,14 +212,14 @@ impl<'a> View<'a> {
         (self.has_rates && !dots.is_empty()).then(|| Curve { name: "ceiling".into(), is_reference: true, dots, ..Curve::default() })
     }
 
-    /// The points along a parameter that have figures, each with its place on the axis.
+    /// Returns the points along a parameter that have figures, with their positions on the axis.
     fn along(&self, x: usize, other: Option<(usize, &str)>) -> Vec<(f64, &'a PointResult)> {
         let places = self.places(x);
         let point = |(label, at): (&str, f64)| Some((at, self.at(&[(x, label)].into_iter().chain(other).collect::<Vec<_>>())?));
         self.labels(x).into_iter().zip(places).filter_map(point).filter(|(_, point)| point.state == State::Done).collect()
     }
 
-    /// Where the values of a parameter are on an axis: words stand beside one another.
+    /// Returns the positions of a parameter's values on an axis: words are equidistant.
     fn places(&self, x: usize) -> Vec<f64> {
         let values = &self.document.parameters[x].values;
         let numbers: Option<Vec<f64>> = values.iter().map(|value| value.number).collect();
@@ -236,12 +236,12 @@ impl<'a> View<'a> {
         self.document.parameters[x].values.iter().all(|value| value.number.is_some()) && least > 0.0 && most / least >= 8.0
     }
 
-    /// Why a bar has nothing in it.
+    /// Returns why a bar is empty.
     fn note(point: Option<&PointResult>, missing: &str) -> String {
         point.map_or("not sampled", |point| if point.state == State::Done { missing } else { point.state.name() }).to_owned()
     }
 
-    /// The causes along a curve.
+    /// Returns the causes along a curve.
     fn stacks(&self, x: usize, curve: Option<(usize, &str)>) -> Option<Stacks<Cause>> {
         let stack = |label: &str| {
             let point = self.at(&[(x, label)].into_iter().chain(curve).collect::<Vec<_>>());
@@ -258,7 +258,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The classes of the profiles along a curve, where some were taken.
+    /// Returns the profile classes along a curve, if profiles were taken.
     fn classes(&self, x: usize, curve: Option<(usize, &str)>) -> Option<Stacks<ProfileClass>> {
         let stack = |label: &str| {
             let point = self.at(&[(x, label)].into_iter().chain(curve).collect::<Vec<_>>());
@@ -271,20 +271,20 @@ impl<'a> View<'a> {
             Stack { label: label.to_owned(), shares, note }
         };
         let mut stacks: Vec<Stack<ProfileClass>> = self.labels(x).into_iter().map(stack).collect();
-        // A class has one place in all bars, though some profiles are without it.
+        // A class has the same position in all bars, although some profiles lack it.
         let order: Vec<String> = self.class_order();
         for (class, _) in stacks.iter_mut().flat_map(|stack| &mut stack.shares) {
             class.place = order.iter().position(|name| *name == class.name).unwrap_or(order.len());
         }
         stacks.iter().any(|stack| !stack.shares.is_empty()).then(|| Stacks {
             title: format!("What processors did along {}{}", self.name(x), self.rest_of(&[x], curve)),
-            subtitle: "shares of all processors' time of this machine in a profiled run, idle time included".into(),
+            subtitle: "shares of this machine's CPU time in a profiled run, including idle time".into(),
             x_name: self.name(x),
             stacks,
         })
     }
 
-    /// Every class that some point has: those of the profile with most of them first, in its order.
+    /// Returns every class of any point: those of the profile with the most classes first, in its order.
     fn class_order(&self) -> Vec<String> {
         let mut profiles: Vec<&Classes> = self.document.points.iter().filter_map(|point| point.profile.as_ref()).collect();
         profiles.sort_by_key(|profile| std::cmp::Reverse(profile.shares.len()));
@@ -297,7 +297,7 @@ impl<'a> View<'a> {
         order
     }
 
-    /// Rate (or runs per second) against processor time: the points that no other beats in both, and the rest.
+    /// Plots rate (or runs per second) against CPU time: the Pareto front, and the other points.
     fn pareto(&self) -> Option<Plot> {
         let gain = |point: &PointResult| self.median(point).map(|value| if self.has_rates { value / MIB } else { 1.0 / value });
         let cost = |point: &PointResult| if self.has_rates { point.cpu_ns_per_byte } else { point.cpu_s() };
@@ -318,7 +318,7 @@ impl<'a> View<'a> {
             }
         }
         let (x_name, y_name) =
-            if self.has_rates { ("processor time of both ends, ns a byte", "MiB/s") } else { ("processor time of both ends, s", "runs/s") };
+            if self.has_rates { ("CPU time of both ends, ns per byte", "MiB/s") } else { ("CPU time of both ends, s", "runs/s") };
         let marks = [points.first()?.0, points.last()?.0].map(|at| (at, if self.has_rates { format!("{at:.2}") } else { duration(at) }));
         let ceilings = self.document.points.iter().filter_map(|point| point.ceiling_bytes_per_s.map(|e| e.median));
         let ceiling = self.document.ceiling_bytes_per_s.or(ceilings.reduce(f64::max)).filter(|_| self.has_rates);
@@ -329,8 +329,8 @@ impl<'a> View<'a> {
             Curve { name: "ceiling".into(), is_reference: true, dots, ..Curve::default() }
         });
         Some(Plot {
-            title: "Speed against processor time".into(),
-            subtitle: "the line: no other point is faster for less; point at a mark for its values".into(),
+            title: "Rate against CPU time".into(),
+            subtitle: "line: Pareto front, no other point is faster with less CPU time; point at a mark for its values".into(),
             x_name: x_name.into(),
             x_marks: marks.to_vec(),
             x_is_linear: true,
@@ -346,7 +346,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// What a point says when it is pointed at.
+    /// Returns the tooltip of a point.
     fn hint(&self, point: &PointResult) -> String {
         let mut text = format!("{}: {}", self.document.name(&point.values), point.state.name());
         if let Some(wall) = &point.wall_s {

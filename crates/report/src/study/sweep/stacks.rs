@@ -1,4 +1,4 @@
-//! The causes of the time, or the classes of a profile, along a parameter as stacked bars: where the limit changes hands is where the colours do.
+//! Stacked bars of causes, or of profile classes, along a parameter: a change of the limit shows as a change of colour.
 
 use super::band::{Band, fill, fill_unknown, in_order, ink_on, legend};
 use crate::picture::canvas::{Canvas, FAINT, Lettering, RULE, fitted};
@@ -6,24 +6,24 @@ use crate::picture::canvas::{Canvas, FAINT, Lettering, RULE, fitted};
 /// Stacked bars.
 #[derive(Clone, Debug)]
 pub(crate) struct Stacks<B> {
-    /// Above them.
+    /// The title.
     pub(crate) title: String,
-    /// Below the title, smaller; may be empty.
+    /// The subtitle; may be empty.
     pub(crate) subtitle: String,
-    /// What the bars are.
+    /// Name of the parameter.
     pub(crate) x_name: String,
-    /// From left to right.
+    /// The bars, from left to right.
     pub(crate) stacks: Vec<Stack<B>>,
 }
 
-/// A bar.
+/// A stacked bar.
 #[derive(Clone, Debug)]
 pub(crate) struct Stack<B> {
-    /// Below it.
+    /// The label below it.
     pub(crate) label: String,
-    /// The shares of the whole; empty: not known.
+    /// The shares of the whole; empty if not known.
     pub(crate) shares: Vec<(B, f64)>,
-    /// Where nothing is known: why.
+    /// The reason, if nothing is known.
     pub(crate) note: String,
 }
 
@@ -33,10 +33,10 @@ const TOP: f64 = 62.0;
 const HEIGHT: f64 = 200.0;
 const WIDEST: f64 = 110.0;
 const SIZE: f64 = 12.0;
-/// A share that has room for letters.
+/// Minimum share with room for letters.
 const READABLE: f64 = 0.09;
 
-/// Draws them.
+/// Draws the bars as SVG.
 pub(crate) fn stacked<B: Band>(picture: &Stacks<B>) -> String {
     let mut canvas = Canvas::default();
     canvas.head(20.0, &picture.title, &picture.subtitle, WIDTH - 40.0);
@@ -58,7 +58,7 @@ pub(crate) fn stacked<B: Band>(picture: &Stacks<B>) -> String {
     canvas.finish(WIDTH, end + 20.0, &picture.title)
 }
 
-/// The bands of all bars in one order, so that a colour can be followed from bar to bar.
+/// Draws a bar with its bands in a common order, so that a colour can be followed from bar to bar.
 fn bar<B: Band>(canvas: &mut Canvas, stack: &Stack<B>, bands: &[B], (x, width): (f64, f64)) {
     let mut y = TOP + HEIGHT;
     for band in bands {

@@ -1,19 +1,18 @@
-//! The result for a terminal: at most 25 lines. What was found comes first, then every point, or of many the best and the worst along each
-//! parameter.
+//! The result for a terminal in at most 25 lines: the findings, then every point, or the best and the worst along each parameter.
 
 use thalweg_base::numbers::{byte_rate, duration, whole_percent};
 use thalweg_base::text::wrap;
 use thalweg_measure::Estimate;
 use thalweg_study::sweep::{Document, PointResult, State};
 
-/// At most so many lines.
+/// Maximum number of lines.
 const MOST_LINES: usize = 25;
-/// At most so many points are in a table.
+/// Maximum number of points in the table.
 const MOST_POINTS: usize = 15;
-/// At most so many columns of a line: the rest of a sentence goes to the next.
+/// Maximum width of a line.
 const WIDTH: usize = 110;
 
-/// The result in at most 25 lines.
+/// Formats the result in at most 25 lines.
 pub fn text(document: &Document) -> String {
     let mut lines = head(document);
     let room = MOST_LINES.saturating_sub(lines.len() + 2);
@@ -39,7 +38,7 @@ fn figure_name(document: &Document) -> &'static str {
     if document.has_rates() { "rate" } else { "time" }
 }
 
-/// A figure of this document: a rate, or a time.
+/// Formats a figure of this document: a rate, or a time.
 fn figure(document: &Document, value: f64) -> String {
     if document.has_rates() { byte_rate(value) } else { duration(value) }
 }
@@ -48,18 +47,18 @@ fn estimate(document: &Document, point: &PointResult) -> Option<Estimate> {
     if document.has_rates() { point.rate_bytes_per_s } else { point.wall_s }
 }
 
-/// What was found, in sentences.
+/// Returns the findings, in sentences.
 fn head(document: &Document) -> Vec<String> {
     let found = &document.findings;
     let mut lines = wrapped(&found.sentence, 3);
     if let Some(best) = found.best.as_ref().and_then(|best| document.points.iter().find(|point| point.values == *best)) {
         let figure = estimate(document, best).map_or_else(String::new, |e| figure(document, e.median)) + &of_ceiling(document, best);
         let equals = match found.equals.as_slice() {
-            [] => "; no other point comes near enough to be mistaken for it".to_owned(),
+            [] => "; clearly better than all other points".to_owned(),
             few if few.len() <= 3 => {
-                format!("; cannot be told from it: {}", few.iter().map(|values| document.name(values)).collect::<Vec<_>>().join(", "))
+                format!("; not distinguishable from it: {}", few.iter().map(|values| document.name(values)).collect::<Vec<_>>().join(", "))
             }
-            many => format!("; {} points cannot be told from it, {} among them", many.len(), document.name(&many[0])),
+            many => format!("; {} points are not distinguishable from it, {} among them", many.len(), document.name(&many[0])),
         };
         lines.extend(wrapped(&format!("Best: {}, {figure}{equals}.", document.name(&best.values)), 2));
     }
@@ -72,7 +71,7 @@ fn head(document: &Document) -> Vec<String> {
         ));
     }
     lines.extend(found.failures.iter().flat_map(|text| wrapped(text, 2)));
-    lines.extend(document.ceiling_problem.iter().flat_map(|problem| wrapped(&format!("The ceiling has no figure: {problem}"), 2)));
+    lines.extend(document.ceiling_problem.iter().flat_map(|problem| wrapped(&format!("The ceiling was not measured: {problem}"), 2)));
     lines
 }
 
@@ -96,7 +95,7 @@ fn row(document: &Document, point: &PointResult) -> Vec<String> {
     row
 }
 
-/// Of many points: the best and the worst of all, and the best at each value of each parameter, as far as there is room.
+/// Returns rows of the best and the worst point, and of the best at each value of each parameter, as far as there is room.
 fn extremes(document: &Document, room: usize) -> Vec<Vec<String>> {
     let mut done: Vec<&PointResult> =
         document.points.iter().filter(|p| p.state == State::Done && estimate(document, p).is_some()).collect();
@@ -123,7 +122,7 @@ fn extremes(document: &Document, room: usize) -> Vec<Vec<String>> {
     rows.truncate(room);
     rows
 }
-/// Which part of the ceiling a point reaches.
+/// Formats the part of the ceiling that a point reaches.
 fn of_ceiling(document: &Document, point: &PointResult) -> String {
     match (&point.of_ceiling, document.ceiling_bytes_per_s.zip(point.rate_bytes_per_s)) {
         (Some(part), _) => {
@@ -135,7 +134,7 @@ fn of_ceiling(document: &Document, point: &PointResult) -> String {
     }
 }
 
-/// A sentence in lines of at most [`WIDTH`] columns, at most so many; what does not fit is cut.
+/// Wraps a sentence to at most `most` lines of [`WIDTH`] columns; the rest is cut.
 fn wrapped(text: &str, most: usize) -> Vec<String> {
     let mut lines = wrap(text, WIDTH);
     if lines.len() > most {
@@ -145,7 +144,7 @@ fn wrapped(text: &str, most: usize) -> Vec<String> {
     lines
 }
 
-/// The first line of a text, cut in its middle: how it begins and what it ends with say most.
+/// Joins a text's lines, and cuts it in its middle: its start and end matter most.
 fn cut(text: &str, most: usize) -> String {
     let line: Vec<char> = text.lines().collect::<Vec<_>>().join(" ").chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if line.len() <= most {
@@ -155,7 +154,7 @@ fn cut(text: &str, most: usize) -> String {
     line[..half].iter().chain(&['…']).chain(&line[line.len() - half..]).collect()
 }
 
-/// Columns, the first and the last set to the left.
+/// Formats a table, with the first and the last column left-aligned.
 pub(super) fn table(heads: &[String], rows: &[Vec<String>]) -> Vec<String> {
     let all = || std::iter::once(heads).chain(rows.iter().map(Vec::as_slice));
     let width = |column: usize| all().map(|row| row[column].chars().count()).max().unwrap_or(0);

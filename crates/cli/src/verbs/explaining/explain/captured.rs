@@ -1,4 +1,4 @@
-//! `explain CAPTURE`: packets that others captured, read into a recording first. A capture may hold several runs: each is explained by itself.
+//! `explain CAPTURE`: reads a packet capture into a recording first. A capture may hold several runs: each is explained separately.
 
 use crate::failure::Failure;
 use crate::output;
@@ -10,14 +10,14 @@ use thalweg_explain::{Explanation, Options};
 use thalweg_report::{RunSummary, TextOptions};
 use thalweg_trace::Recording;
 
-/// How several runs are printed.
+/// Options for printing several runs.
 pub(super) struct How<'a> {
     pub(super) json: bool,
     pub(super) full: bool,
     pub(super) to: Option<&'a Path>,
 }
 
-/// Reads a capture, and explains each of its runs, or the one that is asked for.
+/// Reads a capture, and explains each of its runs, or the run asked for.
 pub(super) fn explained(
     path: &Path,
     output: Option<&Path>,
@@ -30,7 +30,7 @@ pub(super) fn explained(
     Ok((opened, all))
 }
 
-/// Puts several runs where that is asked for.
+/// Prints several runs, or writes them to a file.
 pub(super) fn print(all: &[OfRun<Explanation>], recording: &Recording, how: &How<'_>, path: &Path) -> Result<(), Failure> {
     let options = if how.to.is_some() { TextOptions::default() } else { TextOptions::for_stdout() };
     let text = if how.json { json(all)? } else { text(all, recording, how, &options, path) };

@@ -1,4 +1,4 @@
-//! `--fail-if`: what was found as an exit code, for continuous integration.
+//! `--fail-if`: turns the explanation into an exit code, for continuous integration.
 
 use crate::failure::Failure;
 use crate::output;
@@ -6,19 +6,19 @@ use crate::recordings::explained::explanation_of;
 use std::path::Path;
 use thalweg_explain::{Condition, Explanation};
 
-/// The exit code of a run for which a condition holds.
+/// The exit code if a condition holds.
 const HOLDS: u8 = 3;
 
-/// A condition with the run that it compares with.
+/// A condition, and the explanation of the run it compares with.
 pub(super) struct Judged {
     condition: Condition,
     baseline: Option<Explanation>,
 }
 
-/// Reads the runs that conditions compare with.
+/// Reads the runs that the conditions compare with.
 ///
 /// # Errors
-/// One of them cannot be read, or is neither a recording nor an explanation.
+/// A run cannot be read, or is neither a recording nor an explanation.
 pub(super) fn read(conditions: &[Condition]) -> Result<Vec<Judged>, Failure> {
     let judged = |condition: &Condition| {
         let baseline = condition.baseline().map(|path| explanation_of(Path::new(path))).transpose()?;
@@ -27,16 +27,16 @@ pub(super) fn read(conditions: &[Condition]) -> Result<Vec<Judged>, Failure> {
     conditions.iter().map(judged).collect()
 }
 
-/// Says which conditions hold for a command that succeeded, and gives their exit code.
+/// Reports which conditions hold for a command that succeeded.
 ///
 /// # Errors
-/// One holds; or one asks for what was not measured.
+/// A condition holds ([`Failure::Verdict`]), or refers to a figure that was not measured.
 pub(super) fn judge(conditions: &[Judged], explanation: &Explanation) -> Result<(), Failure> {
     if conditions.is_empty() {
         return Ok(());
     }
     if let Some(ended) = &explanation.summary.ended {
-        output::note(&format!("thalweg explain: --fail-if is not judged: the command {ended}"));
+        output::note(&format!("thalweg explain: --fail-if was not checked: the command {ended}"));
         return Ok(());
     }
     let holds = |judged: &Judged| judged.condition.holds(explanation, judged.baseline.as_ref());

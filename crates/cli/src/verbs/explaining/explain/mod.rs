@@ -1,10 +1,9 @@
-//! `thalweg explain RECORDING`: where the time went, and what a change would give. `thalweg explain CLIENT SERVER` merges the recordings
-//! of both ends first; `thalweg explain -- COMMAND` runs and records first, with `-n` several times ([`runs`]), and with `--try` makes a proposed change ([`trying`]). `--fail-if` turns what was
-//! found into an exit code ([`fail_if`]).
+//! `thalweg explain RECORDING`: shows where the time went, and what a change would gain. `thalweg explain CLIENT SERVER` merges the
+//! recordings of both ends first; `thalweg explain -- COMMAND` runs and records first, with `-n` several times ([`runs`]), and with
+//! `--try` makes a proposed change ([`trying`]). `--fail-if` turns the explanation into an exit code ([`fail_if`]).
 //!
 //! With a command, standard output is the command's: the explanation goes to standard error, as with `time` and `perf stat`, or to the
-//! file that `--to` names. JSON was asked for by a program, so it goes to standard output after all the command wrote, unless `--to`
-//! names a file.
+//! file that `--to` names. JSON is for programs, so it goes to standard output after the command's output, unless `--to` names a file.
 
 mod captured;
 mod fail_if;
@@ -30,43 +29,46 @@ use thalweg_report::TextOptions;
 #[derive(clap::Args)]
 #[command(override_usage = "thalweg explain [OPTIONS] RECORDING|CAPTURE...\n       thalweg explain [OPTIONS] -- COMMAND [ARGUMENTS]...")]
 #[command(
-    after_help = "With a command, it exits with the command's exit code or by the signal that ended it; 127: not found, 126: not executable. \
-The explanation goes to standard error or to the file that --to names; with --json to standard output, after what the command wrote.
+    after_help = "With a command, exits with the command's exit code or by the signal that ended it; 127: not found, 126: not executable. \
+The explanation goes to standard error or to the file that --to names; with --json to standard output, after the command's output.
 
-A condition of --fail-if is one of: 'rate < 500MiB/s', 'wall > 3s', 'share(server.sync) > 20%' (also share(server), share(sync)), \
-'slower than EARLIER by 5%', where EARLIER is a recording or an explanation as JSON. Where one holds, the exit code is 3, and one line on \
-standard error says why; a command that failed keeps its own exit code and is not judged.
+The conditions of --fail-if are: 'rate < 500MiB/s', 'wall > 3s', 'share(server.sync) > 20%' (also share(server), share(sync)), \
+'slower than EARLIER by 5%', where EARLIER is a recording or an explanation as JSON. If one holds, the exit code is 3, and a line on \
+standard error says why; a command that failed keeps its own exit code, and the conditions are not checked.
 
   thalweg explain packets.pcapng
   thalweg explain -n 5 --prepare 'rm -f copy' -- cp big copy
   thalweg explain --fail-if 'rate < 500MiB/s' --fail-if 'slower than baseline.json by 5%' -- cp big /mnt/copy"
 )]
 pub(crate) struct Arguments {
-    /// The recording, a directory NAME.thw, or a capture of packets (pcap or pcapng, also compressed; - for standard input). Several are merged: the client's first, then the servers'
+    /// The recording, a directory NAME.thw, or a capture of packets (pcap or pcapng, also compressed; - for standard input). Several are
+    /// merged: the client's first, then the servers'
     #[arg(value_name = "RECORDING|CAPTURE", required_unless_present = "command", conflicts_with = "command")]
     recordings: Vec<PathBuf>,
     /// Print the explanation as JSON (thalweg.explain/1)
     #[arg(long)]
     json: bool,
-    /// Say of each charge by which rules it was charged, and on which spans that rests
+    /// Show, for each charge, the rules that assigned it and the spans it is based on
     #[arg(long)]
     why: bool,
-    /// Print all that is known: every charge with its evidence, gaps, phases, up to six changes with how to make them
+    /// Print the full text: every charge with its evidence, gaps, phases, and up to six changes with how to make them
     #[arg(short, long)]
     verbose: bool,
     /// Write the explanation to this file
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
-    /// Of a capture that holds several runs, explain this one alone (1 is the first)
+    /// Explain only this run of a capture that holds several (1 is the first)
     #[arg(long, value_name = "N", conflicts_with_all = ["command", "phase"])]
     run: Option<usize>,
-    /// Explain this phase of the transfer alone: set-up (before the first byte), ramp, steady, drain (at its end), tear-down (after the last byte)
+    /// Explain only this phase of the transfer: set-up (before the first byte), ramp, steady, drain (at its end), tear-down (after the last
+    /// byte)
     #[arg(long, value_name = "NAME", value_parser = PhaseName::parse, conflicts_with = "fail_if")]
     phase: Option<PhaseName>,
-    /// Exit with 3 if this holds; may be repeated
+    /// Exit with code 3 if this condition holds. May be repeated
     #[arg(long, value_name = "CONDITION", value_parser = Condition::parse)]
     fail_if: Vec<Condition>,
-    /// Keep the recording of the command (of several runs, that of the median; with --try, that of the run explained), or the merged one: a directory that does not exist yet
+    /// Keep the recording of the command (of several runs, the median's; with --try, that of the run explained), or the merged recording: a
+    /// directory that does not exist yet
     #[arg(short, long, value_name = "NAME.thw")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -80,7 +82,7 @@ pub(crate) struct Arguments {
     command: Vec<OsString>,
 }
 
-/// The flags for recording, each refused by its name where recordings are given.
+/// The recording flags; each is refused by name if recordings are given.
 struct CommandsFlags(RecordFlags);
 
 impl clap::FromArgMatches for CommandsFlags {
@@ -114,7 +116,7 @@ impl Arguments {
     }
 }
 
-/// Explains.
+/// Explains recordings, captures or a command.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.trying.is_on {
         return trying::run(&arguments.trying, &arguments.wanted());
@@ -129,7 +131,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 return explain_captured(arguments, recording, &conditions);
             }
             if let Some(output) = &arguments.output {
-                return Err(Failure::usage(format!("-o {}: a single recording is kept anyway; leave -o out", output.display())));
+                return Err(Failure::usage(format!("-o {}: leave out -o: a single recording is kept anyway", output.display())));
             }
             explain_one(arguments, recording)?
         }
@@ -144,7 +146,7 @@ fn explain_one(arguments: &Arguments, path: &Path) -> Result<Explanation, Failur
     Ok(explanation)
 }
 
-/// Explains a capture of packets: each of its runs, or the one that is asked for.
+/// Explains a packet capture: each of its runs, or the run asked for.
 fn explain_captured(arguments: &Arguments, path: &Path, conditions: &[fail_if::Judged]) -> Result<(), Failure> {
     let kept = arguments.output.as_deref();
     let (opened, mut all) = captured::explained(path, kept, arguments.run, &arguments.options())?;
@@ -164,12 +166,12 @@ fn explain_captured(arguments: &Arguments, path: &Path, conditions: &[fail_if::J
     fail_if::judge(conditions, &explanation)
 }
 
-/// Merges the recordings of several ends, and explains them as one.
+/// Merges the recordings of several ends, and explains the result.
 fn explain_merged(arguments: &Arguments, recordings: &[PathBuf]) -> Result<Explanation, Failure> {
     let temporary = Temporary::new()?;
     temporary.guard();
     let path = arguments.output.clone().unwrap_or_else(|| temporary.recording("merged.thw"));
-    // What is to be noted of it is in the recording, and so in the explanation.
+    // The notes are in the recording, and so in the explanation.
     merged(recordings, &path)?;
     let more = arguments.output.as_deref().map_or_else(|| "explain -v, or -o run.thw to keep the merged recording".to_owned(), more_of);
     let (_, explanation) = explained_as(&path, &arguments.options())?;
@@ -177,9 +179,9 @@ fn explain_merged(arguments: &Arguments, recordings: &[PathBuf]) -> Result<Expla
     Ok(explanation)
 }
 
-/// Runs a command, records it and explains the recording; ends as the command did.
+/// Runs a command, records it and explains the recording; exits as the command did.
 fn run_and_explain(arguments: &Arguments) -> Result<(), Failure> {
-    // What is wrong with the conditions, or with a file, is better known before the command has run.
+    // Errors in the conditions, or with a file, are reported before the command runs.
     let conditions = fail_if::read(&arguments.fail_if)?;
     if let Some(to) = &arguments.to {
         std::fs::write(to, "").map_err(|e| Failure::failed(format!("{}: {e}", to.display())))?;
@@ -190,7 +192,7 @@ fn run_and_explain(arguments: &Arguments) -> Result<(), Failure> {
         .output
         .as_deref()
         .map_or_else(|| "explain -v, or -o run.thw to keep it, then report run.thw -o run.html".to_owned(), more_of);
-    // The explanation has the recording's notes; what came to be known after it was written, or could not be explained, is said here.
+    // The explanation has the recording's notes; later ones, and those of a recording that could not be explained, are printed here.
     let known = ran.explained.as_ref().map_or(&[][..], |explanation| &explanation.notes);
     ran.notes.iter().filter(|note| !known.contains(note)).for_each(|note| output::note(&format!("thalweg explain: {note}")));
     let handed_over = ran.explained.and_then(|explanation| {
@@ -201,7 +203,7 @@ fn run_and_explain(arguments: &Arguments) -> Result<(), Failure> {
     match (ran.exit, handed_over) {
         (None | Some(Exit::Code(0)), handed_over) => fail_if::judge(&conditions, &handed_over?),
         (Some(exit), handed_over) => {
-            // How the command ended counts for more than what could be said about it.
+            // The command's exit status takes precedence over a failure to explain it.
             if let Err(failure) = handed_over {
                 exit::report(&failure, "explain");
             }
@@ -210,7 +212,7 @@ fn run_and_explain(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Puts an explanation where the arguments say; `after_command`: standard output has been the command's. `more`: how to see more of it.
+/// Prints or writes an explanation. `after_command`: standard output was the command's. `more`: commands that show more.
 fn hand_over(explanation: &Explanation, arguments: &Arguments, more: &str, after_command: bool) -> Result<(), Failure> {
     let form = match (arguments.json, arguments.verbose || arguments.why) {
         (true, _) => Form::Json,
@@ -240,7 +242,7 @@ mod tests {
         Arguments::augment_args(Command::new("explain")).try_get_matches_from([&["explain"], words].concat())
     }
 
-    /// The flags that a flag goes with.
+    /// Returns the flags that a flag requires.
     fn needs(flag: &Arg) -> &'static [&'static str] {
         match flag.get_id().as_str() {
             "user_stacks" => &["--profile"],
@@ -249,7 +251,7 @@ mod tests {
         }
     }
 
-    /// The words that give a flag, with a value that it takes.
+    /// Returns the words that set a flag, with a valid value.
     fn given(flag: &Arg) -> Vec<String> {
         let name = format!("--{}", flag.get_long().expect("a flag for recording has a long name"));
         if matches!(flag.get_action(), ArgAction::SetTrue) {

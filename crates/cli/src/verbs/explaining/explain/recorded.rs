@@ -1,4 +1,4 @@
-//! A command's run and its recording: made by the recorder, or by the command itself where it is a verb of ours that records both of its ends.
+//! Runs and records a command: with the recorder, or with `--record` if the command is a thalweg verb that records both of its ends.
 
 use crate::failure::Failure;
 use crate::recordings::explained::explained_as;
@@ -13,29 +13,29 @@ use thalweg_trace::secrets;
 
 /// A recorded run.
 pub(super) struct Recorded {
-    /// How the command ended; `None` where there was none.
+    /// How the command ended; `None` if there was no command.
     pub(super) exit: Option<Exit>,
     /// The recording.
     pub(super) path: PathBuf,
-    /// What a person should know, one sentence each.
+    /// Notes for the user, a sentence each.
     pub(super) notes: Vec<String>,
-    /// The command as it was given, where another one was run: with where it records itself.
+    /// The command as given, if `--record` was added to it.
     given: Option<Vec<String>>,
 }
 
-/// What becomes of a recording.
+/// The use of a recording.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Use {
-    /// The command's secrets stay in it.
+    /// Keep words of the command that look like secrets.
     pub(super) keep_command: bool,
-    /// It is explained and goes away.
+    /// The recording is explained and then removed.
     pub(super) read_once: bool,
 }
 
-/// Runs the command once, recorded at this path.
+/// Runs the command once, and records it at `path`.
 ///
 /// # Errors
-/// It could not be run or recorded; a verb of ours failed before it recorded anything: how it ended.
+/// The command could not be run or recorded, or a thalweg verb failed before it recorded anything.
 pub(super) fn record(command: &[OsString], flags: &RecordFlags, path: &Path, to: Use) -> Result<Recorded, Failure> {
     let (keep_command, read_once) = (to.keep_command || flags.keep_command, to.read_once);
     let Some(mut own) = recording_itself(command, path, keep_command).filter(|_| flags.are_defaults()) else {
@@ -53,7 +53,7 @@ pub(super) fn record(command: &[OsString], flags: &RecordFlags, path: &Path, to:
 }
 
 impl Recorded {
-    /// What the recording says; the command is as it was given, without its secrets.
+    /// Explains the recording. The explanation has the command as given, with secrets replaced.
     pub(super) fn explained(&self, options: &Options) -> Result<Explanation, Failure> {
         let (_, explanation) = explained_as(&self.path, options)?;
         Ok(match &self.given {
@@ -63,7 +63,7 @@ impl Recorded {
     }
 }
 
-/// A verb of ours that has `--record` records both of its ends, and its own knobs with them.
+/// Returns the command with `--record` added if it is a thalweg verb that records both of its ends, with its knobs.
 fn recording_itself(command: &[OsString], path: &Path, keep_command: bool) -> Option<Command> {
     const RECORD: &[&str] = &["cp", "ls", "find", "du", "rm"];
     let program = Path::new(command.first()?);

@@ -1,4 +1,4 @@
-//! `explain -- COMMAND`: the command run and recorded once, or several times with the median explained.
+//! `explain -- COMMAND`: runs and records the command once, or several times and explains the median run.
 
 use super::recorded::{Use, record};
 use crate::failure::Failure;
@@ -12,14 +12,14 @@ use thalweg_base::numbers;
 use thalweg_explain::{Explanation, Options};
 use thalweg_record::Exit;
 
-/// How often a command is run, and what is done around it.
+/// Flags for the number of runs, and commands before and after them.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Several runs")]
 pub(super) struct Repeat {
-    /// Run and record the command N times; the run of median wall time is explained, with what all of them say
+    /// Run and record the command N times; explain the run of median wall time, with the spread over all runs
     #[arg(short = 'n', long, value_name = "N", conflicts_with = "recordings", value_parser = numbers::parse_count)]
     pub(super) runs: Option<u32>,
-    /// Run this with sh -c before each run; it is not recorded
+    /// Run this with sh -c before each run, not recorded
     #[arg(long, value_name = "CMD", conflicts_with = "recordings")]
     pub(super) prepare: Option<String>,
     /// Run this with sh -c after the last run
@@ -27,47 +27,47 @@ pub(super) struct Repeat {
     pub(super) cleanup: Option<String>,
 }
 
-/// A command that is to be run, recorded and explained.
+/// A request to run, record and explain a command.
 pub(super) struct Wanted<'a> {
     /// The command.
     pub(super) command: &'a [OsString],
-    /// How it is recorded.
+    /// The recording flags.
     pub(super) flags: &'a RecordFlags,
-    /// How often it is run.
+    /// The number of runs, and commands around them.
     pub(super) repeat: &'a Repeat,
-    /// Where the recording is kept.
+    /// The path for the recording, if it is kept.
     pub(super) output: Option<&'a Path>,
-    /// What is to be said of it.
+    /// Options of the explanation.
     pub(super) options: Options,
 }
 
 impl Wanted<'_> {
-    /// What becomes of what is recorded.
+    /// Returns the use of the recording.
     pub(super) fn to(&self) -> Use {
         Use { keep_command: false, read_once: self.output.is_none() }
     }
 }
 
-/// What came of it.
+/// The result of running, recording and explaining a command.
 pub(super) struct Ran {
     /// How the command ended.
     pub(super) exit: Option<Exit>,
     /// The explanation of the run, or of the median one.
     pub(super) explained: Result<Explanation, Failure>,
-    /// What was noted of the recording.
+    /// Notes on the recording.
     pub(super) notes: Vec<String>,
 }
 
-/// Runs the command as often as is asked for, and explains what was recorded. Recordings that are not kept are in `temporary`.
+/// Runs the command as many times as asked for, and explains the recording. Recordings that are not kept are in `temporary`.
 ///
 /// # Errors
-/// Nothing could be run; what is to be done around the runs failed; of several runs, one failed.
+/// The command could not be run, `--prepare` or `--cleanup` failed, or one of several runs failed.
 pub(super) fn run(wanted: &Wanted<'_>, temporary: &Temporary) -> Result<Ran, Failure> {
     let ran = match wanted.repeat.runs.unwrap_or(1) {
         1 => once(wanted, temporary),
         runs => several(wanted, temporary, runs as usize),
     };
-    // Also after a failure: what --prepare made is to go.
+    // Also after a failure: to remove what --prepare made.
     let cleaned = around("--cleanup", wanted.repeat.cleanup.as_deref(), "after the last run");
     let ran = ran?;
     cleaned?;
@@ -93,9 +93,11 @@ fn several(wanted: &Wanted<'_>, temporary: &Temporary, runs: usize) -> Result<Ra
         if let Some(exit) = outcome.exit.filter(|exit| *exit != Exit::Code(0)) {
             let how = match exit {
                 Exit::Code(code) => format!("failed with exit code {code}"),
-                Exit::Signal(signal) => format!("was ended by signal {signal}"),
+                Exit::Signal(signal) => format!("was killed by signal {signal}"),
             };
-            output::note(&format!("thalweg explain: run {nth} of {runs} {how}: nothing is explained; without -n a run that fails is"));
+            output::note(&format!(
+                "thalweg explain: run {nth} of {runs} {how}: nothing is explained; leave out -n to explain a failing run"
+            ));
             return Err(Failure::Ended(exit));
         }
         outcomes.push(outcome);
@@ -110,7 +112,7 @@ fn several(wanted: &Wanted<'_>, temporary: &Temporary, runs: usize) -> Result<Ra
     Ok(Ran { exit: median.exit, explained: Ok(explained), notes: median.notes.clone() })
 }
 
-/// Runs what is to be done around the runs: its output goes to standard error, since standard output is the command's.
+/// Runs a `--prepare` or `--cleanup` command. Its output goes to standard error, since standard output is the command's.
 pub(super) fn around(flag: &str, command: Option<&str>, when: &str) -> Result<(), Failure> {
     let Some(command) = command else { return Ok(()) };
     let failed = |how: String| Failure::failed(format!("{flag} '{command}', {when}: {how}"));
@@ -118,21 +120,21 @@ pub(super) fn around(flag: &str, command: Option<&str>, when: &str) -> Result<()
     let ran = Command::new("sh").args(["-c", command]).stdin(Stdio::null()).stdout(ours).status();
     match ran {
         Err(error) => Err(failed(error.to_string())),
-        Ok(status) if !status.success() => Err(failed(format!("it ended with {status}; it has to succeed"))),
+        Ok(status) if !status.success() => Err(failed(format!("failed with {status}"))),
         Ok(_) => Ok(()),
     }
 }
 
-/// The recording of the median is put there when all runs are over; that it cannot be is better known before.
+/// Checks before the runs that the median's recording can be moved to `output` after them.
 fn free(output: &Path) -> Result<(), Failure> {
     let is_taken = output.symlink_metadata().is_ok() && std::fs::read_dir(output).map_or(true, |mut entries| entries.next().is_some());
-    let problem = "exists and is not empty; choose another name for the recording, or remove it";
+    let problem = "exists and is not empty; choose another name for the recording, or remove it first";
     if is_taken { Err(Failure::failed(format!("{}: {problem}", output.display()))) } else { Ok(()) }
 }
 
-/// Moves a recording, to another file system too.
+/// Moves a recording, possibly to another file system.
 fn keep(from: &Path, to: &Path) -> Result<(), Failure> {
-    let failed = |e: std::io::Error| Failure::failed(format!("{}: the recording cannot be kept there: {e}", to.display()));
+    let failed = |e: std::io::Error| Failure::failed(format!("{}: cannot move the recording there: {e}", to.display()));
     std::fs::rename(from, to).or_else(|_| copy_tree(from, to)).map_err(failed)
 }
 

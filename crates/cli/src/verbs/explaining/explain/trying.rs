@@ -1,5 +1,6 @@
-//! `explain --try -- COMMAND`: the command recorded and explained, the first proposed change that a command makes tried beside it in turn, and
-//! predicted against achieved with intervals. Which change, what cannot be run again, and the runs are `tune`'s.
+//! `explain --try -- COMMAND`: records and explains the command, runs it alternately with the first proposed change of its command line,
+//! and prints the predicted against the achieved time with intervals. `tune` chooses the change, checks that the command can be run
+//! again, and does the runs.
 
 use super::recorded::{Use, record};
 use super::runs::{self, Wanted};
@@ -22,35 +23,36 @@ use thalweg_report::Prediction;
 use thalweg_trace::secrets;
 use thalweg_tune::{Output, Trying, choose, consumes};
 
-/// How a proposed change is tried.
+/// Flags for trying a proposed change.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Trying a change")]
 pub(super) struct TryFlags {
-    /// Make the first proposed change that a command makes, run both in turn (--runs of each, default 10), and print predicted against achieved
+    /// Apply the first proposed change of the command line, run both commands alternately (--runs of each, default 10), and print
+    /// predicted against achieved
     #[arg(long = "try", requires = "command", conflicts_with_all = ["recordings", "json", "to", "fail_if", "why", "verbose", "phase"])]
     pub(super) is_on: bool,
     /// With --try: do not ask before the runs
     #[arg(long, requires = "is_on")]
     yes: bool,
-    /// With --try: make this change although it gives something up (durability, encryption); may be repeated
+    /// With --try: permit this change although it gives something up (durability, encryption). May be repeated
     #[arg(long, value_name = "ID", requires = "is_on")]
     allow: Vec<String>,
 }
 
-/// Pairs of runs, where --runs does not say.
+/// Default number of pairs of runs.
 const PAIRS: u32 = 10;
 
-/// Records, explains, tries.
+/// Records and explains the command, then tries the change.
 pub(super) fn run(flags: &TryFlags, wanted: &Wanted<'_>) -> Result<(), Failure> {
     let pairs = wanted.repeat.runs.unwrap_or(PAIRS) as usize;
     let command = wanted.command.iter().map(text).collect::<Result<Vec<String>, _>>()?;
     if !flags.yes && !std::io::stdin().is_terminal() {
-        return Err(Failure::usage("--try runs commands: it asks first, and there is no terminal to ask on; give --yes"));
+        return Err(Failure::usage("--try asks before it runs commands, and there is no terminal to ask on: give --yes"));
     }
     let restored = wanted.repeat.prepare.is_some();
     if let Some(why) = consumes(&command).filter(|_| !restored) {
         return Err(Failure::usage(format!(
-            "--try runs the command {} times, and {why}: give --prepare with what restores it",
+            "--try runs the command {} times, and {why}: give --prepare with a command that restores it",
             2 * pairs + 3
         )));
     }
@@ -63,7 +65,7 @@ pub(super) fn run(flags: &TryFlags, wanted: &Wanted<'_>) -> Result<(), Failure> 
     let prepare: Vec<String> = made.as_ref().map(Output::removal).into_iter().chain(wanted.repeat.prepare.clone()).collect();
     let tried = tried(flags, wanted, &command, &prepare, pairs).map_err(|failure| match (failure, recipe.map(Recipe::repeat)) {
         (Failure::Failed(problem), Some(repeat)) if !repeat.is_empty() => {
-            Failure::Failed(format!("{problem} ({repeat}; --prepare is run before each run)"))
+            Failure::Failed(format!("{problem} ({repeat}; --prepare runs a command before each run)"))
         }
         (failure, _) => failure,
     });
@@ -72,7 +74,7 @@ pub(super) fn run(flags: &TryFlags, wanted: &Wanted<'_>) -> Result<(), Failure> 
 }
 
 fn text(word: &OsString) -> Result<String, Failure> {
-    word.to_str().map(str::to_owned).ok_or_else(|| Failure::usage(format!("{}: --try takes words of text alone", word.display())))
+    word.to_str().map(str::to_owned).ok_or_else(|| Failure::usage(format!("{}: --try needs a command line in UTF-8", word.display())))
 }
 
 fn tried(flags: &TryFlags, wanted: &Wanted<'_>, command: &[String], prepare: &[String], pairs: usize) -> Result<(), Failure> {
@@ -82,12 +84,12 @@ fn tried(flags: &TryFlags, wanted: &Wanted<'_>, command: &[String], prepare: &[S
     choice.passed_over.iter().for_each(|passed_over| output::note(passed_over));
     let Some(change) = choice.change else {
         let why = explanation.model.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
-        return Err(Failure::failed(format!("no change that a command makes was proposed, so there is nothing to try{why}")));
+        return Err(Failure::failed(format!("no change of the command line was proposed, so there is nothing to try{why}")));
     };
     if secrets::was_cut(&change.command) {
         let problem =
-            "the command has words that look like secrets, which were cut from its recording, so it cannot be run again with a change";
-        return Err(Failure::failed(format!("{problem}: give --keep-command, or leave -o out")));
+            "the command has words that look like secrets, which were removed from its recording, so it cannot be run again with a change";
+        return Err(Failure::failed(format!("{problem}: give --keep-command, or leave out -o")));
     }
     show(change, command, prepare, pairs, &explanation);
     if !flags.yes && !is_agreed() {
@@ -100,7 +102,7 @@ fn tried(flags: &TryFlags, wanted: &Wanted<'_>, command: &[String], prepare: &[S
         true => Failure::Interrupted("stopped".to_owned()),
         false => Failure::failed(error),
     })?;
-    // What is predicted is a ratio: a recorded run stood alone, at another time than these.
+    // The prediction is used as a ratio: the recorded run was made alone, at another time.
     let scale = tried.before_s.median / explanation.wall_s;
     let (achieved_s, achieved_interval_s) = tried.achieved_s();
     let prediction = Prediction {
@@ -116,15 +118,15 @@ fn tried(flags: &TryFlags, wanted: &Wanted<'_>, command: &[String], prepare: &[S
     Ok(())
 }
 
-/// The command run once, recorded, and explained on standard error.
+/// Runs and records the command once, and prints its explanation on standard error.
 fn explained(wanted: &Wanted<'_>, prepare: &[String]) -> Result<Explanation, Failure> {
     let temporary = Temporary::new()?;
     prepare.iter().try_for_each(|script| runs::around("--prepare", Some(script), "before the first run"))?;
     let path = wanted.output.map_or_else(|| temporary.recording("try.thw"), Path::to_path_buf);
-    // A recording that goes away may have the command whole, which is run again with a change.
+    // A temporary recording may keep the full command, which is needed for the run with the change.
     let recorded = record(wanted.command, wanted.flags, &path, Use { keep_command: wanted.output.is_none(), ..wanted.to() })?;
     if let Some(exit) = recorded.exit.filter(|exit| *exit != Exit::Code(0)) {
-        output::note("thalweg explain: the command failed as it stands, so nothing is tried");
+        output::note("thalweg explain: the unchanged command failed, so nothing is tried");
         return Err(Failure::Ended(exit));
     }
     let explanation = recorded.explained(&wanted.options)?;
@@ -133,27 +135,27 @@ fn explained(wanted: &Wanted<'_>, prepare: &[String]) -> Result<Explanation, Fai
     Ok(explanation)
 }
 
-/// What is about to be run.
+/// Prints what is about to be run.
 fn show(change: &WhatIf, command: &[String], prepare: &[String], pairs: usize, explanation: &Explanation) {
-    output::note(&format!("\nto try: {}; in turn, {pairs} times each, and once before that", change.change));
+    output::note(&format!("\nto try: {}; alternately, {pairs} times each, after one warm-up run of each", change.change));
     prepare.iter().for_each(|script| output::note(&format!("  before each run  {script}")));
-    output::note(&format!("  as it is         {}", shell::line(command)));
+    output::note(&format!("  unchanged        {}", shell::line(command)));
     output::note(&format!("  with the change  {}", shell::line(&change.command)));
     if let Some(gives_up) = &change.gives_up {
-        output::note(&format!("  which gives up   {gives_up}"));
+        output::note(&format!("  gives up         {gives_up}"));
     }
     let all_s = (explanation.wall_s + change.predicted_wall_s) * (pairs + 1) as f64;
-    output::note(&format!("  about {} in all", duration(all_s)));
+    output::note(&format!("  takes about {}", duration(all_s)));
 }
 
 fn is_agreed() -> bool {
-    output::note("run them? y or n");
+    output::note("run them? [y/n]");
     let mut answer = String::new();
     let read = std::io::stdin().read_line(&mut answer);
     read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
 }
 
-/// Hears Ctrl-C.
+/// Prints trouble, and listens for Ctrl-C.
 struct Screen(Interrupt);
 
 impl Observer for Screen {

@@ -1,4 +1,4 @@
-//! What `cp --json` prints of one file's copy.
+//! The document of `cp --json` for a single file.
 
 use crate::tuning::Report;
 use serde::Serialize;
@@ -14,19 +14,19 @@ pub(super) struct Document {
     from: String,
     to: String,
     size_bytes: u64,
-    /// Bytes that were moved: what is not in holes.
+    /// Bytes moved, without holes.
     data_bytes: u64,
     elapsed_s: f64,
-    /// Of the data.
+    /// Rate of the data, without holes.
     rate_bytes_per_s: f64,
-    /// The devices that the store, or the source, pretends to have.
+    /// Emulated devices of the store or the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     emulated: Option<String>,
-    /// How it was done.
+    /// The flow's parameters.
     flow: Flow,
     #[serde(skip_serializing_if = "Option::is_none")]
     recording: Option<PathBuf>,
-    /// What `--tune` did.
+    /// The result of `--tune`.
     #[serde(skip_serializing_if = "Option::is_none")]
     tuning: Option<Report>,
 }
@@ -42,7 +42,7 @@ struct Flow {
     data_path: String,
 }
 
-/// The document of a copy that is done.
+/// Makes the document of a finished copy.
 pub(super) fn document((from, to): (&str, &str), outcome: &CopyOutcome, emulated: Option<String>, tuning: Option<Report>) -> Document {
     let (elapsed_s, data_bytes) = (outcome.elapsed.as_secs_f64(), outcome.size_bytes - outcome.hole_bytes);
     Document {

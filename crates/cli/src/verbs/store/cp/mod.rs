@@ -1,4 +1,4 @@
-//! `thalweg cp`: into, out of and between stores, through pipes, and trees with `-r`; recorded and explained when asked for.
+//! `thalweg cp`: copies files and pipes into, out of and between stores, and trees with `-r`; records and explains the copy if asked to.
 
 mod document;
 mod tree;
@@ -34,7 +34,7 @@ use tree::TreeCopy;
 #[derive(clap::Args)]
 #[command(args_override_self = true)]
 #[command(
-    after_help = "A copy is written as NAME.partial and appears under its name once it is complete. A local NAME that is a symbolic link is followed; \
+    after_help = "A copy is written as NAME.partial and renamed to NAME once it is complete. A local NAME that is a symbolic link is followed; \
     links inside a tree are not, unless --follow is given.\n\
     thalweg cp big.tar thal://HOST:PORT/big.tar     in\n\
     thalweg cp thal://HOST:PORT/big.tar -           out, to a pipe\n\
@@ -42,15 +42,15 @@ use tree::TreeCopy;
     thalweg cp --source memory:1Gi --sink null ...  control runs: without reading, without writing"
 )]
 pub(crate) struct Arguments {
-    /// Each a local path, thal://HOST:PORT/path (thal:/path with --store), or - for a pipe. TO with a / at the end is a directory to copy
-    /// into. --source replaces FROM, --sink replaces TO
+    /// Each is a local path, thal://HOST:PORT/path (thal:/path with --store), or - for a pipe. TO with a / at the end is a directory to
+    /// copy into. --source replaces FROM, --sink replaces TO
     #[arg(value_name = "FROM TO", num_args = 0..=2, required = true)]
     operands: Vec<String>,
 
     /// Copy directories and everything in them
     #[arg(short, long)]
     recursive: bool,
-    /// With -r: how many batches of files are copied at a time (default: 4)
+    /// With -r: number of batches of files copied concurrently (default: 4)
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::parse_count, requires = "recursive")]
     workers: Option<u32>,
     /// With -r: copy what symbolic links point to
@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     /// With -r: keep owners, all mode bits and times
     #[arg(short, long, requires = "recursive")]
     preserve: bool,
-    /// With -r: copy device nodes too and, with --preserve, set-user-ID and set-group-ID bits. Otherwise they are left out, and counted at the end
+    /// With -r: also copy device nodes and, with --preserve, set-user-ID and set-group-ID bits (default: leave them out, and count them)
     #[arg(long, requires = "recursive")]
     privileges: bool,
     /// Replace the target if it exists
@@ -68,10 +68,10 @@ pub(crate) struct Arguments {
     /// Return only when the copy is durable at every target and at the metadata service
     #[arg(long)]
     sync: bool,
-    /// What becomes of holes
+    /// How to copy holes
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
     sparse: Holes,
-    /// Look for faster settings while it copies, and list what was tried; flags that are given stay as they are
+    /// Tune the flow during the copy, and list the steps; parameters given as flags are not changed
     #[arg(long)]
     tune: bool,
     /// Show no progress
@@ -93,17 +93,17 @@ pub(crate) struct Arguments {
     store: StoreFlags,
 }
 
-/// How the bytes flow. The defaults need no tuning.
+/// Flags for the flow. The defaults need no tuning.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Flow")]
 struct FlowFlags {
     /// Size of a request
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = numbers::parse_positive_size)]
     request: Option<u64>,
-    /// Requests in flight; with 1, each is read, written and answered before the next is read
+    /// Requests in flight; with 1, each request is read, written and answered before the next is read
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::parse_count)]
     requests: Option<u32>,
-    /// Size of a flow buffer, the unit on the wire
+    /// Size of a flow buffer, the unit of transfer on the wire
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = numbers::parse_positive_size)]
     buffer: Option<u64>,
     /// Flow buffers in flight on each connection
@@ -115,13 +115,13 @@ struct FlowFlags {
     /// Size of socket buffers (default: the system chooses)
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = numbers::parse_positive_size)]
     socket_buffer: Option<u64>,
-    /// Which thread moves the bytes
+    /// The thread that moves the bytes
     #[arg(long, value_enum, default_value = "automatic", value_name = "PATH")]
     data_path: PathOfData,
     /// For control runs: read from memory instead of FROM
     #[arg(long, value_name = "memory:SIZE", allow_hyphen_values = true, value_parser = memory)]
     source: Option<u64>,
-    /// Pretend that FROM, a local file, is on a disk of this rate. (`thalweg up --emulate` does it for a store)
+    /// Emulate a disk of this rate under FROM, a local file (for a store, use `thalweg up --emulate`)
     #[arg(long, value_name = "source=RATE", value_parser = emulate::parse_source, conflicts_with = "recursive")]
     emulate: Option<u64>,
     /// For control runs: write nothing instead of TO
@@ -129,23 +129,23 @@ struct FlowFlags {
     sink: Option<String>,
 }
 
-/// Who moves a request's bytes, as the flag says it.
+/// The thread that moves a request's bytes, as the flag names it.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum PathOfData {
     /// Direct where possible, unless --request or --requests is given
     Automatic,
-    /// The request's thread reads it into memory, sends it from there, and waits for the answers
+    /// The request's thread reads the request into memory, sends it, and waits for the answers
     Buffered,
     /// Each connection's thread fetches or stores its own flow buffers
     Direct,
 }
 
-/// What becomes of holes, as the flag says it.
+/// How holes are copied, as the flag names it.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Holes {
-    /// Holes of FROM are holes of TO
+    /// Holes of FROM become holes of TO
     Auto,
-    /// Blocks of zeros become holes, too
+    /// Blocks of zeros become holes too
     Always,
     /// Everything is written out
     Never,
@@ -161,27 +161,27 @@ impl Holes {
     }
 }
 
-/// `memory:SIZE`.
+/// Parses `memory:SIZE`.
 fn memory(text: &str) -> Result<u64, String> {
     let size_text = text.strip_prefix("memory:").ok_or("expected memory:SIZE, like memory:1Gi")?;
     numbers::parse_size(size_text)
 }
 
-/// Where bytes come from, before anything is connected.
+/// The source, before anything is connected.
 #[derive(Clone, Debug)]
 enum From {
     Memory(u64),
     At(Operand),
 }
 
-/// Where bytes go, before anything is connected.
+/// The destination, before anything is connected.
 #[derive(Clone, Debug)]
 enum To {
     Null,
     At(Operand),
 }
 
-/// Copies.
+/// Runs the copy.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
     let (from, to) = arguments.ends()?;
@@ -205,13 +205,13 @@ impl Arguments {
             None => To::At(next("TO")?),
         };
         if let Some(extra) = operands.next() {
-            return Err(Failure::usage(format!("{extra}: one operand too many: --source replaces FROM, and --sink replaces TO")));
+            return Err(Failure::usage(format!("{extra}: too many operands: --source replaces FROM, and --sink replaces TO")));
         }
         if !matches!(from, From::At(Operand::Store(_))) && !matches!(to, To::At(Operand::Store(_))) {
             return Err(Failure::usage("neither side is in a store: expected thal://HOST:PORT/path for one of them"));
         }
         if self.lot.lot.is_some() && !matches!(to, To::At(Operand::Store(_))) {
-            return Err(Failure::usage("--lot: lots are of stores, and TO is in none"));
+            return Err(Failure::usage("--lot: TO is not in a store, and only stores have lots"));
         }
         if self.json && matches!(to, To::At(Operand::Pipe)) {
             return Err(Failure::usage("--json and TO - would both go to standard output"));
@@ -219,7 +219,7 @@ impl Arguments {
         Ok((from, to))
     }
 
-    /// Parameters that were given as flags: a tuner leaves them alone.
+    /// Returns the parameters given as flags: a tuner does not change them.
     fn given(&self) -> BTreeSet<String> {
         let flow = &self.flow;
         let given = [
@@ -250,7 +250,7 @@ impl Arguments {
     }
 }
 
-/// What one command copies with.
+/// The state of one `cp` command.
 struct Copying<'a> {
     arguments: &'a Arguments,
     interrupt: Interrupt,
@@ -263,7 +263,7 @@ impl Copying<'_> {
         let to = self.named(&from, to)?;
         let flags = self.arguments;
         let mut job = self.job(&from, &to)?;
-        // An explanation without a recording to keep is made from one that goes away.
+        // An explanation without --record is made from a temporary recording.
         let temporary = match (&flags.recording.record, flags.recording.explain) {
             (None, true) => Some(Temporary::new()?),
             _ => None,
@@ -284,7 +284,7 @@ impl Copying<'_> {
         })?;
         let seconds = outcome.elapsed.as_secs_f64();
         if outcome.source_modified {
-            output::note(&format!("{}: was modified while it was copied; the copy may mix old and new bytes", shown_from(&from)));
+            output::note(&format!("{}: was modified during the copy, which may mix old and new bytes", shown_from(&from)));
         }
         let explanation = match (&outcome.recording, flags.recording.explain) {
             (Some(path), true) => Some(explained::explained(path)?.1),
@@ -306,7 +306,7 @@ impl Copying<'_> {
         let more = flags.recording.more();
         let form = Form::Short { more: &more };
         match explanation {
-            // Standard output carries the file.
+            // Standard output has the file's data.
             Some(explanation) if piped => {
                 explained::note(&explanation, form);
                 Ok(())
@@ -316,13 +316,13 @@ impl Copying<'_> {
         }
     }
 
-    /// The devices that the store, or the source, pretends to have.
+    /// Returns the emulated devices of the store and the source.
     fn emulated(&self) -> Option<String> {
         let sessions = self.sessions.all();
         emulation::of_copy(sessions.iter().map(|session| &**session), self.arguments.flow.emulate)
     }
 
-    /// A tuner for a copy; of two stores' ends, the one that is written counts.
+    /// Starts a tuner for a copy; between two stores it is keyed by the one written to.
     fn tuned(&self, job: &CopyJob) -> Option<Tuned> {
         let (store, way) = match (&job.source, &job.sink) {
             (_, Sink::Store(store, ..)) => (store, "in"),
@@ -333,7 +333,7 @@ impl Copying<'_> {
         Some(tuning::begin(controller, self.arguments.given(), &store.data, way))
     }
 
-    /// The same for a tree's copy.
+    /// Starts a tuner for a tree's copy, likewise.
     fn tuned_tree(&self, job: &TreeJob) -> Option<Tuned> {
         let (store, way) = match (&job.from, &job.to) {
             (_, TreeEnd::Store(store, _)) => (store, "in a tree"),
@@ -344,7 +344,7 @@ impl Copying<'_> {
         Some(tuning::begin(controller, self.arguments.given(), &store.data, way))
     }
 
-    /// A target that ends with `/` is a directory to copy into.
+    /// Appends the source's name to a target that ends with `/`.
     fn named(&self, from: &From, to: To) -> Result<To, Failure> {
         let name = match from {
             From::At(Operand::Local(path)) => path.file_name().map(OsStr::to_os_string),
@@ -353,7 +353,7 @@ impl Copying<'_> {
             }
             From::At(Operand::Pipe) | From::Memory(_) => None,
         };
-        let into = |shown: &str| name.clone().ok_or_else(|| Failure::usage(format!("{shown}: the source has no name; give the copy one")));
+        let into = |shown: &str| name.clone().ok_or_else(|| Failure::usage(format!("{shown}: the source has no name: name the copy")));
         match to {
             To::At(Operand::Store(path)) if path.path.ends_with('/') => {
                 let name = utf8(&into(&path.path)?)?.to_owned();
@@ -399,10 +399,10 @@ impl Copying<'_> {
         let watch = Watch { progress, interrupt: &self.interrupt, seen_bytes: Cell::new(0), seen_size: Cell::new(0) };
         copy::run(job, &watch).map_err(|e| match e.kind() {
             ErrorKind::Cancelled => Failure::Interrupted("interrupted: nothing was copied".to_owned()),
-            // The reader of our standard output went away.
+            // The reader of standard output closed the pipe.
             ErrorKind::Reset if matches!(job.sink, Sink::Stdout) && e.server().is_none() => Failure::NobodyReads,
             ErrorKind::Exists | ErrorKind::IsDirectory if is_directory(&job.sink) => {
-                Failure::failed(format!("{}: is a directory; end it with / to copy into it", e.file().unwrap_or("the target")))
+                Failure::failed(format!("{}: is a directory: append / to copy into it", e.file().unwrap_or("the target")))
             }
             _ => Failure::failed(e),
         })
@@ -415,7 +415,7 @@ impl Copying<'_> {
             return Err(Failure::usage("-r copies directories: expected FROM and TO, without --source and --sink"));
         };
         let is_directory = match from {
-            Operand::Pipe => return Err(Failure::usage("-r copies directories, not a pipe")),
+            Operand::Pipe => return Err(Failure::usage("-r copies directories: FROM cannot be a pipe")),
             Operand::Local(root) => root.is_dir(),
             Operand::Store(root) => self.sessions.of(&root.store)?.stat(&root.path)?.kind == FileKind::Directory,
         };
@@ -444,14 +444,14 @@ impl Copying<'_> {
             && from.store == to.store
             && format!("{}/", to.path.trim_end_matches('/')).starts_with(&format!("{}/", from.path.trim_end_matches('/')))
         {
-            return Err(Failure::failed(format!("{to}: is inside the tree to be copied")));
+            return Err(Failure::failed(format!("{to}: is inside the tree to copy")));
         }
         let (from, to) = (shown(from), shown(&to));
         let copy = TreeCopy { from: &from, to: &to, quiet: flags.quiet, json: flags.json, interrupt: &self.interrupt };
         let recording = &flags.recording;
-        let done = recording.around(&flags.store, &sessions, flags.json, |mode| {
+        let done = recording.around(&flags.store, &sessions, flags.json, |trace| {
             let tuned = flags.tune.then(|| self.tuned_tree(&job)).flatten();
-            let done = copy.run(&job, mode).map(|(outcome, seconds)| (outcome, seconds, tuned.map(Tuned::end)));
+            let done = copy.run(&job, trace).map(|(outcome, seconds)| (outcome, seconds, tuned.map(Tuned::end)));
             let attributes = done.as_ref().map_or_else(|_| Vec::new(), |(outcome, ..)| tree_attributes(&job, (&from, &to), outcome));
             (done, attributes)
         })?;
@@ -460,7 +460,7 @@ impl Copying<'_> {
 
     fn tree_end(&self, operand: &Operand, sessions: &mut Vec<Arc<Session>>) -> Result<TreeEnd, Failure> {
         Ok(match operand {
-            Operand::Pipe => return Err(Failure::usage("-r copies to a directory, not to a pipe")),
+            Operand::Pipe => return Err(Failure::usage("-r copies directories: TO cannot be a pipe")),
             Operand::Local(path) => TreeEnd::Local(path.clone()),
             Operand::Store(path) => {
                 let session = self.sessions.of(&path.store)?;
@@ -474,7 +474,7 @@ impl Copying<'_> {
     }
 }
 
-/// What is known of a tree's copy, for its recording.
+/// Returns the attributes of a tree's copy, for its recording.
 fn tree_attributes(job: &TreeJob, (from, to): (&str, &str), outcome: &TreeOutcome) -> Vec<(String, String)> {
     let direction = match (&job.from, &job.to) {
         (TreeEnd::Store(..), TreeEnd::Store(..)) => "between",
@@ -493,7 +493,7 @@ fn tree_attributes(job: &TreeJob, (from, to): (&str, &str), outcome: &TreeOutcom
     pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Whether the target is a directory: `--force` would be no way out.
+/// Whether the target is a directory, for which `--force` does not help.
 fn is_directory(sink: &Sink) -> bool {
     match sink {
         Sink::Store(store, path, _) => {
@@ -504,7 +504,7 @@ fn is_directory(sink: &Sink) -> bool {
     }
 }
 
-/// Passes a copy's progress on, and when to stop.
+/// Reports a copy's progress, and whether to stop it.
 struct Watch<'a> {
     progress: &'a Progress,
     interrupt: &'a Interrupt,
@@ -523,7 +523,7 @@ impl CopyObserver for Watch<'_> {
     }
 
     fn left_alone(&self, path: &Path) {
-        output::note(&format!("thalweg cp: {}: exists already, and no copy is known to have made it: left alone", path.display()));
+        output::note(&format!("thalweg cp: {}: exists, and is not known to be from a copy: left alone", path.display()));
     }
 
     fn cancelled(&self) -> bool {
@@ -535,7 +535,7 @@ fn utf8(name: &OsStr) -> Result<&str, Failure> {
     name.to_str().ok_or_else(|| Failure::failed(format!("{}: the name is not UTF-8", Path::new(name).display())))
 }
 
-/// Batches of a tree at a time, unless set otherwise.
+/// Default number of concurrent batches of a tree.
 const WORKERS: u32 = 4;
 
 fn shown(operand: &Operand) -> String {
@@ -560,7 +560,7 @@ fn shown_to(to: &To) -> String {
     }
 }
 
-/// The command line, for the recording.
+/// Returns the command line, for the recording.
 fn command() -> Vec<String> {
     std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
 }

@@ -1,7 +1,7 @@
-//! Copying a tree: the store's engine does it ([`thalweg_client::copy::copy_tree`]); here is what a person or a program sees of it.
+//! Copies a tree with [`thalweg_client::copy::copy_tree`]: progress, messages, summary and JSON.
 //!
-//! One entry that fails does not stop the others: it is reported at once, with its path, and the command ends as failed. A tree that lacks
-//! something must not look like a success.
+//! An entry that fails does not stop the others: it is reported immediately with its path, and the command fails at the end, so that an
+//! incomplete tree does not look like a success.
 
 use crate::interrupt::Interrupt;
 use crate::terminal::progress::Progress;
@@ -15,17 +15,17 @@ use thalweg_client::copy::{LeftOut, TreeJob, TreeObserver, TreeOutcome, copy_tre
 use thalweg_trace::TraceHandle;
 use thalweg_wire::{Error, ErrorKind};
 
-/// What a copy of a tree shows, and how.
+/// The display of a tree's copy.
 pub(super) struct TreeCopy<'a> {
-    /// What is copied, as it was given.
+    /// The source, as given.
     pub from: &'a str,
-    /// Where to.
+    /// The destination, as given.
     pub to: &'a str,
-    /// No progress, no summary.
+    /// Show neither progress nor a summary.
     pub quiet: bool,
-    /// A document on standard output.
+    /// Print a document on standard output.
     pub json: bool,
-    /// Who asks to stop.
+    /// Asks the copy to stop.
     pub interrupt: &'a Interrupt,
 }
 
@@ -36,23 +36,23 @@ struct Document<'a> {
     from: &'a str,
     to: &'a str,
     size_bytes: u64,
-    /// Bytes that were moved: what is not in holes.
+    /// Bytes moved, without holes.
     data_bytes: u64,
     elapsed_s: f64,
-    /// Of the data.
+    /// Rate of the data, without holes.
     rate_bytes_per_s: f64,
     /// Files copied.
     files: u64,
     directories: u64,
     /// Symbolic links, pipes, sockets and devices.
     others: u64,
-    /// Device nodes that were not copied, files that have other set-user and set-group bits, and entries whose owners were not kept.
+    /// Device nodes not copied, files without their set-user and set-group bits, and entries without their owners.
     devices_left_out: u64,
     set_id_bits_left_out: u64,
     owners_left_out: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     recording: Option<&'a PathBuf>,
-    /// What `--tune` did.
+    /// The result of `--tune`.
     #[serde(skip_serializing_if = "Option::is_none")]
     tuning: Option<Report>,
 }
@@ -84,7 +84,7 @@ impl TreeObserver for Watch<'_> {
 
     fn left_alone(&self, path: &[u8]) {
         let path = names::text(&names::join(self.to.as_bytes(), path));
-        output::note(&format!("thalweg cp: {path}: exists already, and no copy is known to have made it: left alone"));
+        output::note(&format!("thalweg cp: {path}: exists, and is not known to be from a copy: left alone"));
     }
 
     fn cancelled(&self) -> bool {
@@ -93,12 +93,12 @@ impl TreeObserver for Watch<'_> {
 }
 
 impl TreeCopy<'_> {
-    /// Copies; what was done, and how long it took in seconds.
-    pub(super) fn run(&self, job: &TreeJob, mode: &TraceHandle) -> Result<(TreeOutcome, f64), Failure> {
+    /// Copies the tree; returns the outcome and the duration in seconds.
+    pub(super) fn run(&self, job: &TreeJob, trace: &TraceHandle) -> Result<(TreeOutcome, f64), Failure> {
         let begun = Instant::now();
         let progress = Progress::new(self.from, None, self.quiet || self.json);
         let watch = Watch { from: self.from, to: self.to, progress, interrupt: self.interrupt };
-        let outcome = copy_tree(job, &watch, mode).map_err(|e| match e.kind() {
+        let outcome = copy_tree(job, &watch, trace).map_err(|e| match e.kind() {
             ErrorKind::Cancelled => Failure::Interrupted("interrupted: the tree is incomplete".to_owned()),
             ErrorKind::Exists => in_the_way(e.file().unwrap_or(self.to)),
             _ => Failure::failed(e),
@@ -106,23 +106,23 @@ impl TreeCopy<'_> {
         Ok((outcome, begun.elapsed().as_secs_f64()))
     }
 
-    /// Says how it went.
+    /// Prints the outcome.
     pub(super) fn report(&self, done: (TreeOutcome, f64, Option<Report>), recording: Option<&PathBuf>) -> Result<(), Failure> {
         let (outcome, seconds, tuning) = done;
         if outcome.modified > 0 {
             let files = if outcome.modified == 1 { "1 file was".to_owned() } else { format!("{} files were", outcome.modified) };
-            output::note(&format!("{}: {files} modified while they were copied; the copies may mix old and new bytes", self.from));
+            output::note(&format!("{}: {files} modified during the copy; their copies may mix old and new bytes", self.from));
         }
         if let Some(note) = left_out(&outcome.left_out) {
             output::note(&format!("{}: {note}", self.to));
         }
         if outcome.unread > 0 {
             let many = outcome.unread;
-            return Err(Failure::failed(format!("{}: {many} of its directories could not be read; the rest was copied", self.from)));
+            return Err(Failure::failed(format!("{}: {many} directories could not be read; the rest was copied", self.from)));
         }
         if outcome.failed > 0 {
             let (many, files) = (outcome.failed, outcome.files);
-            return Err(Failure::failed(format!("{}: {many} of its entries were not copied; {files} files were", self.from)));
+            return Err(Failure::failed(format!("{}: {many} entries were not copied; {files} files were", self.from)));
         }
         let data_bytes = outcome.size_bytes - outcome.hole_bytes;
         if self.json {
@@ -153,12 +153,12 @@ impl TreeCopy<'_> {
     }
 }
 
-/// The target has a name that is taken.
+/// Returns the failure for a target that exists.
 pub(super) fn in_the_way(path: &str) -> Failure {
-    Failure::failed(format!("{path}: exists already; end it with / to copy into it, or use --force to overwrite it"))
+    Failure::failed(format!("{path}: exists already; append / to copy into it, or use --force to overwrite it"))
 }
 
-/// What was left out, in a line; `None`: nothing was.
+/// Returns a line about what was left out; `None` if nothing was.
 fn left_out(left_out: &LeftOut) -> Option<String> {
     let LeftOut { devices, set_id_bits, owners } = *left_out;
     let counted =
@@ -169,8 +169,7 @@ fn left_out(left_out: &LeftOut) -> Option<String> {
     ];
     let unasked: Vec<String> = unasked.into_iter().flatten().collect();
     let unasked = (!unasked.is_empty()).then(|| format!("left out {} (--privileges copies them)", unasked.join(" and ")));
-    let owners =
-        counted(owners, "owner", "owners").map(|many| format!("{many} not kept: the store takes them from its own credential alone"));
+    let owners = counted(owners, "owner", "owners").map(|many| format!("{many} not kept: only the store's own credential may set them"));
     let parts: Vec<String> = unasked.into_iter().chain(owners).collect();
     (!parts.is_empty()).then(|| parts.join("; "))
 }
@@ -184,7 +183,7 @@ mod tests {
         assert_eq!(left_out(&LeftOut::default()), None);
         let some = LeftOut { devices: 1, set_id_bits: 2, owners: 3 };
         let line = "left out 1 device node and 2 files' set-user or set-group bits (--privileges copies them); \
-                    3 owners not kept: the store takes them from its own credential alone";
+                    3 owners not kept: only the store's own credential may set them";
         assert_eq!(left_out(&some).as_deref(), Some(line));
     }
 }

@@ -1,4 +1,4 @@
-//! What must hold of a name for `find` to find it: no I/O.
+//! The conditions of `find`, without I/O.
 
 use crate::names;
 use std::str::FromStr;
@@ -7,52 +7,52 @@ use thalweg_client::walk::WalkEntry;
 use thalweg_wire::Error;
 use thalweg_wire::protocol::metadata::FileKind;
 
-/// All that must hold.
+/// Conditions that must all hold.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Conditions {
-    /// Patterns of the last name.
+    /// Patterns for the last name.
     pub names: Vec<Vec<u8>>,
-    /// The same, in letters of either case.
+    /// Patterns for the last name, ignoring case.
     pub names_any_case: Vec<Vec<u8>>,
-    /// Patterns of the path.
+    /// Patterns for the path.
     pub paths: Vec<Vec<u8>>,
-    /// One of these; empty: any.
+    /// Permitted kinds; empty: any.
     pub kinds: Vec<FileKind>,
     /// Sizes of files.
     pub sizes: Vec<SizeIs>,
-    /// Since the last modification.
+    /// Ages since the last modification.
     pub ages: Vec<Age>,
-    /// Modified after these instants.
+    /// Instants after which it was modified.
     pub newer_ns: Vec<i64>,
-    /// No bytes, no names.
+    /// Whether it must be empty: no bytes or no entries.
     pub empty: bool,
-    /// Now, since 1970.
+    /// The current time, in ns since 1970.
     pub now_ns: i64,
 }
 
-/// What they are asked of.
+/// An entry to check.
 pub(super) struct Candidate<'a> {
-    /// The entry, with what the conditions need.
+    /// The entry, with the attributes that the conditions need.
     pub entry: &'a WalkEntry,
     /// The path as it is printed.
     pub path: &'a [u8],
-    /// How many names a directory has.
+    /// Number of a directory's entries.
     pub names: u64,
 }
 
-/// Whether they hold.
+/// The result of the conditions.
 #[derive(Debug)]
 pub(super) enum Answer<'a> {
-    /// All of them.
+    /// All hold.
     Yes,
-    /// Not all.
+    /// Some do not hold.
     No,
-    /// A size decides it, and is not known.
+    /// Depends on a size that is not known.
     Unknown(&'a Error),
 }
 
 impl Conditions {
-    /// Whether all hold.
+    /// Checks all conditions.
     pub(super) fn hold<'a>(&self, candidate: &Candidate<'a>) -> Answer<'a> {
         let entry = candidate.entry;
         let modified_ns = entry.attributes.as_ref().map_or(0, |a| a.modified_ns);
@@ -89,7 +89,7 @@ impl Conditions {
     }
 }
 
-/// How a number is compared.
+/// A comparison with a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Compared {
     Exactly(u64),
@@ -98,7 +98,7 @@ enum Compared {
 }
 
 impl Compared {
-    /// `N`, `+N` or `-N`; the rest of the text.
+    /// Parses `N`, `+N` or `-N`; returns the rest of the text too.
     fn read(text: &str) -> Option<(Compared, &str)> {
         let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
         let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
@@ -120,7 +120,7 @@ impl Compared {
     }
 }
 
-/// A file's size in units, rounded up.
+/// A condition on a file's size in units, rounded up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SizeIs {
     compared: Compared,
@@ -137,7 +137,8 @@ impl FromStr for SizeIs {
     type Err = String;
 
     fn from_str(text: &str) -> Result<SizeIs, String> {
-        const EXPECTED: &str = "expected a number like 0, +10M or -512c: c bytes, k M G T powers of 1024, nothing blocks of 512 bytes";
+        const EXPECTED: &str =
+            "expected a number like 0, +10M or -512c: c for bytes, k M G T for powers of 1024, no suffix for 512-byte blocks";
         let (compared, unit) = Compared::read(text).ok_or(EXPECTED)?;
         let unit_bytes = match unit.strip_suffix('i').filter(|unit| !matches!(*unit, "" | "c" | "b" | "w" | "k")).unwrap_or(unit) {
             "" | "b" => 512,
@@ -153,7 +154,7 @@ impl FromStr for SizeIs {
     }
 }
 
-/// Time since the last modification in whole units.
+/// A condition on the time since the last modification, in whole units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Age {
     compared: Compared,
@@ -161,12 +162,12 @@ pub(super) struct Age {
 }
 
 impl Age {
-    /// In days.
+    /// Parses an age in days.
     pub(super) fn days(text: &str) -> Result<Age, String> {
         Age::read(text, 86_400_000_000_000)
     }
 
-    /// In minutes.
+    /// Parses an age in minutes.
     pub(super) fn minutes(text: &str) -> Result<Age, String> {
         Age::read(text, 60_000_000_000)
     }
@@ -174,7 +175,7 @@ impl Age {
     fn read(text: &str, unit_ns: i64) -> Result<Age, String> {
         match Compared::read(text) {
             Some((compared, "")) => Ok(Age { compared, unit_ns }),
-            _ => Err("expected a whole number, or + or - and one: 7, +30, -1".to_owned()),
+            _ => Err("expected a whole number, optionally with + or -: 7, +30, -1".to_owned()),
         }
     }
 
@@ -184,7 +185,7 @@ impl Age {
     }
 }
 
-/// A kind of file, by its letter.
+/// A kind of file, parsed from its letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kind(pub FileKind);
 
@@ -200,12 +201,12 @@ impl FromStr for Kind {
             "s" => FileKind::Socket,
             "b" => FileKind::BlockDevice,
             "c" => FileKind::CharacterDevice,
-            other => return Err(format!("`{}` is no kind: expected f, d, l, p, s, b or c", names::text(other.as_bytes()))),
+            other => return Err(format!("unknown kind `{}`: expected f, d, l, p, s, b or c", names::text(other.as_bytes()))),
         }))
     }
 }
 
-/// Now, since 1970, on this machine's clock.
+/// Returns the time on this machine's clock, in ns since 1970.
 pub(super) fn now_ns() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)

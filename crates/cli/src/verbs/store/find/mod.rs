@@ -1,7 +1,7 @@
-//! `thalweg find`: the names below a path that meet all conditions; printed, described or removed.
+//! `thalweg find`: prints, describes or removes the names below a path that meet all conditions.
 //!
-//! Conditions and actions are those of `find`, with one dash or two. Nothing is asked of a server that no condition needs: names alone come for
-//! `-name` and `-type`, attributes with them for `-mtime`, sizes for `-size`. Removing goes through the same batches as `thalweg rm -r`.
+//! Conditions and actions are those of `find`, with one dash or two. Servers are asked only for what the conditions need: names for `-name`
+//! and `-type`, attributes for `-mtime`, sizes for `-size`. Removal uses the same batches as `thalweg rm -r`.
 
 mod conditions;
 
@@ -22,26 +22,26 @@ use thalweg_wire::protocol::metadata::{FileId, FileKind, FilePath};
 #[derive(clap::Args)]
 #[command(
     disable_help_flag = true,
-    after_help = "All conditions must hold; they take one dash, as with find, or two. N means exactly, +N more, -N less. \
-    SIZE has c (bytes), k, M, G, T, Ki, Mi, Gi or Ti, else it counts blocks of 512 bytes; sizes are rounded up.\n\
+    after_help = "All conditions must hold; write them with one dash, as for find, or two. N means exactly N, +N more, -N less. \
+    SIZE takes the suffix c (bytes), k, M, G, T, Ki, Mi, Gi or Ti; without one it counts blocks of 512 bytes; sizes are rounded up.\n\
     thalweg find thal://HOST:PORT/run7 -name '*.h5' -size +1G\n\
     thalweg find thal:/ -type f -mtime +30 -print0 | xargs -0 thalweg rm\n\
     thalweg find thal:/run7 -name '*.tmp' -delete       in batches, as rm -r does\n\
     thalweg find thal:/ -type d -empty -ls"
 )]
 pub(crate) struct Arguments {
-    /// Where to look: thal://HOST:PORT/path, or paths with --store (default: the store's root)
+    /// Where to search: thal://HOST:PORT/path, or paths with --store (default: the store's root)
     paths: Vec<OsString>,
     /// The name matches a pattern: * ? [a-z] [!x] \*
     #[arg(long, value_name = "GLOB", allow_hyphen_values = true)]
     name: Vec<OsString>,
-    /// The same, ignoring case
+    /// Like --name, ignoring case
     #[arg(long, value_name = "GLOB", allow_hyphen_values = true)]
     iname: Vec<OsString>,
     /// The whole path, as printed, matches a pattern; * matches / too
     #[arg(long, value_name = "GLOB", allow_hyphen_values = true)]
     path: Vec<OsString>,
-    /// f file, d directory, l symbolic link, p pipe, s socket, b block device, c character device; or several, with commas
+    /// The kind: f file, d directory, l symbolic link, p pipe, s socket, b block device, c character device; or several, with commas
     #[arg(long = "type", value_name = "KINDS", value_delimiter = ',')]
     kind: Vec<Kind>,
     /// The size of a file
@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
     /// Modified later than this path
     #[arg(long, value_name = "PATH")]
     newer: Vec<OsString>,
-    /// Empty files and directories
+    /// The file or directory is empty
     #[arg(long)]
     empty: bool,
     /// At most this deep; 0 is the path itself
@@ -65,7 +65,7 @@ pub(crate) struct Arguments {
     /// At least this deep
     #[arg(long, value_name = "N")]
     mindepth: Option<u32>,
-    /// Visit directories after what is in them
+    /// Visit directories after their contents
     #[arg(long)]
     depth: bool,
     /// Print each path (the default)
@@ -74,10 +74,10 @@ pub(crate) struct Arguments {
     /// Print each path with a zero byte after it, for xargs -0
     #[arg(long)]
     print0: bool,
-    /// Print number, mode, links, owner, size, time and path
+    /// Print inode number, mode, links, owner, size, time and path
     #[arg(long)]
     ls: bool,
-    /// Remove what is found, directories after what is in them
+    /// Remove the names found, directories after their contents
     #[arg(long)]
     delete: bool,
     #[command(flatten)]
@@ -89,13 +89,13 @@ pub(crate) struct Arguments {
     help: Option<bool>,
 }
 
-/// Conditions and actions, which `find` writes with one dash.
+/// Conditions and actions that `find` writes with one dash.
 const ONE_DASH: &[&str] = &[
     "name", "iname", "path", "type", "size", "mtime", "mmin", "newer", "empty", "maxdepth", "mindepth", "depth", "print", "print0", "ls",
     "delete", "help",
 ];
 
-/// The command line with two dashes where `find` has one, if it is one of this verb.
+/// Returns the command line with two dashes where `find` has one, if the verb is `find`.
 pub(crate) fn with_two_dashes(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<OsString> = words.collect();
     if words.get(1).is_some_and(|verb| verb == "find") {
@@ -109,22 +109,22 @@ pub(crate) fn with_two_dashes(words: impl Iterator<Item = OsString>) -> Vec<OsSt
     words
 }
 
-/// Finds.
+/// Runs the search.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(word) = arguments.paths.iter().find(|path| ["!", "(", ")", ","].iter().any(|odd| path == odd)) {
         let word = word.to_string_lossy();
-        return Err(Failure::usage(format!("{word}: all conditions must hold; there is no not, no or, and there are no brackets")));
+        return Err(Failure::usage(format!("{word}: conditions are ANDed; NOT, OR and parentheses are not supported")));
     }
     let options = arguments.walk.options(arguments.detail(), WalkMode::SizesFromMetadata, &arguments.store);
     let operands = arguments.walk.operands(&arguments.paths, &arguments.store, &options)?;
-    arguments.walk.around("find", &arguments.store, &operands, false, |mode, troubles| {
-        let conditions = arguments.conditions(mode, troubles)?;
+    arguments.walk.around("find", &arguments.store, &operands, false, |trace, troubles| {
+        let conditions = arguments.conditions(trace, troubles)?;
         let Some(conditions) = conditions else { return Ok(()) };
         let mut printing = Printing { arguments, lines: Lines::new(), style: arguments.style(), times: listing::Times::default() };
         for (path, store) in &operands.paths {
             let walking = &operands.walking[*store];
-            let finding = Finding { arguments, conditions: &conditions, path, walking, counts: Vec::new() };
-            if let Err(failure) = finding.all(mode, &mut printing, troubles) {
+            let finding = Search { arguments, conditions: &conditions, path, walking, counts: Vec::new() };
+            if let Err(failure) = finding.all(trace, &mut printing, troubles) {
                 troubles.or_end(failure)?;
             }
         }
@@ -147,8 +147,8 @@ impl Arguments {
         if self.print0 { Style::Raw } else { Style::for_stdout(false) }
     }
 
-    /// `None`: what they are compared with is not there, which has been said.
-    fn conditions(&self, mode: &TraceHandle, troubles: &mut Troubles) -> Result<Option<Conditions>, Failure> {
+    /// Returns the conditions; `None` if a path to compare with does not exist, which was reported.
+    fn conditions(&self, trace: &TraceHandle, troubles: &mut Troubles) -> Result<Option<Conditions>, Failure> {
         let mut newer_ns = Vec::new();
         let operands = if self.newer.is_empty() {
             None
@@ -158,7 +158,7 @@ impl Arguments {
         };
         for (path, store) in operands.iter().flat_map(|operands| &operands.paths) {
             let Some(operands) = &operands else { break };
-            match operands.walking[*store].session.stat_at(&mut mode.thread("main"), &FilePath::at(&path.path)) {
+            match operands.walking[*store].session.stat_at(&mut trace.thread("main"), &FilePath::at(&path.path)) {
                 Ok(attributes) => newer_ns.push(attributes.modified_ns),
                 Err(failure) => {
                     troubles.or_end(failure)?;
@@ -180,7 +180,7 @@ impl Arguments {
         }))
     }
 
-    /// Whether directories come after what is in them.
+    /// Whether directories are visited after their contents.
     fn leaving(&self) -> bool {
         self.depth || self.delete
     }
@@ -190,14 +190,14 @@ impl Arguments {
     }
 }
 
-/// A name that was found, or a directory that was left.
+/// A name that was reached, or a directory that the walk left.
 struct Visited<'a> {
     entry: &'a WalkEntry,
     depth: u32,
-    /// From the path that is searched.
+    /// Relative to the operand.
     path: &'a [u8],
     parent: FileId,
-    /// How many names a directory has.
+    /// Number of a directory's entries.
     names: u64,
 }
 
@@ -207,41 +207,41 @@ impl<'a> Visited<'a> {
     }
 }
 
-/// What is done with what is found.
-struct Doing<'a, 'b> {
+/// The actions on names found.
+struct Actions<'a, 'b> {
     remover: Remover,
     printing: &'a mut Printing<'b>,
     troubles: &'a mut Troubles,
 }
 
-/// The search below one path.
-struct Finding<'a> {
+/// The search below one operand.
+struct Search<'a> {
     arguments: &'a Arguments,
     conditions: &'a Conditions,
     path: &'a BytePath,
     walking: &'a Walking,
-    /// Of the path itself and each directory on the way to where the walk is: names in it that stay.
+    /// For the operand and each directory on the current path: the number of entries that stay.
     counts: Vec<u64>,
 }
 
-impl Finding<'_> {
-    fn all(mut self, mode: &TraceHandle, printing: &mut Printing<'_>, troubles: &mut Troubles) -> Result<(), Failure> {
-        let mut tracer = mode.thread("main");
+impl Search<'_> {
+    fn all(mut self, trace: &TraceHandle, printing: &mut Printing<'_>, troubles: &mut Troubles) -> Result<(), Failure> {
+        let mut tracer = trace.thread("main");
         let root = self.root(&mut tracer)?;
         let of_root = |names| Visited { entry: &root, depth: 0, path: &[], parent: FileId::ROOT, names };
-        let mut doing = Doing { remover: Remover::new(self.walking.session.names().clone(), mode, false), printing, troubles };
+        let mut actions = Actions { remover: Remover::new(self.walking.session.names().clone(), trace, false), printing, troubles };
         if root.kind != FileKind::Directory || (!self.arguments.leaving() && !self.arguments.empty) {
-            self.candidate(&of_root(0), &mut doing)?;
+            self.candidate(&of_root(0), &mut actions)?;
         }
         let most = self.arguments.maxdepth.unwrap_or(u32::MAX);
         if root.kind == FileKind::Directory && most > 0 {
-            self.below(&mut tracer, root.id, most, &mut doing)?;
+            self.below(&mut tracer, root.id, most, &mut actions)?;
         }
         if root.kind == FileKind::Directory && (self.arguments.leaving() || self.arguments.empty) {
             let left = self.left(&mut tracer, root.id, 0, most)?;
-            self.candidate(&of_root(left), &mut doing)?;
+            self.candidate(&of_root(left), &mut actions)?;
         }
-        let Doing { remover, printing, troubles } = doing;
+        let Actions { remover, printing, troubles } = actions;
         remover.finish(&mut |path, error| troubles.of(path, error));
         printing.lines.flush()
     }
@@ -259,8 +259,8 @@ impl Finding<'_> {
         Ok(WalkEntry { name, id: attributes.id, kind: attributes.kind, attributes: Some(attributes), size, asked: Instant::now() })
     }
 
-    fn below(&mut self, tracer: &mut Tracer, id: FileId, most: u32, doing: &mut Doing<'_, '_>) -> Result<(), Failure> {
-        // Whether a directory is empty is known when it is left.
+    fn below(&mut self, tracer: &mut Tracer, id: FileId, most: u32, actions: &mut Actions<'_, '_>) -> Result<(), Failure> {
+        // Whether a directory is empty is known only when the walk leaves it.
         let late = self.arguments.leaving() || self.arguments.empty;
         let options = TreeOptions { depth_most: most, leaving: late, ..TreeOptions::default() };
         let mut tree = self.walking.walker.tree(&FilePath::of(id), options);
@@ -269,28 +269,35 @@ impl Finding<'_> {
             let next = match next {
                 Ok(next) => next,
                 Err(error) => {
-                    doing.troubles.of(&self.path.path, &error);
+                    actions.troubles.of(&self.path.path, &error);
                     self.counts[0] += 1;
                     break;
                 }
             };
-            self.visit(tracer, &next, late, most, doing)?;
+            self.visit(tracer, &next, late, most, actions)?;
             if !tree.is_ready() {
-                doing.printing.lines.flush()?;
+                actions.printing.lines.flush()?;
             }
         }
         Ok(())
     }
 
-    fn visit(&mut self, tracer: &mut Tracer, next: &TreeEntry, late: bool, most: u32, doing: &mut Doing<'_, '_>) -> Result<(), Failure> {
+    fn visit(
+        &mut self,
+        tracer: &mut Tracer,
+        next: &TreeEntry,
+        late: bool,
+        most: u32,
+        actions: &mut Actions<'_, '_>,
+    ) -> Result<(), Failure> {
         let (depth, is_directory) = (next.depth as usize, next.entry.kind == FileKind::Directory);
         match &next.visit {
             Visit::Unreadable(error) => {
                 if !error.is_gone() {
-                    doing.troubles.of(&names::join(&self.path.path, &next.path), error);
+                    actions.troubles.of(&names::join(&self.path.path, &next.path), error);
                 }
                 self.counts.resize(depth + 1, 0);
-                // What it has is not known: it is not empty.
+                // Its entries are not known: it counts as not empty.
                 self.counts[depth] += 1;
                 Ok(())
             }
@@ -300,18 +307,18 @@ impl Finding<'_> {
                 if is_directory && late {
                     return Ok(());
                 }
-                self.candidate(&Visited::of(next, 0), doing)
+                self.candidate(&Visited::of(next, 0), actions)
             }
             Visit::Left => {
                 self.counts.resize(depth + 1, 0);
                 let left = self.left(tracer, next.entry.id, next.depth, most)?;
                 self.counts.truncate(depth);
-                self.candidate(&Visited::of(next, left), doing)
+                self.candidate(&Visited::of(next, left), actions)
             }
         }
     }
 
-    /// How many names a directory has that has been walked through, or whether it has any where the walk does not go into it.
+    /// Returns the number of entries of a directory that was walked, or 0 or 1 (any) for one that the walk does not enter.
     fn left(&self, tracer: &mut Tracer, id: FileId, depth: u32, most: u32) -> Result<u64, Failure> {
         if depth < most || !self.arguments.empty {
             return Ok(self.counts.get(depth as usize).copied().unwrap_or(0));
@@ -319,8 +326,8 @@ impl Finding<'_> {
         self.walking.session.has_names(tracer, id).map(u64::from)
     }
 
-    /// Prints or removes what meets the conditions.
-    fn candidate(&mut self, visited: &Visited<'_>, doing: &mut Doing<'_, '_>) -> Result<(), Failure> {
+    /// Prints or removes a name that meets the conditions.
+    fn candidate(&mut self, visited: &Visited<'_>, actions: &mut Actions<'_, '_>) -> Result<(), Failure> {
         let Visited { entry, depth, path, parent, names } = *visited;
         if !self.arguments.is_deep_enough(depth) {
             return Ok(());
@@ -329,18 +336,18 @@ impl Finding<'_> {
         match self.conditions.hold(&Candidate { entry, path: &shown, names }) {
             Answer::No => return Ok(()),
             Answer::Unknown(error) => {
-                doing.troubles.size(error);
+                actions.troubles.size(error);
                 return Ok(());
             }
             Answer::Yes => {}
         }
-        doing.printing.found(entry, &shown, doing.troubles)?;
-        // A store's root is there as long as the store.
+        actions.printing.found(entry, &shown, actions.troubles)?;
+        // A store's root cannot be removed.
         if self.arguments.delete && entry.id != FileId::ROOT {
             let name = if depth == 0 { self.path.path.clone() } else { entry.name.clone() };
             let directory = (entry.kind == FileKind::Directory).then_some(entry.id);
             let name = Name { parent, name, path: names::join(&self.path.path, path), directory };
-            let Doing { remover, troubles, .. } = doing;
+            let Actions { remover, troubles, .. } = actions;
             remover.remove(name, &mut |path, error| troubles.of(path, error));
             if depth > 0 {
                 let of = &mut self.counts[depth as usize - 1];
@@ -351,7 +358,7 @@ impl Finding<'_> {
     }
 }
 
-/// What is done with what was found, besides removing it.
+/// Prints names found.
 struct Printing<'a> {
     arguments: &'a Arguments,
     lines: Lines,

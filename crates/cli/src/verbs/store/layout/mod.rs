@@ -1,5 +1,5 @@
-//! `thalweg layout show` and `thalweg layout map`: how a file's bytes are laid out, and where each range of them is. (`layout plan` is in a
-//! file of its own.)
+//! `thalweg layout show` and `thalweg layout map`: shows a file's layout, and the location of each range. (`layout plan` is in its own
+//! file.)
 
 mod plan;
 
@@ -20,11 +20,11 @@ pub(crate) struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum What {
-    /// Show distribution and parameters, and the server, target and size of each datafile
+    /// Show the distribution and its parameters, and the server, target and size of each datafile
     Show(Show),
     /// Show the datafile, target and physical offset of each range of a file
     Map(Map),
-    /// From the recording of a job, plan the layout that keeps each writer's bytes on its own node
+    /// Plan, from the recording of a job, the layout that keeps each writer's bytes on its own node
     Plan(Box<plan::Arguments>),
 }
 
@@ -41,10 +41,10 @@ struct Show {
 
 #[derive(clap::Args)]
 struct Map {
-    /// The file: thal://HOST:PORT/path, or a path with --store (default: what --layout and --datafiles would give)
+    /// The file: thal://HOST:PORT/path, or a path with --store (default: the layout that --layout and --datafiles would give)
     #[arg(required_unless_present_all = ["layout", "datafiles", "size"])]
     file: Option<String>,
-    /// Begin at this offset
+    /// Start of the range
     #[arg(long, value_name = "SIZE", default_value = "0", allow_hyphen_values = true, value_parser = numbers::parse_size)]
     offset: u64,
     /// Length of the range (default: to the end of the file)
@@ -59,7 +59,7 @@ struct Map {
     store: StoreFlags,
 }
 
-/// More rows than this are not printed; a smaller range is asked for.
+/// Maximum number of rows printed; beyond it, the command asks for a smaller range.
 const MOST_ROWS: usize = 1_000_000;
 
 /// The document of `layout show --json`.
@@ -70,7 +70,7 @@ struct Shown {
     distribution: String,
     parameters: std::collections::BTreeMap<String, String>,
     size_bytes: u64,
-    /// The lot that it is in. Absent: none.
+    /// Its lot. Absent if it is in none.
     #[serde(skip_serializing_if = "Option::is_none")]
     lot: Option<String>,
     datafiles: Vec<Datafile>,
@@ -80,7 +80,7 @@ struct Shown {
 struct Datafile {
     datafile: u32,
     target: u32,
-    /// Absent: the store no longer has this target.
+    /// Absent if the store no longer has this target.
     server: Option<String>,
     directory: Option<String>,
     size_bytes: u64,
@@ -99,12 +99,12 @@ struct Range {
     offset_bytes: u64,
     size_bytes: u64,
     datafile: u32,
-    /// Absent: of a layout without a file.
+    /// Absent for a layout without a file.
     target: Option<u32>,
     physical_offset_bytes: u64,
 }
 
-/// Shows or maps.
+/// Runs the subcommand.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.what {
         What::Show(show) => run_show(show),
@@ -196,7 +196,7 @@ fn run_map(arguments: &Map) -> Result<(), Failure> {
     };
     let ranges: Vec<Range> = layout.pieces(arguments.offset, size_bytes).take(MOST_ROWS + 1).map(range).collect();
     if ranges.len() > MOST_ROWS {
-        return Err(Failure::failed(format!("more than {MOST_ROWS} ranges: ask for fewer with --offset and --size")));
+        return Err(Failure::failed(format!("more than {MOST_ROWS} ranges: choose a smaller range with --offset and --size")));
     }
     if arguments.json {
         return output::json(&Mapped { schema: "thalweg.layout-map/1", distribution: layout.spec().to_string(), ranges });

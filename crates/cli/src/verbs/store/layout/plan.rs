@@ -1,4 +1,4 @@
-//! `thalweg layout plan RECORDING`: from who wrote which bytes of a file to the layout that keeps each writer's bytes on its own node.
+//! `thalweg layout plan RECORDING`: plans the layout that keeps each writer's bytes on its own node, from a recording of the writes.
 
 use crate::operand::StoreFlags;
 use crate::{failure::Failure, output, session::Session};
@@ -12,10 +12,10 @@ use thalweg_trace::Recording;
 pub(super) struct Arguments {
     /// The recording, a directory NAME.thw
     recording: PathBuf,
-    /// The file, as the program named it, or the end of its path (default: the one with most bytes written)
+    /// The file, as the program named it, or the end of its path (default: the file with the most bytes written)
     #[arg(long, value_name = "PATH")]
     file: Option<String>,
-    /// The targets of a node, where the recording does not say: NODE=TARGET[,TARGET]... May be repeated
+    /// The targets of a node, if the recording does not have them: NODE=TARGET[,TARGET]... May be repeated
     #[arg(long, value_name = "NODE=TARGETS", value_parser = targets_of_node)]
     target_of_node: Vec<(String, Vec<u32>)>,
     /// Print as JSON
@@ -32,7 +32,7 @@ fn targets_of_node(text: &str) -> Result<(String, Vec<u32>), String> {
     Ok((node.to_owned(), targets.map_err(|_| expected())?))
 }
 
-/// Plans.
+/// Plans and prints the layout.
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let recording = Recording::open(&arguments.recording).map_err(Failure::failed)?;
     let file = Written::read(&recording, arguments.file.as_deref()).map_err(Failure::failed)?;
@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     output::result(&text(&plan))
 }
 
-/// The targets of each node: as said, as the store says, or as the recording does.
+/// Returns the targets of each node: from the flags, from the store, or from the recording.
 fn targets(arguments: &Arguments, file: &Written) -> Result<TargetsOfNode, Failure> {
     if !arguments.target_of_node.is_empty() {
         return Ok(arguments.target_of_node.iter().cloned().collect());
@@ -66,13 +66,13 @@ fn targets(arguments: &Arguments, file: &Written) -> Result<TargetsOfNode, Failu
     }
     if file.targets.is_empty() {
         return Err(Failure::usage(
-            "which targets are on which node is not known: the recording has no mounted store. Name the store with --store, or give --target-of-node NODE=TARGET,...",
+            "the targets of the nodes are not known: the recording has no mounted store. Name the store with --store, or give --target-of-node NODE=TARGET,...",
         ));
     }
     Ok(file.targets.clone())
 }
 
-/// How the file is laid out now: as the store says, or the mount that it is on.
+/// Returns the file's current layout: from the store, or from the mount it is on.
 fn now(path: &str, arguments: &Arguments) -> Result<Option<LaidOut>, Failure> {
     if let (Ok(_), Some(file)) = (arguments.store.path("/"), &arguments.file)
         && let Ok(there) = arguments.store.path(file)
@@ -104,11 +104,11 @@ fn text(plan: &Plan) -> String {
     let now = plan.local_now.map_or_else(|| "not known (the file is on no mounted store here)".to_owned(), percent);
     text.push_str(&format!("\nlocal now:  {now}\nlocal then: {}\n", percent(plan.local_then)));
     if let Some(said) = &plan.said {
-        text.push_str(&format!("The job said: {said}\n"));
+        text.push_str(&format!("Hints of the job: {said}\n"));
     }
     if plan.elsewhere_bytes > 0 {
         text.push_str(&format!(
-            "Of {} more it was not recorded where in the file they went (shared file pointers, views of very many pieces).\n",
+            "For {} more, the offsets in the file were not recorded (shared file pointers, views of very many pieces).\n",
             numbers::size(plan.elsewhere_bytes)
         ));
     }
@@ -120,7 +120,7 @@ fn text(plan: &Plan) -> String {
     text.push_str(&format!("\nExtended attribute, before the first byte:\n  setfattr -n user.thalweg.layout -v '{layout}' FILE\n"));
     text.push_str(&format!("\nCopying:\n  thalweg cp --layout '{}' --place {} FROM TO\n", plan.layout, plan.place));
     if plan.layout.len() > 4096 {
-        text.push_str("\nThe strips are many; `thalweg_layout=local` computes them when the job runs.\n");
+        text.push_str("\nThere are many strips; `thalweg_layout=local` computes them when the job runs.\n");
     }
     text
 }

@@ -1,4 +1,4 @@
-//! `thalweg lot renew`, `resize` and `rm`.
+//! `thalweg lot renew`, `resize` and `rm`: change or remove a lot.
 
 use crate::operand::StoreFlags;
 use crate::{failure::Failure, lots, output};
@@ -11,10 +11,10 @@ use thalweg_wire::protocol::lots::LotOperation;
 pub(super) struct Renew {
     /// The lot
     name: String,
-    /// It ends so long from now, like 90min, 12h or 7d; 0: now, and what is in it stays while nobody needs the room
+    /// New term from now, like 90min, 12h or 7d; 0: expire now (its files stay until the space is needed)
     #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true, value_parser = numbers::parse_term)]
     term: Duration,
-    /// Print what it is then as JSON
+    /// Print the changed lot as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -29,7 +29,7 @@ pub(super) struct Resize {
     /// Its new size
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = numbers::parse_size)]
     size: u64,
-    /// Print what it is then as JSON
+    /// Print the changed lot as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -41,14 +41,14 @@ pub(super) struct Resize {
 pub(super) struct Remove {
     /// The lot
     name: String,
-    /// Remove the files in it, too; otherwise a lot with files is refused
+    /// Also remove the files in it; otherwise a lot with files is not removed
     #[arg(long)]
     files: bool,
     #[command(flatten)]
     store: StoreFlags,
 }
 
-/// Sets when it ends.
+/// Sets the end of the lot.
 pub(super) fn renew(arguments: &Renew) -> Result<(), Failure> {
     let (session, name) = lots::connect(&arguments.name, &arguments.store)?;
     let for_ns = nanoseconds(arguments.term);
@@ -56,21 +56,21 @@ pub(super) fn renew(arguments: &Renew) -> Result<(), Failure> {
     super::report::print_changed(&report, arguments.json)
 }
 
-/// Sets its size.
+/// Sets the size of the lot.
 pub(super) fn resize(arguments: &Resize) -> Result<(), Failure> {
     let (session, name) = lots::connect(&arguments.name, &arguments.store)?;
     let report = lots::one(lots::asked(&session, LotOperation::Resize { name, size_bytes: arguments.size })?)?;
     super::report::print_changed(&report, arguments.json)
 }
 
-/// Removes it.
+/// Removes the lot.
 pub(super) fn remove(arguments: &Remove) -> Result<(), Failure> {
     let (session, name) = lots::connect(&arguments.name, &arguments.store)?;
     lots::asked(&session, LotOperation::Remove { name: name.clone(), files: arguments.files })?;
     output::line(&format!("lot {name}: removed{}", if arguments.files { ", and its files" } else { "" }))
 }
 
-/// A time as the protocol has it; one too long for that is too long for the service, which says so.
+/// Converts a term to the protocol's nanoseconds. Saturates: the service rejects a term that long.
 pub(super) fn nanoseconds(term: Duration) -> u64 {
     u64::try_from(term.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! `thalweg lot create`.
+//! `thalweg lot create`: reserves space.
 
 use super::ending::{self, End};
 use super::report;
@@ -14,47 +14,47 @@ use thalweg_wire::protocol::lots::{Level, LotOperation};
 pub(super) struct Arguments {
     /// Its name: 1 to 63 letters, digits, dots, dashes and underscores
     name: String,
-    /// How much is reserved
+    /// Size to reserve
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = numbers::parse_size)]
     size: u64,
-    /// For how long, from now, like 90min, 12h or 7d
+    /// Term from now, like 90min, 12h or 7d
     #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true, value_parser = numbers::parse_term)]
     term: Duration,
-    /// Whose it is to be (default: your credential's owner); another's only with the store's own credential
+    /// The owner (default: your credential's); another owner needs the store's own credential
     #[arg(long, value_name = "NAME")]
     owner: Option<String>,
-    /// Let it grow beyond its size while there is room; otherwise what is beyond is refused (EDQUOT)
+    /// Let it grow beyond its size while there is space; otherwise writes beyond its size fail with EDQUOT
     #[arg(long)]
     elastic: bool,
-    /// Refuse less than this hold on the space (default: the best that each target offers)
+    /// Minimum level of the reservation (default: the best that each target offers)
     #[arg(long, value_enum, value_name = "LEVEL")]
     level: Option<LeastLevel>,
-    /// Reserve on these targets (default: on all, evenly)
+    /// Targets to reserve on (default: all, evenly)
     #[arg(long, value_name = "N,N...", value_delimiter = ',')]
     targets: Vec<u32>,
-    /// End it when this process of this machine ends; what is in it stays, as after `lot renew --for 0`
+    /// Expire it when this process on this machine ends; its files stay, as after `lot renew --for 0`
     #[arg(long = "while", value_name = "PID", conflicts_with = "job")]
     process: Option<i32>,
-    /// End it when this Slurm job ends
+    /// Expire it when this Slurm job ends
     #[arg(long, value_name = "ID")]
     job: Option<String>,
-    /// Print what it is as JSON
+    /// Print the lot as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     store: StoreFlags,
 }
 
-/// How the space is held against other programs on the same disks.
+/// The protection of the space from other programs on the same disks.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum LeastLevel {
-    /// The store has the file systems to itself
+    /// The store is alone on the file systems
     Own,
     /// ext4's reserved blocks: unprivileged programs cannot take it
     Kernel,
     /// A preallocated file keeps it, best effort
     Ballast,
-    /// The store itself gives it to nobody else
+    /// The store gives the space to no other lot
     Admission,
 }
 
@@ -69,9 +69,9 @@ impl LeastLevel {
     }
 }
 
-/// Reserves.
+/// Creates the lot.
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    // A lot is not made for a process that is not there.
+    // Checked first: no lot is made for a process that does not exist.
     let end = match (arguments.process, &arguments.job) {
         (Some(process), _) => Some(End::of_process(process)?),
         (None, Some(job)) => Some(End::of_job(job)?),
@@ -97,7 +97,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         text.push_str(&format!("level {}: {}\n", level.name(), lots::level_meaning(level)));
     }
     if let Some(pid) = watcher {
-        text.push_str(&format!("process {pid} ends it with {}\n", what(arguments)));
+        text.push_str(&format!("process {pid} expires it with {}\n", what(arguments)));
     }
     output::result(&text)
 }

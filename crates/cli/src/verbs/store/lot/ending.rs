@@ -1,8 +1,8 @@
-//! `lot create --while PID` and `--job ID`: a process of ours that waits for the end of a process or a job, and then ends the lot.
+//! `lot create --while PID` and `--job ID`: a watcher process that waits for the end of a process or a job, and then expires the lot.
 //!
-//! It is this program again, in a session of its own, with nothing open but what it waits for. A process is waited for through a descriptor
-//! of it, opened before the lot is made and given to the watcher as its standard input: a process number may be another's by the time the
-//! watcher looks. (A watcher that polled `/proc` would mistake the one for the other.) What was staged stays, best effort.
+//! It is this program again, in its own session, with no other descriptors open. A process is waited for through a pidfd, opened before the
+//! lot is made and passed to the watcher as its standard input, because a PID may be reused before the watcher starts (polling `/proc`
+//! would not notice). Files in the lot stay, best effort.
 
 use crate::operand::StoreFlags;
 use crate::terminal::detached;
@@ -16,11 +16,11 @@ use thalweg_trace::Tracer;
 use thalweg_wire::ErrorKind;
 use thalweg_wire::protocol::lots::{Lot, LotOperation};
 
-/// Between two questions, at first: whether a job has ended, or of a store that did not answer.
+/// First interval of polling a job, or of retries with a store that did not answer.
 const SOON: Duration = Duration::from_millis(250);
-/// Between two questions whether a job has ended, at most: a scheduler of a thousand jobs is not to notice.
+/// Maximum interval of polling a job: a scheduler with 1000 such watchers must not be loaded by them.
 const JOB_EVERY: Duration = Duration::from_secs(15);
-/// Between two attempts to end a lot whose store does not answer, at most.
+/// Maximum interval of attempts to expire a lot whose store does not answer.
 const STORE_EVERY: Duration = Duration::from_secs(60);
 
 /// Arguments of the watcher.
@@ -28,38 +28,38 @@ const STORE_EVERY: Duration = Duration::from_secs(60);
 pub(super) struct Arguments {
     /// The lot
     name: String,
-    /// Its number: another lot may have its name by then
+    /// Its id: another lot may have its name by then
     #[arg(long)]
     number: u32,
-    /// When it ends by itself, in nanoseconds since 1970: nothing is to be done any more then
+    /// The end of its term in ns since 1970: there is nothing to do after that
     #[arg(long)]
     until: i64,
-    /// The Slurm job; otherwise standard input is a process
+    /// The Slurm job; without it, standard input is a pidfd
     #[arg(long)]
     job: Option<String>,
     #[command(flatten)]
     store: StoreFlags,
 }
 
-/// What ends a lot before its time.
+/// A process or job whose end expires a lot.
 pub(super) enum End {
     Process(OwnedFd),
     Job(String),
 }
 
 impl End {
-    /// A process of this machine, which must be there.
+    /// Opens a process on this machine, which must exist.
     pub(super) fn of_process(number: i32) -> Result<End, Failure> {
-        let wrong = || Failure::usage(format!("--while {number}: expected the number of a process"));
+        let wrong = || Failure::usage(format!("--while {number}: expected a PID"));
         let pid = (number > 0).then(|| Pid::from_raw(number)).flatten().ok_or_else(wrong)?;
         let process = pidfd_open(pid, PidfdFlags::empty());
-        process.map(End::Process).map_err(|e| Failure::failed(format!("--while {number}: no such process can be waited for: {e}")))
+        process.map(End::Process).map_err(|e| Failure::failed(format!("--while {number}: cannot wait for this process: {e}")))
     }
 
-    /// A job of Slurm, which must be there.
+    /// Checks a Slurm job, which must exist.
     pub(super) fn of_job(job: &str) -> Result<End, Failure> {
         if job.is_empty() || !job.chars().all(|c| c.is_ascii_alphanumeric() || "_+[]-".contains(c)) || job.starts_with('-') {
-            return Err(Failure::usage(format!("--job {job}: expected the number of a Slurm job")));
+            return Err(Failure::usage(format!("--job {job}: expected the id of a Slurm job")));
         }
         match job_state(job) {
             JobState::There => Ok(End::Job(job.to_owned())),
@@ -72,7 +72,7 @@ impl End {
 enum JobState {
     There,
     Ended,
-    /// Slurm could not be asked: why.
+    /// Why Slurm could not be queried.
     Unknown(String),
 }
 
@@ -93,10 +93,10 @@ fn job_state(job: &str) -> JobState {
     }
 }
 
-/// Starts the watcher; its process number.
+/// Starts the watcher; returns its PID.
 pub(super) fn watch(end: End, name: &str, lot: &Lot, flags: &StoreFlags) -> Result<u32, Failure> {
     let failed = |e: std::io::Error| {
-        Failure::failed(format!("lot {} is there, but nothing ends it before its time: the process for it: {e}", lot.name))
+        Failure::failed(format!("lot {} was created, but will expire only at the end of its term: cannot start the watcher: {e}", lot.name))
     };
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
     command.args(["lot", "end-with", "--number", &lot.id.to_string(), "--until", &lot.until_ns.to_string()]);
@@ -113,20 +113,20 @@ pub(super) fn watch(end: End, name: &str, lot: &Lot, flags: &StoreFlags) -> Resu
     Ok(started.map_err(failed)?.id())
 }
 
-/// Waits, and ends the lot.
+/// Waits, and expires the lot.
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    // The terminal's end is not its own. (It fails where it leads a group: then it was not started by us.)
+    // A new session, so that the end of the terminal does not end it. (Fails for a process group leader, which this verb did not start.)
     let _ = rustix::process::setsid();
     match &arguments.job {
         Some(job) => ask_until(JOB_EVERY, || matches!(job_state(job), JobState::Ended)),
         None => wait_for_input()?,
     }
-    // Of a store that is gone for good, nobody has anything.
+    // It gives up after the end of the term: the lot has expired anyway.
     ask_until(STORE_EVERY, || end(arguments) || lots::now_ns() > arguments.until);
     Ok(())
 }
 
-/// Asks until the answer is yes, and less often as time goes on.
+/// Polls `ask` until it returns true, with back-off.
 fn ask_until(every: Duration, mut ask: impl FnMut() -> bool) {
     let mut pause = SOON;
     while !ask() {
@@ -135,7 +135,7 @@ fn ask_until(every: Duration, mut ask: impl FnMut() -> bool) {
     }
 }
 
-/// Until the process behind standard input has ended.
+/// Waits until the process whose pidfd is standard input has ended.
 fn wait_for_input() -> Result<(), Failure> {
     let input = std::io::stdin();
     loop {
@@ -147,18 +147,18 @@ fn wait_for_input() -> Result<(), Failure> {
     }
 }
 
-/// Ends the lot. False: its store did not answer, and is to be asked again.
+/// Expires the lot. Returns false if its store did not answer: try again.
 fn end(arguments: &Arguments) -> bool {
     let Ok((session, name)) = lots::connect(&arguments.name, &arguments.store) else { return false };
     let tracer = &mut Tracer::off();
     let mut asked = |operation| match session.names().lots(tracer, operation) {
         Ok(mut reports) => Ok(reports.pop()),
-        // Removed, or no longer ours: there is nothing to end.
+        // Removed, or no longer accessible: nothing to expire.
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Access) => Ok(None),
         Err(e) => Err(e),
     };
     let Ok(found) = asked(LotOperation::Show { name: Some(name.clone()) }) else { return false };
-    // Another of the same name is not this one; of one that is over, nothing is promised.
+    // A lot of the same name with another id is not this one; an expired one needs nothing.
     let is_ours = found.is_some_and(|report| report.lot.id.0 == arguments.number && report.lot.until_ns > lots::now_ns());
     !is_ours || asked(LotOperation::Renew { name, for_ns: 0 }).is_ok()
 }

@@ -1,4 +1,4 @@
-//! `thalweg lot`: space that is reserved for an owner, of a size and for a time.
+//! `thalweg lot`: reservations of space for an owner, with a size and a term.
 
 mod change;
 mod create;
@@ -11,10 +11,10 @@ use crate::failure::Failure;
 
 /// Arguments of `thalweg lot`.
 #[derive(clap::Args)]
-#[command(after_help = "NAME is that of a lot of the store that --store or THALWEG_STORE names, or thal://HOST:PORT/NAME.\n\
+#[command(after_help = "NAME is a lot in the store that --store or THALWEG_STORE names, or thal://HOST:PORT/NAME.\n\
     thalweg lot create run7 --size 100Gi --for 7d    reserve; then: cp --lot, mkdir --lot, mount --lot\n\
-    thalweg lot show run7                            exit code 0: fine; 3: less than 10 % of its time or space, or under an hour, is left; \
-    4: its time is over\n\
+    thalweg lot show run7                            exit code 0: fine; 3: less than 10 % of its time or space, or less than an hour, is left; \
+    4: it has expired\n\
     thalweg lot renew run7 --for 7d                  until a week from now\n\
     thalweg lot rm run7 --files                      with everything in it")]
 pub(crate) struct Arguments {
@@ -24,24 +24,24 @@ pub(crate) struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum What {
-    /// Reserve space: within its size and time, a write into the lot does not run out of space, whatever other users of the store do
+    /// Reserve space: within its size and term, writes into the lot do not run out of space, whatever other users of the store do
     Create(create::Arguments),
     /// List the lots that your credential may see
     Ls(report::List),
-    /// Show what is left of a lot, and where it is; the exit code says whether that is little
+    /// Show the space and time left in a lot, and its targets; the exit code says whether little is left
     Show(report::Show),
-    /// Let it end so long from now
+    /// Set the end of its term
     Renew(change::Renew),
-    /// Give it another size, not below what is used
+    /// Change its size, not below the space used
     Resize(change::Resize),
-    /// Remove it
+    /// Remove a lot
     Rm(change::Remove),
-    /// End a lot when a process or a job ends
+    /// Expire a lot when a process or a job ends
     #[command(hide = true)]
     EndWith(ending::Arguments),
 }
 
-/// Does it.
+/// Runs the subcommand.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.what {
         What::Create(create) => create::run(create),

@@ -1,4 +1,4 @@
-//! `thalweg lot ls` and `thalweg lot show`: how much there is of lots, for people, programs and (by the exit code) scripts.
+//! `thalweg lot ls` and `thalweg lot show`: the state and space of lots, as text, JSON and an exit code.
 
 use crate::lots::{self, Lot};
 use crate::operand::StoreFlags;
@@ -24,8 +24,8 @@ pub(super) struct List {
 /// Arguments of `thalweg lot show`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Exit codes: 0 fine; 3 less than 10 % of its time or of its space is left, or less than an hour, or a target does not answer; \
-    4 its time is over; 1 failed."
+    after_help = "Exit codes: 0 fine; 3 less than 10 % of its time or space, or less than an hour, is left, or a target does not answer; \
+    4 expired; 1 failed."
 )]
 pub(super) struct Show {
     /// The lot
@@ -44,25 +44,25 @@ struct Listed {
     lots: Vec<Lot>,
 }
 
-/// The document of `lot show --json`, and of what changes a lot.
+/// The document of `lot show --json`, and of the verbs that change a lot.
 #[derive(Serialize)]
 pub(super) struct Document {
     schema: &'static str,
     #[serde(flatten)]
     lot: Lot,
     id: u32,
-    /// Directories whose new files are in it: some of them, where there are many.
+    /// Directories whose new files go to it; not all of them if there are many.
     directories: Vec<String>,
     targets: Vec<Target>,
     /// `fine`, `warning` or `expired`.
     verdict: &'static str,
     warnings: Vec<String>,
-    /// The process that ends it with another one, where one was started.
+    /// PID of the watcher that expires it, if one was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     watcher: Option<u32>,
 }
 
-/// A target's part; what is absent, its server did not answer.
+/// A target's share; absent figures mean that its server did not answer.
 #[derive(Serialize)]
 struct Target {
     target: u32,
@@ -75,7 +75,7 @@ struct Target {
     level: Option<&'static str>,
 }
 
-/// Whether there is anything to do about a lot.
+/// Whether a lot needs attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Fine,
@@ -93,7 +93,7 @@ impl Verdict {
     }
 }
 
-/// Lists them.
+/// Lists the lots.
 pub(super) fn list(arguments: &List) -> Result<(), Failure> {
     let path = arguments.store.path(arguments.store_path.as_deref().unwrap_or("/"))?;
     let session = Session::connect(&path.store, &arguments.store)?;
@@ -102,14 +102,14 @@ pub(super) fn list(arguments: &List) -> Result<(), Failure> {
     match (arguments.json, lots.is_empty()) {
         (true, _) => output::json(&Listed { schema: "thalweg.lots/1", lots }),
         (false, true) => {
-            output::note("no lots that this credential may see");
+            output::note("there are no lots that this credential may see");
             Ok(())
         }
         (false, false) => output::result(&table(&lots)),
     }
 }
 
-/// Lots, a line each.
+/// Formats lots, a line each.
 pub(crate) fn table(lots: &[Lot]) -> String {
     let row = |lot: &Lot| {
         vec![
@@ -126,7 +126,7 @@ pub(crate) fn table(lots: &[Lot]) -> String {
     output::table(&["lot", "owner", "size", "used", "promised", "level", "until"], &rows)
 }
 
-/// Shows one; the exit code says whether there is anything to do about it.
+/// Shows a lot; the exit code says whether it needs attention.
 pub(super) fn show(arguments: &Show) -> Result<(), Failure> {
     let (session, name) = lots::connect(&arguments.name, &arguments.store)?;
     let report = lots::named(&session, &name)?;
@@ -142,7 +142,7 @@ pub(super) fn show(arguments: &Show) -> Result<(), Failure> {
     }
 }
 
-/// What a lot is now that it was changed: for a person in a line, or as `thalweg lot show --json`.
+/// Prints a changed lot, in a line or as `thalweg lot show --json` does.
 pub(super) fn print_changed(report: &LotReport, json: bool) -> Result<(), Failure> {
     if json {
         return output::json(&Document::of(report));
@@ -151,7 +151,7 @@ pub(super) fn print_changed(report: &LotReport, json: bool) -> Result<(), Failur
 }
 
 impl Document {
-    /// From what is reported of it.
+    /// Converts the service's report.
     pub(super) fn of(report: &LotReport) -> Document {
         let (verdict, warnings) = assess(report, lots::now_ns());
         let target = |(target, share_bytes): &(thalweg_wire::protocol::io::TargetId, u64)| {
@@ -176,13 +176,13 @@ impl Document {
         }
     }
 
-    /// The same, with the process that ends it.
+    /// Adds the PID of the watcher that expires it.
     pub(super) fn with_watcher(self, watcher: Option<u32>) -> Document {
         Document { watcher, ..self }
     }
 }
 
-/// A lot in a line: `lot run7: 100 GiB for ana until 2026-12-02T14:20:00Z (in 7 d 0 h), 0 B used`.
+/// Formats a lot in a line: `lot run7: 100 GiB for ana until 2026-12-02T14:20:00Z (in 7 d 0 h), 0 B used`.
 pub(super) fn line(lot: &Lot) -> String {
     let used = lot.used_bytes.map_or_else(|| "used ?".to_owned(), |used| format!("{} used", numbers::size(used)));
     format!("lot {}: {} for {} until {}, {used}", lot.name, numbers::size(lot.size_bytes), lot.owner, until(lot))
@@ -200,7 +200,7 @@ fn shown(bytes: Option<u64>) -> String {
     bytes.map_or_else(|| "?".to_owned(), numbers::size)
 }
 
-/// Everything there is to say of one.
+/// Formats the full text of a lot.
 fn text(report: &LotReport, map: &StoreMap) -> String {
     let lot = Lot::of(report);
     let part = |bytes: u64| numbers::percent(bytes as f64 / lot.size_bytes.max(1) as f64);
@@ -241,24 +241,24 @@ fn text(report: &LotReport, map: &StoreMap) -> String {
     text
 }
 
-/// An hour: less is a warning, however long the lot lasted.
+/// An hour: less time left is a warning, whatever the term.
 const SOON_NS: i64 = 3_600_000_000_000;
 
-/// Whether there is anything to do, and why.
+/// Returns whether a lot needs attention, and why.
 fn assess(report: &LotReport, now_ns: i64) -> (Verdict, Vec<String>) {
     let lot = &report.lot;
     let name = &lot.name;
     let left_ns = lot.until_ns.saturating_sub(now_ns);
     if lot.state == thalweg_wire::protocol::lots::LotState::Expired {
         let problem =
-            format!("its time is over: its files go when somebody needs the room; thalweg lot renew {name} --for TIME promises it again");
+            format!("it has expired: its files may be removed when the space is needed; to renew it: thalweg lot renew {name} --for TIME");
         return (Verdict::Expired, vec![problem]);
     }
     let mut warnings = Vec::new();
     let whole_ns = lot.until_ns.saturating_sub(lot.created_ns);
     if left_ns <= 0 {
         warnings.push(format!(
-            "its date is past by this machine's clock, and its targets promise it still: a clock was set; thalweg lot renew {name} --for TIME"
+            "it has expired by this machine's clock, but its targets still hold it: a clock was set; thalweg lot renew {name} --for TIME"
         ));
     } else if left_ns < SOON_NS || left_ns < whole_ns / 10 {
         let left = numbers::duration(left_ns as f64 / 1e9);
@@ -268,7 +268,7 @@ fn assess(report: &LotReport, now_ns: i64) -> (Verdict, Vec<String>) {
     let used: u64 = report.uses.iter().fold(0, |sum, used| sum.saturating_add(used.used_bytes));
     let left_bytes = lot.size_bytes.saturating_sub(used);
     if silent > 0 {
-        warnings.push(format!("{silent} of its {} targets did not answer: how much is used is not known", lot.shares.len()));
+        warnings.push(format!("{silent} of its {} targets did not answer: the space used is not known", lot.shares.len()));
     } else if left_bytes < lot.size_bytes / 10 {
         warnings.push(format!(
             "{} of its {} is left: thalweg lot resize {name} --size SIZE",

@@ -1,8 +1,8 @@
-//! `thalweg ls`: names, or with `-l` what is known of each.
+//! `thalweg ls`: lists names, with `-l` their attributes.
 //!
-//! The service lists in the order of names, as bytes, so a listing in that order is written while it comes: lines as they arrive with `-U`,
-//! otherwise a thousand at a time, whose widest fields make the columns (which never get narrower). Only other orders need all of a
-//! directory before the first line. What lists is the store's walker; here it is only written down.
+//! The service lists names in byte order, so a listing in that order is written while it arrives: line by line with `-U`, otherwise in
+//! batches of 1024, whose widest fields set the column widths (which never shrink). Only other orders need the whole directory before the
+//! first line. The store's walker lists; this module only formats.
 
 mod rows;
 mod writer;
@@ -20,17 +20,17 @@ use thalweg_trace::Tracer;
 use thalweg_wire::protocol::metadata::{Attributes, FileKind, FilePath};
 use writer::{Format, Writer};
 
-/// Entries asked of a walk at a time.
+/// Entries taken from a walk at a time.
 const BATCH: usize = 1024;
 
 /// Arguments of `thalweg ls`.
 #[derive(clap::Args)]
 #[command(
     disable_help_flag = true,
-    after_help = "The size is - for what has none, and ? where a server did not answer (the exit code is then 1). \
+    after_help = "The size is - for entries without one, and ? if a server did not answer (the exit code is then 1). \
     Names are escaped on a terminal, and written as they are to a pipe or file.\n\
     thalweg ls -l thal://HOST:PORT/run7             with modes, owners, sizes and times\n\
-    thalweg ls -lU thal:/many | head                the first lines at once, however large the directory\n\
+    thalweg ls -lU thal:/many | head                the first lines immediately, however large the directory\n\
     thalweg ls -lRS thal:/                          largest files first in each directory\n\
     thalweg ls -lU --json thal:/many                one JSON object per line, as they come\n\
     thalweg ls -l --counters --mode none thal:/run7 what it costs without prefetching"
@@ -41,10 +41,10 @@ pub(crate) struct Arguments {
     /// Show mode, owner, size and time
     #[arg(short, long)]
     long: bool,
-    /// Do not sort: print each line as it comes, for directories of any size
+    /// Do not sort: print each line as it arrives, for directories of any size
     #[arg(short = 'U', long = "unsorted", conflicts_with_all = ["by_size", "by_time", "reverse"])]
     unsorted: bool,
-    /// List subdirectories too; symbolic links are not followed
+    /// Also list subdirectories; symbolic links are not followed
     #[arg(short = 'R', long)]
     recursive: bool,
     /// Include names that begin with a dot
@@ -62,13 +62,13 @@ pub(crate) struct Arguments {
     /// Reverse the order
     #[arg(short, long)]
     reverse: bool,
-    /// List directories themselves, not what is in them
+    /// List directories themselves, not their contents
     #[arg(short = 'd', long = "directory")]
     directory: bool,
     /// With -l, print sizes like 1.5K and 12M
     #[arg(short = 'h', long)]
     human_readable: bool,
-    /// Escape names as on a terminal, also to a pipe or file
+    /// Escape names as on a terminal, even to a pipe or file
     #[arg(short = 'b', long)]
     escape: bool,
     /// Print JSON: a document for each path; with -U, an object per line
@@ -83,13 +83,13 @@ pub(crate) struct Arguments {
     help: Option<bool>,
 }
 
-/// Lists.
+/// Lists the operands.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let operands = arguments.walk.operands(&arguments.paths, &arguments.store, &arguments.options())?;
-    arguments.walk.around("ls", &arguments.store, &operands, arguments.json, |mode, troubles| {
+    arguments.walk.around("ls", &arguments.store, &operands, arguments.json, |trace, troubles| {
         let lines = if arguments.walk.recording.replaces_result(arguments.json) { Lines::nowhere() } else { Lines::new() };
         let writer = Writer::new(lines, arguments.format(), Style::for_stdout(arguments.escape), arguments.human_readable);
-        Listing { arguments, writer, tracer: mode.thread("main") }.all(&operands, troubles)
+        Listing { arguments, writer, tracer: trace.thread("main") }.all(&operands, troubles)
     })
 }
 
@@ -127,7 +127,7 @@ impl Arguments {
     }
 }
 
-/// How wide the terminal is that standard output is.
+/// Returns the width of the terminal, if standard output is one.
 fn terminal_columns() -> Option<usize> {
     let out = std::io::stdout();
     if !out.is_terminal() {
@@ -145,8 +145,8 @@ struct Listing<'a> {
     tracer: Tracer,
 }
 
-/// An operand that is there.
-struct Found<'a> {
+/// An operand that exists, with its attributes.
+struct ListedOperand<'a> {
     path: &'a BytePath,
     walking: &'a Walking,
     place: FilePath,
@@ -154,7 +154,7 @@ struct Found<'a> {
 }
 
 impl Listing<'_> {
-    /// Files first, then directories, each with its name above it where there are several: as `ls` does.
+    /// Lists files first, then directories, each under its name if there are several, as `ls` does.
     fn all(mut self, operands: &Operands, troubles: &mut Troubles) -> Result<(), Failure> {
         let (mut files, mut directories) = (Vec::new(), Vec::new());
         for (path, store) in &operands.paths {
@@ -182,21 +182,21 @@ impl Listing<'_> {
         self.writer.finish()
     }
 
-    fn find<'a>(&mut self, path: &'a BytePath, walking: &'a Walking) -> Result<Found<'a>, Failure> {
+    fn find<'a>(&mut self, path: &'a BytePath, walking: &'a Walking) -> Result<ListedOperand<'a>, Failure> {
         let place = FilePath::at(&path.path);
         let attributes = walking.session.stat_at(&mut self.tracer, &place)?;
         if attributes.kind == FileKind::Symlink && !self.arguments.long && !self.arguments.directory {
-            // As elsewhere: a link that is named stands for its directory, unless more than names is asked for.
+            // As with other `ls`: a link operand stands for its directory, unless attributes are asked for.
             let followed = walking.session.follow_at(&mut self.tracer, &path.path)?;
             if let Some((place, attributes)) = followed.filter(|(_, found)| found.kind == FileKind::Directory) {
-                return Ok(Found { path, walking, place, attributes });
+                return Ok(ListedOperand { path, walking, place, attributes });
             }
         }
-        Ok(Found { path, walking, place, attributes })
+        Ok(ListedOperand { path, walking, place, attributes })
     }
 
-    /// Operands that are no directories, by the names they were given.
-    fn files(&mut self, files: &[Found<'_>], troubles: &mut Troubles) -> Result<(), Failure> {
+    /// Lists operands that are not directories, by the names given.
+    fn files(&mut self, files: &[ListedOperand<'_>], troubles: &mut Troubles) -> Result<(), Failure> {
         let wants_sizes = self.arguments.options().detail == Detail::Sizes;
         let mut rows = Vec::new();
         for found in files {
@@ -205,7 +205,7 @@ impl Listing<'_> {
                 let known = found.walking.walker.stat(&mut self.tracer, found.attributes.id)?;
                 known.size.ok_or_else(|| thalweg_wire::Error::new(thalweg_wire::ErrorKind::Io, "no answer had it"))
             });
-            // One that stands alone in a document goes by its last name, as it always has.
+            // A single file in a document is listed by its last name, for compatibility.
             let name = if self.arguments.json { names::last(&found.path.path) } else { &found.path.given };
             let name = if name.is_empty() { b"/" } else { name };
             let attributes = Some(found.attributes.clone());
@@ -220,7 +220,7 @@ impl Listing<'_> {
         self.writer.end(&troubles.said)
     }
 
-    fn directory(&mut self, found: &Found<'_>, headed: bool, troubles: &mut Troubles) -> Result<(), Failure> {
+    fn directory(&mut self, found: &ListedOperand<'_>, headed: bool, troubles: &mut Troubles) -> Result<(), Failure> {
         self.writer.section(headed.then_some(&found.path.given))?;
         let order = self.arguments.order();
         let mut walk = found.walking.walker.directory(&found.place);
@@ -247,11 +247,11 @@ impl Listing<'_> {
         self.writer.section_ends()
     }
 
-    fn tree(&mut self, found: &Found<'_>, troubles: &mut Troubles) -> Result<(), Failure> {
+    fn tree(&mut self, found: &ListedOperand<'_>, troubles: &mut Troubles) -> Result<(), Failure> {
         let order = self.arguments.order();
         let mut tree = found.walking.walker.tree(&found.place, TreeOptions { leaving: true, ..TreeOptions::default() });
         let given = &found.path.given;
-        // The directory whose entries come now, relative to the operand; its rows, where all are needed; and the entry that came last.
+        // The current directory relative to the operand; its rows, if all are needed before printing; and the previous entry.
         let (mut section, mut kept, mut last) = (Vec::new(), Vec::new(), Vec::new());
         self.writer.section(Some(given))?;
         while let Some(next) = tree.next(&mut self.tracer) {
@@ -283,7 +283,7 @@ impl Listing<'_> {
                 }
                 Visit::Unreadable(error) if error.is_gone() => {}
                 Visit::Unreadable(error) => troubles.of(&names::join(&found.path.path, &next.path), &error),
-                // A directory in which nothing was found has a heading too.
+                // An empty directory has a heading too.
                 Visit::Left if !is_below(&last, &next.path) => {
                     self.section_ends(order, &mut kept)?;
                     section = next.path;
@@ -309,12 +309,12 @@ fn is_hidden(name: &[u8]) -> bool {
     name.starts_with(b".")
 }
 
-/// The directory of a path within a tree; empty: the tree's own.
+/// Returns the parent of a path within a tree; empty for the tree's root.
 pub(crate) fn parent(path: &[u8]) -> &[u8] {
     path.iter().rposition(|b| *b == b'/').map_or(&[], |at| &path[..at])
 }
 
-/// Whether a path is below a directory, both within one tree.
+/// Whether a path is below a directory, both relative to the same tree.
 pub(crate) fn is_below(path: &[u8], directory: &[u8]) -> bool {
     path.strip_prefix(directory).is_some_and(|rest| rest.starts_with(b"/"))
 }

@@ -1,39 +1,39 @@
-//! What a listing keeps of an entry, and in which order.
+//! Rows of a listing, and their order.
 
 use super::super::walking::Troubles;
 use std::cmp::{Ordering, Reverse};
 use thalweg_client::walk::WalkEntry;
 use thalweg_wire::protocol::metadata::FileKind;
 
-/// A file's size, as far as it is known.
+/// A file's size, if it has one and it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Bytes {
-    /// It is no file, or nobody was asked.
+    /// Not a file, or not queried.
     None,
-    /// A server did not say.
+    /// Queried, but a server did not answer.
     Unknown,
-    /// So many.
+    /// The size in bytes.
     Known(u64),
 }
 
-/// What is shown of an entry: without a file's layout, so that a million of them fit in memory.
+/// The fields of an entry that are shown; without the layout, so that a million rows fit in memory.
 #[derive(Debug)]
 pub(super) struct Row {
     pub name: Box<[u8]>,
     pub kind: FileKind,
-    /// Whether the following was asked for.
+    /// Whether the following fields were queried.
     pub has_attributes: bool,
     pub mode: u32,
     pub uid: u32,
     pub gid: u32,
     pub modified_ns: i64,
     pub size: Bytes,
-    /// What a symbolic link points to.
+    /// The target of a symbolic link.
     pub target: Option<Box<[u8]>>,
 }
 
 impl Row {
-    /// Of an entry; that its size is not known is noted.
+    /// Converts an entry; adds an unknown size to `troubles`.
     pub(super) fn new(entry: WalkEntry, troubles: &mut Troubles) -> Row {
         let size = match entry.size {
             None => Bytes::None,
@@ -58,26 +58,26 @@ impl Row {
     }
 }
 
-/// In which order a directory's entries are written.
+/// The order in which a directory's entries are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// The service's, which is the next one forward, without a promise.
+    /// As they arrive: in practice by name, but not guaranteed.
     AsTheyCome,
-    /// As bytes.
+    /// By name, as bytes.
     Name { reverse: bool },
-    /// Largest first, then by name; what has no size, or none that is known, last.
+    /// Largest first, then by name; entries without a known size last.
     Size { reverse: bool },
     /// Newest first, then by name.
     Time { reverse: bool },
 }
 
 impl Order {
-    /// Whether nothing can be written before everything has come.
+    /// Whether all entries must have arrived before the first is written.
     pub(super) fn needs_all(self) -> bool {
         !matches!(self, Order::AsTheyCome | Order::Name { reverse: false })
     }
 
-    /// Sorts what has come in the order of names.
+    /// Sorts rows that arrived in the order of names.
     pub(super) fn sort(self, rows: &mut [Row]) {
         let in_order = |reverse: bool, ordering: Ordering| if reverse { ordering.reverse() } else { ordering };
         match self {
@@ -95,7 +95,7 @@ impl Order {
 pub(super) mod tests {
     use super::*;
 
-    /// A file's row.
+    /// Returns a row of a file.
     pub(crate) fn row(name: &str, size: Bytes, modified_ns: i64) -> Row {
         let name = name.as_bytes().into();
         Row { name, kind: FileKind::File, has_attributes: true, mode: 0o644, uid: 0, gid: 0, modified_ns, size, target: None }

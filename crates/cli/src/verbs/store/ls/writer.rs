@@ -1,29 +1,29 @@
-//! Rows as text: names, columns, a terminal's grid, JSON.
+//! Formats rows: names, columns, a terminal's grid, JSON.
 
 use super::rows::{Bytes, Row};
 use crate::listing::{self, Times};
 use crate::names::{self, Style};
 use crate::{failure::Failure, output::Lines};
 
-/// Rows whose widest fields make the columns before the first of them is written.
+/// Rows collected before writing, whose widest fields set the column widths.
 const MEASURED_ROWS: usize = 1024;
-/// Names in one grid: more than a screen, and few enough to hold.
+/// Names in one grid: more than a screen, and few enough to hold in memory.
 const GRID_NAMES: usize = 4096;
-/// Columns of a listing whose lines are written at once are this wide, or wider where they must be: uid, gid, size.
+/// Minimum column widths of a listing whose lines are written as they arrive.
 const AT_ONCE: Widths = Widths { uid: 4, gid: 4, size: 11 };
 
-/// How rows are written.
+/// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
-    /// A name a line.
+    /// One name per line.
     Names,
-    /// Names beside each other, on a terminal this wide.
+    /// Names in columns, on a terminal of this width.
     Grid { columns: usize },
-    /// A line for each; at once: columns are as wide as they are.
+    /// A line for each entry; `at_once`: written as they arrive, with fixed minimum widths.
     Long { at_once: bool },
-    /// A document.
+    /// One document.
     Json { long: bool },
-    /// An object a line.
+    /// One object per line.
     JsonLines { long: bool },
 }
 
@@ -42,17 +42,17 @@ pub(super) struct Writer {
     human: bool,
     times: Times,
     widths: Widths,
-    /// Rows whose columns are not decided yet, or names of a grid.
+    /// Rows whose column widths are not known yet, or names of a grid.
     waiting: Vec<Row>,
     measured: bool,
-    /// The directory that a document's next entries are in, if it is not the document's own.
+    /// The directory of a document's next entries, if not the document's own.
     directory: Option<Vec<u8>>,
     sections: usize,
     entries: usize,
 }
 
 impl Writer {
-    /// Writes to `lines`.
+    /// Returns a writer to `lines`.
     pub(super) fn new(lines: Lines, format: Format, style: Style, human: bool) -> Writer {
         let at_once = format == Format::Long { at_once: true };
         Writer {
@@ -70,7 +70,7 @@ impl Writer {
         }
     }
 
-    /// An operand begins: a document where it is one.
+    /// Begins an operand, and its document if the format has one.
     pub(super) fn begin(&mut self, path: &[u8]) -> Result<(), Failure> {
         self.entries = 0;
         self.directory = None;
@@ -83,7 +83,7 @@ impl Writer {
         Ok(())
     }
 
-    /// A directory begins; `heading`: with its path above it.
+    /// Begins a directory, under its path if `heading` is given.
     pub(super) fn section(&mut self, heading: Option<&Vec<u8>>) -> Result<(), Failure> {
         match self.format {
             Format::Json { .. } | Format::JsonLines { .. } => self.directory = heading.cloned(),
@@ -102,7 +102,7 @@ impl Writer {
         Ok(())
     }
 
-    /// One entry.
+    /// Writes one entry.
     pub(super) fn row(&mut self, row: Row) -> Result<(), Failure> {
         match self.format {
             Format::Names => {
@@ -135,12 +135,12 @@ impl Writer {
         self.lines.due()
     }
 
-    /// Nothing more is there without waiting for it: what has been written should be seen.
+    /// Flushes before the walk waits for more entries.
     pub(super) fn batch_ends(&mut self) -> Result<(), Failure> {
         self.lines.flush()
     }
 
-    /// A directory ends.
+    /// Ends a directory.
     pub(super) fn section_ends(&mut self) -> Result<(), Failure> {
         match self.format {
             Format::Long { at_once: false } => {
@@ -153,10 +153,10 @@ impl Writer {
         self.lines.due()
     }
 
-    /// An operand ends, of which these errors were reported.
+    /// Ends an operand for which these errors were reported.
     pub(super) fn end(&mut self, errors: &[String]) -> Result<(), Failure> {
         self.section_ends()?;
-        // What follows files is a directory, with a line between them.
+        // A directory follows the files, after an empty line.
         self.sections = self.sections.max(usize::from(self.entries > 0));
         if matches!(self.format, Format::Json { .. }) {
             let out = &mut self.lines.buffer;
@@ -170,12 +170,12 @@ impl Writer {
         self.lines.flush()
     }
 
-    /// Everything has been listed.
+    /// Flushes the end of the listing.
     pub(super) fn finish(mut self) -> Result<(), Failure> {
         self.lines.flush()
     }
 
-    /// Makes the columns wide enough for what waits, and writes it.
+    /// Widens the columns for the waiting rows, and writes them.
     fn measure(&mut self) {
         let rows = std::mem::take(&mut self.waiting);
         for row in &rows {
@@ -222,7 +222,7 @@ impl Writer {
         out.push(b'\n');
     }
 
-    /// The most columns in which the names fit, each as wide as its longest, read from top to bottom.
+    /// Writes the names in as many columns as fit, each as wide as its longest name, read from top to bottom.
     fn grid(&mut self) {
         let Format::Grid { columns } = self.format else { return };
         let rows = std::mem::take(&mut self.waiting);
@@ -279,7 +279,7 @@ impl Writer {
         match row.size {
             _ if !long => {}
             Bytes::None => {}
-            // It has one, and nobody said it.
+            // It has a size that no server reported.
             Bytes::Unknown => out.extend_from_slice(b", \"size_bytes\": null"),
             Bytes::Known(bytes) => {
                 out.extend_from_slice(b", \"size_bytes\": ");
@@ -299,7 +299,7 @@ impl Writer {
     }
 }
 
-/// How many lines, and how wide each column: the fewest lines in which the columns, with two blanks between them, fit.
+/// Returns the number of lines and the column widths: the fewest lines for which the columns, two blanks apart, fit.
 fn grid_of(widths: &[usize], columns: usize) -> (usize, Vec<usize>) {
     let shortest = widths.iter().min().map_or(1, |w| w + 2);
     let most = ((columns + 2) / shortest).clamp(1, widths.len().max(1));
@@ -324,7 +324,7 @@ mod tests {
         writer.begin(b"/d").unwrap();
         writer.section(None).unwrap();
         rows.into_iter().for_each(|row| writer.row(row).unwrap());
-        // As at the end of an operand, and kept instead of written.
+        // As at the end of an operand, but returned instead of written.
         writer.section_ends().unwrap();
         String::from_utf8(writer.lines.buffer).unwrap()
     }
