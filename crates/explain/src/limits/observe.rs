@@ -270,18 +270,18 @@ pub(crate) const HANDED_ON_FILE: usize = 3;
 pub(crate) const HELD_MEANWHILE: f64 = 0.75;
 /// Part of the stretches, and of the waiters' time, in which the path must come to the holder. Instead: as above.
 pub(crate) const HELD_ON_PATH: f64 = 0.75;
-/// A task that lets another go on was on its thread for this long before, if it had the mutex for as long. Instead: where the runtime's scheduler puts tasks.
+/// A task that releases a mutex has run on its thread for this long before, if it held the mutex for as long. Instead: the runtime's scheduling of tasks.
 pub(crate) const LETS_GO_NS: i64 = 100_000;
-/// A stretch in which a task had a mutex ends with a sleep or an answer that took this part of the stretch, where the two ends are no more than the second part of
-/// the stretch apart. Instead: as above.
+/// A sleep or an answer that took this share of a stretch may be what the task held the mutex for. Instead: which task slept.
 pub(crate) const MOST_OF_A_HOLD: f64 = 0.5;
+/// ... if the two end within this share of the stretch. Instead: as above.
 pub(crate) const ENDS_WITH: f64 = 0.1;
 
 // task_locks.rs
 
-/// Readers that were let go on have run after this time. Instead: a mark when a task has gone on.
+/// Readers that were woken have run after this time. Instead: a mark when a task runs again.
 pub(crate) const RUNS_WITHIN_NS: i64 = 1_000_000;
-/// Where more of the releases than this let tasks go on that were not seen to wait, it is not known how many wait. Instead: the runtime's own list of tasks.
+/// If more than this share of the releases woke tasks not seen to wait, the number of waiters is unknown. Instead: the runtime's own list of tasks.
 pub(crate) const UNSEEN_TASKS: f64 = 0.2;
 
 // turns.rs

@@ -15,7 +15,7 @@ fn is_held(name: &str, says: &str) {
 /// A lock on a file is certain, even if its holder works through another process.
 #[test]
 fn processes_that_wait_for_a_lock_on_a_file_are_counted_with_what_its_holder_does() {
-    is_held("flock-across-a-sleep", "5 of 6 processes at a time waited for the flock on lk, held across each sleep: 30 × 50.1 ms.");
+    is_held("flock-across-a-sleep", "On average 5 of 6 processes waited for the flock on lk, held across each sleep: 30 × 50.1 ms.");
     let e = fixture("flock-across-a-sleep");
     let outside = e.what_if.iter().find(|w| w.id == "lock.outside").expect("a change");
     assert_eq!(outside.change, "the sleeps outside the lock, 6 at a time (gives this at most)");
@@ -27,15 +27,15 @@ fn threads_that_wake_each_other_one_at_a_time_are_counted_and_not_said_to_have_a
     for (name, says) in [
         (
             "monitor-across-a-sleep",
-            "4 of 6 threads of java at a time waited for another to wake them (for a lock held across each sleep, or for work): 60 × 30.1 ms.",
+            "On average 4 of 6 threads of java waited for another to wake them (for a lock held across each sleep, or for work): 60 × 30.1 ms.",
         ),
         (
             "lock-across-a-request",
-            "6 of 8 threads of python3 (p1.py) at a time waited for another to wake them (for a lock held across each request, or for work): 48 × 40.1 ms.",
+            "On average 6 of 8 threads of python3 (p1.py) waited for another to wake them (for a lock held across each request, or for work): 48 × 40.1 ms.",
         ),
         (
             "row-across-a-sleep",
-            "3 of 4 threads of mariadbd at a time waited for another to wake them (for a lock held across each request, or for work): 18 × 50.1 ms.",
+            "On average 3 of 4 threads of mariadbd waited for another to wake them (for a lock held across each request, or for work): 18 × 50.1 ms.",
         ),
     ] {
         is_held(name, says);
@@ -53,7 +53,7 @@ fn no_lock_is_to_be_held_for_less_where_a_pool_hands_on_tasks() {
 #[test]
 fn threads_that_wait_for_a_mutex_held_across_computing_are_counted_for_certain() {
     let e = fixture("mutex-across-computing");
-    let said = "3 of 4 threads of mutexc at a time waited for a lock held across each stretch of computing: ";
+    let said = "On average 3 of 4 threads of mutexc waited for a lock held across each stretch of computing: ";
     assert!(e.summary.numbers.iter().any(|n| n.kind == NumberKind::LockHeld && n.sentence.starts_with(said)), "{:#?}", e.summary.numbers);
 }
 
@@ -77,14 +77,17 @@ fn what_another_client_asks_of_the_same_server_is_not_counted_and_is_named_where
 /// Go parks goroutines by itself: the kernel sees no wait for a mutex, and the runtime's own functions do.
 #[test]
 fn goroutines_that_wait_for_a_mutex_are_counted_with_what_its_holder_does() {
-    is_held("goroutines-sync-in-turn", "6 of 8 goroutines of slow waited at a time for a mutex held across each sync: 160 × 1.47 ms.");
-    is_held("goroutines-ask-in-turn", "7 of 8 goroutines of req waited at a time for a mutex held across each sleep: 63 × 20.8 ms.");
+    is_held("goroutines-sync-in-turn", "On average 6 of 8 goroutines of slow waited for a mutex held across each sync: 160 × 1.47 ms.");
+    is_held("goroutines-ask-in-turn", "On average 7 of 8 goroutines of req waited for a mutex held across each sleep: 63 × 20.8 ms.");
 }
 
 /// Three goroutines hold a mutex across sleeps, and a fourth syncs: the syncs are not under the mutex.
 #[test]
 fn what_goes_on_beside_a_contended_mutex_is_not_under_it() {
-    is_held("contended-beside-the-syncs", "2 of 3 goroutines of apart waited at a time for a mutex held across each sleep: 115 × 2.41 ms.");
+    is_held(
+        "contended-beside-the-syncs",
+        "On average 2 of 3 goroutines of apart waited for a mutex held across each sleep: 115 × 2.41 ms.",
+    );
     let e = fixture("contended-beside-the-syncs");
     assert!(e.what_if.iter().all(|change| !change.change.contains("the syncs outside")), "{:?}", e.what_if);
 }

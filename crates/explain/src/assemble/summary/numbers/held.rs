@@ -37,7 +37,7 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let (n, each_s) = done(run, group, &queue);
     let times = if n == 1 { duration(each_s) } else { format!("{} × {}", count(n), duration(each_s)) };
     let (under, or_work) = (lock(run, &queue, is_lock), if is_lock { "" } else { ", or for work)" });
-    let sentence = format!("{} at a time waited for {under} held across each {each}{or_work}: {times}.", who(run, &queue, waiting));
+    let sentence = format!("On average {} waited for {under} held across each {each}{or_work}: {times}.", who(run, &queue, waiting));
     let made = Number { count: Some(n), each_s: Some(each_s), ..number(NumberKind::LockHeld, sentence) };
     // Work that is passed on may depend on earlier work; and if the lock itself is charged, a replay without it says more.
     if !is_lock && group.cause.end() != Some(End::Client) {
