@@ -49,13 +49,13 @@ fn df_has_a_line_for_each_lot_and_what_each_target_promises() {
     }
     assert_eq!(document["in_clear"], false);
     let shown = run(["df", "--store", &store.address]).done().out;
-    assert!(shown.contains("promised") && shown.contains("\nrun  ") && !shown.contains("in clear"), "{shown}");
+    assert!(shown.contains("promised") && shown.contains("\nrun  ") && !shown.contains("not encrypted"), "{shown}");
 }
 
 #[test]
 fn df_says_where_bytes_are_in_clear() {
     let store = Up::start_with(1, 1, &["--plain"]);
-    assert!(run(["df", "--store", &store.address]).done().out.contains("bytes are in clear"));
+    assert!(run(["df", "--store", &store.address]).done().out.contains("not encrypted (--plain)"));
     assert_eq!(run(["df", "--json", "--store", &store.address]).done().json()["in_clear"], true);
 }
 
@@ -69,7 +69,7 @@ fn a_script_sees_by_the_exit_code_that_little_is_left() {
     lot(&store, &["show", "short"]).done();
     lot(&store, &["renew", "short", "--for", "0"]).done();
     let said = lot(&store, &["show", "short"]);
-    assert!(said.code == Some(4) && said.out.contains("warning: its time is over"), "{said:?}");
+    assert!(said.code == Some(4) && said.out.contains("warning: it has expired"), "{said:?}");
     assert_eq!(show(&store, "short")["verdict"], "expired");
 }
 

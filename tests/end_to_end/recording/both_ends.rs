@@ -56,7 +56,7 @@ fn sound(document: &Value, bytes: u64) {
     let sum = |of: &dyn Fn(&Value) -> bool| -> f64 { charges.iter().filter(|c| of(c)).filter_map(|c| c["share"].as_f64()).sum() };
     assert!((sum(&|_| true) - 1.0).abs() <= 0.001, "{charges:?}");
     // A host that suspends this machine for 20 ms now and then is not the recording's fault, and is reported.
-    let stood_still = |c: &Value| c["where"].as_str().is_some_and(|place| place.ends_with("not known whether it ran or waited"));
+    let stood_still = |c: &Value| c["where"].as_str().is_some_and(|place| place.ends_with("unaccounted: no wait, no sample"));
     let unknown = sum(&|c| c["cause"].as_str().is_some_and(|cause| cause.ends_with("unknown")) && !stood_still(c));
     assert!(unknown <= 0.02, "unknown: {unknown}: {charges:#?}");
     assert_eq!(document["dropped_events"], 0);

@@ -25,7 +25,7 @@ fn rates_are_of_what_was_moved_and_nothing_is_judged_where_nothing_was() {
     let copy = ["--", "dd", &input, &output, "bs=1M", "conv=fsync"];
     run([&["explain", "--fail-if", "rate < 1000000Gb/s"], &copy[..]].concat()).failed(3, &["the rate is "]);
     run([&["explain", "--fail-if", "rate < 1Ki"], &copy[..]].concat()).done();
-    run(["explain", "--fail-if", "rate < 1GiB/s", "--", "sleep", "0.1"]).failed(1, &["'rate < 1GiB/s' cannot be judged", "no bytes"]);
+    run(["explain", "--fail-if", "rate < 1GiB/s", "--", "sleep", "0.1"]).failed(1, &["'rate < 1GiB/s' cannot be judged", "no moved bytes"]);
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn the_proposed_change_of_a_copy_is_made_and_held_against_its_prediction() {
     });
     let (said, kept) = tried.expect("one of five copies has a change to try");
     for expected in
-        ["to try: ", "3 times each", "as it is ", "with the change ", "--requests ", "'", " predicted (", " achieved (", " in 3 runs: "]
+        ["to try: ", "3 times each", "unchanged ", "with the change ", "--requests ", "'", " predicted (", " achieved (", " in 3 runs: "]
     {
         assert!(said.err.contains(expected), "`{expected}` in: {}", said.err);
     }

@@ -65,7 +65,7 @@ pub(crate) enum Serves {
 impl ThreadTraits {
     /// Whether the thread's activity while it holds a lock serves no waiter. A thread that moves data works for the transfer, and so does
     /// one that is given work and computes.
-    pub(crate) fn serves_itself(&self, asleep: bool) -> bool {
+    pub(crate) fn is_private_work(&self, asleep: bool) -> bool {
         !self.moves_data && (asleep || self.sleeps_holding || !self.is_woken)
     }
 

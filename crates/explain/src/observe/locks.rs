@@ -11,52 +11,15 @@
 use crate::ExplainError;
 use crate::limits::observe as limits;
 use crate::observe::index::NONE;
+use crate::observe::lock_wait::{Hold, On, Wait, is_on_a_file};
 use crate::observe::overlap::together_ns;
 use crate::observe::span::LiveSpan;
-use crate::observe::tables::{Object, Tables};
+use crate::observe::tables::Tables;
 use crate::observe::task_locks;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use thalweg_base::ranges;
 use thalweg_trace::{ObjectKind, Source, SpanKind};
-
-/// A wait that another thread ended, or of a task that another task ended.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Wait {
-    pub start: i64,
-    pub end: i64,
-    /// The thread or task that waited.
-    pub track: u32,
-    /// The thread or task that ended the wait.
-    pub waker: u32,
-    /// The thread on which the waker ran.
-    pub thread: u32,
-    pub on: On,
-}
-
-/// The object of a wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum On {
-    /// A lock on a file.
-    File,
-    /// A certain mutex.
-    Mutex,
-    /// A plain futex: a mutex, or a thread parked by its runtime.
-    Futex,
-    /// Anything else: a condition, a semaphore.
-    Other,
-}
-
-impl On {
-    fn of(object: &Object) -> On {
-        match object.name.as_str() {
-            _ if is_on_a_file(object) => On::File,
-            "mutex" => On::Mutex,
-            "futex" => On::Futex,
-            _ => On::Other,
-        }
-    }
-}
 
 /// The group of waits that are for each other: on one file's lock, or of threads of one kind in one process, on mutexes or on anything
 /// else.
@@ -78,17 +41,6 @@ pub(crate) struct LockWaits {
     /// By machine, process and label: the first thread of the kind.
     kinds: HashMap<(u32, u32, String), u32>,
     count: usize,
-}
-
-/// A stretch with one holder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Hold {
-    pub start: i64,
-    pub end: i64,
-    /// The thread or task.
-    pub holder: u32,
-    /// Where the holder ran when it let the next go on.
-    pub thread: u32,
 }
 
 /// A queue of threads or processes that proceed one at a time.
@@ -161,11 +113,6 @@ impl LockWaits {
         // (The threads of a runtime wait for each other too, while its tasks wait for a mutex.)
         found.max_by_key(|queue| (queue.tasks, queue.within_ns))
     }
-}
-
-/// Whether an object is a lock on a file.
-pub(crate) fn is_on_a_file(object: &Object) -> bool {
-    object.kind == ObjectKind::Lock && object.name.split_once(' ').is_some_and(|(_, path)| path.contains('/'))
 }
 
 /// `held`: when who had it, where that is known; else it follows from the waits.

@@ -16,6 +16,7 @@ pub(crate) mod holes;
 pub(crate) mod index;
 pub(crate) mod last_connections;
 pub(crate) mod lives;
+pub(crate) mod lock_wait;
 pub(crate) mod locks;
 pub(crate) mod observation;
 pub(crate) mod on_wire;

@@ -6,7 +6,7 @@
 use crate::ExplainError;
 use crate::limits::observe as limits;
 use crate::observe::index::NONE;
-use crate::observe::locks::{Hold, On, Wait};
+use crate::observe::lock_wait::{Hold, On, Wait};
 use crate::observe::tables::Tables;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use thalweg_trace::{Mark, MarkKind, ObjectId, Source};

@@ -218,7 +218,7 @@ impl Errands {
         if let Some(held) = self.held.filter(|held| at <= held.since) {
             self.held = None;
             // A thread that works for others is the chain itself, and the path stays with it.
-            if held.helper || feed.lanes[held.holder as usize].traits.serves_itself(held.slept) {
+            if held.helper || feed.lanes[held.holder as usize].traits.is_private_work(held.slept) {
                 return Some(held.waiter);
             }
         }

@@ -107,7 +107,7 @@ impl<'a, 'o, O: Observer> Path<'a, 'o, O> {
             self.feed.read(self.tables, self.start, self.observer)?;
         }
         let lanes = &self.feed.lanes;
-        self.ledger.settle_locks(self.tables, |holder, asleep| lanes[holder as usize].traits.serves_itself(asleep));
+        self.ledger.settle_locks(self.tables, |holder, asleep| lanes[holder as usize].traits.is_private_work(asleep));
         Ok(())
     }
 

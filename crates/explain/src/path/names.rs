@@ -43,7 +43,7 @@ impl Place {
             Place::Given { label, by, kind, object } => {
                 format!("{}: waiting for {}", thread_name(tables, label), given(tables, label, by, kind, object))
             }
-            Place::Hole { label } => format!("{}: not known whether it ran or waited", thread_name(tables, label)),
+            Place::Hole { label } => format!("{}: unaccounted: no wait, no sample", thread_name(tables, label)),
             Place::HeldElsewhere { waiter, holder: NONE, connection, .. } => {
                 let client = tables.ends(connection).map_or("somewhere", |n| n.0);
                 format!("{}: a lock that the client at {client} holds", thread_name(tables, waiter))

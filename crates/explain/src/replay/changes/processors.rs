@@ -14,7 +14,7 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
         proposals.push(Proposal::replay("no_cpu_quota", "no CPU quota", how, none().delays(&[Class::Quota], 0.0)));
     }
     if run.delayed(&[Class::Foreign, Class::LongQueue]) {
-        let how = "run it where nothing else does, or give it CPUs of its own (taskset, cpuset)";
+        let how = "run it on an idle machine, or give it CPUs of its own (taskset, cpuset)";
         proposals.push(Proposal::replay("no_hog", "no other programs on its CPUs", how, none().delays(&others, 0.0)));
     }
     if run.delayed(&[Class::Recorder]) {

@@ -14,7 +14,8 @@ use crate::facts::names::{base, brief, program};
 use crate::facts::raise::Raise;
 use crate::limits::numbers as limits;
 use crate::observe::index::NONE;
-use crate::observe::locks::{On, Queue};
+use crate::observe::lock_wait::On;
+use crate::observe::locks::Queue;
 use crate::waits::place::{Place, What};
 use thalweg_base::numbers::{count, duration};
 
