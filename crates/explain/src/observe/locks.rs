@@ -15,7 +15,7 @@ use crate::observe::lock_wait::{Hold, On, Wait, is_on_a_file};
 use crate::observe::overlap::together_ns;
 use crate::observe::span::LiveSpan;
 use crate::observe::tables::Tables;
-use crate::observe::task_locks;
+use crate::observe::task_locks::{self, AtMutex};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use thalweg_base::ranges;
@@ -93,7 +93,7 @@ impl LockWaits {
 
     /// Reads the waits of goroutines for mutexes of Go.
     pub(crate) fn read_tasks(&mut self, source: &dyn Source, tables: &mut Tables) -> Result<(), ExplainError> {
-        for (object, (waits, holds)) in task_locks::read(source, tables)? {
+        for (object, AtMutex { waits, holds }) in task_locks::read(source, tables)? {
             self.count += waits.len();
             self.of.insert(Among::Tasks(object), waits);
             self.held_by_tasks.insert(object, holds);

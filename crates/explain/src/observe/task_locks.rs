@@ -146,16 +146,23 @@ impl Semaphore {
 
     /// Returns the waits that ended, and the stretches in which the mutex was held; nothing if too many woken tasks have no mark of their wait (it began before the
     /// recording).
-    fn ended(mut self) -> (Vec<Wait>, Vec<Hold>) {
+    fn ended(mut self) -> AtMutex {
         self.all_have_gone_on();
         let is_seen = self.unseen as f64 <= self.releases as f64 * limits::UNSEEN_TASKS;
-        if is_seen { (self.waits, self.holds) } else { Default::default() }
+        if is_seen { AtMutex { waits: self.waits, holds: self.holds } } else { AtMutex::default() }
     }
 }
 
-/// Reads the waits of a recording, by the object of their mutex, and the stretches in which a task held the mutex while others waited, in order of time. `track`, `waker`
-/// and `holder` are tasks; `thread` is the thread of the waker or holder.
-pub(crate) fn read(source: &dyn Source, tables: &mut Tables) -> Result<BTreeMap<u32, (Vec<Wait>, Vec<Hold>)>, ExplainError> {
+/// What happened at one mutex. `track`, `waker` and `holder` are tasks; `thread` is the thread of the waker or holder.
+#[derive(Debug, Default)]
+pub(crate) struct AtMutex {
+    pub waits: Vec<Wait>,
+    /// The stretches in which a task held the mutex while others waited, in order of time.
+    pub holds: Vec<Hold>,
+}
+
+/// Reads the waits of a recording, by the object of their mutex.
+pub(crate) fn read(source: &dyn Source, tables: &mut Tables) -> Result<BTreeMap<u32, AtMutex>, ExplainError> {
     use MarkKind as K;
     let is_of_tasks = |kind| matches!(kind, K::TaskLockAwaited | K::TaskLockAwaitedAgain | K::TaskLockHandedOn);
     let mut marks: Vec<_> = source.marks()?.into_iter().filter(|mark| is_of_tasks(mark.kind)).collect();
@@ -175,7 +182,7 @@ pub(crate) fn read(source: &dyn Source, tables: &mut Tables) -> Result<BTreeMap<
         }
     }
     let waits = semaphores.into_iter().map(|(object, semaphore)| (object, semaphore.ended()));
-    Ok(waits.filter(|(_, (waits, _))| !waits.is_empty()).collect())
+    Ok(waits.filter(|(_, at)| !at.waits.is_empty()).collect())
 }
 
 /// Returns the semaphores that one task releases several times in a row.
@@ -232,7 +239,7 @@ mod tests {
         let mut mutex = Semaphore::new(0, false);
         mutex.awaited(2, 10);
         (0..4).for_each(|n| mutex.handed_on(1 + n, 1_000 * i64::from(n + 1), 7));
-        assert!(mutex.ended().0.is_empty());
+        assert!(mutex.ended().waits.is_empty());
     }
 
     #[test]
