@@ -9,10 +9,10 @@ use thalweg_base::sync::Mutex;
 use thalweg_trace::{Event, Mark, MarkKind, ObjectKind, Time, TraceHandle, TrackId};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// A parameter that a tuner may turn.
+/// A parameter that a tuner may change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Name, as the command's flag.
+    /// Name of the parameter, as in the command's flag.
     pub name: &'static str,
     /// Current value; `None`: the copy has not begun.
     pub value: Option<u64>,

@@ -34,12 +34,12 @@ impl Partial {
         Ok(names.drafts(tracer)?.into_iter().map(partial).collect())
     }
 
-    /// Whether it is at this path or below it.
+    /// Whether the partial copy is at this path or below it.
     pub fn is_below(&self, path: &[u8]) -> bool {
         is_below(&self.path, path)
     }
 
-    /// Returns the space it occupies, in bytes; `None`: its servers did not report it.
+    /// Returns the space that the partial copy occupies, in bytes; `None`: its servers did not report it.
     pub fn allocated_bytes(&self, tracer: &mut Tracer, data: &DataClient) -> Option<u64> {
         let targets = self.draft.layout.targets.clone();
         let layout = Layout::new(&self.draft.layout.spec, Some(targets.len() as u32), targets.len() as u32).ok()?;
@@ -48,8 +48,8 @@ impl Partial {
         Some(sizes.iter().fold(0, |sum, size| u64::saturating_add(sum, size.allocated_bytes)))
     }
 
-    /// Removes it, if its client has been gone for `abandoned_for`. `false`: the client is back, or the copy was completed or removed
-    /// meanwhile.
+    /// Removes the partial copy, if its client has been gone for `abandoned_for`. Returns `false` if the client is back, or the copy was
+    /// completed or removed meanwhile.
     ///
     /// # Errors
     /// The metadata service's.

@@ -19,7 +19,7 @@ pub struct Stages {
     pub answers: Duration,
     /// Idle.
     pub idle: Duration,
-    /// In batches of small files, which have no connection of their own (a tree's workers).
+    /// Working on batches of small files, which have no connection of their own (a tree's workers).
     pub batches: Duration,
     /// Time from posting a flow buffer to its answer, smoothed over about eight; zero: none answered yet.
     pub answer: Duration,
@@ -27,7 +27,7 @@ pub struct Stages {
     pub round_trip: Duration,
     /// Current number of connections.
     pub connections: u32,
-    /// Additional connections that could not be made or were lost, with the others doing their work.
+    /// Additional connections that could not be made or were lost; the other connections do their work.
     pub lost_connections: u64,
 }
 

@@ -237,7 +237,7 @@ impl IoServers for Remote {
         match self.call(server, &request)? {
             IoReply::Lots(kept) => {
                 let ours = kept.into_iter().find(|kept| kept.target == target && kept.share.lot == share.lot);
-                ours.ok_or_else(|| Error::new(ErrorKind::Protocol, "an answer about another share").at_server(&server.name))
+                ours.ok_or_else(|| Error::new(ErrorKind::Protocol, "the answer is about another share").at_server(&server.name))
             }
             other => Err(unexpected(&other).at_server(&server.name)),
         }

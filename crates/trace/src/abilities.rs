@@ -5,14 +5,14 @@ use crate::model::Meta;
 /// Abilities of the recorder that made a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abilities {
-    /// Waits: what threads waited in while off the CPU. Profiles (samples or counts) hold no waits.
+    /// Whether the recording has waits: what threads waited in while off the CPU. Profiles (samples or counts) have no waits.
     pub waits: bool,
-    /// Who ended a wait. If false, a waker is given only where a single thread could have been it, and stops are
-    /// spans of their own.
+    /// Whether the recorder saw who ended a wait. If false, a waker is given only where a single thread could have ended the wait, and
+    /// stops are spans of their own.
     pub wakers: bool,
-    /// Every polling call a program makes between its pauses, not just a part of them.
+    /// Whether the recording has every polling call that a program makes between its pauses, not just a part of them.
     pub all_looks: bool,
-    /// Every change of a thread's state, as it happens. If false, threads were polled at intervals.
+    /// Whether every change of a thread's state was recorded as it happened. If false, threads were polled at intervals.
     pub every_change: bool,
 }
 

@@ -7,7 +7,7 @@ use crate::Event;
 /// Maximum encoding that [`decode_events`] accepts: bounds the memory a peer can make this process hold.
 pub(crate) const MAX_ENCODED_BYTES: usize = 16 << 20;
 
-/// Bytes that are not an encoding of events.
+/// The bytes are not an encoding of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// Longer than [`MAX_ENCODED_BYTES`].

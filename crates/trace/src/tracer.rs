@@ -63,7 +63,7 @@ impl TraceHandle {
         self.inner.is_some()
     }
 
-    /// Returns a fresh identifier of this writer's; 0 when off.
+    /// Returns a new identifier of this writer; 0 when off.
     pub fn fresh(&self) -> u64 {
         self.fresh_block(1)
     }
@@ -284,7 +284,7 @@ impl Tracer {
         self.on.as_ref().map(|on| on.track)
     }
 
-    /// Returns what a thread about to be made needs; `None` when off.
+    /// Returns the data that a thread about to be made needs; `None` when off.
     pub fn maker(&self) -> Option<Maker> {
         self.track().map(|track| Maker { track, at: Time::now() })
     }

@@ -7,8 +7,8 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 /// How the server at an address is to be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pin {
-    /// No pin: in clear on loopback unless the server insists on TLS; otherwise encrypted, with any key the server proves to be
-    /// the store's.
+    /// No pin: on loopback, in clear unless the server insists on TLS; elsewhere encrypted, with any key that the server proves to be the
+    /// store's.
     None,
     /// `#plain`: in clear, over a trusted network.
     Plain,
@@ -51,7 +51,7 @@ pub fn without_pin(address: &str) -> &str {
     address.split_once('#').map_or(address, |(place, _)| place)
 }
 
-/// Splits an address into `HOST:PORT` and its pin.
+/// Splits an address into `HOST:PORT` and the pin after it.
 ///
 /// # Errors
 /// When the text behind `#` is neither a fingerprint nor `plain`.

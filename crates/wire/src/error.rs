@@ -85,17 +85,17 @@ kinds! {
     Cancelled = libc::ECANCELED,
     /// Not supported here.
     Unsupported = libc::EOPNOTSUPP,
-    /// Too many at one time.
+    /// The maximum number is reached.
     TooMany = libc::EUSERS,
     /// The source shrank, disappeared or changed while it was read.
     SourceChanged = libc::EREMCHG,
     /// The address is in use.
     AddressInUse = libc::EADDRINUSE,
-    /// Not possible for an object of this kind, or a privilege that the credential does not carry.
+    /// Not possible for an object of this kind, or it needs a privilege that the credential does not have.
     NotPermitted = libc::EPERM,
     /// Another owner holds the lock, and the request does not wait.
     WouldBlock = libc::EAGAIN,
-    /// Waiting for this lock would deadlock: its holder waits for one of this owner's.
+    /// Waiting for this lock would deadlock, because its holder is waiting for a lock that this owner holds.
     Deadlock = libc::EDEADLK,
     /// No extended attribute of this name.
     NoAttribute = libc::ENODATA,
@@ -107,7 +107,7 @@ kinds! {
     TooLong = libc::E2BIG,
 }
 
-/// An error of the store. `server` and `file` are filled in on the way up, where they are known.
+/// An error of the store. Callers add `server` and `file` where they know them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Error(Box<Parts>);
 

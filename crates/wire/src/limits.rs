@@ -15,8 +15,8 @@ pub const SERVER_MEMORY_BYTES: u64 = 64 << 20;
 pub const WAKE_BYTES: usize = 512 << 10;
 /// Maximum text of an error.
 pub const ERROR_TEXT_BYTES: usize = 8 << 10;
-/// Maximum client connections of one server: some ten thousand clients with two or three each, and a thread of some 30 KiB per
-/// connection. Most servers have fewer descriptors than that allows ([`crate::transport`]), and then fewer connections.
+/// Maximum client connections of one server: about ten thousand clients with two or three connections each. Each connection has a thread of
+/// about 30 KiB. Most servers may open fewer descriptors ([`crate::transport`]), and then have fewer connections.
 pub const CONNECTIONS: usize = 32_768;
 /// Connections of one server whose memory is returned to the system when most of them have closed.
 pub const BURST: usize = 256;
@@ -24,9 +24,9 @@ pub const BURST: usize = 256;
 pub const NEWCOMERS: usize = 256;
 /// Time limit for the greeting of a connection.
 pub const HELLO: Duration = Duration::from_secs(10);
-/// Time limit when other connections wait for its place.
+/// Time limit for the greeting while other connections wait for its place.
 pub const HELLO_GRACE: Duration = Duration::from_millis(100);
-/// Time limit when others wait, once it has proven a credential.
+/// Time limit for the greeting while others wait, if the connection has proven a credential.
 pub const PROVEN_GRACE: Duration = Duration::from_secs(2);
 /// Retries of a connection that the server closed before the greeting, and the first pause; each pause is twice as long.
 pub const HELLO_AGAIN: (u32, Duration) = (4, Duration::from_millis(20));
@@ -38,7 +38,7 @@ pub const TLS_TICKETS: usize = 2048;
 pub const TLS_IDLE_RECORDS: u32 = 32;
 /// Maximum body of a greeting.
 pub const HELLO_BYTES: u32 = 16 << 10;
-/// Backlog of connections the kernel holds for a server; its own limit may be lower (`net.core.somaxconn`).
+/// Backlog of connections that the kernel holds for a server; the kernel's limit may be lower (`net.core.somaxconn`).
 pub const BACKLOG: i32 = 16_384;
 /// Silence within a message after which a server closes the connection.
 pub const SERVER_SILENCE: Duration = Duration::from_secs(60);
@@ -49,8 +49,8 @@ pub const CLIENT_SILENCE: Duration = Duration::from_secs(30);
 pub const KEPT_ALIVE: Duration = Duration::from_secs(1);
 /// Time limit for a reconnection made for [`KEPT_ALIVE`]: longer than two hosts need, and short compared with [`RECOVERY`].
 pub const KEPT_ALIVE_TRY: Duration = Duration::from_secs(2);
-/// How long clients of an earlier start of the metadata service may take to declare their open files: several times
-/// [`KEPT_ALIVE`] and [`KEPT_ALIVE_TRY`], for busy machines.
+/// How long clients may take to declare their open files after the metadata service was restarted. Several times [`KEPT_ALIVE`] and
+/// [`KEPT_ALIVE_TRY`], for busy machines.
 pub const RECOVERY: Duration = Duration::from_secs(8);
 /// How many times [`RECOVERY`] a restarted service treats earlier partial copies as still being written: removing a live copy's
 /// file cannot be undone.
@@ -63,9 +63,9 @@ pub const ONE_OF_SEVERAL: Duration = Duration::from_secs(2);
 pub const BETWEEN_SEVERAL: Duration = Duration::from_millis(100);
 /// Maximum recording sessions of one server.
 pub const SESSIONS: usize = 32;
-/// Maximum of those with one credential.
+/// Maximum recording sessions of one server with one credential.
 pub const SESSIONS_OF_CREDENTIAL: usize = 16;
-/// Maximum of those with all credentials but the store's own.
+/// Maximum recording sessions of one server with all credentials except the store's own.
 pub const SESSIONS_OF_OTHERS: usize = 24;
 /// Events that one server keeps for a session; further ones are counted as lost.
 pub const SESSION_EVENTS: usize = 1 << 20;
@@ -142,7 +142,7 @@ pub const WITNESS_WAIT: Duration = Duration::from_secs(2);
 pub const WITNESSES: usize = 3;
 /// How long a sync of the metadata waits for I/O servers to witness it.
 pub const WITNESS_PATIENCE: Duration = Duration::from_secs(2);
-/// How many more starts than the metadata's own a target can plausibly have seen: a greater number was made up.
+/// How many more starts a target can plausibly have seen than the metadata records; a greater number is taken as forged.
 pub const PLAUSIBLE_STARTS: u64 = 1 << 20;
 /// Maximum credentials of one store.
 pub const CREDENTIALS: usize = 4096;
@@ -156,13 +156,14 @@ pub const LOT_NS: u64 = 100 * 365 * 86_400 * 1_000_000_000;
 pub const LOT_OF_OWNER: Duration = Duration::from_secs(30 * 86_400);
 /// Divisor of the store's space for the lots of one owner together, if the credential sets no limit.
 pub const LOTS_OF_OWNER_PART: u64 = 2;
-/// Divisor of the store's space that such owners' lots leave outside lots.
+/// Divisor of the store's space that the lots of owners without a limit must leave outside lots.
 pub const OUTSIDE_LOTS_PART: u64 = 4;
-/// Promise moved to a target at once, unless more is needed: fewer requests, while little sits where it is not used.
+/// Promise moved to a target in one step, unless more is needed. A large step saves requests; a small one leaves less space where it is not
+/// used.
 pub const LOT_MOVE_BYTES: u64 = 64 << 20;
-/// Divisor of the room at a target for one move of a lot's promise, unless more is needed: other lots need some too.
+/// Divisor of the room at a target that one move of a lot's promise may take, unless more is needed, since other lots need room too.
 pub const LOT_MOVE_PART: u64 = 2;
-/// How often a target is asked for part of its unused share that writes in flight may need, each time for half as much.
+/// How often a target is asked for a part of its unused share, each time for half as much, since writes in flight may need some of it.
 pub const LOT_GIFTS: u32 = 8;
 /// How long a reclaim waits for the bytes of removed files to be freed, before it reports the space: shorter than a client's
 /// timeout.
@@ -170,10 +171,10 @@ pub const LOT_RECLAIM: Duration = Duration::from_secs(20);
 /// How long a request that needs room waits for removals in progress, before it is refused: shorter than [`LOT_PATIENCE`], and
 /// longer than [`RECOVERY`], during which nothing is removed.
 pub const REMOVAL_PATIENCE: Duration = Duration::from_secs(12);
-/// How long it waits while no removal finishes, for instance because a server is away or a client has the file open: longer than
-/// a client takes to report closed files ([`KEPT_ALIVE`]).
+/// How long such a request waits while no removal finishes, for instance because a server is away or a client has the file open. Longer
+/// than a client takes to report closed files ([`KEPT_ALIVE`]).
 pub const REMOVAL_STALLED: Duration = Duration::from_millis(1500);
-/// Maximum removals it waits for before checking for room; more are requested again.
+/// Maximum removals that such a request waits for before it checks for room; if it needs more, it asks again.
 pub const REMOVALS_AWAITED: usize = 4096;
 /// Maximum directories of a lot in its report.
 pub const LOT_DIRECTORIES: usize = 16;
@@ -209,7 +210,7 @@ pub const LEVEL_ROUNDS: u32 = 30;
 pub const LOT_REST: Duration = Duration::from_millis(100);
 /// How long the metadata service may take to move a promise, or to remove expired lots.
 pub const LOT_PATIENCE: Duration = Duration::from_secs(20);
-/// Maximum retries of a write when room has been made.
+/// Maximum retries of a write after room has been made for it.
 pub const LOT_TRIES: u32 = 64;
 /// Datafiles of a lot at a target whose blocks are accounted individually (some 100 bytes each).
 pub const LOT_ACCOUNTS: usize = 1 << 16;

@@ -7,7 +7,7 @@ use crate::common::{THALWEG, Up, content, file, run, scratch, text};
 fn nothing_is_run_without_being_agreed_to() {
     let here = scratch();
     let witness = here.path().join("ran");
-    run(["explain", "--try", "--", "touch", text(&witness)]).failed(2, &["no terminal to ask on", "--yes"]);
+    run(["explain", "--try", "--", "touch", text(&witness)]).failed(2, &["there is no terminal", "--yes"]);
     run(["explain", "--yes", "--", "touch", text(&witness)]).failed(2, &["--try"]);
     run(["explain", "--try", "x.thw"]).failed(2, &[]);
     assert!(!witness.exists());

@@ -17,13 +17,13 @@ use thalweg_trace::{Time, TraceHandle};
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Recording")]
 pub(crate) struct RecordingFlags {
-    /// Show where the time went, in a few lines on standard error; with --json, on standard output in place of the result
+    /// Explain where the time went, in a few lines on standard error; with --json, the explanation replaces the result on standard output
     #[arg(long)]
     pub explain: bool,
     /// Record both ends into this directory (NAME.thw)
     #[arg(long, value_name = "PATH")]
     pub record: Option<PathBuf>,
-    /// Record words of the command that look like secrets (passwords, tokens, keys) unchanged instead of as `[secret]`
+    /// Do not replace words of the command that look like secrets (passwords, tokens, keys) with `[secret]`
     #[arg(long)]
     pub keep_command: bool,
 }

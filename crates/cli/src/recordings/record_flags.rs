@@ -23,7 +23,7 @@ pub(crate) struct RecordFlags {
     /// Do not record the mount and servers of the store that the command's working directory is in
     #[arg(long)]
     pub no_also: bool,
-    /// Record only the command and what --also names, not other processes on this machine that it communicates with
+    /// Record only the command and what --also names, not the other processes on this machine that the command communicates with
     #[arg(long)]
     pub only: bool,
     /// How much to record
@@ -58,7 +58,7 @@ pub(crate) struct RecordFlags {
     /// with its rank
     #[arg(long, value_enum, value_name = "MPI", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     pub mpi: Option<MpiFlag>,
-    /// Record words of the command that look like secrets (passwords, tokens, keys) unchanged instead of as `[secret]`
+    /// Do not replace words of the command that look like secrets (passwords, tokens, keys) with `[secret]`
     #[arg(long)]
     pub keep_command: bool,
 }
@@ -77,18 +77,18 @@ pub(crate) enum MpiFlag {
 /// The amount of detail recorded.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum TierFlag {
-    /// Waits, devices and sockets, no system calls: cheap enough for any run
+    /// Record waits, devices and sockets, but no system calls: cheap enough for any run
     Lean,
-    /// All of that, and every system call
+    /// Record all of that, and every system call
     Syscall,
 }
 
 /// How a profile unwinds user stacks.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum UserStacksFlag {
-    /// Frame pointers: cheap, but stacks are cut off in code built without them, as in most distributions
+    /// Follow frame pointers: cheap, but stacks end early in code built without them, as in most distributions
     Fp,
-    /// Unwind tables, from a copy of the top of each stack: whole stacks of C, C++ and Rust, at several times the cost
+    /// Follow unwind tables in a copy of the top of each stack: whole stacks of C, C++ and Rust, at several times the cost
     Dwarf,
 }
 

@@ -12,7 +12,7 @@ pub(crate) struct LayoutFlags {
     #[arg(long, value_name = "NAME[,PARAMETER=VALUE]...", help = distributions())]
     layout: Option<String>,
 
-    /// Number of datafiles, each on its own target (default: one on every target)
+    /// Number of datafiles, each on a target of its own (default: one on every target)
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::parse_count)]
     datafiles: Option<u32>,
 

@@ -13,7 +13,7 @@ use thalweg_wire::protocol::metadata::{LayoutChoice, LotId};
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Layout of new files")]
 pub(crate) struct LotFlag {
-    /// The lot that new files go to (default: their directory's, or none); `thalweg lot create` makes one
+    /// The lot that new files go to (default: the lot of their directory, or none); `thalweg lot create` makes a lot
     #[arg(long, value_name = "NAME")]
     pub lot: Option<String>,
 }

@@ -39,7 +39,7 @@ verbs! {
         Explain = explain in explaining,
         /// Record a command while it runs, or a running server
         Record = record in explaining,
-        /// Compare two runs: which costs went away and which are new, and predicted against achieved gain
+        /// Compare two runs: which costs went away, which are new, and how the achieved gain compares with the predicted one
         Diff = diff in explaining,
         /// Merge the recordings of both ends on one time axis
         Merge = merge in explaining,
@@ -51,7 +51,7 @@ verbs! {
         Report = report in explaining,
         /// Convert a recording for Perfetto, to CSV, or its profile for other tools
         Export = export in explaining,
-        /// Show which changes to well-known programs help against which cause, and what each gives up
+        /// Show which changes to well-known programs help against which cause, and what each change gives up
         Recipes = recipes in explaining,
         /// Check what this machine supports for recordings and the demo, and how to get what is missing
         Doctor = doctor in explaining,
@@ -81,7 +81,7 @@ verbs! {
         Cat = cat in store,
         /// Show the space on each target
         Df = df in store,
-        /// Give others a credential for a store, list and revoke credentials
+        /// Create credentials for a store, list them and revoke them
         Credential = credential in store,
         /// Reserve space of a given size for a given time
         Lot = lot in store,

@@ -3,7 +3,6 @@
 //! The names of a tree come from a peer, and the copy itself may just have made symbolic links in it. The kernel resolves a path with
 //! `openat2`, which never leaves the directory and never follows a symbolic link. On a kernel without that call, each component is opened
 //! separately. Anything then made, renamed or removed is a single name in the directory opened, so there is no link to follow.
-//! directory that was opened: a single name has nothing that could be followed.
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;

@@ -351,7 +351,7 @@ impl StoreEnd {
         renamed.map_err(|e| match e.kind() {
             ErrorKind::Exists => Error::new(ErrorKind::Exists, "exists already: use --force to replace it").on_file(&self.path),
             ErrorKind::Busy => {
-                let problem = "another copy to the same name has begun since and taken its place: this copy was discarded";
+                let problem = "another copy to the same name has begun since then and replaced it, so this copy was discarded";
                 Error::new(ErrorKind::Busy, problem).on_file(&self.path)
             }
             _ => e.on_file_instead(&self.path),

@@ -38,10 +38,10 @@ pub enum Sink {
 /// Which threads read and write the bytes: see [`crate::copy`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DataPath {
-    /// Direct, unless requests are specified, an end is a pipe, or both ends are stores.
+    /// `Direct`, unless requests are specified, an end is a pipe, or both ends are in stores.
     #[default]
     Automatic,
-    /// A request's thread, through the request's memory.
+    /// The request's thread reads and writes them, through the request's memory.
     Buffered,
     /// The connections' threads.
     Direct,
@@ -53,7 +53,7 @@ pub enum Sparse {
     /// Holes of the source become holes of the copy.
     #[default]
     Auto,
-    /// Blocks of zeros become holes too.
+    /// Blocks of zeros become holes as well.
     Always,
     /// Holes are written out as zeros.
     Never,

@@ -42,7 +42,7 @@ impl LocalSource {
     pub(super) fn of(file: File, path: &Path) -> Result<LocalSource> {
         let before = file.metadata().map_err(|e| failure(path, e))?;
         if !before.is_file() {
-            return Err(Error::new(ErrorKind::SourceChanged, "is no longer a regular file").on_file(path.display().to_string()));
+            return Err(Error::new(ErrorKind::SourceChanged, "it is no longer a regular file").on_file(path.display().to_string()));
         }
         Ok(LocalSource { file, path: path.to_owned(), before, object: None, disk: None })
     }

@@ -58,7 +58,7 @@ impl FileHandle {
         }
     }
 
-    /// Allows reads of a file with lost bytes, for an owner that may rewrite them: it must check each range with
+    /// Allows reads of a file with lost bytes, for an owner that may rewrite them. The owner must check each range with
     /// [`super::BufferedFile::read_as`].
     #[must_use]
     pub fn for_mending(self) -> FileHandle {

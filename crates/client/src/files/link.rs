@@ -39,7 +39,7 @@ pub struct Link {
 pub struct Lent<'a> {
     link: &'a Link,
     connection: Option<Connection>,
-    /// Whether it came from the pool: the server may have closed it since.
+    /// Whether the connection came from the pool, so that the server may have closed it since.
     pub was_idle: bool,
 }
 
@@ -152,7 +152,7 @@ impl Link {
         (self.options.clone(), self.recording.lock().clone())
     }
 
-    /// Closes the idle connections: the server has restarted.
+    /// Closes the idle connections, because the server has restarted.
     pub fn forget_idle(&self) {
         self.idle.lock().clear();
     }

@@ -4,7 +4,6 @@
 //! the file is truncated, and reported to the service ([`Unreported`]), so that every other reader gets an error instead of zeros. A
 //! client that had the file open goes on reading what it wrote, as from a local file system's page cache, for which about [`KEPT_BYTES`]
 //! of lost data are kept. (A database rolls back based on what it reads.)
-//! [`KEPT_BYTES`] or so are kept for it here. (A database rolls back by what it reads.)
 
 use super::payload;
 use std::collections::BTreeMap;

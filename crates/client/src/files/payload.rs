@@ -93,7 +93,7 @@ fn check_read(reply: &IoReply, payload_bytes: u64, asked: u64) -> Result<()> {
 
 /// Returns the error for bytes that did not match their checksum.
 pub(super) fn damaged(bytes: usize) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("{bytes} bytes read do not match their checksum: damaged in transit, twice"))
+    Error::new(ErrorKind::Corrupt, format!("{bytes} bytes read do not match their checksum: they were damaged in transit twice"))
 }
 
 /// Returns the pieces of a flow buffer, in a request's memory that begins at logical offset `base`, with their checksum.

@@ -65,12 +65,12 @@ impl std::fmt::Debug for Cancel {
 }
 
 impl Cancel {
-    /// Creates one that is not fired.
+    /// Creates a cancel that is not fired.
     pub fn new() -> Cancel {
         Cancel::default()
     }
 
-    /// Ends all current and future waits that use it.
+    /// Ends all current and future waits that use this cancel.
     pub fn fire(&self) {
         let wake = {
             let mut shared = self.shared.lock();

@@ -42,7 +42,7 @@ impl MetadataClient {
         let mut found = self.lots(tracer, LotOperation::Show { name: Some(name.to_owned()) })?;
         match found.pop() {
             Some(report) if report.lot.name == name => Ok(report),
-            _ => Err(Error::new(ErrorKind::Protocol, "a reply about another lot").at_server(self.address())),
+            _ => Err(Error::new(ErrorKind::Protocol, "the reply is about another lot").at_server(self.address())),
         }
     }
 }

@@ -72,7 +72,7 @@ impl MetadataClient {
         let reply = self.inner.changing(slot, tracer, Operation::Many { operations: some.to_vec() }, None)?;
         let MetadataReply::Each(each) = reply else { return Err(self.unexpected(&reply)) };
         if each.is_empty() || each.len() > some.len() {
-            return Err(Error::new(ErrorKind::Protocol, "a reply that does not match the request").at_server(self.address()));
+            return Err(Error::new(ErrorKind::Protocol, "the reply does not match the request").at_server(self.address()));
         }
         let done = some.iter().zip(each).map(|(operation, outcome)| match (operation, outcome) {
             (Small::Create(_), Ok(SmallReply::Attributes(made))) => self.opened(made, slot, number, true).map(SmallDone::Opened),

@@ -168,7 +168,7 @@ impl MetadataClient {
         while found.len() < places.len() {
             let some = places[found.len()..].iter().take(STAT_PLACES).cloned().collect();
             let MetadataReply::Many(many) = self.ask(tracer, Operation::Stat { places: some, sizes })? else {
-                return Err(Error::new(ErrorKind::Protocol, "a reply that does not match the request"));
+                return Err(Error::new(ErrorKind::Protocol, "the reply does not match the request"));
             };
             if many.is_empty() || found.len() + many.len() > places.len() {
                 let problem = format!("{} answers to {} questions", many.len(), places.len() - found.len());
@@ -197,7 +197,7 @@ impl MetadataClient {
                 // Ensures that paging terminates.
                 let last = after.into_iter().chain(entries.iter().map(|entry| entry.name.as_bytes()));
                 if entries.len() > most as usize || !last.is_sorted_by(|one, next| one < next) {
-                    let problem = "a page whose names are not in order, or more than were asked for";
+                    let problem = "the reply's names are not in order, or more than were asked for";
                     return Err(Error::new(ErrorKind::Protocol, problem).at_server(&self.inner.address));
                 }
                 Ok((entries, more))

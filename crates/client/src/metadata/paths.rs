@@ -111,7 +111,7 @@ impl MetadataClient {
             let mut found = None;
             while let Some(name) = rest.pop_front() {
                 if rest.len() + at.len() > limits::PATH_BYTES {
-                    return Err(Error::new(ErrorKind::NameTooLong, "symbolic links expand it beyond the maximum path length"));
+                    return Err(Error::new(ErrorKind::NameTooLong, "symbolic links expand this path beyond the maximum length"));
                 }
                 if name == b".." {
                     at.pop().ok_or_else(|| outside(path))?;

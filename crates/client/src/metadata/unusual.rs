@@ -34,7 +34,7 @@ impl MetadataClient {
             // Ensures that paging terminates.
             let numbers = after.into_iter().chain(page.iter().map(|draft| draft.file));
             if !numbers.is_sorted_by(|one, next| one < next) || page.is_empty() && more {
-                return Err(Error::new(ErrorKind::Protocol, "partial copies out of order").at_server(self.address()));
+                return Err(Error::new(ErrorKind::Protocol, "the reply's partial copies are not in order").at_server(self.address()));
             }
             all.extend(page);
             if !more {

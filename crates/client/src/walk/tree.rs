@@ -53,7 +53,8 @@ pub struct TreeEntry {
     pub path: Vec<u8>,
     /// Depth; 1 for the entries of the starting place.
     pub depth: u32,
-    /// Directory that lists it. At depth 1, the number that the place begins at: the directory itself if the place is a number alone.
+    /// Directory that lists the entry. At depth 1, it is the number at which the starting place begins, which is the directory itself if
+    /// the place is only a number.
     pub parent: FileId,
     /// The entry; for [`Visit::Left`], as it was listed.
     pub entry: WalkEntry,

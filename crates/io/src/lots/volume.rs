@@ -92,7 +92,7 @@ impl Space {
 }
 
 impl Volume {
-    /// Returns the volume of a directory, one for the whole process.
+    /// Returns the volume for a directory; the whole process shares one volume per directory.
     pub(super) fn of(directory: &Path, device: u64) -> Arc<Volume> {
         let mut volumes = VOLUMES.lock();
         if let Some(known) = volumes.get(&device).and_then(Weak::upgrade) {

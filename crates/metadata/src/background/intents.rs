@@ -232,7 +232,7 @@ impl Intents {
         let shared = &self.shared;
         let names = shared.namespace.called_by(who);
         if !shared.recovery.wait(Instant::now() + limits::REMOVAL_PATIENCE) {
-            return Err(Error::new(ErrorKind::Busy, "clients of an earlier start may still have it open: try again"));
+            return Err(Error::new(ErrorKind::Busy, "clients from before the restart may still have it open: try again later"));
         }
         let _claim = shared.claims.claim(id);
         if shared.open.lock().contains_key(&id) {

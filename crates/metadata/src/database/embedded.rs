@@ -208,7 +208,7 @@ impl Embedded {
 
     /// Returns a warning if the disk is full.
     pub fn full_disk(&self) -> Option<String> {
-        let says = "is full: reading and removing only until there is room";
+        let says = "is full: until there is room, files can only be read and removed";
         (!self.shared.reserve.hold()).then(|| format!("metadata disk of {} {says}", self.shared.directory.display()))
     }
 
@@ -415,7 +415,7 @@ impl Shared {
     fn cut_short(&self) -> DatabaseError {
         DatabaseError::new(
             &self.directory,
-            "a transaction ended in a panic, a bug, and nothing is written any more: start the service again",
+            "a transaction panicked, which is a bug, and the service writes nothing any more: start it again",
         )
     }
 

@@ -169,7 +169,7 @@ pub enum Stage {
 
 /// Observes the stages, which never nest: `begin`, then `end` with the stage.
 pub trait Watch {
-    /// Returns the caller's track, for those who wait for it.
+    /// Returns the caller's track, so that others can wait on it.
     fn track(&self) -> Option<TrackId>;
     /// Called when a stage begins.
     fn begin(&mut self);

@@ -229,7 +229,7 @@ pub(super) fn refuse_a_log_without_its_database(directory: &Path, path: &Path) -
     if there || log::segments(directory)?.is_empty() {
         return Ok(());
     }
-    Err(DatabaseError::new(path, "missing or empty, and a log is beside it: put it back with a copy of all of the directory's files"))
+    Err(DatabaseError::new(path, "missing or empty, although there is a log beside it: restore all files of the directory from a copy"))
 }
 
 /// Deletes the segments before `live`, or sets them aside, once all that was read from them is in the redb file.

@@ -119,7 +119,7 @@ impl Reserve {
     pub(super) fn refusal(&self) -> DatabaseError {
         DatabaseError {
             full: true,
-            ..DatabaseError::new(self.directory(), "its disk is full: reading and removing only until there is room")
+            ..DatabaseError::new(self.directory(), "its disk is full: until there is room, files can only be read and removed")
         }
     }
 }

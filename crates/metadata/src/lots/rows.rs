@@ -108,7 +108,7 @@ impl Namespace {
             }
             within(&all)?;
             let number = counter(t)?;
-            let number = number.checked_add(1).ok_or_else(|| Error::new(ErrorKind::TooMany, "the store has given all numbers of lots"))?;
+            let number = number.checked_add(1).ok_or_else(|| Error::new(ErrorKind::TooMany, "the store has used up all lot numbers"))?;
             t.put(Table::State, COUNTER, number.to_le_bytes().to_vec());
             let lot = Lot { id: LotId(number), state: LotState::Creating, ..lot.clone() };
             put(t, &Row { lot: lot.clone(), takes_files: false });

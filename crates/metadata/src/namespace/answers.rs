@@ -50,7 +50,10 @@ impl Caller<'_> {
             let (number, answer): (u64, Vec<u8>) = decode(Table::Answers, &key, &value)?;
             if number > request.number {
                 // The client has abandoned it, and sent later requests.
-                return Err(Error::new(ErrorKind::Stale, "a later request of the same client was executed, so this one is not"));
+                return Err(Error::new(
+                    ErrorKind::Stale,
+                    "a later request of the same client was already executed, so this one is refused",
+                ));
             }
             if number == request.number {
                 self.was_done.set(true);

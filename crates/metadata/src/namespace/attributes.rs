@@ -151,7 +151,11 @@ impl Caller<'_> {
                 let pending = t.get(Table::Intents, &id_key(id))?;
                 let pending = pending.map(|v| decode_intent(&id_key(id), &v)).transpose()?;
                 if matches!(pending, Some(Intent::Truncate { .. })) {
-                    return Err(Error::new(ErrorKind::Busy, "an earlier truncation is pending: one of its I/O servers is unreachable"));
+                    return Err(Error::new(
+                        ErrorKind::Busy,
+                        "an earlier truncation of this file is pending, since one of its I/O servers \
+                        is unreachable",
+                    ));
                 }
                 t.put(Table::Intents, &id_key(id), encode_intent(&Intent::Truncate { size_bytes, layout: layout.clone() }));
                 self.writers.touches(id);

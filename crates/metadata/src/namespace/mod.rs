@@ -255,7 +255,7 @@ impl Namespace {
             older.iter().for_each(|older| lineage.accept(older));
             let epoch = lineage.next(last, &older);
             if !FileId::exists(epoch, 0) {
-                return Err(Error::new(ErrorKind::Io, "the store has been started more often than it has numbers for"));
+                return Err(Error::new(ErrorKind::Io, "the store has been started so often that it has used up all epoch numbers"));
             }
             lineage.keep(t);
             t.put(Table::State, EPOCH, epoch.to_le_bytes().to_vec());
@@ -493,7 +493,7 @@ impl Namespace {
     pub(super) fn fresh(&self) -> Result<FileId> {
         let n = self.next.fetch_add(1, Ordering::Relaxed);
         if !FileId::exists(self.epoch, n) {
-            return Err(Error::new(ErrorKind::Io, "the metadata service has given all numbers of this start: restart it"));
+            return Err(Error::new(ErrorKind::Io, "the metadata service has used up all file numbers of this start: restart it"));
         }
         Ok(FileId::new(self.epoch, n))
     }

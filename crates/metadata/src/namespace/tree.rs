@@ -189,7 +189,7 @@ pub(super) fn drop_empty_directory(t: &mut dyn Transaction, id: FileId) -> Resul
 pub(super) fn give_way(t: &mut dyn Transaction, parent: FileId, moved: FileKind, target: Entry, now_ns: i64) -> Result<Option<FileId>> {
     match (moved == FileKind::Directory, target.kind == FileKind::Directory) {
         (false, true) => Err(is_directory()),
-        (true, false) => Err(Error::new(ErrorKind::NotDirectory, "a directory cannot take the name of a file")),
+        (true, false) => Err(Error::new(ErrorKind::NotDirectory, "a directory cannot replace a file")),
         (true, true) => {
             drop_empty_directory(t, target.id)?;
             touch_directory(t, parent, now_ns, -1)?;
@@ -236,7 +236,7 @@ pub(crate) fn apply(changed: &mut Inode, set: &SetAttributes, now_ns: i64) -> Re
     changed.modified_ns = set.modified.map_or(changed.modified_ns, time);
     if let Some(choice) = &set.default_layout {
         let Node::Directory { default_layout, .. } = &mut changed.node else {
-            return Err(Error::new(ErrorKind::NotDirectory, "only a directory has a default layout; a file's layout never changes"));
+            return Err(Error::new(ErrorKind::NotDirectory, "only a directory has a default layout"));
         };
         default_layout.clone_from(choice);
     }

@@ -1,4 +1,4 @@
-//! Converts frames to text at the end, looking up each once, file by file.
+//! When recording ends, converts frames to text, going file by file and looking up each frame only once.
 
 use super::modules::{ModuleId, Modules};
 use super::stacks::Frame;

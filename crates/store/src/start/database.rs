@@ -59,8 +59,8 @@ pub(super) fn directory(config: &StoreConfig) -> PathBuf {
     }
 }
 
-/// Waits while another metadata service of the store is active, until it stops or shows no sign of life, or `is_over`. Returns the epoch
-/// then found, for [`super::StartOptions::take_over`]; `None` if `is_over`.
+/// Waits while another metadata service of the store is active, until that service stops or shows no sign of life, or `is_over`. Returns
+/// the epoch found at that time, for [`super::StartOptions::take_over`]; `None` if `is_over`.
 ///
 /// # Errors
 /// The store's names are not in a PostgreSQL database, or this user may not read there.

@@ -47,11 +47,11 @@ pub struct StartOptions {
     pub initialise: bool,
     /// Continue with metadata that is older than the targets have witnessed.
     pub accept_older_metadata: bool,
-    /// Continue without what follows a damaged place in the metadata's log; it is set aside.
+    /// Continue without the entries after a damaged place in the metadata's log; the damaged file is set aside.
     pub drop_damaged_log: bool,
     /// Emulated devices.
     pub emulated: Option<Emulation>,
-    /// Take over from a metadata service without a sign of life: the epoch that [`stand_by`] returned.
+    /// The epoch that [`stand_by`] returned, to take over from a metadata service that shows no sign of life.
     pub take_over: Option<i64>,
 }
 
@@ -139,7 +139,7 @@ impl RunningStore {
         self.metadata.iter().map(|(running, _)| running).chain(self.io.iter().map(|(_, running)| running))
     }
 
-    /// Returns why one of its servers no longer answers, if a request left its state in doubt. The store should then be stopped.
+    /// Returns why a server no longer answers, if a request left the server's state in doubt. The store should then be stopped.
     pub fn failure(&self) -> Option<Error> {
         let ended = self.metadata.as_ref().and_then(|(_, service)| service.namespace().database().ended());
         let ended = ended.map(|error| Error::from(error).at_server(METADATA_NAME));

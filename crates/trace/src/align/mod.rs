@@ -34,7 +34,7 @@ pub(crate) struct Alignment {
     pub bounded: Range<i64>,
     /// Number of connections both recordings saw.
     pub connections: usize,
-    /// Bounds came from one direction only: the error bar rests on an assumed delay, not a measured one.
+    /// Whether bounds came from one direction only, so that the error bar is based on an assumed delay rather than a measured one.
     pub one_way: bool,
     /// Bounds dropped because they contradicted the others.
     pub contradictions: usize,

@@ -40,7 +40,7 @@ pub struct MergedPart {
     pub to_ns: i64,
     /// Offset added to its clock at `from_ns`.
     pub offset_ns: i64,
-    /// By how many parts per 10⁹ its clock is slow.
+    /// Drift: how slow its clock is, in parts per 10⁹.
     pub drift_ppb: i64,
     /// Half the width of the uncertainty.
     pub error_ns: u64,

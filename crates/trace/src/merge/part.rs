@@ -32,7 +32,7 @@ pub enum ClockFrom {
         /// Bounds dropped because they contradicted the others.
         contradictions: usize,
     },
-    /// Wall clocks, for want of a shared connection.
+    /// Wall clocks, since there is no shared connection.
     WallClock,
 }
 

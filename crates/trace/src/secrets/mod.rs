@@ -29,7 +29,7 @@ pub const CUT: &str = "command.cut";
 const NOTE: &str = "Words of the command that look like secrets were not recorded; each is shown as [secret]. Fill them in before \
                     running a command shown here, or record with --keep-command.";
 
-/// Whether any word holds the mark, so that the command cannot be run as shown.
+/// Whether any word contains the mark, so that the command cannot be run as shown.
 pub fn was_cut(words: &[String]) -> bool {
     words.iter().any(|word| word.contains(MARK))
 }

@@ -78,7 +78,7 @@ pub(super) enum Has {
     Either,
     /// In the next word.
     Next,
-    /// In either, as `USER:VALUE`; the part before the first of these characters is kept.
+    /// In the same word or the next one, as `USER:VALUE`; the part before the first of these characters is kept.
     After(char),
 }
 

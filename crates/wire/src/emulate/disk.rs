@@ -8,7 +8,7 @@ use thalweg_trace::{Event, ObjectId, Role, Span, SpanId, SpanKind, Time, TraceHa
 /// Recordings in which a disk keeps a track. The oldest is dropped first; if it is still running, the disk gets another track.
 const RECORDINGS: usize = 16;
 
-/// A disk of a given rate. Requests run one after another, in the order of arrival.
+/// A disk with a given rate. Requests run one after another, in the order in which they arrive.
 pub struct Disk {
     name: String,
     text: String,

@@ -104,7 +104,7 @@ fn checked_lock(request: &LockRequest) -> Result<()> {
     let LockRange { file, space, owner, .. } = request.range;
     let is_turn = request.range == LockRange::whole(file, space, owner) && request.kind == LockKind::Exclusive;
     if space == LockSpace::Append && !is_turn {
-        return Err(Error::new(ErrorKind::Invalid, "a turn to append is for a whole file, and exclusive"));
+        return Err(Error::new(ErrorKind::Invalid, "a turn to append must cover the whole file and be exclusive"));
     }
     checked(&request.range)
 }
@@ -148,7 +148,7 @@ impl Table {
             return Err(Error::new(ErrorKind::WouldBlock, format!("process {} of another owner holds a lock there", by.pid)));
         };
         if range.space == LockSpace::Record && self.leads_back(client, request) {
-            return Err(Error::new(ErrorKind::Deadlock, "its holder waits for one of this owner's"));
+            return Err(Error::new(ErrorKind::Deadlock, "its holder is waiting for a lock that this owner holds"));
         }
         self.room_to_wait(client, key_of(range))?;
         if range.space == LockSpace::Flock {

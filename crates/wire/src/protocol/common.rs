@@ -108,18 +108,18 @@ pub struct ServiceStart {
 }
 
 impl ServiceStart {
-    /// Whether this service has lost the start `seen` by a target, or runs from another copy of the metadata.
+    /// Whether this service does not know the start that a target has `seen`, or runs from another copy of the metadata.
     pub fn is_behind(self, seen: ServiceStart) -> bool {
         seen.epoch > self.epoch || seen.epoch == self.epoch && seen.start != 0 && self.start != 0 && seen.start != self.start
     }
 }
 
-/// The latest state of the metadata known durably to a target.
+/// The latest durable state of the metadata that a target was notified of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Witnessed {
     /// The start of the service.
     pub start: ServiceStart,
-    /// The last durable change in its log; 0: not notified of any in this start.
+    /// The last durable change in the service's log; 0: no notification in this start.
     pub change: u64,
 }
 
@@ -133,7 +133,7 @@ pub enum CommonReply {
         session: u32,
         host: Host,
     },
-    /// More pages follow while `more`; `lost` events did not fit since the last page.
+    /// A page of events. More pages follow if `more`; `lost` events did not fit since the last page.
     RecordPage {
         more: bool,
         lost: u64,

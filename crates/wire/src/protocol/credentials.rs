@@ -32,7 +32,7 @@ pub struct CredentialEntry {
 pub struct CredentialBook {
     /// In order of issue.
     pub entries: Vec<CredentialEntry>,
-    /// I/O servers without the latest revocation: they learn of it when they reconnect.
+    /// I/O servers that do not have the latest revocation yet; they get it when they reconnect.
     pub unaware: Vec<String>,
 }
 

@@ -21,7 +21,7 @@ pub struct DatafileId {
     pub index: u32,
     /// The target that holds it.
     pub target: TargetId,
-    /// The lot whose share on that target it draws on.
+    /// The lot whose share on that target the datafile uses.
     pub lot: Option<LotId>,
 }
 
@@ -32,7 +32,7 @@ pub struct DatafileSize {
     pub size_bytes: u64,
     /// Space allocated on its target.
     pub allocated_bytes: u64,
-    /// Whether it has been unchanged for at least one second by the server's clock. (False: changed or unknown.)
+    /// Whether the datafile has been unchanged for at least one second by the server's clock; false if it changed or this is unknown.
     pub quiet: bool,
 }
 

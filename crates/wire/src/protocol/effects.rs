@@ -1,4 +1,4 @@
-//! The effect of each request to each service, beside its answer, in one place. A new request does not compile until it is listed
+//! Lists, in one place, what each request to each service does besides giving an answer. A new request does not compile until it is listed
 //! here.
 //!
 //! A read-only credential may send only requests that are [`Effect::Reads`]. The server resources such a client uses

@@ -97,8 +97,8 @@ pub struct Attributes {
     pub extended_bytes: u32,
     /// A symbolic link's target.
     pub target: Option<Vec<u8>>,
-    /// A file's size at some moment between request and reply, if sizes were requested and the service can prove it. `None`: ask
-    /// the I/O servers.
+    /// A file's size at some moment between request and reply, if sizes were requested and the service can prove this size. `None`: ask the
+    /// I/O servers.
     #[serde(deserialize_with = "super::checked::known_size")]
     pub size_bytes: Option<u64>,
     /// What the service knows of a file's datafiles: in replies with attributes, in pages with sizes, and when a file is opened.
@@ -153,7 +153,7 @@ pub enum NewNode {
     BlockDevice(u32),
 }
 
-/// Whether an extended attribute that is set may or must exist already.
+/// Whether an extended attribute to be set may, must or must not exist already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SetExtended {
     /// It may exist.
@@ -233,10 +233,10 @@ pub struct DraftEntry {
     pub file: FileId,
     /// Its directory and its name there.
     pub place: FilePath,
-    /// Its path from the root, if quick to find.
+    /// Its path from the root, if the service can find it quickly.
     pub path: Option<Vec<u8>>,
     /// Its layout.
     pub layout: FileLayout,
-    /// How long its maker has been gone, ns; `None`: it is being written, or its maker may come back.
+    /// How long the client that made it has been gone, in ns; `None`: it is being written, or that client may come back.
     pub abandoned_for_ns: Option<u64>,
 }

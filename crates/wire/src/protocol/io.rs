@@ -83,7 +83,7 @@ pub enum IoRequest {
         /// What to look for.
         what: Seek,
     },
-    /// Short writes in one message: [`IoReply::WrittenMany`]. The payload is their concatenated bytes, at most
+    /// Writes several short pieces in one message: [`IoReply::WrittenMany`]. The payload is their concatenated bytes, at most
     /// [`crate::limits::MANY_BYTES`], verified before any of it is stored; each write then succeeds or fails on its own.
     WriteMany {
         /// Datafile, offset and length of each write.
@@ -91,7 +91,7 @@ pub enum IoRequest {
         /// The durability to reach before answering.
         durability: Durability,
     },
-    /// Short reads in one message, at most [`crate::limits::MANY_BYTES`] in all: [`IoReply::ReadMany`] with the concatenated
+    /// Reads several short pieces in one message, at most [`crate::limits::MANY_BYTES`] in all: [`IoReply::ReadMany`] with the concatenated
     /// bytes as payload.
     ReadMany {
         /// Datafile, offset and length of each read.
@@ -106,8 +106,8 @@ pub enum IoRequest {
     },
     /// Shares of lots.
     Share(ShareRequest),
-    /// Like `Write`, if the datafile ends at or before `offset`; otherwise [`IoReply::GoesOn`]. A client that was stopped for
-    /// longer than its append turn thus overwrites nothing that another one appended meanwhile.
+    /// Like `Write`, if the datafile ends at or before `offset`; otherwise [`IoReply::GoesOn`]. If a client was stopped for longer than its
+    /// append turn, it therefore overwrites nothing that another client appended meanwhile.
     Append {
         /// The datafile.
         datafile: DatafileId,
@@ -127,7 +127,7 @@ pub enum Allocate {
     KeepSize,
     /// Free the space; the range reads as 0.
     PunchHole,
-    /// Zero the range, with or without space, and extend the file to its end.
+    /// Zero the range, whether it keeps its space or not, and extend the file to the end of the range.
     ZeroRange,
     /// Zero the range as far as the file reaches.
     ZeroRangeKeepSize,
@@ -194,7 +194,7 @@ pub enum IoReply {
         verifier: BootVerifier,
     },
     Read,
-    /// The start of the server that synced them: writes answered under another one may be lost.
+    /// The start of the server that synced them; writes that were answered during another start may be lost.
     Synced {
         verifier: BootVerifier,
     },

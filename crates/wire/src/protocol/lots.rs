@@ -97,7 +97,7 @@ pub enum ShareRequest {
 /// The state of a lot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LotState {
-    /// Its targets are being asked.
+    /// The service is asking its targets for the space.
     Creating,
     /// The space is promised.
     Active,
@@ -175,7 +175,7 @@ pub enum LotOperation {
         /// Duration from now, ns; 0: end now (its files stay, best effort).
         for_ns: u64,
     },
-    /// Changes the size, not below what is used.
+    /// Changes the size, but not below the space used.
     Resize {
         /// The lot.
         name: String,

@@ -24,9 +24,9 @@ pub struct MetadataRequest {
     /// Files this client has closed since its last request: a removed file's datafiles stay while it is open, and its size
     /// becomes known again when its last writer closes it. At most [`crate::limits::CLOSED`].
     pub closed: Vec<Closed>,
-    /// The directory whose attributes after the change are wanted: [`MetadataReply::Changed`].
+    /// The directory whose attributes after the change the client wants: [`MetadataReply::Changed`].
     pub directory: Option<FileId>,
-    /// Number under which a retry is executed at most once; `None`: the request is not retried.
+    /// Number by which the service recognises a retry and executes the request only once; `None`: the request is not retried.
     pub number: Option<RequestNumber>,
     /// The operation.
     pub operation: Operation,
@@ -328,7 +328,7 @@ pub enum MetadataReply {
         /// Attributes of the directory.
         directory: Attributes,
     },
-    /// In the order of the request; fewer when a message cannot hold more.
+    /// Attributes in the order of the request; fewer than requested if a message cannot hold more.
     Many(Vec<Result<Attributes, Refusal>>),
     /// A page of a directory.
     Page {

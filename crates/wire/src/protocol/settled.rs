@@ -50,7 +50,7 @@ pub struct Settled {
     pub size_bytes: u64,
     /// The lengths of its datafiles.
     pub lengths: Lengths,
-    /// Whether the datafiles are not longer either: unknown after an unclean restart of the service's machine.
+    /// Whether it is known that the datafiles are not longer either; unknown after an unclean restart of the service's machine.
     pub is_exact: bool,
     /// The I/O server (index in the map) whose machine restarted before the file was on stable storage.
     pub doubtful: Option<u32>,

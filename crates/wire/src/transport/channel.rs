@@ -185,7 +185,8 @@ impl Channel {
         }
     }
 
-    /// Blocks for some bytes, at least one unless `buffer` is empty; 0: the peer has closed the connection.
+    /// Blocks until at least one byte has arrived (unless `buffer` is empty), and returns how many were read; 0: the peer has closed the
+    /// connection.
     ///
     /// # Errors
     /// An I/O error. After [`std::io::ErrorKind::WouldBlock`] (timeout) the channel stays usable.
@@ -196,7 +197,7 @@ impl Channel {
         }
     }
 
-    /// Fills `buffer`, as for small messages: the thread wakes for any bytes.
+    /// Fills `buffer`, waking for any bytes that arrive; for small messages.
     ///
     /// # Errors
     /// An I/O error, also when the connection has ended; the channel is unusable afterwards.

@@ -188,7 +188,7 @@ impl Connection {
         self.broken
     }
 
-    /// Returns the timeout by which the server was given up, if any.
+    /// Returns the timeout that made the connection give up the server, if any.
     pub fn silence(&self) -> Option<&Error> {
         self.silence.as_ref()
     }

@@ -57,8 +57,9 @@ impl Exchange<'_> {
     /// [`ErrorKind::Unsupported`] if it is not a `T`. The body arrived undamaged, so the connection stays usable: a newer client
     /// sent a request unknown to this release.
     pub fn body<T: DeserializeOwned>(&self) -> Result<T> {
-        decode(self.body)
-            .map_err(|e| Error::new(ErrorKind::Unsupported, format!("this release does not know the request: {}", e.message())))
+        decode(self.body).map_err(|e| {
+            Error::new(ErrorKind::Unsupported, format!("this release of the server does not know the request: {}", e.message()))
+        })
     }
 
     /// Returns the bytes of payload not yet received.

@@ -63,7 +63,7 @@ impl Gate {
         Ok(Gate { store: credential.store, root, revoked, changes: AtomicU64::new(0), refused: AtomicU64::new(0), line, notified })
     }
 
-    /// Returns the gate of a store for which no client has a credential.
+    /// Returns a gate that admits no client, for a store without credentials.
     pub fn of_nobody() -> Gate {
         Gate::new(&Credential::new_store(7)).expect("a store's own")
     }
@@ -111,7 +111,7 @@ impl Gate {
         Ok(())
     }
 
-    /// Like `check`, with an error for a client that is already connected.
+    /// Like `check`, but returns an error meant for a client that is already connected.
     pub fn still(&self, identity: &Identity) -> Result<()> {
         let problem = match self.check(identity) {
             Ok(()) => return Ok(()),

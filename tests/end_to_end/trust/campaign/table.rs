@@ -3,7 +3,8 @@
 use std::path::Path;
 
 const HEADING: &str = "## What each credential may do";
-const COLUMNS: &str = "| | the store's own | an owner's | a reading one | none, another user of the machine | test |";
+const COLUMNS: &str =
+    "| | the store's own credential | an owner's | a read-only one | no credential, as another user of the machine | test |";
 
 /// A row: the action, and a cell for each kind of credential.
 pub(super) struct TableRow {

@@ -27,7 +27,7 @@ use thalweg_study::ls::{self, Choice, Document, Part, Scale, Stage};
     thalweg bench ls --short --out /tmp/ls"
 )]
 pub(super) struct Arguments {
-    /// Smoke test on small directories, under a minute: its figures mean nothing
+    /// Run a smoke test on small directories, in under a minute; its figures mean nothing
     #[arg(long)]
     short: bool,
     /// Parts to measure (default: all)

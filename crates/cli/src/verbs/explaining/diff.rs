@@ -11,7 +11,7 @@ use thalweg_report::{PictureOptions, TextOptions};
 /// Arguments of `thalweg diff`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-A run is a recording (a directory NAME.thw) or an explanation as JSON (explain --json --to NAME.json). Of a command that was run several \
+A run is a recording (a directory NAME.thw) or an explanation as JSON (explain --json --to NAME.json). For a command that was run several \
 times (explain -n 5 --json), the median is compared, with its interval.
 
   thalweg record -o before.thw -- dd if=big of=copy bs=4k oflag=dsync
@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
     before: PathBuf,
     /// The later run
     after: PathBuf,
-    /// The change made between them, by its id in the earlier explanation's JSON (default: found from the command lines)
+    /// The change made between the two runs, by its id in the earlier explanation's JSON (default: found from the command lines)
     #[arg(long, value_name = "ID")]
     made: Option<String>,
     /// Compare even if the runs did different work

@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     /// Print the findings as JSON (thalweg.doctor/1)
     #[arg(long)]
     json: bool,
-    /// Also list the missing packages that only `make bench` and `make lab` need, in a checkout of the sources
+    /// In a checkout of the sources, also list the missing packages that only `make bench` and `make lab` need
     #[arg(long, conflicts_with = "ceilings")]
     develop: bool,
     /// A store to check: thal://HOST:PORT, or its store.toml

@@ -31,7 +31,7 @@ thalweg profile [OPTIONS] --port PORT --for TIME\n       thalweg profile [OPTION
     command, it exits as the command did, and the table goes to standard error. docs/PROFILE.md describes the classes and the limits of sampling."
 )]
 pub(crate) struct Arguments {
-    /// Recordings with a profile, directories NAME.thw: each is a column
+    /// Recordings with a profile (directories NAME.thw); each becomes a column
     #[arg(value_name = "RECORDING", conflicts_with_all = ["command", "also", "port", "duration"])]
     recordings: Vec<PathBuf>,
     /// Print the profile as JSON (thalweg.profile/1); a list if there are several recordings
@@ -56,10 +56,10 @@ pub(crate) struct Arguments {
     /// dTLB-load-misses and cache-misses, where the processor supports them)
     #[arg(long, value_name = "EVENT", value_delimiter = ',', help_heading = "Making a profile", conflicts_with = "recordings")]
     events: Vec<String>,
-    /// Record words of the command that look like secrets (passwords, tokens, keys) unchanged instead of as `[secret]`
+    /// Do not replace words of the command that look like secrets (passwords, tokens, keys) with `[secret]`
     #[arg(long, help_heading = "Making a profile", conflicts_with = "recordings")]
     keep_command: bool,
-    /// Duration, like 30s or 5m; without a command or --port: of everything that runs
+    /// How long to profile, like 30s or 5m; without a command or --port, everything that runs is profiled
     #[arg(long = "for", value_name = "TIME", value_parser = numbers::parse_duration, help_heading = "Making a profile")]
     duration: Option<Duration>,
     /// How to unwind user stacks
@@ -107,7 +107,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::usage("expected recordings, a command after --, --port PORT or --for TIME"));
     }
     match kept.as_slice() {
-        [_, more, ..] => Err(Failure::usage(format!("-o {}: only one recording is made: give one name for it", more.display()))),
+        [_, more, ..] => Err(Failure::usage(format!("-o {}: only one recording is made, so give only one name", more.display()))),
         kept => make(arguments, &rules, kept.first().copied()),
     }
 }

@@ -8,13 +8,14 @@ use thalweg_recipes::Recipe;
 /// Arguments of `thalweg recipes`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-A recipe says which change to a program's command line makes the change that `thalweg explain` predicts, what that gives up, where it is documented, \
-whether the lab has tested it verbatim, and which parameters `thalweg tune` varies. Recipes are files in recipes/ of the source tree: docs/RECIPES.md.
+A recipe says how to change a program's command line to get the gain that `thalweg explain` predicts, what the change gives up, where it \
+is documented, whether the lab has tested it verbatim, and which parameters `thalweg tune` varies. Recipes are files in recipes/ of the \
+source tree; see docs/RECIPES.md.
 
   thalweg recipes
   thalweg recipes dd")]
 pub(crate) struct Arguments {
-    /// A program, or the name of a recipe (default: list all, a line each)
+    /// A program, or the name of a recipe (default: list all recipes, one line each)
     #[arg(value_name = "PROGRAM")]
     program: Option<String>,
     /// Print the recipes as JSON (thalweg.recipes/1)

@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
     /// The recording: a directory that does not exist yet (default: COMMAND-TIME.thw in the current directory)
     #[arg(short, long, value_name = "NAME.thw")]
     output: Option<PathBuf>,
-    /// Record the processes that listen on --port, as servers, without a command
+    /// Record the server processes that listen on --port, without running a command
     #[arg(long, requires = "port", conflicts_with = "also")]
     server: bool,
     /// With --server or --profile: a port that the server listens on. May be repeated

@@ -27,13 +27,13 @@ const LINES_PER_HEAD: u64 = 20;
 /// Arguments of `thalweg rpcstat`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A capture (pcap or pcapng, also compressed; - for standard input) or a recording (a directory NAME.thw); two are compared
+    /// A capture (pcap or pcapng, also compressed; - for standard input) or a recording (a directory NAME.thw); two of them are compared
     #[arg(value_name = "CAPTURE|RECORDING", num_args = 0..=2, conflicts_with = "interface")]
     files: Vec<PathBuf>,
     /// Capture from this interface and print a line each second (needs root or CAP_NET_RAW)
     #[arg(short, long, value_name = "IF")]
     interface: Option<String>,
-    /// Only packets to and from this server port (2049 is NFS). May be repeated
+    /// Capture only packets to and from this server port (2049 is NFS). May be repeated
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     port: Vec<u16>,
     /// How long to capture, like 30s or 5m (default: until Ctrl-C)
@@ -73,7 +73,9 @@ impl<'a> Outputs<'a> {
                 Some("svg") => outputs.pictures.push(path),
                 Some("html") => outputs.pages.push(path),
                 Some("thw") if outputs.recording.is_none() => outputs.recording = Some(path),
-                Some("thw") => return Err(Failure::usage(format!("{}: only one recording is kept: give one NAME.thw", path.display()))),
+                Some("thw") => {
+                    return Err(Failure::usage(format!("{}: only one recording is kept, so give only one NAME.thw", path.display())));
+                }
                 _ => {
                     let expected = "expected FILE.svg for a picture, FILE.html for a page, or NAME.thw to keep the recording";
                     return Err(Failure::usage(format!("{}: {expected}", path.display())));

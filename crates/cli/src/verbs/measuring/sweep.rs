@@ -62,13 +62,13 @@ pub(crate) struct Arguments {
     /// Run only N points that cover the grid evenly (a Latin hypercube sample)
     #[arg(long, value_name = "N")]
     sample: Option<usize>,
-    /// How often to record and explain runs: once more for every counted run, once for each point, or never
+    /// How often to record and explain runs: one recorded run for every counted run, one for each point, or none
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = When::Once)]
     explain: When,
     /// Profile the whole machine during every K-th recorded run of a point (default: every one). Needs privilege
     #[arg(long, value_name = "K", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = numbers::parse_count)]
     profile: Option<u32>,
-    /// Ceiling of the hardware, drawn in the plots of rates: a rate, or a command measured interleaved with the points
+    /// Ceiling of the hardware, drawn in the plots of rates: a rate, or a command that is measured alternately with the points
     #[arg(long, value_name = "RATE|CMD")]
     ceiling: Option<String>,
     /// Random seed for the orders and the sample

@@ -51,16 +51,17 @@ pub(crate) struct Arguments {
     /// What to optimise: the rate, the CPU time per byte, or the 99th percentile latency of single reads, writes and requests
     #[arg(long, value_enum, default_value_t = Wanted::Rate)]
     goal: Wanted,
-    /// Alternating runs of default and best at the end, and up to four times as many if it is still open which is faster
+    /// Number of pairs of runs of the default and the best setting at the end; up to four times as many if it is still undecided which is
+    /// faster
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = numbers::parse_count)]
     pairs: u32,
-    /// Compare rates even if settings move different amounts
+    /// Compare rates even if the settings move different numbers of bytes
     #[arg(long)]
     any_bytes: bool,
     /// Ceiling of the hardware: a command at 95 % of it is not tuned
     #[arg(long, value_name = "RATE", value_parser = numbers::parse_rate)]
     ceiling: Option<f64>,
-    /// Vary this parameter of a recipe although it gives something up. May be repeated
+    /// Vary this parameter of a recipe even though it gives something up. May be repeated
     #[arg(long, value_name = "NAME", conflicts_with = "vary")]
     allow: Vec<String>,
     /// Use the recipe in this file
@@ -74,7 +75,7 @@ pub(crate) struct Arguments {
     /// Tune on the runs of an earlier sweep, given its NAME.json; run nothing
     #[arg(long, value_name = "SWEEP.json", conflicts_with_all = ["vary", "command", "recipe"])]
     replay: Option<PathBuf>,
-    /// Neither start from the result of an earlier tuning nor save this one's
+    /// Do not start from the result of an earlier tuning, and do not save the result of this one
     #[arg(long)]
     no_history: bool,
     /// Resume from the runs in the log

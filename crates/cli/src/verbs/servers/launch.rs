@@ -14,20 +14,22 @@ use thalweg_record::Exit;
 #[derive(clap::Args)]
 #[command(
     after_help = "The program gets the store's address in THALWEG_STORE and finds its credential without a flag. Exits with the program's exit code or by its \
-    signal; 1 if its results could not be copied out, 127 not found, 126 not executable. A signal is passed on to the program; then the store is shut down, \
-    and data that was not yet copied out is kept. docs/LAUNCH.md has examples for Slurm, PBS, MPI and Kubernetes."
+    signal; 1 if its results could not be copied out, 127 not found, 126 not executable. If `launch` gets a signal, it passes the signal \
+    on to the program; then the store is shut down, and data that was not yet copied out is kept. docs/LAUNCH.md has examples for Slurm, \
+    PBS, MPI and Kubernetes."
 )]
 pub(crate) struct Arguments {
     /// The hosts, like a,b or n[01-16], each with an I/O server (default: the hosts of the Slurm, PBS, Open MPI or MPICH allocation)
     #[arg(long, value_name = "HOSTS")]
     hosts: Option<String>,
-    /// A directory on each host for the store's data (default: where the host has temporary files). May be repeated: a target in each
+    /// A directory on each host for the store's data (default: the host's directory for temporary files). May be repeated; each gets a
+    /// target
     #[arg(long, value_name = "DIR")]
     targets: Vec<PathBuf>,
     /// Copy the local path A to B in the store before the program starts. May be repeated
     #[arg(long, value_name = "A:B")]
     stage_in: Vec<String>,
-    /// Copy A in the store to the local path B when the program has ended; the store's data is removed only if that succeeds. May be
+    /// Copy A in the store to the local path B when the program has ended; the store's data is removed only if the copy succeeds. May be
     /// repeated
     #[arg(long, value_name = "A:B")]
     stage_out: Vec<String>,
@@ -59,7 +61,7 @@ pub(crate) struct Arguments {
     /// Run the part of a job on this host
     #[arg(long, hide = true)]
     part: bool,
-    /// Wait for the end of a job, and end the processes with its mark
+    /// Wait for the end of a job, then end the processes that have its mark
     #[arg(long, hide = true, value_name = "MARK")]
     watch: Option<String>,
     /// The program to run, with its arguments

@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     /// Cache nothing: every read sees all earlier writes from any machine, at the cost of a round trip for every operation
     #[arg(long)]
     strict: bool,
-    /// Allow no changes
+    /// Refuse all changes
     #[arg(long)]
     read_only: bool,
     /// Let other users access the mount, as far as file modes allow (always on for root's mounts)
@@ -50,10 +50,10 @@ pub(crate) struct Arguments {
     /// Record the mount and its servers until it is unmounted
     #[arg(long, value_name = "NAME.thw")]
     record: Option<PathBuf>,
-    /// Log file for notes once it is mounted (default: none; with --foreground: standard error)
+    /// Log file for notes once the store is mounted (default: none; with --foreground: standard error)
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Report on standard output that it is mounted, or why not
+    /// Report on standard output that the store is mounted, or why it is not
     #[arg(long, hide = true)]
     notify: bool,
     #[command(flatten)]
@@ -132,7 +132,7 @@ fn stay(arguments: &Arguments, options: Options) -> Result<(), Failure> {
     let waiting = std::thread::Builder::new().name("unmount".to_owned()).spawn(move || {
         interrupt.wait();
         if let Err(error) = unmounter.unmount(false) {
-            output::note(&format!("thalweg mount: {error}; it ends when they do, or immediately on a second signal"));
+            output::note(&format!("thalweg mount: {error}; the mount ends when they end, or immediately on a second signal"));
             let _ = unmounter.unmount(true);
         }
     });

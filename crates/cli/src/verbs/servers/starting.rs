@@ -17,14 +17,15 @@ pub(super) struct StartFlags {
     /// Do not encrypt beyond loopback, on a trusted network (credentials are still checked)
     #[arg(long)]
     plain: bool,
-    /// Recreate missing targets and metadata, empty: their contents are lost (not needed for a new store)
+    /// Create missing targets and metadata again, empty: what they contained is lost (not needed for a new store)
     #[arg(long)]
     initialise: bool,
     /// Accept metadata older than what the targets have witnessed (a restored backup): names are as of that time, and newer files are lost.
-    /// Datafiles that it does not know are moved to TARGET/set-aside
+    /// Datafiles that this metadata does not know are moved to TARGET/set-aside
     #[arg(long)]
     accept_older_metadata: bool,
-    /// Drop the entries after the damaged place of a metadata log: their names and attributes are lost. The damaged files are set aside
+    /// Drop the entries of the metadata log after its damaged place: the names and attributes in them are lost. The damaged files are set
+    /// aside
     #[arg(long)]
     drop_damaged_log: bool,
 }

@@ -80,7 +80,7 @@ fn wait_for(process: &OwnedFd, timeout: Duration, mounted: &Mounted) -> Result<(
             return Ok(());
         }
         if began.elapsed() > timeout {
-            return Err(Failure::failed(format!("{}: unmounted, but its process is still writing", mounted.at.display())));
+            return Err(Failure::failed(format!("{}: unmounted, but the mount's process is still writing", mounted.at.display())));
         }
     }
 }

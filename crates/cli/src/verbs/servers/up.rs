@@ -14,7 +14,7 @@ use thalweg_wire::emulate::Emulation;
 #[derive(clap::Args)]
 #[command(after_help = starting::TRUST)]
 pub(crate) struct Arguments {
-    /// A directory for each I/O server; or one directory for all, with --servers
+    /// A directory for each I/O server; or, with --servers, one directory for all
     #[arg(required = true, value_name = "DIR")]
     directories: Vec<PathBuf>,
     /// Number of I/O servers, each in a subdirectory of the single DIR

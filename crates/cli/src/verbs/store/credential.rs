@@ -28,9 +28,9 @@ enum What {
     Create(Create),
     /// List the credentials created
     Ls(Ls),
-    /// Revoke a credential: it is refused from now on, on open connections too
+    /// Revoke a credential: servers refuse it from now on, even on open connections
     Revoke(Revoke),
-    /// Create the store's own credential, for a store of a release without credentials
+    /// Create the store's own credential, for a store made by a release without credentials
     Init(Init),
     /// Move the password of the metadata database from a store.toml to a file that only you can read
     Password(Init),
@@ -203,10 +203,13 @@ fn take_back(revoke: &Revoke) -> Result<(), Failure> {
     }
     let many = ids.len();
     let book = ask(&session, CredentialOperation::Revoke(ids))?;
-    output::note(&format!("{many} of `{}` revoked: refused from now on, on open connections too", revoke.name));
+    output::note(&format!("{many} of `{}` revoked: servers refuse it from now on, even on open connections", revoke.name));
     if !book.unaware.is_empty() {
         let servers = book.unaware.join(", ");
-        return Err(Failure::failed(format!("{servers} did not answer, and may accept it until they reach the metadata service again")));
+        return Err(Failure::failed(format!(
+            "{servers} did not answer, and may accept the credential until they reach the metadata \
+            service again"
+        )));
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ use thalweg_wire::protocol::metadata::{FileKind, FilePath};
 
 /// Arguments of `thalweg rm`.
 #[derive(clap::Args)]
-#[command(after_help = "Names that cannot be removed are reported, the others are removed; the exit code is then 1.\n\
+#[command(after_help = "If a name cannot be removed, it is reported, the others are removed, and the exit code is 1.\n\
     thalweg rm thal://HOST:PORT/a thal://HOST:PORT/b   files, links\n\
     thalweg rm -r thal:/run7                           a directory and everything in it\n\
     thalweg rm --partials --older-than 7d thal:/       partial files of killed copies; df shows their size")]
@@ -37,8 +37,8 @@ pub(crate) struct Arguments {
     /// With -r: allow removing everything in the root of a store
     #[arg(long, requires = "recursive")]
     no_preserve_root: bool,
-    /// Remove and list the NAME.partial files of copies whose client is gone, below these paths (default: the whole store); never one that
-    /// is being written, nor a file of such a name that is not from a copy
+    /// Remove and list the NAME.partial files below these paths (default: the whole store) if they are from copies whose client is gone. A
+    /// file that is being written is never removed, nor one of such a name that is not from a copy
     #[arg(long, conflicts_with_all = ["recursive", "force"])]
     partials: bool,
     /// With --partials: only if the client has been gone for at least this long

@@ -35,14 +35,14 @@ pub(super) struct WalkFlags {
 /// Prefetching mechanisms, as the flag names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum ModeFlag {
-    /// Nothing: one file at a time
+    /// Prefetch nothing: ask for one file at a time
     #[value(name = "none")]
     Synchronous,
-    /// Attributes, together with the names
+    /// Prefetch attributes, together with the names
     Statahead,
-    /// Attributes and sizes, the sizes of many files in one message
+    /// Prefetch attributes and sizes, the sizes of many files in one message
     GlimpseAhead,
-    /// Attributes and sizes, but I/O servers are asked only for sizes that the metadata service does not know for certain
+    /// Prefetch attributes and sizes, but ask I/O servers only for sizes that the metadata service does not know for certain
     Metadata,
 }
 

@@ -29,7 +29,7 @@ pub(super) enum EntryKind {
     Directory,
     /// A file with its size in bytes.
     File(u64),
-    /// A symbolic link (its target is known once loaded), a pipe, a socket or a device.
+    /// A symbolic link (its target is known only after the entry is loaded), a pipe, a socket or a device.
     Node(NewNode),
 }
 

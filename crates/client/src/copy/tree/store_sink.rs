@@ -258,7 +258,11 @@ impl<'a> StoreTarget<'a> {
             }
             entry.state = State::Failed(match error.kind() {
                 ErrorKind::Exists => exists(),
-                ErrorKind::Busy => Error::new(ErrorKind::Busy, "another copy to the same name has begun since: this copy was discarded"),
+                ErrorKind::Busy => Error::new(
+                    ErrorKind::Busy,
+                    "another copy to the same name has begun since then, so this copy was \
+                    discarded",
+                ),
                 _ => of_entry(error, &entry.item.path),
             });
             unnamed.push(Small::Unlink { place: from, only });
@@ -336,7 +340,7 @@ impl<'a> StoreTarget<'a> {
                 }
                 (Some(Err(error)), _) if error.breaks_connection() => return Err(error),
                 (Some(Err(error)), _) | (_, Some(Err(error))) => State::Failed(of_entry(error, &entry.item.path)),
-                _ => return Err(Error::new(ErrorKind::Protocol, "a reply that does not match the request")),
+                _ => return Err(Error::new(ErrorKind::Protocol, "the reply does not match the request")),
             };
         }
         Ok(())

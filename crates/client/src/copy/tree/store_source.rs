@@ -187,7 +187,7 @@ impl TreeSource for StoreTree<'_> {
                     }
                 };
                 if have > request.parts[part].2 || have > rest.len() as u64 {
-                    return Err(Error::new(ErrorKind::Protocol, "more bytes in an answer than were asked for"));
+                    return Err(Error::new(ErrorKind::Protocol, "the reply has more bytes than were requested"));
                 }
                 let (bytes, others) = rest.split_at(have as usize);
                 rest = others;

@@ -208,7 +208,7 @@ impl BufferedFile {
         self.windows.as_ref().and_then(|windows| windows.behind.dirty_end())
     }
 
-    /// Returns what [`StoreFile::take_end`] does; unknown while bytes are still in write-behind.
+    /// Returns the same as [`StoreFile::take_end`], but an unknown end while bytes are still in write-behind.
     pub fn take_end(&self) -> End {
         let is_dirty = self.dirty_end().is_some();
         match self.file.take_end() {
@@ -266,7 +266,7 @@ impl BufferedFile {
         self.file.handle().losses().reported(what, answer);
     }
 
-    /// Takes over losses that the metadata service reported.
+    /// Adds losses that the metadata service reported.
     pub fn heard(&self, attributes: &Attributes) {
         self.file.handle().losses().heard(attributes);
     }

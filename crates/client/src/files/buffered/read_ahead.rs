@@ -176,7 +176,8 @@ impl ReadAhead {
         Ok(have)
     }
 
-    /// Reads like [`ReadAhead::read`], without copying if one chunk holds the bytes; fewer than `length` only at the end of the file.
+    /// Like [`ReadAhead::read`], but avoids a copy if a single chunk holds the bytes. Returns fewer than `length` bytes only at the end of
+    /// the file.
     ///
     /// # Errors
     /// Names server and file.

@@ -59,7 +59,7 @@ impl Core {
             return;
         };
         if entries.len() > most as usize {
-            return walk.fail(Error::new(ErrorKind::Protocol, "a page with more names than were asked for"));
+            return walk.fail(Error::new(ErrorKind::Protocol, "the reply has more names than were requested"));
         }
         walk.pages -= 1;
         walk.names_asked -= most;
@@ -73,7 +73,7 @@ impl Core {
             let name = listed.name.into_bytes();
             if walk.cursor.as_ref().is_some_and(|cursor| *cursor >= name) {
                 // Names are sorted and unique; one that does not follow the last is a repeat.
-                walk.fail(Error::new(ErrorKind::Protocol, "a page whose names are not in order"));
+                walk.fail(Error::new(ErrorKind::Protocol, "the reply's names are not in order"));
                 break;
             }
             match &mut walk.cursor {
@@ -284,6 +284,6 @@ impl Core {
 fn refused(answer: Result<Answer>) -> Error {
     match answer {
         Err(error) => error,
-        Ok(other) => Error::new(ErrorKind::Protocol, format!("a reply that does not match the request: {other:.100?}")),
+        Ok(other) => Error::new(ErrorKind::Protocol, format!("the reply does not match the request: {other:.100?}")),
     }
 }

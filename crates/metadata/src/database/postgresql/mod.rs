@@ -321,7 +321,7 @@ impl Writer for Shared {
     }
 
     fn breaks(&self) {
-        self.lease.end(self.server.error("a transaction ended in a panic, a bug: start the service again"));
+        self.lease.end(self.server.error("a transaction panicked, which is a bug: start the service again"));
     }
 }
 

@@ -314,7 +314,7 @@ fn a_log_or_a_redb_file_that_is_missing_is_no_new_beginning() {
             std::fs::write(&file, []).unwrap();
         }
         let error = Embedded::open(without_file.path(), LARGE).unwrap_err().to_string();
-        assert!(error.contains("metadata.redb") && error.contains("put it back"), "{error}");
+        assert!(error.contains("metadata.redb") && error.contains("restore all files"), "{error}");
         std::fs::copy(whole.path().join("metadata.redb"), &file).unwrap();
         assert_eq!(prefix_length(&open_copy(without_file.path())), 30, "{}", path.display());
     }

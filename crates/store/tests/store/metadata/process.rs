@@ -327,7 +327,7 @@ fn return_to(config: &Path, disk: &SmallDisk, there: &mut usize) {
     let root = client.list(tracer, &FilePath::at("/"), None, 1000, Detail::Names).unwrap();
     assert!(root.0.len() >= *there, "{} of {there}", root.0.len());
     let error = client.make_directory(tracer, &FilePath::at("/new"), OWNER, false).unwrap_err();
-    assert!(error.kind() == ErrorKind::NoSpace && error.message().contains("reading and removing only"), "{error}");
+    assert!(error.kind() == ErrorKind::NoSpace && error.message().contains("can only be read and removed"), "{error}");
     for _ in 0..10 {
         *there -= 1;
         client.remove_directory(tracer, &FilePath::at(format!("/d{there}"))).unwrap();

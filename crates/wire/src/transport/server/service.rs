@@ -64,7 +64,7 @@ pub trait Session {
 pub struct ServeOptions {
     /// Maximum client connections, descriptors permitting.
     pub connections: usize,
-    /// Silence after which an idle connection frees its memory and timer, and a half-received request times out.
+    /// Time of silence after which an idle connection frees its memory and timer, and a partly received request times out.
     pub silence: Duration,
     /// Memory budget for recordings.
     pub recordings: Arc<Budget>,

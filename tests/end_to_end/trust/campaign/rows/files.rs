@@ -49,9 +49,9 @@ fn of_bytes(cell: &str, who: Who) -> Option<Vec<Outcome>> {
     let (everything, but_theirs) = ([Done, Done, Done, Empty], [Done, Done, Refused, Empty]);
     match (cell, who) {
         ("all", _) => Some(everything.to_vec()),
-        ("all but files in others' lots", _) => Some(but_theirs.to_vec()),
-        ("`read-only.credential`: all; an owner's: all but files in others' lots", Who::StoreReading) => Some(everything.to_vec()),
-        ("`read-only.credential`: all; an owner's: all but files in others' lots", Who::OwnerReading) => Some(but_theirs.to_vec()),
+        ("all except files in others' lots", _) => Some(but_theirs.to_vec()),
+        ("`read-only.credential`: all; an owner's: all except files in others' lots", Who::StoreReading) => Some(everything.to_vec()),
+        ("`read-only.credential`: all; an owner's: all except files in others' lots", Who::OwnerReading) => Some(but_theirs.to_vec()),
         ("nothing", Who::Nobody) => all(Outside, 4),
         _ => None,
     }
@@ -101,7 +101,7 @@ pub(super) const CHANGES: Row = Row { name: "change files, names, attributes", s
 fn of_changes(cell: &str, who: Who) -> Option<Vec<Outcome>> {
     match (cell, who) {
         ("all", _) => all(Done, 5),
-        ("all that is in no other's lot", _) => Some(vec![Done, Done, Refused, Refused, Done]),
+        ("all except what is in others' lots", _) => Some(vec![Done, Done, Refused, Refused, Done]),
         ("refused", Who::Nobody) => all(Outside, 5),
         ("refused", _) => all(Refused, 5),
         _ => None,

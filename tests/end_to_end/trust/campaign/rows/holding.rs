@@ -9,14 +9,14 @@ use thalweg_wire::protocol::common::random_u64;
 use thalweg_wire::protocol::locks::{LockKind, LockOperation, LockRange, LockReply, LockRequest, LockSpace};
 use thalweg_wire::protocol::metadata::{MetadataReply, Operation};
 
-pub(super) const LOCKS: Row = Row { name: "hold up others: locks", says: of_locks, attempt: locks };
+pub(super) const LOCKS: Row = Row { name: "delay others with locks", says: of_locks, attempt: locks };
 
 fn of_locks(cell: &str, who: Who) -> Option<Vec<Outcome>> {
     let but_theirs = [HoldsUp, HoldsUp, Refused, HoldsUp, HoldsUp, Refused];
     match (cell, who) {
         ("yes", _) => all(HoldsUp, 6),
-        ("yes, but at files in others' lots", _) => Some(but_theirs.to_vec()),
-        ("no: programs of one mount lock among themselves", _) => all(Refused, 6),
+        ("yes, except on files in others' lots", _) => Some(but_theirs.to_vec()),
+        ("no: its locks hold only between programs of one mount", _) => all(Refused, 6),
         ("no", Who::Nobody) => all(Outside, 6),
         _ => None,
     }
@@ -33,13 +33,13 @@ fn locks(world: &World, asker: &mut Asker) -> Attempts {
     outcomes
 }
 
-pub(super) const TURNS: Row = Row { name: "hold up others: append turns", says: of_turns, attempt: turns };
+pub(super) const TURNS: Row = Row { name: "delay others with append turns", says: of_turns, attempt: turns };
 
 fn of_turns(cell: &str, who: Who) -> Option<Vec<Outcome>> {
-    let not_for_ever = format!("yes, for {} s at most while one waits", limits::APPEND_TURN.as_secs());
+    let not_for_ever = format!("yes, for at most {} s while another client waits", limits::APPEND_TURN.as_secs());
     match (cell, who) {
         (cell, _) if cell == not_for_ever => all(HoldsUp, 3),
-        ("the same, but at files in others' lots", _) => Some(vec![HoldsUp, HoldsUp, Refused]),
+        ("yes, except on files in others' lots", _) => Some(vec![HoldsUp, HoldsUp, Refused]),
         ("no", Who::Nobody) => all(Outside, 3),
         ("no", _) => all(Refused, 3),
         _ => None,

@@ -13,10 +13,10 @@ pub(super) const LOTS: Row = Row { name: "lots", says: of_lots, attempt: lots };
 fn of_lots(cell: &str, who: Who) -> Option<Vec<Outcome>> {
     let sees = |theirs| Some(vec![Refused, Refused, Refused, Done, theirs, Refused, Refused]);
     match (cell, who) {
-        ("any", _) => all(Done, 7),
-        ("its own, within its bounds", _) => Some(vec![Done, Refused, Past, Done, Refused, Done, Refused]),
-        ("sees those whose files it reads", Who::StoreReading) => sees(Done),
-        ("sees those whose files it reads", Who::OwnerReading) => sees(Refused),
+        ("uses and changes any", _) => all(Done, 7),
+        ("uses and changes its own, within its bounds", _) => Some(vec![Done, Refused, Past, Done, Refused, Done, Refused]),
+        ("sees the lots whose files it can read", Who::StoreReading) => sees(Done),
+        ("sees the lots whose files it can read", Who::OwnerReading) => sees(Refused),
         ("no", Who::Nobody) => all(Outside, 7),
         _ => None,
     }
@@ -56,10 +56,10 @@ fn lots(_: &World, asker: &mut Asker) -> Attempts {
 pub(super) const DIRECTORIES: Row = Row { name: "a lot on a directory", says: of_directories, attempt: directories };
 
 fn of_directories(cell: &str, who: Who) -> Option<Vec<Outcome>> {
-    const OWNERS: &str =
-        "its own on directories that it made; it takes off its own anywhere, and any from those; others' have no effect on what it makes";
+    const OWNERS: &str = "sets its own on directories that it made. Removes its own from any directory, and any lot from directories that it made. \
+         Others' lots do not affect its new files";
     match (cell, who) {
-        ("any", _) => all(Done, 8),
+        ("sets and removes any", _) => all(Done, 8),
         (OWNERS, _) => Some(vec![Done, Refused, Refused, Refused, Done, Done, Refused, Empty]),
         ("refused", Who::Nobody) => all(Outside, 8),
         ("refused", _) => all(Refused, 8),

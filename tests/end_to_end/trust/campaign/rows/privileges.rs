@@ -77,7 +77,7 @@ fn attributes(world: &World, asker: &mut Asker) -> Attempts {
     ]
 }
 
-pub(super) const ROOT: Row = Row { name: "user and group 0 of what is made", says: of_root, attempt: root };
+pub(super) const ROOT: Row = Row { name: "user and group 0 of new files", says: of_root, attempt: root };
 
 fn of_root(cell: &str, who: Who) -> Option<Vec<Outcome>> {
     match (cell, who) {
@@ -101,10 +101,10 @@ fn root(_: &World, asker: &mut Asker) -> Attempts {
     vec![("a file", made(make(&new_name(), owner, None))), ("a directory", made(directory)), ("a pipe", made(node))]
 }
 
-pub(super) const USERS: Row = Row { name: "another user, or group 0, for a file", says: of_users, attempt: users };
+pub(super) const USERS: Row = Row { name: "give a file to another user, or to group 0", says: of_users, attempt: users };
 
 fn of_users(cell: &str, who: Who) -> Option<Vec<Outcome>> {
-    of(cell, who, ("done", ("EPERM", &[NotPermitted; 3])))
+    of(cell, who, ("allowed", ("EPERM", &[NotPermitted; 3])))
 }
 
 fn users(world: &World, asker: &mut Asker) -> Attempts {

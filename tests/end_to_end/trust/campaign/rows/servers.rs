@@ -12,11 +12,14 @@ use thalweg_wire::protocol::lots::{LotOperation, ShareRequest};
 use thalweg_wire::protocol::metadata::{Operation, TargetId};
 use thalweg_wire::trust::{Credential, Rights};
 
-pub(super) const RECORDINGS: Row =
-    Row { name: "recordings at servers (8 of each server's places are left to the store's own)", says: of_recordings, attempt: recordings };
+pub(super) const RECORDINGS: Row = Row {
+    name: "recordings at servers (8 of each server's places are reserved for the store's own credential)",
+    says: of_recordings,
+    attempt: recordings,
+};
 
 fn of_recordings(cell: &str, who: Who) -> Option<Vec<Outcome>> {
-    let its_own = format!("up to {} of each server's {}; its own alone", limits::SESSIONS_OF_CREDENTIAL, limits::SESSIONS);
+    let its_own = format!("up to {} of each server's {}; reads and ends only its own", limits::SESSIONS_OF_CREDENTIAL, limits::SESSIONS);
     match (cell, who) {
         (cell, _) if cell == its_own => Some(vec![Many(limits::SESSIONS_OF_CREDENTIAL), Failed(ErrorKind::NotFound), Done]),
         ("no", Who::Nobody) => all(Outside, 3),
@@ -72,11 +75,11 @@ fn credentials(world: &World, asker: &mut Asker) -> Attempts {
     ]
 }
 
-pub(super) const BETWEEN_SERVERS: Row = Row { name: "what servers say to each other", says: of_servers, attempt: between_servers };
+pub(super) const BETWEEN_SERVERS: Row = Row { name: "messages between servers", says: of_servers, attempt: between_servers };
 
 fn of_servers(cell: &str, who: Who) -> Option<Vec<Outcome>> {
     match (cell, who) {
-        ("heard", _) => all(Done, 4),
+        ("accepted", _) => all(Done, 4),
         ("refused", Who::Nobody) => all(Outside, 4),
         ("refused", _) => all(Refused, 4),
         _ => None,

@@ -41,8 +41,8 @@ standard error says why; a command that failed keeps its own exit code, and the 
   thalweg explain --fail-if 'rate < 500MiB/s' --fail-if 'slower than baseline.json by 5%' -- cp big /mnt/copy"
 )]
 pub(crate) struct Arguments {
-    /// The recording, a directory NAME.thw, or a capture of packets (pcap or pcapng, also compressed; - for standard input). Several are
-    /// merged: the client's first, then the servers'
+    /// The recording, a directory NAME.thw, or a capture of packets (pcap or pcapng, also compressed; - for standard input). If there are
+    /// several, they are merged: give the client's first, then the servers'
     #[arg(value_name = "RECORDING|CAPTURE", required_unless_present = "command", conflicts_with = "command")]
     recordings: Vec<PathBuf>,
     /// Print the explanation as JSON (thalweg.explain/1)
@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
     /// Show, for each charge, the rules that assigned it and the spans it is based on
     #[arg(long)]
     why: bool,
-    /// Print the full text: every charge with its evidence, gaps, phases, and up to six changes with how to make them
+    /// Print the full text: every charge with its evidence, gaps, phases, and up to six changes and how to make them
     #[arg(short, long)]
     verbose: bool,
     /// Write the explanation to this file
@@ -67,8 +67,8 @@ pub(crate) struct Arguments {
     /// Exit with code 3 if this condition holds. May be repeated
     #[arg(long, value_name = "CONDITION", value_parser = Condition::parse)]
     fail_if: Vec<Condition>,
-    /// Keep the recording of the command (of several runs, the median's; with --try, that of the run explained), or the merged recording: a
-    /// directory that does not exist yet
+    /// Keep the recording in this directory, which must not exist yet: that of the command (with -n, of the median run; with --try, of the
+    /// run that is explained), or the merged recording
     #[arg(short, long, value_name = "NAME.thw")]
     output: Option<PathBuf>,
     #[command(flatten)]

@@ -19,7 +19,7 @@ pub(super) struct Repeat {
     /// Run and record the command N times; explain the run of median wall time, with the spread over all runs
     #[arg(short = 'n', long, value_name = "N", conflicts_with = "recordings", value_parser = numbers::parse_count)]
     pub(super) runs: Option<u32>,
-    /// Run this with sh -c before each run, not recorded
+    /// Run this with sh -c before each run; it is not recorded
     #[arg(long, value_name = "CMD", conflicts_with = "recordings")]
     pub(super) prepare: Option<String>,
     /// Run this with sh -c after the last run
@@ -96,7 +96,7 @@ fn several(wanted: &Wanted<'_>, temporary: &Temporary, runs: usize) -> Result<Ra
                 Exit::Signal(signal) => format!("was killed by signal {signal}"),
             };
             output::note(&format!(
-                "thalweg explain: run {nth} of {runs} {how}: nothing is explained; leave out -n to explain a failing run"
+                "thalweg explain: run {nth} of {runs} {how}: so nothing is explained; leave out -n to explain a failing run"
             ));
             return Err(Failure::Ended(exit));
         }

@@ -27,8 +27,8 @@ use thalweg_tune::{Output, Trying, choose, consumes};
 #[derive(clap::Args)]
 #[command(next_help_heading = "Trying a change")]
 pub(super) struct TryFlags {
-    /// Apply the first proposed change of the command line, run both commands alternately (--runs of each, default 10), and print
-    /// predicted against achieved
+    /// Try the first proposed change that is a change of the command line: run the unchanged and the changed command alternately (each
+    /// --runs times, default 10), and print the predicted and the achieved time
     #[arg(long = "try", requires = "command", conflicts_with_all = ["recordings", "json", "to", "fail_if", "why", "verbose", "phase"])]
     pub(super) is_on: bool,
     /// With --try: do not ask before the runs
@@ -47,7 +47,7 @@ pub(super) fn run(flags: &TryFlags, wanted: &Wanted<'_>) -> Result<(), Failure> 
     let pairs = wanted.repeat.runs.unwrap_or(PAIRS) as usize;
     let command = wanted.command.iter().map(text).collect::<Result<Vec<String>, _>>()?;
     if !flags.yes && !std::io::stdin().is_terminal() {
-        return Err(Failure::usage("--try asks before it runs commands, and there is no terminal to ask on: give --yes"));
+        return Err(Failure::usage("--try asks before it runs commands, and there is no terminal: give --yes"));
     }
     let restored = wanted.repeat.prepare.is_some();
     if let Some(why) = consumes(&command).filter(|_| !restored) {

@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
     /// With -r: also copy device nodes and, with --preserve, set-user-ID and set-group-ID bits (default: leave them out, and count them)
     #[arg(long, requires = "recursive")]
     privileges: bool,
-    /// Replace the target if it exists
+    /// Replace the target if it already exists
     #[arg(short, long)]
     force: bool,
     /// Return only when the copy is durable at every target and at the metadata service
@@ -132,7 +132,7 @@ struct FlowFlags {
 /// The thread that moves a request's bytes, as the flag names it.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum PathOfData {
-    /// Direct where possible, unless --request or --requests is given
+    /// `direct` where possible, unless --request or --requests is given
     Automatic,
     /// The request's thread reads the request into memory, sends it, and waits for the answers
     Buffered,
@@ -143,11 +143,11 @@ enum PathOfData {
 /// How holes are copied, as the flag names it.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Holes {
-    /// Holes of FROM become holes of TO
+    /// Keep the holes of FROM
     Auto,
-    /// Blocks of zeros become holes too
+    /// Also turn blocks of zeros into holes
     Always,
-    /// Everything is written out
+    /// Write all bytes, including zeros
     Never,
 }
 
@@ -208,13 +208,13 @@ impl Arguments {
             return Err(Failure::usage(format!("{extra}: too many operands: --source replaces FROM, and --sink replaces TO")));
         }
         if !matches!(from, From::At(Operand::Store(_))) && !matches!(to, To::At(Operand::Store(_))) {
-            return Err(Failure::usage("neither side is in a store: expected thal://HOST:PORT/path for one of them"));
+            return Err(Failure::usage("neither FROM nor TO is in a store: expected thal://HOST:PORT/path for one of them"));
         }
         if self.lot.lot.is_some() && !matches!(to, To::At(Operand::Store(_))) {
             return Err(Failure::usage("--lot: TO is not in a store, and only stores have lots"));
         }
         if self.json && matches!(to, To::At(Operand::Pipe)) {
-            return Err(Failure::usage("--json and TO - would both go to standard output"));
+            return Err(Failure::usage("--json and TO - would both write to standard output"));
         }
         Ok((from, to))
     }
@@ -523,7 +523,7 @@ impl CopyObserver for Watch<'_> {
     }
 
     fn left_alone(&self, path: &Path) {
-        output::note(&format!("thalweg cp: {}: exists, and is not known to be from a copy: left alone", path.display()));
+        output::note(&format!("thalweg cp: {}: exists, but no copy is known to have made it, so it was left alone", path.display()));
     }
 
     fn cancelled(&self) -> bool {

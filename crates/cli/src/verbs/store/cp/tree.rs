@@ -84,7 +84,7 @@ impl TreeObserver for Watch<'_> {
 
     fn left_alone(&self, path: &[u8]) {
         let path = names::text(&names::join(self.to.as_bytes(), path));
-        output::note(&format!("thalweg cp: {path}: exists, and is not known to be from a copy: left alone"));
+        output::note(&format!("thalweg cp: {path}: exists, but no copy is known to have made it, so it was left alone"));
     }
 
     fn cancelled(&self) -> bool {

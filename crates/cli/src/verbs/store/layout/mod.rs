@@ -24,7 +24,7 @@ enum What {
     Show(Show),
     /// Show the datafile, target and physical offset of each range of a file
     Map(Map),
-    /// Plan, from the recording of a job, the layout that keeps each writer's bytes on its own node
+    /// Compute, from the recording of a job, the layout that keeps each writer's bytes on its own node
     Plan(Box<plan::Arguments>),
 }
 

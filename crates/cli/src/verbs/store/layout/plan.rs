@@ -12,7 +12,7 @@ use thalweg_trace::Recording;
 pub(super) struct Arguments {
     /// The recording, a directory NAME.thw
     recording: PathBuf,
-    /// The file, as the program named it, or the end of its path (default: the file with the most bytes written)
+    /// The file, by the name that the program used or the end of its path (default: the file with the most bytes written)
     #[arg(long, value_name = "PATH")]
     file: Option<String>,
     /// The targets of a node, if the recording does not have them: NODE=TARGET[,TARGET]... May be repeated

@@ -11,7 +11,7 @@ use thalweg_wire::protocol::lots::LotOperation;
 pub(super) struct Renew {
     /// The lot
     name: String,
-    /// New term from now, like 90min, 12h or 7d; 0: expire now (its files stay until the space is needed)
+    /// New term from now, like 90min, 12h or 7d; 0 lets the lot expire now (its files stay until the space is needed)
     #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true, value_parser = numbers::parse_term)]
     term: Duration,
     /// Print the changed lot as JSON
@@ -41,7 +41,7 @@ pub(super) struct Resize {
 pub(super) struct Remove {
     /// The lot
     name: String,
-    /// Also remove the files in it; otherwise a lot with files is not removed
+    /// Also remove the files in the lot; without this, a lot with files is not removed
     #[arg(long)]
     files: bool,
     #[command(flatten)]

@@ -20,10 +20,10 @@ pub(super) struct Arguments {
     /// Term from now, like 90min, 12h or 7d
     #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true, value_parser = numbers::parse_term)]
     term: Duration,
-    /// The owner (default: your credential's); another owner needs the store's own credential
+    /// The lot's owner (default: the owner of your credential); naming another owner needs the store's own credential
     #[arg(long, value_name = "NAME")]
     owner: Option<String>,
-    /// Let it grow beyond its size while there is space; otherwise writes beyond its size fail with EDQUOT
+    /// Let the lot grow beyond its size while there is space; without this, writes beyond its size fail with EDQUOT
     #[arg(long)]
     elastic: bool,
     /// Minimum level of the reservation (default: the best that each target offers)
@@ -32,10 +32,10 @@ pub(super) struct Arguments {
     /// Targets to reserve on (default: all, evenly)
     #[arg(long, value_name = "N,N...", value_delimiter = ',')]
     targets: Vec<u32>,
-    /// Expire it when this process on this machine ends; its files stay, as after `lot renew --for 0`
+    /// Expire the lot when this process on this machine ends; its files stay, as after `lot renew --for 0`
     #[arg(long = "while", value_name = "PID", conflicts_with = "job")]
     process: Option<i32>,
-    /// Expire it when this Slurm job ends
+    /// Expire the lot when this Slurm job ends
     #[arg(long, value_name = "ID")]
     job: Option<String>,
     /// Print the lot as JSON
@@ -48,13 +48,13 @@ pub(super) struct Arguments {
 /// The protection of the space from other programs on the same disks.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum LeastLevel {
-    /// The store is alone on the file systems
+    /// Only the store uses the file systems
     Own,
-    /// ext4's reserved blocks: unprivileged programs cannot take it
+    /// ext4's reserved blocks hold the space: unprivileged programs cannot take it
     Kernel,
-    /// A preallocated file keeps it, best effort
+    /// A preallocated file holds the space, best effort
     Ballast,
-    /// The store gives the space to no other lot
+    /// The store gives the space to no other lot, but other programs can take it
     Admission,
 }
 

@@ -30,9 +30,9 @@ enum What {
     Ls(report::List),
     /// Show the space and time left in a lot, and its targets; the exit code says whether little is left
     Show(report::Show),
-    /// Set the end of its term
+    /// Set the end of a lot's term
     Renew(change::Renew),
-    /// Change its size, not below the space used
+    /// Change a lot's size, but not below the space used
     Resize(change::Resize),
     /// Remove a lot
     Rm(change::Remove),

@@ -24,8 +24,8 @@ pub(super) struct List {
 /// Arguments of `thalweg lot show`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Exit codes: 0 fine; 3 less than 10 % of its time or space, or less than an hour, is left, or a target does not answer; \
-    4 expired; 1 failed."
+    after_help = "Exit codes: 0 all is well; 3 less than 10 % of its time or space, or less than an hour, is left, or a target does not \
+        answer; 4 the lot has expired; 1 the command failed."
 )]
 pub(super) struct Show {
     /// The lot
