@@ -129,7 +129,11 @@ impl Object {
 
 fn datafiles(world: &World) -> BTreeMap<PathBuf, u64> {
     let all = super::super::files(&world.store.directory().join("io0"));
-    let is_datafile = |path: &PathBuf| path.components().any(|part| part.as_os_str() == "datafiles" || part.as_os_str() == "lots");
+    // (The server fits a target's ballast to the promised space at its own time.)
+    let is_datafile = |path: &PathBuf| {
+        path.file_name().is_none_or(|name| name != "ballast")
+            && path.components().any(|part| part.as_os_str() == "datafiles" || part.as_os_str() == "lots")
+    };
     all.into_iter().filter(is_datafile).map(|path| (path.clone(), path.metadata().map_or(0, |about| about.len()))).collect()
 }
 
