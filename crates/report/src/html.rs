@@ -1,11 +1,14 @@
-//! The picture and the text on one self-contained page: no script, no external style sheet, no network.
+//! The page of a recording: one self-contained file, no external style sheet, no network. Its static part, for readers without scripts,
+//! has the answer, the picture, the tables and the text; the app in it ([`crate::interactive`]) draws the same data to be explored.
 
 use crate::Result;
+use crate::interactive;
 use crate::page::TextOptions;
 use crate::picture::canvas::escape;
 use crate::picture::{PictureOptions, svg};
-use crate::plot::{head, sections};
+use crate::plot::sections;
 use crate::rpcstat::rpcstat_sections;
+use crate::short::short;
 use crate::text::text;
 use crate::waits;
 use crate::words::{cause_name, place_name};
@@ -21,8 +24,8 @@ const WAIT_COLUMNS: usize = 160;
 /// Name of the packet recorder.
 const PACKETS: &str = "capture";
 
-/// Makes a self-contained page: verdict, picture, tables, and the text as a terminal shows it. Plots of the RPCs follow the main picture;
-/// for a recording of packets alone they are the main picture.
+/// Makes a self-contained page: the app with its data, and what it replaces when it has started: verdict, answer, picture, tables, and
+/// the text as a terminal shows it. Plots of the RPCs follow the main picture; for a recording of packets alone they are the main picture.
 pub fn html(source: &dyn Source, explanation: &Explanation, options: &PictureOptions, rpcs: Option<&RpcStat>) -> Result<String> {
     let picture = format!("<div class=\"picture\">\n{}</div>\n", svg(source, explanation, options)?);
     let pictures = match rpcs {
@@ -32,15 +35,20 @@ pub fn html(source: &dyn Source, explanation: &Explanation, options: &PictureOpt
         }
         Some(rpcs) => format!("{picture}<h2>RPCs</h2>\n<p>{}</p>\n{}", escape(&rpcs.sentence), sections(&rpcstat_sections(rpcs))),
     };
-    let mut page = head(&explanation.verdict.sentence);
-    let _ = write!(page, "<p class=\"faint\"><code>{}</code></p>\n{pictures}", escape(&explanation.command.join(" ")));
+    let mut page = format!("<h1>{}</h1>\n", escape(&explanation.verdict.sentence));
+    let _ = writeln!(page, "<p class=\"faint\"><code>{}</code></p>", escape(&explanation.command.join(" ")));
+    let _ = write!(page, "<pre>{}</pre>\n{pictures}", lines(&short(explanation, &TextOptions::default(), None)));
     charges(&mut page, explanation);
     what_ifs(&mut page, explanation);
     advice(&mut page, explanation);
     let plain = text(explanation, &TextOptions { width: 100, colour: false });
-    let lines: Vec<String> = plain.lines().map(escape).collect();
-    let _ = write!(page, "<h2>As text</h2>\n<pre>{}</pre>\n</body>\n</html>\n", lines.join("\n"));
-    Ok(page)
+    let _ = writeln!(page, "<h2>As text</h2>\n<pre>{}</pre>", lines(&plain));
+    interactive::page(source, explanation, &page)
+}
+
+/// Escapes a text line by line.
+fn lines(text: &str) -> String {
+    text.lines().map(escape).collect::<Vec<_>>().join("\n")
 }
 
 fn charges(page: &mut String, e: &Explanation) {

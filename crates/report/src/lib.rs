@@ -10,6 +10,7 @@ mod changes;
 mod diff;
 mod error;
 mod html;
+mod interactive;
 mod page;
 mod picture;
 mod plot;

@@ -9,7 +9,7 @@ fn is_elsewhere(cause: Cause) -> bool {
 }
 
 /// Whether a server or the network is involved.
-fn has_server(e: &Explanation) -> bool {
+pub(crate) fn has_server(e: &Explanation) -> bool {
     e.critical_path.iter().any(|charge| is_elsewhere(charge.cause)) || e.channels.iter().any(|c| c.name.contains(" > "))
 }
 

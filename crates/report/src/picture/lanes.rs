@@ -46,7 +46,7 @@ pub(crate) struct Plan {
 }
 
 /// Returns the position of a track's section, from the top.
-fn section(track: &Track) -> usize {
+pub(crate) fn section(track: &Track) -> usize {
     match (track.kind, track.role) {
         (TrackKind::Connection, _) => CONNECTIONS,
         (TrackKind::Device | TrackKind::Cpu | TrackKind::Link, _) => 5,
@@ -57,7 +57,8 @@ fn section(track: &Track) -> usize {
     }
 }
 
-const CONNECTIONS: usize = 2;
+/// The position of the section of connections.
+pub(crate) const CONNECTIONS: usize = 2;
 const SECTIONS: [&str; 6] = ["client threads", "other threads", "connections", "server threads", "kernel threads", "devices"];
 
 impl Plan {
@@ -132,7 +133,7 @@ impl Plan {
 }
 
 /// Returns a sort key that puts threads of connections last, and `io10` after `io9`.
-fn order_of_name(name: &str) -> (bool, Vec<(String, u64)>) {
+pub(crate) fn order_of_name(name: &str) -> (bool, Vec<(String, u64)>) {
     let mut parts = Vec::new();
     let mut rest = name;
     while !rest.is_empty() {

@@ -190,7 +190,7 @@ impl Panel {
 }
 
 /// Returns the state of the thread for more than half of the span, if known.
-fn mostly(batch: &SpanBatch, i: usize) -> Mostly {
+pub(crate) fn mostly(batch: &SpanBatch, i: usize) -> Mostly {
     let duration = batch.end_ns[i].saturating_sub(batch.start_ns[i]).max(0) as u64;
     let known = |ns: u64| if ns == ABSENT { None } else { Some(ns.saturating_mul(2)) };
     match (known(batch.runqueue_ns[i]), known(batch.cpu_ns[i])) {

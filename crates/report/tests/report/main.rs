@@ -6,6 +6,7 @@
 mod bounded;
 mod diff;
 mod golden;
+mod interactive;
 mod made_up;
 mod made_up_rpcs;
 mod picture;

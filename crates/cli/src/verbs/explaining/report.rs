@@ -14,7 +14,7 @@ use thalweg_trace::Source;
 pub(crate) struct Arguments {
     /// The recording, a directory NAME.thw
     recording: PathBuf,
-    /// The file to write: FILE.svg for a picture, FILE.html for a page with tables
+    /// The file to write: FILE.svg for a picture, FILE.html for a page to explore
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Draw from this time on, counted from the recording's start, like 250ms

@@ -1,0 +1,76 @@
+//! The planes of a page, in the order of its format.
+
+use super::lanes::{NO_LANE, Slots};
+use super::planes::Planes;
+use super::series::Series;
+use super::spans::Drawn;
+use super::ticks::{Ticks, instant};
+use std::collections::{BTreeMap, HashMap};
+use thalweg_explain::Cause;
+use thalweg_explain::document::{Explanation, Segment};
+
+/// Numbers that rows refer to.
+pub(super) struct Numbers<'a> {
+    pub(super) ticks: Ticks,
+    pub(super) slots: &'a Slots<'a>,
+    /// Slot to lane.
+    pub(super) lane_of: &'a [u16],
+    /// Look of a span to kind.
+    pub(super) kinds: &'a [u8; 256],
+    /// Number of an object in the recording to its number in the header.
+    pub(super) objects: &'a HashMap<u64, u32>,
+    /// Cause to its number in the header.
+    pub(super) causes: &'a BTreeMap<Cause, u8>,
+}
+
+impl Numbers<'_> {
+    fn lane(&self, slot: Option<u32>) -> u16 {
+        slot.map_or(NO_LANE, |slot| self.lane_of[slot as usize])
+    }
+
+    /// Returns 1 + the lane of a track; 0 if it has none.
+    fn waker(&self, track: u64) -> u32 {
+        let lane = if track == 0 { NO_LANE } else { self.lane(self.slots.track(track)) };
+        if lane == NO_LANE { 0 } else { u32::from(lane) + 1 }
+    }
+
+    /// Adds the spans, which must be in order of lane and start.
+    pub(super) fn spans(&self, planes: &mut Planes, spans: &[Drawn]) {
+        let ticks = self.ticks;
+        planes.add("span.lane", spans, |s| self.lane_of[s.slot as usize].to_le_bytes());
+        planes.add("span.kind", spans, |s| [self.kinds[usize::from(s.look)]]);
+        planes.add("span.start", spans, |s| ticks.at(s.start_ns).to_le_bytes());
+        planes.add("span.duration", spans, |s| ticks.between(s.start_ns, s.end_ns).to_le_bytes());
+        planes.add("span.object", spans, |s| self.objects.get(&s.object).copied().unwrap_or(0).to_le_bytes());
+        planes.add("span.size", spans, |s| s.size.to_le_bytes());
+        planes.add("span.waker", spans, |s| self.waker(s.waker).to_le_bytes());
+    }
+
+    /// Adds the critical path.
+    pub(super) fn path(&self, planes: &mut Planes, explanation: &Explanation) {
+        let path = &explanation.path;
+        let ticks = self.ticks;
+        let ends = |s: &Segment| (instant(explanation, s.start_s), instant(explanation, s.end_s));
+        planes.add("path.start", path, |s| ticks.at(ends(s).0).to_le_bytes());
+        planes.add("path.duration", path, |s| ticks.between(ends(s).0, ends(s).1).to_le_bytes());
+        planes.add("path.cause", path, |s| [self.causes[&s.cause]]);
+        planes.add("path.lane", path, |s| self.lane(s.track.and_then(|track| self.slots.track(track))).to_le_bytes());
+    }
+
+    /// Adds marks, counters and samples.
+    pub(super) fn series(&self, planes: &mut Planes, series: &Series) {
+        let ticks = self.ticks;
+        planes.add("mark.lane", &series.marks, |m| self.lane(Some(m.slot)).to_le_bytes());
+        planes.add("mark.kind", &series.marks, |m| [m.kind]);
+        planes.add("mark.at", &series.marks, |m| ticks.at(m.at_ns).to_le_bytes());
+        planes.add("mark.value", &series.marks, |m| m.value.to_le_bytes());
+        planes.add("counter.of", &series.values, |v| v.of.to_le_bytes());
+        planes.add("counter.at", &series.values, |v| ticks.at(v.at_ns).to_le_bytes());
+        planes.add("counter.value", &series.values, |v| v.value.to_le_bytes());
+        if !series.samples.is_empty() {
+            planes.add("sample.lane", &series.samples, |s| self.lane(s.slot).to_le_bytes());
+            planes.add("sample.at", &series.samples, |s| ticks.at(s.at_ns).to_le_bytes());
+            planes.add("sample.class", &series.samples, |s| [s.class]);
+        }
+    }
+}

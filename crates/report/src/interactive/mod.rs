@@ -1,0 +1,175 @@
+//! The interactive page: one file with the built app, its data, and a static part that works with scripts off.
+//!
+//! The app is built from `web/` into `page/page.html`, with three placeholders for what is put in here. The data are a header as JSON
+//! ([`header`]), and columns of numbers as compressed byte planes ([`planes`]) in base64. The critical path is the explanation's own.
+
+mod base64;
+mod columns;
+mod header;
+mod labels;
+mod lanes;
+mod planes;
+mod running;
+mod series;
+mod spans;
+#[cfg(test)]
+mod tests;
+mod ticks;
+
+use crate::Result;
+use crate::page::TextOptions;
+use crate::picture::canvas::escape;
+use crate::short::short;
+use crate::style::{STATIC_STYLE, STATIC_STYLE_HASH};
+use columns::Numbers;
+use header::{Header, LeftOut};
+use lanes::{NO_LANE, Slots};
+use planes::Planes;
+use series::Series;
+use spans::{Bounds, Spans};
+use thalweg_base::numbers;
+use thalweg_explain::document::Explanation;
+use thalweg_trace::Source;
+use ticks::{Ticks, instant};
+
+/// The built app.
+const TEMPLATE: &str = include_str!("../../page/page.html");
+/// The placeholders, and the part of the content security policy that is replaced.
+const TITLE: &str = "<!--thalweg:title-->";
+const STATIC: &str = "<!--thalweg:static-->";
+const DATA: &str = "<!--thalweg:data-->";
+const POLICY: &str = "sha256-THALWEG_STATIC_STYLE";
+
+/// Makes the page around its static part, which is HTML.
+pub(crate) fn page(source: &dyn Source, explanation: &Explanation, fixed: &str) -> Result<String> {
+    let data = Data::new(source, explanation, Bounds::OF_PAGES)?;
+    let title = escape(&explanation.verdict.sentence);
+    let mut page = String::with_capacity(TEMPLATE.len() + fixed.len() + data.header.len() + data.planes.len() / 3 * 4 + 2_000);
+    let style = format!("<style>{STATIC_STYLE}</style>\n");
+    let mut rest = TEMPLATE;
+    for placeholder in in_order(TEMPLATE) {
+        let (before, after) = rest.split_once(placeholder).expect("in order");
+        page.push_str(before);
+        match placeholder {
+            POLICY => page.push_str(STATIC_STYLE_HASH),
+            TITLE => page.push_str(&title),
+            STATIC => page.extend([&*style, fixed]),
+            _ => data.write(&mut page),
+        }
+        rest = after;
+    }
+    page.push_str(rest);
+    Ok(page)
+}
+
+/// Returns the placeholders in the order in which they are in the template.
+fn in_order(template: &str) -> [&'static str; 4] {
+    let mut placeholders = [POLICY, TITLE, STATIC, DATA];
+    placeholders.sort_by_key(|placeholder| template.find(placeholder).expect("the template has every placeholder"));
+    placeholders
+}
+
+/// The data of a page.
+struct Data {
+    header: String,
+    /// Compressed.
+    planes: Vec<u8>,
+}
+
+impl Data {
+    fn new(source: &dyn Source, explanation: &Explanation, bounds: Bounds) -> Result<Data> {
+        let slots = Slots::new(source);
+        let marks = source.marks()?;
+        let series = Series::read(source, &slots, &marks)?;
+        let mut spans = spans::gather(source, explanation, &slots, &marks, bounds)?;
+        drop(marks);
+        let (lanes, lane_of) = slots.lanes(&weights(&slots, explanation, &spans, &series));
+        let before = spans.drawn.len();
+        spans.drawn.retain(|span| lane_of[span.slot as usize] != NO_LANE);
+        spans.left_out += (before - spans.drawn.len()) as u64;
+        spans.drawn.sort_unstable_by_key(|s| (lane_of[s.slot as usize], s.start_ns, std::cmp::Reverse(s.end_ns), s.look, s.object, s.size));
+        let start_ns = instant(explanation, 0.0);
+        let end_ns = instant(explanation, explanation.wall_s);
+        let ticks = Ticks::of(instants(&spans, &series).chain([start_ns, end_ns]));
+        let (kinds, kind_of) = header::kinds(&spans.drawn);
+        let (objects, object_of, unnamed) = header::objects(&spans.drawn, source.objects());
+        let (causes, cause_of) = header::causes(explanation);
+        let numbers = Numbers { ticks, slots: &slots, lane_of: &lane_of, kinds: &kind_of, objects: &object_of, causes: &cause_of };
+        let mut planes = Planes::new();
+        numbers.spans(&mut planes, &spans.drawn);
+        numbers.path(&mut planes, explanation);
+        numbers.series(&mut planes, &series);
+        let (listed, planes) = planes.finish();
+        let mut notes = series.notes;
+        notes.extend(said(&spans, unnamed));
+        let header = Header {
+            format: header::FORMAT,
+            explanation,
+            short: short(explanation, &TextOptions::default(), None),
+            start_ns: ticks.since_ns(start_ns),
+            wall_ns: u64::try_from(end_ns.saturating_sub(start_ns)).unwrap_or(0),
+            tick_ns: ticks.tick_ns,
+            lanes,
+            kinds,
+            objects,
+            causes,
+            marks: series.mark_kinds,
+            counters: header::counters(&series.counters, &lane_of, source.objects()),
+            planes: listed,
+            sample_classes: series.sample_classes,
+            left_out: LeftOut { spans: spans.left_out },
+            notes,
+        };
+        Ok(Data { header: header.to_text(), planes })
+    }
+
+    /// Appends the elements that hold the data.
+    fn write(&self, page: &mut String) {
+        page.push_str("<script type=\"application/json\" id=\"thalweg-header\">");
+        page.push_str(&self.header);
+        page.push_str("</script>\n<script type=\"application/octet-stream\" id=\"thalweg-data\">");
+        base64::push(page, &self.planes);
+        page.push_str("</script>");
+    }
+}
+
+/// Returns how much there is to draw in each slot; 0 if nothing refers to it.
+fn weights(slots: &Slots<'_>, explanation: &Explanation, spans: &Spans, series: &Series) -> Vec<u64> {
+    let mut weights = vec![0; slots.count()];
+    let mut add = |slot: Option<u32>, weight: u64| {
+        if let Some(slot) = slot {
+            weights[slot as usize] += weight;
+        }
+    };
+    for segment in &explanation.path {
+        add(segment.track.and_then(|track| slots.track(track)), 1 << 32);
+    }
+    for span in &spans.drawn {
+        add(Some(span.slot), 1);
+        add(slots.track(span.waker), 1);
+    }
+    series.marks.iter().for_each(|mark| add(Some(mark.slot), 1));
+    series.counters.iter().for_each(|counter| add(counter.slot, 1));
+    series.samples.iter().for_each(|sample| add(sample.slot, 1));
+    weights
+}
+
+/// Returns the instants of everything that is drawn.
+fn instants<'a>(spans: &'a Spans, series: &'a Series) -> impl Iterator<Item = i64> + 'a {
+    let of_spans = spans.drawn.iter().flat_map(|span| [span.start_ns, span.end_ns]);
+    let of_series = series.marks.iter().map(|mark| mark.at_ns).chain(series.values.iter().map(|value| value.at_ns));
+    of_spans.chain(of_series).chain(series.samples.iter().map(|sample| sample.at_ns))
+}
+
+/// Returns sentences on what is not in the data.
+fn said(spans: &Spans, unnamed: usize) -> Vec<String> {
+    let mut said = Vec::new();
+    if spans.left_out > 0 {
+        let left_out = numbers::count(spans.left_out);
+        said.push(format!("{left_out} spans are not drawn: the longest are, and those on the critical path."));
+    }
+    if unnamed > 0 {
+        said.push(format!("{} objects are not named: too many.", numbers::count(unnamed as u64)));
+    }
+    said
+}

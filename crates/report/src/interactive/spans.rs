@@ -1,0 +1,208 @@
+//! The spans of the page: one pass over the recording, backward in time, in bounded memory.
+//!
+//! Beyond [`Bounds::all`] spans, the longest [`Bounds::longest`] are kept, and as many on the critical path. Bytes sent over a connection
+//! are drawn twice: on the thread that sends, and on the connection.
+
+use super::lanes::Slots;
+use super::running::Running;
+use super::ticks::instant;
+use crate::Result;
+use crate::picture::palette::Mostly;
+use crate::picture::panel::mostly;
+use std::cmp::Reverse;
+use thalweg_explain::document::Explanation;
+use thalweg_trace::{ABSENT, ABSENT_RESULT, Mark, Source, SpanBatch, SpanKind};
+
+/// Most spans of a page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Up to this number, all are kept.
+    pub(super) all: usize,
+    /// Beyond it, this number of the longest, and at most as many others on the critical path.
+    pub(super) longest: usize,
+}
+
+impl Bounds {
+    /// The bounds of pages: 25 MB of data, and 150 MB of memory.
+    pub(super) const OF_PAGES: Bounds = Bounds { all: 3_000_000, longest: 1_000_000 };
+}
+
+/// A span to draw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Drawn {
+    /// Start on the reference axis.
+    pub(super) start_ns: i64,
+    /// End on the reference axis.
+    pub(super) end_ns: i64,
+    /// Number of the object; 0: none.
+    pub(super) object: u64,
+    /// Number of the track that ended the wait; 0: none.
+    pub(super) waker: u64,
+    /// Bytes, saturated; 0: none.
+    pub(super) size: u32,
+    /// Its slot.
+    pub(super) slot: u32,
+    /// Its kind and the state of its thread: [`look`].
+    pub(super) look: u8,
+    /// Whether the critical path leads over it.
+    on_path: bool,
+    /// Whether the recording has it in this place: neither a copy on a connection nor a time between spans.
+    recorded: bool,
+}
+
+/// Packs a kind and a thread's state for most of the span.
+fn look(kind: SpanKind, mostly: Mostly) -> u8 {
+    kind as u8 * 4 + mostly as u8
+}
+
+/// Returns the look of a recorded span. A `wait.other` with −(signal) as its result is a stop by that signal.
+fn look_of(batch: &SpanBatch, row: usize) -> u8 {
+    let (kind, result) = (batch.kind[row], batch.result[row]);
+    if kind == SpanKind::WaitOther && result < 0 && result != ABSENT_RESULT {
+        kind as u8 * 4 + STOPPED
+    } else {
+        look(kind, mostly(batch, row))
+    }
+}
+
+/// The state of a thread that a signal stopped, beside those of [`Mostly`].
+const STOPPED: u8 = 3;
+
+/// Unpacks a kind and a state; `None`: stopped.
+pub(super) fn looks_like(look: u8) -> (SpanKind, Option<Mostly>) {
+    let mostly = [Some(Mostly::Ran), Some(Mostly::Blocked), Some(Mostly::Runnable), None][usize::from(look % 4)];
+    (SpanKind::ALL[usize::from(look / 4)], mostly)
+}
+
+/// The critical path's intervals on each slot, in order of time.
+struct OnPath(Vec<Vec<(i64, i64)>>);
+
+impl OnPath {
+    fn new(slots: &Slots<'_>, explanation: &Explanation) -> OnPath {
+        let mut of_slot = vec![Vec::new(); slots.count()];
+        for segment in &explanation.path {
+            if let Some(slot) = segment.track.and_then(|track| slots.track(track)) {
+                of_slot[slot as usize].push((instant(explanation, segment.start_s), instant(explanation, segment.end_s)));
+            }
+        }
+        OnPath(of_slot)
+    }
+
+    /// Whether the path is on this slot at some time of the interval.
+    fn has(&self, slot: u32, start_ns: i64, end_ns: i64) -> bool {
+        let path = &self.0[slot as usize];
+        let next = path.partition_point(|(_, end)| *end <= start_ns);
+        path.get(next).is_some_and(|(start, _)| *start < end_ns)
+    }
+}
+
+/// The spans kept.
+pub(super) struct Spans {
+    /// In no order.
+    pub(super) drawn: Vec<Drawn>,
+    /// Number of spans of the recording that were dropped.
+    pub(super) left_out: u64,
+}
+
+struct Gatherer<'a> {
+    slots: &'a Slots<'a>,
+    on_path: OnPath,
+    bounds: Bounds,
+    drawn: Vec<Drawn>,
+    /// Number of recorded spans seen.
+    seen: u64,
+    pruned: bool,
+}
+
+/// Reads the spans to draw.
+pub(super) fn gather(source: &dyn Source, explanation: &Explanation, slots: &Slots<'_>, marks: &[Mark], bounds: Bounds) -> Result<Spans> {
+    let on_path = OnPath::new(slots, explanation);
+    let mut gatherer = Gatherer { slots, on_path, bounds, drawn: Vec::new(), seen: 0, pruned: false };
+    let mut running = Running::new(source, explanation, slots, marks);
+    for batch in source.spans_backward() {
+        let batch = batch?;
+        for row in 0..batch.len() {
+            gatherer.add(&batch, row, &mut running);
+        }
+    }
+    for (slot, (start_ns, end_ns)) in running.first() {
+        gatherer.ran(slot, start_ns, end_ns);
+    }
+    if gatherer.pruned {
+        gatherer.prune();
+    }
+    let computing = look(SpanKind::CpuRun, Mostly::Ran);
+    gatherer.drawn.retain(|drawn| drawn.recorded || drawn.look != computing || running.holds(drawn.slot));
+    let recorded = gatherer.drawn.iter().filter(|drawn| drawn.recorded).count() as u64;
+    Ok(Spans { left_out: gatherer.seen - recorded, drawn: gatherer.drawn })
+}
+
+impl Gatherer<'_> {
+    fn add(&mut self, batch: &SpanBatch, row: usize, running: &mut Running) {
+        self.seen += 1;
+        let Some(slot) = self.slots.track(batch.track[row]) else { return };
+        let (start_ns, end_ns) = (batch.start_ns[row], batch.end_ns[row].max(batch.start_ns[row]));
+        if let Some((from_ns, until_ns)) = running.between(slot, start_ns, end_ns) {
+            self.ran(slot, from_ns, until_ns);
+        }
+        let size = batch.size_bytes[row];
+        let drawn = Drawn {
+            start_ns,
+            end_ns,
+            object: batch.object[row],
+            waker: batch.waker_track[row],
+            size: if size == ABSENT { 0 } else { u32::try_from(size).unwrap_or(u32::MAX) },
+            slot,
+            look: look_of(batch, row),
+            on_path: self.on_path.has(slot, start_ns, end_ns),
+            recorded: true,
+        };
+        if batch.kind[row] == SpanKind::NetSend
+            && let Some(connection) = self.slots.connection(batch.object[row])
+            && connection != slot
+        {
+            let look = look(SpanKind::NetSend, Mostly::Ran);
+            self.push(Drawn { slot: connection, look, recorded: false, ..drawn });
+        }
+        self.push(drawn);
+    }
+
+    /// Adds a time between spans in which the thread ran.
+    fn ran(&mut self, slot: u32, start_ns: i64, end_ns: i64) {
+        let on_path = self.on_path.has(slot, start_ns, end_ns);
+        let look = look(SpanKind::CpuRun, Mostly::Ran);
+        self.push(Drawn { start_ns, end_ns, object: 0, waker: 0, size: 0, slot, look, on_path, recorded: false });
+    }
+
+    fn push(&mut self, drawn: Drawn) {
+        if self.drawn.len() >= self.bounds.all {
+            self.prune();
+        }
+        self.drawn.push(drawn);
+    }
+
+    /// Keeps the longest spans on the critical path, and the longest others.
+    fn prune(&mut self) {
+        self.pruned = true;
+        let mut on_path = 0;
+        for at in 0..self.drawn.len() {
+            if self.drawn[at].on_path {
+                self.drawn.swap(on_path, at);
+                on_path += 1;
+            }
+        }
+        let most = self.bounds.longest;
+        longest_first(&mut self.drawn[..on_path], most);
+        longest_first(&mut self.drawn[on_path..], most);
+        self.drawn.drain(on_path.min(most)..on_path);
+        self.drawn.truncate(on_path.min(most) + most);
+    }
+}
+
+/// Moves the longest `most` to the front.
+fn longest_first(spans: &mut [Drawn], most: usize) {
+    if spans.len() > most {
+        let order = |span: &Drawn| (Reverse(span.end_ns.saturating_sub(span.start_ns)), span.start_ns, span.slot, span.look, span.object);
+        spans.select_nth_unstable_by_key(most, order);
+    }
+}
