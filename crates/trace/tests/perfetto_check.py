@@ -11,6 +11,22 @@ import sys
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
 
 
+def add_to_path(path, event, at):
+    """Adds a slice of the critical path, [cause, start, length], or ends its last one; there are no holes."""
+    if event.type == pb.TrackEvent.TYPE_SLICE_BEGIN:
+        assert not path or path[-1][1] + path[-1][2] == at, "a critical path with a hole"
+        path.append([event.name, at, None])
+    else:
+        path[-1][2] = at - path[-1][1]
+
+
+def is_state(packet):
+    """Whether the packet is a thread's state, on the right clock."""
+    found = packet.HasField("generic_kernel_task_state_event")
+    assert not found or packet.timestamp_clock_id == 3, "not on the monotonic clock"
+    return found
+
+
 def main(path):
     trace = pb.Trace()
     with open(path, "rb") as file:
@@ -21,7 +37,7 @@ def main(path):
     tracks, counters = {}, set()
     open_slices = collections.defaultdict(list)
     counts, slices, flows, stacks = collections.Counter(), [], collections.Counter(), {}
-    instants, values = collections.Counter(), collections.Counter()
+    instants, values, path, states = collections.Counter(), collections.Counter(), [], 0
     events = []
     for index, packet in enumerate(trace.packet):
         for known, table in ((names, packet.interned_data.event_names), (categories, packet.interned_data.event_categories),
@@ -45,6 +61,7 @@ def main(path):
             tracks[descriptor.uuid] = descriptor
             if descriptor.HasField("counter"):
                 counters.add(descriptor.uuid)
+        states += is_state(packet)
         if packet.HasField("track_event"):
             assert packet.timestamp_clock_id == 3, "not on the monotonic clock"
             events.append((packet.timestamp, index, packet.track_event))
@@ -52,7 +69,9 @@ def main(path):
     events.sort(key=lambda event: event[:2])
     for at, _, event in events:
         assert event.track_uuid in tracks, f"an event on track {event.track_uuid}, which is not described"
-        if event.type == Event.TYPE_SLICE_BEGIN:
+        if tracks[event.track_uuid].name == "critical path":
+            add_to_path(path, event, at)
+        elif event.type == Event.TYPE_SLICE_BEGIN:
             annotations = {}
             for note in event.debug_annotations:
                 kind = note.WhichOneof("value")
@@ -73,13 +92,17 @@ def main(path):
                 stacks[annotations["span"]] = annotations["stack"]
         elif event.type == Event.TYPE_INSTANT:
             instants[names[event.name_iid]] += 1
+            flows.update([*event.flow_ids, *event.terminating_flow_ids])
         elif event.type == Event.TYPE_COUNTER:
             assert event.track_uuid in counters, "a counter's value on a track that is none"
             values[tracks[event.track_uuid].name] += 1
     assert not any(open_slices.values()), "slices that never end"
     slices.sort()
+    named = collections.Counter((tracks[uuid].parent_uuid, tracks[uuid].name) for uuid in counters)
+    twice = [name for (_, name), number in named.items() if number > 1]
     print(json.dumps({"samples": samples, "slices": slices, "kinds": counts, "instants": instants, "counters": values, "flows": len(flows),
                       "joined": sum(1 for ends in flows.values() if ends == 2), "objects": sorted(strings.values()), "stacks": stacks,
+                      "path": path, "states": states, "counters_twice": twice,
                       "tracks": sorted(t.thread.thread_name or t.name or t.process.process_name for t in tracks.values())}))
 
 

@@ -1,5 +1,11 @@
 //! The subset of Perfetto's trace format that the export writes: message and field numbers of
-//! `perfetto/trace/trace_packet.proto` and `track_event/*.proto`, which are stable.
+//! `perfetto/trace/trace_packet.proto`, `track_event/*.proto` and `generic_kernel/*.proto`, which are stable.
+
+/// Types of a [`TrackEvent`].
+pub(super) const SLICE_BEGIN: i32 = 1;
+pub(super) const SLICE_END: i32 = 2;
+pub(super) const INSTANT: i32 = 3;
+pub(super) const COUNTER: i32 = 4;
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Packet {
@@ -21,6 +27,10 @@ pub(super) struct Packet {
     pub track_descriptor: Option<TrackDescriptor>,
     #[prost(message, optional, tag = "66")]
     pub perf_sample: Option<PerfSample>,
+    #[prost(message, optional, tag = "117")]
+    pub task_state: Option<TaskStateEvent>,
+    #[prost(message, optional, tag = "122")]
+    pub process_tree: Option<ProcessTree>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -53,12 +63,16 @@ pub(super) struct TrackDescriptor {
     pub parent_uuid: Option<u64>,
     #[prost(message, optional, tag = "8")]
     pub counter: Option<CounterDescriptor>,
+    #[prost(string, optional, tag = "14")]
+    pub description: Option<String>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct ProcessDescriptor {
     #[prost(int32, optional, tag = "1")]
     pub pid: Option<i32>,
+    #[prost(string, repeated, tag = "2")]
+    pub cmdline: Vec<String>,
     #[prost(string, optional, tag = "6")]
     pub process_name: Option<String>,
 }
@@ -91,10 +105,14 @@ pub(super) struct TrackEvent {
     pub name_iid: Option<u64>,
     #[prost(uint64, optional, tag = "11")]
     pub track_uuid: Option<u64>,
+    #[prost(string, optional, tag = "23")]
+    pub name: Option<String>,
     #[prost(int64, optional, tag = "30")]
     pub counter_value: Option<i64>,
     #[prost(fixed64, repeated, packed = "false", tag = "47")]
     pub flow_ids: Vec<u64>,
+    #[prost(fixed64, repeated, packed = "false", tag = "48")]
+    pub terminating_flow_ids: Vec<u64>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -105,8 +123,12 @@ pub(super) struct DebugAnnotation {
     pub uint_value: Option<u64>,
     #[prost(int64, optional, tag = "4")]
     pub int_value: Option<i64>,
+    #[prost(string, optional, tag = "6")]
+    pub string_value: Option<String>,
     #[prost(uint64, optional, tag = "17")]
     pub string_value_iid: Option<u64>,
+    #[prost(string, optional, tag = "10")]
+    pub name: Option<String>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -182,4 +204,36 @@ pub(super) struct PerfSample {
     pub callstack_iid: Option<u64>,
     #[prost(int32, optional, tag = "5")]
     pub cpu_mode: Option<i32>,
+}
+
+/// Perfetto's `GenericKernelTaskStateEvent`: a thread enters a state.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct TaskStateEvent {
+    #[prost(int32, optional, tag = "1")]
+    pub cpu: Option<i32>,
+    #[prost(int64, optional, tag = "3")]
+    pub tid: Option<i64>,
+    #[prost(int32, optional, tag = "4")]
+    pub state: Option<i32>,
+    #[prost(int32, optional, tag = "5")]
+    pub priority: Option<i32>,
+}
+
+/// Perfetto's `GenericKernelProcessTree`: which threads belong to which processes.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct ProcessTree {
+    #[prost(message, repeated, tag = "2")]
+    pub threads: Vec<TreeThread>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct TreeThread {
+    #[prost(int64, optional, tag = "1")]
+    pub tid: Option<i64>,
+    #[prost(int64, optional, tag = "2")]
+    pub pid: Option<i64>,
+    #[prost(string, optional, tag = "3")]
+    pub comm: Option<String>,
+    #[prost(bool, optional, tag = "4")]
+    pub is_main_thread: Option<bool>,
 }

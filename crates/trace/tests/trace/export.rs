@@ -88,7 +88,17 @@ fn perfetto_reads_every_slice_mark_and_counter() {
     };
     let directory = tempfile::tempdir().unwrap();
     let (source, out) = (source(), directory.path().join("a.pftrace"));
-    export::perfetto::export(&source, &out).unwrap();
+    let at = Time::from_monotonic_ns;
+    let interval = |start, end, cause: &str| export::perfetto::PathInterval {
+        start: at(start),
+        end: at(end),
+        cause: cause.into(),
+        place: "here".into(),
+        track: TrackId::new(77),
+    };
+    let intervals = vec![interval(1_000, 1_400, "client.cpu"), interval(1_400, 1_400, "none"), interval(1_400, 2_050, "disk")];
+    let path = export::perfetto::CriticalPath { sentence: "The disk.".into(), intervals };
+    export::perfetto::export(&source, &path, &out).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/perfetto_check.py");
     let output = Command::new(python).arg(script).arg(&out).output_in_time().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -99,8 +109,13 @@ fn perfetto_reads_every_slice_mark_and_counter() {
         expected.spans.iter().map(|(start, end, span)| (span.span.number(), span.kind.name(), *start, end - start)).collect();
     slices.sort_unstable();
     assert_eq!(found["slices"], serde_json::json!(slices));
-    let marks = found["instants"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum::<u64>();
+    let instants = found["instants"].as_object().unwrap();
+    let marks = instants.iter().filter(|(name, _)| MarkKind::from_name(name).is_some()).map(|(_, n)| n.as_u64().unwrap()).sum::<u64>();
     assert_eq!(marks as usize, expected.marks.len());
+    assert_eq!(instants["wakes"], instants["woken"], "one instant for each end of a wake-up");
+    assert_eq!(found["path"], serde_json::json!([["client.cpu", 1_000, 400], ["disk", 1_400, 650]]));
+    assert!(found["states"].as_u64().unwrap() > 0, "threads have states");
+    assert_eq!(found["counters_twice"], serde_json::json!([]));
     let values = found["counters"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum::<u64>();
     assert_eq!(values as usize, expected.counters.len());
     assert_eq!(found["stacks"], serde_json::json!({ "2000007": "clock_nanosleep < [x+0x51]" }));

@@ -145,7 +145,7 @@ fn perfetto_has_samples_with_their_stacks() {
     };
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("a.pftrace");
-    export::perfetto::export(&source(), &out).unwrap();
+    export::perfetto::export(&source(), &export::perfetto::CriticalPath::default(), &out).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/perfetto_check.py");
     let output = Command::new(python).arg(script).arg(&out).output_in_time().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -2,8 +2,11 @@
 //! Parquet.) `--anonymous` makes a recording without names, for a bug report.
 
 use crate::failure::Failure;
+use crate::output;
 use std::path::PathBuf;
-use thalweg_trace::{Recording, Source, SourceError, export};
+use thalweg_explain::{Explanation, Options};
+use thalweg_trace::export::perfetto::{CriticalPath, PathInterval};
+use thalweg_trace::{Recording, Source, SourceError, Time, TrackId, export};
 
 /// Arguments of `thalweg export`.
 #[derive(clap::Args)]
@@ -56,11 +59,38 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::failed(format!("{name}: has no stacks; `thalweg profile -o run.thw -- COMMAND` records them")));
     }
     let done = match to {
-        Format::Perfetto => export::perfetto::export(recording, &arguments.output),
+        Format::Perfetto => export::perfetto::export(recording, &critical_path(recording), &arguments.output),
         Format::Csv => export::csv::export(recording, &arguments.output),
         Format::Folded => export::folded::export(recording, &arguments.output),
         Format::Speedscope => export::speedscope::export(recording, &arguments.output),
         Format::Pprof => export::pprof::export(recording, &arguments.output),
     };
     done.map_err(Failure::failed)
+}
+
+/// Explains the recording for its critical path. One that cannot be explained is exported without.
+fn critical_path(recording: &Recording) -> CriticalPath {
+    match thalweg_explain::explain(recording, &Options::default()) {
+        Ok(explanation) => path_of(&explanation),
+        Err(reason) => {
+            output::note(&format!("thalweg export: without a critical path: {reason}"));
+            CriticalPath::default()
+        }
+    }
+}
+
+/// The critical path of an explanation, on the recording's time axis.
+fn path_of(explanation: &Explanation) -> CriticalPath {
+    let at = |seconds: f64| Time::from_monotonic_ns(explanation.start_ns.saturating_add((seconds * 1e9).round() as i64));
+    let interval = |segment: &thalweg_explain::document::Segment| PathInterval {
+        start: at(segment.start_s),
+        end: at(segment.end_s),
+        cause: segment.cause.name().to_owned(),
+        place: explanation.critical_path.get(segment.charge).map(|charge| charge.place.clone()).unwrap_or_default(),
+        track: segment.track.and_then(TrackId::new),
+    };
+    // An unreliable explanation's sentence is withheld, and the reason stands in its place.
+    let unreliable = || explanation.unreliable_because.clone().unwrap_or_default();
+    let sentence = if explanation.reliable { explanation.summary.sentence.clone() } else { unreliable() };
+    CriticalPath { sentence, intervals: explanation.path.iter().map(interval).collect() }
 }
