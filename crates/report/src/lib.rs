@@ -1,8 +1,8 @@
 //! Presents explanations and measurements: text for a terminal, static pictures, and pages of both.
 //!
-//! **In:** an explanation and the recording it explains; the result of a study, a sweep or a tuning. **Out:** strings: [`short()`], [`text()`],
-//! [`svg`], [`html`], [`diff()`], [`study`], [`tune`]. **Never:** a cause, a gap, a figure or a prediction of its own: it draws results of
-//! other crates, and says what it had to leave out.
+//! **In:** an explanation and the recording it explains; the result of a study, a sweep or a tuning. **Out:** strings: [`short()`],
+//! [`text()`], [`svg`], [`html`], [`markdown()`], [`diff()`], [`study`], [`tune`]. **Never:** a cause, a gap, a figure or a prediction of
+//! its own: it draws results of other crates, and says what it had to leave out.
 
 #![warn(unreachable_pub)]
 
@@ -11,6 +11,7 @@ mod diff;
 mod error;
 mod html;
 mod interactive;
+mod markdown;
 mod page;
 mod picture;
 mod plot;
@@ -31,6 +32,7 @@ mod words;
 pub use diff::{diff, diff_page};
 pub use error::{Error, Result};
 pub use html::html;
+pub use markdown::markdown;
 pub use page::TextOptions;
 pub use picture::{PictureOptions, svg};
 pub use predicted::{Prediction, predicted_against_achieved};

@@ -1,5 +1,6 @@
 //! Writes SVG: well-formed by construction, with short numbers and escaped text.
 
+use super::palette::DARK;
 use std::fmt::Write;
 
 /// Width of a character at font size 1, estimated for the widest common sans-serif font.
@@ -57,6 +58,14 @@ pub(crate) const INK: &str = "#1B2430";
 pub(crate) const FAINT: &str = "#5A6573";
 /// The colour of rules.
 pub(crate) const RULE: &str = "#D8DCE2";
+/// The background.
+pub(crate) const PAPER: &str = "#fff";
+/// The colour of lines behind the data.
+pub(crate) const GRID: &str = "#EDEFF2";
+/// The colour of the line below each lane.
+pub(crate) const HAIR: &str = "#F0F2F4";
+/// The colour of axes.
+pub(crate) const AXIS: &str = "#9AA3AE";
 
 impl Lettering {
     /// Returns the style of plain text of this size.
@@ -249,16 +258,48 @@ impl Canvas {
 
     /// Returns the SVG document of `width` × `height` pixels with this title.
     pub(crate) fn finish(self, width: f64, height: f64, title: &str) -> String {
+        self.document(width, height, title, "")
+    }
+
+    /// Returns the SVG document, with a style that replaces colours where the reader prefers a dark page.
+    pub(crate) fn finish_for_both(self, width: f64, height: f64, title: &str) -> String {
+        let style = dark_style(&self.body);
+        self.document(width, height, title, &style)
+    }
+
+    fn document(self, width: f64, height: f64, title: &str, style: &str) -> String {
         let (w, h) = (number(width), number(height));
+        let stripes = |id: &str, turned: u8| {
+            format!(
+                "<pattern id=\"{id}\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate({turned})\">\
+                 <rect width=\"1.6\" height=\"5\" fill=\"#fff\" fill-opacity=\".75\"/></pattern>"
+            )
+        };
+        let stop = if self.body.contains("url(#stop)") { stripes("stop", 0) } else { String::new() };
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{w}\" height=\"{h}\" viewBox=\"0 0 {w} {h}\" role=\"img\" \
-             font-family=\"Helvetica, Arial, sans-serif\">\n<title>{}</title>\n<defs><pattern id=\"server\" width=\"5\" height=\"5\" \
-             patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect width=\"1.6\" height=\"5\" fill=\"#fff\" \
-             fill-opacity=\".75\"/></pattern></defs>\n<rect width=\"{w}\" height=\"{h}\" fill=\"#fff\"/>\n{}</svg>\n",
+             font-family=\"Helvetica, Arial, sans-serif\">\n<title>{}</title>\n{style}<defs>{}{stop}</defs>\n\
+             <rect width=\"{w}\" height=\"{h}\" fill=\"{PAPER}\"/>\n{}</svg>\n",
             escape(title),
+            stripes("server", 45),
             self.body
         )
     }
+}
+
+/// Returns a style element that replaces the colours that occur, each in all elements that have it. Attributes stay in the elements, so a
+/// renderer without styles draws the picture for white paper.
+fn dark_style(body: &str) -> String {
+    let mut rules = String::new();
+    for (light, dark) in DARK {
+        for attribute in ["fill", "stroke"] {
+            let selector = format!("{attribute}=\"{light}\"");
+            if (*light == PAPER && attribute == "fill") || body.contains(&selector) {
+                let _ = write!(rules, "[{selector}]{{{attribute}:{dark}}}");
+            }
+        }
+    }
+    format!("<style>@media (prefers-color-scheme:dark){{{rules}}}</style>\n")
 }
 
 #[cfg(test)]

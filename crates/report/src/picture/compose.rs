@@ -1,28 +1,28 @@
 //! Composes the picture from top to bottom: title, legends, panels, notes.
 
 use super::axis::{label, ticks};
-use super::canvas::{Canvas, FAINT, Lettering, Path, RULE, fitted, text_width};
+use super::canvas::{AXIS, Canvas, FAINT, GRID, HAIR, INK, Lettering, PAPER, RULE, fitted, text_width};
+use super::close_up::CloseUp;
+use super::curve;
 use super::lanes::{Lane, LaneKind, Plan};
-use super::palette::{CLASSES, cause_style, is_hatched, is_light};
+use super::legend::{cause_fill, class_fill, title};
+use super::palette::{CLASSES, ON_DARK, ON_LIGHT, SpanClass, cause_style, is_hatched, is_light};
 use super::panel::{LaneStrips, Panel};
-use super::strip::Fill;
 use crate::words::cause_name;
-use std::collections::{BTreeMap, HashMap};
-use thalweg_base::numbers::{self, BIT_RATES, TIMES};
+use std::collections::{HashMap, HashSet};
+use thalweg_base::numbers::{self, TIMES};
 use thalweg_base::text::wrap;
 use thalweg_explain::Cause;
-use thalweg_explain::document::{Channel, Explanation, MAX_SEGMENTS, PhaseName, Throughput};
+use thalweg_explain::document::{Channel, Explanation, MAX_SEGMENTS, PhaseName};
 
 /// Width of the labels at the left.
 const LABELS: f64 = 230.0;
 /// Margin around the picture.
-const MARGIN: f64 = 20.0;
+pub(super) const MARGIN: f64 = 20.0;
 /// Left edge of the panels.
-const LEFT: f64 = MARGIN + LABELS;
+pub(super) const LEFT: f64 = MARGIN + LABELS;
 /// Height of the critical path.
 const PATH_HEIGHT: f64 = 26.0;
-/// Height of the throughput curve.
-const CURVE_HEIGHT: f64 = 84.0;
 /// Height of a row of requests or RPCs.
 const UPPER_ROW: f64 = 5.0;
 /// Height of a row of other spans.
@@ -40,24 +40,26 @@ const AXIS_HEIGHT: f64 = 24.0;
 /// Opacity of a gap's shade.
 const SHADE: f64 = 0.16;
 
-const TITLE: Lettering = Lettering::of(20.0).bold();
-const SMALL: Lettering = Lettering::of(11.0);
-const NOTE: Lettering = Lettering::of(11.5).in_colour(FAINT);
+pub(super) const TITLE: Lettering = Lettering::of(20.0).bold();
+pub(super) const SMALL: Lettering = Lettering::of(11.0);
+pub(super) const NOTE: Lettering = Lettering::of(11.5).in_colour(FAINT);
 
 /// Draws from top to bottom, keeping the current position.
 pub(crate) struct Composer<'a> {
-    canvas: Canvas,
-    explanation: &'a Explanation,
-    width: f64,
-    y: f64,
+    pub(super) canvas: Canvas,
+    pub(super) explanation: &'a Explanation,
+    pub(super) width: f64,
+    pub(super) y: f64,
     /// Number of messages, if they were too many to draw.
     thicket: Option<usize>,
+    /// The gaps to shade, with their causes.
+    gaps: Vec<(Cause, (f64, f64))>,
 }
 
 impl<'a> Composer<'a> {
     /// Starts a picture of this width.
     pub(crate) fn new(width: f64, explanation: &'a Explanation) -> Composer<'a> {
-        Composer { canvas: Canvas::default(), explanation, width, y: MARGIN, thicket: None }
+        Composer { canvas: Canvas::default(), explanation, width, y: MARGIN, thicket: None, gaps: Vec::new() }
     }
 
     /// Returns the width of the panels.
@@ -67,10 +69,10 @@ impl<'a> Composer<'a> {
 
     /// Returns the finished picture.
     pub(crate) fn finish(self) -> String {
-        self.canvas.finish(self.width, self.y + MARGIN, &self.explanation.verdict.sentence)
+        self.canvas.finish_for_both(self.width, self.y + MARGIN, &title(self.explanation))
     }
 
-    fn paragraph(&mut self, text: &str, lettering: Lettering, line_height: f64) {
+    pub(super) fn paragraph(&mut self, text: &str, lettering: Lettering, line_height: f64) {
         let columns = ((self.width - 2.0 * MARGIN) / text_width("x", lettering.size)) as usize;
         for line in wrap(&thalweg_base::text::clean(text), columns) {
             self.y += line_height;
@@ -78,117 +80,65 @@ impl<'a> Composer<'a> {
         }
     }
 
-    /// Draws the title, the command and figures, and the legends.
-    pub(crate) fn head(&mut self, panels: &[Panel]) {
-        let e = self.explanation;
-        let sentence = &e.verdict.sentence;
-        let long = sentence.chars().count() > 170;
-        let (size, line_height) = if long { (17.0, 22.0) } else { (20.0, 25.0) };
-        self.paragraph(sentence, Lettering { size, ..TITLE }, line_height);
-        self.y += 4.0;
-        let mut said = vec![thalweg_base::text::cut(&e.command.join(" "), 110)];
-        said.push(e.summary.about.clone());
-        said.push(format!("recorder: {}", e.recorder));
-        if e.dropped_events > 0 {
-            said.push(format!("{} events lost", numbers::count(e.dropped_events)));
-        }
-        said.retain(|s| !s.is_empty());
-        self.paragraph(&said.join("  ·  "), NOTE.in_colour(FAINT), 19.0);
-        self.y += 14.0;
-        self.legend_of_causes();
-        self.legend_of_spans(panels);
-        self.y += 4.0;
-    }
-
-    fn legend_of_causes(&mut self) {
-        let mut shares: BTreeMap<Cause, f64> = BTreeMap::new();
-        for charge in &self.explanation.critical_path {
-            *shares.entry(charge.cause).or_default() += charge.share;
-        }
-        let mut shares: Vec<(Cause, f64)> = shares.into_iter().filter(|(_, share)| *share >= 0.0005).collect();
-        shares.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let chips: Vec<Chip> = shares
-            .into_iter()
-            .map(|(cause, share)| {
-                let name = cause_name(self.explanation, cause);
-                Chip { fill: cause_fill(cause), text: format!("{name} {}", numbers::percent(share)) }
-            })
-            .collect();
-        self.chips("Critical path", &chips);
-    }
-
-    fn legend_of_spans(&mut self, panels: &[Panel]) {
-        let seen = |i: usize| panels.iter().any(|p| p.classes[i]);
-        let mut chips: Vec<Chip> =
-            (0..CLASSES.len()).filter(|&i| seen(i)).map(|i| Chip { fill: class_fill(i), text: CLASSES[i].name.to_owned() }).collect();
-        if main_channel(self.explanation).is_some_and(|c| !c.gaps.longest.is_empty()) {
-            let fill = Fill { colour: "#E4E4E4", hatched: false, thin: false };
-            chips.push(Chip { fill, text: "shaded: gap, in the colour of its cause".into() });
-        }
-        self.chips("Lanes", &chips);
-    }
-
-    fn chips(&mut self, name: &str, chips: &[Chip]) {
-        if chips.is_empty() {
-            return;
-        }
-        let begin = MARGIN + 100.0;
-        self.y += 14.0;
-        self.canvas.text(MARGIN, self.y, name, SMALL.bold());
-        let mut x = begin;
-        for chip in chips {
-            let wide = 17.0 + text_width(&chip.text, 11.0) + 12.0;
-            if x + wide > self.width - MARGIN && x > begin {
-                x = begin;
-                self.y += 17.0;
-            }
-            let mut path = Path::default();
-            let (top, high) = if chip.fill.thin { (4.5, 2.5) } else { (0.0, 11.0) };
-            path.rectangle(0.0, top, 12.0, high);
-            self.canvas.path(x, self.y - 9.5, &path, chip.fill.colour);
-            if chip.fill.hatched {
-                self.canvas.path(x, self.y - 9.5, &path, "url(#server)");
-            }
-            self.canvas.text(x + 17.0, self.y, &chip.text, SMALL);
-            x += wide;
-        }
-        self.y += 5.0;
-    }
-
     /// Draws the panel of the whole time: critical path, throughput, lanes, axis.
     pub(crate) fn whole(&mut self, plan: &Plan, panel: &Panel, enlarged: Option<(f64, f64)>) {
         self.phases(panel);
         let top = self.y;
         let shown = shown_lanes(plan, panel);
-        let height = PATH_HEIGHT + 8.0 + self.curve_height() + lanes_height(plan, &shown, panel);
+        let height = PATH_HEIGHT + 8.0 + curve::height(plan, panel) + lanes_height(plan, &shown, panel);
         self.grid(panel, top, height);
+        self.know_gaps(panel);
         self.gaps(panel, top, height, None);
         self.path(panel);
-        self.curve(panel);
+        self.curve(plan, panel);
         self.lanes(plan, panel, &shown);
         self.axis(panel);
         if let Some((start_s, end_s)) = enlarged {
             let x = |s: f64| LEFT + s / self.explanation.wall_s * panel.width;
             let (left, right) = (x(start_s), x(end_s).max(x(start_s) + 4.0));
-            self.canvas.rectangle(left, top - 4.0, right - left, 3.0, "#1B2430", 1.0);
-            self.canvas.rectangle(left, self.y - AXIS_HEIGHT - 1.5, right - left, 3.0, "#1B2430", 1.0);
+            self.canvas.rectangle(left, top - 4.0, right - left, 3.0, INK, 1.0);
+            self.canvas.rectangle(left, self.y - AXIS_HEIGHT - 1.5, right - left, 3.0, INK, 1.0);
         }
     }
 
-    /// Draws the panel of a few requests. Lanes that are empty in the whole panel are left out here too.
-    pub(crate) fn enlarged(&mut self, plan: &Plan, whole: &Panel, panel: &Panel, start_s: f64, end_s: f64) {
-        let heading =
-            format!("Enlarged: {} from {} on (marked black above)", numbers::duration(end_s - start_s), numbers::duration(start_s),);
-        self.close_up(plan, panel, shown_lanes(plan, whole), &heading);
+    /// Draws the close-up: the lanes that do anything in it, or that the critical path visits; for the network, those of both ends.
+    pub(super) fn enlarged(&mut self, plan: &Plan, whole: &Panel, panel: &Panel, close_up: &CloseUp) {
+        let (from, to) = close_up.shown;
+        let name = cause_name(self.explanation, close_up.cause);
+        let what = if close_up.is_gap { "gap" } else { "interval" };
+        let of = match close_up.of {
+            1 => format!("The {what} charged to {name}"),
+            n => format!("One of {} {what}s charged to {name}", numbers::count(n as u64)),
+        };
+        let heading = format!("{of}, enlarged: {} from {} on (marked above)", numbers::duration(to - from), numbers::duration(from));
+        let mut involved = self.involved(plan, panel);
+        if close_up.cause.name().starts_with("network.") {
+            // Whoever waits for the network at either end is involved.
+            let ends = plan.server_tracks.iter().chain(&plan.command_tracks).filter_map(|track| plan.of_track.get(track));
+            let ends: HashSet<usize> = ends.copied().filter(|lane| whole.lanes[*lane].works).collect();
+            involved = shown_lanes(plan, panel).into_iter().filter(|lane| involved.contains(lane) || ends.contains(lane)).collect();
+        }
+        let stretch = (!close_up.is_gap).then_some((close_up.cause, close_up.shown));
+        self.close_up(plan, panel, involved, &heading, stretch);
+    }
+
+    fn involved(&self, plan: &Plan, panel: &Panel) -> Vec<usize> {
+        let (start_s, end_s) = self.seconds(panel);
+        let in_panel = self.explanation.path.iter().filter(|s| s.end_s > start_s && s.start_s < end_s);
+        let on_path: HashSet<usize> = in_panel.filter_map(|s| plan.of_track.get(&s.track?).copied()).collect();
+        let works = |lane: &usize| panel.lanes[*lane].works || !panel.lanes[*lane].marks.is_empty() || on_path.contains(lane);
+        let moves = |lane: &usize| panel.flows.of_lane(*lane).iter().any(Option::is_some);
+        shown_lanes(plan, panel).into_iter().filter(|lane| works(lane) || moves(lane)).collect()
     }
 
     /// Draws the panel of a time window without a whole panel above it. Lanes empty in the window are left out.
-    pub(crate) fn part(&mut self, plan: &Plan, panel: &Panel, (start_s, end_s): (f64, f64)) {
+    pub(super) fn part(&mut self, plan: &Plan, panel: &Panel, (start_s, end_s): (f64, f64)) {
         let [from, to, all] = [start_s, end_s, self.explanation.wall_s].map(numbers::duration);
-        self.close_up(plan, panel, shown_lanes(plan, panel), &format!("From {from} to {to}, of {all}"));
+        self.know_gaps(panel);
+        self.close_up(plan, panel, shown_lanes(plan, panel), &format!("From {from} to {to}, of {all}"), None);
     }
 
-    fn close_up(&mut self, plan: &Plan, panel: &Panel, mut shown: Vec<usize>, heading: &str) {
+    fn close_up(&mut self, plan: &Plan, panel: &Panel, mut shown: Vec<usize>, heading: &str, stretch: Option<(Cause, (f64, f64))>) {
         self.y += 22.0;
         self.canvas.text(MARGIN, self.y, heading, Lettering::of(13.0).bold());
         self.y += 10.0;
@@ -199,13 +149,21 @@ impl<'a> Composer<'a> {
         // If segments stand for their neighbours, enlarging one would suggest more precision than there is.
         let exact = is_exact(self.explanation);
         let path_height = if exact { PATH_HEIGHT + 8.0 } else { 0.0 };
-        let height = path_height + GAP_LABELS + lanes_height(plan, &shown, panel);
+        let height = path_height + GAP_LABELS + curve::height(plan, panel) + lanes_height(plan, &shown, panel);
         self.grid(panel, top, height);
-        self.gaps(panel, top, height, Some(path_height + GAP_LABELS - 4.0));
+        let labels_at = path_height + GAP_LABELS - 4.0;
+        match stretch {
+            Some((cause, interval)) => {
+                let name = cause_name(self.explanation, cause);
+                self.shade(panel, (top, height), cause, interval, Some((labels_at, name)));
+            }
+            None => self.gaps(panel, top, height, Some(labels_at)),
+        }
         if exact {
             self.path(panel);
         }
         self.y += GAP_LABELS;
+        self.curve(plan, panel);
         self.lanes(plan, panel, &shown);
         self.axis(panel);
     }
@@ -218,7 +176,8 @@ impl<'a> Composer<'a> {
         if narrow > 0 {
             let (all, narrow) = (numbers::count(drawn), numbers::count(narrow.min(drawn)));
             notes.push(format!(
-                "{narrow} of {all} spans are too narrow to be drawn one by one: there, colours are stacked, each as high as its part of the time; waiting is blank."
+                "{narrow} of {all} spans are too narrow to be drawn one by one: there, colours are stacked, each as high as its part of \
+                 the time; waiting is blank."
             ));
         }
         notes.extend(plan.folded.clone());
@@ -226,14 +185,15 @@ impl<'a> Composer<'a> {
             notes.push(format!("Messages from rank to rank are arrows where they are few; here are {}.", numbers::count(messages as u64)));
         }
         if plan.lanes.iter().any(|l| l.kind == LaneKind::Connection) {
-            notes.push("On connections, what the client sent is above, what the server sent below.".into());
+            notes.push("On connections, the rate of what the client sent is above, of what the server sent below.".into());
         }
         if let Some(channel) = main_channel(self.explanation) {
             let longest = channel.gaps.longest.len() as u64;
-            if channel.gaps.count > longest && longest > 0 {
+            if channel.gaps.count > longest && self.gaps.len() as u64 == longest {
                 let (longest, all) = (numbers::count(longest), numbers::count(channel.gaps.count));
                 notes.push(format!("Shaded are the {longest} longest of {all} gaps of “{}”.", channel.name));
-            } else if longest > 0 {
+            } else if !self.gaps.is_empty() {
+                let longest = self.gaps.len();
                 let gaps = if longest == 1 { "is the one gap".to_owned() } else { format!("are the {longest} gaps") };
                 notes.push(format!("Shaded {gaps} of “{}”.", channel.name));
             }
@@ -258,7 +218,7 @@ impl<'a> Composer<'a> {
     /// Draws the names of the phases over the panel, where there is room.
     fn phases(&mut self, panel: &Panel) {
         self.y += 18.0;
-        if self.explanation.phases.len() > 1 {
+        if self.explanation.phases.len() > 1 && phases_tell(self.explanation) {
             for phase in &self.explanation.phases {
                 let name = match phase.name {
                     PhaseName::SetUp => "set-up",
@@ -272,10 +232,10 @@ impl<'a> Composer<'a> {
                 if right - left < text_width(name, 10.5) + 8.0 {
                     continue;
                 }
-                self.canvas.line((left + 1.0, self.y - 4.0), (right - 1.0, self.y - 4.0), "#9AA3AE", "");
+                self.canvas.line((left + 1.0, self.y - 4.0), (right - 1.0, self.y - 4.0), AXIS, "");
                 let middle = f64::midpoint(left, right);
                 let wide = text_width(name, 10.5) + 6.0;
-                self.canvas.rectangle(middle - wide / 2.0, self.y - 12.0, wide, 12.0, "#fff", 1.0);
+                self.canvas.rectangle(middle - wide / 2.0, self.y - 12.0, wide, 12.0, PAPER, 1.0);
                 self.canvas.text(middle, self.y, name, Lettering::of(10.5).in_colour(FAINT).held("middle"));
             }
         }
@@ -286,7 +246,7 @@ impl<'a> Composer<'a> {
         let (start_s, end_s) = self.seconds(panel);
         for at in ticks(start_s, end_s, tick_count(panel.width)).at {
             let x = LEFT + (at - start_s) / (end_s - start_s) * panel.width;
-            self.canvas.line((x, top), (x, top + height + 4.0), "#EDEFF2", "");
+            self.canvas.line((x, top), (x, top + height + 4.0), GRID, "");
         }
     }
 
@@ -295,28 +255,33 @@ impl<'a> Composer<'a> {
         (second(panel.start_ns), second(panel.end_ns))
     }
 
+    /// Remembers the gaps in which nothing moved.
+    fn know_gaps(&mut self, panel: &Panel) {
+        self.gaps = super::close_up::gaps(self.explanation, panel).map(|gap| (gap.cause, (gap.start_s, gap.end_s))).collect();
+    }
+
     /// Shades the gaps, and writes their lengths `labels_at` below the top, where there is room.
     fn gaps(&mut self, panel: &Panel, top: f64, height: f64, labels_at: Option<f64>) {
-        let explanation = self.explanation;
-        let Some(channel) = main_channel(explanation) else { return };
+        for (cause, interval) in self.gaps.clone() {
+            self.shade(panel, (top, height), cause, interval, labels_at.map(|at| (at, "gap")));
+        }
+    }
+
+    /// Shades an interval in the colour of its cause, and writes its length.
+    fn shade(&mut self, panel: &Panel, (top, height): (f64, f64), cause: Cause, (from, to): (f64, f64), label: Option<(f64, &str)>) {
         let (start_s, end_s) = self.seconds(panel);
         let scale = panel.width / (end_s - start_s);
-        for gap in &channel.gaps.longest {
-            let left = (gap.start_s.max(start_s) - start_s) * scale;
-            let right = (gap.end_s.min(end_s) - start_s) * scale;
-            if right <= left {
-                continue;
-            }
-            let style = cause_style(gap.cause);
-            self.canvas.rectangle(LEFT + left, top, (right - left).max(0.6), height, style.colour, SHADE);
-            let said = format!("gap {}", numbers::duration(gap.end_s - gap.start_s));
-            if let Some(labels_at) = labels_at
-                && right - left > text_width(&said, 10.5) + 6.0
-            {
-                let middle = LEFT + f64::midpoint(left, right);
-                let lettering = Lettering::of(10.5).in_colour(FAINT).held("middle");
-                self.canvas.text(middle, top + labels_at, &said, lettering);
-            }
+        let left = (from.max(start_s) - start_s) * scale;
+        let right = (to.min(end_s) - start_s) * scale;
+        if right <= left {
+            return;
+        }
+        self.canvas.rectangle(LEFT + left, top, (right - left).max(0.6), height, cause_style(cause).colour, SHADE);
+        let Some((labels_at, name)) = label else { return };
+        let said = format!("{name} {}", numbers::duration(to - from));
+        if right - left > text_width(&said, 10.5) + 6.0 {
+            let middle = LEFT + f64::midpoint(left, right);
+            self.canvas.text(middle, top + labels_at, &said, Lettering::of(10.5).in_colour(FAINT).held("middle"));
         }
     }
 
@@ -325,60 +290,20 @@ impl<'a> Composer<'a> {
         let fill = |class: usize| cause_fill(Cause::ALL[class]);
         panel.path.draw(&mut self.canvas, LEFT, self.y, PATH_HEIGHT + 1.0, &fill);
         for (left, right, class) in panel.path.wide_bars(60.0) {
-            let style = cause_style(Cause::ALL[class]);
-            let wide = text_width(style.name, 10.5);
+            let colour = cause_style(Cause::ALL[class]).colour;
+            let name = cause_name(self.explanation, Cause::ALL[class]);
+            let wide = text_width(name, 10.5);
             if wide + 6.0 > right - left {
                 continue;
             }
             let middle = LEFT + f64::midpoint(left, right);
-            let light = is_light(style.colour);
             if is_hatched(Cause::ALL[class]) {
-                self.canvas.rectangle(middle - wide / 2.0 - 2.0, self.y + 6.0, wide + 4.0, 14.0, style.colour, 1.0);
+                self.canvas.rectangle(middle - wide / 2.0 - 2.0, self.y + 6.0, wide + 4.0, 14.0, colour, 1.0);
             }
-            let colour = if light { "#1B2430" } else { "#fff" };
-            self.canvas.text(middle, self.y + 17.0, style.name, Lettering::of(10.5).in_colour(colour).held("middle"));
+            let ink = if is_light(colour) { ON_LIGHT } else { ON_DARK };
+            self.canvas.text(middle, self.y + 17.0, name, Lettering::of(10.5).in_colour(ink).held("middle"));
         }
         self.y += PATH_HEIGHT + 8.0;
-    }
-
-    fn curve_height(&self) -> f64 {
-        if self.explanation.throughput.is_some() { CURVE_HEIGHT + 14.0 } else { 0.0 }
-    }
-
-    /// Draws payload over time, with its own axis at the left.
-    fn curve(&mut self, panel: &Panel) {
-        let explanation = self.explanation;
-        let Some(throughput) = &explanation.throughput else { return };
-        self.y += 4.0;
-        let (top, bottom) = (self.y, self.y + CURVE_HEIGHT);
-        let highest = throughput.bytes_per_s.iter().copied().fold(0.0, f64::max);
-        let unit = BIT_RATES.suiting(highest);
-        let highest = highest / unit.size;
-        let scale = ticks(0.0, highest.max(1e-9), 4);
-        let full = scale.at.last().map_or(scale.step, |last| if *last < highest * 0.999 { last + scale.step } else { *last });
-        let y = |value: f64| bottom - (value / full).min(1.0) * CURVE_HEIGHT;
-        for value in scale.at.iter().copied().chain([full]) {
-            self.canvas.line((LEFT, y(value)), (LEFT + panel.width, y(value)), "#E6E9ED", "");
-            let text = label(value, scale.step);
-            self.canvas.text(LEFT - 6.0, y(value) + 3.5, &text, Lettering::of(10.0).in_colour(FAINT).held("end"));
-        }
-        self.canvas.path(LEFT, bottom, &curve_area(throughput, explanation.wall_s, panel.width, full * unit.size), "#009E73");
-        let name = Lettering::of(12.0).bold().held("end");
-        self.canvas.text(LEFT - 36.0, top + 14.0, "throughput", name);
-        self.canvas.text(
-            LEFT - 36.0,
-            top + 29.0,
-            &format!("payload sent, {}", unit.name),
-            Lettering::of(10.5).in_colour(FAINT).held("end"),
-        );
-        if let Some(rate) = explanation.rate_bytes_per_s {
-            let at = y(rate / unit.size);
-            self.canvas.line((LEFT, at), (LEFT + panel.width, at), "#1B2430", "5 4");
-            let said = format!("mean {} (dashed)", numbers::bit_rate(rate));
-            self.canvas.text(LEFT - 36.0, top + 44.0, &said, Lettering::of(10.5).in_colour(FAINT).held("end"));
-        }
-        self.canvas.line((LEFT, bottom), (LEFT + panel.width, bottom), "#9AA3AE", "");
-        self.y = bottom + 10.0;
     }
 
     fn lanes(&mut self, plan: &Plan, panel: &Panel, shown: &[usize]) {
@@ -409,12 +334,16 @@ impl<'a> Composer<'a> {
         self.label(self.y + (height + lettering.size) / 2.0 - 1.5, &lane.label, lettering);
         let (upper_row, lower_row) = rows(lane);
         let fill = |class: usize| class_fill(class);
+        if lane.kind == LaneKind::Connection {
+            self.connection(index, panel, upper_row);
+        }
         strips.upper.draw(&mut self.canvas, LEFT, self.y, upper_row, &fill);
         strips.lower.draw(&mut self.canvas, LEFT, self.y + upper_height, lower_row, &fill);
-        for (x, what) in &strips.marks {
-            let mut path = Path::default();
-            path.steps(&[(-2.5, 2.5, 0.0, 4.0), (-0.5, 0.5, 4.0, height)]);
-            self.canvas.path(LEFT + x, self.y, &path, "#C1121F");
+        if lane.kind == LaneKind::Track {
+            self.stops(strips, upper_height, lower_row);
+        }
+        for (x, class, what) in &strips.marks {
+            class.draw(&mut self.canvas, LEFT + x, self.y, height);
             self.canvas.hint(LEFT + x - 2.5, self.y, 5.0, height, what);
         }
         for hint in panel.hints.iter().filter(|h| h.lane == index) {
@@ -422,18 +351,32 @@ impl<'a> Composer<'a> {
             self.canvas.hint(LEFT + hint.left, top + hint.row as f64 * row, hint.right - hint.left, row, &hint.text);
         }
         let below = self.y + height + LANE_GAP / 2.0;
-        self.canvas.line((LEFT, below), (LEFT + panel.width, below), "#F0F2F4", "");
+        self.canvas.line((LEFT, below), (LEFT + panel.width, below), HAIR, "");
         self.y += height + LANE_GAP;
+    }
+
+    /// Writes into each wide bar of a stopped thread what it is: it must not look like waiting.
+    fn stops(&mut self, strips: &LaneStrips, upper_height: f64, row: f64) {
+        let name = CLASSES[SpanClass::Stopped as usize].name;
+        let wide = text_width(name, 10.0);
+        for (left, right, class) in strips.lower.wide_bars(wide + 12.0) {
+            if class == SpanClass::Stopped as usize {
+                let (middle, y) = (LEFT + f64::midpoint(left, right), self.y + upper_height + row - 3.5);
+                let colour = CLASSES[class].colour;
+                self.canvas.rectangle(middle - wide / 2.0 - 3.0, y - 9.0, wide + 6.0, row - 1.0, colour, 1.0);
+                self.canvas.text(middle, y, name, Lettering::of(10.0).in_colour(ON_DARK).held("middle"));
+            }
+        }
     }
 
     fn axis(&mut self, panel: &Panel) {
         let (start_s, end_s) = self.seconds(panel);
         let unit = TIMES.suiting(end_s);
         let marks = ticks(start_s, end_s, tick_count(panel.width));
-        self.canvas.line((LEFT, self.y), (LEFT + panel.width, self.y), "#5A6573", "");
+        self.canvas.line((LEFT, self.y), (LEFT + panel.width, self.y), FAINT, "");
         for at in &marks.at {
             let x = LEFT + (at - start_s) / (end_s - start_s) * panel.width;
-            self.canvas.line((x, self.y), (x, self.y + 4.0), "#5A6573", "");
+            self.canvas.line((x, self.y), (x, self.y + 4.0), FAINT, "");
             let text = label(at / unit.size, marks.step / unit.size);
             self.canvas.text(x, self.y + 16.0, &text, SMALL.in_colour(FAINT).held("middle"));
         }
@@ -442,21 +385,18 @@ impl<'a> Composer<'a> {
     }
 }
 
-struct Chip {
-    fill: Fill,
-    text: String,
-}
-
 /// Height of a group's heading.
 const GROUP_HEIGHT: f64 = 24.0;
 
-fn cause_fill(cause: Cause) -> Fill {
-    Fill { colour: cause_style(cause).colour, hatched: is_hatched(cause), thin: false }
+/// Whether the phases are those of the whole run: if what comes before the first byte or after the last one is much of it, "set-up" and
+/// "tear-down" are the wrong names for it.
+fn phases_tell(e: &Explanation) -> bool {
+    let outside = e.phases.iter().filter(|p| matches!(p.name, PhaseName::SetUp | PhaseName::TearDown));
+    outside.map(|p| p.end_s - p.start_s).sum::<f64>() <= MOST_OUTSIDE * e.wall_s
 }
 
-fn class_fill(class: usize) -> Fill {
-    Fill { colour: CLASSES[class].colour, hatched: false, thin: CLASSES[class].thin }
-}
+/// Most of the run that is called set-up and tear-down.
+const MOST_OUTSIDE: f64 = 0.25;
 
 fn tick_count(width: f64) -> usize {
     (width / 90.0) as usize
@@ -465,7 +405,8 @@ fn tick_count(width: f64) -> usize {
 /// Returns the lanes that are not empty.
 fn shown_lanes(plan: &Plan, panel: &Panel) -> Vec<usize> {
     let empty = |s: &LaneStrips| s.upper.is_empty() && s.lower.is_empty() && s.marks.is_empty();
-    (0..plan.lanes.len()).filter(|&i| !empty(&panel.lanes[i])).collect()
+    let moves = |i: usize| panel.flows.of_lane(i).iter().any(Option::is_some);
+    (0..plan.lanes.len()).filter(|&i| !empty(&panel.lanes[i]) || moves(i)).collect()
 }
 
 /// Returns the row heights of the upper and the lower strip.
@@ -504,23 +445,8 @@ pub(super) fn main_channel(explanation: &Explanation) -> Option<&Channel> {
 
 /// Whether the path's segments are exact charges and do not stand for their neighbours. A path too long to keep is cut into steps of equal
 /// length; an exact one has shorter segments.
-fn is_exact(explanation: &Explanation) -> bool {
+pub(super) fn is_exact(explanation: &Explanation) -> bool {
     let step_s = explanation.wall_s / MAX_SEGMENTS as f64;
     let short = explanation.path.iter().filter(|s| s.end_s - s.start_s < 0.9 * step_s).count();
     explanation.path.len() < MAX_SEGMENTS / 4 || short > 1
-}
-
-/// Returns the area under the curve, in pixels, with its origin at the left end of the base line.
-fn curve_area(throughput: &Throughput, wall_s: f64, width: f64, full_bytes_per_s: f64) -> Path {
-    let mut steps: Vec<(f64, f64, f64, f64)> = Vec::with_capacity(throughput.bytes_per_s.len());
-    let x = |s: f64| (s / wall_s * width).clamp(0.0, width);
-    for (i, rate) in throughput.bytes_per_s.iter().enumerate() {
-        let (left, right) = (x(i as f64 * throughput.bin_s), x((i + 1) as f64 * throughput.bin_s));
-        if right > left {
-            steps.push((left, right, -(rate / full_bytes_per_s).clamp(0.0, 1.0) * CURVE_HEIGHT, 0.0));
-        }
-    }
-    let mut path = Path::default();
-    path.steps(&steps);
-    path
 }

@@ -1,8 +1,8 @@
 //! Plans the lanes: one per thread and one per connection; if there are too many, the rest of a kind is folded into one lane.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use thalweg_explain::document::Explanation;
-use thalweg_trace::{Host, ObjectKind, Role, Source, Track, TrackKind};
+use thalweg_trace::{Host, HostId, ObjectKind, Role, Source, Track, TrackKind};
 
 /// The content of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,13 @@ pub(crate) struct Plan {
     /// Connection object number to lane.
     pub of_connection: HashMap<u64, usize>,
     /// Tracks whose sends go from a server to a client.
-    pub server_tracks: std::collections::HashSet<u64>,
+    pub server_tracks: HashSet<u64>,
+    /// Threads of the command: of clients, or if there are none, of what else was recorded.
+    pub command_tracks: HashSet<u64>,
+    /// Whether those are a server's.
+    pub command_serves: bool,
+    /// Threads, which run where no span covers them.
+    pub threads: HashSet<u64>,
     /// A sentence on what was folded.
     pub folded: Option<String>,
 }
@@ -66,33 +72,34 @@ impl Plan {
     pub(crate) fn new(source: &dyn Source, explanation: &Explanation, max_lanes: usize) -> Plan {
         let max_lanes = max_lanes.max(8);
         let mut plan = Plan::default();
+        plan.know_threads(source);
         let connections = connections(source, explanation);
         let connection_lanes = connections.len().min(max_lanes / 3);
-        let tracks = tracks_by_interest(source, explanation);
-        let room = max_lanes - connection_lanes;
+        let (idle, tracks) = without_idle(tracks_by_interest(source, explanation), explanation, max_lanes / 4);
+        let room = max_lanes - connection_lanes - idle.len();
         let kept = if tracks.len() <= room { tracks.len() } else { room - folded_sections(&tracks, room) };
         let (mut shown, rest) = (tracks[..kept].to_vec(), &tracks[kept..]);
         shown.sort_by_cached_key(|t| (section(t), t.host, order_of_name(&t.name), t.track));
-        plan.server_tracks = tracks.iter().filter(|t| t.role == Role::Server).map(|t| t.track.number()).collect();
 
         for (number, name) in SECTIONS.iter().enumerate() {
             for track in shown.iter().filter(|t| section(t) == number) {
                 let group = plan.group(&heading(name, number, track, source.hosts()));
-                plan.of_track.insert(track.track.number(), plan.lanes.len());
-                plan.lanes.push(Lane { label: track.name.clone(), kind: LaneKind::Track, group, members: 1 });
+                plan.add(&[*track], track.name.clone(), LaneKind::Track, group);
             }
             if number == CONNECTIONS {
                 plan.add_connections(&connections, connection_lanes);
             }
-            let folded: Vec<&&Track> = rest.iter().filter(|t| section(t) == number).collect();
+            for members in idle.iter().filter(|members| section(members[0]) == number) {
+                let group = plan.group(&heading(name, number, members[0], source.hosts()));
+                let others = if shown.iter().any(|t| alike(t) == alike(members[0])) { "other " } else { "" };
+                let label = format!("{} {others}{}, idle", members.len(), process_name(members[0]));
+                plan.add(members, label, LaneKind::Folded, group);
+            }
+            let folded: Vec<&Track> = rest.iter().copied().filter(|t| section(t) == number).collect();
             if !folded.is_empty() {
                 let group = plan.groups.len().checked_sub(1).filter(|g| plan.groups[*g].starts_with(name));
                 let group = group.unwrap_or_else(|| plan.group(name));
-                folded.iter().for_each(|t| {
-                    plan.of_track.insert(t.track.number(), plan.lanes.len());
-                });
-                let label = format!("{} more", folded.len());
-                plan.lanes.push(Lane { label, kind: LaneKind::Folded, group, members: folded.len() });
+                plan.add(&folded, format!("{} more", folded.len()), LaneKind::Folded, group);
             }
         }
         let folded_tracks = rest.len();
@@ -100,6 +107,25 @@ impl Plan {
             connections.len().saturating_sub(connection_lanes.saturating_sub(1)) * usize::from(connections.len() > connection_lanes);
         plan.folded = sentence(folded_tracks, tracks.len(), folded_connections, connections.len());
         plan
+    }
+
+    fn know_threads(&mut self, source: &dyn Source) {
+        let threads = || source.tracks().iter().filter(|t| t.kind == TrackKind::Thread && t.role != Role::Recorder);
+        let numbers = |of: &dyn Fn(&Track) -> bool| threads().filter(|t| of(t)).map(|t| t.track.number()).collect::<HashSet<u64>>();
+        self.threads = numbers(&|_| true);
+        self.server_tracks = source.tracks().iter().filter(|t| t.role == Role::Server).map(|t| t.track.number()).collect();
+        self.command_tracks = numbers(&|t| t.role == Role::Client);
+        self.command_serves = self.command_tracks.is_empty() && !self.server_tracks.is_empty();
+        if self.command_tracks.is_empty() {
+            self.command_tracks = numbers(&|t| t.role != Role::Kernel);
+        }
+    }
+
+    fn add(&mut self, tracks: &[&Track], label: String, kind: LaneKind, group: usize) {
+        tracks.iter().for_each(|t| {
+            self.of_track.insert(t.track.number(), self.lanes.len());
+        });
+        self.lanes.push(Lane { label, kind, group, members: tracks.len() });
     }
 
     fn group(&mut self, heading: &str) -> usize {
@@ -144,6 +170,50 @@ pub(crate) fn order_of_name(name: &str) -> (bool, Vec<(String, u64)>) {
     }
     (name.contains("connection"), parts)
 }
+
+/// What threads that do the same have in common: the name before a number or the thread's own name.
+fn alike(track: &Track) -> (usize, HostId, &str) {
+    (section(track), track.host, process_name(track))
+}
+
+fn process_name(track: &Track) -> &str {
+    let process = track.name.split('/').next().unwrap_or_default();
+    process.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end()
+}
+
+/// Separates threads that did next to nothing from the others, grouped by name; at most `most` groups. Those of the critical path are not
+/// idle.
+fn without_idle<'a>(tracks: Vec<&'a Track>, explanation: &Explanation, most: usize) -> (Vec<Vec<&'a Track>>, Vec<&'a Track>) {
+    let on_path: HashSet<u64> = explanation.path.iter().filter_map(|segment| segment.track).collect();
+    let worked: HashMap<u64, f64> = explanation.tracks.iter().map(|u| (u.track, u.cpu_s + u.file_s)).collect();
+    let idle = |track: &Track| {
+        let number = track.track.number();
+        let worked_s = worked.get(&number);
+        track.kind == TrackKind::Thread
+            && !on_path.contains(&number)
+            && worked_s.is_some_and(|seconds| *seconds < IDLE_SHARE * explanation.wall_s)
+    };
+    let mut groups: Vec<Vec<&Track>> = Vec::new();
+    let mut index: HashMap<(usize, HostId, &str), usize> = HashMap::new();
+    for track in tracks.iter().copied().filter(|track| idle(track)) {
+        let group = *index.entry(alike(track)).or_insert_with(|| {
+            groups.push(Vec::new());
+            groups.len() - 1
+        });
+        groups[group].push(track);
+    }
+    groups.retain(|group| group.len() >= FEWEST_IDLE);
+    groups.sort_by_key(|group| (std::cmp::Reverse(group.len()), group[0].track));
+    groups.truncate(most);
+    let folded: HashSet<u64> = groups.iter().flatten().map(|t| t.track.number()).collect();
+    let rest = tracks.into_iter().filter(|t| !folded.contains(&t.track.number())).collect();
+    (groups, rest)
+}
+
+/// A thread that worked for a smaller part of the run is idle.
+const IDLE_SHARE: f64 = 0.002;
+/// Fewest idle threads of one name that are folded.
+const FEWEST_IDLE: usize = 3;
 
 fn heading(name: &str, section: usize, track: &Track, hosts: &[Host]) -> String {
     let host = hosts.iter().find(|h| h.host == track.host);

@@ -1,6 +1,8 @@
-//! The colours of the pictures: Okabe and Ito's palette, distinguishable with all common kinds of colour vision, on white. Work is drawn as
-//! bars and waiting as thin lines, so that an idle lane looks idle and the shade of a gap shows behind it.
+//! The colours of the pictures. Okabe and Ito's palette is the base; the further colours were searched for the largest least difference in
+//! Lab as seen with normal, protanopic and deuteranopic vision, and a test holds that difference. Work is drawn as bars and waiting as thin
+//! lines, so that an idle lane looks idle and the shade of a gap shows behind it.
 
+use super::canvas::{AXIS, FAINT, GRID, HAIR, INK, PAPER, RULE};
 use thalweg_explain::Cause;
 use thalweg_trace::SpanKind;
 
@@ -37,10 +39,10 @@ classes! {
     Send = "send", "#009E73", false;
     /// Taking bytes from a connection.
     Receive = "receive", "#3DA5D9", false;
-    /// Computing.
-    Compute = "checksum, computing", "#E69F00", false;
+    /// Running on a processor.
+    Compute = "running", "#E69F00", false;
     /// Opening, closing, names and attributes.
-    Metadata = "metadata", "#8C7A00", false;
+    Metadata = "metadata", "#0AB45B", false;
     /// Messages of MPI.
     MpiMessage = "MPI message", "#882255", false;
     /// Collectives of MPI.
@@ -53,12 +55,20 @@ classes! {
     Mpi = "MPI, other", "#999933", false;
     /// A request or RPC, of which the spans below it are parts.
     Enclosing = "request, RPC", "#5B6B82", false;
+    /// Stopped by a signal.
+    Stopped = "stopped by a signal", "#11605A", false;
     /// Queued, or runnable for most of the span.
-    Queue = "runnable, queued", "#7A3B3B", true;
+    Queue = "runnable, queued", "#563035", true;
     /// Blocked on the network.
-    AwaitNetwork = "waiting for the network", "#6FB7DE", true;
-    /// Blocked on another thread, a timer, memory, a device.
-    Await = "waiting for another thread", "#A9B1BB", true;
+    AwaitNetwork = "waiting for the network", "#5FD0EE", true;
+    /// Blocked on a device or on memory.
+    AwaitDevice = "waiting for a device or memory", "#5B9BD5", true;
+    /// Asleep until a given time.
+    Asleep = "asleep", "#4E9A92", true;
+    /// Blocked on another thread.
+    AwaitThread = "waiting for another thread", "#A9B1BB", true;
+    /// Blocked for a reason that was not recorded.
+    AwaitUnknown = "waiting, reason not recorded", "#C9CED6", true;
 }
 
 /// Number of classes.
@@ -97,7 +107,10 @@ pub(crate) fn class_of(kind: SpanKind, mostly: Mostly) -> SpanClass {
         K::MpiWait => SpanClass::MpiWait,
         K::MpiOther => SpanClass::Mpi,
         K::RpcQueue | K::WaitRunqueue => SpanClass::Queue,
-        K::WaitDisk | K::WaitLock | K::WaitTimer | K::WaitMemory | K::WaitOther => SpanClass::Await,
+        K::WaitDisk | K::WaitMemory => SpanClass::AwaitDevice,
+        K::WaitTimer => SpanClass::Asleep,
+        K::WaitLock => SpanClass::AwaitThread,
+        K::WaitOther => SpanClass::AwaitUnknown,
     }
 }
 
@@ -106,18 +119,21 @@ pub(crate) fn cause_style(cause: Cause) -> Class {
     let name = cause.name();
     let colour = match name.rsplit('.').next().unwrap_or(name) {
         "bandwidth" => "#009E73",
-        "latency" => "#66C5A8",
-        _ if name.starts_with("network.") => "#00614A",
+        "latency" => "#5FD0EE",
+        "loss" => "#A50F15",
+        "cwnd" => "#3D82FF",
+        "rwnd" => "#472258",
+        "sndbuf" => "#B0306A",
         "read" => "#0072B2",
         "write" => "#D55E00",
         "sync" => "#CC79A7",
         "cpu" => "#E69F00",
-        "metadata" => "#8C7A00",
-        "memory" => "#882255",
-        "runqueue" => "#7A7A7A",
-        "lock" => "#A9AFB8",
-        "think" => "#C9CDD3",
-        "recorder" => "#AA4499",
+        "metadata" => "#0AB45B",
+        "memory" => "#C9E86B",
+        "runqueue" => "#563035",
+        "lock" => "#1B20CF",
+        "think" => "#11605A",
+        "recorder" => "#D3D9DD",
         _ => "#000000",
     };
     Class { name, colour, thin: false }
@@ -127,6 +143,31 @@ pub(crate) fn cause_style(cause: Cause) -> Class {
 pub(crate) fn is_hatched(cause: Cause) -> bool {
     cause.name().starts_with("server.")
 }
+
+/// The colours that a dark page replaces: what is neutral, and what would be too dark to see. Text on bars is in [`ON_LIGHT`] or
+/// [`ON_DARK`], which stay.
+pub(crate) const DARK: &[(&str, &str)] = &[
+    (PAPER, "#14181D"),
+    (INK, "#E4E8EC"),
+    (FAINT, "#9AA5B1"),
+    (RULE, "#343C46"),
+    (GRID, "#262C34"),
+    (HAIR, "#20262D"),
+    (AXIS, "#77828F"),
+    ("#E4E4E4", "#3A424C"),
+    ("#0072B2", "#3A9BDC"),
+    ("#A50F15", "#E5484D"),
+    ("#472258", "#A36BC2"),
+    ("#563035", "#B08A84"),
+    ("#1B20CF", "#7C80FF"),
+    ("#11605A", "#2FA295"),
+    ("#882255", "#C4608F"),
+    ("#5B6B82", "#8394AD"),
+];
+/// The colour of text on a light bar.
+pub(crate) const ON_LIGHT: &str = "#000";
+/// The colour of text on a dark bar.
+pub(crate) const ON_DARK: &str = "#FFFFFF";
 
 /// Whether a colour is light, so that text on it must be dark.
 pub(crate) fn is_light(colour: &str) -> bool {
@@ -149,6 +190,46 @@ mod tests {
         for &cause in Cause::ALL {
             let known = cause_style(cause).colour != "#000000";
             assert!(known || cause.name().ends_with("unknown"), "{} has no colour", cause.name());
+        }
+    }
+
+    type Matrix = [[f64; 3]; 3];
+    /// How linear colours appear with normal, protanopic and deuteranopic vision (Machado, Oliveira and Fernandes 2009).
+    const VISION: [Matrix; 3] = [
+        [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
+        [[0.152_286, 1.052_583, -0.204_868], [0.114_503, 0.786_281, 0.099_216], [-0.003_882, -0.048_116, 1.051_998]],
+        [[0.367_322, 0.860_646, -0.227_968], [0.280_085, 0.672_501, 0.047_413], [-0.011_820, 0.042_940, 0.968_881]],
+    ];
+    const XYZ: Matrix = [[0.412_4, 0.357_6, 0.180_5], [0.212_6, 0.715_2, 0.072_2], [0.019_3, 0.119_2, 0.950_5]];
+
+    fn times(matrix: &Matrix, v: [f64; 3]) -> [f64; 3] {
+        [0, 1, 2].map(|row: usize| (0..3).map(|i| matrix[row][i] * v[i]).sum())
+    }
+
+    fn lab(colour: &str, vision: &Matrix) -> [f64; 3] {
+        let channel = |at: usize| f64::from(u8::from_str_radix(&colour[at..at + 2], 16).unwrap()) / 255.0;
+        let linear = [1, 3, 5].map(|at| {
+            let c = channel(at);
+            if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
+        });
+        let [x, y, z] = times(&XYZ, times(vision, linear).map(|c| c.clamp(0.0, 1.0)));
+        let [x, y, z] = [x / 0.950_5, y, z / 1.089].map(|t: f64| if t > 0.008_856 { t.cbrt() } else { 7.787 * t + 16.0 / 116.0 });
+        [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
+    }
+
+    #[test]
+    fn causes_are_distinguishable_also_without_red_or_green_receptors() {
+        let mut colours: Vec<&str> = Cause::ALL.iter().map(|cause| cause_style(*cause).colour).filter(|c| c.len() == 7).collect();
+        colours.sort_unstable();
+        colours.dedup();
+        for (i, a) in colours.iter().enumerate() {
+            for b in &colours[..i] {
+                for vision in &VISION {
+                    let (p, q) = (lab(a, vision), lab(b, vision));
+                    let apart = (0..3).map(|i| (p[i] - q[i]).powi(2)).sum::<f64>().sqrt();
+                    assert!(apart > 12.0, "{a} and {b} are {apart:.1} apart");
+                }
+            }
         }
     }
 

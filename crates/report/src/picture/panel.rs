@@ -1,17 +1,18 @@
 //! A panel of the picture: lanes on one time axis, from one instant to another. It takes spans in order of descending end and keeps what
 //! its pixels can show.
 
+use super::flows::Flows;
 use super::lanes::{LaneKind, Plan};
+use super::marks::{MARK_CLASSES, MarkClass, mark_class, signal_name};
 use super::messages::Messages;
-use super::palette::{CLASS_COUNT, Mostly, SpanClass, class_of};
+use super::palette::{CLASS_COUNT, CLASSES, Mostly, SpanClass, class_of};
 use super::strip::{Strip, StripShape};
 use crate::waits;
 use std::collections::HashMap;
 use thalweg_base::numbers;
 use thalweg_explain::Cause;
 use thalweg_explain::document::Explanation;
-use thalweg_trace::{ABSENT, SpanBatch, Stack};
-use thalweg_trace::{Mark, SpanKind};
+use thalweg_trace::{ABSENT, ABSENT_RESULT, Mark, MarkKind, SpanBatch, SpanKind, Stack};
 
 /// The strips of one lane: for threads, requests and RPCs above and their parts below; for connections, one direction each.
 #[derive(Clone, Debug)]
@@ -20,8 +21,10 @@ pub(crate) struct LaneStrips {
     pub upper: Strip,
     /// Everything else; sent by the server.
     pub lower: Strip,
-    /// Position in pixels and text of each loss or retransmission.
-    pub marks: Vec<(f64, String)>,
+    /// Position in pixels, class and text of each mark.
+    pub marks: Vec<(f64, MarkClass, String)>,
+    /// Whether anything but waiting was recorded.
+    pub works: bool,
 }
 
 /// The tooltip of a span.
@@ -62,6 +65,12 @@ pub(crate) struct Panel {
     pub drawn: (u64, u64),
     /// Messages from rank to rank.
     pub messages: Messages,
+    /// What moved.
+    pub flows: Flows,
+    /// Number of marks of each class.
+    pub marked: [u64; MARK_CLASSES.len()],
+    /// By thread: the earliest start of a span so far, or the thread's end.
+    next_start: HashMap<u64, i64>,
 }
 
 /// Names that spans refer to by number.
@@ -69,6 +78,28 @@ pub(crate) struct Names {
     pub objects: HashMap<u64, String>,
     /// Stacks of waits, by number; empty if none were recorded.
     pub stacks: Vec<Stack>,
+    /// When threads began and ended, where that was recorded.
+    pub lives: HashMap<u64, Life>,
+}
+
+/// When a thread began and ended, as far as known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Life {
+    start_ns: Option<i64>,
+    end_ns: Option<i64>,
+}
+
+/// Returns the lives that marks tell of.
+pub(crate) fn lives(marks: &[Mark]) -> HashMap<u64, Life> {
+    let mut lives: HashMap<u64, Life> = HashMap::new();
+    for mark in marks {
+        match mark.kind {
+            MarkKind::ThreadStart => lives.entry(mark.track.number()).or_default().start_ns = Some(mark.at.ns()),
+            MarkKind::ThreadExit => lives.entry(mark.track.number()).or_default().end_ns = Some(mark.at.ns()),
+            _ => {}
+        }
+    }
+    lives
 }
 
 /// Columns of a wait's stack in a tooltip.
@@ -103,7 +134,7 @@ impl Panel {
                 threads: lane.members,
             };
             let (upper, lower) = if lane.kind == LaneKind::Connection { (1, 1) } else { (MAX_UPPER_ROWS, MAX_LOWER_ROWS) };
-            LaneStrips { upper: Strip::new(shape(upper)), lower: Strip::new(shape(lower)), marks: Vec::new() }
+            LaneStrips { upper: Strip::new(shape(upper)), lower: Strip::new(shape(lower)), marks: Vec::new(), works: false }
         });
         // If segments are narrower than a pixel, wider columns keep the shares smooth.
         let path_column = if explanation.path.len() as f64 > width { 6.0 } else { 1.0 };
@@ -120,7 +151,11 @@ impl Panel {
             classes: [false; CLASS_COUNT],
             drawn: (0, 0),
             messages: Messages::default(),
+            flows: Flows::default(),
+            marked: [0; MARK_CLASSES.len()],
+            next_start: HashMap::new(),
         };
+        panel.flows = Flows::new(panel.start_ns, panel.end_ns, width);
         for segment in explanation.path.iter().rev() {
             let (left, right) = (panel.x(at(segment.start_s)), panel.x(at(segment.end_s)));
             panel.path.add(left, right, segment.cause as usize);
@@ -136,35 +171,81 @@ impl Panel {
     /// Adds a batch of spans, which must come in order of descending end.
     pub(crate) fn add(&mut self, plan: &Plan, names: &Names, batch: &SpanBatch) {
         for i in 0..batch.len() {
+            let class = class_in(batch, i);
+            let lane = plan.of_track.get(&batch.track[i]).copied();
+            if let Some(lane) = lane.filter(|_| class != SpanClass::Enclosing) {
+                self.running_until_next(plan, names, lane, batch, i);
+            }
+            self.flows.add(plan, batch, i);
             if batch.end_ns[i] < self.start_ns || batch.start_ns[i] > self.end_ns {
                 continue;
             }
             let (left, right) = (self.x(batch.start_ns[i]), self.x(batch.end_ns[i]));
-            let kind = batch.kind[i];
             self.messages.add(plan, batch, i, (left, right));
-            let class = class_of(kind, mostly(batch, i));
-            if kind == SpanKind::NetSend
-                && let Some(&lane) = plan.of_connection.get(&batch.object[i])
-            {
-                let upper = !plan.server_tracks.contains(&batch.track[i]);
-                self.put(lane, upper, class, left, right, || hint(batch, i, names));
+            let Some(lane) = lane else { continue };
+            let folded = plan.lanes[lane].kind == LaneKind::Folded;
+            // In a folded lane, a request and its parts would be counted twice.
+            if !folded || class != SpanClass::Enclosing {
+                let bar = self.put(lane, class == SpanClass::Enclosing, class, left, right, || hint(batch, i, names));
+                self.drawn.0 += 1;
+                self.drawn.1 += u64::from(!bar);
             }
-            if let Some(&lane) = plan.of_track.get(&batch.track[i]) {
-                let folded = plan.lanes[lane].kind == LaneKind::Folded;
-                // In a folded lane, a request and its parts would be counted twice.
-                if !folded || class != SpanClass::Enclosing {
-                    let bar = self.put(lane, class == SpanClass::Enclosing, class, left, right, || hint(batch, i, names));
-                    self.drawn.0 += 1;
-                    self.drawn.1 += u64::from(!bar);
-                }
+            if class == SpanClass::Stopped && left >= 0.0 {
+                self.put_mark(lane, left, MarkClass::Signal, format!("stopped by {}", signal_name(-batch.result[i])));
             }
         }
+    }
+
+    /// What no span of a thread covers, the thread ran: adds the time from the end of a row's span to the thread's next span.
+    fn running_until_next(&mut self, plan: &Plan, names: &Names, lane: usize, batch: &SpanBatch, i: usize) {
+        let track = batch.track[i];
+        if !plan.threads.contains(&track) {
+            return;
+        }
+        let ended = names.lives.get(&track).and_then(|life| life.end_ns);
+        let next = *self.next_start.get(&track).or(ended.as_ref()).unwrap_or(&i64::MIN);
+        if batch.end_ns[i] < next {
+            self.run(lane, batch.end_ns[i], next);
+        }
+        let earliest = self.next_start.get(&track).map_or(batch.start_ns[i], |known| (*known).min(batch.start_ns[i]));
+        self.next_start.insert(track, earliest);
+    }
+
+    fn run(&mut self, lane: usize, from_ns: i64, until_ns: i64) {
+        if until_ns > self.start_ns && from_ns < self.end_ns {
+            let (left, right) = (self.x(from_ns), self.x(until_ns));
+            self.put(lane, false, SpanClass::Compute, left, right, || {
+                format!("running, {}", numbers::duration((until_ns - from_ns) as f64 * 1e-9))
+            });
+        }
+    }
+
+    /// Adds the time from each thread's beginning to its first span, once all spans were added.
+    pub(crate) fn begin_threads(&mut self, plan: &Plan, names: &Names) {
+        let mut begun: Vec<(u64, i64, i64)> = self
+            .next_start
+            .iter()
+            .filter_map(|(track, first)| Some((*track, names.lives.get(track)?.start_ns?, *first)))
+            .filter(|(_, start, first)| start < first)
+            .collect();
+        begun.sort_unstable();
+        for (track, start, first) in begun {
+            if let Some(&lane) = plan.of_track.get(&track) {
+                self.run(lane, start, first);
+            }
+        }
+    }
+
+    /// Whether earlier spans cannot change the panel: each thread's time in the panel is known.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.next_start.values().all(|first| *first <= self.start_ns)
     }
 
     /// Adds a span; returns whether it became a bar.
     fn put(&mut self, lane: usize, upper: bool, class: SpanClass, left: f64, right: f64, text: impl FnOnce() -> String) -> bool {
         self.classes[class as usize] = true;
         let strips = &mut self.lanes[lane];
+        strips.works |= !CLASSES[class as usize].thin && right > 0.0 && left < self.width;
         let strip = if upper { &mut strips.upper } else { &mut strips.lower };
         match strip.add(left, right, class as usize) {
             Some(row) if right - left >= HINT_WIDTH && self.hints.len() < MAX_HINTS => {
@@ -177,16 +258,33 @@ impl Panel {
         true
     }
 
-    /// Adds a mark to its lane, at most one per pixel.
+    /// Adds a mark to its lane.
     pub(crate) fn mark(&mut self, plan: &Plan, mark: &Mark) {
         let x = self.x(mark.at.ns());
-        let Some(&lane) = plan.of_track.get(&mark.track.number()) else { return };
-        let marks = &mut self.lanes[lane].marks;
-        if (0.0..=self.width).contains(&x) && marks.last().is_none_or(|(last, _)| x - last >= 1.0) {
-            let value = mark.value.map_or_else(String::new, |v| format!(" {v}"));
-            marks.push((x, format!("{}{value}", mark.kind.name())));
+        let (Some(&lane), Some(class)) = (plan.of_track.get(&mark.track.number()), mark_class(mark.kind)) else { return };
+        // Where many short threads are folded, their ends say nothing.
+        let noise = class == MarkClass::Life && plan.lanes[lane].kind == LaneKind::Folded;
+        if (0.0..=self.width).contains(&x) && !noise {
+            let said = mark.value.filter(|_| class != MarkClass::Life);
+            let value = said.map_or_else(String::new, |v| format!(" {v}"));
+            self.put_mark(lane, x, class, format!("{}{value}", mark.kind.name()));
         }
     }
+
+    /// Adds a mark, of each class at most one per pixel.
+    fn put_mark(&mut self, lane: usize, x: f64, class: MarkClass, text: String) {
+        self.marked[class as usize] += 1;
+        let marks = &mut self.lanes[lane].marks;
+        if !marks.iter().rev().take(64).any(|(at, other, _)| *other == class && (x - at).abs() < 1.0) {
+            marks.push((x, class, text));
+        }
+    }
+}
+
+/// Returns the class of a row's span.
+fn class_in(batch: &SpanBatch, i: usize) -> SpanClass {
+    let stopped = batch.kind[i] == SpanKind::WaitOther && batch.result[i] < 0 && batch.result[i] != ABSENT_RESULT;
+    if stopped { SpanClass::Stopped } else { class_of(batch.kind[i], mostly(batch, i)) }
 }
 
 /// Returns the state of the thread for more than half of the span, if known.

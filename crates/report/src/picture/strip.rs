@@ -139,8 +139,8 @@ impl Strip {
             }
             if !path.is_empty() {
                 canvas.path(x, y, &path, fill.colour);
-                if fill.hatched {
-                    canvas.path(x, y, &path, "url(#server)");
+                if !fill.pattern.is_empty() {
+                    canvas.path(x, y, &path, fill.pattern);
                 }
             }
         }
@@ -187,8 +187,8 @@ impl Strip {
 pub(crate) struct Fill {
     /// Its colour.
     pub colour: &'static str,
-    /// Whether it is hatched.
-    pub hatched: bool,
+    /// The pattern drawn over it, as a paint; empty for none.
+    pub pattern: &'static str,
     /// Whether it is a thin line, which is not drawn as coverage.
     pub thin: bool,
 }

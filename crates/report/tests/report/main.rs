@@ -9,6 +9,7 @@ mod golden;
 mod interactive;
 mod made_up;
 mod made_up_rpcs;
+mod markdown;
 mod picture;
 mod profile;
 mod rpcstat;

@@ -6,7 +6,9 @@ use crate::made_up::{Copy, made_up};
 use std::process::{Command, Stdio};
 use thalweg_explain::document::Explanation;
 use thalweg_report::{PictureOptions, html, svg};
-use thalweg_trace::{Event, HostId, Mark, MarkKind, MemorySource, Meta, Role, Source, Time, Track, TrackId, TrackKind};
+use thalweg_trace::{
+    Event, HostId, Mark, MarkKind, MemorySource, Meta, Role, Source, Span, SpanId, SpanKind, Time, Track, TrackId, TrackKind,
+};
 
 fn drawn(copy: Copy) -> String {
     let (source, explanation) = made_up(copy);
@@ -88,7 +90,9 @@ fn the_verdict_is_the_title_and_every_track_and_connection_has_its_lane() {
     for object in source.objects().iter().filter(|o| o.name.contains(" > ")) {
         assert!(picture.contains(&object.name.replace('>', "&gt;")), "{} has no lane", object.name);
     }
-    for said in ["critical path", "throughput", "payload sent, Gb/s", "time, ms", "client threads on node17", "server threads on node17"] {
+    for said in
+        ["critical path", "throughput, ", "averaged over", "sent ", "time, ms", "client threads on node17", "server threads on node17"]
+    {
         assert!(picture.contains(said), "{said}");
     }
     for charge in &explanation.critical_path {
@@ -114,7 +118,7 @@ fn a_part_is_drawn_without_the_rest() {
     let picture = svg(&source, &explanation, &options).unwrap();
     well_formed(&picture);
     assert_eq!(picture.matches(r#"fill-opacity="0.16""#).count(), 1, "one gap lies in it");
-    assert!(words(&picture).contains("From ") && !picture.contains("Enlarged"));
+    assert!(words(&picture).contains("From ") && !picture.contains("enlarged"));
     assert!(picture.len() < svg(&source, &explanation, &PictureOptions::default()).unwrap().len());
 }
 
@@ -134,10 +138,38 @@ fn few_enough_lanes_are_drawn_whatever_the_number_of_threads() {
     for max_lanes in [0, 8, 20, 40, 100] {
         let options = PictureOptions { max_lanes, enlarged: false, ..PictureOptions::default() };
         let picture = svg(&source, &explanation, &options).unwrap();
-        let lanes = picture.matches(r##"stroke="#F0F2F4""##).count();
+        let lanes = picture.matches(r##"stroke="#F0F2F4"/"##).count();
         assert!(lanes <= max_lanes.max(8), "{lanes} lanes for {max_lanes}");
         assert!(lanes >= 6, "{lanes} lanes for {max_lanes}");
     }
+}
+
+#[test]
+fn time_that_no_span_covers_is_running_and_a_stop_is_no_wait() {
+    let track = TrackId::new(1).unwrap();
+    let name = "gzip".to_owned();
+    let row = Track { track, host: HostId(0), kind: TrackKind::Thread, role: Role::Client, pid: None, tid: None, name };
+    let span =
+        |number, kind, start, duration| Span::bare(SpanId::new(number).unwrap(), track, kind, Time::from_monotonic_ns(start), duration);
+    let stop = Span { result: Some(-19), ..span(2, SpanKind::WaitOther, 600_000_000, 200_000_000) };
+    let mark = |kind, at| Mark { track, kind, at: Time::from_monotonic_ns(at), object: None, value: None };
+    let mut events = vec![Event::Track(row), Event::Span(span(1, SpanKind::WaitLock, 100_000_000, 100_000_000)), Event::Span(stop)];
+    let explanation = Explanation { wall_s: 1.0, ..empty() };
+    let picture = svg(&recording(events.clone()), &explanation, &PictureOptions::default()).unwrap();
+    well_formed(&picture);
+    assert!(picture.contains("running, 400 ms") && !picture.contains("running, 100 ms"), "what came before and after is not known");
+    assert!(picture.contains("stopped by SIGSTOP") && picture.contains("url(#stop)"));
+    assert!(words(&picture).contains("signal (1)"), "marks have a legend");
+    events.extend([mark(MarkKind::ThreadStart, 0), mark(MarkKind::ThreadExit, 1_000_000_000)].map(Event::Mark));
+    let picture = svg(&recording(events), &explanation, &PictureOptions::default()).unwrap();
+    assert!(picture.contains("running, 100 ms") && picture.contains("running, 200 ms"));
+}
+
+#[test]
+fn a_dark_page_gets_dark_colours_and_text_on_bars_keeps_its_own() {
+    let picture = drawn(Copy::SERIAL);
+    assert!(picture.contains("@media (prefers-color-scheme:dark){") && picture.contains(r##"[fill="#1B2430"]{fill:#E4E8EC}"##));
+    assert!(!picture.contains(r##"[fill="#000"]"##) && !picture.contains(r##"[fill="#FFFFFF"]"##));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! `thalweg report RECORDING -o FILE.svg|FILE.html`: draws a self-contained picture for a ticket or a paper. For a packet capture it plots
+//! `thalweg report RECORDING -o FILE.svg|FILE.html|FILE.md`: draws a self-contained picture for a ticket or a paper, or writes the answer
+//! as Markdown. For a packet capture it plots
 //! the RPCs over time; if RPCs were recorded beside threads, the page has that plot too.
 
 use crate::failure::Failure;
@@ -14,7 +15,7 @@ use thalweg_trace::Source;
 pub(crate) struct Arguments {
     /// The recording, a directory NAME.thw
     recording: PathBuf,
-    /// The file to write: FILE.svg for a picture, FILE.html for a page to explore
+    /// The file to write: FILE.svg for a picture, FILE.html for a page to explore, FILE.md for text and tables
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Draw from this time on, counted from the recording's start, like 250ms
@@ -23,7 +24,7 @@ pub(crate) struct Arguments {
     /// Draw until this time (default: the end)
     #[arg(long, value_name = "TIME", value_parser = numbers::parse_duration)]
     to: Option<Duration>,
-    /// Leave out the close-up of a few requests
+    /// Leave out the close-up of one gap or wait
     #[arg(long, conflicts_with_all = ["from", "to"])]
     no_close_up: bool,
     /// Maximum number of threads and connections to draw; the others are combined
@@ -55,11 +56,14 @@ impl Arguments {
 /// Draws, and writes the file atomically.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let kind = arguments.output.extension().and_then(|e| e.to_str()).unwrap_or_default();
-    if kind != "svg" && kind != "html" {
+    if !["svg", "html", "md"].contains(&kind) {
         let what = arguments.output.display();
-        return Err(Failure::usage(format!("{what}: expected a name that ends with .svg or .html")));
+        return Err(Failure::usage(format!("{what}: expected a name that ends with .svg, .html or .md")));
     }
     let (recording, explanation) = crate::recordings::explained::explained(&arguments.recording)?;
+    if kind == "md" {
+        return write_whole(&arguments.output, &thalweg_report::markdown(&explanation));
+    }
     let options = arguments.options(explanation.wall_s)?;
     // A time window is drawn by threads and connections. A recording without RPCs is not an error here.
     let wanted = options.window.is_none() && (kind == "html" || recording.meta().recorder == "capture");
