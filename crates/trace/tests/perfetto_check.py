@@ -27,6 +27,25 @@ def is_state(packet):
     return found
 
 
+def annotations_of(event, notes, strings):
+    """What a slice is annotated with, by name."""
+    annotations = {}
+    for note in event.debug_annotations:
+        kind = note.WhichOneof("value")
+        value = getattr(note, kind)
+        annotations[notes[note.name_iid]] = strings[value] if kind == "string_value_iid" else value
+    return annotations
+
+
+def intern_stacks(interned, functions, paths, mappings, frames, callstacks):
+    """Takes in what samples refer to."""
+    functions.update((entry.iid, entry.str.decode()) for entry in interned.function_names)
+    paths.update((entry.iid, entry.str.decode()) for entry in interned.mapping_paths)
+    mappings.update((entry.iid, paths[entry.path_string_ids[0]]) for entry in interned.mappings)
+    frames.update((entry.iid, (functions[entry.function_name_id], mappings[entry.mapping_id])) for entry in interned.frames)
+    callstacks.update((entry.iid, [frames[frame] for frame in entry.frame_ids]) for entry in interned.callstacks)
+
+
 def main(path):
     trace = pb.Trace()
     with open(path, "rb") as file:
@@ -44,11 +63,7 @@ def main(path):
                              (notes, packet.interned_data.debug_annotation_names)):
             known.update((entry.iid, entry.name) for entry in table)
         interned = packet.interned_data
-        functions.update((entry.iid, entry.str.decode()) for entry in interned.function_names)
-        paths.update((entry.iid, entry.str.decode()) for entry in interned.mapping_paths)
-        mappings.update((entry.iid, paths[entry.path_string_ids[0]]) for entry in interned.mappings)
-        frames.update((entry.iid, (functions[entry.function_name_id], mappings[entry.mapping_id])) for entry in interned.frames)
-        callstacks.update((entry.iid, [frames[frame] for frame in entry.frame_ids]) for entry in interned.callstacks)
+        intern_stacks(interned, functions, paths, mappings, frames, callstacks)
         if packet.HasField("perf_sample"):
             assert packet.timestamp_clock_id == 3, "not on the monotonic clock"
             stack = callstacks[packet.perf_sample.callstack_iid]
@@ -72,11 +87,7 @@ def main(path):
         if tracks[event.track_uuid].name == "critical path":
             add_to_path(path, event, at)
         elif event.type == Event.TYPE_SLICE_BEGIN:
-            annotations = {}
-            for note in event.debug_annotations:
-                kind = note.WhichOneof("value")
-                value = getattr(note, kind)
-                annotations[notes[note.name_iid]] = strings[value] if kind == "string_value_iid" else value
+            annotations = annotations_of(event, notes, strings)
             categories[event.category_iids[0]]
             name = names[event.name_iid]
             if open_slices[event.track_uuid]:
