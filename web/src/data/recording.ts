@@ -1,0 +1,59 @@
+// What the page holds of a recording after decoding: typed arrays and an index by lane. Made by `prepare` in the worker.
+
+import type { Header } from "./header";
+import type { Levels } from "./levels";
+
+export interface SegmentArrays {
+  start: Uint32Array;
+  end: Uint32Array;
+  span: Uint32Array;
+  kind: Uint8Array;
+}
+
+export interface Lane {
+  /** Spans of the lane: `spanFrom..spanTo`. */
+  spanFrom: number;
+  spanTo: number;
+  /** Segments of the lane. */
+  from: number;
+  to: number;
+  levels: Levels | null;
+  /** Ticks in spans that are not waits, and in waits. */
+  busy: number;
+  waiting: number;
+  /** Ticks of the critical path on the lane. */
+  onPath: number;
+  /** Longest span, for searches backwards. */
+  longest: number;
+}
+
+export interface Prepared {
+  span: {
+    lane: Uint16Array; kind: Uint8Array; start: Uint32Array; duration: Uint32Array; object: Uint32Array; size: Uint32Array; waker: Uint32Array;
+  };
+  segments: SegmentArrays;
+  lanes: Lane[];
+  /** Levels of groups of lanes with many members, by the group's key. */
+  groups: Record<string, Levels>;
+  path: { start: Uint32Array; duration: Uint32Array; cause: Uint8Array; lane: Uint16Array };
+  pathSegments: SegmentArrays;
+  pathLevels: Levels | null;
+  mark: { lane: Uint16Array; kind: Uint8Array; at: Uint32Array; value: Uint32Array };
+  counter: { of: Uint16Array; at: Uint32Array; value: Float64Array };
+  sample: { lane: Uint16Array; at: Uint32Array; class: Uint8Array };
+  /** Index into CLASSES by kind. */
+  classOf: Uint8Array;
+  /** The run's end in ticks. */
+  total: number;
+}
+
+export interface Recording extends Prepared {
+  header: Header;
+}
+
+export const NO_LANE = 0xffff;
+
+/** The key of the group that a lane belongs to. */
+export function groupKey(lane: { host: string; role: string; process: string; kind: string }): string {
+  return JSON.stringify([lane.host, lane.role, lane.process || lane.kind]);
+}

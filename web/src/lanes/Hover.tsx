@@ -1,0 +1,62 @@
+// The evidence under the pointer: the spans of the lane at that instant, what the instant was charged to, and by which rule.
+
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { causeName } from "../answer/help";
+import { pathAt } from "../data/breakdown";
+import { useModel, type Model } from "../model";
+import { bytes, duration, instant, shown } from "../view/format";
+
+export function evidenceAt(model: Model, tick: number): { cause: string; length: string; evidence: string; basis: string } | null {
+  const r = model.recording!;
+  const at = pathAt(r, tick);
+  if (at < 0) return null;
+  const s = r.pathSegments;
+  const cause = r.header.causes[s.kind[at]]?.name ?? "";
+  const e = r.header.explanation;
+  const seconds = model.at(tick);
+  const piece = e.path?.find((p) => p.start_s <= seconds && p.end_s > seconds && p.cause === cause);
+  const charge = (piece && e.critical_path?.[piece.charge]) ?? e.critical_path?.find((c) => c.cause === cause);
+  return {
+    cause: causeName(e, cause), length: duration(model.seconds(s.end[at] - s.start[at])),
+    evidence: charge ? `${charge.where}: ${charge.evidence}` : "", basis: charge ? charge.rule ?? charge.basis : "",
+  };
+}
+
+export function spanLines(model: Model, i: number): string[] {
+  const { span, header } = model.recording!;
+  const kind = header.kinds[span.kind[i]]?.name ?? "?";
+  const lines = [`${kind}, ${duration(model.seconds(span.duration[i]))}${span.size[i] ? `, ${bytes(span.size[i])}` : ""}`];
+  if (span.object[i]) lines.push(shown(header.objects[span.object[i]] ?? ""));
+  return lines;
+}
+
+export function Hover({ model }: { model: Model }) {
+  const box = useRef<HTMLDivElement>(null);
+  const cursor = useModel(model, (m) => (m.moving ? null : m.cursor));
+  useLayoutEffect(() => {
+    const at = (e: PointerEvent) => {
+      const element = box.current;
+      if (!element) return;
+      const right = e.clientX + 16 + element.offsetWidth < innerWidth;
+      element.style.left = `${right ? e.clientX + 16 : Math.max(4, e.clientX - element.offsetWidth - 12)}px`;
+      element.style.top = `${Math.min(e.clientY + 14, innerHeight - element.offsetHeight - 4)}px`;
+    };
+    addEventListener("pointermove", at);
+    return () => removeEventListener("pointermove", at);
+  }, []);
+  const visible = !!cursor;
+  const row = cursor?.row;
+  const spans = cursor && row?.type === "lane" ? model.spansAt(row.lanes[0], cursor.tick) : [];
+  const path = cursor ? evidenceAt(model, cursor.tick) : null;
+  return (
+    <div class="hover" ref={box} role="tooltip" hidden={!visible}>
+      {cursor && <p class="faint">{instant(model.at(cursor.tick), model.seconds((model.view.b - model.view.a) / 500))}{row ? ` · ${row.label}` : ""}</p>}
+      {spans.map((i) => <p key={i}>{spanLines(model, i).map((line, k) => <bdi key={k} class={k ? "faint block" : "block"}>{line}</bdi>)}</p>)}
+      {path && (
+        <p class="ruled">critical path: <strong>{path.cause}</strong> for {path.length}
+          {path.evidence && <bdi class="faint block">{shown(path.evidence, 240)}{path.basis && ` (${path.basis})`}</bdi>}
+        </p>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,79 @@
+// The time view: names of the rows as elements (so that they can be read and operated without a mouse), lanes on a canvas beside them.
+
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useModel, type Model } from "../model";
+import { count, duration, instant, shown } from "../view/format";
+import { connect } from "./sheet";
+import { Hover } from "./Hover";
+import { Painter, pathByLane } from "./paint";
+import type { Row } from "./rows";
+
+const MOST_HEIGHT = 560;
+
+function RowName({ row, model }: { row: Row; model: Model }) {
+  const style = { top: `${row.y}px`, height: `${row.h}px`, paddingLeft: `${6 + row.depth * 12}px` };
+  if (row.foldable) {
+    return (
+      <button type="button" class={`row ${row.type}`} style={style} aria-expanded={!row.folded} onClick={() => model.toggleFold(row.key)}>
+        <span class="fold" aria-hidden="true">{row.folded ? "▸" : "▾"}</span>
+        <bdi>{row.label}</bdi>
+        {row.detail && <span class="faint"> {row.detail}<span class="unseen"> lanes</span></span>}
+      </button>
+    );
+  }
+  if (row.h < 9) return null;
+  const info = model.header.lanes[row.lanes[0]];
+  return (
+    <div class="row lane" style={style} title={shown(`${info.name} · ${info.process || info.kind} · ${info.role} ${info.host}`, 400)}>
+      <bdi>{row.label}</bdi>
+    </div>
+  );
+}
+
+function viewText(model: Model): string {
+  const [a, b] = [model.at(model.view.a), model.at(model.view.b)];
+  return `Showing ${instant(a, (b - a) / 100)} to ${instant(b, (b - a) / 100)}, ${duration(b - a)} of ${duration(model.header.wall_ns / 1e9)}`;
+}
+
+export function Timeline({ model }: { model: Model }) {
+  const body = useRef<HTMLDivElement>(null);
+  const head = useRef<HTMLDivElement>(null);
+  const axis = useRef<HTMLCanvasElement>(null);
+  const lanes = useRef<HTMLCanvasElement>(null);
+  const overlay = useRef<HTMLCanvasElement>(null);
+  const [scroll, setScroll] = useState({ top: 0, height: 400 });
+  const rows = useModel(model, (m) => m.rows);
+  const text = useModel(model, (m) => (m.moving ? "" : viewText(m)));
+  const r = model.recording!;
+  const painter = useMemo(() => new Painter(r, pathByLane(r)), [r]);
+
+  useLayoutEffect(() => {
+    const canvases = { axis: axis.current!, lanes: lanes.current!, overlay: overlay.current! };
+    return connect(model, painter, canvases, body.current!, head.current!, setScroll);
+  }, [painter]);
+
+  const near = rows.filter((row) => row.y + row.h > scroll.top - 200 && row.y < scroll.top + scroll.height + 200);
+  const most = model.rowSize === "all" ? Math.max(MOST_HEIGHT, innerHeight - 160) : MOST_HEIGHT;
+  const height = Math.max(44, Math.min(model.rowsHeight, most));
+  const below = rows.filter((row) => row.y + row.h / 2 > scroll.top + scroll.height).length;
+  useEffect(() => model.changed(), [rows]);
+  return (
+    <div class="lanes">
+      <div class="head" ref={head}>
+        <div class="corner"><strong>Critical path</strong><span class="faint">drag the axis to select</span></div>
+        <canvas ref={axis} class="axis" role="img" aria-label="The critical path in the colours of its causes, over the time axis" />
+      </div>
+      <div class="body" ref={body} tabIndex={0} role="group" aria-label={`Lanes over time: ${count(model.header.lanes.length)} lanes`} aria-describedby="time-keys" style={{ height: `${height}px` }}>
+        <div class="inner" style={{ height: `${model.rowsHeight}px` }}>
+          <div class="names">{near.map((row) => <RowName key={row.key} row={row} model={model} />)}</div>
+          <div class="sheet">
+            <canvas ref={lanes} class="layer" role="img" aria-label={text || "Lanes over time"} style={{ height: `${height}px` }} />
+            <canvas ref={overlay} class="layer" aria-hidden="true" style={{ height: `${height}px` }} />
+          </div>
+        </div>
+      </div>
+      <p class="status"><span role="status" aria-live="polite">{text}</span>{below > 0 && <span class="below"> ↓ {count(below)} more rows below: scroll</span>}</p>
+      <Hover model={model} />
+    </div>
+  );
+}

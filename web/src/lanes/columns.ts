@@ -1,0 +1,163 @@
+// The area of work, waiting and stops by pixel column, of one lane or of several: what is drawn is a colour per column, not a rectangle per
+// span. Rectangles and callbacks cost more than pixels (a million spans: 180 ms a frame; so: 20 ms).
+
+import { FULL, upper, type Levels } from "../data/levels";
+import type { SegmentArrays } from "../data/recording";
+import { isWait, rgb, STOPPED } from "../palette";
+import type { View } from "../view/scale";
+
+/** Segments within the view below which they are taken one by one although there are levels. */
+const DIRECT = 3000;
+
+export interface Colours {
+  r: Float32Array;
+  g: Float32Array;
+  b: Float32Array;
+  /** 0 work, 1 wait, 2 stopped, 3 not shown. */
+  layer: Uint8Array;
+}
+
+export function makeColours(hex: string[], isCause: boolean, hidden: Set<number>): Colours {
+  const n = Math.max(1, hex.length);
+  const colours = { r: new Float32Array(n), g: new Float32Array(n), b: new Float32Array(n), layer: new Uint8Array(256) };
+  hex.forEach((h, i) => {
+    [colours.r[i], colours.g[i], colours.b[i]] = rgb(h);
+    colours.layer[i] = hidden.has(i) ? 3 : isCause ? 0 : i === STOPPED ? 2 : isWait(i) ? 1 : 0;
+  });
+  return colours;
+}
+
+export interface Source {
+  segments: SegmentArrays;
+  from: number;
+  to: number;
+  levels: Levels | null;
+}
+
+export class Columns {
+  /** Red, green, blue and area of work and of waits, by column. */
+  work: Float32Array;
+  wait: Float32Array;
+  stop: Float32Array;
+  hasStop = false;
+  hasWork = false;
+  hasWait = false;
+
+  constructor(readonly width: number) {
+    this.work = new Float32Array(width * 4);
+    this.wait = new Float32Array(width * 4);
+    this.stop = new Float32Array(width);
+  }
+
+  clear(): void {
+    if (this.hasWork) this.work.fill(0);
+    if (this.hasWait) this.wait.fill(0);
+    if (this.hasStop) this.stop.fill(0);
+    this.hasStop = this.hasWork = this.hasWait = false;
+  }
+
+  private put(x: number, area: number, c: number, k: Colours): void {
+    const layer = k.layer[c];
+    if (layer === 0) {
+      const at = x * 4;
+      this.work[at] += k.r[c] * area;
+      this.work[at + 1] += k.g[c] * area;
+      this.work[at + 2] += k.b[c] * area;
+      this.work[at + 3] += area;
+      this.hasWork = true;
+    } else if (layer === 1) {
+      const at = x * 4;
+      this.wait[at] += k.r[c] * area;
+      this.wait[at + 1] += k.g[c] * area;
+      this.wait[at + 2] += k.b[c] * area;
+      this.wait[at + 3] += area;
+      this.hasWait = true;
+    } else if (layer === 2) {
+      this.stop[x] += area;
+      this.hasStop = true;
+    }
+  }
+
+  private interval(x0: number, x1: number, c: number, k: Colours, weight: number): void {
+    const last = this.width - 1;
+    const a = Math.max(0, x0);
+    const b = Math.min(this.width, x1);
+    if (b <= a) return;
+    const first = Math.min(last, Math.floor(a));
+    const final = Math.min(last, Math.floor(b));
+    if (first === final) return this.put(first, (b - a) * weight, c, k);
+    this.put(first, (first + 1 - a) * weight, c, k);
+    for (let x = first + 1; x < final; x++) this.put(x, weight, c, k);
+    if (b > final) this.put(final, (b - final) * weight, c, k);
+  }
+
+  /** Adds a lane; `mask` leaves out spans that do not match. */
+  add(source: Source, view: View, k: Colours, weight = 1, mask: Uint8Array | null = null): void {
+    const { start, end, span, kind } = source.segments;
+    const first = upper(end, source.from, source.to, view.a);
+    const last = upper(start, first, source.to, view.b);
+    const scale = this.width / (view.b - view.a);
+    const level = mask || last - first < DIRECT ? -1 : this.levelFor(source.levels, view);
+    if (level >= 0) return this.addLevel(source.levels!, level, view, k, weight);
+    const { work, wait, width } = this;
+    for (let i = first; i < last; i++) {
+      if (mask && !mask[span[i]]) continue;
+      const x0 = Math.max(0, (start[i] - view.a) * scale);
+      const x1 = Math.min(width, (end[i] - view.a) * scale);
+      const c = kind[i];
+      const layer = k.layer[c];
+      if (layer > 1) {
+        this.interval(x0, x1, c, k, weight);
+        continue;
+      }
+      if (layer === 0) this.hasWork = true;
+      else this.hasWait = true;
+      // No call for each segment: there are up to a column's number of them in each of hundreds of lanes.
+      const into = layer === 0 ? work : wait;
+      const r = k.r[c] * weight;
+      const g = k.g[c] * weight;
+      const b = k.b[c] * weight;
+      const final = Math.min(width - 1, x1 | 0);
+      for (let x = x0 | 0; x <= final; x++) {
+        const area = Math.min(x1, x + 1) - Math.max(x0, x);
+        const at = 4 * x;
+        into[at] += r * area;
+        into[at + 1] += g * area;
+        into[at + 2] += b * area;
+        into[at + 3] += area * weight;
+      }
+    }
+  }
+
+  /** The coarsest level whose buckets are not wider than a column; -1 if the finest is wider than two columns. */
+  private levelFor(levels: Levels | null, view: View): number {
+    if (!levels) return -1;
+    const needed = (this.width * levels.total) / (view.b - view.a);
+    if (levels.buckets[0] < needed / 2) return -1;
+    let level = 0;
+    while (level + 1 < levels.buckets.length && levels.buckets[level + 1] >= needed) level++;
+    return level;
+  }
+
+  addLevel(levels: Levels, level: number, view: View, k: Colours, weight: number): void {
+    const { classes } = levels;
+    const n = classes.length;
+    const areas = levels.areas[level];
+    const buckets = levels.buckets[level];
+    const ticks = levels.total / buckets;
+    const scale = this.width / (view.b - view.a);
+    const first = Math.max(0, Math.floor(view.a / ticks));
+    const last = Math.min(buckets, Math.ceil(view.b / ticks));
+    const wide = ticks * scale;
+    for (let b = first; b < last; b++) {
+      const x0 = (b * ticks - view.a) * scale;
+      const one = Math.floor(x0) === Math.floor(x0 + wide) && x0 >= 0 && x0 < this.width;
+      for (let c = 0; c < n; c++) {
+        const area = areas[b * n + c];
+        if (area === 0) continue;
+        if (one) this.put(Math.floor(x0), (area / FULL) * wide * weight, classes[c], k);
+        else this.interval(x0, x0 + wide, classes[c], k, (area / FULL) * weight);
+      }
+    }
+  }
+}

@@ -1,0 +1,161 @@
+// Which rows the time view has: hosts and roles, processes, lanes. Groups fold; lanes that did nothing are folded into one row. The order
+// is by time on the critical path, so that what matters is at the top and the path runs through neighbouring lanes.
+
+import { groupKey, type Recording } from "../data/recording";
+import { shown } from "../view/format";
+
+export type RowType = "section" | "group" | "lane" | "idle";
+
+export interface Row {
+  type: RowType;
+  key: string;
+  label: string;
+  detail: string;
+  depth: number;
+  /** The lanes drawn in the row. */
+  lanes: number[];
+  folded: boolean;
+  foldable: boolean;
+  y: number;
+  h: number;
+}
+
+/** A lane is idle if it is not on the critical path and did something in less than this part of the run. */
+const IDLE_SHARE = 0.001;
+/** Groups with more lanes are folded to begin with. */
+const MANY = 12;
+/** Beyond this number of lanes in all, every group of several lanes is folded to begin with. */
+const VERY_MANY = 150;
+
+/** Height of a row that folds: large enough for a finger. */
+const FOLD_HEIGHT = 24;
+
+interface Group {
+  key: string;
+  lanes: number[];
+  onPath: number;
+  busy: number;
+}
+
+export function isIdle(r: Recording, lane: number): boolean {
+  const l = r.lanes[lane];
+  return l.onPath === 0 && l.busy < IDLE_SHARE * r.total;
+}
+
+const ROLE: Record<string, string> = { client: "client", server: "server", kernel: "kernel", recorder: "recorder", none: "others" };
+const KIND: Record<string, string> = {
+  thread: "threads", connection: "connections", server: "servers", device: "devices", cpu: "processors", rank: "MPI ranks", path: "paths",
+};
+
+function order(a: { onPath: number; busy: number }, b: { onPath: number; busy: number }): number {
+  return b.onPath - a.onPath || b.busy - a.busy;
+}
+
+function groupsOf(r: Recording): Map<string, Group[]> {
+  const groups = new Map<string, Group & { section: string }>();
+  r.header.lanes.forEach((info, i) => {
+    const key = groupKey(info);
+    let group = groups.get(key);
+    if (!group) groups.set(key, (group = { key, lanes: [], onPath: 0, busy: 0, section: JSON.stringify([info.host, info.role]) }));
+    group.lanes.push(i);
+    group.onPath += r.lanes[i].onPath;
+    group.busy += r.lanes[i].busy;
+  });
+  const sections = new Map<string, Group[]>();
+  for (const group of [...groups.values()].sort(order)) {
+    group.lanes.sort((a, b) => order(r.lanes[a], r.lanes[b]));
+    const list = sections.get(group.section);
+    if (list) list.push(group);
+    else sections.set(group.section, [group]);
+  }
+  return sections;
+}
+
+/** Keys of the rows folded when the page opens. */
+export function foldedAtFirst(r: Recording): Set<string> {
+  const folded = new Set<string>();
+  const veryMany = r.lanes.length > VERY_MANY;
+  for (const [section, groups] of groupsOf(r)) {
+    const [, role] = JSON.parse(section) as [string, string];
+    if (role === "recorder") folded.add(`s${section}`);
+    folded.add(`i${section}`);
+    for (const group of groups) {
+      const live = group.lanes.filter((l) => !isIdle(r, l)).length;
+      const kind = r.header.lanes[group.lanes[0]].kind;
+      if (live > MANY || (veryMany && live > 1) || (kind === "cpu" && live > 1)) folded.add(`g${group.key}`);
+    }
+  }
+  return folded;
+}
+
+export interface RowOptions {
+  folded: Set<string>;
+  height: number;
+  /** Lanes that match the filter; null if there is none. */
+  only: Set<number> | null;
+  /** Whether a folded row is shown unfolded, because a match is within. */
+  open: boolean;
+}
+
+class Builder {
+  rows: Row[] = [];
+  y = 0;
+  constructor(private r: Recording, private options: RowOptions) {}
+
+  push(row: Omit<Row, "y" | "h" | "folded">, h: number): boolean {
+    const folded = row.foldable && this.options.folded.has(row.key);
+    this.rows.push({ ...row, folded, y: this.y, h });
+    this.y += h;
+    return folded;
+  }
+
+  lane(index: number, depth: number, process = ""): void {
+    const info = this.r.header.lanes[index];
+    const name = shown(info.name) || "(no name)";
+    const label = process && !process.endsWith(info.name) ? `${name} · ${process}` : name;
+    this.push({ type: "lane", key: `l${index}`, label, detail: "", depth, lanes: [index], foldable: false }, this.options.height);
+  }
+
+  /** Adds a process's lanes; returns those that are idle. */
+  group(group: Group, depth: number): number[] {
+    const { r, options } = this;
+    const kept = options.only ? group.lanes.filter((l) => options.only!.has(l)) : group.lanes;
+    if (!kept.length) return [];
+    const live = options.only ? kept : kept.filter((l) => !isIdle(r, l));
+    const idle = options.only ? [] : kept.filter((l) => isIdle(r, l));
+    const info = r.header.lanes[kept[0]];
+    const label = shown(info.process) || KIND[info.kind] || "lanes";
+    const header = Math.max(FOLD_HEIGHT, options.height);
+    if (live.length === 1) this.lane(live[0], depth, kept.length === 1 ? "" : label);
+    else if (live.length) {
+      const row = { type: "group" as const, key: `g${group.key}`, label, detail: `${kept.length}`, depth, lanes: group.lanes, foldable: true };
+      if (!this.push(row, header)) for (const lane of live) this.lane(lane, depth + 1);
+    }
+    return idle;
+  }
+
+  /** Adds the idle lanes of a section as one row. */
+  idle(section: string, lanes: number[], depth: number): void {
+    if (!lanes.length) return;
+    const row = { type: "idle" as const, key: `i${section}`, label: `${lanes.length} idle`, detail: "", depth, lanes, foldable: true };
+    if (!this.push(row, FOLD_HEIGHT)) for (const lane of lanes) this.lane(lane, depth + 1);
+  }
+}
+
+export function makeRows(r: Recording, options: RowOptions): { rows: Row[]; height: number } {
+  const builder = new Builder(r, options);
+  const sections = groupsOf(r);
+  for (const [section, groups] of sections) {
+    const [host, role] = JSON.parse(section) as [string, string];
+    const name = [ROLE[role] ?? role, host && `on ${shown(host, 60)}`].filter(Boolean).join(" ") || "this machine";
+    const lanes = groups.flatMap((g) => g.lanes);
+    if (options.only && !lanes.some((l) => options.only!.has(l))) continue;
+    let folded = false;
+    if (sections.size > 1) {
+      folded = builder.push({ type: "section", key: `s${section}`, label: name, detail: `${lanes.length}`, depth: 0, lanes: [], foldable: true }, FOLD_HEIGHT);
+    }
+    const depth = sections.size > 1 ? 1 : 0;
+    if (!folded) builder.idle(section, groups.flatMap((group) => builder.group(group, depth)), depth);
+  }
+  return { rows: builder.rows, height: builder.y };
+}

@@ -1,0 +1,205 @@
+// Opens pages of the fixtures from disk in Chromium and checks what they promise. Exit 0: all held; 77: no Chromium here.
+//   node test/browser/run.mjs [--frames]     --frames: only the frame times
+
+import { existsSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { chromium } from "playwright-core";
+import { writePage } from "../fixtures/write.mjs";
+import { frameTimes } from "./frames.mjs";
+
+const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const failures = [];
+
+function check(what, holds, detail = "") {
+  console.log(`${holds ? "ok  " : "FAIL"} ${what}${detail !== "" ? `: ${detail}` : ""}`);
+  if (!holds) failures.push(what);
+}
+
+/** Opens a fixture's page; collects requests and errors. */
+async function open(browser, name, options = {}, fragment = "") {
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
+  const page = await context.newPage();
+  const seen = { requests: [], errors: [] };
+  page.on("request", (r) => /^(file:|blob:|data:)/.test(r.url()) || seen.requests.push(r.url()));
+  page.on("pageerror", (e) => seen.errors.push(String(e)));
+  page.on("console", (m) => m.type() === "error" && seen.errors.push(m.text()));
+  const path = writePage(name);
+  await page.goto(`file://${path}${fragment}`);
+  return { context, page, seen, path };
+}
+
+const ready = (page) => page.waitForSelector(".lanes canvas.layer", { timeout: 60_000 });
+const shownText = (page) => page.locator(".lanes .status [role=status]").textContent();
+
+/** Waits until the status line says something else than `before`. */
+async function changes(page, before) {
+  await page.waitForFunction((old) => {
+    const text = document.querySelector(".lanes .status [role=status]")?.textContent;
+    return text && text !== old;
+  }, before, { timeout: 5000 }).catch(() => undefined);
+  return shownText(page);
+}
+
+async function axe(page, what) {
+  await page.evaluate(AXE);
+  const found = await page.evaluate(() => globalThis.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }));
+  check(`axe: 0 violations, ${what}`, found.violations.length === 0, found.violations.map((v) => `${v.id} ${v.nodes.slice(0, 3).map((n) => n.target.join(" ")).join(" | ")}`).join("; "));
+}
+
+async function accessibility(browser) {
+  for (const name of ["small", "hostile", "empty", "one-lane"]) {
+    for (const colorScheme of ["light", "dark"]) {
+      const { context, page, seen } = await open(browser, name, { colorScheme }, "#s=0,50000000&i=0");
+      await page.waitForSelector(name === "empty" ? ".time p" : ".lanes canvas.layer");
+      await page.waitForTimeout(300);
+      await axe(page, `${name}, ${colorScheme}`);
+      check(`no request and no error, ${name}, ${colorScheme}`, seen.requests.length + seen.errors.length === 0, [...seen.requests, ...seen.errors].join("; "));
+      await context.close();
+    }
+  }
+}
+
+async function hostileNames(browser) {
+  const { context, page } = await open(browser, "hostile");
+  await ready(page);
+  check("hostile names run nothing", !(await page.evaluate(() => globalThis.hacked)));
+  check("hostile names make no elements", (await page.locator("#app img, #app script, #app svg[onload]").count()) === 0);
+  check("markup is shown as text", (await page.locator("#app").textContent()).includes("<script>window.hacked=1</script>"));
+  check("a name of 10,000 characters stays in its place", await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+  const refused = await page.evaluate(() => {
+    // In a task of the page's own: the evaluation itself may use eval.
+    return new Promise((done) => setTimeout(() => {
+      try {
+        done(`ran: ${(0, eval)("1+1")}`);
+      } catch {
+        done("");
+      }
+    }));
+  });
+  check("eval is refused", refused === "", refused);
+  await context.close();
+}
+
+async function keyboard(browser) {
+  const { context, page } = await open(browser, "small");
+  await ready(page);
+  const whole = await changes(page, "");
+  for (let i = 0; i < 80 && !(await page.evaluate(() => document.activeElement?.classList.contains("body"))); i++) await page.keyboard.press("Tab");
+  check("the lanes can be reached with Tab", await page.evaluate(() => document.activeElement?.classList.contains("body")));
+  await page.keyboard.press("w");
+  await page.keyboard.press("w");
+  const zoomed = await changes(page, whole);
+  check("W zooms", zoomed !== whole && zoomed.includes("of 2.37 s"), zoomed);
+  await page.keyboard.press("ArrowRight");
+  check("the right arrow pans", (await changes(page, zoomed)) !== zoomed);
+  await page.keyboard.press("j");
+  await page.keyboard.press(".");
+  check("J and . choose a span", (await page.locator("#span-title").count()) === 1);
+  await page.keyboard.press("m");
+  await page.waitForSelector("#selection-title");
+  check("M breaks it down", (await page.locator(".panel table").count()) > 0);
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("0");
+  await page.waitForFunction((text) => document.querySelector(".lanes .status [role=status]")?.textContent === text, whole);
+  check("0 shows the whole run", (await shownText(page)) === whole);
+  await context.close();
+}
+
+async function mouse(browser) {
+  const { context, page } = await open(browser, "small");
+  await ready(page);
+  const whole = await changes(page, "");
+  await page.locator(".piece").first().click();
+  const jumped = await changes(page, whole);
+  check("a click on a cause jumps to its longest instance", jumped !== whole && (await page.locator("#selection-title").count()) === 1, jumped);
+  const link = page.url();
+  check("the address has the view", /#t=\d+%2C\d+&s=/.test(link), link.slice(link.indexOf("#")));
+  const again = await open(browser, "small", {}, link.slice(link.indexOf("#")));
+  await ready(again.page);
+  check("the fragment reopens the view", (await changes(again.page, "")) === jumped);
+  await again.context.close();
+  const box = await page.locator(".lanes .body").boundingBox();
+  await page.keyboard.down("Shift");
+  await page.mouse.move(box.x + 500, box.y + 40);
+  await page.mouse.down();
+  await page.mouse.move(box.x + 700, box.y + 40, { steps: 4 });
+  await page.mouse.up();
+  await page.keyboard.up("Shift");
+  check("Shift and drag measures, and the view stays", (await shownText(page)) === jumped);
+  await page.mouse.move(box.x + 500, box.y + 40);
+  await page.mouse.down();
+  await page.mouse.move(box.x + 600, box.y + 40, { steps: 4 });
+  await page.mouse.up();
+  check("dragging pans", (await changes(page, jumped)) !== jumped);
+  await page.getByRole("searchbox", { name: "Find" }).fill("net.send");
+  await page.waitForFunction(() => /spans match/.test(document.querySelector(".search [role=status]").textContent));
+  await page.getByRole("button", { name: "Next" }).click();
+  await page.waitForSelector("#span-title");
+  check("search finds and goes to a span", /net\.send/.test(await page.locator(".panel dl").textContent()));
+  const [csv] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "CSV" }).click()]);
+  check("CSV has the spans", /net\.send/.test(readFileSync(await csv.path(), "utf8")));
+  const [png] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "PNG" }).click()]);
+  check("PNG is a picture", readFileSync(await png.path()).subarray(1, 4).toString() === "PNG");
+  await context.close();
+}
+
+async function without(browser) {
+  const off = await open(browser, "small", { javaScriptEnabled: false });
+  check("without scripts the static part is there", await off.page.locator("#static h1").isVisible());
+  await off.context.close();
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  await page.addInitScript(() => (HTMLCanvasElement.prototype.getContext = () => null));
+  await page.goto(`file://${writePage("small")}`);
+  check("without a canvas the static part is there", await page.locator("#static h1").isVisible());
+  await context.close();
+}
+
+async function sizes(browser) {
+  for (const name of ["100k", "2000-lanes", "3m"]) {
+    const { context, page, seen, path } = await open(browser, name);
+    await ready(page);
+    await page.waitForFunction(() => document.documentElement.dataset.drawn);
+    const first = await page.evaluate(() => performance.now());
+    console.log(`     ${name}: ${(readFileSync(path).length / 1e6).toFixed(1)} MB, first picture within ${(first / 1000).toFixed(2)} s`);
+    check(`no error, ${name}`, seen.errors.length === 0, seen.errors.join("; "));
+    await context.close();
+  }
+}
+
+async function print(browser) {
+  const { context, page } = await open(browser, "small", { colorScheme: "dark" });
+  await ready(page);
+  await changes(page, "");
+  await page.emulateMedia({ media: "print" });
+  await page.waitForTimeout(300);
+  const pixel = await page.evaluate(() => [...document.querySelector("canvas.axis").getContext("2d").getImageData(60, 44, 1, 1).data]);
+  check("a page in dark prints on white", pixel[0] + pixel[1] + pixel[2] > 600, pixel.join());
+  await context.close();
+}
+
+async function phone(browser) {
+  const { context, page } = await open(browser, "small", { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
+  await ready(page);
+  check("nothing is wider than a phone", await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+  await context.close();
+}
+
+if (!existsSync(CHROMIUM)) {
+  console.log(`SKIPPED: no Chromium at ${CHROMIUM} (set CHROMIUM)`);
+  process.exit(77);
+}
+const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+const only = process.argv[2] === "--frames";
+if (!only) for (const test of [accessibility, hostileNames, keyboard, mouse, without, print, phone, sizes]) await test(browser);
+for (const [name, rows] of [["100k", "all"], ["3m", "low"], ["3m", "all"]]) {
+  const { context, page } = await open(browser, name, { viewport: { width: 1600, height: 1300 } }, rows === "tall" ? "" : `#r=${rows}`);
+  await ready(page);
+  const found = await frameTimes(browser, page);
+  console.log(`     frames, ${name}, rows ${rows}, ${found.lanes} rows in view: p50 ${found.p50} ms, p95 ${found.p95} ms of ${found.count} (trace); CPU of the script p95 ${found.cpu} ms`);
+  await context.close();
+}
+await browser.close();
+console.log(failures.length ? `${failures.length} failed` : "all held");
+process.exit(failures.length ? 1 : 0);
