@@ -28,6 +28,7 @@ BUDGETS = {
     "mpi": 120,
     "gates": 110,
     "python": 60,
+    "web": 90,
 }
 # A machine is slow, a neighbour is busy: a hang is what takes this many times its budget.
 LIMIT = 6
@@ -102,6 +103,7 @@ def scripts(target, counts):
         Suite("rooms", ["testbed/test", "--counts", counts], "rooms", "counts"),
         Suite("corpus", ["lab/corpus/score", "--program", thalweg, "--counts", counts], "corpus", "counts"),
         Suite("python", ["python/tests/run", "--program", thalweg, "--counts", counts], "python", "counts", in_memory=True),
+        Suite("web", ["web/test/run", "--counts", counts], "web", "counts"),
         Suite("mpi", ["env", f"THALWEG={thalweg}", "mpi/tests/run", "--counts", counts], "mpi", "counts", in_memory=True),
         Suite("gates", ["gates/run", "--seed", "7", *short], "gates", "counts", alone=True),
         Suite("lab", ["sh", "-c", 'make -s -C lab && exec lab/run --relay "$0" "$@"', relay, *short], "lab", "counts", alone=True),
