@@ -27,7 +27,7 @@ const PACKETS: &str = "capture";
 /// Makes a self-contained page: the app with its data, and what it replaces when it has started: verdict, answer, picture, tables, and
 /// the text as a terminal shows it. Plots of the RPCs follow the main picture; for a recording of packets alone they are the main picture.
 pub fn html(source: &dyn Source, explanation: &Explanation, options: &PictureOptions, rpcs: Option<&RpcStat>) -> Result<String> {
-    let picture = format!("<div class=\"picture\">\n{}</div>\n", svg(source, explanation, options)?);
+    let picture = format!("<div class=\"picture\">\n{}</div>\n", without_style(&svg(source, explanation, options)?));
     let pictures = match rpcs {
         None => picture,
         Some(rpcs) if rpcs.recorder == PACKETS => {
@@ -44,6 +44,15 @@ pub fn html(source: &dyn Source, explanation: &Explanation, options: &PictureOpt
     let plain = text(explanation, &TextOptions { width: 100, colour: false });
     let _ = writeln!(page, "<h2>As text</h2>\n<pre>{}</pre>", lines(&plain));
     interactive::page(source, explanation, &page)
+}
+
+/// Removes a picture's style element, which the page's content security policy refuses: the picture has its light colours on a page.
+fn without_style(picture: &str) -> String {
+    const END: &str = "</style>";
+    match (picture.find("<style>"), picture.find(END)) {
+        (Some(from), Some(to)) if from < to => format!("{}{}", &picture[..from], picture[to + END.len()..].trim_start_matches('\n')),
+        _ => picture.to_owned(),
+    }
 }
 
 /// Escapes a text line by line.
