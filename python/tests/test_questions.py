@@ -133,7 +133,6 @@ class Answers(WithFleet):
         palette = (recordings.REPOSITORY / "crates" / "report" / "src" / "picture" / "palette.rs").read_text()
         for name, colour in page.COLOURS.items():
             self.assertIn(f'"{name}" => "{colour}"', palette)
-        self.assertIn(page.NETWORK, palette)
 
 
 class CommandLine(WithFleet):

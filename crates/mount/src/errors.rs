@@ -44,7 +44,8 @@ impl Refusal {
         Refusal { errno, cause: None }
     }
 
-    /// Adapts the errno for a file the program had found before: a removed file is stale, so that the kernel looks its name up again.
+    /// Adapts the errno for a file that the program had already found. If the file has since been removed, returns ESTALE, so that the kernel
+    /// looks its name up again.
     #[must_use]
     pub(crate) fn of_known_file(mut self) -> Refusal {
         if self.is_gone() {

@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 # The colours of causes in pictures of recordings (crates/report/src/picture/palette.rs), by the last word; servers' are paler.
 COLOURS = {
-    "bandwidth": "#009E73", "latency": "#66C5A8", "read": "#0072B2", "write": "#D55E00", "sync": "#CC79A7", "cpu": "#E69F00", "metadata": "#8C7A00",
-    "memory": "#882255", "runqueue": "#7A7A7A", "lock": "#A9AFB8", "think": "#C9CDD3", "recorder": "#AA4499",
+    "bandwidth": "#009E73", "latency": "#5FD0EE", "loss": "#A50F15", "cwnd": "#3D82FF", "rwnd": "#472258", "sndbuf": "#B0306A", "read": "#0072B2",
+    "write": "#D55E00", "sync": "#CC79A7", "cpu": "#E69F00", "metadata": "#0AB45B", "memory": "#C9E86B", "runqueue": "#563035", "lock": "#1B20CF",
+    "think": "#11605A", "recorder": "#D3D9DD",
 }  # fmt: skip
-NETWORK, OTHER = "#00614A", "#000000"
+OTHER = "#000000"
 PALE = "0.6"
 STYLE = """body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;max-width:72em;padding:0 1em;color:#222}
 table{border-collapse:collapse;margin:.6em 0}td,th{padding:.15em .8em .15em 0;text-align:left;vertical-align:top;border-bottom:1px solid #e4e4e4}
@@ -172,5 +173,5 @@ def _legend(causes: list[str]) -> list[str]:
 
 def fill(cause: str) -> str:
     """A cause's colour, as attributes."""
-    colour = COLOURS.get(cause.rpartition(".")[2], NETWORK if cause.startswith("network.") else OTHER)
+    colour = COLOURS.get(cause.rpartition(".")[2], OTHER)
     return f'fill="{colour}"' + (f' fill-opacity="{PALE}"' if cause.startswith("server.") else "")

@@ -194,7 +194,7 @@ fn calls_on_names(parts: &Parts<'_>, members: &[usize]) -> Option<String> {
     Some(format!("of the samples in such calls {}; `--tier syscall` counts and times them", names.join(", ")))
 }
 
-/// The holder of the processor or lock for most of the time others waited for it.
+/// The thread that held the processor or lock during most of the time that others waited.
 fn holder(parts: &Parts<'_>, entries: &[&Entry], what: &str) -> Option<String> {
     let mut held: HashMap<&str, u64> = HashMap::new();
     for &(label, ns) in entries.iter().flat_map(|e| &e.holders) {

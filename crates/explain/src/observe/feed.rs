@@ -343,7 +343,7 @@ pub(crate) struct Feed<'a> {
     /// Every span that ends after this has been read; `i64::MIN` when all have.
     pub position: i64,
     held: usize,
-    /// The tracks at each side of a connection, last seen first: `[connection][side]`.
+    /// The tracks at each side of a connection, most recently seen first: `[connection][side]`.
     pub parties: Vec<[Vec<u32>; 2]>,
     /// The traffic of a connection: `[connection][side]`.
     pub traffic: Vec<[Traffic; 2]>,

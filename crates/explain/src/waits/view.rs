@@ -102,7 +102,7 @@ impl View<'_, '_, '_> {
         self.feed.lanes[track as usize].innermost().copied()
     }
 
-    /// The threads at one side of a connection, last seen first.
+    /// The threads at one side of a connection, most recently seen first.
     pub(super) fn parties(&self, connection: u32, side: End) -> &[u32] {
         self.feed.parties.get(connection as usize).map_or(&[], |parties| &parties[side as usize])
     }

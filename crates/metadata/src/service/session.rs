@@ -251,7 +251,7 @@ impl ClientSession {
         // (False claims would hide lost changes, so only servers may call this.)
         let service = Arc::clone(&self.service);
         if !service.namespace.map().servers.iter().any(|known| known.name == server) {
-            return Err(Error::new(ErrorKind::Invalid, format!("the store has no I/O server of the name {server}")));
+            return Err(Error::new(ErrorKind::Invalid, format!("the store has no I/O server named {server}")));
         }
         let accepted = service.namespace.meets(server, seen)?;
         if accepted {

@@ -1,6 +1,5 @@
 //! Writes SVG: well-formed by construction, with short numbers and escaped text.
 
-use super::palette::DARK;
 use std::fmt::Write;
 
 /// Width of a character at font size 1, estimated for the widest common sans-serif font.
@@ -66,6 +65,27 @@ pub(crate) const GRID: &str = "#EDEFF2";
 pub(crate) const HAIR: &str = "#F0F2F4";
 /// The colour of axes.
 pub(crate) const AXIS: &str = "#9AA3AE";
+
+/// The colours that a dark page replaces: what is neutral, and what would be too dark to see. Text on bars is in [`ON_LIGHT`] or
+/// [`ON_DARK`], which stay.
+const DARK: &[(&str, &str)] = &[
+    (PAPER, "#14181D"),
+    (INK, "#E4E8EC"),
+    (FAINT, "#9AA5B1"),
+    (RULE, "#343C46"),
+    (GRID, "#262C34"),
+    (HAIR, "#20262D"),
+    (AXIS, "#77828F"),
+    ("#E4E4E4", "#3A424C"),
+    ("#0072B2", "#3A9BDC"),
+    ("#A50F15", "#E5484D"),
+    ("#472258", "#A36BC2"),
+    ("#563035", "#B08A84"),
+    ("#1B20CF", "#7C80FF"),
+    ("#11605A", "#2FA295"),
+    ("#882255", "#C4608F"),
+    ("#5B6B82", "#8394AD"),
+];
 
 impl Lettering {
     /// Returns the style of plain text of this size.

@@ -1,7 +1,7 @@
 //! What the close-up shows: one whole gap, or one whole stretch of the critical path, of the largest cause, between what comes before and
 //! after. Of many the typical one is shown: half of the cause's time is in shorter ones. What fills most of the picture needs no close-up.
 
-use super::compose::{is_exact, main_channel};
+use super::drawn::{is_exact, main_channel};
 use super::panel::Panel;
 use thalweg_explain::Cause;
 use thalweg_explain::document::Explanation;

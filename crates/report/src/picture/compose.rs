@@ -3,17 +3,17 @@
 use super::axis::{label, ticks};
 use super::canvas::{AXIS, Canvas, FAINT, GRID, HAIR, INK, Lettering, PAPER, RULE, fitted, text_width};
 use super::close_up::CloseUp;
-use super::curve;
+use super::drawn::{is_exact, main_channel, title};
 use super::lanes::{Lane, LaneKind, Plan};
-use super::legend::{cause_fill, class_fill, title};
 use super::palette::{CLASSES, ON_DARK, ON_LIGHT, SpanClass, cause_style, is_hatched, is_light};
 use super::panel::{LaneStrips, Panel};
+use super::strip::{cause_fill, class_fill};
 use crate::words::cause_name;
 use std::collections::{HashMap, HashSet};
 use thalweg_base::numbers::{self, TIMES};
 use thalweg_base::text::wrap;
 use thalweg_explain::Cause;
-use thalweg_explain::document::{Channel, Explanation, MAX_SEGMENTS, PhaseName};
+use thalweg_explain::document::{Explanation, PhaseName};
 
 /// Width of the labels at the left.
 const LABELS: f64 = 230.0;
@@ -85,7 +85,7 @@ impl<'a> Composer<'a> {
         self.phases(panel);
         let top = self.y;
         let shown = shown_lanes(plan, panel);
-        let height = PATH_HEIGHT + 8.0 + curve::height(plan, panel) + lanes_height(plan, &shown, panel);
+        let height = PATH_HEIGHT + 8.0 + panel.curve_height(plan) + lanes_height(plan, &shown, panel);
         self.grid(panel, top, height);
         self.know_gaps(panel);
         self.gaps(panel, top, height, None);
@@ -149,7 +149,7 @@ impl<'a> Composer<'a> {
         // If segments stand for their neighbours, enlarging one would suggest more precision than there is.
         let exact = is_exact(self.explanation);
         let path_height = if exact { PATH_HEIGHT + 8.0 } else { 0.0 };
-        let height = path_height + GAP_LABELS + curve::height(plan, panel) + lanes_height(plan, &shown, panel);
+        let height = path_height + GAP_LABELS + panel.curve_height(plan) + lanes_height(plan, &shown, panel);
         self.grid(panel, top, height);
         let labels_at = path_height + GAP_LABELS - 4.0;
         match stretch {
@@ -435,18 +435,4 @@ fn lanes_height(plan: &Plan, shown: &[usize], panel: &Panel) -> f64 {
         height += upper + lower + LANE_GAP;
     }
     height
-}
-
-/// Returns the channel whose gaps are drawn: the sum over the direction that carried most, or else the first connection.
-pub(super) fn main_channel(explanation: &Explanation) -> Option<&Channel> {
-    let sums = explanation.channels.iter().filter(|c| c.aggregate);
-    sums.max_by_key(|c| c.size_bytes).or_else(|| explanation.channels.first())
-}
-
-/// Whether the path's segments are exact charges and do not stand for their neighbours. A path too long to keep is cut into steps of equal
-/// length; an exact one has shorter segments.
-pub(super) fn is_exact(explanation: &Explanation) -> bool {
-    let step_s = explanation.wall_s / MAX_SEGMENTS as f64;
-    let short = explanation.path.iter().filter(|s| s.end_s - s.start_s < 0.9 * step_s).count();
-    explanation.path.len() < MAX_SEGMENTS / 4 || short > 1
 }

@@ -6,18 +6,11 @@ use super::compose::{Composer, LEFT};
 use super::flows::{Bins, Flows, Series};
 use super::lanes::Plan;
 use super::palette::{CLASSES, SpanClass};
-use super::panel::Panel;
+use super::panel::{CURVE_HEIGHT, Panel};
 use thalweg_base::numbers::{self, BIT_RATES, Unit};
 
-/// Height of the curve.
-const HEIGHT: f64 = 84.0;
 /// Opacity of the area under the largest curve.
 const AREA: f64 = 0.25;
-
-/// Returns the height of the curves of a panel, with the space around them.
-pub(super) fn height(plan: &Plan, panel: &Panel) -> f64 {
-    if panel.flows.series(plan).is_empty() { 0.0 } else { HEIGHT + 14.0 }
-}
 
 /// Returns the largest unit of a disk's or file's rate in which the value is at least 1.
 fn byte_rate_unit(bytes_per_s: f64) -> Unit {
@@ -38,14 +31,14 @@ impl Composer<'_> {
         let series = panel.flows.series(plan);
         let Some(largest) = series.first() else { return };
         self.y += 4.0;
-        let (top, bottom) = (self.y, self.y + HEIGHT);
+        let (top, bottom) = (self.y, self.y + CURVE_HEIGHT);
         let bin_s = panel.flows.bin_s();
         let rates: Vec<Vec<f64>> = series.iter().map(|s| s.bins.averaged().iter().map(|bytes| bytes / bin_s).collect()).collect();
         let highest = rates.iter().flatten().copied().fold(0.0, f64::max);
         let unit = if largest.network { BIT_RATES.suiting(highest) } else { byte_rate_unit(highest) };
         let scale = ticks(0.0, (highest / unit.size).max(1e-9), 4);
         let full = scale.at.last().map_or(scale.step, |last| if *last < highest / unit.size * 0.999 { last + scale.step } else { *last });
-        let y = |rate: f64| bottom - (rate / unit.size / full).min(1.0) * HEIGHT;
+        let y = |rate: f64| bottom - (rate / unit.size / full).min(1.0) * CURVE_HEIGHT;
         for value in scale.at.iter().copied().chain([full]) {
             let at = y(value * unit.size);
             self.canvas.line((LEFT, at), (LEFT + panel.width, at), GRID, "");

@@ -2,41 +2,19 @@
 
 use super::canvas::{FAINT, Lettering, Path, text_width};
 use super::compose::{Composer, MARGIN, NOTE, SMALL, TITLE};
+use super::drawn::title;
 use super::marks::{MARK_CLASSES, MarkClass};
-use super::palette::{CLASSES, SpanClass, cause_style, is_hatched};
+use super::palette::CLASSES;
 use super::panel::Panel;
-use super::strip::Fill;
+use super::strip::{Fill, cause_fill, class_fill};
 use crate::words::cause_name;
 use thalweg_base::numbers;
 use thalweg_explain::Cause;
-use thalweg_explain::document::Explanation;
 
 /// Rows of the summary in the legend.
 const MOST_ROWS: usize = 7;
 /// Columns of a row's subject.
 const SUBJECT: usize = 36;
-
-/// Returns the sentence that `explain` prints; in its place, how the command ended.
-pub(super) fn title(e: &Explanation) -> String {
-    match &e.summary.ended {
-        _ if !e.summary.sentence.is_empty() => e.summary.sentence.clone(),
-        Some(ended) if ended.starts_with("killed") => format!("It was {ended}."),
-        Some(ended) => format!("It {ended}."),
-        None => e.verdict.sentence.clone(),
-    }
-}
-
-/// Returns how a cause is drawn.
-pub(super) fn cause_fill(cause: Cause) -> Fill {
-    let pattern = if is_hatched(cause) { "url(#server)" } else { "" };
-    Fill { colour: cause_style(cause).colour, pattern, thin: false }
-}
-
-/// Returns how a class of spans is drawn.
-pub(super) fn class_fill(class: usize) -> Fill {
-    let pattern = if class == SpanClass::Stopped as usize { "url(#stop)" } else { "" };
-    Fill { colour: CLASSES[class].colour, pattern, thin: CLASSES[class].thin }
-}
 
 /// What an entry of a legend shows.
 #[derive(Clone, Copy)]

@@ -13,6 +13,7 @@ pub(crate) mod canvas;
 pub(crate) mod close_up;
 pub(crate) mod compose;
 mod curve;
+mod drawn;
 mod flows;
 pub(crate) mod lanes;
 mod legend;

@@ -2,7 +2,6 @@
 //! Lab as seen with normal, protanopic and deuteranopic vision, and a test holds that difference. Work is drawn as bars and waiting as thin
 //! lines, so that an idle lane looks idle and the shade of a gap shows behind it.
 
-use super::canvas::{AXIS, FAINT, GRID, HAIR, INK, PAPER, RULE};
 use thalweg_explain::Cause;
 use thalweg_trace::SpanKind;
 
@@ -144,26 +143,6 @@ pub(crate) fn is_hatched(cause: Cause) -> bool {
     cause.name().starts_with("server.")
 }
 
-/// The colours that a dark page replaces: what is neutral, and what would be too dark to see. Text on bars is in [`ON_LIGHT`] or
-/// [`ON_DARK`], which stay.
-pub(crate) const DARK: &[(&str, &str)] = &[
-    (PAPER, "#14181D"),
-    (INK, "#E4E8EC"),
-    (FAINT, "#9AA5B1"),
-    (RULE, "#343C46"),
-    (GRID, "#262C34"),
-    (HAIR, "#20262D"),
-    (AXIS, "#77828F"),
-    ("#E4E4E4", "#3A424C"),
-    ("#0072B2", "#3A9BDC"),
-    ("#A50F15", "#E5484D"),
-    ("#472258", "#A36BC2"),
-    ("#563035", "#B08A84"),
-    ("#1B20CF", "#7C80FF"),
-    ("#11605A", "#2FA295"),
-    ("#882255", "#C4608F"),
-    ("#5B6B82", "#8394AD"),
-];
 /// The colour of text on a light bar.
 pub(crate) const ON_LIGHT: &str = "#000";
 /// The colour of text on a dark bar.

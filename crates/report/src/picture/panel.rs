@@ -14,6 +14,9 @@ use thalweg_explain::Cause;
 use thalweg_explain::document::Explanation;
 use thalweg_trace::{ABSENT, ABSENT_RESULT, Mark, MarkKind, SpanBatch, SpanKind, Stack};
 
+/// Height of the curve of what moved.
+pub(super) const CURVE_HEIGHT: f64 = 84.0;
+
 /// The strips of one lane: for threads, requests and RPCs above and their parts below; for connections, one direction each.
 #[derive(Clone, Debug)]
 pub(crate) struct LaneStrips {
@@ -118,6 +121,11 @@ const MAX_UPPER_ROWS: usize = 4;
 const MAX_LOWER_ROWS: usize = 3;
 
 impl Panel {
+    /// Returns the height of the curves, with the space around them.
+    pub(super) fn curve_height(&self, plan: &Plan) -> f64 {
+        if self.flows.series(plan).is_empty() { 0.0 } else { CURVE_HEIGHT + 14.0 }
+    }
+
     /// Returns an empty panel from second `start_s` to `end_s` of the explanation.
     pub(crate) fn new(plan: &Plan, explanation: &Explanation, start_s: f64, end_s: f64, width: f64) -> Panel {
         let lanes = plan.lanes.len().max(1) as f64;

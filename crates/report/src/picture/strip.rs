@@ -6,6 +6,8 @@
 //! more than (width / narrowest bar) bars per row, and one number for each column and class.
 
 use super::canvas::{Canvas, Path};
+use super::palette::{CLASSES, SpanClass, cause_style, is_hatched};
+use thalweg_explain::Cause;
 
 /// A bar, in pixels from the strip's left end.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -191,6 +193,18 @@ pub(crate) struct Fill {
     pub pattern: &'static str,
     /// Whether it is a thin line, which is not drawn as coverage.
     pub thin: bool,
+}
+
+/// Returns how a cause is drawn.
+pub(super) fn cause_fill(cause: Cause) -> Fill {
+    let pattern = if is_hatched(cause) { "url(#server)" } else { "" };
+    Fill { colour: cause_style(cause).colour, pattern, thin: false }
+}
+
+/// Returns how a class of spans is drawn.
+pub(super) fn class_fill(class: usize) -> Fill {
+    let pattern = if class == SpanClass::Stopped as usize { "url(#stop)" } else { "" };
+    Fill { colour: CLASSES[class].colour, pattern, thin: CLASSES[class].thin }
 }
 
 /// Height of a thin line.

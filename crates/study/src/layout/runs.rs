@@ -304,7 +304,8 @@ impl<'a> Stage<'a> {
         Ok(state.unwrap_or(CacheState::NotVerified { why: "no node has any part of it".into() }))
     }
 
-    /// Removes the files of a run. All workers get the order before any is waited for, so that nothing stays behind on a stop.
+    /// Removes the files of a run. All workers are sent the order before the first is waited for, so that a stop leaves
+    /// nothing behind.
     fn remove(&mut self, method: &Method<'_>, name: &str) -> Result<()> {
         let ats: Vec<At> = (0..self.names.len()).map(|node| self.at(method, name, node)).collect();
         if let Some(peer) = method.peer {

@@ -230,7 +230,7 @@ fn document(arguments: &Arguments, outputs: &Outputs<'_>, file: &Path) -> Result
     };
     match said.transpose()? {
         Some(Analysis::Rpcs(document)) => Ok(*document),
-        _ => Err(Failure::failed(format!("{}: has no RPCs to compare; to compare explanations, use thalweg diff", file.display()))),
+        _ => Err(Failure::failed(format!("{}: no RPCs to compare; to compare explanations, use thalweg diff", file.display()))),
     }
 }
 

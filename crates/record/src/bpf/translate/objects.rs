@@ -1,4 +1,4 @@
-//! The object of a wait: what the thread waited on, as the rule for its call names it.
+//! The object of a wait: what the thread waited on, named according to the rule for its call.
 
 use super::Translator;
 use super::facts::Facts;
