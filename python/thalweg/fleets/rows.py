@@ -36,7 +36,8 @@ COLUMNS: dict[str, tuple[pa.DataType, str]] = {
     "sink_file_system": (pa.string(), "the file system of what was written, if it is a file"),
     "file_system": (
         pa.string(),
-        "of a charge: that of the file which was waited for, where it names one; of others: of the source, else of the sink",
+        "of a charge: the file system of the file that was waited for, if the charge names a file; "
+        "of other rows: the source's file system, or the sink's if the source has none",
     ),
     "wall_s": (pa.float64(), "how long the command took; of a transfer, from its first request to its last"),
     "size_bytes": (pa.int64(), "how many bytes were moved"),
