@@ -166,7 +166,7 @@ fn what_cannot_be_written_is_refused_by_its_name() {
     let expected = ["FILE.svg", "FILE.html", "NAME.thw"];
     run(["rpcstat", text(&file), "-o", text(&at("rpcs.png"))]).failed(2, &[&["rpcs.png"], &expected[..]].concat());
     run(["rpcstat", text(&file), "-o", text(&at("a.thw")), "-o", text(&at("b.thw"))]).failed(2, &["b.thw", "give only one NAME.thw"]);
-    run(["rpcstat", text(&file), text(&file), "-o", text(&at("a.thw"))]).failed(2, &["a.thw", "each by itself"]);
+    run(["rpcstat", text(&file), text(&file), "-o", text(&at("a.thw"))]).failed(2, &["a.thw", "keep each separately"]);
     run(["rpcstat", "-", "-"]).failed(2, &["standard input"]);
     assert!(std::fs::read_dir(here.path()).expect("the directory").next().is_none(), "nothing was written");
 }
