@@ -1,6 +1,6 @@
 """The bench that cases work at: sources, servers that are started once and kept, and what was found out on the way.
 
-Everything it makes is under one directory (`work`), which whoever made it removes, and everything it starts ends with it.
+All files are under one directory (`work`), which the caller creates and removes. All processes that the bench starts end with the bench.
 """
 
 import contextlib

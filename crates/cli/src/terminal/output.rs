@@ -24,7 +24,7 @@ pub(crate) fn json(document: &impl serde::Serialize) -> Result<(), Failure> {
 
 /// A buffer for many result lines, written out in large pieces.
 pub(crate) struct Lines {
-    /// The bytes to write next. Whoever appends calls [`Lines::due`] now and then.
+    /// The bytes to write next. Call [`Lines::due`] now and then while appending.
     pub buffer: Vec<u8>,
     nowhere: bool,
 }

@@ -1,8 +1,8 @@
 //! Name lookups while the run waited: the servers, the names, and the answers.
 //!
 //! A lookup lasts from its request to its answer. One without an answer lasts until its process asked again (the next server, the next try,
-//! the next name); the last of them as long as the stretch of the critical path that began with it. The path's time within lookups was name
-//! resolution, whatever it is charged to: a timeout, an unrecorded name server, or a recorded one.
+//! the next name); the last of them as long as the stretch of the critical path that began with it. The path's time within lookups counts as
+//! name resolution, also where the time is charged to a timeout or to a name server.
 
 use crate::ExplainError;
 use crate::limits::assemble as limits;

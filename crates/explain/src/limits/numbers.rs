@@ -81,7 +81,7 @@ pub(crate) const TURNS_TO_SET_UP: f64 = 12.0;
 /// A connection with at most this many turns and [`FEW_BYTES`] was for one thing: a handshake, a request and its answer. Instead: what was
 /// requested.
 pub(crate) const FEW_TURNS: u64 = 5;
-/// Most bytes of such a connection. Instead: what was requested.
+/// A connection of few turns carries at most this number of bytes. Instead: what was requested.
 pub(crate) const FEW_BYTES: u64 = 64 << 10;
 /// Connections in use for this part of the run are what it was about. Instead: what was requested on each.
 pub(crate) const CONNECTIONS_EXPLAIN: f64 = 0.5;

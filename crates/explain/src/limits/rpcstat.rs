@@ -127,7 +127,7 @@ pub(crate) const LAST_SPANS: usize = 100_000;
 /// nearly all the time is pauses between packets, some for the server and some for the client, and showing these as waits for one end would
 /// be wrong. Instead: what the ends did meanwhile.
 pub(crate) const TIMES_USUAL_WAIT: i64 = 4;
-/// Least length of such waits: a scheduler turn and a deferred interrupt are shorter. Instead: what the ends did meanwhile.
+/// Shorter waits are not shown: a scheduler turn or a deferred interrupt causes them. Instead: what the ends did meanwhile.
 pub(crate) const LEAST_WAIT_NS: i64 = 1_000_000;
 /// Waits of one kind are drawn as one where the space between them is below one part in this many of the whole. Instead: nothing; it is a
 /// picture.

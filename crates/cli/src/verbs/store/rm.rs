@@ -37,8 +37,8 @@ pub(crate) struct Arguments {
     /// With -r: allow removing everything in the root of a store
     #[arg(long, requires = "recursive")]
     no_preserve_root: bool,
-    /// Remove and list the NAME.partial files below these paths (default: the whole store) if they are from copies whose client is gone. A
-    /// file that is being written is never removed, nor one of such a name that is not from a copy
+    /// Remove and list the NAME.partial files below these paths (default: the whole store) if they are from copies whose client is gone. Files
+    /// that are being written are kept, and so are files with this name that no copy made
     #[arg(long, conflicts_with_all = ["recursive", "force"])]
     partials: bool,
     /// With --partials: only if the client has been gone for at least this long

@@ -47,7 +47,7 @@ fn is_about_bytes(done: Done, bytes: u64, largest: u64) -> bool {
     for_each > if of_one_file || by_the_way { limits::MOST_BYTES_A_NAME } else { limits::MOST_BYTES_A_FILE }
 }
 
-/// The first action done with many, unless another was done so much more often that this one is incidental.
+/// Returns the first action that was done with many files; a later one, if it was done so much more often that the first is incidental.
 fn leading(files: &FileCounts) -> Option<Done> {
     let own = files.processes * limits::OWN_NAMES;
     let changed = |n, what, moves| Done { n, what, changed: true, moves };
