@@ -1,17 +1,16 @@
 """The gates as a campaign. Each runs in a process of its own, with a store of its own."""
 
 import functools
-import multiprocessing
 import os
 import random
 import shutil
 import tempfile
-import time
 
 from gates.harness import filesystem, page, result
 from gates.harness.case import Case, attempt, counts
 from gates.harness.expected import Expected
 from gates.harness.gate import Fixture, load_all
+from gates.harness.side_by_side import SHORT_LIMIT_S, side_by_side
 from testbed import results, shell
 from testbed.campaign import Campaign
 from testbed.errors import Broken, NotRun
@@ -67,12 +66,11 @@ class Gates(Campaign):
         if jobs > 1:
             # The longest begin first, so that none is left to run alone.
             gates = sorted(gates, key=lambda gate: -gate.short_s)
-        by_name = {gate.name: gate for gate in gates}
         totals = []
-        with multiprocessing.get_context("fork").Pool(max(1, min(jobs, len(gates))), maxtasksperchild=1) as pool:
-            for name, cases, told, seconds in pool.imap_unordered(functools.partial(timed, options, self.program), by_name, chunksize=1):
-                totals += cases
-                self._take(by_name[name], cases, {**told, "build": self.build}, seconds)
+        work, limit_s = functools.partial(run_one, options, self.program), SHORT_LIMIT_S if options.quick else None
+        for gate, cases, told, seconds in side_by_side(gates, jobs, work, limit_s):
+            totals += cases
+            self._take(gate, cases, {**run_of(options), **told, "build": self.build}, seconds)
         print(page.summary(totals))
         return totals
 
@@ -87,12 +85,9 @@ class Gates(Campaign):
         results.add_counts(self.options.counts, f"gates::{gate.name}", made["passed"] + made["expected"], made["failed"], made["skipped"], seconds)
 
 
-def timed(options, program, name):
-    """One gate, and how long it took."""
-    begun = time.monotonic()
-    (gate,) = load_all(SUITES, [name])
-    cases, told = run_one(options, program, gate)
-    return name, cases, told, time.monotonic() - begun
+def run_of(options):
+    """What the results of all gates of a run say."""
+    return {"form": "short" if options.quick else "long", "seed": options.seed}
 
 
 def run_one(options, program, gate):
@@ -101,7 +96,7 @@ def run_one(options, program, gate):
     shutil.rmtree(scratch, ignore_errors=True)
     os.makedirs(scratch)
     expected = Expected(os.path.join(HERE, "expected.toml"))
-    cases, told = [], {"form": "short" if options.quick else "long", "seed": options.seed}
+    cases, told = [], {}
 
     def take(case):
         judged = case if options.directory else expected.judge(gate.name, case)

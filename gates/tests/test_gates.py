@@ -1,8 +1,10 @@
 """The gates' own parts: what counts as passed, what is expected to fail, how other people's output is read."""
 
 import os
+import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 GATES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -11,6 +13,7 @@ sys.path.insert(0, os.path.dirname(GATES))
 from gates.harness import gate, page, result  # noqa: E402
 from gates.harness.case import Case, Done, attempt, counts  # noqa: E402
 from gates.harness.expected import Expected  # noqa: E402
+from gates.harness.side_by_side import side_by_side  # noqa: E402
 from testbed.errors import Broken, NotRun  # noqa: E402
 
 SUITES = os.path.join(GATES, "suites")
@@ -53,6 +56,28 @@ class Cases(unittest.TestCase):
         self.assertEqual(expected.judge("one", Case("c", "failed")).state, "failed")
         self.assertEqual(expected.judge("other", Case("a", "failed")).state, "failed")
         self.assertEqual(expected.judge("one", Case("b", "failed", "EIO")).reason, "it is not there (EIO)")
+
+    def test_gates_run_side_by_side_and_each_ends_with_a_result(self):
+        def work(name):
+            if name == "dies":
+                os._exit(3)
+            if name == "hangs":
+                time.sleep(60)
+            return [Case(name, "passed")], {"where": name}
+
+        names, ended = [f"gate {number}" for number in range(12)], []
+        for name, cases, told, _ in side_by_side(["hangs", "dies", *names], 3, work, limit_s=1.0):
+            # What a program prints is read to its end, whatever is forked meanwhile.
+            self.assertEqual(subprocess.run(["echo", name], capture_output=True, text=True, check=True).stdout, f"{name}\n")
+            ended.append((name, cases[0].state, cases[0].reason, told))
+        self.assertCountEqual(
+            ended,
+            [
+                ("hangs", "failed", "not done after 1 s", {}),
+                ("dies", "failed", "its process ended with code 3", {}),
+                *((name, "passed", "", {"where": name}) for name in names),
+            ],
+        )
 
     def test_every_suite_says_what_it_is(self):
         found = gate.load_all(SUITES)
