@@ -28,9 +28,17 @@ struct CommandLine {
     verb: verbs::Verb,
 }
 
+/// Returns the definition of the command line.
+fn command() -> clap::Command {
+    verbs::grouped(CommandLine::command())
+}
+
 fn main() -> ExitCode {
+    if terminal::completion::offered(command) {
+        return ExitCode::SUCCESS;
+    }
     let words = verbs::with_two_dashes(std::env::args_os());
-    let parsed = CommandLine::from_arg_matches(&verbs::grouped(CommandLine::command()).get_matches_from(words));
+    let parsed = CommandLine::from_arg_matches(&command().get_matches_from(words));
     let verb = match parsed {
         Ok(line) => line.verb,
         Err(error) => error.exit(),
@@ -48,6 +56,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_well_formed() {
-        verbs::grouped(CommandLine::command()).debug_assert();
+        command().debug_assert();
     }
 }

@@ -1,6 +1,7 @@
 //! The command line, the terminal, bad input and Ctrl-C.
 
 mod bad_input;
+mod completing;
 mod interrupts;
 mod promises;
 mod terminal;

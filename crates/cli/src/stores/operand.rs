@@ -69,6 +69,13 @@ pub(crate) enum Operand {
 }
 
 impl StoreFlags {
+    /// Returns the flags of a line that is being typed: those of the environment, and a short timeout, since a person waits.
+    pub(crate) fn typed() -> StoreFlags {
+        let store = std::env::var("THALWEG_STORE").ok();
+        let credential = std::env::var_os(CREDENTIAL_VARIABLE).map(PathBuf::from);
+        StoreFlags { store, timeout: Duration::from_secs(1), credential, node: None }
+    }
+
     /// Parses a path in a store; a plain path is in the store that the flag or the environment names.
     pub(crate) fn path(&self, text: &str) -> Result<StorePath, Failure> {
         let long = match text.strip_prefix("thal:") {

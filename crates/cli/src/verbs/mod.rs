@@ -2,6 +2,7 @@
 
 mod bench;
 mod explaining;
+mod itself;
 mod measuring;
 mod servers;
 mod store;
@@ -105,6 +106,12 @@ verbs! {
         Fleet = fleet in explaining,
         /// Start a store over the hosts of a job, run a program on it, and shut it down
         Launch = launch in servers,
+    }
+    "The command itself" {
+        /// Print the code that makes a shell complete this command's lines
+        Completions = completions in itself,
+        /// Write the manual pages
+        Man = man in itself,
     }
 }
 

@@ -1,0 +1,4 @@
+//! Verbs about the command itself.
+
+pub(super) mod completions;
+pub(super) mod man;
