@@ -20,13 +20,17 @@ READER = Path(__file__).with_name("perfetto_reader.mjs")
 THALWEG = os.environ.get("THALWEG", "thalweg")
 KEPT = Path(os.environ.get("CARGO_TARGET_DIR", recordings.REPOSITORY / "target")) / "perfetto-reader"
 READ_S = 180
-# A download (both ends recorded), a mount of the store (many connections), a copy of the store (requests and replies), and threads under a lock.
+# A download (both ends recorded), a mount of the store (many connections), a copy of the store (requests and replies), threads under a lock,
+# and ranks that send each other messages.
 TRACES = {
     "curl": recordings.FIXTURES / "curl-get-loss",
     "mount": recordings.FIXTURES / "mount-write-link",
     "store": recordings.FIXTURES.parent / "serial",
     "locks": recordings.FIXTURES / "syncs-under-a-lock",
+    "ranks": recordings.FIXTURES / "mpi-late-rank",
 }
+# What the sampled command does: it computes for a while, in a thread whose name is known.
+COMPUTES = "import hashlib\nfor _ in range(40): hashlib.sha256(bytes(4 << 20)).digest()"
 QUESTIONS = {
     "processes": "select pid, name from process where pid > 0",
     "unnamed": "select tid from thread where tid > 0 and name is null",
@@ -43,6 +47,10 @@ QUESTIONS = {
     "values": "select count(*) as rows from counter",
     "path": """select s.name, s.ts, s.dur, extract_arg(s.arg_set_id, 'debug.place') as place from slice s join track t on t.id = s.track_id
         where t.name = 'critical path' order by s.ts""",
+    "samples": "select coalesce(t.name, '') as thread, count(*) as rows, count(s.callsite_id) as stacks from perf_sample s left join thread t using (utid) group by 1",
+    # By the innermost function and the outermost one.
+    "stacks": """select f.name as function, count(*) as rows, max(c.depth) as depth from perf_sample s join stack_profile_callsite c on c.id = s.callsite_id
+        join stack_profile_frame f on f.id = c.frame_id group by 1""",
     "errors": "select name, value from stats where severity in ('error', 'data_loss') and value > 0",
 }
 
@@ -133,6 +141,7 @@ class Exported(unittest.TestCase):
         self.assertIn(("wakes", "woken"), kinds["store"])
         self.assertIn(("wakes", "woken"), kinds["locks"])
         self.assertLessEqual({("net.send", "rpc.serve"), ("rpc.serve", "net.send"), ("net.send", "arrives")}, kinds["store"])
+        self.assertIn(("mpi.send", "arrives"), kinds["ranks"])
 
     def test_each_counter_is_there_once_within_a_group(self):
         for name, found in self.found.items():
@@ -155,6 +164,42 @@ class Exported(unittest.TestCase):
                     self.assertEqual(before["ts"] + before["dur"], after["ts"])
                 self.assertEqual({one["name"] for one in path}, {segment["cause"] for segment in explanation["path"]})
                 self.assertTrue(any(one["place"] for one in path))
+
+
+class Sampled(unittest.TestCase):
+    """A profile of a command, made here: the fixtures have none."""
+
+    @classmethod
+    def setUpClass(cls):
+        kept = tempfile.TemporaryDirectory(prefix="thalweg-perfetto-")
+        cls.addClassCleanup(kept.cleanup)
+        recording, trace, folded = (Path(kept.name) / name for name in ("run.thw", "run.pftrace", "run.folded"))
+        command = [THALWEG, "profile", "-o", recording, "--", sys.executable, "-c", COMPUTES]
+        made = subprocess.run(command, capture_output=True, text=True, check=False)
+        if made.returncode:
+            raise unittest.SkipTest(f"no profile can be made here: {made.stderr.strip()}")
+        exported = subprocess.run([THALWEG, "export", recording, "--to", "folded", "-o", folded], capture_output=True, text=True, check=False)
+        cls.folded = dict(line.rsplit(" ", 1) for line in folded.read_text().splitlines()) if exported.returncode == 0 else {}
+        if not cls.folded:
+            raise unittest.SkipTest("stacks cannot be sampled here (docs/PROFILE.md says what that needs)")
+        subprocess.run([THALWEG, "export", recording, "--to", "perfetto", "-o", trace], check=True)
+        (cls.found,) = read([trace])
+
+    def test_every_sample_is_there_with_its_thread_and_stack(self):
+        self.assertEqual(self.found["errors"], [])
+        samples = self.found["samples"]
+        self.assertEqual(sum(sample["rows"] for sample in samples), sum(map(int, self.folded.values())))
+        self.assertEqual([sample for sample in samples if sample["stacks"] != sample["rows"]], [])
+        program = Path(sys.executable).resolve().name
+        self.assertGreater(sum(sample["rows"] for sample in samples if sample["thread"].startswith(program[:15])), 0, samples)
+
+    def test_stacks_have_their_functions_from_the_outermost_inwards(self):
+        innermost = {}
+        for stack, count in self.folded.items():
+            function = stack.rsplit(";", 1)[-1].removesuffix("_[k]")
+            innermost[function] = innermost.get(function, 0) + int(count)
+        self.assertEqual({stack["function"]: stack["rows"] for stack in self.found["stacks"]}, innermost)
+        self.assertGreater(max(stack["depth"] for stack in self.found["stacks"]), 1)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ use crate::Result;
 use crate::interactive;
 use crate::page::TextOptions;
 use crate::picture::canvas::escape;
-use crate::picture::{PictureOptions, svg};
+use crate::picture::{PictureOptions, svg_with};
 use crate::plot::sections;
 use crate::rpcstat::rpcstat_sections;
 use crate::short::short;
@@ -27,7 +27,15 @@ const PACKETS: &str = "capture";
 /// Makes a self-contained page: the app with its data, and what it replaces when it has started: verdict, answer, picture, tables, and
 /// the text as a terminal shows it. Plots of the RPCs follow the main picture; for a recording of packets alone they are the main picture.
 pub fn html(source: &dyn Source, explanation: &Explanation, options: &PictureOptions, rpcs: Option<&RpcStat>) -> Result<String> {
-    let picture = format!("<div class=\"picture\">\n{}</div>\n", without_style(&svg(source, explanation, options)?));
+    interactive::page(source, explanation, rpcs, |running| {
+        let picture = svg_with(source, explanation, options, running)?;
+        Ok(static_part(explanation, rpcs, &picture))
+    })
+}
+
+/// Returns the static part, with the picture.
+fn static_part(explanation: &Explanation, rpcs: Option<&RpcStat>, picture: &str) -> String {
+    let picture = format!("<div class=\"picture both\">\n{}</div>\n", without_style(picture));
     let pictures = match rpcs {
         None => picture,
         Some(rpcs) if rpcs.recorder == PACKETS => {
@@ -43,10 +51,11 @@ pub fn html(source: &dyn Source, explanation: &Explanation, options: &PictureOpt
     advice(&mut page, explanation);
     let plain = text(explanation, &TextOptions { width: 100, colour: false });
     let _ = writeln!(page, "<h2>As text</h2>\n<pre>{}</pre>", lines(&plain));
-    interactive::page(source, explanation, &page)
+    page
 }
 
-/// Removes a picture's style element, which the page's content security policy refuses: the picture has its light colours on a page.
+/// Removes a picture's style element, which the page's content security policy refuses. The page's own style has the rules of a dark
+/// page, for pictures of the class `both`.
 fn without_style(picture: &str) -> String {
     const END: &str = "</style>";
     match (picture.find("<style>"), picture.find(END)) {

@@ -19,6 +19,7 @@ mod predicted;
 mod profile;
 mod repeated;
 mod rpcstat;
+mod running;
 mod runs;
 mod short;
 pub mod study;

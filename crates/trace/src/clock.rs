@@ -2,10 +2,51 @@
 //!
 //! A clock belongs to one boot of one machine and to a time namespace: `monotonic:` followed by [`machine::boot_id`].
 
-use crate::{Host, HostId};
+use crate::{Host, HostId, Source};
 use thalweg_base::machine::{self, UNKNOWN};
 
 const PREFIX: &str = "monotonic:";
+
+/// Error assumed of wall clocks. NTP keeps them within milliseconds; clocks that nothing disciplines may be off by
+/// more.
+pub(crate) const WALL_CLOCK_ERROR_NS: u64 = 1_000_000_000;
+
+/// How the times of a host relate to those of the reference host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClockRelation {
+    /// Both have one clock.
+    OneClock,
+    /// The clocks were aligned by bytes that both ends saw.
+    Within {
+        /// Half the width of the uncertainty, where it is largest.
+        error_ns: u64,
+    },
+    /// Only wall clocks relate the two, which do not order events of both hosts.
+    WallClocks {
+        /// Half the width of the uncertainty.
+        error_ns: u64,
+    },
+    /// Nothing relates the two clocks.
+    Unknown,
+}
+
+impl ClockRelation {
+    /// Returns the alignment of a host of a recording; `None` for the reference host.
+    pub fn of(source: &dyn Source, host: &Host) -> Option<ClockRelation> {
+        let reference = source.hosts().iter().find(|host| host.host == HostId(0)).or(source.hosts().first())?;
+        if reference.host == host.host {
+            return None;
+        }
+        let error_ns = source.clocks().iter().filter(|clock| clock.host == host.host).map(|clock| clock.error_ns).max();
+        let one = reference.clock == host.clock || between(&reference.clock, &host.clock).is_some();
+        Some(match error_ns {
+            Some(error_ns) if error_ns >= WALL_CLOCK_ERROR_NS => ClockRelation::WallClocks { error_ns },
+            None | Some(0) if one => ClockRelation::OneClock,
+            Some(error_ns) => ClockRelation::Within { error_ns },
+            None => ClockRelation::Unknown,
+        })
+    }
+}
 
 impl Host {
     /// Returns this machine as a row of a recording.

@@ -11,6 +11,7 @@
 mod abilities;
 mod align;
 pub mod anonymous;
+pub mod arrows;
 mod axis;
 pub mod called;
 mod clock;
@@ -33,11 +34,13 @@ pub mod secrets;
 mod sink;
 mod source;
 mod tcp_info;
+mod tied;
 mod time;
 mod tracer;
 mod waited;
 
 pub use abilities::Abilities;
+pub use clock::ClockRelation;
 pub use codec::{DecodeError, decode_events, encode_events};
 pub use error::{SourceError, TraceError};
 pub use frame::Frame;
@@ -51,6 +54,7 @@ pub use recording::{Ending, Recording, RecordingWriter, TableColumn, write_table
 pub use sink::{Memory, Sink};
 pub use source::{ABSENT, ABSENT_CONTEXT, ABSENT_RESULT, Source, SpanBatch};
 pub use tcp_info::TcpInfo;
+pub use tied::Tied;
 pub use time::Time;
 pub use tracer::{Maker, OpenSpan, SpanFields, TraceHandle, Tracer};
 

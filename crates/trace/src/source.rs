@@ -70,6 +70,12 @@ impl SpanBatch {
         self.stack.push(span.stack.unwrap_or(0));
     }
 
+    /// Returns the signal that stopped the thread for the whole of a row's span, if one did: a `wait.other` with −(signal) as its result.
+    pub fn stopped_by(&self, row: usize) -> Option<i64> {
+        let result = self.result[row];
+        (self.kind[row] == SpanKind::WaitOther && result < 0 && result != ABSENT_RESULT).then(|| -result)
+    }
+
     /// Returns the span in row `row`, with times on the reference axis; `None` if its identifiers are 0.
     pub fn row(&self, row: usize) -> Option<Span> {
         let known = |number: u64| (number != ABSENT).then_some(number);

@@ -1,6 +1,6 @@
 //! Makes the document from what was counted.
 
-use super::classify::{FunctionId, Stacks, base};
+use super::classify::{FunctionId, Stacks};
 use super::document::{
     ClassLine, ClassShare, EventCounts, FunctionShare, HostProfile, ModuleShare, OverTime, Profile, ProgramClass, ProgramShare, Rate,
     RecorderCost, SCHEMA, Unsymbolised,
@@ -384,18 +384,8 @@ impl ProfileInput<'_> {
                 samples: weight.samples,
             }
         };
-        let class = |function: &super::classify::Function| match function.class() {
-            Some(class) => Some(self.rules.classes[class as usize].name.clone()),
-            None => function.is_user.then(|| super::rules::name::PROGRAM.to_owned()),
-        };
-        let name = |function: &super::classify::Function| FlameFunction {
-            name: function.name.clone(),
-            module: base(&function.module).to_owned(),
-            class: class(function),
-            is_user: function.is_user,
-        };
         let mut stacks: Vec<FlameStack> = gathered.stacks.iter().map(stack).collect();
         stacks.sort_by(|a, b| a.program.cmp(&b.program).then_with(|| a.frames.cmp(&b.frames)).then_with(|| a.class.cmp(&b.class)));
-        HostStacks { functions: self.stacks.functions.iter().map(name).collect(), stacks }
+        HostStacks { functions: self.stacks.functions.iter().map(|function| FlameFunction::of(function, self.rules)).collect(), stacks }
     }
 }

@@ -1,6 +1,8 @@
 //! The stacks of a profile, for flame graphs.
 
+use super::classify::{Function, base};
 use super::document::{HostProfile, Profile};
+use super::rules::{Rules, name};
 
 /// A profile, and its stacks.
 #[derive(Clone, Debug)]
@@ -37,6 +39,17 @@ pub struct FlameFunction {
     pub class: Option<String>,
     /// Whether the function belongs to a program or a library (else to the kernel).
     pub is_user: bool,
+}
+
+impl FlameFunction {
+    /// Returns a function with its class, which is the program's for functions of programs without a rule.
+    pub(super) fn of(function: &Function, rules: &Rules) -> FlameFunction {
+        let class = match function.class() {
+            Some(class) => Some(rules.classes[class as usize].name.clone()),
+            None => function.is_user.then(|| name::PROGRAM.to_owned()),
+        };
+        FlameFunction { name: function.name.clone(), module: base(&function.module).to_owned(), class, is_user: function.is_user }
+    }
 }
 
 /// A stack of a program.

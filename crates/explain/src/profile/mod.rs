@@ -20,11 +20,13 @@ mod gather;
 mod globs;
 mod rates;
 mod rules;
+mod single;
 mod times;
 
 pub use document::Profile;
 pub use flame::{FlameFunction, FlameStack, HostStacks, Profiled};
 pub use rules::{DEFAULT_RULES, Rules, RulesError};
+pub use single::{SampledStack, SampledStacks};
 
 use crate::ExplainError;
 use std::collections::HashMap;

@@ -2,6 +2,7 @@
 
 use super::labels;
 use super::lanes::{Lane, NO_LANE};
+use super::more::More;
 use super::planes::Plane;
 use super::series::{Counter, MarkEntry};
 use super::spans::{Drawn, looks_like};
@@ -36,6 +37,8 @@ pub(super) struct Header<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) sample_classes: Vec<String>,
     pub(super) left_out: LeftOut,
+    #[serde(flatten)]
+    pub(super) more: More<'a>,
     pub(super) notes: Vec<String>,
 }
 

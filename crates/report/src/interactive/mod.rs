@@ -3,15 +3,24 @@
 //! The app is built from `web/` into `page/page.html`, with three placeholders for what is put in here. The data are a header as JSON
 //! ([`header`]), and columns of numbers as compressed byte planes ([`planes`]) in base64. The critical path is the explanation's own.
 
+mod arrows;
 mod base64;
+mod clocks;
+mod collected;
 mod columns;
 mod header;
 mod labels;
 mod lanes;
+mod more;
+mod offsets;
+mod optional;
 mod planes;
-mod running;
+mod profiles;
+
+mod rules;
 mod series;
 mod spans;
+mod stacks;
 #[cfg(test)]
 mod tests;
 mod ticks;
@@ -19,16 +28,21 @@ mod ticks;
 use crate::Result;
 use crate::page::TextOptions;
 use crate::picture::canvas::escape;
+use crate::running::Running;
 use crate::short::short;
 use crate::style::{STATIC_STYLE, STATIC_STYLE_HASH};
+use collected::Collector;
 use columns::Numbers;
 use header::{Header, LeftOut};
 use lanes::{NO_LANE, Slots};
+use optional::Gathered;
 use planes::Planes;
 use series::Series;
 use spans::{Bounds, Spans};
 use thalweg_base::numbers;
 use thalweg_explain::document::Explanation;
+use thalweg_explain::profile::{Rules, SampledStacks};
+use thalweg_explain::rpcstat::RpcStat;
 use thalweg_trace::Source;
 use ticks::{Ticks, instant};
 
@@ -40,9 +54,15 @@ const STATIC: &str = "<!--thalweg:static-->";
 const DATA: &str = "<!--thalweg:data-->";
 const POLICY: &str = "sha256-THALWEG_STATIC_STYLE";
 
-/// Makes the page around its static part, which is HTML.
-pub(crate) fn page(source: &dyn Source, explanation: &Explanation, fixed: &str) -> Result<String> {
-    let data = Data::new(source, explanation, Bounds::OF_PAGES)?;
+/// Makes the page around its static part, which is HTML that `fixed` returns when told the threads of which is known when they ran.
+pub(crate) fn page(
+    source: &dyn Source,
+    explanation: &Explanation,
+    rpcs: Option<&RpcStat>,
+    fixed: impl FnOnce(&Running) -> Result<String>,
+) -> Result<String> {
+    let data = Data::new(source, explanation, rpcs, Bounds::OF_PAGES)?;
+    let fixed = &*fixed(&data.running)?;
     let title = escape(&explanation.verdict.sentence);
     let mut page = String::with_capacity(TEMPLATE.len() + fixed.len() + data.header.len() + data.planes.len() / 3 * 4 + 2_000);
     let style = format!("<style>{STATIC_STYLE}</style>\n");
@@ -71,18 +91,23 @@ fn in_order(template: &str) -> [&'static str; 4] {
 
 /// The data of a page.
 struct Data {
+    /// The threads of which is known when they ran.
+    running: Running,
     header: String,
     /// Compressed.
     planes: Vec<u8>,
 }
 
 impl Data {
-    fn new(source: &dyn Source, explanation: &Explanation, bounds: Bounds) -> Result<Data> {
+    fn new(source: &dyn Source, explanation: &Explanation, rpcs: Option<&RpcStat>, bounds: Bounds) -> Result<Data> {
         let slots = Slots::new(source);
         let marks = source.marks()?;
-        let series = Series::read(source, &slots, &marks)?;
-        let mut spans = spans::gather(source, explanation, &slots, &marks, bounds)?;
+        let stacks = SampledStacks::read(source, &Rules::default())?;
+        let mut series = Series::read(source, &slots, &marks, &stacks)?;
+        let mut requests = Collector::new(source);
+        let mut spans = spans::gather(source, explanation, &slots, &marks, bounds, &mut requests)?;
         drop(marks);
+        series.add_stops(&slots, requests.stops());
         let (lanes, lane_of) = slots.lanes(&weights(&slots, explanation, &spans, &series));
         let before = spans.drawn.len();
         spans.drawn.retain(|span| lane_of[span.slot as usize] != NO_LANE);
@@ -99,9 +124,12 @@ impl Data {
         numbers.spans(&mut planes, &spans.drawn);
         numbers.path(&mut planes, explanation);
         numbers.series(&mut planes, &series);
+        let gathered = Gathered { explanation, rpcs, numbers: &numbers, spans: &spans.drawn, series: &series, stacks, requests };
+        let (more, left_out) = gathered.add(&mut planes, source)?;
         let (listed, planes) = planes.finish();
         let mut notes = series.notes;
         notes.extend(said(&spans, unnamed));
+        notes.extend(left_out);
         let header = Header {
             format: header::FORMAT,
             explanation,
@@ -118,9 +146,10 @@ impl Data {
             planes: listed,
             sample_classes: series.sample_classes,
             left_out: LeftOut { spans: spans.left_out },
+            more,
             notes,
         };
-        Ok(Data { header: header.to_text(), planes })
+        Ok(Data { running: spans.running, header: header.to_text(), planes })
     }
 
     /// Appends the elements that hold the data.

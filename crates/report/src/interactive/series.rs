@@ -1,11 +1,14 @@
 //! What is drawn beside spans: marks, counters and samples, at most as many as a screen can use.
 
+use super::collected::Stop;
 use super::labels;
 use super::lanes::Slots;
 use crate::Result;
+use crate::picture::marks::signal_name;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use thalweg_explain::profile::SampledStacks;
 use thalweg_trace::{CounterName, CounterOf, Mark, MarkKind, Meta, ObjectId, Source};
 
 /// Most marks.
@@ -43,13 +46,15 @@ pub(super) struct SampleRow {
     pub(super) at_ns: i64,
     /// Its number in [`Series::sample_classes`].
     pub(super) class: u8,
+    /// Number of the stack in the recording, if it is a profile's; 0: none.
+    pub(super) stack: u32,
 }
 
 /// A kind of mark, as the header lists it.
 #[derive(Serialize)]
 pub(super) struct MarkEntry {
     kind: &'static str,
-    label: &'static str,
+    label: String,
 }
 
 /// A counter.
@@ -87,7 +92,7 @@ pub(super) struct Series {
 
 impl Series {
     /// Reads marks, counters and samples of a recording.
-    pub(super) fn read(source: &dyn Source, slots: &Slots<'_>, marks: &[Mark]) -> Result<Series> {
+    pub(super) fn read(source: &dyn Source, slots: &Slots<'_>, marks: &[Mark], stacks: &SampledStacks<'_>) -> Result<Series> {
         let mut series = Series {
             marks: Vec::new(),
             mark_kinds: Vec::new(),
@@ -99,7 +104,7 @@ impl Series {
         };
         series.add_marks(slots, marks);
         series.add_counters(source, slots)?;
-        series.add_samples(source, slots)?;
+        series.add_samples(source, slots, stacks)?;
         Ok(series)
     }
 
@@ -110,12 +115,32 @@ impl Series {
             let Some(slot) = slots.track(mark.track.number()) else { continue };
             let kinds = &mut self.mark_kinds;
             let kind = *numbers.entry(mark.kind).or_insert_with(|| {
-                kinds.push(MarkEntry { kind: mark.kind.name(), label: labels::mark(mark.kind) });
+                kinds.push(MarkEntry { kind: mark.kind.name(), label: labels::mark(mark.kind).to_owned() });
                 (kinds.len() - 1) as u8
             });
             let value = mark.value.map_or(0, |value| u32::try_from(value.max(0)).unwrap_or(u32::MAX));
             self.marks.push(MarkRow { slot, at_ns: mark.at.ns(), kind, value });
         }
+    }
+
+    /// Adds a mark for each time that a signal stopped a thread, at most as many kinds as a plane can number.
+    pub(super) fn add_stops(&mut self, slots: &Slots<'_>, stops: &[Stop]) {
+        let mut numbers: HashMap<i64, u8> = HashMap::new();
+        for stop in stops {
+            let Some(slot) = slots.track(stop.track) else { continue };
+            let kind = match numbers.get(&stop.signal) {
+                Some(kind) => *kind,
+                None if self.mark_kinds.len() > usize::from(u8::MAX) => continue,
+                None => {
+                    let label = format!("the thread was stopped by {}", signal_name(stop.signal));
+                    self.mark_kinds.push(MarkEntry { kind: MarkKind::Signal.name(), label });
+                    *numbers.entry(stop.signal).or_insert((self.mark_kinds.len() - 1) as u8)
+                }
+            };
+            let value = u32::try_from(stop.signal).unwrap_or(u32::MAX);
+            self.marks.push(MarkRow { slot, at_ns: stop.at_ns, kind, value });
+        }
+        self.marks.sort_by_key(|mark| mark.at_ns);
     }
 
     fn add_counters(&mut self, source: &dyn Source, slots: &Slots<'_>) -> Result<()> {
@@ -143,21 +168,24 @@ impl Series {
         Ok(())
     }
 
-    fn add_samples(&mut self, source: &dyn Source, slots: &Slots<'_>) -> Result<()> {
+    fn add_samples(&mut self, source: &dyn Source, slots: &Slots<'_>, stacks: &SampledStacks<'_>) -> Result<()> {
         let samples = source.samples()?;
         let every = self.every(samples.len(), MAX_SAMPLES, "samples");
-        let mut numbers: HashMap<u16, u8> = HashMap::new();
+        let mut numbers: HashMap<(Option<usize>, u16), u8> = HashMap::new();
         for sample in samples.iter().step_by(every) {
             let classes = &mut self.sample_classes;
-            let class = *numbers.entry(sample.class).or_insert_with(|| {
+            // A profile's samples are in the classes of its functions, others in those of the recorder.
+            let profiled = stacks.class(sample);
+            let of = if profiled.is_some() { 0 } else { sample.class };
+            let class = *numbers.entry((profiled, of)).or_insert_with(|| {
                 if classes.len() == usize::from(NO_CLASS) {
                     return NO_CLASS;
                 }
-                classes.push(class_name(source.meta(), sample.class));
+                classes.push(profiled.map_or_else(|| class_name(source.meta(), sample.class), |class| stacks.classes[class].clone()));
                 (classes.len() - 1) as u8
             });
             let slot = sample.track.and_then(|track| slots.track(track.number()));
-            self.samples.push(SampleRow { slot, at_ns: sample.at.ns(), class });
+            self.samples.push(SampleRow { slot, at_ns: sample.at.ns(), class, stack: sample.profiled().unwrap_or(0) });
         }
         Ok(())
     }

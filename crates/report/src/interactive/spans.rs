@@ -3,15 +3,17 @@
 //! Beyond [`Bounds::all`] spans, the longest [`Bounds::longest`] are kept, and as many on the critical path. Bytes sent over a connection
 //! are drawn twice: on the thread that sends, and on the connection.
 
+use super::collected::Collector;
 use super::lanes::Slots;
-use super::running::Running;
 use super::ticks::instant;
 use crate::Result;
 use crate::picture::palette::Mostly;
 use crate::picture::panel::mostly;
+use crate::running::{Running, covers};
 use std::cmp::Reverse;
 use thalweg_explain::document::Explanation;
-use thalweg_trace::{ABSENT, ABSENT_RESULT, Mark, Source, SpanBatch, SpanKind};
+use thalweg_trace::arrows::wakes;
+use thalweg_trace::{ABSENT, Mark, Source, SpanBatch, SpanKind, WakerContext};
 
 /// Most spans of a page.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +25,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// The bounds of pages: 25 MB of data, and 150 MB of memory.
+    /// The bounds of pages: 25 MB of data, and 200 MB of memory.
     pub(super) const OF_PAGES: Bounds = Bounds { all: 3_000_000, longest: 1_000_000 };
 }
 
@@ -38,6 +40,12 @@ pub(super) struct Drawn {
     pub(super) object: u64,
     /// Number of the track that ended the wait; 0: none.
     pub(super) waker: u64,
+    /// Number of the span in the recording; 0: a copy on a connection, or a time between spans.
+    pub(super) span: u64,
+    /// Offset in the object; [`ABSENT`]: none.
+    pub(super) offset: u64,
+    /// Number of the stack in the recording; 0: none.
+    pub(super) stack: u32,
     /// Bytes, saturated; 0: none.
     pub(super) size: u32,
     /// Its slot.
@@ -55,14 +63,16 @@ fn look(kind: SpanKind, mostly: Mostly) -> u8 {
     kind as u8 * 4 + mostly as u8
 }
 
-/// Returns the look of a recorded span. A `wait.other` with −(signal) as its result is a stop by that signal.
+/// Returns the look of a recorded span.
 fn look_of(batch: &SpanBatch, row: usize) -> u8 {
-    let (kind, result) = (batch.kind[row], batch.result[row]);
-    if kind == SpanKind::WaitOther && result < 0 && result != ABSENT_RESULT {
-        kind as u8 * 4 + STOPPED
-    } else {
-        look(kind, mostly(batch, row))
-    }
+    let kind = batch.kind[row];
+    if batch.stopped_by(row).is_some() { kind as u8 * 4 + STOPPED } else { look(kind, mostly(batch, row)) }
+}
+
+/// Returns the number of the track that woke the thread of a span; 0: none.
+fn waker(batch: &SpanBatch, row: usize) -> u64 {
+    let context = WakerContext::ALL.get(usize::from(batch.waker_context[row])).copied();
+    if wakes(batch.kind[row], context) { batch.waker_track[row] } else { 0 }
 }
 
 /// The state of a thread that a signal stopped, beside those of [`Mostly`].
@@ -102,6 +112,8 @@ pub(super) struct Spans {
     pub(super) drawn: Vec<Drawn>,
     /// Number of spans of the recording that were dropped.
     pub(super) left_out: u64,
+    /// The threads of which is known when they ran, for another pass.
+    pub(super) running: Running,
 }
 
 struct Gatherer<'a> {
@@ -114,14 +126,22 @@ struct Gatherer<'a> {
     pruned: bool,
 }
 
-/// Reads the spans to draw.
-pub(super) fn gather(source: &dyn Source, explanation: &Explanation, slots: &Slots<'_>, marks: &[Mark], bounds: Bounds) -> Result<Spans> {
+/// Reads the spans to draw, and shows all of them to `requests`.
+pub(super) fn gather(
+    source: &dyn Source,
+    explanation: &Explanation,
+    slots: &Slots<'_>,
+    marks: &[Mark],
+    bounds: Bounds,
+    requests: &mut Collector,
+) -> Result<Spans> {
     let on_path = OnPath::new(slots, explanation);
     let mut gatherer = Gatherer { slots, on_path, bounds, drawn: Vec::new(), seen: 0, pruned: false };
-    let mut running = Running::new(source, explanation, slots, marks);
+    let mut running = Running::new(source, explanation, marks);
     for batch in source.spans_backward() {
         let batch = batch?;
         for row in 0..batch.len() {
+            requests.see(&batch, row);
             gatherer.add(&batch, row, &mut running);
         }
     }
@@ -134,7 +154,7 @@ pub(super) fn gather(source: &dyn Source, explanation: &Explanation, slots: &Slo
     let computing = look(SpanKind::CpuRun, Mostly::Ran);
     gatherer.drawn.retain(|drawn| drawn.recorded || drawn.look != computing || running.holds(drawn.slot));
     let recorded = gatherer.drawn.iter().filter(|drawn| drawn.recorded).count() as u64;
-    Ok(Spans { left_out: gatherer.seen - recorded, drawn: gatherer.drawn })
+    Ok(Spans { left_out: gatherer.seen - recorded, drawn: gatherer.drawn, running: running.again() })
 }
 
 impl Gatherer<'_> {
@@ -142,7 +162,9 @@ impl Gatherer<'_> {
         self.seen += 1;
         let Some(slot) = self.slots.track(batch.track[row]) else { return };
         let (start_ns, end_ns) = (batch.start_ns[row], batch.end_ns[row].max(batch.start_ns[row]));
-        if let Some((from_ns, until_ns)) = running.between(slot, start_ns, end_ns) {
+        if covers(batch.kind[row])
+            && let Some((from_ns, until_ns)) = running.between(slot, start_ns, end_ns)
+        {
             self.ran(slot, from_ns, until_ns);
         }
         let size = batch.size_bytes[row];
@@ -150,7 +172,10 @@ impl Gatherer<'_> {
             start_ns,
             end_ns,
             object: batch.object[row],
-            waker: batch.waker_track[row],
+            waker: waker(batch, row),
+            span: batch.span[row],
+            offset: batch.offset_bytes[row],
+            stack: batch.stack[row],
             size: if size == ABSENT { 0 } else { u32::try_from(size).unwrap_or(u32::MAX) },
             slot,
             look: look_of(batch, row),
@@ -162,7 +187,7 @@ impl Gatherer<'_> {
             && connection != slot
         {
             let look = look(SpanKind::NetSend, Mostly::Ran);
-            self.push(Drawn { slot: connection, look, recorded: false, ..drawn });
+            self.push(Drawn { slot: connection, look, span: 0, recorded: false, ..drawn });
         }
         self.push(drawn);
     }
@@ -171,7 +196,8 @@ impl Gatherer<'_> {
     fn ran(&mut self, slot: u32, start_ns: i64, end_ns: i64) {
         let on_path = self.on_path.has(slot, start_ns, end_ns);
         let look = look(SpanKind::CpuRun, Mostly::Ran);
-        self.push(Drawn { start_ns, end_ns, object: 0, waker: 0, size: 0, slot, look, on_path, recorded: false });
+        let (object, waker, span, offset, stack, size) = (0, 0, 0, ABSENT, 0, 0);
+        self.push(Drawn { start_ns, end_ns, object, waker, span, offset, stack, size, slot, look, on_path, recorded: false });
     }
 
     fn push(&mut self, drawn: Drawn) {

@@ -1,5 +1,6 @@
 //! Bounds of a page, and when threads ran.
 
+use super::collected::Collector;
 use super::lanes::Slots;
 use super::spans::{Bounds, Drawn, Spans, gather, looks_like};
 use super::{DATA, POLICY, STATIC, TEMPLATE, TITLE};
@@ -33,7 +34,7 @@ fn explained(source: &MemorySource) -> Explanation {
 }
 
 fn gathered(source: &MemorySource, explanation: &Explanation, bounds: Bounds) -> Spans {
-    gather(source, explanation, &Slots::new(source), &source.marks().unwrap(), bounds).unwrap()
+    gather(source, explanation, &Slots::new(source), &source.marks().unwrap(), bounds, &mut Collector::new(source)).unwrap()
 }
 
 fn span(number: u64, kind: SpanKind, start_ns: i64, end_ns: i64) -> Event {

@@ -67,8 +67,8 @@ pub(crate) const HAIR: &str = "#F0F2F4";
 pub(crate) const AXIS: &str = "#9AA3AE";
 
 /// The colours that a dark page replaces: what is neutral, and what would be too dark to see. Text on bars is in [`ON_LIGHT`] or
-/// [`ON_DARK`], which stay.
-const DARK: &[(&str, &str)] = &[
+/// [`ON_DARK`], which stay. The style of pages ([`crate::style::STATIC_STYLE`]) has the same.
+pub(crate) const DARK: &[(&str, &str)] = &[
     (PAPER, "#14181D"),
     (INK, "#E4E8EC"),
     (FAINT, "#9AA5B1"),

@@ -45,8 +45,6 @@ pub(crate) struct Plan {
     pub command_tracks: HashSet<u64>,
     /// Whether those are a server's.
     pub command_serves: bool,
-    /// Threads, which run where no span covers them.
-    pub threads: HashSet<u64>,
     /// A sentence on what was folded.
     pub folded: Option<String>,
 }
@@ -112,7 +110,6 @@ impl Plan {
     fn know_threads(&mut self, source: &dyn Source) {
         let threads = || source.tracks().iter().filter(|t| t.kind == TrackKind::Thread && t.role != Role::Recorder);
         let numbers = |of: &dyn Fn(&Track) -> bool| threads().filter(|t| of(t)).map(|t| t.track.number()).collect::<HashSet<u64>>();
-        self.threads = numbers(&|_| true);
         self.server_tracks = source.tracks().iter().filter(|t| t.role == Role::Server).map(|t| t.track.number()).collect();
         self.command_tracks = numbers(&|t| t.role == Role::Client);
         self.command_serves = self.command_tracks.is_empty() && !self.server_tracks.is_empty();

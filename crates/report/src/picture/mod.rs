@@ -24,6 +24,7 @@ pub(crate) mod panel;
 pub(crate) mod strip;
 
 use crate::Result;
+use crate::running::Running;
 use compose::Composer;
 use lanes::Plan;
 use panel::{Names, Panel};
@@ -51,12 +52,17 @@ impl Default for PictureOptions {
 
 /// Draws a recording with its explanation.
 pub fn svg(source: &dyn Source, explanation: &Explanation, options: &PictureOptions) -> Result<String> {
+    svg_with(source, explanation, options, &Running::read(source, explanation)?)
+}
+
+/// Draws a recording of which is known when its threads ran.
+pub(crate) fn svg_with(source: &dyn Source, explanation: &Explanation, options: &PictureOptions, running: &Running) -> Result<String> {
     let plan = Plan::new(source, explanation, options.max_lanes);
     let names = names(source)?;
     let mut composer = Composer::new(options.width_px.max(700.0), explanation);
     let width = composer.plot_width();
     let (start_s, end_s) = options.window.unwrap_or((0.0, explanation.wall_s));
-    let mut whole = Panel::new(&plan, explanation, start_s, end_s, width);
+    let mut whole = Panel::new(&plan, explanation, start_s, end_s, width, running);
     fill(source, &plan, &names, &mut whole)?;
     if options.window.is_some() {
         composer.head(&[&whole]);
@@ -70,7 +76,7 @@ pub fn svg(source: &dyn Source, explanation: &Explanation, options: &PictureOpti
         composer.foot(&plan, &whole);
         return Ok(composer.finish());
     };
-    let mut enlarged = Panel::new(&plan, explanation, close_up.window.0, close_up.window.1, width);
+    let mut enlarged = Panel::new(&plan, explanation, close_up.window.0, close_up.window.1, width, running);
     fill(source, &plan, &names, &mut enlarged)?;
     enlarged.flows.follow(&plan, &whole.flows);
     composer.head(&[&whole, &enlarged]);
@@ -84,7 +90,7 @@ fn names(source: &dyn Source) -> Result<Names> {
     let objects = source.objects().iter().map(|o| (o.object.number(), o.name.clone())).collect();
     // A profile has many stacks, and in most recordings no waits refer to them.
     let has_waits = source.meta().attributes.iter().any(|(name, value)| name == "profile.waits" && value != "0");
-    Ok(Names { objects, stacks: if has_waits { source.stacks()? } else { Vec::new() }, lives: panel::lives(&source.marks()?) })
+    Ok(Names { objects, stacks: if has_waits { source.stacks()? } else { Vec::new() } })
 }
 
 /// Fills a panel in one pass over the spans.
@@ -96,7 +102,7 @@ fn fill(source: &dyn Source, plan: &Plan, names: &Names, panel: &mut Panel) -> R
             break;
         }
     }
-    panel.begin_threads(plan, names);
+    panel.begin_threads(plan);
     panel.flows.complete(source, plan)?;
     for mark in source.marks()? {
         panel.mark(plan, &mark);

@@ -7,12 +7,13 @@ use super::marks::{MARK_CLASSES, MarkClass, mark_class, signal_name};
 use super::messages::Messages;
 use super::palette::{CLASS_COUNT, CLASSES, Mostly, SpanClass, class_of};
 use super::strip::{Strip, StripShape};
+use crate::running::Running;
 use crate::waits;
 use std::collections::HashMap;
 use thalweg_base::numbers;
 use thalweg_explain::Cause;
 use thalweg_explain::document::Explanation;
-use thalweg_trace::{ABSENT, ABSENT_RESULT, Mark, MarkKind, SpanBatch, SpanKind, Stack};
+use thalweg_trace::{ABSENT, Mark, SpanBatch, Stack};
 
 /// Height of the curve of what moved.
 pub(super) const CURVE_HEIGHT: f64 = 84.0;
@@ -72,8 +73,8 @@ pub(crate) struct Panel {
     pub flows: Flows,
     /// Number of marks of each class.
     pub marked: [u64; MARK_CLASSES.len()],
-    /// By thread: the earliest start of a span so far, or the thread's end.
-    next_start: HashMap<u64, i64>,
+    /// The threads of which is known when they ran.
+    running: Running,
 }
 
 /// Names that spans refer to by number.
@@ -81,28 +82,6 @@ pub(crate) struct Names {
     pub objects: HashMap<u64, String>,
     /// Stacks of waits, by number; empty if none were recorded.
     pub stacks: Vec<Stack>,
-    /// When threads began and ended, where that was recorded.
-    pub lives: HashMap<u64, Life>,
-}
-
-/// When a thread began and ended, as far as known.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Life {
-    start_ns: Option<i64>,
-    end_ns: Option<i64>,
-}
-
-/// Returns the lives that marks tell of.
-pub(crate) fn lives(marks: &[Mark]) -> HashMap<u64, Life> {
-    let mut lives: HashMap<u64, Life> = HashMap::new();
-    for mark in marks {
-        match mark.kind {
-            MarkKind::ThreadStart => lives.entry(mark.track.number()).or_default().start_ns = Some(mark.at.ns()),
-            MarkKind::ThreadExit => lives.entry(mark.track.number()).or_default().end_ns = Some(mark.at.ns()),
-            _ => {}
-        }
-    }
-    lives
 }
 
 /// Columns of a wait's stack in a tooltip.
@@ -127,7 +106,7 @@ impl Panel {
     }
 
     /// Returns an empty panel from second `start_s` to `end_s` of the explanation.
-    pub(crate) fn new(plan: &Plan, explanation: &Explanation, start_s: f64, end_s: f64, width: f64) -> Panel {
+    pub(crate) fn new(plan: &Plan, explanation: &Explanation, start_s: f64, end_s: f64, width: f64, running: &Running) -> Panel {
         let lanes = plan.lanes.len().max(1) as f64;
         let narrowest = (lanes * (MAX_UPPER_ROWS + MAX_LOWER_ROWS) as f64 * 0.5 * width / BAR_BUDGET).max(1.5);
         let column = (lanes * width / COLUMN_BUDGET).max(1.0);
@@ -161,7 +140,7 @@ impl Panel {
             messages: Messages::default(),
             flows: Flows::default(),
             marked: [0; MARK_CLASSES.len()],
-            next_start: HashMap::new(),
+            running: running.clone(),
         };
         panel.flows = Flows::new(panel.start_ns, panel.end_ns, width);
         for segment in explanation.path.iter().rev() {
@@ -181,8 +160,8 @@ impl Panel {
         for i in 0..batch.len() {
             let class = class_in(batch, i);
             let lane = plan.of_track.get(&batch.track[i]).copied();
-            if let Some(lane) = lane.filter(|_| class != SpanClass::Enclosing) {
-                self.running_until_next(plan, names, lane, batch, i);
+            if let Some(lane) = lane {
+                self.running_until_next(lane, batch, i);
             }
             self.flows.add(plan, batch, i);
             if batch.end_ns[i] < self.start_ns || batch.start_ns[i] > self.end_ns {
@@ -198,25 +177,18 @@ impl Panel {
                 self.drawn.0 += 1;
                 self.drawn.1 += u64::from(!bar);
             }
-            if class == SpanClass::Stopped && left >= 0.0 {
-                self.put_mark(lane, left, MarkClass::Signal, format!("stopped by {}", signal_name(-batch.result[i])));
+            if let Some(signal) = batch.stopped_by(i).filter(|_| left >= 0.0) {
+                self.put_mark(lane, left, MarkClass::Signal, format!("stopped by {}", signal_name(signal)));
             }
         }
     }
 
-    /// What no span of a thread covers, the thread ran: adds the time from the end of a row's span to the thread's next span.
-    fn running_until_next(&mut self, plan: &Plan, names: &Names, lane: usize, batch: &SpanBatch, i: usize) {
-        let track = batch.track[i];
-        if !plan.threads.contains(&track) {
-            return;
+    /// Adds the time that a row's thread ran from the end of the row's span to its next span, if that is known.
+    fn running_until_next(&mut self, lane: usize, batch: &SpanBatch, i: usize) {
+        let Some(place) = self.running.place(batch, i) else { return };
+        if let Some((from_ns, until_ns)) = self.running.between(place, batch.start_ns[i], batch.end_ns[i]) {
+            self.run(lane, from_ns, until_ns);
         }
-        let ended = names.lives.get(&track).and_then(|life| life.end_ns);
-        let next = *self.next_start.get(&track).or(ended.as_ref()).unwrap_or(&i64::MIN);
-        if batch.end_ns[i] < next {
-            self.run(lane, batch.end_ns[i], next);
-        }
-        let earliest = self.next_start.get(&track).map_or(batch.start_ns[i], |known| (*known).min(batch.start_ns[i]));
-        self.next_start.insert(track, earliest);
     }
 
     fn run(&mut self, lane: usize, from_ns: i64, until_ns: i64) {
@@ -229,24 +201,17 @@ impl Panel {
     }
 
     /// Adds the time from each thread's beginning to its first span, once all spans were added.
-    pub(crate) fn begin_threads(&mut self, plan: &Plan, names: &Names) {
-        let mut begun: Vec<(u64, i64, i64)> = self
-            .next_start
-            .iter()
-            .filter_map(|(track, first)| Some((*track, names.lives.get(track)?.start_ns?, *first)))
-            .filter(|(_, start, first)| start < first)
-            .collect();
-        begun.sort_unstable();
-        for (track, start, first) in begun {
-            if let Some(&lane) = plan.of_track.get(&track) {
-                self.run(lane, start, first);
+    pub(crate) fn begin_threads(&mut self, plan: &Plan) {
+        for (place, (from_ns, until_ns)) in self.running.first() {
+            if let Some(&lane) = plan.of_track.get(&self.running.track(place)) {
+                self.run(lane, from_ns, until_ns);
             }
         }
     }
 
     /// Whether earlier spans cannot change the panel: each thread's time in the panel is known.
     pub(crate) fn is_settled(&self) -> bool {
-        self.next_start.values().all(|first| *first <= self.start_ns)
+        self.running.is_settled(self.start_ns)
     }
 
     /// Adds a span; returns whether it became a bar.
@@ -291,8 +256,7 @@ impl Panel {
 
 /// Returns the class of a row's span.
 fn class_in(batch: &SpanBatch, i: usize) -> SpanClass {
-    let stopped = batch.kind[i] == SpanKind::WaitOther && batch.result[i] < 0 && batch.result[i] != ABSENT_RESULT;
-    if stopped { SpanClass::Stopped } else { class_of(batch.kind[i], mostly(batch, i)) }
+    if batch.stopped_by(i).is_some() { SpanClass::Stopped } else { class_of(batch.kind[i], mostly(batch, i)) }
 }
 
 /// Returns the state of the thread for more than half of the span, if known.

@@ -13,30 +13,36 @@ use thalweg_report::{PictureOptions, html};
 use thalweg_trace::*;
 
 /// A page, read as the app reads it.
-struct Page {
-    text: String,
-    header: Value,
+pub(crate) struct Page {
+    pub(crate) text: String,
+    pub(crate) header: Value,
     planes: HashMap<String, Vec<u64>>,
 }
 
-fn page(source: &dyn Source, explanation: &Explanation) -> Page {
-    let text = html(source, explanation, &PictureOptions::default(), None).unwrap();
-    let header: Value = serde_json::from_str(element(&text, "application/json", "thalweg-header")).unwrap();
-    let packed = from_base64(element(&text, "application/octet-stream", "thalweg-data"));
-    let mut bytes = Vec::new();
-    DeflateDecoder::new(&*packed).read_to_end(&mut bytes).unwrap();
-    let mut rest = &*bytes;
-    let mut planes = HashMap::new();
-    for plane in header["planes"].as_array().unwrap() {
-        let count = plane["count"].as_u64().unwrap() as usize;
-        let wide = HashMap::from([("u8", 1), ("u16", 2), ("u32", 4), ("f64", 8)])[plane["type"].as_str().unwrap()];
-        let (own, after) = rest.split_at(count * wide);
-        rest = after;
-        let value = |row: usize| (0..wide).map(|byte| u64::from(own[byte * count + row]) << (8 * byte)).sum();
-        planes.insert(plane["name"].as_str().unwrap().to_owned(), (0..count).map(value).collect());
+pub(crate) fn page(source: &dyn Source, explanation: &Explanation) -> Page {
+    Page::of(html(source, explanation, &PictureOptions::default(), None).unwrap())
+}
+
+impl Page {
+    /// Reads a page.
+    pub(crate) fn of(text: String) -> Page {
+        let header: Value = serde_json::from_str(element(&text, "application/json", "thalweg-header")).unwrap();
+        let packed = from_base64(element(&text, "application/octet-stream", "thalweg-data"));
+        let mut bytes = Vec::new();
+        DeflateDecoder::new(&*packed).read_to_end(&mut bytes).unwrap();
+        let mut rest = &*bytes;
+        let mut planes = HashMap::new();
+        for plane in header["planes"].as_array().unwrap() {
+            let count = plane["count"].as_u64().unwrap() as usize;
+            let wide = HashMap::from([("u8", 1), ("u16", 2), ("u32", 4), ("f64", 8)])[plane["type"].as_str().unwrap()];
+            let (own, after) = rest.split_at(count * wide);
+            rest = after;
+            let value = |row: usize| (0..wide).map(|byte| u64::from(own[byte * count + row]) << (8 * byte)).sum();
+            planes.insert(plane["name"].as_str().unwrap().to_owned(), (0..count).map(value).collect());
+        }
+        assert!(rest.is_empty(), "{} bytes belong to no plane", rest.len());
+        Page { text, header, planes }
     }
-    assert!(rest.is_empty(), "{} bytes belong to no plane", rest.len());
-    Page { text, header, planes }
 }
 
 /// Returns the contents of a script element.
@@ -77,16 +83,21 @@ fn from_base64(text: &str) -> Vec<u8> {
 }
 
 impl Page {
-    fn plane(&self, name: &str) -> &[u64] {
+    pub(crate) fn plane(&self, name: &str) -> &[u64] {
         &self.planes[name]
     }
 
-    fn text_at<'a>(&'a self, list: &str, index: u64, field: &str) -> &'a str {
+    /// Whether the page has a plane.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.planes.contains_key(name)
+    }
+
+    pub(crate) fn text_at<'a>(&'a self, list: &str, index: u64, field: &str) -> &'a str {
         self.header[list][index as usize][field].as_str().unwrap()
     }
 
     /// The spans: lane, kind, start and end in ns, object, size.
-    fn spans(&self) -> Vec<(&str, &str, u64, u64, &str, u64)> {
+    pub(crate) fn spans(&self) -> Vec<(&str, &str, u64, u64, &str, u64)> {
         let tick_ns = self.header["tick_ns"].as_u64().unwrap();
         let of = |name: &str, row: usize| self.plane(name)[row];
         (0..self.plane("span.lane").len())
@@ -200,7 +211,7 @@ fn hostile_names_stay_text_in_their_places() {
     assert!(title.contains("&lt;img") && !title.contains('<'));
 }
 
-fn meta() -> Meta {
+pub(crate) fn meta() -> Meta {
     Meta {
         format: FORMAT_VERSION,
         command: vec!["x".into()],
@@ -214,7 +225,7 @@ fn meta() -> Meta {
 }
 
 /// A host and threads on it, numbered from 1.
-fn threads(names: &[&str]) -> Vec<Event> {
+pub(crate) fn threads(names: &[&str]) -> Vec<Event> {
     let host = HostId(0);
     let (name, node, clock) = ("client1".to_owned(), "client1".into(), "monotonic:1".into());
     let mut rows = vec![Event::Host(Host { host, name, node, clock, kernel: "6.18".into(), cpus: 2 })];
@@ -227,7 +238,7 @@ fn threads(names: &[&str]) -> Vec<Event> {
     rows
 }
 
-fn span(number: u64, track: u64, kind: SpanKind, start_ns: i64, end_ns: i64) -> Span {
+pub(crate) fn span(number: u64, track: u64, kind: SpanKind, start_ns: i64, end_ns: i64) -> Span {
     let start = Time::from_monotonic_ns(start_ns);
     Span::bare(SpanId::new(number).unwrap(), TrackId::new(track).unwrap(), kind, start, (end_ns - start_ns) as u64)
 }
@@ -248,7 +259,7 @@ fn an_empty_recording_is_still_a_page() {
 }
 
 /// A client that sends, waits and receives; nothing is known of the server.
-fn one_end() -> MemorySource {
+pub(crate) fn one_end() -> MemorySource {
     let mut rows = threads(&["curl", "curl/resolver", "idle"]);
     let object = ObjectId::new(9).unwrap();
     let name = "10.0.0.1:5000 > 10.0.0.2:80".to_owned();
@@ -290,7 +301,8 @@ fn a_recording_of_one_end_has_its_lanes_marks_and_counters() {
     assert!(page.plane("span.size").contains(&u64::from(u32::MAX)), "saturated");
     assert!(page.plane("span.waker").contains(&2), "1 + the lane of the waker");
     assert_eq!(page.text_at("marks", page.plane("mark.kind")[0], "label"), "TCP sent a segment again");
-    assert_eq!((page.plane("mark.value"), page.plane("mark.lane")), (&[1_448][..], &[0][..]));
+    assert_eq!(page.text_at("marks", page.plane("mark.kind")[1], "label"), "the thread was stopped by SIGSTOP");
+    assert_eq!((page.plane("mark.value"), page.plane("mark.lane")), (&[1_448, 19][..], &[0, 0][..]));
     let counters = page.header["counters"].as_array().unwrap();
     let entry = |at: usize| (counters[at]["name"].as_str().unwrap(), counters[at]["of"].as_u64(), counters[at]["unit"].as_str().unwrap());
     assert_eq!([entry(0), entry(1)], [("tcp.cwnd", Some(2), "bytes"), ("cpu.run_ns", Some(0), "ns")]);

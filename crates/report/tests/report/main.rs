@@ -10,6 +10,7 @@ mod interactive;
 mod made_up;
 mod made_up_rpcs;
 mod markdown;
+mod page_data;
 mod picture;
 mod profile;
 mod rpcstat;

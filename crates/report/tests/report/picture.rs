@@ -4,7 +4,7 @@ use crate::bounded::BoundedChild;
 use crate::interactive::{static_part, well_formed_static_part};
 use crate::made_up::{Copy, made_up};
 use std::process::{Command, Stdio};
-use thalweg_explain::document::Explanation;
+use thalweg_explain::document::{Explanation, Utilisation};
 use thalweg_report::{PictureOptions, html, svg};
 use thalweg_trace::{
     Event, HostId, Mark, MarkKind, MemorySource, Meta, Role, Source, Span, SpanId, SpanKind, Time, Track, TrackId, TrackKind,
@@ -154,15 +154,23 @@ fn time_that_no_span_covers_is_running_and_a_stop_is_no_wait() {
     let stop = Span { result: Some(-19), ..span(2, SpanKind::WaitOther, 600_000_000, 200_000_000) };
     let mark = |kind, at| Mark { track, kind, at: Time::from_monotonic_ns(at), object: None, value: None };
     let mut events = vec![Event::Track(row), Event::Span(span(1, SpanKind::WaitLock, 100_000_000, 100_000_000)), Event::Span(stop)];
-    let explanation = Explanation { wall_s: 1.0, ..empty() };
+    let ran = |cpu_s| {
+        let (name, role) = ("gzip".to_owned(), "client".to_owned());
+        let of = Utilisation { track: 1, name, role, cpu_s, runqueue_s: 0.0, file_s: 0.0, network_s: 0.0, lock_s: 0.1, spans: 2 };
+        Explanation { wall_s: 1.0, dropped_events: 0, tracks: vec![of], ..empty() }
+    };
+    let explanation = ran(0.7);
     let picture = svg(&recording(events.clone()), &explanation, &PictureOptions::default()).unwrap();
     well_formed(&picture);
     assert!(picture.contains("running, 400 ms") && !picture.contains("running, 100 ms"), "what came before and after is not known");
     assert!(picture.contains("stopped by SIGSTOP") && picture.contains("url(#stop)"));
     assert!(words(&picture).contains("signal (1)"), "marks have a legend");
     events.extend([mark(MarkKind::ThreadStart, 0), mark(MarkKind::ThreadExit, 1_000_000_000)].map(Event::Mark));
-    let picture = svg(&recording(events), &explanation, &PictureOptions::default()).unwrap();
+    let drawn = |explanation| svg(&recording(events.clone()), &explanation, &PictureOptions::default()).unwrap();
+    let picture = drawn(explanation);
     assert!(picture.contains("running, 100 ms") && picture.contains("running, 200 ms"));
+    assert!(!drawn(ran(0.3)).contains("running, "), "the thread cannot have run as long");
+    assert!(!drawn(Explanation { dropped_events: 1, ..ran(0.7) }).contains("running, "), "a lost event may have been a wait");
 }
 
 #[test]

@@ -20,7 +20,7 @@ use super::perfetto_states::States;
 use super::perfetto_tracks::Tracks;
 use super::perfetto_writer::{ANNOTATIONS, ARROW_NAMES, MARK_NAMES, Writer};
 use crate::recording::{Key, Sortable, Sorter, TemporaryDirectory};
-use crate::{Mark, Source, Span, Time, TraceError, TrackId};
+use crate::{Mark, Source, Span, Tied, Time, TraceError, TrackId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
@@ -57,7 +57,7 @@ pub fn export(source: &dyn Source, path: &CriticalPath, out: &Path) -> Result<()
     writer.stacks_of_waits(source, &of_waits)?;
     super::perfetto_path::write(path, source, tracks.new_uuid(), &mut writer)?;
     tracks.describe(source, &mut writer)?;
-    sorter.drain(|edge| writer.edge(&edge, &tracks, &mut arrows))?;
+    sorter.drain(|edge| writer.edge(&edge, &tracks, &arrows))?;
     super::perfetto_counters::write(source, &owners, &mut tracks, &mut writer)?;
     super::perfetto_samples::samples(source, &mut writer, |host, pid| Tracks::pid(many_hosts, host.0, pid))?;
     states.write(source, |at, packet| writer.at(at, packet))?;
@@ -66,21 +66,14 @@ pub fn export(source: &dyn Source, path: &CriticalPath, out: &Path) -> Result<()
 
 /// Yields spans backward; those with the same end from longest to shortest, so that parents precede their children.
 fn each_span_backward(source: &dyn Source, mut each: impl FnMut(Span) -> Result<(), TraceError>) -> Result<(), TraceError> {
-    let mut tied: Vec<Span> = Vec::new();
-    let mut hand_over = |tied: &mut Vec<Span>| {
-        tied.sort_by_key(|span| (span.start, span.span));
-        tied.drain(..).try_for_each(&mut each)
-    };
+    let mut tied = Tied::default();
     for batch in source.spans_backward() {
         let batch = batch?;
         for span in (0..batch.len()).filter_map(|row| batch.row(row)) {
-            if tied.first().is_some_and(|first| first.end() != span.end()) {
-                hand_over(&mut tied)?;
-            }
-            tied.push(span);
+            tied.push(span, &mut each)?;
         }
     }
-    hand_over(&mut tied)
+    tied.finish(each)
 }
 
 /// A pending packet with its sort key.
@@ -111,7 +104,7 @@ impl Sortable for Edge {
 }
 
 impl Writer {
-    fn edge(&mut self, edge: &Edge, tracks: &Tracks, arrows: &mut Arrows) -> Result<(), TraceError> {
+    fn edge(&mut self, edge: &Edge, tracks: &Tracks, arrows: &Arrows) -> Result<(), TraceError> {
         match edge {
             Edge::End { at, track, lane, .. } => {
                 self.event(*at, TrackEvent { kind: Some(SLICE_END), track_uuid: Some(tracks.uuid(*track, *lane)), ..TrackEvent::default() })

@@ -2,15 +2,12 @@
 
 use super::part::{ClockFrom, Part, last_instant};
 use crate::align::{Alignment, align, connections, largest_error_ns, seen_by_both};
-use crate::{Axis, Clock, Host, HostId, Role, Source, TraceError, clock};
+use crate::clock::{self, WALL_CLOCK_ERROR_NS};
+use crate::{Axis, Clock, Host, HostId, Role, Source, TraceError};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::Path;
 use thalweg_base::numbers::duration;
-
-/// Error assumed of wall clocks. NTP keeps them within milliseconds; clocks that nothing disciplines may be off by
-/// more.
-const WALL_CLOCK_ERROR_NS: u64 = 1_000_000_000;
 
 /// Attribute with the offset from a recording's monotonic clock to its wall clock.
 pub(super) const REALTIME: &str = "realtime_ns";

@@ -7,6 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_base::numbers;
+use thalweg_explain::Options;
 use thalweg_report::PictureOptions;
 use thalweg_trace::Source;
 
@@ -60,7 +61,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let what = arguments.output.display();
         return Err(Failure::usage(format!("{what}: expected a name that ends with .svg, .html or .md")));
     }
-    let (recording, explanation) = crate::recordings::explained::explained(&arguments.recording)?;
+    // The page shows the rules behind each cause.
+    let how = Options { why: kind == "html", ..Options::default() };
+    let (recording, explanation) = crate::recordings::explained::explained_as(&arguments.recording, &how)?;
     if kind == "md" {
         return write_whole(&arguments.output, &thalweg_report::markdown(&explanation));
     }
