@@ -29,9 +29,10 @@ function Theme({ model }: { model: Model }) {
 function Time({ model }: { model: Model }) {
   const recording = useModel(model, (m) => m.recording);
   const error = useModel(model, (m) => m.error);
+  const isAll = useModel(model, (m) => m.isAll);
   if (error) return <p class="remark" role="alert">The time view cannot be shown: {error}</p>;
   if (!recording) return <p class="faint" role="status">Reading the recording…</p>;
-  if (!recording.span.start.length && !recording.path.start.length) return <p class="faint">The recording has no spans: there is nothing to show over time.</p>;
+  if (isAll && !recording.span.start.length && !recording.path.start.length) return <p class="faint">The recording has no spans: there is nothing to show over time.</p>;
   return (
     <>
       <Toolbar model={model} />
@@ -40,7 +41,7 @@ function Time({ model }: { model: Model }) {
       <Legend model={model} />
       <Selection model={model} />
       <details class="keys"><summary>Keys and mouse</summary><p id="time-keys">{KEYS}</p></details>
-      <Curves model={model} />
+      {isAll ? <Curves model={model} /> : <p class="faint" role="status">Reading the spans…</p>}
     </>
   );
 }
@@ -90,7 +91,7 @@ async function start(): Promise<void> {
   render(<Page model={model} />, app);
   try {
     const element = document.getElementById("thalweg-data");
-    const recording = await open(model.header, element?.textContent ?? "");
+    const recording = await open(model.header, element?.textContent ?? "", (first) => model.start(first, false));
     element?.remove();
     model.start(recording);
   } catch (error) {

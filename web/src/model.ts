@@ -8,7 +8,7 @@ import type { Header } from "./data/header";
 import type { Recording } from "./data/recording";
 import { foldedAtFirst, makeRows, type Row } from "./lanes/rows";
 import { DARK, LIGHT, type Theme } from "./palette";
-import { readFragment, writeFragment } from "./view/fragment";
+import { readFragment, writeFragment, type Shared } from "./view/fragment";
 import { around, clampView, pan, zoom, type View } from "./view/scale";
 
 export interface Interval {
@@ -21,6 +21,10 @@ const ROW_HEIGHT: Record<RowSize, number> = { tall: 22, low: 10, all: 2 };
 
 export class Model {
   recording: Recording | null = null;
+  /** Whether the spans are there too. */
+  isAll = false;
+  /** The fragment with which the page was opened. */
+  private opened = "";
   error = "";
   view: View = { a: 0, b: 1 };
   selection: Interval | null = null;
@@ -84,11 +88,21 @@ export class Model {
     return clampView({ a: start_ns / tick_ns, b: (start_ns + wall_ns) / tick_ns }, this.total);
   }
 
-  start(recording: Recording): void {
+  /** Shows a recording: one whose spans are still to come, or all of it. The second keeps the view that the reader has made of the first. */
+  start(recording: Recording, isAll = true): void {
+    const first = !this.recording;
+    const view = this.view;
     this.recording = recording;
-    this.view = this.run();
-    this.folded = foldedAtFirst(recording);
-    this.restore(location.hash);
+    this.isAll = isAll;
+    if (first) {
+      this.view = this.run();
+      this.folded = foldedAtFirst(recording);
+      this.opened = location.hash;
+      this.restore(this.opened);
+    } else {
+      this.findSpans(readFragment(this.opened));
+      this.view = view;
+    }
     this.layout();
   }
 
@@ -147,7 +161,7 @@ export class Model {
 
   setFilter(filter: Filter): void {
     this.filter = filter;
-    this.matches = this.recording && isFiltered(filter) ? find(this.recording, filter) : null;
+    this.matches = this.recording && this.isAll && isFiltered(filter) ? find(this.recording, filter) : null;
     this.layout();
     this.remember();
   }
@@ -265,10 +279,17 @@ export class Model {
     const ns = this.header.tick_ns;
     if (shared.from_ns !== undefined && shared.to_ns !== undefined) this.view = clampView({ a: shared.from_ns / ns, b: shared.to_ns / ns }, this.total);
     if (shared.selected_ns) this.selection = { a: shared.selected_ns[0] / ns, b: shared.selected_ns[1] / ns };
-    if (shared.span !== undefined && this.recording && shared.span < this.recording.span.start.length) this.selectedSpan = shared.span;
     if (shared.rows === "low" || shared.rows === "all") this.rowSize = shared.rows;
     this.filter = shared.filter;
-    if (this.recording && isFiltered(shared.filter)) this.matches = find(this.recording, shared.filter);
+    this.findSpans(shared);
+  }
+
+  /** Selects and finds spans, if they are there. */
+  private findSpans(shared: Shared): void {
+    const r = this.recording;
+    if (!r || !this.isAll) return;
+    if (shared.span !== undefined && shared.span < r.span.start.length) this.selectedSpan = shared.span;
+    if (isFiltered(this.filter)) this.matches = find(r, this.filter);
   }
 }
 

@@ -2,6 +2,7 @@
 
 import { CLASSES } from "../palette";
 import { upper } from "./levels";
+import { addTicks } from "./partial";
 import type { Recording } from "./recording";
 
 export interface Share {
@@ -14,6 +15,8 @@ export interface Breakdown {
   classes: (Share & { class: number })[];
   kinds: (Share & { count: number; bytes: number; longest: number })[];
   marks: (Share & { count: number })[];
+  /** Whether spans of the lanes were left out: then `kinds` has the spans that are there, and `classes` all time. */
+  partial: boolean;
 }
 
 const overlap = (start: number, end: number, a: number, b: number) => Math.max(0, Math.min(end, b) - Math.max(start, a));
@@ -32,6 +35,10 @@ function classesIn(r: Recording, a: number, b: number, lanes: Iterable<number>):
   const s = r.segments;
   for (const index of lanes) {
     const lane = r.lanes[index];
+    if (lane.partial) {
+      addTicks(lane.levels!, a, b, ticks);
+      continue;
+    }
     for (let i = upper(s.end, lane.from, lane.to, a); i < lane.to && s.start[i] < b; i++) ticks[s.kind[i]] += overlap(s.start[i], s.end[i], a, b);
   }
   return [...ticks].map((t, c) => ({ name: CLASSES[c], ticks: t, class: c })).filter((c) => c.ticks > 0).sort((x, y) => y.ticks - x.ticks);
@@ -70,6 +77,7 @@ export function breakdown(r: Recording, a: number, b: number, lanes: Iterable<nu
     causes: causesIn(r, a, b),
     classes: classesIn(r, a, b, list),
     kinds: kindsIn(r, a, b, list),
+    partial: list.some((lane) => r.lanes[lane].partial),
     marks: [...marks].map(([kind, n]) => ({ name: r.header.marks[kind]?.label ?? "mark", ticks: 0, count: n })),
   };
 }

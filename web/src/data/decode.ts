@@ -17,11 +17,6 @@ export function fromBase64(text: string): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-export async function inflate(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
-}
-
 function narrow(bytes: Uint8Array, at: number, count: number, width: 2 | 4): Uint16Array | Uint32Array {
   const [first, second, third, fourth] = Array.from({ length: width }, (_, b) => bytes.subarray(at + b * count, at + (b + 1) * count));
   if (width === 2) {
@@ -63,7 +58,34 @@ export function splitPlanes(infos: PlaneInfo[], bytes: Uint8Array): Planes {
   return planes;
 }
 
-export async function decode(header: Header, base64: string): Promise<Planes> {
+/** The planes that are enough for a first picture; they are first in the data. */
+const FIRST = /^(path|level)\./;
+
+/**
+ * Inflates into one buffer of the size that the header gives. `first` gets the planes of the first picture as soon as they are there,
+ * while the rest is still packed.
+ */
+async function inflatePlanes(infos: PlaneInfo[], packed: Uint8Array<ArrayBuffer>, first?: (planes: Planes) => void): Promise<Planes> {
+  const bytes = new Uint8Array(infos.reduce((sum, info) => sum + planeBytes(info), 0));
+  let count = 0;
+  while (count < infos.length && FIRST.test(infos[count].name)) count++;
+  const enough = infos.slice(0, count).reduce((sum, info) => sum + planeBytes(info), 0);
+  const reader = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate-raw")).getReader();
+  let at = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    // What is beyond the planes is not read.
+    bytes.set(value.subarray(0, bytes.length - at), at);
+    at = Math.min(bytes.length, at + value.length);
+    if (!first || at < enough) continue;
+    first(splitPlanes(infos.slice(0, count), bytes));
+    first = undefined;
+  }
+  return splitPlanes(infos, bytes.subarray(0, at));
+}
+
+export async function decode(header: Header, base64: string, first?: (planes: Planes) => void): Promise<Planes> {
   if (!base64.trim()) return splitPlanes(header.planes, new Uint8Array(0));
-  return splitPlanes(header.planes, await inflate(fromBase64(base64)));
+  return inflatePlanes(header.planes, fromBase64(base64), first);
 }

@@ -68,7 +68,6 @@ export interface Explanation {
   };
   verdict?: { status: string; cause: string; where: string; share: number; sentence: string };
   critical_path?: Charge[];
-  path?: { cause: string; charge: number; start_s: number; end_s: number; track?: number }[];
   channels?: { name: string }[];
   phases?: { name: string; start_s: number; end_s: number }[];
   what_if?: WhatIf[];
@@ -92,6 +91,8 @@ export interface Header {
   planes: PlaneInfo[];
   sample_classes?: string[];
   left_out?: { spans: number };
+  /** What the planes `level.*` mean, where spans are left out: of which interval, in ticks, and of which classes, they hold the shares. */
+  pyramid?: { buckets: number; span: [number, number]; classes: string[] };
   notes?: string[];
 }
 

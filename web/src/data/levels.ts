@@ -13,6 +13,8 @@ const MOST_OPEN = 64;
 export const FULL = 65535;
 
 export interface Levels {
+  /** The tick at which the first bucket begins. */
+  from: number;
   /** Ticks that all buckets of a level cover. */
   total: number;
   /** The classes that occur, in the order of a bucket's values. */
@@ -133,11 +135,17 @@ function halve(fine: Uint16Array, classes: number): Uint16Array {
 
 export function pyramid(classes: number[], finest: Float32Array, scale: number, total: number): Levels {
   const n = classes.length;
-  let areas = new Uint16Array(finest.length);
+  const areas = new Uint16Array(finest.length);
   for (let i = 0; i < finest.length; i++) areas[i] = Math.min(FULL, Math.round(finest[i] * scale * FULL));
-  const levels: Levels = { total, classes, buckets: [finest.length / n], areas: [areas] };
+  return coarser({ from: 0, total, classes, buckets: [finest.length / n], areas: [areas] });
+}
+
+/** Adds the coarser levels to the finest one. */
+export function coarser(levels: Levels): Levels {
+  const n = levels.classes.length;
+  let [areas] = levels.areas;
   while (areas.length / n > 512) {
-    areas = halve(areas, n) as Uint16Array<ArrayBuffer>;
+    areas = halve(areas, n);
     levels.areas.push(areas);
     levels.buckets.push(areas.length / n);
   }

@@ -4,6 +4,7 @@ import { CLASSES, OTHER, isWait } from "../palette";
 import { decode, type Planes } from "./decode";
 import type { Header } from "./header";
 import { addAreas, flatten, makeLevels, pyramid, Segments, usedClasses, type Levels } from "./levels";
+import { addToGroup, levelsInPage, ticksByClass } from "./partial";
 import { groupKey, NO_LANE, type Lane, type Prepared } from "./recording";
 
 /** Groups of more lanes than these get levels of their own; the lanes of smaller ones are added up as they are drawn. */
@@ -27,7 +28,7 @@ export function classIndex(name: string): number {
 
 /** The run's end in ticks: that of the run, or of the last event if that is later. */
 function endOf(header: Header, planes: Planes): number {
-  let end = (header.start_ns + header.wall_ns) / header.tick_ns;
+  let end = Math.max((header.start_ns + header.wall_ns) / header.tick_ns, header.pyramid?.span[1] ?? 0);
   const [start, duration] = [u32(planes, "span.start"), u32(planes, "span.duration")];
   for (let i = 0; i < start.length; i++) end = Math.max(end, start[i] + duration[i]);
   const [path, length] = [u32(planes, "path.start"), u32(planes, "path.duration")];
@@ -40,13 +41,27 @@ function arrays(s: Segments): Prepared["segments"] {
 }
 
 function makeLane(s: Segments, from: number, total: number, spans: Prepared["span"], spanFrom: number, spanTo: number): Lane {
-  const lane: Lane = { spanFrom, spanTo, from, to: s.length, levels: makeLevels(s, from, s.length, total), busy: 0, waiting: 0, onPath: 0, longest: 0 };
+  const lane: Lane = { spanFrom, spanTo, from, to: s.length, levels: makeLevels(s, from, s.length, total), partial: false, busy: 0, waiting: 0, onPath: 0, longest: 0 };
   for (let i = from; i < s.length; i++) {
     if (isWait(s.kind[i])) lane.waiting += s.end[i] - s.start[i];
     else lane.busy += s.end[i] - s.start[i];
   }
   for (let i = spanFrom; i < spanTo; i++) lane.longest = Math.max(lane.longest, spans.duration[i]);
   return lane;
+}
+
+/** The classes of a lane's segments, or of its levels if spans were left out. */
+function classesOf(lane: Lane, s: Segments): number[] {
+  return lane.partial ? lane.levels!.classes : usedClasses(s, lane.from, lane.to).classes;
+}
+
+/** What a lane did is in the page's levels: then those are the lane's. */
+function fromPage(lane: Lane, levels: Levels): void {
+  [lane.levels, lane.partial, lane.busy, lane.waiting] = [levels, true, 0, 0];
+  ticksByClass(levels).forEach((ticks, c) => {
+    if (isWait(c)) lane.waiting += ticks;
+    else lane.busy += ticks;
+  });
 }
 
 function makeGroups(header: Header, lanes: Lane[], s: Segments, total: number): Record<string, Levels> {
@@ -61,20 +76,26 @@ function makeGroups(header: Header, lanes: Lane[], s: Segments, total: number): 
   for (const [key, list] of members) {
     if (list.length <= LARGE_GROUP) continue;
     const used = new Set<number>();
-    for (const i of list) for (const c of usedClasses(s, lanes[i].from, lanes[i].to).classes) used.add(c);
+    for (const i of list) for (const c of classesOf(lanes[i], s)) used.add(c);
     const classes = [...used];
     if (!classes.length) continue;
     const slot = new Int8Array(256).fill(-1);
     classes.forEach((c, k) => (slot[c] = k));
     const finest = new Float32Array(GROUP_BUCKETS * classes.length);
-    for (const i of list) addAreas(s, lanes[i].from, lanes[i].to, total / GROUP_BUCKETS, slot, classes.length, finest);
+    for (const i of list) {
+      if (lanes[i].partial) addToGroup(lanes[i].levels!, total / GROUP_BUCKETS, slot, classes.length, finest);
+      else addAreas(s, lanes[i].from, lanes[i].to, total / GROUP_BUCKETS, slot, classes.length, finest);
+    }
     groups[key] = pyramid(classes, finest, 1 / list.length, total);
   }
   return groups;
 }
 
 function makePath(planes: Planes, lanes: Lane[]): { path: Prepared["path"]; segments: Segments } {
-  const path = { start: u32(planes, "path.start"), duration: u32(planes, "path.duration"), cause: u8(planes, "path.cause"), lane: u16(planes, "path.lane") };
+  const path = {
+    start: u32(planes, "path.start"), duration: u32(planes, "path.duration"), cause: u8(planes, "path.cause"), lane: u16(planes, "path.lane"),
+    charge: u16(planes, "path.charge"),
+  };
   const segments = new Segments(path.start.length);
   for (let i = 0; i < path.start.length; i++) {
     segments.push(path.start[i], path.start[i] + path.duration[i], i, path.cause[i]);
@@ -83,7 +104,8 @@ function makePath(planes: Planes, lanes: Lane[]): { path: Prepared["path"]; segm
   return { path, segments };
 }
 
-export function prepare(header: Header, planes: Planes): Prepared {
+/** Makes the recording of its planes; `early`: the spans are still to come, so that the lanes are drawn from the page's levels. */
+export function prepare(header: Header, planes: Planes, early = false): Prepared {
   const span = {
     lane: u16(planes, "span.lane"), kind: u8(planes, "span.kind"), start: u32(planes, "span.start"), duration: u32(planes, "span.duration"),
     object: u32(planes, "span.object"), size: u32(planes, "span.size"), waker: u32(planes, "span.waker"),
@@ -101,6 +123,7 @@ export function prepare(header: Header, planes: Planes): Prepared {
     lanes.push(makeLane(segments, from, total, span, first, at));
   }
   if (at < span.lane.length) throw new Error("The spans are not sorted by lane, or name a lane that the header does not have.");
+  if (early || header.left_out?.spans) levelsInPage(header, planes, classIndex).forEach((levels, lane) => lanes[lane] && fromPage(lanes[lane], levels));
   const groups = makeGroups(header, lanes, segments, total);
   const { path, segments: pathSegments } = makePath(planes, lanes);
   return {
@@ -113,8 +136,18 @@ export function prepare(header: Header, planes: Planes): Prepared {
   };
 }
 
-export async function load(header: Header, base64: string): Promise<Prepared> {
-  return prepare(header, await decode(header, base64));
+/** With fewer spans than these a first picture gains nothing. */
+const MANY_SPANS = 300_000;
+
+/** Whether the page has levels that can be drawn before the spans are there. */
+function hasPreview(header: Header): boolean {
+  return !!header.pyramid && (header.planes.find((plane) => plane.name === "span.start")?.count ?? 0) > MANY_SPANS;
+}
+
+/** Decodes and prepares a recording; `early` gets what can be drawn before the spans are read. */
+export async function load(header: Header, base64: string, early?: (first: Prepared) => void): Promise<Prepared> {
+  const first = early && hasPreview(header) ? (planes: Planes) => early(prepare(header, planes, true)) : undefined;
+  return prepare(header, await decode(header, base64, first));
 }
 
 /** The buffers of a prepared recording, so that the worker hands them over without a copy. */

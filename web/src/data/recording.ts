@@ -18,6 +18,8 @@ export interface Lane {
   from: number;
   to: number;
   levels: Levels | null;
+  /** Whether spans of the lane were left out: then its levels say what it did, and its segments are of the spans that are there. */
+  partial: boolean;
   /** Ticks in spans that are not waits, and in waits. */
   busy: number;
   waiting: number;
@@ -35,7 +37,7 @@ export interface Prepared {
   lanes: Lane[];
   /** Levels of groups of lanes with many members, by the group's key. */
   groups: Record<string, Levels>;
-  path: { start: Uint32Array; duration: Uint32Array; cause: Uint8Array; lane: Uint16Array };
+  path: { start: Uint32Array; duration: Uint32Array; cause: Uint8Array; lane: Uint16Array; charge: Uint16Array };
   pathSegments: SegmentArrays;
   pathLevels: Levels | null;
   mark: { lane: Uint16Array; kind: Uint8Array; at: Uint32Array; value: Uint32Array };
@@ -52,6 +54,7 @@ export interface Recording extends Prepared {
 }
 
 export const NO_LANE = 0xffff;
+export const NO_CHARGE = 0xffff;
 
 /** The key of the group that a lane belongs to. */
 export function groupKey(lane: { host: string; role: string; process: string; kind: string }): string {

@@ -2,9 +2,11 @@
 
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { causeName } from "../answer/help";
-import { pathAt } from "../data/breakdown";
+import { breakdown, pathAt } from "../data/breakdown";
+import { NO_CHARGE } from "../data/recording";
 import { useModel, type Model } from "../model";
-import { bytes, duration, instant, shown } from "../view/format";
+import { CLASS_LABEL, type SpanClass } from "../palette";
+import { bytes, duration, instant, percent, shown } from "../view/format";
 
 export function evidenceAt(model: Model, tick: number): { cause: string; length: string; evidence: string; basis: string } | null {
   const r = model.recording!;
@@ -13,9 +15,7 @@ export function evidenceAt(model: Model, tick: number): { cause: string; length:
   const s = r.pathSegments;
   const cause = r.header.causes[s.kind[at]]?.name ?? "";
   const e = r.header.explanation;
-  const seconds = model.at(tick);
-  const piece = e.path?.find((p) => p.start_s <= seconds && p.end_s > seconds && p.cause === cause);
-  const charge = (piece && e.critical_path?.[piece.charge]) ?? e.critical_path?.find((c) => c.cause === cause);
+  const charge = e.critical_path?.[r.path.charge[s.span[at]] ?? NO_CHARGE] ?? e.critical_path?.find((c) => c.cause === cause);
   return {
     cause: causeName(e, cause), length: duration(model.seconds(s.end[at] - s.start[at])),
     evidence: charge ? `${charge.where}: ${charge.evidence}` : "", basis: charge ? charge.rule ?? charge.basis : "",
@@ -28,6 +28,18 @@ export function spanLines(model: Model, i: number): string[] {
   const lines = [`${kind}, ${duration(model.seconds(span.duration[i]))}${span.size[i] ? `, ${bytes(span.size[i])}` : ""}`];
   if (span.object[i]) lines.push(shown(header.objects[span.object[i]] ?? ""));
   return lines;
+}
+
+/** What a lane did around an instant where spans are left out: the shares of the finest bucket. */
+function leftOutLine(model: Model, lane: number, tick: number): string {
+  const r = model.recording!;
+  const { levels, partial } = r.lanes[lane];
+  if (!partial || !levels) return "";
+  const ticks = levels.total / levels.buckets[0];
+  const a = levels.from + Math.floor((tick - levels.from) / ticks) * ticks;
+  const parts = breakdown(r, a, a + ticks, [lane]).classes.filter((c) => c.ticks >= ticks / 100).slice(0, 4);
+  const shares = parts.map((c) => `${CLASS_LABEL[c.name as SpanClass]} ${percent(c.ticks / ticks)}`).join(", ") || "nothing";
+  return `In the ${duration(model.seconds(ticks))} around: ${shares}. Shorter spans are left out.`;
 }
 
 export function Hover({ model }: { model: Model }) {
@@ -47,11 +59,13 @@ export function Hover({ model }: { model: Model }) {
   const visible = !!cursor;
   const row = cursor?.row;
   const spans = cursor && row?.type === "lane" ? model.spansAt(row.lanes[0], cursor.tick) : [];
+  const leftOut = cursor && row?.type === "lane" ? leftOutLine(model, row.lanes[0], cursor.tick) : "";
   const path = cursor ? evidenceAt(model, cursor.tick) : null;
   return (
     <div class="hover" ref={box} role="tooltip" hidden={!visible}>
       {cursor && <p class="faint">{instant(model.at(cursor.tick), model.seconds((model.view.b - model.view.a) / 500))}{row ? ` · ${row.label}` : ""}</p>}
       {spans.map((i) => <p key={i}>{spanLines(model, i).map((line, k) => <bdi key={k} class={k ? "faint block" : "block"}>{line}</bdi>)}</p>)}
+      {leftOut && <p class="faint">{leftOut}</p>}
       {path && (
         <p class="ruled">critical path: <strong>{path.cause}</strong> for {path.length}
           {path.evidence && <bdi class="faint block">{shown(path.evidence, 240)}{path.basis && ` (${path.basis})`}</bdi>}

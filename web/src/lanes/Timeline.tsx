@@ -35,6 +35,16 @@ function viewText(model: Model): string {
   return `Showing ${instant(a, (b - a) / 100)} to ${instant(b, (b - a) / 100)}, ${duration(b - a)} of ${duration(model.header.wall_ns / 1e9)}`;
 }
 
+/** What is missing at this zoom: where a column is narrower than a bucket of a lane of which spans were left out. */
+function leftOutText(model: Model, width: number): string {
+  const spans = model.header.left_out?.spans ?? 0;
+  const levels = spans ? model.recording!.lanes.find((lane) => lane.partial)?.levels : null;
+  if (!levels) return "";
+  const bucket = levels.total / levels.buckets[0];
+  if ((model.view.b - model.view.a) / width >= bucket) return "";
+  return ` ${count(spans)} shorter spans are left out: within ${duration(model.seconds(bucket))} their time is spread evenly.`;
+}
+
 export function Timeline({ model }: { model: Model }) {
   const body = useRef<HTMLDivElement>(null);
   const head = useRef<HTMLDivElement>(null);
@@ -43,7 +53,7 @@ export function Timeline({ model }: { model: Model }) {
   const overlay = useRef<HTMLCanvasElement>(null);
   const [scroll, setScroll] = useState({ top: 0, height: 400 });
   const rows = useModel(model, (m) => m.rows);
-  const text = useModel(model, (m) => (m.moving ? "" : viewText(m)));
+  const text = useModel(model, (m) => (m.moving ? "" : viewText(m) + leftOutText(m, axis.current?.clientWidth || 800)));
   const r = model.recording!;
   const painter = useMemo(() => new Painter(r, pathByLane(r)), [r]);
 

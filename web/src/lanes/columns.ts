@@ -2,8 +2,9 @@
 // span. Rectangles and callbacks cost more than pixels (a million spans: 180 ms a frame; so: 20 ms).
 
 import { FULL, upper, type Levels } from "../data/levels";
+import { ROUNDED } from "../data/partial";
 import type { SegmentArrays } from "../data/recording";
-import { isWait, rgb, STOPPED } from "../palette";
+import { CLASSES, isWait, rgb, STOPPED } from "../palette";
 import type { View } from "../view/scale";
 
 /** Segments within the view below which they are taken one by one although there are levels. */
@@ -32,7 +33,13 @@ export interface Source {
   from: number;
   to: number;
   levels: Levels | null;
+  /** Whether spans of the lane were left out. */
+  partial?: boolean;
 }
+
+/** Scratch: ticks of each class within a bucket. */
+const kept = new Float64Array(CLASSES.length);
+const whole = new Float64Array(CLASSES.length);
 
 export class Columns {
   /** Red, green, blue and area of work and of waits, by column. */
@@ -93,12 +100,18 @@ export class Columns {
 
   /** Adds a lane; `mask` leaves out spans that do not match. */
   add(source: Source, view: View, k: Colours, weight = 1, mask: Uint8Array | null = null): void {
-    const { start, end, span, kind } = source.segments;
+    if (source.partial && !mask) return this.addPartial(source, view, k, weight);
+    const { start, end } = source.segments;
     const first = upper(end, source.from, source.to, view.a);
     const last = upper(start, first, source.to, view.b);
-    const scale = this.width / (view.b - view.a);
     const level = mask || last - first < DIRECT ? -1 : this.levelFor(source.levels, view);
-    if (level >= 0) return this.addLevel(source.levels!, level, view, k, weight);
+    if (level >= 0) this.addLevel(source.levels!, level, view, k, weight);
+    else this.addSegments(source.segments, first, last, view, k, weight, mask);
+  }
+
+  private addSegments(segments: SegmentArrays, first: number, last: number, view: View, k: Colours, weight: number, mask: Uint8Array | null): void {
+    const { start, end, span, kind } = segments;
+    const scale = this.width / (view.b - view.a);
     const { work, wait, width } = this;
     for (let i = first; i < last; i++) {
       if (mask && !mask[span[i]]) continue;
@@ -129,6 +142,63 @@ export class Columns {
     }
   }
 
+  /**
+   * Adds a lane of which spans were left out. Where the finest buckets are wider than columns, the spans that are there are drawn, and
+   * what the bucket has beyond them, spread over the bucket. A span of whose time shorter ones within it took a part is as much fainter.
+   */
+  private addPartial(source: Source, view: View, k: Colours, weight: number): void {
+    const levels = source.levels!;
+    const level = this.levelFor(levels, view);
+    if (level >= 0) this.addLevel(levels, level, view, k, weight);
+    else this.blend(source, view, k, weight);
+    // Before and after the buckets there is nothing but the spans.
+    const { start, end } = source.segments;
+    const after = levels.from + levels.total;
+    if (view.a < levels.from) this.outside(source, upper(end, source.from, source.to, view.a), upper(start, source.from, source.to, levels.from), view, { a: view.a, b: levels.from }, k, weight);
+    if (view.b > after) this.outside(source, upper(end, source.from, source.to, after), upper(start, source.from, source.to, view.b), view, { a: after, b: view.b }, k, weight);
+  }
+
+  /** Adds the parts of segments that lie within an interval. */
+  private outside(source: Source, first: number, last: number, view: View, within: View, k: Colours, weight: number): void {
+    const { start, end, kind } = source.segments;
+    const scale = this.width / (view.b - view.a);
+    for (let i = first; i < last; i++) {
+      const [a, b] = [Math.max(start[i], within.a), Math.min(end[i], within.b)];
+      if (b > a) this.interval((a - view.a) * scale, (b - view.a) * scale, kind[i], k, weight);
+    }
+  }
+
+  private blend(source: Source, view: View, k: Colours, weight: number): void {
+    const levels = source.levels!;
+    const { start, end, kind } = source.segments;
+    const n = levels.classes.length;
+    const ticks = levels.total / levels.buckets[0];
+    const scale = this.width / (view.b - view.a);
+    const final = Math.min(levels.buckets[0], Math.ceil((view.b - levels.from) / ticks));
+    let first = upper(end, source.from, source.to, Math.max(view.a, levels.from));
+    for (let b = Math.max(0, Math.floor((view.a - levels.from) / ticks)); b < final; b++) {
+      const t0 = levels.from + b * ticks;
+      const t1 = t0 + ticks;
+      kept.fill(0);
+      whole.fill(0);
+      // The bucket's first span may begin left of the view.
+      while (first > source.from && end[first - 1] > t0) first--;
+      let last = first;
+      for (; last < source.to && start[last] < t1; last++) kept[kind[last]] += Math.min(end[last], t1) - Math.max(start[last], t0);
+      for (let c = 0; c < n; c++) whole[levels.classes[c]] = (levels.areas[0][b * n + c] / FULL) * ticks;
+      for (let i = first; i < last; i++) {
+        const c = kind[i];
+        const strength = Math.min(1, (whole[c] + ticks * ROUNDED) / kept[c]);
+        this.interval((Math.max(start[i], t0) - view.a) * scale, (Math.min(end[i], t1) - view.a) * scale, c, k, strength * weight);
+      }
+      for (let c = 0; c < n; c++) {
+        const rest = (whole[levels.classes[c]] - kept[levels.classes[c]]) / ticks;
+        if (rest > ROUNDED) this.interval((t0 - view.a) * scale, (t1 - view.a) * scale, levels.classes[c], k, rest * weight);
+      }
+      first = last;
+    }
+  }
+
   /** The coarsest level whose buckets are not wider than a column; -1 if the finest is wider than two columns. */
   private levelFor(levels: Levels | null, view: View): number {
     if (!levels) return -1;
@@ -146,11 +216,11 @@ export class Columns {
     const buckets = levels.buckets[level];
     const ticks = levels.total / buckets;
     const scale = this.width / (view.b - view.a);
-    const first = Math.max(0, Math.floor(view.a / ticks));
-    const last = Math.min(buckets, Math.ceil(view.b / ticks));
+    const first = Math.max(0, Math.floor((view.a - levels.from) / ticks));
+    const last = Math.min(buckets, Math.ceil((view.b - levels.from) / ticks));
     const wide = ticks * scale;
     for (let b = first; b < last; b++) {
-      const x0 = (b * ticks - view.a) * scale;
+      const x0 = (levels.from + b * ticks - view.a) * scale;
       const one = Math.floor(x0) === Math.floor(x0 + wide) && x0 >= 0 && x0 < this.width;
       for (let c = 0; c < n; c++) {
         const area = areas[b * n + c];

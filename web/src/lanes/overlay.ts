@@ -37,8 +37,16 @@ function label(frame: Frame, model: Model, row: Row, y: number): number {
     const colour = classColour(kind[i], model.theme.dark);
     const object = r.span.object[span[i]];
     const name = object ? `${r.header.kinds[r.span.kind[span[i]]].name} ${r.header.objects[object]}` : r.header.kinds[r.span.kind[span[i]]].name;
-    frame.ctx.fillStyle = isLight(colour) ? "#10151b" : "#ffffff";
-    frame.ctx.fillText(shown(name, Math.max(4, Math.floor((x1 - x0 - 8) / 6))), x0 + 4, y + row.h / 2 + 1, x1 - x0 - 8);
+    const text = shown(name, Math.max(4, Math.floor((x1 - x0 - 8) / 6)));
+    if (lane.partial) {
+      // Its colour is mixed with those of the spans that are left out.
+      frame.ctx.strokeStyle = model.theme.paper;
+      frame.ctx.lineWidth = 3;
+      frame.ctx.strokeText(text, x0 + 4, y + row.h / 2 + 1, x1 - x0 - 8);
+      frame.ctx.lineWidth = 1;
+    }
+    frame.ctx.fillStyle = lane.partial ? model.theme.ink : isLight(colour) ? "#10151b" : "#ffffff";
+    frame.ctx.fillText(text, x0 + 4, y + row.h / 2 + 1, x1 - x0 - 8);
     drawn++;
   }
   return drawn;

@@ -146,11 +146,15 @@ export class Painter {
     const { full, both } = mixed;
     const step = both.length / needed;
     const last = both.length - 1;
-    let at = (view.a / levels.total) * both.length + step / 2;
+    let at = ((view.a - levels.from) / levels.total) * both.length + step / 2;
     const { background } = this;
     for (let x = 0; x < width; x++, at += step) {
       const b = at > last ? last : at | 0;
       const over = background[x];
+      if (at < 0) {
+        this.full[x] = this.middle[x] = over;
+        continue;
+      }
       this.middle[x] = mix(over, both[b], both[b] >>> 24);
       if (height > 7) this.full[x] = mix(over, full[b], full[b] >>> 24);
     }
@@ -172,7 +176,7 @@ export class Painter {
     const weight = 1 / row.lanes.length;
     for (const index of row.lanes) {
       const lane = this.r.lanes[index];
-      columns.add({ segments: this.r.segments, from: lane.from, to: lane.to, levels: lane.levels }, view, this.classes, weight, mask);
+      columns.add({ segments: this.r.segments, from: lane.from, to: lane.to, levels: lane.levels, partial: lane.partial }, view, this.classes, weight, mask);
     }
   }
 

@@ -22,7 +22,7 @@ export function Legend({ model }: { model: Model }) {
   const hidden = useModel(model, (m) => [...m.hidden].join());
   const r = model.recording!;
   const used = useMemo(() => {
-    const found = new Set(r.segments.kind);
+    const found = new Set([...new Set(r.segments.kind), ...r.lanes.flatMap((lane) => (lane.partial ? lane.levels!.classes : []))]);
     return CLASSES.map((_, c) => c).filter((c) => found.has(c));
   }, [r]);
   const marks = useMemo(() => {

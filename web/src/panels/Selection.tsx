@@ -35,11 +35,12 @@ function IntervalPanel({ model, a, b }: { model: Model; a: number; b: number }) 
         <button type="button" onClick={() => model.setView({ a: a - length * 0.03, b: b + length * 0.03 })}>Zoom to it</button>
         <button type="button" onClick={() => model.select(null)}>Clear</button>
       </p>
+      {found.partial && <p class="faint" id="partial">Shorter spans are left out of the page. The time of lanes counts all spans; the table of spans has the longest and those on the critical path.</p>}
       <div class="tables">
         <Parts title="Critical path by cause" total={length} parts={found.causes.map((c) => ({ ...c, name: causeName(r.header.explanation, c.name), colour: causeColour(c.name, dark), text: time(c.ticks) }))} />
         <Parts title="Lanes, time added up" total={classes} parts={found.classes.map((c) => ({ name: CLASS_LABEL[c.name as SpanClass], ticks: c.ticks, colour: classColour(c.class, dark), text: time(c.ticks) }))} />
         {!!found.kinds.length && <table>
-          <caption>Spans by kind</caption>
+          <caption>{found.partial ? "Spans in the page, by kind" : "Spans by kind"}</caption>
           <thead><tr><th>kind</th><th class="n">count</th><th class="n">time</th><th class="n">longest</th><th class="n">bytes</th></tr></thead>
           <tbody>{found.kinds.slice(0, 8).map((k, i) => <tr key={i}><td>{shown(k.name, 40)}</td><td class="n">{count(k.count)}</td><td class="n">{time(k.ticks)}</td><td class="n">{time(k.longest)}</td><td class="n">{k.bytes ? bytes(k.bytes) : "–"}</td></tr>)}</tbody>
         </table>}

@@ -63,6 +63,7 @@ export function Search({ model }: { model: Model }) {
   const matches = useModel(model, (m) => m.matches);
   const set = (part: Partial<Filter>) => model.setFilter({ ...model.filter, ...part });
   const kinds = [...new Set(model.header.kinds.map((k) => k.name))].sort();
+  const leftOut = model.header.left_out?.spans ?? 0;
   const least = filter.least_s > 0 ? duration(filter.least_s) : "";
   return (
     <div class="toolbar search" role="search" aria-label="Find and filter spans">
@@ -79,7 +80,7 @@ export function Search({ model }: { model: Model }) {
         <button type="button" onClick={() => model.step(false)} disabled={!matches?.count} title="N">Next</button>
         <button type="button" onClick={() => model.setFilter(noFilter())}>Clear</button>
       </>}
-      <span role="status" class="faint">{matches ? `${count(matches.count)} spans match, ${duration(model.seconds(matches.ticks))} together` : ""}</span>
+      <span role="status" class="faint">{matches ? `${count(matches.count)} spans match, ${duration(model.seconds(matches.ticks))} together${leftOut ? `; ${count(leftOut)} shorter spans are left out of the page` : ""}` : ""}</span>
     </div>
   );
 }

@@ -1,9 +1,12 @@
 //! The planes of a page, in the order of its format.
 
+use super::header::PyramidEntry;
 use super::lanes::{NO_LANE, Slots};
+use super::latency::LatencyRow;
 use super::planes::Planes;
+use super::pyramid::{Finest, Level};
 use super::series::Series;
-use super::spans::Drawn;
+use super::spans::{Drawn, Whole};
 use super::ticks::{Ticks, instant};
 use std::collections::{BTreeMap, HashMap};
 use thalweg_explain::Cause;
@@ -46,6 +49,27 @@ impl Numbers<'_> {
         planes.add("span.waker", spans, |s| self.waker(s.waker).to_le_bytes());
     }
 
+    /// Adds what stands for spans that are left out; returns what the header says of the pyramid.
+    pub(super) fn whole(&self, planes: &mut Planes, whole: &Whole) -> PyramidEntry {
+        let Finest { interval, buckets, classes, levels } = &whole.finest;
+        let mut levels: Vec<&Level> = levels.iter().filter(|level| self.lane_of[level.slot as usize] != NO_LANE).collect();
+        levels.sort_by_key(|level| (self.lane_of[level.slot as usize], level.class));
+        planes.add("level.lane", &levels, |level| self.lane_of[level.slot as usize].to_le_bytes());
+        planes.add("level.class", &levels, |level| [level.class]);
+        planes.add_bytes("level.area", levels.iter().map(|level| &*level.areas));
+        let mut latency: Vec<LatencyRow> = whole.latency.clone();
+        latency.retain(|row| self.lane_of[row.slot as usize] != NO_LANE);
+        latency.sort_by_key(|row| (self.lane_of[row.slot as usize], row.look, row.bin));
+        if !latency.is_empty() {
+            planes.add("latency.lane", &latency, |row| self.lane_of[row.slot as usize].to_le_bytes());
+            planes.add("latency.kind", &latency, |row| [self.kinds[usize::from(row.look)]]);
+            planes.add("latency.bin", &latency, |row| [row.bin]);
+            planes.add("latency.count", &latency, |row| row.count.to_le_bytes());
+        }
+        let span = [self.ticks.at(interval.0), self.ticks.at(interval.1)];
+        PyramidEntry { buckets: *buckets, span, classes: classes.clone() }
+    }
+
     /// Adds the critical path.
     pub(super) fn path(&self, planes: &mut Planes, explanation: &Explanation) {
         let path = &explanation.path;
@@ -54,6 +78,7 @@ impl Numbers<'_> {
         planes.add("path.start", path, |s| ticks.at(ends(s).0).to_le_bytes());
         planes.add("path.duration", path, |s| ticks.between(ends(s).0, ends(s).1).to_le_bytes());
         planes.add("path.cause", path, |s| [self.causes[&s.cause]]);
+        planes.add("path.charge", path, |s| u16::try_from(s.charge).unwrap_or(u16::MAX).to_le_bytes());
         planes.add("path.lane", path, |s| self.lane(s.track.and_then(|track| self.slots.track(track))).to_le_bytes());
     }
 

@@ -39,6 +39,8 @@ pub(super) struct Header<'a> {
     pub(super) left_out: LeftOut,
     #[serde(flatten)]
     pub(super) more: More<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) pyramid: Option<PyramidEntry>,
     pub(super) notes: Vec<String>,
 }
 
@@ -74,6 +76,15 @@ pub(super) struct LeftOut {
     pub(super) spans: u64,
 }
 
+/// What the planes `level.*` mean: of which interval, and of which classes, they hold the shares.
+#[derive(Serialize)]
+pub(super) struct PyramidEntry {
+    pub(super) buckets: usize,
+    /// Start and end of the buckets, in ticks.
+    pub(super) span: [u32; 2],
+    pub(super) classes: Vec<&'static str>,
+}
+
 impl Header<'_> {
     /// Returns the JSON as the text of a script element: no `<` is left, so that no name ends the element or begins a comment.
     pub(super) fn to_text(&self) -> String {
@@ -82,9 +93,9 @@ impl Header<'_> {
 }
 
 /// Returns the kinds in use, and the number of each look.
-pub(super) fn kinds(spans: &[Drawn]) -> (Vec<KindEntry>, [u8; 256]) {
+pub(super) fn kinds(looks: impl Iterator<Item = u8>) -> (Vec<KindEntry>, [u8; 256]) {
     let mut used = [false; 256];
-    spans.iter().for_each(|span| used[usize::from(span.look)] = true);
+    looks.for_each(|look| used[usize::from(look)] = true);
     let (mut entries, mut numbers) = (Vec::<KindEntry>::new(), [0; 256]);
     for look in (0..=u8::MAX).filter(|look| used[usize::from(*look)]) {
         let (kind, mostly) = looks_like(look);

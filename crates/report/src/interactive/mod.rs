@@ -11,12 +11,13 @@ mod columns;
 mod header;
 mod labels;
 mod lanes;
+mod latency;
 mod more;
 mod offsets;
 mod optional;
 mod planes;
 mod profiles;
-
+mod pyramid;
 mod rules;
 mod series;
 mod spans;
@@ -116,23 +117,28 @@ impl Data {
         let start_ns = instant(explanation, 0.0);
         let end_ns = instant(explanation, explanation.wall_s);
         let ticks = Ticks::of(instants(&spans, &series).chain([start_ns, end_ns]));
-        let (kinds, kind_of) = header::kinds(&spans.drawn);
+        let latency = spans.whole.iter().flat_map(|whole| &whole.latency);
+        let (kinds, kind_of) = header::kinds(spans.drawn.iter().map(|span| span.look).chain(latency.map(|row| row.look)));
         let (objects, object_of, unnamed) = header::objects(&spans.drawn, source.objects());
         let (causes, cause_of) = header::causes(explanation);
         let numbers = Numbers { ticks, slots: &slots, lane_of: &lane_of, kinds: &kind_of, objects: &object_of, causes: &cause_of };
         let mut planes = Planes::new();
-        numbers.spans(&mut planes, &spans.drawn);
+        // The page draws the first of them before it has read the last.
         numbers.path(&mut planes, explanation);
+        let pyramid = spans.whole.as_ref().map(|whole| numbers.whole(&mut planes, whole));
         numbers.series(&mut planes, &series);
         let gathered = Gathered { explanation, rpcs, numbers: &numbers, spans: &spans.drawn, series: &series, stacks, requests };
         let (more, left_out) = gathered.add(&mut planes, source)?;
+        numbers.spans(&mut planes, &spans.drawn);
         let (listed, planes) = planes.finish();
         let mut notes = series.notes;
         notes.extend(said(&spans, unnamed));
         notes.extend(left_out);
+        // The critical path is in the planes.
+        let without_path = Explanation { path: Vec::new(), ..explanation.clone() };
         let header = Header {
             format: header::FORMAT,
-            explanation,
+            explanation: &without_path,
             short: short(explanation, &TextOptions::default(), None),
             start_ns: ticks.since_ns(start_ns),
             wall_ns: u64::try_from(end_ns.saturating_sub(start_ns)).unwrap_or(0),
@@ -147,6 +153,7 @@ impl Data {
             sample_classes: series.sample_classes,
             left_out: LeftOut { spans: spans.left_out },
             more,
+            pyramid,
             notes,
         };
         Ok(Data { running: spans.running, header: header.to_text(), planes })
@@ -177,6 +184,8 @@ fn weights(slots: &Slots<'_>, explanation: &Explanation, spans: &Spans, series: 
         add(Some(span.slot), 1);
         add(slots.track(span.waker), 1);
     }
+    let partial = spans.whole.iter().flat_map(|whole| whole.partial.iter().enumerate());
+    partial.filter(|(_, partial)| **partial).for_each(|(slot, _)| add(Some(slot as u32), 1));
     series.marks.iter().for_each(|mark| add(Some(mark.slot), 1));
     series.counters.iter().for_each(|counter| add(counter.slot, 1));
     series.samples.iter().for_each(|sample| add(sample.slot, 1));
@@ -186,6 +195,7 @@ fn weights(slots: &Slots<'_>, explanation: &Explanation, spans: &Spans, series: 
 /// Returns the instants of everything that is drawn.
 fn instants<'a>(spans: &'a Spans, series: &'a Series) -> impl Iterator<Item = i64> + 'a {
     let of_spans = spans.drawn.iter().flat_map(|span| [span.start_ns, span.end_ns]);
+    let of_spans = of_spans.chain(spans.whole.iter().flat_map(|whole| [whole.finest.interval.0, whole.finest.interval.1]));
     let of_series = series.marks.iter().map(|mark| mark.at_ns).chain(series.values.iter().map(|value| value.at_ns));
     of_spans.chain(of_series).chain(series.samples.iter().map(|sample| sample.at_ns))
 }
@@ -195,7 +205,10 @@ fn said(spans: &Spans, unnamed: usize) -> Vec<String> {
     let mut said = Vec::new();
     if spans.left_out > 0 {
         let left_out = numbers::count(spans.left_out);
-        said.push(format!("{left_out} spans are not drawn: the longest are, and those on the critical path."));
+        said.push(format!(
+            "{left_out} spans are left out; the page has the longest and those on the critical path. The time of all is in the lanes' \
+             colours and in the sums by class."
+        ));
     }
     if unnamed > 0 {
         said.push(format!("{} objects are not named: too many.", numbers::count(unnamed as u64)));

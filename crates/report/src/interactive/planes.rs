@@ -59,6 +59,16 @@ impl Planes {
         }
     }
 
+    /// Adds a column of bytes that are there already.
+    pub(super) fn add_bytes<'a>(&mut self, name: &'static str, parts: impl Iterator<Item = &'a [u8]>) {
+        let mut count = 0;
+        for part in parts {
+            count += part.len();
+            self.encoder.write_all(part).expect("writing to memory");
+        }
+        self.listed.push(Plane { name, of: type_of(1), count });
+    }
+
     /// Returns the list of the columns, and the compressed data.
     pub(super) fn finish(self) -> (Vec<Plane>, Vec<u8>) {
         (self.listed, self.encoder.finish().expect("writing to memory"))

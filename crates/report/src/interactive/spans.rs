@@ -1,10 +1,12 @@
 //! The spans of the page: one pass over the recording, backward in time, in bounded memory.
 //!
-//! Beyond [`Bounds::all`] spans, the longest [`Bounds::longest`] are kept, and as many on the critical path. Bytes sent over a connection
-//! are drawn twice: on the thread that sends, and on the connection.
+//! Beyond [`Bounds::all`] spans, the longest [`Bounds::longest`] are kept, and as many on the critical path; what all of them come to is
+//! in [`Whole`]. Bytes sent over a connection are drawn twice: on the thread that sends, and on the connection.
 
 use super::collected::Collector;
 use super::lanes::Slots;
+use super::latency::{Latency, LatencyRow};
+use super::pyramid::{Finest, MOST_VALUES, Pyramid};
 use super::ticks::instant;
 use crate::Result;
 use crate::picture::palette::Mostly;
@@ -28,6 +30,11 @@ impl Bounds {
     /// The bounds of pages: 25 MB of data, and 200 MB of memory.
     pub(super) const OF_PAGES: Bounds = Bounds { all: 3_000_000, longest: 1_000_000 };
 }
+
+/// A page with as many spans draws areas while it reads the spans.
+const MANY: usize = 500_000;
+/// Values of those areas: with 1,500 rows, one for each pixel of a screen.
+const PREVIEW_VALUES: usize = 1 << 21;
 
 /// A span to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +63,17 @@ pub(super) struct Drawn {
     on_path: bool,
     /// Whether the recording has it in this place: neither a copy on a connection nor a time between spans.
     recorded: bool,
+}
+
+impl Drawn {
+    fn duration_ns(&self) -> i64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+
+    /// Whether it is a time between spans.
+    fn is_assumed(&self) -> bool {
+        !self.recorded && self.look == look(SpanKind::CpuRun, Mostly::Ran)
+    }
 }
 
 /// Packs a kind and a thread's state for most of the span.
@@ -114,6 +132,64 @@ pub(super) struct Spans {
     pub(super) left_out: u64,
     /// The threads of which is known when they ran, for another pass.
     pub(super) running: Running,
+    /// What stands for them.
+    pub(super) whole: Option<Whole>,
+}
+
+/// What all spans come to, for a page that leaves some out, or that takes a while to read.
+pub(super) struct Whole {
+    /// Areas of the lanes of which spans were dropped; of all lanes if none was.
+    pub(super) finest: Finest,
+    /// How long the spans of all lanes took, if some were dropped.
+    pub(super) latency: Vec<LatencyRow>,
+    /// Whether spans were dropped, by slot.
+    pub(super) partial: Vec<bool>,
+}
+
+/// Takes part in the pass from the first dropped span on.
+struct Summing {
+    pyramid: Pyramid,
+    latency: Latency,
+    partial: Vec<bool>,
+    /// Dropped without a look at others: spans on the critical path shorter than the first, and others shorter than the second.
+    least_ns: [i64; 2],
+}
+
+impl Summing {
+    fn new(slots: usize, interval: (i64, i64)) -> Summing {
+        let (pyramid, latency) = (Pyramid::new(slots, interval, MOST_VALUES), Latency::new(slots));
+        Summing { pyramid, latency, partial: vec![false; slots], least_ns: [i64::MIN; 2] }
+    }
+
+    fn add(&mut self, drawn: &Drawn) {
+        let Drawn { slot, look, start_ns, end_ns, .. } = *drawn;
+        if drawn.is_assumed() {
+            return self.pyramid.ran(slot, start_ns, end_ns);
+        }
+        self.pyramid.add(slot, look, start_ns, end_ns);
+        self.latency.add(slot, look, start_ns, end_ns);
+    }
+
+    /// Whether a span is too short to be among the longest.
+    fn drops(&mut self, drawn: &Drawn) -> bool {
+        let drops = drawn.duration_ns() < self.least_ns[usize::from(!drawn.on_path)];
+        self.partial[drawn.slot as usize] |= drops;
+        drops
+    }
+
+    /// Returns the areas of spans that are all kept, in the order in which they were read.
+    fn preview(drawn: &[Drawn], slots: usize, interval: (i64, i64)) -> Whole {
+        let mut pyramid = Pyramid::new(slots, interval, PREVIEW_VALUES);
+        drawn.iter().filter(|drawn| !drawn.is_assumed()).for_each(|d| pyramid.add(d.slot, d.look, d.start_ns, d.end_ns));
+        drawn.iter().filter(|drawn| drawn.is_assumed()).for_each(|d| pyramid.ran(d.slot, d.start_ns, d.end_ns));
+        Whole { finest: pyramid.finish(|_| true, |_| true), latency: Vec::new(), partial: vec![false; slots] }
+    }
+
+    fn finish(self, running: &Running) -> Whole {
+        let partial = self.partial;
+        let finest = self.pyramid.finish(|slot| partial[slot as usize], |slot| running.holds(slot));
+        Whole { finest, latency: self.latency.rows(), partial }
+    }
 }
 
 struct Gatherer<'a> {
@@ -123,7 +199,9 @@ struct Gatherer<'a> {
     drawn: Vec<Drawn>,
     /// Number of recorded spans seen.
     seen: u64,
-    pruned: bool,
+    /// Start of the run, and the end of the run or of the last span.
+    interval: (i64, i64),
+    summing: Option<Summing>,
 }
 
 /// Reads the spans to draw, and shows all of them to `requests`.
@@ -136,7 +214,8 @@ pub(super) fn gather(
     requests: &mut Collector,
 ) -> Result<Spans> {
     let on_path = OnPath::new(slots, explanation);
-    let mut gatherer = Gatherer { slots, on_path, bounds, drawn: Vec::new(), seen: 0, pruned: false };
+    let interval = (instant(explanation, 0.0), instant(explanation, explanation.wall_s));
+    let mut gatherer = Gatherer { slots, on_path, bounds, drawn: Vec::new(), seen: 0, interval, summing: None };
     let mut running = Running::new(source, explanation, marks);
     for batch in source.spans_backward() {
         let batch = batch?;
@@ -148,13 +227,17 @@ pub(super) fn gather(
     for (slot, (start_ns, end_ns)) in running.first() {
         gatherer.ran(slot, start_ns, end_ns);
     }
-    if gatherer.pruned {
+    if gatherer.summing.is_some() {
         gatherer.prune();
     }
-    let computing = look(SpanKind::CpuRun, Mostly::Ran);
-    gatherer.drawn.retain(|drawn| drawn.recorded || drawn.look != computing || running.holds(drawn.slot));
+    gatherer.drawn.retain(|drawn| !drawn.is_assumed() || running.holds(drawn.slot));
     let recorded = gatherer.drawn.iter().filter(|drawn| drawn.recorded).count() as u64;
-    Ok(Spans { left_out: gatherer.seen - recorded, drawn: gatherer.drawn, running: running.again() })
+    let whole = match gatherer.summing {
+        Some(summing) => Some(summing.finish(&running)),
+        None if gatherer.drawn.len() >= MANY => Some(Summing::preview(&gatherer.drawn, slots.count(), gatherer.interval)),
+        None => None,
+    };
+    Ok(Spans { left_out: gatherer.seen - recorded, drawn: gatherer.drawn, whole, running: running.again() })
 }
 
 impl Gatherer<'_> {
@@ -162,6 +245,7 @@ impl Gatherer<'_> {
         self.seen += 1;
         let Some(slot) = self.slots.track(batch.track[row]) else { return };
         let (start_ns, end_ns) = (batch.start_ns[row], batch.end_ns[row].max(batch.start_ns[row]));
+        self.interval.1 = self.interval.1.max(end_ns);
         if covers(batch.kind[row])
             && let Some((from_ns, until_ns)) = running.between(slot, start_ns, end_ns)
         {
@@ -204,12 +288,22 @@ impl Gatherer<'_> {
         if self.drawn.len() >= self.bounds.all {
             self.prune();
         }
+        if let Some(summing) = &mut self.summing {
+            summing.add(&drawn);
+            if summing.drops(&drawn) {
+                return;
+            }
+        }
         self.drawn.push(drawn);
     }
 
     /// Keeps the longest spans on the critical path, and the longest others.
     fn prune(&mut self) {
-        self.pruned = true;
+        let mut summing = self.summing.take().unwrap_or_else(|| {
+            let mut summing = Summing::new(self.slots.count(), self.interval);
+            self.drawn.iter().for_each(|drawn| summing.add(drawn));
+            summing
+        });
         let mut on_path = 0;
         for at in 0..self.drawn.len() {
             if self.drawn[at].on_path {
@@ -218,17 +312,21 @@ impl Gatherer<'_> {
             }
         }
         let most = self.bounds.longest;
-        longest_first(&mut self.drawn[..on_path], most);
-        longest_first(&mut self.drawn[on_path..], most);
+        let (path, others) = self.drawn.split_at_mut(on_path);
+        for (spans, least_ns) in [path, others].into_iter().zip(&mut summing.least_ns) {
+            if let Some(longest) = longest_first(spans, most) {
+                *least_ns = longest;
+                spans[most..].iter().for_each(|dropped| summing.partial[dropped.slot as usize] = true);
+            }
+        }
         self.drawn.drain(on_path.min(most)..on_path);
         self.drawn.truncate(on_path.min(most) + most);
+        self.summing = Some(summing);
     }
 }
 
-/// Moves the longest `most` to the front.
-fn longest_first(spans: &mut [Drawn], most: usize) {
-    if spans.len() > most {
-        let order = |span: &Drawn| (Reverse(span.end_ns.saturating_sub(span.start_ns)), span.start_ns, span.slot, span.look, span.object);
-        spans.select_nth_unstable_by_key(most, order);
-    }
+/// Moves the longest `most` to the front; returns the duration of the longest of the others.
+fn longest_first(spans: &mut [Drawn], most: usize) -> Option<i64> {
+    let order = |span: &Drawn| (Reverse(span.duration_ns()), span.start_ns, span.slot, span.look, span.object);
+    (spans.len() > most).then(|| spans.select_nth_unstable_by_key(most, order).1.duration_ns())
 }
