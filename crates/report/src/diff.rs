@@ -1,9 +1,12 @@
 //! Comparison of two runs: in at most [`MAX_LINES`] lines of 80 columns, and as a page.
 
+use crate::Result;
+use crate::html::without_style;
+use crate::interactive::pair::{Explained, pair_page, still_page};
 use crate::page::{Ink, Page, TextOptions};
 use crate::picture::canvas::escape;
 use crate::picture::palette::cause_style;
-use crate::plot::head;
+use crate::picture::{PictureOptions, svg};
 use crate::predicted::{Prediction, predicted_against_achieved};
 use crate::short::{COLUMNS, MAX_LINES};
 use crate::words::name_beside;
@@ -127,10 +130,10 @@ fn signed(seconds: f64) -> String {
     format!("{}{}", if seconds < 0.0 { '-' } else { '+' }, duration(seconds.abs()))
 }
 
-/// Formats the diff as a self-contained page: both runs as strips on one scale, the changes by cause, and the prediction. `pictures`:
-/// headings and SVG of the recordings, if any.
-pub fn diff_page(diff: &Diff, pictures: &[(String, String)]) -> String {
-    let mut page = head(&heading(diff, 120));
+/// Returns the static part of the page: both runs as strips on one scale, the changes by cause, and the prediction. `pictures`: headings
+/// and SVG of the recordings, if any.
+fn static_part(diff: &Diff, title: &str, pictures: &[(&str, String)]) -> String {
+    let mut page = format!("<h1>{}</h1>\n", escape(title));
     for line in prediction(diff).iter().chain(&diff.different_work).chain(&diff.notes) {
         let _ = writeln!(page, "<p>{}</p>", escape(&clean(line)));
     }
@@ -145,10 +148,26 @@ pub fn diff_page(diff: &Diff, pictures: &[(String, String)]) -> String {
         );
     }
     for (name, svg) in pictures {
-        let _ = write!(page, "<h2>{}</h2>\n<div class=\"picture\">\n{svg}</div>\n", escape(name));
+        let _ = write!(page, "<h2>{}</h2>\n<div class=\"picture\">\n{}</div>\n", escape(name), without_style(svg));
     }
-    page.push_str("</body>\n</html>\n");
     page
+}
+
+/// Makes the page of a difference: the app with both recordings, if both runs have one, and a static part for readers without scripts.
+/// `names`: of the recordings.
+pub fn diff_page(diff: &Diff, names: [&str; 2], recordings: [Option<Explained<'_>>; 2]) -> Result<String> {
+    let title = heading(diff, 120);
+    let mut pictures = Vec::new();
+    for (name, recording) in ["Before", "After"].into_iter().zip(recordings) {
+        if let Some((source, explanation)) = recording {
+            pictures.push((name, svg(source, explanation, &PictureOptions::default())?));
+        }
+    }
+    let fixed = static_part(diff, &title, &pictures);
+    match recordings {
+        [Some(before), Some(after)] => pair_page(diff, names, [before, after], &title, &fixed),
+        _ => Ok(still_page(&title, &fixed)),
+    }
 }
 
 fn table(page: &mut String, diff: &Diff) {

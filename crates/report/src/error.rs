@@ -6,6 +6,9 @@ pub enum Error {
     /// The recording cannot be read.
     #[error(transparent)]
     Source(#[from] thalweg_trace::SourceError),
+    /// A picture cannot be drawn as PNG.
+    #[error("{0}")]
+    Png(String),
 }
 
 /// The result type of this crate.

@@ -56,7 +56,7 @@ fn static_part(explanation: &Explanation, rpcs: Option<&RpcStat>, picture: &str)
 
 /// Removes a picture's style element, which the page's content security policy refuses. The page's own style has the rules of a dark
 /// page, for pictures of the class `both`.
-fn without_style(picture: &str) -> String {
+pub(crate) fn without_style(picture: &str) -> String {
     const END: &str = "</style>";
     match (picture.find("<style>"), picture.find(END)) {
         (Some(from), Some(to)) if from < to => format!("{}{}", &picture[..from], picture[to + END.len()..].trim_start_matches('\n')),

@@ -1,7 +1,7 @@
 //! Presents explanations and measurements: text for a terminal, static pictures, and pages of both.
 //!
 //! **In:** an explanation and the recording it explains; the result of a study, a sweep or a tuning. **Out:** strings: [`short()`],
-//! [`text()`], [`svg`], [`html`], [`markdown()`], [`diff()`], [`study`], [`tune`]. **Never:** a cause, a gap, a figure or a prediction of
+//! [`text()`], [`svg`], [`png()`], [`html`], [`markdown()`], [`diff()`], [`study`], [`tune`]. **Never:** a cause, a gap, a figure or a prediction of
 //! its own: it draws results of other crates, and says what it had to leave out.
 
 #![warn(unreachable_pub)]
@@ -15,12 +15,18 @@ mod markdown;
 mod page;
 mod picture;
 mod plot;
+#[cfg(feature = "png")]
+mod png;
+#[cfg(not(feature = "png"))]
+#[path = "no_png.rs"]
+mod png;
 mod predicted;
 mod profile;
 mod repeated;
 mod rpcstat;
 mod running;
 mod runs;
+mod served;
 mod short;
 pub mod study;
 mod style;
@@ -33,9 +39,11 @@ mod words;
 pub use diff::{diff, diff_page};
 pub use error::{Error, Result};
 pub use html::html;
+pub use interactive::pair::Explained;
 pub use markdown::markdown;
 pub use page::TextOptions;
 pub use picture::{PictureOptions, svg};
+pub use png::png;
 pub use predicted::{Prediction, predicted_against_achieved};
 pub use profile::{MAX_COLUMNS, ProfileColumn, profile, profile_page};
 pub use rpcstat::{
@@ -43,5 +51,6 @@ pub use rpcstat::{
     rpcstat_short, rpcstat_to_draw,
 };
 pub use runs::{RunSummary, runs};
+pub use served::{KnownRecording, ListedRecording, RecordingProgress, list_page, message_page, policy};
 pub use short::{MAX_LINES, short};
 pub use text::text;

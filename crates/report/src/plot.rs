@@ -1,12 +1,13 @@
-//! Plots of measurements with their intervals, as SVG, and pages of them: self-contained, without scripts.
+//! Plots of measurements with their intervals, as SVG, and pages of them: self-contained, to be read with and without scripts.
 //!
 //! The x axis is logarithmic or linear, with ticks given by the caller (sizes, numbers of nodes); the y axis begins at 0, or is logarithmic
 //! if figures differ by orders of magnitude. A curve is identified by its colour, its marks and the name at its end; a vertical bar is the
 //! interval, and a short flat line beside a mark is the expected value. Each mark has a tooltip.
 
+use crate::interactive::document::DocumentPage;
 use crate::picture::axis::{label, ticks};
 use crate::picture::canvas::{Canvas, FAINT, INK, Lettering, Path, RULE, escape, fitted};
-use crate::style::STYLE;
+use serde::Serialize;
 use std::fmt::Write;
 
 /// Bytes per MiB, the unit of most axes.
@@ -256,25 +257,14 @@ pub(crate) enum Section {
     Table(Vec<String>, Vec<Vec<String>>),
 }
 
-/// Formats the page as one self-contained HTML file.
-pub(crate) fn page(page: &Page) -> String {
-    let mut out = head(&page.title);
+/// Formats the page of a document as one self-contained HTML file; this page is its static part.
+pub(crate) fn page<D: Serialize>(page: &Page, document: &DocumentPage<'_, D>) -> String {
+    let mut fixed = format!("<h1>{}</h1>\n", escape(&page.title));
     for text in &page.lead {
-        let _ = writeln!(out, "<p class=\"faint\">{}</p>", escape(text));
+        let _ = writeln!(fixed, "<p class=\"faint\">{}</p>", escape(text));
     }
-    out += &sections(&page.sections);
-    out.push_str("</body>\n</html>\n");
-    out
-}
-
-/// Returns the start of a page, up to its heading.
-pub(crate) fn head(title: &str) -> String {
-    let title = escape(title);
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
-         <style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
-    )
+    fixed += &sections(&page.sections);
+    document.html(&page.title, &fixed)
 }
 
 /// Formats sections as HTML.
@@ -384,8 +374,11 @@ mod tests {
             Section::Plot(Box::new(example(false))),
             Section::Table(vec!["a".into(), "n".into()], vec![vec!["x<y".into(), "1.5".into()]]),
         ];
-        let html = page(&Page { title: "t".into(), lead: vec!["l".into()], sections });
-        assert!(html.contains("<td class=\"n\">1.5</td>") && html.contains("x&lt;y") && !html.contains("href="));
-        assert!(!html.contains("<script") && !html.contains("src="));
+        let document = ["</script>"];
+        let page = page(&Page { title: "t".into(), lead: vec!["l".into()], sections }, &DocumentPage::of("sweep", &document, "short"));
+        let fixed = page.split_once("<main id=\"static\">").unwrap().1.split_once("</main>").unwrap().0;
+        assert!(fixed.contains("<td class=\"n\">1.5</td>") && fixed.contains("x&lt;y") && !fixed.contains("href="));
+        assert!(!fixed.contains("<script") && !fixed.contains("src="));
+        assert!(page.contains(r#""view":"sweep","document":["\u003c/script>"],"short":"short"}"#));
     }
 }

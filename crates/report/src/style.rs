@@ -1,25 +1,4 @@
-//! The style sheet of all pages: light or dark by the reader's preference, tables, pictures on white.
-
-/// The contents of a page's `style` element.
-pub(crate) const STYLE: &str = "
-:root { color-scheme: light dark; --paper: #fff; --ink: #1b2430; --faint: #5a6573; --rule: #d8dce2 }
-@media (prefers-color-scheme: dark) { :root { --paper: #14181d; --ink: #e4e8ec; --faint: #9aa5b1; --rule: #343c46 } }
-body { margin: 0 auto; max-width: 1440px; padding: 24px; background: var(--paper); color: var(--ink);
-  font: 15px/1.5 system-ui, sans-serif }
-h1 { font-size: 1.45rem; line-height: 1.35; max-width: 60em; margin: 0 0 .4em }
-h2 { font-size: 1.05rem; margin: 2em 0 .5em }
-p { margin: .3em 0; max-width: 60em }
-.faint { color: var(--faint) }
-.picture { background: #fff; border: 1px solid var(--rule); border-radius: 6px; margin: 1.4em 0; overflow-x: auto }
-.picture svg { display: block; width: 100%; min-width: 900px; height: auto }
-.tables { overflow-x: auto }
-table { border-collapse: collapse }
-th, td { text-align: left; padding: .3em 1.2em .3em 0; border-bottom: 1px solid var(--rule); vertical-align: top }
-th { font-weight: 600 }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
-code, pre { font: 13px/1.45 ui-monospace, monospace }
-pre { overflow-x: auto; padding: 1em; border: 1px solid var(--rule); border-radius: 6px }
-";
+//! The style sheet of all pages' static part: light or dark by the reader's preference, tables, pictures on white.
 
 /// The contents of the `style` element of an interactive page's static part; the app has its own. The picture (`.both`) has the colours
 /// of [`crate::picture::canvas::DARK`] on a dark page; others stay on white.
@@ -40,6 +19,16 @@ pub(crate) const STATIC_STYLE: &str = r##"
 #static td.n, #static th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
 #static code, #static pre { font: 13px/1.45 ui-monospace, monospace }
 #static pre { overflow-x: auto; padding: 1em; border: 1px solid var(--rule); border-radius: 6px }
+#static .flame g[data-n] { cursor: pointer }
+#static .flame g[data-n]:hover rect { stroke: #1b2430; stroke-width: 1 }
+#static .flame g.found rect { fill: #c1272d }
+#static .flame g.found text { fill: #fff }
+#static .flame text { pointer-events: none }
+#static .flame input { width: 240px; font: 13px sans-serif; padding: 3px }
+#static .flame output { display: block; font: 11px sans-serif; color: #5a6573 }
+.served { margin: 0; background: #fff }
+@media (prefers-color-scheme: dark) { .served { background: #14181d } }
+@media (max-width: 600px) { #static .wide { display: none } }
 @media (max-width: 600px) { #static { padding: 12px } #static h1 { font-size: 1.15rem } #static pre { padding: .6em } }
 @media (prefers-color-scheme: dark) {
   #static .both { background: #14181D }

@@ -45,6 +45,11 @@ pub fn text(path: &Path) -> &str {
     path.to_str().expect("test paths are UTF-8")
 }
 
+/// Returns the part of a page for readers without scripts.
+pub fn static_part(page: &str) -> &str {
+    page.split_once("<main id=\"static\">").expect("a page of ours").1.split_once("</main>").expect("its end").0
+}
+
 /// The environment variable for a credential file.
 pub const CREDENTIAL: &str = "THALWEG_CREDENTIAL";
 

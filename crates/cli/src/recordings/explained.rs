@@ -24,12 +24,17 @@ pub(crate) fn explained_as(path: &Path, options: &Options) -> Result<(Opened, Ex
 
 /// Returns the explanation of a recording, or the one in a JSON file.
 pub(crate) fn explanation_of(path: &Path) -> Result<Explanation, Failure> {
-    if path.is_dir() || (is_capture(path) && !is_text(path)) {
+    if is_recorded(path) {
         return explained(path).map(|(_, explanation)| explanation);
     }
     let expected = "expected a recording, or an explanation as JSON (explain --json --to NAME.json)";
     let text = std::fs::read_to_string(path).map_err(|e| Failure::failed(format!("{}: {e}; {expected}", path.display())))?;
     serde_json::from_str(&text).map_err(|e| Failure::failed(format!("{}: not an explanation: {e}; {expected}", path.display())))
+}
+
+/// Whether a path is a recording or a capture, and not an explanation as JSON.
+pub(crate) fn is_recorded(path: &Path) -> bool {
+    path.is_dir() || (is_capture(path) && !is_text(path))
 }
 
 /// Whether a file begins like a JSON object.

@@ -48,7 +48,7 @@ verbs! {
         Rpcstat = rpcstat in explaining,
         /// Show where the CPU time of the whole machine went, by class of code and by stack
         Profile = profile in explaining,
-        /// Draw a recording as a picture (SVG) or a page with tables (HTML)
+        /// Draw a recording as a picture (SVG, PNG) or a page to explore (HTML), or show a directory of recordings in a browser
         Report = report in explaining,
         /// Convert a recording for Perfetto, to CSV, or its profile for other tools
         Export = export in explaining,

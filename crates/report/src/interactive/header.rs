@@ -6,6 +6,7 @@ use super::more::More;
 use super::planes::Plane;
 use super::series::{Counter, MarkEntry};
 use super::spans::{Drawn, looks_like};
+use super::template::script_text;
 use crate::words::has_server;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -86,9 +87,9 @@ pub(super) struct PyramidEntry {
 }
 
 impl Header<'_> {
-    /// Returns the JSON as the text of a script element: no `<` is left, so that no name ends the element or begins a comment.
+    /// Returns the JSON as the text of a script element.
     pub(super) fn to_text(&self) -> String {
-        serde_json::to_string(self).expect("the header has only plain fields").replace('<', "\\u003c")
+        script_text(&serde_json::to_string(self).expect("the header has only plain fields"))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The interactive page: one file with the built app, its data, and a static part that works with scripts off.
 //!
-//! The app is built from `web/` into `page/page.html`, with three placeholders for what is put in here. The data are a header as JSON
+//! The app is built from `web/` into `page/page.html`, with placeholders for what is put in here ([`template`]): a recording, two
+//! ([`pair`]), or a document without a time axis ([`document`]). The data of a recording are a header as JSON
 //! ([`header`]), and columns of numbers as compressed byte planes ([`planes`]) in base64. The critical path is the explanation's own.
 
 mod arrows;
@@ -8,6 +9,7 @@ mod base64;
 mod clocks;
 mod collected;
 mod columns;
+pub(crate) mod document;
 mod header;
 mod labels;
 mod lanes;
@@ -15,6 +17,7 @@ mod latency;
 mod more;
 mod offsets;
 mod optional;
+pub(crate) mod pair;
 mod planes;
 mod profiles;
 mod pyramid;
@@ -22,16 +25,15 @@ mod rules;
 mod series;
 mod spans;
 mod stacks;
+mod template;
 #[cfg(test)]
 mod tests;
 mod ticks;
 
 use crate::Result;
 use crate::page::TextOptions;
-use crate::picture::canvas::escape;
 use crate::running::Running;
 use crate::short::short;
-use crate::style::{STATIC_STYLE, STATIC_STYLE_HASH};
 use collected::Collector;
 use columns::Numbers;
 use header::{Header, LeftOut};
@@ -40,20 +42,13 @@ use optional::Gathered;
 use planes::Planes;
 use series::Series;
 use spans::{Bounds, Spans};
+use template::{Parts, filled, push_header};
 use thalweg_base::numbers;
 use thalweg_explain::document::Explanation;
 use thalweg_explain::profile::{Rules, SampledStacks};
 use thalweg_explain::rpcstat::RpcStat;
 use thalweg_trace::Source;
 use ticks::{Ticks, instant};
-
-/// The built app.
-const TEMPLATE: &str = include_str!("../../page/page.html");
-/// The placeholders, and the part of the content security policy that is replaced.
-const TITLE: &str = "<!--thalweg:title-->";
-const STATIC: &str = "<!--thalweg:static-->";
-const DATA: &str = "<!--thalweg:data-->";
-const POLICY: &str = "sha256-THALWEG_STATIC_STYLE";
 
 /// Makes the page around its static part, which is HTML that `fixed` returns when told the threads of which is known when they ran.
 pub(crate) fn page(
@@ -63,31 +58,9 @@ pub(crate) fn page(
     fixed: impl FnOnce(&Running) -> Result<String>,
 ) -> Result<String> {
     let data = Data::new(source, explanation, rpcs, Bounds::OF_PAGES)?;
-    let fixed = &*fixed(&data.running)?;
-    let title = escape(&explanation.verdict.sentence);
-    let mut page = String::with_capacity(TEMPLATE.len() + fixed.len() + data.header.len() + data.planes.len() / 3 * 4 + 2_000);
-    let style = format!("<style>{STATIC_STYLE}</style>\n");
-    let mut rest = TEMPLATE;
-    for placeholder in in_order(TEMPLATE) {
-        let (before, after) = rest.split_once(placeholder).expect("in order");
-        page.push_str(before);
-        match placeholder {
-            POLICY => page.push_str(STATIC_STYLE_HASH),
-            TITLE => page.push_str(&title),
-            STATIC => page.extend([&*style, fixed]),
-            _ => data.write(&mut page),
-        }
-        rest = after;
-    }
-    page.push_str(rest);
-    Ok(page)
-}
-
-/// Returns the placeholders in the order in which they are in the template.
-fn in_order(template: &str) -> [&'static str; 4] {
-    let mut placeholders = [POLICY, TITLE, STATIC, DATA];
-    placeholders.sort_by_key(|placeholder| template.find(placeholder).expect("the template has every placeholder"));
-    placeholders
+    let fixed = fixed(&data.running)?;
+    let parts = Parts { title: &explanation.verdict.sentence, fixed: &fixed, script_hash: None, data_bytes: data.bytes() };
+    Ok(filled(&parts, |page| data.write(page, "")))
 }
 
 /// The data of a page.
@@ -159,11 +132,15 @@ impl Data {
         Ok(Data { running: spans.running, header: header.to_text(), planes })
     }
 
-    /// Appends the elements that hold the data.
-    fn write(&self, page: &mut String) {
-        page.push_str("<script type=\"application/json\" id=\"thalweg-header\">");
-        page.push_str(&self.header);
-        page.push_str("</script>\n<script type=\"application/octet-stream\" id=\"thalweg-data\">");
+    /// Returns the number of bytes that the data take in a page, roughly.
+    fn bytes(&self) -> usize {
+        self.header.len() + self.planes.len() / 3 * 4
+    }
+
+    /// Appends the elements that hold the data; their names end with `suffix`.
+    fn write(&self, page: &mut String, suffix: &str) {
+        push_header(page, suffix, &self.header);
+        page.extend(["\n<script type=\"application/octet-stream\" id=\"thalweg-data", suffix, "\">"]);
         base64::push(page, &self.planes);
         page.push_str("</script>");
     }

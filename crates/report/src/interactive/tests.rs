@@ -3,7 +3,7 @@
 use super::collected::Collector;
 use super::lanes::Slots;
 use super::spans::{Bounds, Drawn, Spans, gather, looks_like};
-use super::{DATA, POLICY, STATIC, TEMPLATE, TITLE};
+use super::template::{DATA, POLICY, SCRIPTS, STATIC, TEMPLATE, TITLE};
 use thalweg_explain::document::Explanation;
 use thalweg_trace::*;
 
@@ -119,7 +119,7 @@ fn a_thread_runs_between_its_waits_if_its_processor_time_agrees() {
 
 #[test]
 fn the_template_has_every_placeholder_once() {
-    for placeholder in [TITLE, STATIC, DATA, POLICY] {
+    for placeholder in [TITLE, STATIC, DATA, POLICY, SCRIPTS] {
         assert_eq!(TEMPLATE.matches(placeholder).count(), 1, "{placeholder}");
     }
 }

@@ -1,7 +1,7 @@
 //! The flame graph (icicle): all samples of a machine at the top, then programs, down to the function that ran. A function's width is the
 //! time of its samples, callers are above their callees, and colours are classes.
 //!
-//! It is SVG with a script (`flame.js`): a click zooms into a function, and a search highlights functions. Without the script it is a
+//! It is SVG with a script (`flame.js`), styled by the page ([`crate::style`]): a click zooms into a function, and a search highlights functions. Without the script it is a
 //! static picture with tooltips. Functions too narrow to see are left out, and the subtitle gives the limit. Rejected: a library (the
 //! Rust port of the well-known one has another licence and twenty crates).
 
@@ -13,6 +13,8 @@ use thalweg_base::numbers::{count, percent};
 use thalweg_explain::profile::{FlameFunction, FlameStack, HostStacks};
 
 const SCRIPT: &str = include_str!("flame.js");
+/// The hash of [`SCRIPT`], after a newline, in a content security policy; a test computes it again.
+pub(super) const SCRIPT_HASH: &str = "sha256-9CI21HBgj3zeMqtGBHslL4AhgXc9SdwgRClo+GBmO0g=";
 
 const WIDTH: f64 = 1400.0;
 const MARGIN: f64 = 10.0;
@@ -141,14 +143,11 @@ impl Picture {
             "<svg class=\"flame\" xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" \
              height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"{SIZE}\" \
              data-margin=\"{MARGIN}\" data-room=\"{}\" data-letter=\"{:.3}\">\n<title>{}</title>\n\
-             <style>.flame g[data-n] {{ cursor: pointer }} .flame g.found rect {{ fill: #C1272D }} .flame g.found text {{ fill: #fff }} \
-             .flame g[data-n]:hover rect {{ stroke: {INK}; stroke-width: 1 }} .flame text {{ pointer-events: none }}</style>\n\
              <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#fff\"/>\n\
              <text x=\"{MARGIN}\" y=\"24\" font-size=\"15\" font-weight=\"600\" fill=\"{INK}\">{}</text>\n\
              <text x=\"{MARGIN}\" y=\"44\" font-size=\"12\" fill=\"{FAINT}\">{}</text>\n\
              <foreignObject x=\"{search}\" y=\"10\" width=\"260\" height=\"44\"><input type=\"search\" placeholder=\"search functions\" \
-             aria-label=\"search functions\" style=\"width: 240px; font: 13px sans-serif; padding: 3px\"><output \
-             style=\"display: block; font: 11px sans-serif; color: {FAINT}\"></output></foreignObject>\n{}\
+             aria-label=\"search functions\"><output></output></foreignObject>\n{}\
              <script><![CDATA[\n{SCRIPT}]]></script>\n</svg>\n",
             WIDTH - 2.0 * MARGIN,
             text_width("x", SIZE),

@@ -1,15 +1,25 @@
 //! The pictures of a profile on one self-contained page: grouped bars, classes over time, a flame graph for each machine, tables.
 
 use super::classes::{Row, rows};
+use super::flame::SCRIPT_HASH;
 use super::{ProfileColumn, bars, flame, over_time, profile};
+use crate::interactive::document::DocumentPage;
 use crate::page::TextOptions;
 use crate::plot::{Page, Section, page};
+use serde::Serialize;
 use thalweg_base::numbers::{count, percent};
 use thalweg_explain::profile::HostStacks;
 use thalweg_explain::profile::document::{ClassShare, HostProfile};
 
 /// Number of functions in the table.
 const FUNCTIONS: usize = 25;
+
+/// The machines of all columns, as `thalweg profile --json` gives those of one recording.
+#[derive(Serialize)]
+struct Machines<'a> {
+    hosts: Vec<&'a HostProfile>,
+    notes: &'a [String],
+}
 
 /// Makes a page of all columns, with the stacks of each.
 pub fn profile_page(columns: &[ProfileColumn<'_>], stacks: &[&HostStacks], notes: &[String]) -> String {
@@ -30,8 +40,17 @@ pub fn profile_page(columns: &[ProfileColumn<'_>], stacks: &[&HostStacks], notes
     }
     tables(columns, &rows, &mut sections);
     sections.push(Section::Heading("As text".to_owned()));
-    sections.push(Section::Preformatted(profile(columns, notes, &TextOptions { width: 100, colour: false })));
-    page(&Page { title: format!("Where CPU time went: {}", names.join(", ")), lead: Vec::new(), sections })
+    let text = profile(columns, notes, &TextOptions { width: 100, colour: false });
+    sections.push(Section::Preformatted(text.clone()));
+    let document = Machines { hosts: columns.iter().map(|column| column.profile).collect(), notes };
+    let shown = DocumentPage {
+        view: "profile",
+        document: &document,
+        names: &names,
+        short: &text,
+        script_hash: Some(SCRIPT_HASH).filter(|_| !stacks.is_empty()),
+    };
+    page(&Page { title: format!("Where CPU time went: {}", names.join(", ")), lead: Vec::new(), sections }, &shown)
 }
 
 fn tables(columns: &[ProfileColumn<'_>], rows: &[Row], sections: &mut Vec<Section>) {

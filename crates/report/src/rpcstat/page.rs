@@ -4,6 +4,7 @@ use super::pair::{rows, rpcstat_pair};
 use super::picture::rpcstat_pair_picture;
 use super::section::{rpcstat_sections, table, tables};
 use super::text::rpcstat;
+use crate::interactive::document::DocumentPage;
 use crate::page::TextOptions;
 use crate::plot::{Page, Section, page};
 use thalweg_explain::rpcstat::document::RpcStat;
@@ -11,11 +12,13 @@ use thalweg_explain::rpcstat::document::RpcStat;
 /// Options of the text on a page.
 const TEXT: TextOptions = TextOptions { width: 100, colour: false };
 
-/// Makes a page of a recording's RPC statistics, without a script.
+/// Makes a page of a recording's RPC statistics.
 pub fn rpcstat_page(document: &RpcStat) -> String {
     let mut sections = rpcstat_sections(document);
-    sections.extend(as_text(rpcstat(document, &TEXT)));
-    page(&Page { title: document.sentence.clone(), lead: Vec::new(), sections })
+    let text = rpcstat(document, &TEXT);
+    sections.extend(as_text(text.clone()));
+    let page_of = Page { title: document.sentence.clone(), lead: Vec::new(), sections };
+    page(&page_of, &DocumentPage::of("rpcstat", document, &text))
 }
 
 /// Makes a page of two, named, on equal axes.
@@ -28,8 +31,10 @@ pub fn rpcstat_pair_page(documents: [(&str, &RpcStat); 2]) -> String {
         sections.extend([Section::Heading(format!("{letter}: {name}")), Section::Text(document.sentence.clone())]);
         sections.extend(tables(document));
     }
-    sections.extend(as_text(rpcstat_pair(documents, &TEXT)));
-    page(&Page { title: format!("{a} and {b}"), lead: Vec::new(), sections })
+    let text = rpcstat_pair(documents, &TEXT);
+    sections.extend(as_text(text.clone()));
+    let shown = DocumentPage { view: "rpcstat", document: &[first, second], names: &[a, b], short: &text, script_hash: None };
+    page(&Page { title: format!("{a} and {b}"), lead: Vec::new(), sections }, &shown)
 }
 
 fn as_text(text: String) -> [Section; 2] {

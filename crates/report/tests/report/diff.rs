@@ -1,10 +1,13 @@
 //! The text and the page of two runs, over recordings that the tests have.
 
+use crate::interactive::{element, static_part, well_formed_static_part};
 use crate::made_up::{Copy, made_up};
+use serde_json::Value;
 use thalweg_explain::Explanation;
 use thalweg_explain::diff::{DiffOptions, diff};
 use thalweg_explain::document::{Leading, Repeated, SummaryRow};
 use thalweg_report::{MAX_LINES, TextOptions, short};
+use thalweg_trace::Source;
 
 /// A serial copy, with its charges as the rows of its summary.
 fn explanation() -> Explanation {
@@ -22,7 +25,10 @@ fn explanation() -> Explanation {
 fn pages(before: &Explanation, after: &Explanation) -> (String, String) {
     let options = DiffOptions { anyway: true, made: before.what_if.first().map(|change| change.id.clone()) };
     let diff = diff(before, after, &options).expect("compared anyway");
-    (thalweg_report::diff(&diff, &TextOptions::default()), thalweg_report::diff_page(&diff, &[("Before".into(), "<svg></svg>".into())]))
+    let (source, explanation) = made_up(Copy::SERIAL);
+    let one = Some((&source as &dyn Source, &explanation));
+    let page = thalweg_report::diff_page(&diff, ["a", "b"], [one, None]).unwrap();
+    (thalweg_report::diff(&diff, &TextOptions::default()), page)
 }
 
 #[test]
@@ -38,6 +44,26 @@ fn a_diff_fits_and_names_what_went() {
     }
     let (text, _) = pages(&before, &after);
     assert!(text.contains("2.00 times as fast") && text.contains("predicted"), "{text}");
+}
+
+#[test]
+fn the_page_of_two_recordings_has_the_data_of_both() {
+    let ((first, mut before), (second, after)) = (made_up(Copy::SERIAL), made_up(Copy { requests: 20, ..Copy::SERIAL }));
+    before.command.push("</script><script>alert(1)".into());
+    let found = diff(&before, &after, &DiffOptions { anyway: true, made: None }).unwrap();
+    let names = ["a</script>", "b"];
+    let page = thalweg_report::diff_page(&found, names, [Some((&first, &before)), Some((&second, &after))]).unwrap();
+    let header =
+        |suffix: &str| -> Value { serde_json::from_str(element(&page, "application/json", &format!("thalweg-header{suffix}"))).unwrap() };
+    assert_eq!((&header("")["names"], &header("")["diff"]["schema"]), (&serde_json::json!(names), &"thalweg.diff/1".into()));
+    for (suffix, explanation) in [("", &before), ("-2", &after)] {
+        assert_eq!(header(suffix)["explanation"], serde_json::to_value(explanation).unwrap());
+        assert!(!header(suffix)["planes"].as_array().unwrap().is_empty());
+        assert!(!element(&page, "application/octet-stream", &format!("thalweg-data{suffix}")).is_empty());
+    }
+    assert!(header("-2")["diff"].is_null());
+    assert!(!static_part(&page).contains("<script") && static_part(&page).matches("<svg").count() == 3);
+    well_formed_static_part(&page);
 }
 
 #[test]

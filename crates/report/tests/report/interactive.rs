@@ -46,7 +46,7 @@ impl Page {
 }
 
 /// Returns the contents of a script element.
-fn element<'a>(page: &'a str, kind: &str, id: &str) -> &'a str {
+pub(crate) fn element<'a>(page: &'a str, kind: &str, id: &str) -> &'a str {
     let begin = format!("<script type=\"{kind}\" id=\"{id}\">");
     assert_eq!(page.matches(&begin).count(), 1);
     page.split_once(&begin).unwrap().1.split_once("</script>").unwrap().0
@@ -64,7 +64,7 @@ pub(crate) fn well_formed_static_part(page: &str) -> Vec<&str> {
     well_formed(rest)
 }
 
-fn from_base64(text: &str) -> Vec<u8> {
+pub(crate) fn from_base64(text: &str) -> Vec<u8> {
     let digit = |c: u8| match c {
         b'A'..=b'Z' => c - b'A',
         b'a'..=b'z' => c - b'a' + 26,

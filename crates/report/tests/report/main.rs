@@ -12,6 +12,8 @@ mod made_up_rpcs;
 mod markdown;
 mod page_data;
 mod picture;
+#[cfg(feature = "png")]
+mod png;
 mod profile;
 mod rpcstat;
 mod short;

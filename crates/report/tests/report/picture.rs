@@ -238,13 +238,6 @@ fn hostile_names_stay_text() {
     well_formed_static_part(&html(&source, &explanation, &PictureOptions::default(), None).unwrap());
 }
 
-pub(crate) fn well_formed_page(page: &str) {
-    // HTML's void elements and its declaration are what XML does not know.
-    let xml = page.replace("<!doctype html>\n", "").replace("<meta charset=\"utf-8\">", "");
-    let xml = xml.replace("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">", "");
-    well_formed(&xml);
-}
-
 #[test]
 fn the_page_holds_picture_and_tables_and_asks_for_nothing_else() {
     let (source, explanation) = made_up(Copy::SERIAL);

@@ -1,11 +1,12 @@
 //! A profile for people: a table that fits and adds up, and a page with pictures of it.
 
+use crate::interactive::{from_base64, static_part};
 use thalweg_explain::profile::document::{
     ClassCount, ClassLine, ClassShare, CountedFrom, EventCounts, FunctionShare, HostProfile, OverTime, ProgramShare, Rate, RecorderCost,
     Unsymbolised,
 };
 use thalweg_explain::profile::{FlameFunction, FlameStack, HostStacks};
-use thalweg_report::{ProfileColumn, TextOptions, profile, profile_page};
+use thalweg_report::{ProfileColumn, TextOptions, policy, profile, profile_page};
 
 /// A machine with these classes and shares.
 fn host(shares: &[(&str, f64)]) -> HostProfile {
@@ -231,7 +232,15 @@ fn a_page_has_the_bars_the_times_and_a_flame_graph_that_can_be_searched() {
     assert_eq!(page.matches("<svg").count(), 3, "bars, times, flame graph");
     assert!(page.contains("data-n=\"tcp_sendmsg\"") && page.contains("data-n=\"nfsd&lt;x&gt;\"") && page.contains("type=\"search\""));
     assert!(!page.contains("narrow &amp; small"), "what nobody can see is left out");
-    assert!(!page.contains("http-equiv") && !page.contains("src=") && !page.contains("<link"), "it needs nothing else");
+    let fixed = static_part(&page);
+    for refused in ["src=", "<link", " style=", "<script>alert"] {
+        assert!(!fixed.contains(refused), "{refused}");
+    }
+    let script = fixed.split_once("<script><![CDATA[").unwrap().1.split_once("]]></script>").unwrap().0;
+    let digest = ring::digest::digest(&ring::digest::SHA256, script.as_bytes());
+    let scripts = policy(&page).unwrap().split(';').find_map(|part| part.trim().strip_prefix("script-src")).unwrap();
+    let hashes: Vec<_> = scripts.split('\'').filter_map(|part| part.strip_prefix("sha256-")).map(from_base64).collect();
+    assert!(hashes.len() == 2 && hashes.iter().any(|hash| hash == digest.as_ref()), "the script's hash is in {scripts}");
     // Callers are as wide as what they call and what ran in them.
     let width = |name: &str| {
         let node = page.split("<g ").find(|node| node.contains(&format!("data-n=\"{name}\""))).expect("a function");

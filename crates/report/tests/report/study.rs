@@ -1,6 +1,7 @@
 //! Results of measurements as Markdown, text and pages: the kept documents always give the kept pages.
 
 use crate::golden::golden;
+use crate::interactive::{element, static_part};
 use serde::de::DeserializeOwned;
 use std::path::Path;
 use thalweg_report::study;
@@ -108,11 +109,19 @@ fn two_sweeps_are_compared_in_a_sentence_and_a_table() {
 
 #[test]
 fn pages_hold_every_picture_and_need_nothing_else() {
-    let pages = [study::ls::page(&listings()), study::sweep::page(&few_points()), study::sweep::page(&many_points())];
-    for page in pages {
-        assert!(page.contains("<svg") && page.ends_with("</html>\n"));
-        assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("NaN"));
+    let sweep = |document: &sweep::Document| (study::sweep::page(document), "sweep", serde_json::to_value(document).unwrap());
+    let listings = listings();
+    let ls = (study::ls::page(&listings), "ls", serde_json::to_value(&listings).unwrap());
+    for (page, view, document) in [ls, sweep(&few_points()), sweep(&many_points())] {
+        let fixed = static_part(&page);
+        assert!(fixed.contains("<svg") && page.ends_with("</html>\n"));
+        for refused in ["<script", "src=", "NaN", " style="] {
+            assert!(!fixed.contains(refused), "{refused}");
+        }
+        let header: serde_json::Value = serde_json::from_str(element(&page, "application/json", "thalweg-header")).unwrap();
+        assert_eq!((&header["format"], &header["view"], &header["document"]), (&"thalweg.page/1".into(), &view.into(), &document));
+        assert!(!header["short"].as_str().unwrap().is_empty() && !page.contains("thalweg-data\""));
     }
-    let pictures = study::ls::pictures(&listings());
+    let pictures = study::ls::pictures(&listings);
     assert!(!pictures.is_empty() && pictures.iter().all(|picture| picture.name.starts_with("ls-") && picture.svg.contains("</svg>")));
 }

@@ -3,10 +3,13 @@
 use super::report::write_whole;
 use crate::failure::Failure;
 use crate::output;
-use crate::recordings::explained::{explained, explanation_of};
+use crate::recordings::captured::Opened;
+use crate::recordings::explained::{explained, explanation_of, is_recorded};
 use std::path::{Path, PathBuf};
+use thalweg_explain::Explanation;
 use thalweg_explain::diff::{DiffOptions, Refused, diff};
-use thalweg_report::{PictureOptions, TextOptions};
+use thalweg_report::{Explained, TextOptions};
+use thalweg_trace::Source;
 
 /// Arguments of `thalweg diff`.
 #[derive(clap::Args)]
@@ -41,9 +44,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(output) = arguments.output.as_ref().filter(|output| output.extension().is_none_or(|ending| ending != "html")) {
         return Err(Failure::usage(format!("{}: expected a name that ends with .html", output.display())));
     }
-    let (before, after) = (explanation_of(&arguments.before)?, explanation_of(&arguments.after)?);
+    let (before, after) = (Run::of(&arguments.before)?, Run::of(&arguments.after)?);
     let options = DiffOptions { made: arguments.made.clone(), anyway: arguments.anyway };
-    let found = diff(&before, &after, &options).map_err(|refused| match refused {
+    let found = diff(&before.explanation, &after.explanation, &options).map_err(|refused| match refused {
         Refused::NotProposed(problem) => Failure::usage(format!("--made {problem}")),
         Refused::DifferentWork(why) => {
             let (before, after) = (arguments.before.display(), arguments.after.display());
@@ -51,10 +54,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     })?;
     if let Some(output) = &arguments.output {
-        let both = [("Before", &arguments.before), ("After", &arguments.after)];
-        let drawn = both.into_iter().filter(|(_, path)| path.is_dir());
-        let pictures = drawn.map(|(name, path)| Ok((name.to_owned(), picture(path)?))).collect::<Result<Vec<_>, Failure>>()?;
-        write_whole(output, &thalweg_report::diff_page(&found, &pictures))?;
+        let names = [&before.name, &after.name].map(String::as_str);
+        let page = thalweg_report::diff_page(&found, names, [before.explained(), after.explained()]).map_err(Failure::failed)?;
+        write_whole(output, page)?;
     }
     match arguments.json {
         true => output::json(&found),
@@ -62,8 +64,25 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Returns the picture of a recording as SVG.
-fn picture(path: &Path) -> Result<String, Failure> {
-    let (recording, explanation) = explained(path)?;
-    thalweg_report::svg(&*recording, &explanation, &PictureOptions::default()).map_err(Failure::failed)
+/// A run to compare.
+struct Run {
+    name: String,
+    /// Absent if there is only an explanation.
+    recording: Option<Opened>,
+    explanation: Explanation,
+}
+
+impl Run {
+    fn of(path: &Path) -> Result<Run, Failure> {
+        let name = path.file_stem().map_or_else(|| path.display().to_string(), |stem| stem.to_string_lossy().into_owned());
+        let (recording, explanation) = match is_recorded(path) {
+            true => explained(path).map(|(recording, explanation)| (Some(recording), explanation))?,
+            false => (None, explanation_of(path)?),
+        };
+        Ok(Run { name, recording, explanation })
+    }
+
+    fn explained(&self) -> Option<Explained<'_>> {
+        self.recording.as_ref().map(|recording| (&**recording as &dyn Source, &self.explanation))
+    }
 }

@@ -1,9 +1,9 @@
-//! `thalweg export RECORDING --to perfetto|csv|folded|speedscope|pprof`: converts a recording for other programs. (The recording itself is
-//! Parquet.) `--anonymous` makes a recording without names, for a bug report.
+//! `thalweg export RECORDING -o FILE`: converts a recording for other programs, to the format that FILE's name or `--to` gives: perfetto, csv,
+//! folded, speedscope or pprof. (The recording itself is Parquet.) `--anonymous` makes a recording without names, for a bug report.
 
 use crate::failure::Failure;
 use crate::output;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use thalweg_explain::{Explanation, Options};
 use thalweg_trace::export::perfetto::{CriticalPath, PathInterval};
 use thalweg_trace::{Recording, Source, SourceError, Time, TrackId, export};
@@ -13,14 +13,15 @@ use thalweg_trace::{Recording, Source, SourceError, Time, TrackId, export};
 pub(crate) struct Arguments {
     /// The recording, a directory NAME.thw
     recording: PathBuf,
-    /// The format
-    #[arg(long, value_enum, required_unless_present = "anonymous")]
+    /// The format (default: by the name of the output)
+    #[arg(long, value_enum)]
     to: Option<Format>,
     /// Make an anonymous recording for a bug report: names, paths, addresses, users, machines and words of commands are replaced
     /// consistently; `explain` gives the same answer for it
     #[arg(long, conflicts_with = "to")]
     anonymous: bool,
-    /// The file to write; for csv, the directory; with --anonymous, the recording NAME.thw
+    /// The file to write, whose name gives the format: .perfetto, .pftrace or .perfetto-trace, .csv (a directory), .folded,
+    /// .speedscope.json or .speedscope, .pb.gz or .pprof; with --anonymous, the recording NAME.thw
     #[arg(short, long, value_name = "PATH")]
     output: PathBuf,
 }
@@ -41,16 +42,45 @@ enum Format {
 }
 
 impl Format {
+    /// Returns the format that a name stands for.
+    fn of_name(path: &Path) -> Option<Format> {
+        let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+        ENDINGS.iter().find(|(ending, _)| name.ends_with(ending)).map(|(_, format)| *format)
+    }
+
     fn is_of_stacks(self) -> bool {
         matches!(self, Format::Folded | Format::Speedscope | Format::Pprof)
     }
 }
 
+/// The endings of names that stand for a format.
+const ENDINGS: [(&str, Format); 9] = [
+    (".perfetto", Format::Perfetto),
+    (".pftrace", Format::Perfetto),
+    (".perfetto-trace", Format::Perfetto),
+    (".csv", Format::Csv),
+    (".folded", Format::Folded),
+    (".speedscope.json", Format::Speedscope),
+    (".speedscope", Format::Speedscope),
+    (".pb.gz", Format::Pprof),
+    (".pprof", Format::Pprof),
+];
+
+/// Returns the format to export to.
+fn format(arguments: &Arguments) -> Result<Format, Failure> {
+    let named = || Format::of_name(&arguments.output);
+    arguments.to.or_else(named).ok_or_else(|| {
+        let endings = ENDINGS.map(|(ending, _)| ending).join(", ");
+        Failure::usage(format!("{}: expected a name that ends with one of {endings}; or give --to", arguments.output.display()))
+    })
+}
+
 /// Exports the recording.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let Some(to) = arguments.to else {
+    if arguments.anonymous {
         return thalweg_trace::anonymous::export(&arguments.recording, &arguments.output).map_err(Failure::failed);
-    };
+    }
+    let to = format(arguments)?;
     let opened = crate::recordings::captured::opened(&arguments.recording, "export")?;
     let recording: &Recording = &opened;
     let has_stacks = || Ok::<_, SourceError>(recording.samples()?.iter().any(|sample| sample.profiled().is_some()));

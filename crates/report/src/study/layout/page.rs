@@ -1,6 +1,8 @@
 //! A layout study as a page of plots: selects the figures of each picture.
 
 use super::figures::{promised, rate, ratio, size};
+use super::markdown::markdown;
+use crate::interactive::document::DocumentPage;
 use crate::plot::{self, Curve, Dot, MIB, Page, Plot, Section};
 use crate::study::bars::promises;
 use crate::study::{Named, Picture, drawn};
@@ -157,9 +159,10 @@ pub fn page(document: &Document) -> String {
         ]
     });
     sections.push(Section::Table(heads.map(String::from).to_vec(), rows.collect()));
-    plot::page(&Page {
+    let page = Page {
         title: "What each layout gives".into(),
         lead: [document.machine.sentence(), document.label.clone()].into_iter().filter(|text| !text.is_empty()).collect(),
         sections,
-    })
+    };
+    plot::page(&page, &DocumentPage::of("layout", document, &markdown(document)))
 }

@@ -1,6 +1,8 @@
 //! A study of listings as a page of plots: selects the figures of each picture.
 
 use super::figures::{figure, interval, promised};
+use super::markdown::markdown;
+use crate::interactive::document::DocumentPage;
 use crate::plot::{self, Curve, Dot, Page, Plot, Section};
 use crate::study::bars::promises;
 use crate::study::{Named, Picture, drawn};
@@ -377,9 +379,10 @@ pub fn page(document: &Document) -> String {
         sections.extend(document.problems.iter().map(|problem| Section::Text(problem.clone())));
     }
     let mount = format!("`{MOUNT}`: the mount is made anew for each run, so the kernel knows nothing of the directory.");
-    plot::page(&Page {
+    let page = Page {
         title: "What a listing costs".into(),
         lead: [document.machine.sentence(), document.label.clone(), mount].into_iter().filter(|text| !text.is_empty()).collect(),
         sections,
-    })
+    };
+    plot::page(&page, &DocumentPage::of("ls", document, &markdown(document)))
 }

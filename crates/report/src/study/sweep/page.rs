@@ -5,6 +5,7 @@ use super::band::ProfileClass;
 use super::heat::{HeatCell, HeatMap, heat_map};
 use super::stacks::{Stack, Stacks, stacked};
 use super::text::text;
+use crate::interactive::document::DocumentPage;
 use crate::plot::{self, Curve, Dot, MIB, Plot, Section};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -20,7 +21,8 @@ const MOST_ROWS: usize = 400;
 /// Returns the whole sweep as one HTML page.
 pub fn page(document: &Document) -> String {
     let view = View::of(document);
-    let mut sections = vec![Section::Preformatted(text(document))];
+    let short = text(document);
+    let mut sections = vec![Section::Preformatted(short.clone())];
     sections.push(Section::Heading("Every point".into()));
     sections.push(Section::Picture(heat_map(&view.heat())));
     sections.push(Section::Heading("Along each parameter".into()));
@@ -39,7 +41,7 @@ pub fn page(document: &Document) -> String {
     let ceiling = document.ceiling_command.as_ref().map(|command| format!("Ceiling: {command}"));
     let lead = [document.command.join(" ")].into_iter().chain(server).chain(ceiling).chain([document.machine.sentence()]);
     let title = format!("Sweep of {}", document.command.first().map_or("", String::as_str));
-    plot::page(&plot::Page { title, lead: lead.collect(), sections })
+    plot::page(&plot::Page { title, lead: lead.collect(), sections }, &DocumentPage::of("sweep", document, &short))
 }
 
 /// A document with data common to all pictures.
