@@ -2,20 +2,18 @@
 
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
+import "./views/views.css";
 import { render } from "preact";
 import { Answer } from "./answer/Answer";
-import { Curves } from "./curves/Curves";
 import { readHeader } from "./data/header";
 import { open } from "./data/open";
 import { key } from "./lanes/input";
-import { Timeline } from "./lanes/Timeline";
 import { Model, useModel } from "./model";
-import { Legend } from "./panels/Legend";
-import { Search, Toolbar } from "./panels/Toolbar";
-import { Selection } from "./panels/Selection";
-import { count } from "./view/format";
-
-const KEYS = "Keys: W and S zoom, A and D pan, 0 the whole run; J and K choose a lane, . and , the next and previous span, F zooms to it, M breaks it down; / searches, N and P go through what was found; Escape clears. Mouse: drag pans, the wheel zooms after a click (or with Ctrl), Shift and drag measures, drag on the axis selects.";
+import type { Diff } from "./pair/document";
+import { focused } from "./pair/link";
+import { Achieved, Cards, Changes } from "./pair/Short";
+import { viewsOf } from "./views/list";
+import { isTime, Tabs } from "./views/Tabs";
 
 function Theme({ model }: { model: Model }) {
   const choice = useModel(model, (m) => m.themeChoice);
@@ -26,41 +24,30 @@ function Theme({ model }: { model: Model }) {
   );
 }
 
-function Time({ model }: { model: Model }) {
-  const recording = useModel(model, (m) => m.recording);
-  const error = useModel(model, (m) => m.error);
-  const isAll = useModel(model, (m) => m.isAll);
-  if (error) return <p class="remark" role="alert">The time view cannot be shown: {error}</p>;
-  if (!recording) return <p class="faint" role="status">Reading the recording…</p>;
-  if (isAll && !recording.span.start.length && !recording.path.start.length) return <p class="faint">The recording has no spans: there is nothing to show over time.</p>;
-  return (
-    <>
-      <Toolbar model={model} />
-      <details class="find" open={innerWidth > 800 || !!model.matches}><summary>Find and filter</summary><Search model={model} /></details>
-      <Timeline model={model} />
-      <Legend model={model} />
-      <Selection model={model} />
-      <details class="keys"><summary>Keys and mouse</summary><p id="time-keys">{KEYS}</p></details>
-      {isAll ? <Curves model={model} /> : <p class="faint" role="status">Reading the spans…</p>}
-    </>
-  );
-}
-
 function Page({ model }: { model: Model }) {
-  const spans = useModel(model, (m) => m.recording?.span.start.length ?? 0);
   return (
     <>
-      <header class="top"><span class="brand">thalweg report</span><button type="button" class="small" onClick={() => document.getElementById("time")?.scrollIntoView()}>Go to time</button><span class="grow" /><Theme model={model} /></header>
+      <header class="top"><span class="brand">thalweg report</span><button type="button" class="small" onClick={() => document.getElementById("views")?.scrollIntoView()}>Go to the views</button><span class="grow" /><Theme model={model} /></header>
       <main>
-        <Answer model={model} />
-        <section id="time" class="time" aria-labelledby="time-title">
-          <h2 id="time-title">Time {spans > 0 && <span class="faint">{count(model.header.lanes.length)} lanes, {count(spans)} spans. Bars: work. Thin bands: waits. Shade: what the critical path was charged to.</span>}</h2>
-          <Time model={model} />
-        </section>
+        {model.other ? <Pair a={model} b={model.other} /> : !model.header.view && <Answer model={model} />}
+        <Tabs model={model} />
         {model.header.short && <details class="astext"><summary>As text</summary><pre>{model.header.short}</pre></details>}
       </main>
     </>
   );
+}
+
+function Pair({ a, b }: { a: Model; b: Model }) {
+  const diff = a.header.diff as Diff;
+  return <section class="answer" aria-label="Both answers"><Cards a={a} b={b} diff={diff} /><div class={diff.made ? "columns" : "columns one"}><Changes a={a} b={b} diff={diff} /><Achieved a={a} diff={diff} /></div></section>;
+}
+
+/** Reads a recording's data element, and shows what can be drawn before its spans are read; the element is not needed afterwards. */
+async function read(model: Model, id: string): Promise<void> {
+  const element = document.getElementById(id);
+  const recording = await open(model.header, element?.textContent ?? "", (first) => model.start(first, false));
+  element?.remove();
+  model.start(recording);
 }
 
 function canDraw(): boolean {
@@ -72,11 +59,18 @@ async function start(): Promise<void> {
   const app = document.getElementById("app");
   if (!header || !app || !canDraw()) return;
   const model = new Model(readHeader(header));
+  const second = model.header.diff ? document.getElementById("thalweg-header-2")?.textContent : undefined;
+  if (second) {
+    model.other = new Model(readHeader(second), "-b");
+    model.other.other = model;
+  }
+  // Without a view for the document, the still page is all there is.
+  if (!viewsOf(model).length) return;
   model.setTheme("system");
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => model.setTheme(model.themeChoice));
   matchMedia("print").addEventListener("change", (e) => model.print(e.matches));
   window.addEventListener("keydown", (e: KeyboardEvent) => {
-    if (model.recording && key(model, e)) e.preventDefault();
+    if (model.recording && (isTime(model) || e.key === "Escape") && key(focused(model), e)) e.preventDefault();
   });
   window.addEventListener("hashchange", () => {
     model.restore(location.hash);
@@ -89,11 +83,11 @@ async function start(): Promise<void> {
     for (const style of still.querySelectorAll("style")) style.remove();
   }
   render(<Page model={model} />, app);
+  if (model.header.view) return model.restore(location.hash);
   try {
-    const element = document.getElementById("thalweg-data");
-    const recording = await open(model.header, element?.textContent ?? "", (first) => model.start(first, false));
-    element?.remove();
-    model.start(recording);
+    await read(model, "thalweg-data");
+    if (model.other) await read(model.other, "thalweg-data-2");
+    model.changed();
   } catch (error) {
     model.error = error instanceof Error ? error.message : String(error);
     model.changed();
@@ -101,7 +95,10 @@ async function start(): Promise<void> {
 }
 
 start().catch((error: unknown) => {
-  // The static part of the page stays; say why there is no more.
+  // The static part of the page comes back; say why there is no more.
+  const still = document.getElementById("static");
+  if (still) still.hidden = false;
+  document.getElementById("app")?.replaceChildren();
   const note = document.createElement("p");
   note.textContent = `The interactive part did not start: ${error instanceof Error ? error.message : String(error)}`;
   document.body.prepend(note);

@@ -6,6 +6,7 @@ import { find, isFiltered, nextMatch, noFilter, type Filter, type Matches } from
 import { upper } from "./data/levels";
 import type { Header } from "./data/header";
 import type { Recording } from "./data/recording";
+import { arrowsOfSpan, type Arrow, type Drawn, type End } from "./lanes/arrows";
 import { foldedAtFirst, makeRows, type Row } from "./lanes/rows";
 import { DARK, LIGHT, type Theme } from "./palette";
 import { readFragment, writeFragment, type Shared } from "./view/fragment";
@@ -30,7 +31,8 @@ export class Model {
   selection: Interval | null = null;
   measure: (Interval & { done: boolean }) | null = null;
   selectedSpan = -1;
-  cursor: { tick: number; row: Row | null } | null = null;
+  /** The instant pointed at; `linked`: in the other of two recordings. */
+  cursor: { tick: number; row: Row | null; linked?: boolean } | null = null;
   filter: Filter = noFilter();
   matches: Matches | null = null;
   folded = new Set<string>();
@@ -44,12 +46,36 @@ export class Model {
   /** Row that the time view is asked to bring into sight. */
   reveal: string | null = null;
   moving = false;
+  /** The arrows as they were drawn last, and the one under the pointer. */
+  arrows: Drawn[] = [];
+  arrow: Drawn | null = null;
+  /** Id of the view in the tabs; empty: the first. */
+  tab = "";
   version = 0;
   private listeners = new Set<() => void>();
   private scheduled = false;
   private settle: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(readonly header: Header) {}
+  /** The other recording of a page of two. */
+  other: Model | null = null;
+  /** Ticks that the axis has at least: those of the longer of two recordings. */
+  extent = 0;
+  private ownClocks: Set<string>;
+
+  /** `suffix` keeps the ids of a page's second recording apart; the address is the first one's. */
+  constructor(readonly header: Header, readonly suffix = "") {
+    this.ownClocks = new Set((header.clocks ?? []).filter((clock) => !clock.aligned).map((clock) => clock.host));
+  }
+
+  /** The host itself if its clock could not be aligned; empty for hosts on the run's axis. */
+  ownClock(host: string): string {
+    return this.ownClocks.has(host) ? host : "";
+  }
+
+  /** Lanes on the run's axis: the others' instants cannot be compared with the run's. */
+  lanesOnAxis(): number[] {
+    return this.header.lanes.flatMap((lane, i) => (this.ownClock(lane.host) ? [] : [i]));
+  }
 
   subscribe(listener: () => void): () => void {
     this.listeners.add(listener);
@@ -71,7 +97,7 @@ export class Model {
   }
 
   get total(): number {
-    return this.recording?.total ?? 1;
+    return Math.max(this.extent, this.recording?.total ?? 1);
   }
   seconds(ticks: number): number {
     return (ticks * this.header.tick_ns) / 1e9;
@@ -97,7 +123,7 @@ export class Model {
     if (first) {
       this.view = this.run();
       this.folded = foldedAtFirst(recording);
-      this.opened = location.hash;
+      this.opened = this.suffix ? "" : location.hash;
       this.restore(this.opened);
     } else {
       this.findSpans(readFragment(this.opened));
@@ -166,6 +192,14 @@ export class Model {
     this.remember();
   }
 
+  /** Shows a view; the time view is the first. */
+  showTab(id: string): void {
+    this.tab = id;
+    this.cursor = null;
+    this.remember();
+    this.changed();
+  }
+
   /** Goes to the next or previous match and selects it. */
   step(backwards: boolean): void {
     const { recording: r, matches } = this;
@@ -201,6 +235,29 @@ export class Model {
     this.remember();
     this.changed();
     return true;
+  }
+
+  /** Goes to an arrow's end: to where it leads, or back if the selected span is there. */
+  follow(arrow: Arrow): void {
+    const r = this.recording!;
+    const at = this.selectedSpan;
+    const there = at >= 0 && (arrow.to.span === at || (arrow.from.span !== at && arrow.to.lane === r.span.lane[at]));
+    this.goToEnd(there ? arrow.from : arrow.to);
+  }
+
+  /** Follows the selected span's first arrow. */
+  followFirst(): void {
+    const arrow = this.recording && this.selectedSpan >= 0 ? arrowsOfSpan(this, this.selectedSpan)[0] : undefined;
+    if (arrow) this.follow(arrow);
+  }
+
+  /** Selects an arrow's end: its span, or what the lane did then. */
+  goToEnd(end: End): void {
+    const span = end.span >= 0 ? end.span : this.spanAt(end.lane, end.tick, 0);
+    if (span >= 0) return this.goToSpan(span);
+    const reach = (this.view.b - this.view.a) / 2;
+    if (end.tick < this.view.a || end.tick > this.view.b) this.setView({ a: end.tick - reach, b: end.tick + reach });
+    this.revealLane(end.lane);
   }
 
   revealLane(lane: number): void {
@@ -263,10 +320,12 @@ export class Model {
       ...(this.selectedSpan >= 0 ? { span: this.selectedSpan } : {}),
       filter: this.filter,
       ...(this.rowSize === "tall" ? {} : { rows: this.rowSize }),
+      ...(this.tab ? { view: this.tab } : {}),
     });
   }
 
   remember(): void {
+    if (this.suffix) return;
     try {
       history.replaceState(null, "", this.fragment() || location.pathname + location.search);
     } catch {
@@ -276,6 +335,7 @@ export class Model {
 
   restore(fragment: string): void {
     const shared = readFragment(fragment);
+    this.tab = shared.view ?? "";
     const ns = this.header.tick_ns;
     if (shared.from_ns !== undefined && shared.to_ns !== undefined) this.view = clampView({ a: shared.from_ns / ns, b: shared.to_ns / ns }, this.total);
     if (shared.selected_ns) this.selection = { a: shared.selected_ns[0] / ns, b: shared.selected_ns[1] / ns };

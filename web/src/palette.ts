@@ -54,6 +54,17 @@ export function classColour(c: number, dark: boolean): string {
   return CLASS_COLOUR[CLASSES[c]][dark ? 1 : 0];
 }
 
+/** Colours of samples' classes: those of the spans of such work where there are any. */
+const SAMPLE_COLOUR: Record<string, Pair> = {
+  user: ["#B26F00", "#F2B633"], read: CLASS_COLOUR.read, write: CLASS_COLOUR.write, send: CLASS_COLOUR.send, receive: CLASS_COLOUR.receive,
+  fault: CLASS_COLOUR["wait.memory"], softirq: ["#5E5E8A", "#A3A3D9"], other: CLASS_COLOUR.other, idle: CLASS_COLOUR["wait.other"],
+};
+const MORE_COLOURS: Pair[] = [["#7B4FA3", "#B68BE0"], ["#007C8A", "#4FC3CF"], ["#8C7A00", "#C2AE2E"], ["#A0527F", "#DD93BE"]];
+
+export function sampleColour(name: string, number: number, dark: boolean): string {
+  return (SAMPLE_COLOUR[name] ?? MORE_COLOURS[number % MORE_COLOURS.length])[dark ? 1 : 0];
+}
+
 export function rgb(hex: string): [number, number, number] {
   const n = parseInt(hex.slice(1), 16);
   return [n >> 16, (n >> 8) & 255, n & 255];

@@ -2,7 +2,7 @@
 
 /// The contents of the `style` element of an interactive page's static part; the app has its own. The picture (`.both`) has the colours
 /// of [`crate::picture::canvas::DARK`] on a dark page; others stay on white.
-pub(crate) const STATIC_STYLE: &str = r##"
+pub(crate) const STATIC_STYLE: &str = "
 #static { --paper: #fff; --ink: #1b2430; --faint: #5a6573; --rule: #d8dce2; box-sizing: border-box; margin: 0 auto;
   max-width: 1440px; padding: 24px; background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif }
 @media (prefers-color-scheme: dark) { #static { --paper: #14181d; --ink: #e4e8ec; --faint: #9aa5b1; --rule: #343c46 } }
@@ -32,24 +32,24 @@ pub(crate) const STATIC_STYLE: &str = r##"
 @media (max-width: 600px) { #static { padding: 12px } #static h1 { font-size: 1.15rem } #static pre { padding: .6em } }
 @media (prefers-color-scheme: dark) {
   #static .both { background: #14181D }
-  #static .both [fill="#fff"] { fill: #14181D } #static .both [stroke="#fff"] { stroke: #14181D }
-  #static .both [fill="#1B2430"] { fill: #E4E8EC } #static .both [stroke="#1B2430"] { stroke: #E4E8EC }
-  #static .both [fill="#5A6573"] { fill: #9AA5B1 } #static .both [stroke="#5A6573"] { stroke: #9AA5B1 }
-  #static .both [fill="#D8DCE2"] { fill: #343C46 } #static .both [stroke="#D8DCE2"] { stroke: #343C46 }
-  #static .both [fill="#EDEFF2"] { fill: #262C34 } #static .both [stroke="#EDEFF2"] { stroke: #262C34 }
-  #static .both [fill="#F0F2F4"] { fill: #20262D } #static .both [stroke="#F0F2F4"] { stroke: #20262D }
-  #static .both [fill="#9AA3AE"] { fill: #77828F } #static .both [stroke="#9AA3AE"] { stroke: #77828F }
-  #static .both [fill="#E4E4E4"] { fill: #3A424C } #static .both [stroke="#E4E4E4"] { stroke: #3A424C }
-  #static .both [fill="#0072B2"] { fill: #3A9BDC } #static .both [stroke="#0072B2"] { stroke: #3A9BDC }
-  #static .both [fill="#A50F15"] { fill: #E5484D } #static .both [stroke="#A50F15"] { stroke: #E5484D }
-  #static .both [fill="#472258"] { fill: #A36BC2 } #static .both [stroke="#472258"] { stroke: #A36BC2 }
-  #static .both [fill="#563035"] { fill: #B08A84 } #static .both [stroke="#563035"] { stroke: #B08A84 }
-  #static .both [fill="#1B20CF"] { fill: #7C80FF } #static .both [stroke="#1B20CF"] { stroke: #7C80FF }
-  #static .both [fill="#11605A"] { fill: #2FA295 } #static .both [stroke="#11605A"] { stroke: #2FA295 }
-  #static .both [fill="#882255"] { fill: #C4608F } #static .both [stroke="#882255"] { stroke: #C4608F }
-  #static .both [fill="#5B6B82"] { fill: #8394AD } #static .both [stroke="#5B6B82"] { stroke: #8394AD }
+  #static .both [fill=\"#fff\"] { fill: #14181D } #static .both [stroke=\"#fff\"] { stroke: #14181D }
+  #static .both [fill=\"#1B2430\"] { fill: #E4E8EC } #static .both [stroke=\"#1B2430\"] { stroke: #E4E8EC }
+  #static .both [fill=\"#5A6573\"] { fill: #9AA5B1 } #static .both [stroke=\"#5A6573\"] { stroke: #9AA5B1 }
+  #static .both [fill=\"#D8DCE2\"] { fill: #343C46 } #static .both [stroke=\"#D8DCE2\"] { stroke: #343C46 }
+  #static .both [fill=\"#EDEFF2\"] { fill: #262C34 } #static .both [stroke=\"#EDEFF2\"] { stroke: #262C34 }
+  #static .both [fill=\"#F0F2F4\"] { fill: #20262D } #static .both [stroke=\"#F0F2F4\"] { stroke: #20262D }
+  #static .both [fill=\"#9AA3AE\"] { fill: #77828F } #static .both [stroke=\"#9AA3AE\"] { stroke: #77828F }
+  #static .both [fill=\"#E4E4E4\"] { fill: #3A424C } #static .both [stroke=\"#E4E4E4\"] { stroke: #3A424C }
+  #static .both [fill=\"#0072B2\"] { fill: #3A9BDC } #static .both [stroke=\"#0072B2\"] { stroke: #3A9BDC }
+  #static .both [fill=\"#A50F15\"] { fill: #E5484D } #static .both [stroke=\"#A50F15\"] { stroke: #E5484D }
+  #static .both [fill=\"#472258\"] { fill: #A36BC2 } #static .both [stroke=\"#472258\"] { stroke: #A36BC2 }
+  #static .both [fill=\"#563035\"] { fill: #B08A84 } #static .both [stroke=\"#563035\"] { stroke: #B08A84 }
+  #static .both [fill=\"#1B20CF\"] { fill: #7C80FF } #static .both [stroke=\"#1B20CF\"] { stroke: #7C80FF }
+  #static .both [fill=\"#11605A\"] { fill: #2FA295 } #static .both [stroke=\"#11605A\"] { stroke: #2FA295 }
+  #static .both [fill=\"#882255\"] { fill: #C4608F } #static .both [stroke=\"#882255\"] { stroke: #C4608F }
+  #static .both [fill=\"#5B6B82\"] { fill: #8394AD } #static .both [stroke=\"#5B6B82\"] { stroke: #8394AD }
 }
-"##;
+";
 
 /// The hash of [`STATIC_STYLE`] in a content security policy; a test computes it again.
 pub(crate) const STATIC_STYLE_HASH: &str = "sha256-TLzmuxeNJnc11x51bIsD5r+7K+xgvenZ42/Q4mE7U2U=";

@@ -5,7 +5,7 @@
 //! first receive seen is the one that completes the reply.
 
 use crate::{Role, Source, Span, SpanId, SpanKind, WakerContext};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Whether the waker of a span of this kind woke its thread. The waker of a device's span is the thread that asked for it, that of a wait
 /// for a processor is the thread that had the processor, and a timer interrupts any thread.
@@ -128,20 +128,25 @@ pub struct Arrow {
     pub to: [Option<ArrowEnd>; 2],
 }
 
+/// Spans of exchanges left out after which no span of a kept one is expected.
+const PASSED: usize = 100_000;
+
 /// The exchanges of a recording, by request.
 #[derive(Debug)]
 pub struct Exchanges {
-    roles: HashMap<u64, Role>,
+    clients: HashSet<u64>,
     of: HashMap<u64, Exchange>,
     most: usize,
     left_out: bool,
+    /// Number of spans of exchanges left out, since the last span of one that is kept.
+    passed: usize,
 }
 
 impl Exchanges {
     /// Returns no exchanges; at most `most` will be kept, the latest ones.
     pub fn new(source: &dyn Source, most: usize) -> Exchanges {
-        let roles = source.tracks().iter().map(|track| (track.track.number(), track.role)).collect();
-        Exchanges { roles, of: HashMap::new(), most, left_out: false }
+        let clients = source.tracks().iter().filter(|track| track.role == Role::Client).map(|track| track.track.number()).collect();
+        Exchanges { clients, of: HashMap::new(), most, left_out: false, passed: 0 }
     }
 
     /// Adds a span; returns its part unless a later span of the exchange has that part. Spans must come in order of descending end, those
@@ -151,8 +156,10 @@ impl Exchanges {
         let part = self.part(span)?;
         if self.of.len() >= self.most && !self.of.contains_key(&request) {
             self.left_out = true;
+            self.passed += 1;
             return None;
         }
+        self.passed = 0;
         let exchange = self.of.entry(request).or_default();
         exchange.is_message |= matches!(span.kind, SpanKind::MpiSend | SpanKind::MpiReceive);
         let first_seen = match part {
@@ -186,7 +193,7 @@ impl Exchanges {
     /// Whether the span is of the end that made the request.
     fn is_callers(&self, span: &Span, request: u64) -> bool {
         let track = span.track.number();
-        self.of.get(&request).is_some_and(|exchange| exchange.caller == track) || self.roles.get(&track) == Some(&Role::Client)
+        self.clients.contains(&track) || self.of.get(&request).is_some_and(|exchange| exchange.caller == track)
     }
 
     /// Returns the exchange of a request.
@@ -197,6 +204,11 @@ impl Exchanges {
     /// Returns the arrows of all exchanges, in no order.
     pub fn arrows(&self) -> impl Iterator<Item = Arrow> + '_ {
         self.of.values().flat_map(Exchange::arrows)
+    }
+
+    /// Whether no span that is still to come is likely to be of an exchange that is kept.
+    pub fn is_closed(&self) -> bool {
+        self.passed > PASSED
     }
 
     /// Whether there were more exchanges than are kept.

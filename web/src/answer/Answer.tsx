@@ -5,19 +5,34 @@ import type { Header, WhatIf } from "../data/header";
 import { useModel, type Model } from "../model";
 import { causeColour, isLight } from "../palette";
 import { duration, percent, shown } from "../view/format";
-import { causeName, helpFor, usuallyHelps } from "./help";
+import { around } from "../view/scale";
+import { causeName, helpFor, plainLabel, usuallyHelps } from "./help";
 import { commandLine, gain, nothingKnown, proposed, wasCutShort } from "./predictions";
+import { Prose } from "./Prose";
+import { Tip, useAsker, WhyList, type Asker } from "./Why";
 
 /** Causes below this share are one piece of the bar. */
 const SMALL = 0.02;
 
-function jump(model: Model, cause: string): void {
-  if (!model.goToCause(cause)) return;
+function toTime(model: Model): void {
+  (model.suffix ? model.other! : model).showTab("");
   const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  document.getElementById("time")?.scrollIntoView({ behavior: still ? "auto" : "smooth", block: "start" });
+  document.getElementById("views")?.scrollIntoView({ behavior: still ? "auto" : "smooth", block: "start" });
 }
 
-function Bar({ model }: { model: Model }) {
+/** Selects an interval, in seconds of the run, and shows it. */
+function showInterval(model: Model, a_s: number, b_s: number): void {
+  const ticks = (s: number) => (s * 1e9 + model.header.start_ns) / model.header.tick_ns;
+  model.setView(around(ticks(a_s), ticks(b_s), model.total, 0.6));
+  model.select({ a: ticks(a_s), b: ticks(b_s) });
+  toTime(model);
+}
+
+function jump(model: Model, cause: string): void {
+  if (model.goToCause(cause)) toTime(model);
+}
+
+export function Bar({ model, asker }: { model: Model; asker: Asker }) {
   const dark = useModel(model, (m) => m.theme.dark);
   const e = model.header.explanation;
   const ready = useModel(model, (m) => !!m.recording);
@@ -31,11 +46,10 @@ function Bar({ model }: { model: Model }) {
         const colour = causeColour(c.name, dark);
         const share = c.ns / sum;
         return (
-          <button type="button" key={c.name} class="piece" disabled={!ready} onClick={() => jump(model, c.name)}
+          <button type="button" key={c.name} class="piece" aria-disabled={!ready} onClick={() => jump(model, c.name)} {...asker.props(c.name)}
             style={{ flexGrow: share, background: colour, color: isLight(colour) ? "#10151b" : "#ffffff" }}
-            title={`${causeName(e, c.name)}: ${shown(c.label)}, ${duration(c.ns / 1e9)}, ${percent(share)}. Show the longest instance.`}
-            aria-label={`${percent(share)} ${causeName(e, c.name)}: ${shown(c.label)}. Show the longest instance.`}>
-            {share > 0.05 ? <span><strong>{percent(share)}</strong>{share > 0.25 && ` ${causeName(e, c.name)}`}</span> : null}
+            aria-label={`${percent(share)} ${causeName(e, c.name)}: ${shown(plainLabel(model.header, c))}. Show the longest instance.`}>
+            <span class="words" aria-hidden="true"><strong>{percent(share)}</strong> <span>{causeName(e, c.name)}</span> <span><bdi>{shown(plainLabel(model.header, c), 60)}</bdi></span></span>
           </button>
         );
       })}
@@ -44,7 +58,15 @@ function Bar({ model }: { model: Model }) {
   );
 }
 
-function Rows({ model }: { model: Model }) {
+/** The causes of the rows that are left out, largest first: the bar has their time too. */
+function parts(header: Header, rows: { cause: string; share: number }[]): string {
+  const shares = new Map<string, number>();
+  for (const row of rows) shares.set(row.cause, (shares.get(row.cause) ?? 0) + row.share);
+  const large = [...shares].filter(([, share]) => share >= 0.01).sort((a, b) => b[1] - a[1]).slice(0, 4);
+  return large.map(([cause, share]) => `${causeName(header.explanation, cause)} ${percent(share)}`).join(", ");
+}
+
+function Rows({ model, asker }: { model: Model; asker: Asker }) {
   const dark = useModel(model, (m) => m.theme.dark);
   const rows = model.header.explanation.summary?.rows ?? [];
   const large = rows.filter((row) => row.share >= 0.05).slice(0, 5);
@@ -56,13 +78,13 @@ function Rows({ model }: { model: Model }) {
       {large.map((row, i) => (
         <li key={i}>
           <span class="share">{percent(row.share)}</span>
-          <button type="button" class="link cause" onClick={() => jump(model, row.cause)} title="Show the longest instance on the time axis">
+          <button type="button" class="link cause" onClick={() => jump(model, row.cause)} {...asker.props(row.cause)}>
             <span class="swatch" style={{ background: causeColour(row.cause, dark) }} aria-hidden="true" />{causeName(model.header.explanation, row.cause)}
           </button>
-          <span class="what"><bdi>{shown(row.subject)}</bdi>{row.figures && <>: {shown(row.figures, 300)}</>}<span class="faint block">{helpFor(row.cause)}</span></span>
+          <span class="what"><bdi>{shown(row.subject)}</bdi>{row.figures && <>: {shown(row.figures, 300)}</>}<span class="faint block">{helpFor(row.cause, row.figures)}</span></span>
         </li>
       ))}
-      {restShare >= 0.03 && <li><span class="share">{percent(restShare)}</span><span class="faint">{rest.length} others</span></li>}
+      {restShare >= 0.03 && <li><span class="share">{percent(restShare)}</span><span class="faint">{rest.length} {rest.length === 1 ? "other" : "others"}</span><span class="what faint">{parts(model.header, rest)}</span></li>}
     </ul>
   );
 }
@@ -140,6 +162,8 @@ function Changes({ header }: { header: Header }) {
 
 export function Answer({ model }: { model: Model }) {
   const { header } = model;
+  const asker = useAsker();
+  useModel(model, (m) => !!m.recording);
   const e = header.explanation;
   const summary = e.summary;
   const title = summary?.sentence || e.verdict?.sentence || summary?.about || "This recording has no explanation";
@@ -147,21 +171,25 @@ export function Answer({ model }: { model: Model }) {
   const lost = e.dropped_events ?? 0;
   return (
     <section class="answer" aria-labelledby="answer-title">
-      <p class="ran"><code><bdi>{shown(summary?.command ?? (e.command ?? []).join(" "), 300)}</bdi></code>{summary?.about && <span>: {shown(summary.about, 200)}</span>}{summary?.ended && <strong> {shown(summary.ended, 120)}</strong>}</p>
-      <h1 id="answer-title"><bdi>{shown(title, 400)}</bdi></h1>
+      <p class="ran"><code><bdi>{shown(summary?.command ?? (e.command ?? []).join(" "), 300)}</bdi></code>{summary?.about && <span><span class="colon">: </span>{shown(summary.about, 200)}</span>}{summary?.ended && !title.includes(summary.ended) && <strong> {shown(summary.ended, 120)}</strong>}</p>
+      <h1 id="answer-title"><bdi><Prose text={title} most={400} /></bdi></h1>
       {summary?.numbers?.[0] && <p class="number"><bdi>{shown(summary.numbers[0].sentence, 300)}</bdi></p>}
       <div class="columns">
-        <div>
-          <h2>Where the time went <span class="faint">the {duration(e.wall_s)} of the run, by cause</span></h2>
-          <Bar model={model} />
-          <Rows model={model} />
+        <div class="where">
+          <h2>Where the time went <span class="faint">{duration(e.wall_s)}, by cause</span></h2>
+          <Bar model={model} asker={asker} />
+        </div>
+        <Changes header={header} />
+        <div class="grounds">
+          <Rows model={model} asker={asker} />
           {!!summary?.innocent.length && <p class="innocent"><span class="faint">not the limit:</span> {summary.innocent.map((i) => `${shown(i.what, 60)} (${shown(i.figure, 80)})`).join(", ")}</p>}
           {lost > 0 && <p class="remark">{lost.toLocaleString("en-US")} events were lost: shares may be off by as much as their time.</p>}
           {!!header.left_out?.spans && <p class="remark">{header.left_out.spans.toLocaleString("en-US")} short spans are left out of this page; the answer counts them.</p>}
-          {remarks.map((remark, i) => <p class="remark" key={i}>{shown(remark, 400)}</p>)}
+          {remarks.map((remark, i) => <p class="remark" key={i}><Prose text={remark} most={400} /></p>)}
+          <WhyList model={model} go={(a_s, b_s) => showInterval(model, a_s, b_s)} />
         </div>
-        <Changes header={header} />
       </div>
+      <Tip model={model} asker={asker} />
     </section>
   );
 }

@@ -1,6 +1,6 @@
 // Causes in words: their names as `explain` prints them, what they mean and what usually helps, as in the glossary.
 
-import type { Explanation } from "../data/header";
+import type { Explanation, Header } from "../data/header";
 
 const isElsewhere = (cause: string): boolean => cause.startsWith("server.") || cause.startsWith("network.");
 
@@ -41,5 +41,24 @@ const HELP: Record<string, [meaning: string, helps: string]> = {
 
 const help = (cause: string) => HELP[cause] ?? HELP[cause.slice(cause.lastIndexOf(".") + 1)];
 
-export const helpFor = (cause: string): string => help(cause)?.[0] ?? "";
+/** A cause of the closed set that is sleep or a stop: which of the two, if the figures say so. */
+function thinkKind(cause: string, figures: string): "stop" | "sleep" | "" {
+  if (!cause.endsWith("think")) return "";
+  const [stop, sleep] = [/\bstops?\b/.test(figures), /\b(sleeps?|pauses?)\b/.test(figures)];
+  return stop === sleep ? "" : stop ? "stop" : "sleep";
+}
+
+const THINK = { stop: "stopped by a signal, a debugger or a frozen control group", sleep: "sleeping: a pause, a rate limit" };
+
+export function helpFor(cause: string, figures = ""): string {
+  const kind = thinkKind(cause, figures);
+  return kind ? THINK[kind] : help(cause)?.[0] ?? "";
+}
+
+/** A cause's clause; where its largest row is a stop or sleep, the clause says which and not "slept or was stopped". */
+export function plainLabel(header: Header, cause: { name: string; label: string }): string {
+  const row = header.explanation.summary?.rows.find((r) => r.cause === cause.name);
+  const kind = row ? thinkKind(cause.name, row.figures) : "";
+  return kind ? cause.label.replace("slept or was stopped", kind === "stop" ? "was stopped" : "slept") : cause.label;
+}
 export const usuallyHelps = (cause: string): string => help(cause)?.[1] ?? "";

@@ -49,6 +49,15 @@ export interface Charge {
   basis: string;
   evidence: string;
   rule?: string;
+  /** By which rules it was charged, most time first. */
+  rules?: Applied[];
+}
+
+/** A rule at work: for how long, and its longest stretches. */
+export interface Applied {
+  rule: string;
+  seconds: number;
+  rests_on?: { kind?: string; span?: number; track?: number; start_s: number; end_s: number }[];
 }
 
 /** The parts that the page reads of the document `thalweg.explain/1`. */
@@ -94,6 +103,36 @@ export interface Header {
   /** What the planes `level.*` mean, where spans are left out: of which interval, in ticks, and of which classes, they hold the shares. */
   pyramid?: { buckets: number; span: [number, number]; classes: string[] };
   notes?: string[];
+  /** What the document shows; absent: a recording. */
+  view?: DocumentView;
+  document?: unknown;
+  /** Frames of the stacks: planes `stack.*`. */
+  frames?: Frame[];
+  /** Kinds of arrows: planes `arrow.*`. */
+  arrows?: string[];
+  clocks?: ClockInfo[];
+  rules?: Record<string, { when: string; basis: string }>;
+  rpcs?: unknown;
+  /** A document of `thalweg profile --json` for each host with samples. */
+  profile?: unknown[];
+  diff?: unknown;
+  names?: [a: string, b: string];
+}
+
+export type DocumentView = "sweep" | "study" | "layout" | "ls" | "profile" | "rpcstat";
+
+export interface Frame {
+  name: string;
+  module: string;
+  class: string;
+}
+
+/** The clock of a host other than the reference. */
+export interface ClockInfo {
+  host: string;
+  aligned: boolean;
+  uncertainty_ns: number | null;
+  why: string;
 }
 
 /** Reads the header; throws with a sentence for the reader if the page cannot show it. */
@@ -102,5 +141,15 @@ export function readHeader(text: string): Header {
   if (header.format !== FORMAT) {
     throw new Error(`This page reads ${FORMAT}; the data is ${String(header.format)}. Make the report again with one version of thalweg.`);
   }
-  return header;
+  return header.view ? { ...EMPTY, ...header } : header;
+}
+
+/** What a header without a time axis leaves out. */
+const EMPTY = {
+  explanation: { wall_s: 0 }, short: "", start_ns: 0, wall_ns: 0, tick_ns: 1, lanes: [], kinds: [], objects: [], causes: [], marks: [], counters: [], planes: [],
+};
+
+/** How many values a plane has; 0 if the page does not have the plane. */
+export function planeCount(header: Header, name: string): number {
+  return header.planes.find((plane) => plane.name === name)?.count ?? 0;
 }

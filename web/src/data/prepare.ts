@@ -2,6 +2,7 @@
 
 import { CLASSES, OTHER, isWait } from "../palette";
 import { decode, type Planes } from "./decode";
+import { indexArrows } from "./arrows";
 import type { Header } from "./header";
 import { addAreas, flatten, makeLevels, pyramid, Segments, usedClasses, type Levels } from "./levels";
 import { addToGroup, levelsInPage, ticksByClass } from "./partial";
@@ -104,11 +105,26 @@ function makePath(planes: Planes, lanes: Lane[]): { path: Prepared["path"]; segm
   return { path, segments };
 }
 
+/** What a page may leave out. */
+function optional(planes: Planes): Pick<Prepared, "stack" | "arrow" | "arrowIndex" | "latency" | "level"> {
+  const arrow = {
+    fromLane: u16(planes, "arrow.from_lane"), from: u32(planes, "arrow.from"), toLane: u16(planes, "arrow.to_lane"), to: u32(planes, "arrow.to"),
+    kind: u8(planes, "arrow.kind"), fromSpan: u32(planes, "arrow.from_span"), toSpan: u32(planes, "arrow.to_span"),
+  };
+  return {
+    stack: { parent: u32(planes, "stack.parent"), frame: u32(planes, "stack.frame") },
+    arrow, arrowIndex: indexArrows(arrow),
+    latency: { lane: u16(planes, "latency.lane"), kind: u8(planes, "latency.kind"), bin: u8(planes, "latency.bin"), count: u32(planes, "latency.count") },
+    level: { lane: u16(planes, "level.lane"), class: u8(planes, "level.class"), area: (planes["level.area"] as Uint8Array | Uint16Array | undefined) ?? new Uint8Array(0) },
+  };
+}
+
 /** Makes the recording of its planes; `early`: the spans are still to come, so that the lanes are drawn from the page's levels. */
 export function prepare(header: Header, planes: Planes, early = false): Prepared {
   const span = {
     lane: u16(planes, "span.lane"), kind: u8(planes, "span.kind"), start: u32(planes, "span.start"), duration: u32(planes, "span.duration"),
     object: u32(planes, "span.object"), size: u32(planes, "span.size"), waker: u32(planes, "span.waker"),
+    offsetLow: u32(planes, "span.offset_low"), offsetHigh: u16(planes, "span.offset_high"), stack: u32(planes, "span.stack"),
   };
   const classOf = new Uint8Array(256).fill(OTHER);
   header.kinds.forEach((kind, i) => (classOf[i] = classIndex(kind.class)));
@@ -131,7 +147,8 @@ export function prepare(header: Header, planes: Planes, early = false): Prepared
     pathLevels: makeLevels(pathSegments, 0, pathSegments.length, total),
     mark: { lane: u16(planes, "mark.lane"), kind: u8(planes, "mark.kind"), at: u32(planes, "mark.at"), value: u32(planes, "mark.value") },
     counter: { of: u16(planes, "counter.of"), at: u32(planes, "counter.at"), value: (planes["counter.value"] as Float64Array) ?? new Float64Array(0) },
-    sample: { lane: u16(planes, "sample.lane"), at: u32(planes, "sample.at"), class: u8(planes, "sample.class") },
+    sample: { lane: u16(planes, "sample.lane"), at: u32(planes, "sample.at"), class: u8(planes, "sample.class"), stack: u32(planes, "sample.stack") },
+    ...optional(planes),
     classOf, total,
   };
 }

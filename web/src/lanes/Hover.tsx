@@ -2,13 +2,25 @@
 
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { causeName } from "../answer/help";
+import { rulesOf } from "../answer/why";
 import { breakdown, pathAt } from "../data/breakdown";
 import { NO_CHARGE } from "../data/recording";
+import { arrowText } from "./arrows";
+import { firstOf } from "./clocks";
+import { sampleAt } from "./samples";
 import { useModel, type Model } from "../model";
 import { CLASS_LABEL, type SpanClass } from "../palette";
 import { bytes, duration, instant, percent, shown } from "../view/format";
 
-export function evidenceAt(model: Model, tick: number): { cause: string; length: string; evidence: string; basis: string } | null {
+export interface Evidence {
+  cause: string;
+  length: string;
+  evidence: string;
+  rule: string;
+}
+
+/** What an instant was charged to, the evidence, and the rule. */
+export function evidenceAt(model: Model, tick: number): Evidence | null {
   const r = model.recording!;
   const at = pathAt(r, tick);
   if (at < 0) return null;
@@ -16,9 +28,10 @@ export function evidenceAt(model: Model, tick: number): { cause: string; length:
   const cause = r.header.causes[s.kind[at]]?.name ?? "";
   const e = r.header.explanation;
   const charge = e.critical_path?.[r.path.charge[s.span[at]] ?? NO_CHARGE] ?? e.critical_path?.find((c) => c.cause === cause);
+  const [first] = charge ? rulesOf(r.header, charge) : [];
   return {
     cause: causeName(e, cause), length: duration(model.seconds(s.end[at] - s.start[at])),
-    evidence: charge ? `${charge.where}: ${charge.evidence}` : "", basis: charge ? charge.rule ?? charge.basis : "",
+    evidence: charge ? `${charge.where}: ${charge.evidence}` : "", rule: first ? `by ${first.name}: ${first.when}` : charge?.rule ?? charge?.basis ?? "",
   };
 }
 
@@ -44,7 +57,7 @@ function leftOutLine(model: Model, lane: number, tick: number): string {
 
 export function Hover({ model }: { model: Model }) {
   const box = useRef<HTMLDivElement>(null);
-  const cursor = useModel(model, (m) => (m.moving ? null : m.cursor));
+  const cursor = useModel(model, (m) => (m.moving || m.cursor?.linked ? null : m.cursor));
   useLayoutEffect(() => {
     const at = (e: PointerEvent) => {
       const element = box.current;
@@ -60,15 +73,20 @@ export function Hover({ model }: { model: Model }) {
   const row = cursor?.row;
   const spans = cursor && row?.type === "lane" ? model.spansAt(row.lanes[0], cursor.tick) : [];
   const leftOut = cursor && row?.type === "lane" ? leftOutLine(model, row.lanes[0], cursor.tick) : "";
-  const path = cursor ? evidenceAt(model, cursor.tick) : null;
+  const path = cursor && !row?.clock ? evidenceAt(model, cursor.tick) : null;
+  const arrow = cursor ? model.arrow : null;
+  const sample = cursor && row?.type === "lane" ? sampleAt(model.recording!, row.lanes[0], cursor.tick, (2 * (model.view.b - model.view.a)) / innerWidth) : "";
   return (
     <div class="hover" ref={box} role="tooltip" hidden={!visible}>
-      {cursor && <p class="faint">{instant(model.at(cursor.tick), model.seconds((model.view.b - model.view.a) / 500))}{row ? ` · ${row.label}` : ""}</p>}
+      {cursor && <p class="faint">{instant(row?.clock ? model.seconds(cursor.tick - firstOf(model.recording!, row.clock)) : model.at(cursor.tick), model.seconds((model.view.b - model.view.a) / 500))}{row ? ` · ${row.label}` : ""}</p>}
+      {arrow && <p><strong>{arrowText(model, arrow)}</strong><span class="faint block">click to go to the other end</span></p>}
       {spans.map((i) => <p key={i}>{spanLines(model, i).map((line, k) => <bdi key={k} class={k ? "faint block" : "block"}>{line}</bdi>)}</p>)}
       {leftOut && <p class="faint">{leftOut}</p>}
+      {sample && <p class="faint">sampled here: {shown(sample, 60)}</p>}
       {path && (
         <p class="ruled">critical path: <strong>{path.cause}</strong> for {path.length}
-          {path.evidence && <bdi class="faint block">{shown(path.evidence, 240)}{path.basis && ` (${path.basis})`}</bdi>}
+          {path.evidence && <bdi class="faint block">{shown(path.evidence, 240)}</bdi>}
+          {path.rule && <bdi class="faint block">{shown(path.rule, 200)}</bdi>}
         </p>
       )}
     </div>

@@ -3,6 +3,7 @@
 import { causeName } from "../answer/help";
 import type { Model } from "../model";
 import { instant } from "../view/format";
+import type { Pen } from "../view/pen";
 import { axisSteps, toX } from "../view/scale";
 import type { Painter } from "./paint";
 import { causeColour, isLight } from "../palette";
@@ -12,13 +13,13 @@ export const PATH_HEIGHT = 24;
 export const AXIS_HEIGHT = 22;
 
 /** Names the stretches of the critical path that are wide enough. */
-function nameCauses(ctx: CanvasRenderingContext2D, model: Model, width: number): void {
+function nameCauses(pen: Pen, model: Model, width: number): void {
   const r = model.recording!;
   const s = r.pathSegments;
   const first = upper(s.end, 0, s.end.length, model.view.a);
   const last = upper(s.start, first, s.start.length, model.view.b);
   if (last - first > 2000) return;
-  ctx.font = "11px system-ui, sans-serif";
+  pen.font = "11px system-ui, sans-serif";
   for (let i = first; i < last; i++) {
     const from = i;
     while (i + 1 < last && s.kind[i + 1] === s.kind[from]) i++;
@@ -26,9 +27,26 @@ function nameCauses(ctx: CanvasRenderingContext2D, model: Model, width: number):
     const x1 = Math.min(width, toX(model.view, s.end[i], width));
     const cause = r.header.causes[s.kind[from]]?.name ?? "";
     const name = causeName(model.header.explanation, cause);
-    if (x1 - x0 < ctx.measureText(name).width + 8) continue;
-    ctx.fillStyle = isLight(causeColour(cause, model.theme.dark)) ? "#10151b" : "#ffffff";
-    ctx.fillText(name, x0 + 4, PATH_HEIGHT / 2);
+    if (x1 - x0 < pen.measureText(name).width + 8) continue;
+    pen.fillStyle = isLight(causeColour(cause, model.theme.dark)) ? "#10151b" : "#ffffff";
+    pen.fillText(name, x0 + 4, PATH_HEIGHT / 2);
+  }
+}
+
+/** Names and the axis: all that is not pixels. */
+export function writeAxis(pen: Pen, model: Model, width: number): void {
+  const { theme, view } = model;
+  pen.textBaseline = "middle";
+  if (!model.moving) nameCauses(pen, model, width);
+  const [a, b] = [model.at(view.a), model.at(view.b)];
+  const { at, step } = axisSteps(a, b, width / 110);
+  pen.font = "11px system-ui, sans-serif";
+  for (const t of at) {
+    const x = Math.round(((t - a) / (b - a)) * width);
+    pen.fillStyle = theme.rule;
+    pen.fillRect(x, PATH_HEIGHT, 1, AXIS_HEIGHT);
+    pen.fillStyle = theme.faint;
+    if (x + 4 + pen.measureText(instant(t, step)).width <= width) pen.fillText(instant(t, step), x + 4, PATH_HEIGHT + AXIS_HEIGHT / 2);
   }
 }
 
@@ -46,16 +64,5 @@ export function drawAxis(ctx: CanvasRenderingContext2D, model: Model, painter: P
     ctx.imageSmoothingEnabled = false;
     ctx.drawImage(copy, 0, 0);
   }
-  ctx.textBaseline = "middle";
-  if (!model.moving) nameCauses(ctx, model, width);
-  const [a, b] = [model.at(view.a), model.at(view.b)];
-  const { at, step } = axisSteps(a, b, width / 110);
-  ctx.font = "11px system-ui, sans-serif";
-  for (const t of at) {
-    const x = Math.round(((t - a) / (b - a)) * width);
-    ctx.fillStyle = theme.rule;
-    ctx.fillRect(x, PATH_HEIGHT, 1, AXIS_HEIGHT);
-    ctx.fillStyle = theme.faint;
-    ctx.fillText(instant(t, step), x + 4, PATH_HEIGHT + AXIS_HEIGHT / 2);
-  }
+  writeAxis(ctx, model, width);
 }

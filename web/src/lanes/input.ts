@@ -2,6 +2,7 @@
 
 import type { Model } from "../model";
 import { around, toTick, zoom } from "../view/scale";
+import type { Drawn } from "./arrows";
 import type { Row } from "./rows";
 
 export interface Surface {
@@ -9,6 +10,8 @@ export interface Surface {
   /** Left edge and width of the drawing area, in client coordinates. */
   area(): { left: number; width: number };
   rowAt(clientY: number): Row | null;
+  /** The drawn arrow at a point of the page. */
+  arrowAt(clientX: number, clientY: number): Drawn | null;
   /** Whether dragging selects instead of panning. */
   selects: boolean;
 }
@@ -74,6 +77,8 @@ class Gestures {
       return;
     }
     model.cursor = e.clientX >= left ? { tick: this.tickAt(e.clientX), row: surface.rowAt(e.clientY) } : null;
+    model.arrow = this.drag?.moved ? null : surface.arrowAt(e.clientX, e.clientY);
+    surface.element.classList.toggle("over-arrow", !!model.arrow);
     if (this.drag) this.dragTo(this.drag, e.clientX, width);
     model.changed();
   };
@@ -106,6 +111,8 @@ class Gestures {
     const { model, surface } = this;
     const row = surface.rowAt(e.clientY);
     model.measure = null;
+    const arrow = surface.arrowAt(e.clientX, e.clientY);
+    if (arrow) return model.follow(arrow);
     const slack = (3 / surface.area().width) * (model.view.b - model.view.a);
     model.selectedSpan = row?.type === "lane" ? model.spanAt(row.lanes[0], this.tickAt(e.clientX), slack) : -1;
     if (model.selectedSpan < 0) model.selection = null;
@@ -121,6 +128,7 @@ class Gestures {
 
   leave = (): void => {
     this.model.cursor = null;
+    this.model.arrow = null;
     this.model.changed();
   };
 }
@@ -169,6 +177,7 @@ const KEYS: Record<string, (m: Model) => void> = {
   w: (m) => m.zoomBy(0.7), s: (m) => m.zoomBy(1 / 0.7), a: (m) => m.panBy(-0.15), d: (m) => m.panBy(0.15),
   "+": (m) => m.zoomBy(0.7), "=": (m) => m.zoomBy(0.7), "-": (m) => m.zoomBy(1 / 0.7), "0": (m) => m.showAll(),
   ".": (m) => stepSpan(m, 1), ",": (m) => stepSpan(m, -1), j: (m) => stepLane(m, 1), k: (m) => stepLane(m, -1),
+  g: (m) => m.followFirst(),
   n: (m) => m.step(false), p: (m) => m.step(true),
   f: (m) => {
     const r = m.recording;

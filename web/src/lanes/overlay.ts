@@ -1,26 +1,20 @@
-// What is drawn over the lanes: names of wide spans, marks, the selection, the measured interval, arrows from waker to woken.
+// What is drawn over the lanes: names of wide spans, marks, the selection, the measured interval, lost events, arrows.
 
 import { upper } from "../data/levels";
 import type { Model } from "../model";
-import { classColour, CLASSES, isLight, isWait } from "../palette";
+import { classColour, isLight, isWait, STOPPED } from "../palette";
 import { duration, shown } from "../view/format";
+import type { Frame } from "../view/pen";
 import { toX } from "../view/scale";
+import { arrowsToDraw, drawArrows, place, type Drawn } from "./arrows";
+import { drawClocks, sharedHeight } from "./clocks";
+import { lost, marks } from "./marks";
 import type { Row } from "./rows";
+import { drawSamples } from "./samples";
 
 const MOST_LABELS = 400;
 const LEAST_LABEL = 44;
 const FONT = "11px system-ui, sans-serif";
-const MARK_COLOUR: [light: string, dark: string] = ["#B3001B", "#FF8A98"];
-/** Marks of these kinds say that something went wrong; others are drawn in ink. */
-const BAD = /retransmit|timeout|zero_window|lost|not_accepted|accept_queue/;
-
-export interface Frame {
-  ctx: CanvasRenderingContext2D;
-  width: number;
-  height: number;
-  top: number;
-}
-
 function label(frame: Frame, model: Model, row: Row, y: number): number {
   const r = model.recording!;
   const lane = r.lanes[row.lanes[0]];
@@ -30,7 +24,7 @@ function label(frame: Frame, model: Model, row: Row, y: number): number {
   if (last - first > 600) return 0;
   let drawn = 0;
   for (let i = first; i < last; i++) {
-    if (model.hidden.has(kind[i]) || isWait(kind[i]) || (model.matches && !model.matches.mask[span[i]])) continue;
+    if (model.hidden.has(kind[i]) || isWait(kind[i]) || kind[i] === STOPPED || (model.matches && !model.matches.mask[span[i]])) continue;
     const x0 = Math.max(0, toX(model.view, start[i], frame.width));
     const x1 = Math.min(frame.width, toX(model.view, end[i], frame.width));
     if (x1 - x0 < LEAST_LABEL) continue;
@@ -62,46 +56,6 @@ export function labels(frame: Frame, model: Model, rows: Row[]): void {
   }
 }
 
-export function markColour(kind: string, model: Model): string {
-  return BAD.test(kind) ? MARK_COLOUR[model.theme.dark ? 1 : 0] : model.theme.ink;
-}
-
-/** Marks are pins: a line with a head whose form depends on the kind. Many in one column are one pin. */
-export function marks(frame: Frame, model: Model, rowOf: Map<number, Row>): void {
-  const { mark, header } = model.recording!;
-  const { ctx } = frame;
-  let last = new Map<number, number>();
-  for (let i = 0; i < mark.at.length; i++) {
-    if (mark.at[i] < model.view.a || mark.at[i] > model.view.b) continue;
-    const row = rowOf.get(mark.lane[i]);
-    if (!row || row.y + row.h < frame.top || row.y > frame.top + frame.height) continue;
-    const x = Math.round(toX(model.view, mark.at[i], frame.width));
-    const key = row.y * 256 + mark.kind[i];
-    if (last.get(key) === x) continue;
-    last.set(key, x);
-    pin(ctx, x, row.y - frame.top, row.h, mark.kind[i], markColour(header.marks[mark.kind[i]]?.kind ?? "", model), model.theme.paper);
-  }
-  last = new Map();
-}
-
-export function pin(ctx: CanvasRenderingContext2D, x: number, y: number, h: number, kind: number, colour: string, paper: string): void {
-  ctx.fillStyle = colour;
-  ctx.fillRect(x, y, 1, h);
-  ctx.strokeStyle = paper;
-  ctx.beginPath();
-  const form = kind % 3;
-  if (form === 0) ctx.arc(x + 0.5, y + 3.5, 3.5, 0, 7);
-  else if (form === 1) ctx.rect(x - 3, y, 7, 7);
-  else {
-    ctx.moveTo(x - 4, y);
-    ctx.lineTo(x + 5, y);
-    ctx.lineTo(x + 0.5, y + 8);
-    ctx.closePath();
-  }
-  ctx.fill();
-  ctx.stroke();
-}
-
 export function interval(frame: Frame, model: Model, a: number, b: number, colour: string, text: string): void {
   const x0 = toX(model.view, a, frame.width);
   const x1 = toX(model.view, b, frame.width);
@@ -124,42 +78,63 @@ export function interval(frame: Frame, model: Model, a: number, b: number, colou
   ctx.fillText(text, at + 5, 13.5);
 }
 
-/** An outline round the selected span, and an arrow from the lane that woke its thread. */
+/** An outline round the selected span. */
 export function selected(frame: Frame, model: Model, rowOf: Map<number, Row>): void {
   const r = model.recording!;
   const i = model.selectedSpan;
-  if (i < 0) return;
-  const row = rowOf.get(r.span.lane[i]);
+  const row = i < 0 ? undefined : rowOf.get(r.span.lane[i]);
   if (!row) return;
-  const [start, end] = [r.span.start[i], r.span.start[i] + Math.max(1, r.span.duration[i])];
   const { ctx } = frame;
-  const y = row.y - frame.top;
-  const x0 = toX(model.view, start, frame.width);
-  const x1 = toX(model.view, end, frame.width);
+  const x0 = toX(model.view, r.span.start[i], frame.width);
+  const x1 = toX(model.view, r.span.start[i] + Math.max(1, r.span.duration[i]), frame.width);
   ctx.strokeStyle = model.theme.accent;
   ctx.lineWidth = 2;
-  ctx.strokeRect(x0, y + 1, Math.max(3, x1 - x0), Math.max(2, row.h - 2));
-  const waker = r.span.waker[i];
-  const from = waker ? rowOf.get(waker - 1) : undefined;
-  if (from && from !== row) arrow(ctx, x1, from.y - frame.top + from.h / 2, y + (from.y < row.y ? 0 : row.h), model.theme.accent);
+  ctx.strokeRect(x0, row.y - frame.top + 1, Math.max(3, x1 - x0), Math.max(2, row.h - 2));
   ctx.lineWidth = 1;
 }
 
-function arrow(ctx: CanvasRenderingContext2D, x: number, y0: number, y1: number, colour: string): void {
-  const down = y1 > y0 ? 1 : -1;
-  ctx.strokeStyle = ctx.fillStyle = colour;
-  ctx.beginPath();
-  ctx.arc(x, y0, 3, 0, 7);
-  ctx.fill();
-  ctx.beginPath();
-  ctx.moveTo(x, y0);
-  ctx.lineTo(x, y1 - 6 * down);
-  ctx.stroke();
-  ctx.beginPath();
-  ctx.moveTo(x, y1);
-  ctx.lineTo(x - 5, y1 - 8 * down);
-  ctx.lineTo(x + 5, y1 - 8 * down);
-  ctx.fill();
+/** Segments of a row looked at for stops. Instead of more: no words, the stripes remain. */
+const MOST_SEGMENTS = 3000;
+
+/** The stops of a lane in view: neighbours are one. */
+function stopsOf(model: Model, index: number): [start: number, end: number][] {
+  const { lanes, segments } = model.recording!;
+  const { start, end, kind } = segments;
+  const lane = lanes[index];
+  const first = upper(end, lane.from, lane.to, model.view.a);
+  const last = upper(start, first, lane.to, model.view.b);
+  const found: [number, number][] = [];
+  if (last - first > MOST_SEGMENTS) return found;
+  for (let i = first; i < last; i++) {
+    if (kind[i] !== STOPPED) continue;
+    const from = i;
+    while (i + 1 < last && kind[i + 1] === STOPPED && start[i + 1] <= end[i] + 1) i++;
+    found.push([start[from], end[i]]);
+  }
+  return found;
+}
+
+/** Says "stopped" on the stripes where there is room; in a folded row of several lanes, on the longest stop. */
+function stops(frame: Frame, model: Model, rows: Row[]): void {
+  const { ctx } = frame;
+  ctx.font = "600 11px system-ui, sans-serif";
+  ctx.textBaseline = "middle";
+  if (model.hidden.has(STOPPED)) return;
+  for (const row of rows) {
+    if (row.h < 14 || !(row.type === "lane" || row.folded) || row.lanes.length > 64) continue;
+    const all = row.lanes.flatMap((lane) => stopsOf(model, lane));
+    const shownHere = row.type === "lane" ? all : all.sort((a, b) => b[1] - b[0] - (a[1] - a[0])).slice(0, 1);
+    for (const [start, end] of shownHere) {
+      const [x0, x1] = [Math.max(0, toX(model.view, start, frame.width)), Math.min(frame.width, toX(model.view, end, frame.width))];
+      const text = `stopped ${duration(model.seconds(end - start))}`;
+      const wide = ctx.measureText(text).width + 10;
+      if (x1 - x0 < wide + 8) continue;
+      ctx.fillStyle = model.theme.paper;
+      ctx.fillRect((x0 + x1 - wide) / 2, row.y - frame.top + 4, wide, row.h - 8);
+      ctx.fillStyle = model.theme.ink;
+      ctx.fillText(text, (x0 + x1 - wide) / 2 + 5, row.y - frame.top + row.h / 2 + 0.5);
+    }
+  }
 }
 
 /** Which row each lane is drawn in: its own, or the folded one that it is in. */
@@ -169,20 +144,28 @@ export function rowsByLane(rows: Row[]): Map<number, Row> {
   return found;
 }
 
-export function drawOverlay(frame: Frame, model: Model, rows: Row[]): void {
-  const rowOf = rowsByLane(model.rows);
+/** Draws over the visible rows; `all` rows are where arrows may lead. Returns the arrows. */
+export function drawOverlay(frame: Frame, model: Model, rows: Row[], all: Row[] = model.rows): Drawn[] {
+  const rowOf = rowsByLane(all);
   const { ctx } = frame;
-  ctx.clearRect(0, 0, frame.width, frame.height);
-  if (!model.moving) labels(frame, model, rows);
+  if (!model.moving) {
+    labels(frame, model, rows);
+    stops(frame, model, rows);
+    drawSamples(frame, model, rows);
+  }
+  drawClocks(frame, model, rows);
+  const shared = { ...frame, height: sharedHeight(frame, all) };
   marks(frame, model, rowOf);
-  selected(frame, model, rowOf);
+  lost(shared, model, shared.height);
   const length = (i: { a: number; b: number }) => duration(model.seconds(i.b - i.a));
-  if (model.selection) interval(frame, model, model.selection.a, model.selection.b, model.theme.accent, length(model.selection));
-  if (model.measure) interval(frame, model, model.measure.a, model.measure.b, model.theme.dark ? "#F0E442" : "#6b3fa0", `measured: ${length(model.measure)}`);
+  if (model.selection) interval(shared, model, model.selection.a, model.selection.b, model.theme.accent, length(model.selection));
+  if (model.measure) interval(shared, model, model.measure.a, model.measure.b, model.theme.dark ? "#F0E442" : "#6b3fa0", `measured: ${length(model.measure)}`);
   if (model.cursor) {
     ctx.fillStyle = model.theme.faint;
-    ctx.fillRect(Math.round(toX(model.view, model.cursor.tick, frame.width)), 0, 1, frame.height);
+    ctx.fillRect(Math.round(toX(model.view, model.cursor.tick, frame.width)), 0, 1, model.cursor.row?.clock ? frame.height : shared.height);
   }
+  selected(frame, model, rowOf);
+  const drawn = model.moving ? [] : place(model, arrowsToDraw(model, rowOf), rowOf, frame.width, frame.top);
+  drawArrows(ctx, model, drawn, frame.width);
+  return drawn;
 }
-
-export const CLASS_COUNT = CLASSES.length;

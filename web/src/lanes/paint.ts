@@ -28,8 +28,6 @@ export interface PaintOptions {
   moving: boolean;
 }
 
-
-
 /** The critical path's pieces by lane: `index[from[l]..from[l+1]]`. */
 export interface PathByLane {
   from: Uint32Array;
@@ -51,7 +49,10 @@ export function pathByLane(r: Recording): PathByLane {
 export class Painter {
   private columns = new Columns(1);
   private dim = new Columns(1);
+  /** The row behind a lane: tinted by cause; plain for lanes on an axis of their own, since no cause was charged at their instants. */
   private background = new Uint32Array(1);
+  private tinted = new Uint32Array(1);
+  private plain = new Uint32Array(1);
   private full = new Uint32Array(1);
   private middle = new Uint32Array(1);
   private striped = new Uint32Array(1);
@@ -70,7 +71,9 @@ export class Painter {
     if (this.columns.width === width) return;
     this.columns = new Columns(width);
     this.dim = new Columns(width);
-    this.background = new Uint32Array(width);
+    this.tinted = new Uint32Array(width);
+    this.plain = new Uint32Array(width);
+    this.background = this.tinted;
     this.full = new Uint32Array(width);
     this.middle = new Uint32Array(width);
     this.striped = new Uint32Array(width);
@@ -91,6 +94,8 @@ export class Painter {
   /** The row behind all lanes: paper, tinted by the cause that the critical path was charged to. */
   private makeBackground(view: View, o: PaintOptions): void {
     const paper = pack(...rgb(o.theme.paper));
+    this.plain.fill(paper);
+    this.background = this.tinted;
     this.background.fill(paper);
     if (!o.tint) return;
     const largest = new Set(this.r.header.causes.map((_, i) => i).sort((a, b) => this.r.header.causes[b].ns - this.r.header.causes[a].ns).slice(TINTED, 256));
@@ -238,6 +243,8 @@ export class Painter {
       const y = Math.round((row.y - top) * scale);
       const h = Math.max(1, Math.round((row.y + row.h - top) * scale) - y);
       if (y + h <= 0 || y >= height) continue;
+      this.background = row.clock ? this.plain : this.tinted;
+      if (row.clock) for (let at = Math.max(0, y); at < Math.min(height, y + h); at++) pixels.set(this.plain, at * width);
       if (!row.lanes.length || (row.foldable && !row.folded)) continue;
       if (o.mask) {
         this.addLanes(this.dim, row, view, null);
@@ -258,6 +265,7 @@ export class Painter {
   paintPath(pixels: Uint32Array, width: number, height: number, view: View, o: PaintOptions): void {
     this.prepare(width, o);
     const [r, g, b] = rgb(o.theme.paper);
+    this.background = this.tinted;
     this.background.fill(pack(r, g, b));
     this.columns.clear();
     this.columns.add(this.pathSource(), view, this.causes);

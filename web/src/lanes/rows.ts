@@ -1,10 +1,11 @@
 // Which rows the time view has: hosts and roles, processes, lanes. Groups fold; lanes that did nothing are folded into one row. The order
 // is by time on the critical path, so that what matters is at the top and the path runs through neighbouring lanes.
 
+import type { ClockInfo, LaneInfo } from "../data/header";
 import { groupKey, type Recording } from "../data/recording";
-import { shown } from "../view/format";
+import { duration, shown } from "../view/format";
 
-export type RowType = "section" | "group" | "lane" | "idle";
+export type RowType = "section" | "group" | "lane" | "idle" | "clock";
 
 export interface Row {
   type: RowType;
@@ -16,6 +17,10 @@ export interface Row {
   lanes: number[];
   folded: boolean;
   foldable: boolean;
+  /** What else a row's title says. */
+  note?: string;
+  /** The host whose clock could not be aligned, if the row is on that host's own axis; else empty. */
+  clock: string;
   y: number;
   h: number;
 }
@@ -24,14 +29,22 @@ export interface Row {
 const IDLE_SHARE = 0.001;
 /** Groups with more lanes are folded to begin with. */
 const MANY = 12;
+/** More processes of one command are one group: a loop of a shell starts hundreds. */
+const MANY_PROCESSES = 6;
+/** Groups of more ranks are folded to begin with. */
+const MANY_RANKS = 64;
 /** Beyond this number of lanes in all, every group of several lanes is folded to begin with. */
 const VERY_MANY = 150;
 
 /** Height of a row that folds: large enough for a finger. */
 const FOLD_HEIGHT = 24;
+/** Height of the row with a sentence and the axis of a clock of its own. */
+export const CLOCK_HEIGHT = 44;
 
 interface Group {
   key: string;
+  /** The command of a group of processes; empty for one process. */
+  name: string;
   lanes: number[];
   onPath: number;
   busy: number;
@@ -51,12 +64,33 @@ function order(a: { onPath: number; busy: number }, b: { onPath: number; busy: n
   return b.onPath - a.onPath || b.busy - a.busy;
 }
 
+/** A process's command, without its number. */
+const commandOf = (process: string): string => process.replace(/^\d+ /, "");
+
+/**
+ * The key under which lanes are folded: their process, or all processes of one command where a section has many busy ones with one thread
+ * each. Processes with several threads stay apart: their threads belong together.
+ */
+function keysOf(r: Recording): string[] {
+  const { lanes } = r.header;
+  const threads = new Map<string, number>();
+  for (const info of lanes) threads.set(groupKey(info), (threads.get(groupKey(info)) ?? 0) + 1);
+  const family = (info: LaneInfo) => (info.process && threads.get(groupKey(info)) === 1 ? JSON.stringify([info.host, info.role, info.kind, commandOf(info.process)]) : "");
+  const families = lanes.map(family);
+  const sizes = new Map<string, number>();
+  families.forEach((key, i) => {
+    if (!isIdle(r, i)) sizes.set(key, (sizes.get(key) ?? 0) + 1);
+  });
+  return lanes.map((info, i) => (families[i] && (sizes.get(families[i]) ?? 0) > (info.kind === "rank" ? MANY : MANY_PROCESSES) ? families[i] : groupKey(info)));
+}
+
 function groupsOf(r: Recording): Map<string, Group[]> {
   const groups = new Map<string, Group & { section: string }>();
+  const keys = keysOf(r);
   r.header.lanes.forEach((info, i) => {
-    const key = groupKey(info);
-    let group = groups.get(key);
-    if (!group) groups.set(key, (group = { key, lanes: [], onPath: 0, busy: 0, section: JSON.stringify([info.host, info.role]) }));
+    let group = groups.get(keys[i]);
+    if (!group) groups.set(keys[i], (group = { key: keys[i], name: "", lanes: [], onPath: 0, busy: 0, section: JSON.stringify([info.host, info.role]) }));
+    if (keys[i] !== groupKey(info)) group.name = commandOf(info.process);
     group.lanes.push(i);
     group.onPath += r.lanes[i].onPath;
     group.busy += r.lanes[i].busy;
@@ -82,7 +116,8 @@ export function foldedAtFirst(r: Recording): Set<string> {
     for (const group of groups) {
       const live = group.lanes.filter((l) => !isIdle(r, l)).length;
       const kind = r.header.lanes[group.lanes[0]].kind;
-      if (live > MANY || (veryMany && live > 1) || (kind === "cpu" && live > 1)) folded.add(`g${group.key}`);
+      // Ranks are what a reader of an MPI program came for.
+      if (kind === "rank" ? live > MANY_RANKS : live > MANY || (group.name && live > 1) || (veryMany && live > 1) || (kind === "cpu" && live > 1)) folded.add(`g${group.key}`);
     }
   }
   return folded;
@@ -100,11 +135,12 @@ export interface RowOptions {
 class Builder {
   rows: Row[] = [];
   y = 0;
+  clock = "";
   constructor(private r: Recording, private options: RowOptions) {}
 
-  push(row: Omit<Row, "y" | "h" | "folded">, h: number): boolean {
+  push(row: Omit<Row, "y" | "h" | "folded" | "clock">, h: number): boolean {
     const folded = row.foldable && this.options.folded.has(row.key);
-    this.rows.push({ ...row, folded, y: this.y, h });
+    this.rows.push({ ...row, folded, clock: this.clock, y: this.y, h });
     this.y += h;
     return folded;
   }
@@ -124,11 +160,12 @@ class Builder {
     const live = options.only ? kept : kept.filter((l) => !isIdle(r, l));
     const idle = options.only ? [] : kept.filter((l) => isIdle(r, l));
     const info = r.header.lanes[kept[0]];
-    const label = shown(info.process) || KIND[info.kind] || "lanes";
+    const many = group.name && (info.kind === "rank" ? `${group.lanes.length} ranks of ${shown(group.name, 60)}` : `${group.lanes.length} ${shown(group.name, 60)} processes`);
+    const label = many || shown(info.process) || KIND[info.kind] || "lanes";
     const header = Math.max(FOLD_HEIGHT, options.height);
     if (live.length === 1) this.lane(live[0], depth, kept.length === 1 ? "" : label);
     else if (live.length) {
-      const row = { type: "group" as const, key: `g${group.key}`, label, detail: `${kept.length}`, depth, lanes: group.lanes, foldable: true };
+      const row = { type: "group" as const, key: `g${group.key}`, label, detail: many ? "" : `${kept.length}`, depth, lanes: group.lanes, foldable: true };
       if (!this.push(row, header)) for (const lane of live) this.lane(lane, depth + 1);
     }
     return idle;
@@ -142,19 +179,46 @@ class Builder {
   }
 }
 
+/** The clocks of hosts other than the reference, by host. */
+function clocksOf(r: Recording): Map<string, ClockInfo> {
+  return new Map((r.header.clocks ?? []).map((clock) => [clock.host, clock]));
+}
+
+function sectionName(host: string, role: string): string {
+  return [ROLE[role] ?? role, host && `on ${shown(host, 60)}`].filter(Boolean).join(" ") || "this machine";
+}
+
+/** How exact instants of a host are on the run's axis. */
+export function uncertaintyOf(clock: ClockInfo | undefined): string {
+  return clock?.aligned && clock.uncertainty_ns ? `clock aligned within ${duration(clock.uncertainty_ns / 1e9)}` : "";
+}
+
 export function makeRows(r: Recording, options: RowOptions): { rows: Row[]; height: number } {
   const builder = new Builder(r, options);
-  const sections = groupsOf(r);
-  for (const [section, groups] of sections) {
+  const sections = [...groupsOf(r)].map(([section, groups]) => {
     const [host, role] = JSON.parse(section) as [string, string];
-    const name = [ROLE[role] ?? role, host && `on ${shown(host, 60)}`].filter(Boolean).join(" ") || "this machine";
+    return { section, groups, host, role };
+  });
+  const clocks = clocksOf(r);
+  const isOwn = (host: string) => clocks.get(host)?.aligned === false;
+  // Lanes on the run's axis first; then, host by host, those whose clock stands alone.
+  const own = [...new Set(sections.map((s) => s.host).filter(isOwn))];
+  const ordered = [...sections.filter((s) => !isOwn(s.host)), ...own.flatMap((host) => sections.filter((s) => s.host === host))];
+  const many = sections.length > 1;
+  for (const { section, groups, host, role } of ordered) {
     const lanes = groups.flatMap((g) => g.lanes);
     if (options.only && !lanes.some((l) => options.only!.has(l))) continue;
-    let folded = false;
-    if (sections.size > 1) {
-      folded = builder.push({ type: "section", key: `s${section}`, label: name, detail: `${lanes.length}`, depth: 0, lanes: [], foldable: true }, FOLD_HEIGHT);
+    const clock = isOwn(host) ? host : "";
+    if (clock && clock !== builder.clock) {
+      builder.clock = clock;
+      builder.push({ type: "clock", key: `c${host}`, label: `Own axis: ${shown(host, 60)}`, detail: "clock not aligned", depth: 0, lanes: [], foldable: false }, CLOCK_HEIGHT);
     }
-    const depth = sections.size > 1 ? 1 : 0;
+    let folded = false;
+    if (many) {
+      const note = uncertaintyOf(clocks.get(host));
+      folded = builder.push({ type: "section", key: `s${section}`, label: sectionName(host, role), note, detail: `${lanes.length}`, depth: 0, lanes: [], foldable: true }, FOLD_HEIGHT);
+    }
+    const depth = many ? 1 : 0;
     if (!folded) builder.idle(section, groups.flatMap((group) => builder.group(group, depth)), depth);
   }
   return { rows: builder.rows, height: builder.y };

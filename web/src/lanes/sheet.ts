@@ -1,6 +1,7 @@
 // The drawing area of the time view: its canvases, when they are drawn, and what acts on them.
 
 import type { Model } from "../model";
+import { arrowAt } from "./arrows";
 import { AXIS_HEIGHT, drawAxis, PATH_HEIGHT } from "./axis";
 import { attach } from "./input";
 import { drawOverlay } from "./overlay";
@@ -37,7 +38,9 @@ class Drawer {
     if (this.pathImage?.width !== width) this.pathImage = new ImageData(width, PATH_HEIGHT);
     drawAxis(axis, model, this.painter, width, this.pathImage);
     const visible = model.rows.filter((row) => row.y + row.h > top && row.y < top + height);
-    drawOverlay({ ctx: fit(canvases.overlay, width, height, ratio), width, height, top }, model, visible);
+    const ctx = fit(canvases.overlay, width, height, ratio);
+    ctx.clearRect(0, 0, width, height);
+    model.arrows = drawOverlay({ ctx, width, height, top }, model, visible);
   }
 
   /** Draws at the screen's resolution at rest and at CSS resolution while the view moves. */
@@ -101,6 +104,10 @@ export function connect(
     const at = y - box.getBoundingClientRect().top + box.scrollTop;
     return model.rows.find((row) => at >= row.y && at < row.y + row.h) ?? null;
   };
+  const pointed = (clientX: number, clientY: number) => {
+    const [left, y] = [canvases.axis.getBoundingClientRect().left, box.getBoundingClientRect().top];
+    return arrowAt(model.arrows, clientX - left, clientY - y);
+  };
   const area = () => {
     const rect = canvases.axis.getBoundingClientRect();
     return { left: rect.left, width: rect.width };
@@ -108,8 +115,8 @@ export function connect(
   const ends = [
     model.subscribe(draw),
     whileIdle(painter),
-    attach(model, { element: box, area, rowAt, selects: false }),
-    attach(model, { element: head, area, rowAt: () => null, selects: true }),
+    attach(model, { element: box, area, rowAt, arrowAt: pointed, selects: false }),
+    attach(model, { element: head, area, rowAt: () => null, arrowAt: () => null, selects: true }),
   ];
   draw();
   return () => {

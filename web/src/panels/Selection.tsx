@@ -3,10 +3,14 @@
 import { useMemo } from "preact/hooks";
 import { causeName } from "../answer/help";
 import { breakdown } from "../data/breakdown";
+import { arrowsOfSpan, arrowText } from "../lanes/arrows";
 import { evidenceAt } from "../lanes/Hover";
 import { useModel, type Model } from "../model";
 import { causeColour, classColour, CLASS_LABEL, type SpanClass } from "../palette";
 import { bytes, count, duration, instant, percent, shown } from "../view/format";
+
+/** Arrows of a span that have a button. */
+const MOST_ARROWS = 6;
 
 function Parts({ title, parts, total }: { title: string; parts: { name: string; colour: string; ticks: number; text: string }[]; total: number }) {
   if (!parts.length) return null;
@@ -24,13 +28,13 @@ function IntervalPanel({ model, a, b }: { model: Model; a: number; b: number }) 
   const dark = model.theme.dark;
   const r = model.recording!;
   const only = model.matches?.lanes;
-  const found = useMemo(() => breakdown(r, a, b, only ?? r.lanes.keys()), [r, a, b, only]);
+  const found = useMemo(() => breakdown(r, a, b, only ?? model.lanesOnAxis()), [r, a, b, only]);
   const length = b - a;
   const classes = found.classes.reduce((sum, c) => sum + c.ticks, 0) || 1;
   const time = (ticks: number) => duration(model.seconds(ticks));
   return (
-    <section class="panel" aria-labelledby="selection-title">
-      <h3 id="selection-title">Selected: {time(length)} <span class="faint">from {instant(model.at(a), model.seconds(length) / 100)}</span></h3>
+    <section class="panel" aria-labelledby={`selection-title${model.suffix}`}>
+      <h3 id={`selection-title${model.suffix}`}>Selected: {time(length)} <span class="faint">from {instant(model.at(a), model.seconds(length) / 100)}</span></h3>
       <p class="buttons">
         <button type="button" onClick={() => model.setView({ a: a - length * 0.03, b: b + length * 0.03 })}>Zoom to it</button>
         <button type="button" onClick={() => model.select(null)}>Clear</button>
@@ -54,8 +58,9 @@ function SpanPanel({ model, i }: { model: Model; i: number }) {
   const { span, header } = model.recording!;
   const lane = header.lanes[span.lane[i]];
   const waker = span.waker[i] ? header.lanes[span.waker[i] - 1] : undefined;
+  const arrows = arrowsOfSpan(model, i).slice(0, MOST_ARROWS);
   const [start, length] = [model.at(span.start[i]), model.seconds(span.duration[i])];
-  const path = evidenceAt(model, span.start[i] + span.duration[i] / 2);
+  const path = model.ownClock(lane.host) ? null : evidenceAt(model, span.start[i] + span.duration[i] / 2);
   const rows: [string, string][] = [
     ["kind", header.kinds[span.kind[i]]?.name ?? "?"], ["on", `${lane.name}${lane.process ? ` · ${lane.process}` : ""}${lane.host ? ` · ${lane.host}` : ""}`],
     ["from", instant(start, Math.max(1e-9, length / 100))], ["lasted", duration(length)],
@@ -63,13 +68,13 @@ function SpanPanel({ model, i }: { model: Model; i: number }) {
   if (span.object[i]) rows.push(["object", header.objects[span.object[i]] ?? ""]);
   if (span.size[i]) rows.push(["bytes", `${bytes(span.size[i])}${length > 0 ? `, ${bytes(span.size[i] / length)}/s` : ""}`]);
   if (waker) rows.push(["woken by", `${waker.name}${waker.process ? ` · ${waker.process}` : ""}`]);
-  if (path) rows.push(["critical path then", `${path.cause}${path.evidence ? `: ${path.evidence}` : ""}${path.basis ? ` (${path.basis})` : ""}`]);
+  if (path) rows.push(["critical path then", `${path.cause}${path.evidence ? `: ${path.evidence}` : ""}${path.rule ? ` (${path.rule})` : ""}`]);
   return (
-    <section class="panel" aria-labelledby="span-title">
-      <h3 id="span-title">Selected span</h3>
+    <section class="panel" aria-labelledby={`span-title${model.suffix}`}>
+      <h3 id={`span-title${model.suffix}`}>Selected span</h3>
       <p class="buttons">
         <button type="button" onClick={() => model.select({ a: span.start[i], b: span.start[i] + span.duration[i] })}>Break down (M)</button>
-        {waker && <button type="button" onClick={() => model.revealLane(span.waker[i] - 1)}>Show the waker's lane</button>}
+        {arrows.map((arrow, k) => <button type="button" key={k} onClick={() => model.follow(arrow)} title={k === 0 ? "Go to the other end (G)" : "Go to the other end"}><bdi>{arrowText(model, arrow)}</bdi> <span aria-hidden="true">→</span></button>)}
       </p>
       <dl aria-live="polite">{rows.map(([name, text]) => <><dt>{name}</dt><dd><bdi>{shown(text, 600)}</bdi></dd></>)}</dl>
     </section>
@@ -81,7 +86,7 @@ export function Selection({ model }: { model: Model }) {
   const span = useModel(model, (m) => m.selectedSpan);
   useModel(model, (m) => m.theme.dark);
   useModel(model, (m) => m.matches);
-  if (!interval && span < 0) return <p class="faint hint">Click a span for its particulars; drag the axis to select an interval and see what it consists of; Shift and drag to measure.</p>;
+  if (!interval && span < 0) return <p class="faint hint">Click a span for its particulars and its arrows; drag the axis to select an interval and see what it consists of; Shift and drag to measure.</p>;
   return (
     <div class="panels">
       {span >= 0 && <SpanPanel model={model} i={span} />}

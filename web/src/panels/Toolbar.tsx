@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { isFiltered, noFilter, parseDuration, type Filter } from "../data/filter";
-import { saveCsv, savePng } from "../export";
+import { saveCsv, savePng, saveTimeSvg } from "../export/save";
 import { useModel, type Model, type RowSize } from "../model";
 import { count, duration, shown } from "../view/format";
 
@@ -27,7 +27,8 @@ export function Toolbar({ model }: { model: Model }) {
         model.changed();
       }} /> shade by cause</label>
       <span class="grow" />
-      <button type="button" onClick={() => savePng(model)}>PNG</button>
+      <button type="button" onClick={() => saveTimeSvg(model)} title="This view as a picture whose text is text">SVG</button>
+      <button type="button" onClick={() => savePng(model)} title="This view as an image">PNG</button>
       <button type="button" onClick={() => saveCsv(model)} title="The spans in view (or selected) that match the filter">CSV</button>
     </div>
   );
@@ -48,6 +49,8 @@ function Field(props: { label: string; value: string; placeholder: string; set: 
     const press = (e: KeyboardEvent) => {
       if (e.key !== props.focusKey || /^(INPUT|SELECT|TEXTAREA)$/.test((e.target as HTMLElement).tagName)) return;
       e.preventDefault();
+      const folded = input.current?.closest("details");
+      if (folded) folded.open = true;
       input.current?.focus();
     };
     addEventListener("keydown", press);

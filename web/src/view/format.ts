@@ -1,6 +1,6 @@
 // Numbers for people, as the command prints them: three significant digits and the unit.
 
-function three(value: number): string {
+export function three(value: number): string {
   if (value >= 99.95) return value.toFixed(0);
   if (value >= 9.995) return value.toFixed(1);
   return value.toFixed(2);
@@ -20,6 +20,7 @@ export function duration(seconds: number): string {
 
 /** An instant on the axis, with the digits that `step` needs. */
 export function instant(seconds: number, step: number): string {
+  if (step >= 60) return seconds === 0 ? "0 s" : duration(Math.round(seconds)).replace(" 0 s", "").replace(" 0 min", "");
   const [scale, unit] = step >= 0.1 || Math.abs(seconds) >= 1 ? [1, "s"] : step >= 1e-4 ? [1e3, "ms"] : [1e6, "µs"];
   const digits = Math.min(9, Math.max(0, -Math.floor(Math.log10(step * scale) + 1e-9)));
   return `${(seconds * scale).toFixed(digits)} ${unit}`;

@@ -10,6 +10,8 @@ export interface Shared {
   span?: number;
   filter: Filter;
   rows?: string;
+  /** The tab; absent: the first. */
+  view?: string;
 }
 
 export function writeFragment(shared: Shared): string {
@@ -24,6 +26,7 @@ export function writeFragment(shared: Shared): string {
   add("o", shared.filter.object);
   if (shared.filter.least_s > 0) add("d", String(shared.filter.least_s));
   add("r", shared.rows);
+  add("view", shared.view);
   return parts.length ? `#${parts.join("&")}` : "";
 }
 
@@ -49,5 +52,7 @@ export function readFragment(fragment: string): Shared {
   if (Number.isFinite(least) && least > 0) shared.filter.least_s = least;
   const rows = values.get("r");
   if (rows) shared.rows = rows;
+  const view = values.get("view");
+  if (view) shared.view = view;
   return shared;
 }

@@ -45,9 +45,13 @@ export function niceStep(length: number, count: number): number {
   return power * (lead <= 1 ? 1 : lead <= 2 ? 2 : lead <= 5 ? 5 : 10);
 }
 
+/** Steps of a minute and more: their parts are not those of ten. */
+const LONG_STEPS = [60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400];
+
 /** Positions of the axis's labels, in seconds. */
 export function axisSteps(a_s: number, b_s: number, count: number): { at: number[]; step: number } {
-  const step = niceStep(b_s - a_s, count);
+  const nice = niceStep(b_s - a_s, count);
+  const step = nice < 60 ? nice : LONG_STEPS.find((s) => s >= (b_s - a_s) / Math.max(1, count)) ?? nice;
   const at: number[] = [];
   for (let k = Math.ceil(a_s / step); k * step <= b_s && at.length < 100; k++) at.push(k * step);
   return { at, step };

@@ -1,11 +1,14 @@
 // Opens pages of the fixtures from disk in Chromium and checks what they promise. Exit 0: all held; 77: no Chromium here.
-//   node test/browser/run.mjs [--frames]     --frames: only the frame times
+//   node test/browser/run.mjs [--frames|--views|--documents|--time]     only the frame times; the views in the tabs; pages of measurements,
+//   RPCs and two runs; the rest
 
 import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { chromium } from "playwright-core";
 import { writePage } from "../fixtures/write.mjs";
+import { documents } from "./documents.mjs";
 import { frameTimes } from "./frames.mjs";
+import { viewTests } from "./views.mjs";
 
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -37,7 +40,7 @@ async function changes(page, before) {
   await page.waitForFunction((old) => {
     const text = document.querySelector(".lanes .status [role=status]")?.textContent;
     return text && text !== old;
-  }, before, { timeout: 5000 }).catch(() => undefined);
+  }, before, { timeout: 20_000 }).catch(() => undefined);
   return shownText(page);
 }
 
@@ -48,7 +51,7 @@ async function axe(page, what) {
 }
 
 async function accessibility(browser) {
-  for (const name of ["small", "hostile", "empty", "one-lane"]) {
+  for (const name of ["small", "hostile", "empty", "one-lane", "both-ends", "ranks", "extremes"]) {
     for (const colorScheme of ["light", "dark"]) {
       const { context, page, seen } = await open(browser, name, { colorScheme }, "#s=0,50000000&i=0");
       await page.waitForSelector(name === "empty" ? ".time p" : ".lanes canvas.layer");
@@ -132,16 +135,102 @@ async function mouse(browser) {
   await page.mouse.move(box.x + 600, box.y + 40, { steps: 4 });
   await page.mouse.up();
   check("dragging pans", (await changes(page, jumped)) !== jumped);
+  await page.keyboard.press("/");
+  check("/ opens the search", await page.evaluate(() => document.activeElement?.type === "search"));
   await page.getByRole("searchbox", { name: "Find" }).fill("net.send");
   await page.waitForFunction(() => /spans match/.test(document.querySelector(".search [role=status]").textContent));
   await page.getByRole("button", { name: "Next" }).click();
   await page.waitForSelector("#span-title");
   check("search finds and goes to a span", /net\.send/.test(await page.locator(".panel dl").textContent()));
-  const [csv] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "CSV" }).click()]);
+  const [csv] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "CSV", exact: true }).click()]);
   check("CSV has the spans", /net\.send/.test(readFileSync(await csv.path(), "utf8")));
-  const [png] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "PNG" }).click()]);
+  const [png] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "PNG", exact: true }).click()]);
   check("PNG is a picture", readFileSync(await png.path()).subarray(1, 4).toString() === "PNG");
   await context.close();
+}
+
+async function arrows(browser) {
+  const { context, page, seen } = await open(browser, "both-ends", {}, "#i=30");
+  await ready(page);
+  await page.waitForSelector("#span-title");
+  const buttons = page.locator(".panel .buttons button");
+  const texts = (await buttons.allTextContents()).join("; ");
+  check("a call has its request and its reply", /request from nfs-cp to nfsd-/.test(texts) && /reply from nfsd-/.test(texts), texts);
+  check("an arrow between hosts says how exact the clocks are", texts.includes("clock aligned within 41.0 µs"));
+  check("no arrow leads to a clock that could not be aligned", !texts.includes("ost-"));
+  const before = await page.locator(".panel dl").textContent();
+  await page.keyboard.press("g");
+  await page.waitForFunction((old) => document.querySelector(".panel dl")?.textContent !== old, before);
+  const there = await page.locator(".panel dl").textContent();
+  check("G follows the arrow to the server", there.includes("nfsd-") && there.includes("rpc.serve"), there.slice(0, 120));
+  await page.keyboard.press("g");
+  await page.waitForFunction((old) => document.querySelector(".panel dl")?.textContent === old, before);
+  check("G again leads back", (await page.locator(".panel dl").textContent()) === before);
+  check("an unaligned clock is said and has an axis of its own", (await page.locator(".remark", { hasText: "could not be aligned" }).count()) === 1 && (await page.locator(".row.clock").count()) === 1);
+  const found = await clickArrow(page);
+  check("an arrow can be clicked", found.includes("rpc.serve"), found.slice(0, 80));
+  check("lost events are counted", (await page.locator(".legend").textContent()).includes("1,235 before 2 instants"));
+  check("no error with arrows", seen.errors.length === 0, seen.errors.join("; "));
+  await context.close();
+}
+
+/** Clicks where an arrow is under the pointer, away from the lanes' spans; returns the particulars of what is selected then. */
+async function clickArrow(page) {
+  const box = await page.locator(".lanes .body").boundingBox();
+  const names = await page.locator(".lanes .names").boundingBox();
+  const gap = await page.locator("button.row.section", { hasText: "server-1" }).boundingBox();
+  for (let x = names.x + names.width + 2; x < box.x + box.width; x += 3) {
+    await page.mouse.move(x, gap.y + gap.height / 2);
+    await page.waitForTimeout(5);
+    if (!(await page.locator(".body.over-arrow").count())) continue;
+    await page.mouse.click(x, gap.y + gap.height / 2);
+    await page.waitForTimeout(300);
+    return page.locator(".panel dl").textContent();
+  }
+  return "no arrow was found";
+}
+
+async function why(browser) {
+  const { context, page } = await open(browser, "both-ends");
+  await ready(page);
+  await page.locator(".piece").first().hover();
+  await page.waitForSelector(".tip");
+  const text = await page.locator(".tip").textContent();
+  check("a cause under the pointer shows evidence and rule", /waits for bytes in transit/.test(text) && text.includes("90 % of it by lock.held: a thread slept or computed for itself") && text.includes("(based on: the waker"), text);
+  await axe(page, "both-ends with the box of a cause");
+  await page.keyboard.press("Escape");
+  await page.waitForSelector(".tip", { state: "detached" });
+  await page.mouse.move(5, 5);
+  for (let i = 0; i < 6 && !(await page.evaluate(() => document.activeElement?.classList.contains("piece"))); i++) await page.keyboard.press("Tab");
+  await page.waitForSelector(".tip");
+  check("a cause with the focus is explained too", (await page.locator(".piece").first().getAttribute("aria-describedby")) === "why-tip");
+  await page.locator(".why > summary").click();
+  check("the list has the rules of all causes", (await page.locator(".why section").count()) >= 3);
+  await page.locator(".why .stretches button").first().click();
+  await page.waitForSelector("#selection-title");
+  check("a rule's stretch is shown on the time axis", (await page.locator("#selection-title").textContent()).includes("19.0 ms"), await page.locator("#selection-title").textContent());
+  await context.close();
+}
+
+async function pictures(browser) {
+  for (const name of ["both-ends", "hostile", "ranks"]) {
+    const { context, page, seen } = await open(browser, name, {}, "#i=30");
+    await ready(page);
+    await page.waitForTimeout(300);
+    const svg = page.getByRole("button", { name: "SVG", exact: true });
+    for (const [i, what] of ["the time view", "the curves"].entries()) {
+      const [download] = await Promise.all([page.waitForEvent("download"), svg.nth(i).click()]);
+      const text = readFileSync(await download.path(), "utf8");
+      const parsed = await page.evaluate((xml) => {
+        const document = new DOMParser().parseFromString(xml, "image/svg+xml");
+        return { error: document.querySelector("parsererror")?.textContent ?? "", texts: [...document.querySelectorAll("text")].map((t) => t.textContent), scripts: document.querySelectorAll("script, image, foreignObject, [onload]").length };
+      }, text);
+      check(`SVG of ${what} is a picture whose text is text, ${name}`, parsed.error === "" && parsed.scripts === 0 && parsed.texts.length > 5, parsed.error);
+      if (name === "both-ends" && i === 0) check("SVG has names, axis, legend and arrows", ["nfsd-1", "1.0 s", "Critical path", "request", "stopped 278 ms"].every((t) => parsed.texts.includes(t)), parsed.texts.join(" | ").slice(0, 400));
+    }
+    check(`no error with pictures, ${name}`, seen.errors.length === 0, seen.errors.join("; "));
+    await context.close();
+  }
 }
 
 async function without(browser) {
@@ -183,6 +272,7 @@ async function phone(browser) {
   const { context, page } = await open(browser, "small", { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
   await ready(page);
   check("nothing is wider than a phone", await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+  check("a phone's first screen says what to change", (await page.locator(".change.first").boundingBox()).y < 700);
   await context.close();
 }
 
@@ -191,9 +281,11 @@ if (!existsSync(CHROMIUM)) {
   process.exit(77);
 }
 const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
-const only = process.argv[2] === "--frames";
-if (!only) for (const test of [accessibility, hostileNames, keyboard, mouse, without, print, phone, sizes]) await test(browser);
-for (const [name, rows] of [["100k", "all"], ["3m", "low"], ["3m", "all"]]) {
+const only = process.argv[2];
+if (!only || only === "--documents") await documents({ open, axe, check }, browser, process.argv.slice(3));
+if (!only || only === "--views") await viewTests(browser, { open, check, axe });
+if (!only || only === "--time") for (const test of [accessibility, hostileNames, keyboard, mouse, arrows, why, pictures, without, print, phone, sizes]) await test(browser);
+if (!only || only === "--frames") for (const [name, rows] of [["100k", "all"], ["3m", "low"], ["3m", "all"]]) {
   const { context, page } = await open(browser, name, { viewport: { width: 1600, height: 1300 } }, rows === "tall" ? "" : `#r=${rows}`);
   await ready(page);
   const found = await frameTimes(browser, page);

@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { gain, proposed, quoted } from "../../src/answer/predictions";
 import { increase } from "../../src/curves/counters";
-import { bytesIn, makeSeries, smooth } from "../../src/curves/rates";
+import { bytesIn, movesByRole, smooth } from "../../src/curves/rates";
 import { breakdown, longestOf, pathAt } from "../../src/data/breakdown";
 import { find, nextMatch, noFilter, parseDuration } from "../../src/data/filter";
 import { load } from "../../src/data/prepare";
 import type { Recording } from "../../src/data/recording";
-import { cell } from "../../src/export";
+import { cell } from "../../src/export/files";
 import { foldedAtFirst, makeRows } from "../../src/lanes/rows";
 import { causeColour, counterColour } from "../../src/palette";
 import { duration, instant, shown } from "../../src/view/format";
@@ -107,13 +107,13 @@ describe("rows", () => {
   it("folds processes where there are very many lanes", async () => {
     const r = await recording("2000-lanes");
     expect(makeRows(r, { folded: foldedAtFirst(r), height: 22, only: null, open: false }).rows.length).toBeLessThan(80);
-  });
+  }, 30_000);
 });
 
 describe("curves", () => {
   it("moves every byte once", async () => {
     const r = await recording("small");
-    for (const s of makeSeries(r)) {
+    for (const s of movesByRole(r).flatMap((group) => group.series)) {
       expect(bytesIn(r, s, 0, r.total, 500).reduce((a, b) => a + b, 0)).toBeCloseTo(s.bytes, -1);
       const zoomed = bytesIn(r, s, r.total / 4, r.total / 4 + 1000, 500).reduce((a, b) => a + b, 0);
       expect(zoomed).toBeLessThan(s.bytes);

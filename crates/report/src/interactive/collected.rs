@@ -3,8 +3,8 @@
 use thalweg_trace::arrows::Exchanges;
 use thalweg_trace::{Source, Span, SpanBatch, Tied};
 
-/// Bound: most requests and messages followed, 200 MB of memory.
-pub(super) const MAX_EXCHANGES: usize = 1_500_000;
+/// Bound: most requests and messages followed, 60 MB of memory. Of more, the last are followed.
+pub(super) const MAX_EXCHANGES: usize = 400_000;
 
 /// Bound: most stops by signals.
 const MAX_STOPS: usize = 100_000;
@@ -36,7 +36,7 @@ impl Collector {
         if let Some(signal) = batch.stopped_by(row).filter(|_| self.stops.len() < MAX_STOPS) {
             self.stops.push(Stop { track: batch.track[row], at_ns: batch.start_ns[row], signal });
         }
-        if batch.request[row] == 0 {
+        if batch.request[row] == 0 || self.exchanges.is_closed() {
             return;
         }
         if let Some(span) = batch.row(row) {

@@ -176,7 +176,7 @@ fn clock(error_ns: u64) -> Option<Clock> {
 fn clocks_say_how_certain_they_are() {
     let other = "monotonic:2";
     let of = |clock, name| of(both_ends(clock, name)).header["clocks"].clone();
-    let entry = |aligned: bool, uncertainty: Value, why: &str| json!([{"host": "server1", "aligned": aligned, "uncertainty_ns": uncertainty, "why": why}]);
+    let entry = |aligned: bool, uncertainty_ns: Value, why: &str| json!([{"host": "server1", "aligned": aligned, "uncertainty_ns": uncertainty_ns, "why": why}]);
     assert_eq!(of(None, "monotonic:1"), entry(true, json!(0), "server1 and client1 have one clock."));
     assert_eq!(
         of(clock(12_000), other),

@@ -1,27 +1,15 @@
 // The view as a picture, the spans in view as a table.
 
-import { firstReaching } from "./data/breakdown";
-import { AXIS_HEIGHT, PATH_HEIGHT } from "./lanes/axis";
-import type { Model } from "./model";
-import { shown } from "./view/format";
+import { firstReaching } from "../data/breakdown";
+import { AXIS_HEIGHT, PATH_HEIGHT } from "../lanes/axis";
+import type { Model } from "../model";
+import { shown } from "../view/format";
+import { plotsOf } from "../curves/plots";
+import { curvesSvg } from "./curves";
+import { cell, save, saveSvg } from "./files";
+import { NAMES, timeSvg, TITLE_HEIGHT } from "./time";
 
 const MOST_ROWS = 200_000;
-const NAMES = 200;
-
-function save(blob: Blob, name: string): void {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-}
-
-/** A cell that a spreadsheet takes as text: quoted, and never a formula. */
-export function cell(value: string | number): string {
-  if (typeof value === "number") return String(value);
-  const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
-  return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-}
 
 export function csvOf(model: Model): string {
   const r = model.recording!;
@@ -42,10 +30,24 @@ export function csvOf(model: Model): string {
 
 export const saveCsv = (model: Model): void => save(new Blob([csvOf(model)], { type: "text/csv" }), "spans.csv");
 
+/** The time view as it is on the screen. */
+export function saveTimeSvg(model: Model): void {
+  const box = document.querySelector<HTMLElement>(".lanes .body")!;
+  const width = document.querySelector<HTMLCanvasElement>(".lanes canvas.axis")!.clientWidth;
+  saveSvg(timeSvg(model, { width, height: box.clientHeight, top: box.scrollTop }), "view.svg");
+}
+
+/** The first curves; the others are folded away. */
+export function saveCurves(model: Model, most: number): void {
+  const width = document.querySelector<HTMLElement>(".curve")!.clientWidth;
+  const all = document.querySelector<HTMLDetailsElement>(".curves details")?.open;
+  saveSvg(curvesSvg(model, plotsOf(model).slice(0, all ? undefined : most), width), "curves.svg");
+}
+
 export function savePng(model: Model): void {
   const [axis, lanes, overlay] = ["canvas.axis", "canvas.layer", "canvas.layer:last-child"].map((q) => document.querySelector<HTMLCanvasElement>(`.lanes ${q}`)!);
   const ratio = axis.width / axis.clientWidth;
-  const title = 44;
+  const title = TITLE_HEIGHT;
   const head = PATH_HEIGHT + AXIS_HEIGHT;
   const box = document.querySelector<HTMLElement>(".lanes .body")!;
   const canvas = document.createElement("canvas");
