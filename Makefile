@@ -1,13 +1,18 @@
 # The two commands to know: `make demo` shows what Thalweg is for, `make test` says whether it works.
 # Everything is done by the scripts in tools/; this file only names them.
 
-.PHONY: help demo test test-long fuzz shuttle lint bench bench-quick bench-recording bench-layout bench-ls bench-metadata bench-explain bench-profile bench-study scale studies lab corpus corpus-record fleet gates build release mpi setup clean
+.PHONY: help demo gallery test test-long fuzz shuttle lint bench bench-quick bench-recording bench-layout bench-ls bench-metadata bench-explain bench-profile bench-study scale studies lab corpus corpus-record fleet gates build release mpi setup clean
 
 help:           ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 demo:           ## explain a slow copy into an emulated store, make the change, hold the prediction against the outcome (FILE=...)
 	@tools/demo
+
+gallery:        ## explain and draw the kept recordings again: docs/gallery, and pages to explore in target/gallery (RECORD='NAME ...': record these anew first, as root)
+	@tools/build --release
+	@$(if $(RECORD),tools/setup lab && tools/setup mpi && tools/cargo build --locked --release --quiet -p thalweg-relay && tools/cargo build --locked --quiet -p thalweg-explain --example fixture && $(MAKE) -s -C lab && $(MAKE) -s -C mpi)
+	@lab/gallery/run $(if $(RECORD),--record $(RECORD))
 
 test:           ## every suite; the last line is `N passed, N failed, N skipped`
 	@tools/test

@@ -26,8 +26,8 @@ EXPECTATION = "thalweg.corpus-expectation/1"
 # By how much shrinking may change what is charged to the causes that were injected.
 CHANGED = 0.005
 EXPLAIN_TIMEOUT_S = 60
-SCRATCH = re.compile(r"/dev/shm/thalweg-lab-\d+")
-GROUP = re.compile(r"thalweg-lab-\d+")
+SCRATCH = re.compile(r"/dev/shm/thalweg-(?:lab|ranks)-\d+")
+GROUP = re.compile(r"thalweg-(?:lab|ranks)-\d+")
 NO_ANSWER = "no answer"
 # Of outcomes, the greater is the better; None is a fault too small to be told.
 RANKS = {"right": 2, None: 1, "unsure": 1, "wrong": 0, NO_ANSWER: -1}
@@ -54,12 +54,19 @@ class Corpus:
 
     def add(self, scenario, recording, label):
         """Shrink a recording and keep it with its label; `Broken` where it cannot be taken."""
+        self.shrink(scenario, recording)
+        self.labels.put(label)
+
+    def shrink(self, scenario, recording, flags=(), attributes=()):
+        """Shrink a recording (`flags` are the example's) into its place; `Broken` where its answer would be another, or it would tell of the machine. The
+        attributes that begin with one of `attributes` stay, too."""
         before = self.explain(recording)
         os.makedirs(self.recordings, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self.recordings, prefix=".") as scratch:
             made = os.path.join(scratch, "made")
-            renames = [f"{old}={new}" for old, new in self._private(self._texts(recording)).items()]
-            _run([self.fixture, recording, made, *renames])
+            renames = self._private(self._texts(recording))
+            _run([self.fixture, *flags, recording, made, *(f"{old}={new}" for old, new in renames.items())])
+            _keep_attributes(recording, made, attributes, renames)
             left = self._private(self._texts(made))
             if left:
                 raise Broken(f"it would still say {', '.join(left)}")
@@ -69,7 +76,6 @@ class Corpus:
                 raise Broken(f"shrunk, another {off:.1%} is charged to what was injected")
             shutil.rmtree(self.path(scenario.name), ignore_errors=True)
             os.rename(made, self.path(scenario.name))
-        self.labels.put(label)
 
     def explain(self, recording):
         """The explanation, as JSON."""
@@ -159,6 +165,20 @@ def _words(answer):
     charged = f", {shares} charged to what was injected" if shares else ""
     behind = f"; {', '.join(answer['numbers'])}" if answer.get("numbers") else ""
     return f"{answer['outcome'] or 'too small to tell'}: {answer['status']}, {answer['cause']} ({answer['where']}){charged}{behind}"
+
+
+def _keep_attributes(recording, made, beginnings, renames):
+    """Give a shrunk recording those attributes of the whole one that begin so."""
+    paths = [os.path.join(directory, "meta.json") for directory in (recording, made)]
+    whole, shrunk = (json.loads(shell.read(path)) for path in paths)
+    there = {name for name, _ in shrunk["attributes"]}
+    for name, value in whole["attributes"]:
+        if name not in there and name.startswith(tuple(beginnings)):
+            for old, new in renames.items():
+                value = value.replace(old, new)
+            shrunk["attributes"].append([name, value])
+    with open(paths[1], "w", encoding="utf-8") as out:
+        json.dump(shrunk, out)
 
 
 def _run(argv):

@@ -2,7 +2,7 @@
 
     title = "..."                  one line
     needs = [...]                  programs without which it cannot run
-    recorders = [...]              which other recorders are tried on it, of RECORDERS (all, but where the scenario is about a recorder)
+    recorders = [...]              which other recorders are tried on it, of RECORDERS (the usual ones, but where the scenario is about a recorder)
     story = "..."                  what happens, and why the answer must be what it is
 
     [hosts]                        link = none | veth | relay; relay = {delay, rate, loss, ...}; clocks = {client, server: so many
@@ -33,8 +33,10 @@ from testbed.units import size_bytes
 
 LINKS = ("none", "veth", "relay")
 DIRECTIONS = ("local", "to", "from")
-# The other recorders: what `--method` calls them, and whether they run without privilege.
-RECORDERS = {"preload": ("preload", False), "proc": ("proc", False), "proc-unprivileged": ("proc", True)}
+# The other recorders: what `--method` calls them (None: the best one that there is), and whether they run without privilege.
+RECORDERS = {"preload": ("preload", False), "proc": ("proc", False), "proc-unprivileged": ("proc", True), "unprivileged": (None, True)}
+# Those that a scenario is tried with unless its file names others.
+USUAL = ("preload", "proc", "proc-unprivileged")
 KEYS = {
     "": {"title", "recorders", "story", "short", "needs", "hosts", "copy", "server", "record", "faults", "expect", "predict"},
     "hosts": {"link", "relay", "clocks"},
@@ -166,7 +168,7 @@ def _checked(name, told):
     # A command that records itself, and one whose fault is the recorder, say nothing of another recorder.
     own = any("{recording}" in word for word in made.copy["command"]) or any("recorder" in causes for causes in made.causes)
     # Only the kernel's recorder and /proc see a server that runs already, of whoever's it is.
-    able = ["proc"] if made.server["recorded"] == "itself" else list(RECORDERS)
+    able = ["proc"] if made.server["recorded"] == "itself" else list(USUAL)
     made.recorders = told.get("recorders", [] if own else able)
     if set(made.recorders) - set(RECORDERS):
         raise ValueError(f"recorders are {', '.join(RECORDERS)}")

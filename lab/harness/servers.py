@@ -60,10 +60,11 @@ class Store:
     """`thalweg up` over the server's disk."""
 
     def __init__(self, program, directory, disks, host, options):
-        """`disks`: the directory of each of its servers' disk; of one disk, `servers` directories are made in it."""
+        """`disks`: the directory of each of its servers' disk; of one disk, `servers` directories are made in it. `emulate`: devices of the store."""
         self.directory = directory
         self.roots = [os.path.join(disk, "store") for disk in disks]
         flags = ["--servers", options.get("servers", 2)] if len(disks) == 1 else []
+        flags += ["--emulate", options["emulate"]] if "emulate" in options else []
         self.store = StoreUp(program, self.roots, os.path.join(directory, "store.log"), host, flags)
 
     def start(self):

@@ -73,7 +73,7 @@ class Rules(unittest.TestCase):
 class Recorders(unittest.TestCase):
     def test_a_scenario_of_a_recorder_is_tried_with_no_other(self):
         self.assertEqual(scenario.load(os.path.join(SCENARIOS, "sha256sum-recorder.toml")).recorders, [])
-        self.assertEqual(scenario.load(os.path.join(SCENARIOS, "cp-source-disk.toml")).recorders, list(scenario.RECORDERS))
+        self.assertEqual(scenario.load(os.path.join(SCENARIOS, "cp-source-disk.toml")).recorders, list(scenario.USUAL))
 
     def test_answers_of_other_recorders_are_judged_by_the_same_truth(self):
         one = scenario.load(os.path.join(SCENARIOS, "cp-source-disk.toml"))
