@@ -27,7 +27,7 @@ TRACES = {
     "mount": recordings.FIXTURES / "mount-write-link",
     "store": recordings.FIXTURES.parent / "serial",
     "locks": recordings.FIXTURES / "syncs-under-a-lock",
-    "ranks": recordings.FIXTURES / "mpi-late-rank",
+    "ranks": recordings.FIXTURES / "mpi-slow-reader",
 }
 # What the sampled command does: it computes for a while, in a thread whose name is known.
 COMPUTES = "import hashlib\nfor _ in range(40): hashlib.sha256(bytes(4 << 20)).digest()"
@@ -115,7 +115,7 @@ class Exported(unittest.TestCase):
                 self.assertEqual(found["errors"], [])
 
     def test_processes_are_named_by_command_and_threads_have_names_once(self):
-        wanted = {"curl": {"curl"}, "mount": {"cp", "mount", "thalweg"}, "store": {"thalweg", "thalweg server"}, "locks": {"cpptry"}}
+        wanted = {"curl": {"curl"}, "mount": {"cp", "mount", "thalweg"}, "store": {"thalweg", "thalweg server"}, "locks": {"cpptry"}, "ranks": {"rank 0", "rank 3"}}
         for name, found in self.found.items():
             with self.subTest(name):
                 names = {process["name"] for process in found["processes"]}
@@ -190,7 +190,7 @@ class Sampled(unittest.TestCase):
         samples = self.found["samples"]
         self.assertEqual(sum(sample["rows"] for sample in samples), sum(map(int, self.folded.values())))
         self.assertEqual([sample for sample in samples if sample["stacks"] != sample["rows"]], [])
-        program = Path(sys.executable).resolve().name
+        program = Path(sys.executable).name
         self.assertGreater(sum(sample["rows"] for sample in samples if sample["thread"].startswith(program[:15])), 0, samples)
 
     def test_stacks_have_their_functions_from_the_outermost_inwards(self):
@@ -198,7 +198,12 @@ class Sampled(unittest.TestCase):
         for stack, count in self.folded.items():
             function = stack.rsplit(";", 1)[-1].removesuffix("_[k]")
             innermost[function] = innermost.get(function, 0) + int(count)
-        self.assertEqual({stack["function"]: stack["rows"] for stack in self.found["stacks"]}, innermost)
+        found = {}
+        for stack in self.found["stacks"]:
+            # The folded form separates functions by semicolons.
+            function = stack["function"].replace(";", ":")
+            found[function] = found.get(function, 0) + stack["rows"]
+        self.assertEqual(found, innermost)
         self.assertGreater(max(stack["depth"] for stack in self.found["stacks"]), 1)
 
 

@@ -10,8 +10,10 @@ use thalweg_trace::{Mark, MarkKind, Source, SpanBatch, SpanKind, TrackKind};
 
 /// Shorter times between spans are not drawn.
 const LEAST_NS: i64 = 1_000;
-/// How much longer the times between spans may be than the processor time known.
-const TOLERANCE: f64 = 1.1;
+/// How much longer the times between spans may be than the processor time known. Measured: of 869 threads with 20 ms or more of processor
+/// time, in 430 recordings, 783 are within 1.02 and 862 within 1.25 (interrupts, and processors busy with others, add to the times); the
+/// others waited unseen.
+const TOLERANCE: f64 = 1.25;
 
 /// A thread, backward in time.
 #[derive(Clone, Copy, Debug, Default)]

@@ -63,7 +63,7 @@ pub fn list_page(directory: &str, recordings: &[ListedRecording], note: Option<&
     body.push_str(
         "<form action=\"diff\" method=\"get\">\n<div class=\"tables\"><table>\n<tr><th>before</th><th>after</th><th>recording, and what limited it</th>",
     );
-    body.push_str("<th class=\"n\">lasted</th><th class=\"n wide\">size</th><th class=\"n wide\">written</th></tr>\n");
+    body.push_str("<th class=\"n wide\">lasted</th><th class=\"n wide\">size</th><th class=\"n wide\">written</th></tr>\n");
     recordings.iter().for_each(|recording| row(&mut body, recording));
     body.push_str("</table></div>\n<p><button>Compare the two chosen recordings</button></p>\n</form>\n");
     page(directory, &body)
@@ -87,7 +87,7 @@ fn row(body: &mut String, recording: &ListedRecording) {
     };
     let _ = writeln!(
         body,
-        "<tr>{}{}<td><a href=\"recordings/{encoded}\"><bdi>{name}</bdi></a><br>{state}<bdi>{said}</bdi></td><td class=\"n\">{}</td>\
+        "<tr>{}{}<td><a href=\"recordings/{encoded}\"><bdi>{name}</bdi></a><br>{state}<bdi>{said}</bdi></td><td class=\"n wide\">{}</td>\
          <td class=\"n wide\">{}</td><td class=\"n wide\">{}</td></tr>",
         choose("before"),
         choose("after"),

@@ -28,7 +28,8 @@ pub(crate) const STATIC_STYLE: &str = "
 #static .flame output { display: block; font: 11px sans-serif; color: #5a6573 }
 .served { margin: 0; background: #fff }
 @media (prefers-color-scheme: dark) { .served { background: #14181d } }
-@media (max-width: 600px) { #static .wide { display: none } }
+.served bdi { overflow-wrap: anywhere }
+@media (max-width: 600px) { #static .wide { display: none } .served #static th, .served #static td { padding-right: .5em } }
 @media (max-width: 600px) { #static { padding: 12px } #static h1 { font-size: 1.15rem } #static pre { padding: .6em } }
 @media (prefers-color-scheme: dark) {
   #static .both { background: #14181D }
@@ -52,7 +53,7 @@ pub(crate) const STATIC_STYLE: &str = "
 ";
 
 /// The hash of [`STATIC_STYLE`] in a content security policy; a test computes it again.
-pub(crate) const STATIC_STYLE_HASH: &str = "sha256-TLzmuxeNJnc11x51bIsD5r+7K+xgvenZ42/Q4mE7U2U=";
+pub(crate) const STATIC_STYLE_HASH: &str = "sha256-60hkXjhqQFiVUl+jDlZdm4dXdjzfTgzb38IH5oMwxQM=";
 
 #[cfg(test)]
 mod tests {

@@ -123,6 +123,11 @@ pub trait Source {
     fn marks(&self) -> Result<Vec<Mark>, SourceError>;
     /// Returns the values of one counter, in order of time.
     fn counters(&self, name: CounterName) -> Result<Vec<Counter>, SourceError>;
+    /// Returns the values of all counters, those of each in order of time. Cheaper than [`Source::counters`] for every name.
+    fn every_counter(&self) -> Result<Vec<Counter>, SourceError> {
+        let values = CounterName::ALL.iter().map(|name| self.counters(*name));
+        Ok(values.collect::<Result<Vec<_>, _>>()?.concat())
+    }
     /// Returns the samples in order of time.
     fn samples(&self) -> Result<Vec<Sample>, SourceError>;
     /// Returns the stacks, by number.

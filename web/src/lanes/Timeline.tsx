@@ -45,7 +45,7 @@ function leftOutText(model: Model, width: number): string {
   if (!levels) return "";
   const bucket = levels.total / levels.buckets[0];
   if ((model.view.b - model.view.a) / width >= bucket) return "";
-  return ` ${count(spans)} shorter spans are left out: within ${duration(model.seconds(bucket))} their time is spread evenly.`;
+  return `; ${count(spans)} shorter spans are left out: within ${duration(model.seconds(bucket))} their time is spread evenly`;
 }
 
 const painters = new WeakMap<Recording, Painter>();

@@ -12,12 +12,13 @@ const KEYS = "Keys: W and S zoom, A and D pan, 0 the whole run; J and K choose a
 
 export function Time({ model }: { model: Model }) {
   const { lanes } = model.header;
+  const leftOut = model.header.left_out?.spans ?? 0;
   const isAll = useModel(model, (m) => m.isAll);
   const spans = useModel(model, (m) => m.recording!.span.start.length);
   if (isAll && !spans && !model.recording!.path.start.length) return <section class="time"><p class="faint">The recording has no spans: there is nothing to show over time.</p></section>;
   return (
     <section class="time" aria-labelledby="time-title">
-      <h2 id="time-title">Time <span class="faint">{count(lanes.length)} lanes{isAll && `, ${count(spans)} spans`}. Bars: work. Thin bands: waits. Shade: what the critical path was charged to.</span></h2>
+      <h2 id="time-title">Time <span class="faint">{count(lanes.length)} lanes{isAll && `, ${count(spans)} spans${leftOut > 0 ? ` of ${count(spans + leftOut)}` : ""}`}. Bars: work. Thin bands: waits. Shade: what the critical path was charged to.</span></h2>
       <Toolbar model={model} />
       <details class="find" open={!!model.matches}><summary>Find and filter</summary><Search model={model} /></details>
       <Timeline model={model} />

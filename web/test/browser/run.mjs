@@ -51,7 +51,7 @@ async function axe(page, what) {
 }
 
 async function accessibility(browser) {
-  for (const name of ["small", "hostile", "empty", "one-lane", "both-ends", "ranks", "extremes"]) {
+  for (const name of ["small", "hostile", "empty", "one-lane", "both-ends", "ranks", "extremes", "left-out"]) {
     for (const colorScheme of ["light", "dark"]) {
       const { context, page, seen } = await open(browser, name, { colorScheme }, "#s=0,50000000&i=0");
       await page.waitForSelector(name === "empty" ? ".time p" : ".lanes canvas.layer");
@@ -233,6 +233,28 @@ async function pictures(browser) {
   }
 }
 
+async function leftOut(browser) {
+  const { context, page, seen } = await open(browser, "left-out", {}, "#s=0,1000000000");
+  await ready(page);
+  const whole = await changes(page, "");
+  check("the heading says how many spans the page has", /450 spans of 3,?250/.test(await page.locator("#time-title").textContent()), await page.locator("#time-title").textContent());
+  check("a selection's shares count what is left out", /reading1\.60 s39 %/.test(await page.locator(".panel .tables").textContent()), await page.locator(".panel .tables").textContent());
+  check("a selection says what is left out", (await page.locator("#partial").count()) === 1);
+  check("the whole run hides nothing", !/left out/.test(whole), whole);
+  const drawn = () => page.evaluate(() => {
+    const canvas = document.querySelector(".lanes canvas.layer");
+    const pixels = canvas.getContext("2d").getImageData(300, 12, 200, 1).data;
+    return new Set(new Uint32Array(pixels.buffer)).size;
+  });
+  check("lanes are drawn where no span is there", (await drawn()) > 0);
+  await page.locator(".lanes .body").focus();
+  for (let i = 0; i < 14; i++) await page.keyboard.press("w");
+  await page.waitForFunction(() => /left out/.test(document.querySelector(".lanes .status [role=status]")?.textContent ?? ""), null, { timeout: 5000 }).catch(() => undefined);
+  check("below the finest bucket the page says that spans are left out", /2,800 shorter spans are left out/.test(await shownText(page)), await shownText(page));
+  check("no error, left-out", seen.errors.length === 0, seen.errors.join("; "));
+  await context.close();
+}
+
 async function without(browser) {
   const off = await open(browser, "small", { javaScriptEnabled: false });
   check("without scripts the static part is there", await off.page.locator("#static h1").isVisible());
@@ -284,7 +306,7 @@ const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-s
 const only = process.argv[2];
 if (!only || only === "--documents") await documents({ open, axe, check }, browser, process.argv.slice(3));
 if (!only || only === "--views") await viewTests(browser, { open, check, axe });
-if (!only || only === "--time") for (const test of [accessibility, hostileNames, keyboard, mouse, arrows, why, pictures, without, print, phone, sizes]) await test(browser);
+if (!only || only === "--time") for (const test of [accessibility, hostileNames, keyboard, mouse, leftOut, arrows, why, pictures, without, print, phone, sizes]) await test(browser);
 if (!only || only === "--frames") for (const [name, rows] of [["100k", "all"], ["3m", "low"], ["3m", "all"]]) {
   const { context, page } = await open(browser, name, { viewport: { width: 1600, height: 1300 } }, rows === "tall" ? "" : `#r=${rows}`);
   await ready(page);

@@ -111,7 +111,8 @@ impl Rows {
     /// Adds an interval to a row; what lies outside of the buckets is not counted.
     fn add(&mut self, row: u32, start_ns: i64, end_ns: i64) {
         let Some(areas) = self.areas.get_mut(row as usize) else { return };
-        let place = |at: i64| (at.saturating_sub(self.start_ns) as f64 / self.width_ns).clamp(0.0, self.buckets as f64);
+        let per_ns = 1.0 / self.width_ns;
+        let place = |at: i64| (at.saturating_sub(self.start_ns) as f64 * per_ns).clamp(0.0, self.buckets as f64);
         let (from, to) = (place(start_ns), place(end_ns));
         let (first, last) = (from as usize, (to as usize).min(self.buckets - 1));
         if first >= last {

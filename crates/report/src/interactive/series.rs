@@ -11,6 +11,8 @@ use std::collections::hash_map::Entry;
 use thalweg_explain::profile::SampledStacks;
 use thalweg_trace::{CounterName, CounterOf, Mark, MarkKind, Meta, ObjectId, Source};
 
+/// The kind of a mark where a signal stopped a thread; other signals are marks of the recording.
+const STOPPED: &str = "signal.stop";
 /// Most marks.
 const MAX_MARKS: usize = 500_000;
 /// Most values of all counters of one name.
@@ -133,7 +135,7 @@ impl Series {
                 None if self.mark_kinds.len() > usize::from(u8::MAX) => continue,
                 None => {
                     let label = format!("the thread was stopped by {}", signal_name(stop.signal));
-                    self.mark_kinds.push(MarkEntry { kind: MarkKind::Signal.name(), label });
+                    self.mark_kinds.push(MarkEntry { kind: STOPPED, label });
                     *numbers.entry(stop.signal).or_insert((self.mark_kinds.len() - 1) as u8)
                 }
             };
@@ -144,12 +146,14 @@ impl Series {
     }
 
     fn add_counters(&mut self, source: &dyn Source, slots: &Slots<'_>) -> Result<()> {
-        for &name in CounterName::ALL {
-            let values = source.counters(name)?;
+        let mut all = source.every_counter()?;
+        all.sort_by_key(|value| value.name);
+        for values in all.chunk_by(|a, b| a.name == b.name) {
+            let name = values[0].name;
             let every = self.every(values.len(), MAX_VALUES, name.name());
             let mut numbers: HashMap<CounterOf, (u16, usize)> = HashMap::new();
             let first = self.values.len();
-            for value in &values {
+            for value in values {
                 let of = match numbers.entry(value.of) {
                     Entry::Occupied(known) => known.into_mut(),
                     Entry::Vacant(_) if self.counters.len() == MAX_COUNTERS => continue,

@@ -267,7 +267,7 @@ fn a_thread_that_a_signal_stopped_has_a_mark_where_it_was() {
     let kind = page.plane("mark.kind")[0];
     assert_eq!(
         (page.text_at("marks", kind, "kind"), page.text_at("marks", kind, "label")),
-        ("signal", "the thread was stopped by SIGSTOP")
+        ("signal.stop", "the thread was stopped by SIGSTOP")
     );
     let stopped = page.spans().into_iter().find(|span| span.1 == "wait.other").unwrap();
     let tick_ns = page.header["tick_ns"].as_u64().unwrap();

@@ -188,9 +188,13 @@ impl Source for Tables {
         Ok(marks)
     }
     fn counters(&self, name: CounterName) -> Result<Vec<Counter>, TraceError> {
+        let mut counters = self.every_counter()?;
+        counters.retain(|counter| counter.name == name);
+        Ok(counters)
+    }
+    fn every_counter(&self) -> Result<Vec<Counter>, TraceError> {
         let rows: Vec<Placed<Counter>> = read_all(&self.root, &self.sums)?;
-        let wanted = rows.into_iter().filter(|p| p.row.name == name);
-        let mut counters: Vec<Counter> = wanted.map(|p| Counter { at: moved(&self.axis, p.host, p.row.at), ..p.row }).collect();
+        let mut counters: Vec<Counter> = rows.into_iter().map(|p| Counter { at: moved(&self.axis, p.host, p.row.at), ..p.row }).collect();
         counters.sort_by_key(|counter| counter.at);
         Ok(counters)
     }
@@ -229,6 +233,9 @@ impl Source for Recording {
     }
     fn counters(&self, name: CounterName) -> Result<Vec<Counter>, TraceError> {
         self.source().counters(name)
+    }
+    fn every_counter(&self) -> Result<Vec<Counter>, TraceError> {
+        self.source().every_counter()
     }
     fn samples(&self) -> Result<Vec<Sample>, TraceError> {
         self.source().samples()

@@ -21,7 +21,7 @@ const LAID_OUT_PX: u16 = 1400;
 #[command(
     override_usage = "thalweg report [OPTIONS] RECORDING -o FILE\n       thalweg report [OPTIONS] RECORDING --markdown|--png\n       \
 thalweg report --serve DIR [--port N]",
-    after_help = "\
+    after_help = "Examples:
   thalweg report run.thw -o run.html          a page to explore
   thalweg report run.thw --markdown           for a ticket or an assistant
   thalweg report run.thw -o run.png --width 2800
@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "markdown")]
     png: bool,
     /// Show the recordings in this directory in a browser on this machine, until Ctrl-C: what limited each, its page, two compared, and
-    /// those being recorded. Prints the address, which is valid for this user and this run alone
+    /// those being recorded. Prints the address, whose random key keeps other users out
     #[arg(long, value_name = "DIR", conflicts_with_all = ["recording", "output", "markdown", "png", "from", "to", "no_close_up", "lanes", "width"])]
     serve: Option<PathBuf>,
     /// With --serve: the port on 127.0.0.1 (default: a free one)
