@@ -9,13 +9,16 @@ const SOURCES: [&str; 9] = ["core.c", "ring.c", "calls.c", "environment.c", "con
 pub fn compile() {
     println!("cargo:rerun-if-changed=preload");
     println!("cargo:rerun-if-changed=build_preload.rs");
-    println!("cargo:rerun-if-env-changed=CC");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("preload.so");
-    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    let compiler = compiler();
     let status = Command::new(&compiler)
         .args(["-shared", "-fPIC", "-O2", "-std=gnu11", "-fvisibility=hidden", "-fno-builtin", "-Wall", "-Wextra", "-Werror"])
         // Our library wraps the checked variants of functions, and must not call them by mistake.
         .args(["-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=0", "-Wno-attribute-alias", "-Wno-nonnull-compare", "-Wl,-z,now"])
+        // Old C libraries define some of the wrapped functions in their headers, to be inlined.
+        .arg("-D__NO_INLINE__")
+        // Compilers differ in the warnings they know. The library is read by no debugger.
+        .args(["-Wno-unknown-warning-option", "-s"])
         .args(SOURCES.map(|source| format!("preload/{source}")))
         .arg("-o")
         .arg(&out)
@@ -28,4 +31,12 @@ pub fn compile() {
         }
         Err(error) => panic!("{compiler} cannot be run ({error}): install a C compiler, or name one in CC"),
     }
+}
+
+/// Returns the C compiler for the target: `CC_TARGET`, as the crates that compile C read it, or `CC`, or `cc`.
+fn compiler() -> String {
+    let target = std::env::var("TARGET").expect("cargo sets TARGET").replace('-', "_");
+    let names = [format!("CC_{target}"), "CC".to_owned()];
+    names.iter().for_each(|name| println!("cargo:rerun-if-env-changed={name}"));
+    names.iter().find_map(|name| std::env::var(name).ok()).unwrap_or_else(|| "cc".to_owned())
 }

@@ -115,7 +115,7 @@ static int make_file(void) {
     }
     raw(SYS_close, fd, 0, 0, 0, 0, 0);
     if (at == MAP_FAILED) {
-        raw(SYS_unlink, (long)hidden, 0, 0, 0, 0, 0);
+        raw(SYS_unlinkat, AT_FDCWD, (long)hidden, 0, 0, 0, 0);
         return 0;
     }
     madvise(at, FILE_BYTES, MADV_DONTFORK);
@@ -129,7 +129,7 @@ static int make_file(void) {
     header->tick_scale = tick_scale;
     header->born_ticks = born_ticks();
     /* The final name shows the reader that the file is complete. */
-    return raw(SYS_rename, (long)hidden, (long)file_path, 0, 0, 0, 0) == 0;
+    return raw(SYS_renameat, AT_FDCWD, (long)hidden, AT_FDCWD, (long)file_path, 0, 0) == 0;
 }
 
 static int have_file(void) {

@@ -130,8 +130,11 @@ fn both_ends(clock: Option<Clock>, server_clock: &str) -> Vec<Event> {
     rows
 }
 
+/// An arrow: its kind, the lanes, the instants, and the kinds of the spans at its ends.
+type ArrowFields = (String, [String; 2], [u64; 2], [String; 2]);
+
 /// The arrows: kind, lanes, times in milliseconds after the first, kinds of their spans.
-fn arrows(page: &Page) -> Vec<(String, [String; 2], [u64; 2], [String; 2])> {
+fn arrows(page: &Page) -> Vec<ArrowFields> {
     if !page.has("arrow.kind") {
         return Vec::new();
     }

@@ -171,7 +171,7 @@ fn show(arguments: &Arguments, rules: &Rules, paths: &[PathBuf], after_command: 
     let columns = columns(&shown)?;
     let stacks: Vec<&HostStacks> = shown.iter().flat_map(|shown| &shown.profiled.stacks).collect();
     for page in &pages {
-        write_whole(page, &thalweg_report::profile_page(&columns, &stacks, &notes))?;
+        write_whole(page, thalweg_report::profile_page(&columns, &stacks, &notes))?;
     }
     match after_command {
         true => output::note(thalweg_report::profile(&columns, &notes, &TextOptions::for_stderr()).trim_end()),

@@ -87,8 +87,8 @@ impl<'a> Outputs<'a> {
 
     /// Writes the pictures and pages asked for.
     fn draw(&self, picture: impl Fn() -> String, page: impl Fn() -> String) -> Result<(), Failure> {
-        self.pictures.iter().try_for_each(|path| write_whole(path, &picture()))?;
-        self.pages.iter().try_for_each(|path| write_whole(path, &page()))
+        self.pictures.iter().try_for_each(|path| write_whole(path, picture()))?;
+        self.pages.iter().try_for_each(|path| write_whole(path, page()))
     }
 }
 
