@@ -225,8 +225,11 @@ mod tests {
     const CLIENT: u64 = 1;
     const SERVER: u64 = 2;
 
+    /// The kind of an arrow, and the span and the end of it at which each of its ends is.
+    type ArrowFields = (&'static str, (u64, char), (u64, char));
+
     /// Spans: number, track, kind, start and end. All are of one request.
-    fn arrows(spans: &[(u64, u64, SpanKind, i64, i64)]) -> Vec<(&'static str, (u64, char), (u64, char))> {
+    fn arrows(spans: &[(u64, u64, SpanKind, i64, i64)]) -> Vec<ArrowFields> {
         let meta = Meta {
             format: crate::FORMAT_VERSION,
             command: vec![],
