@@ -48,7 +48,7 @@ bench-metadata: ## names in PostgreSQL against names in redb, for 1 million entr
 	@tools/setup test && tools/cargo run --locked --release --quiet -p thalweg-store --example databases -- $(or $(ENTRIES),1000000)
 
 bench-explain:  ## how many spans one core reads and explains in a second, of a made-up recording (SPANS=N, 5 million; 2 minutes; a quiet machine)
-	@made=$$(mktemp -d -p $${TMPDIR:-/dev/shm}) && trap 'rm -r '$$made EXIT && tools/cargo run --locked --release --quiet -p thalweg-trace --example generate -- --spans $(or $(SPANS),5000000) $$made/made.thw && tools/cargo run --locked --release --quiet -p thalweg-explain --example explain_speed -- $$made/made.thw --passes 3
+	@made=$$(mktemp -d -p $${TMPDIR:-/dev/shm}) && trap 'rm -r '$$made EXIT && tools/cargo run --locked --release --quiet -p thalweg-trace --example generate -- --spans $(or $(SPANS),5000000) $$made/made.thw && tools/cargo run --locked --release --quiet -p thalweg-explain --example explain_speed -- $$made/made.thw --passes 3 && tools/cargo run --locked --release --quiet -p thalweg-report --example page_speed -- $$made/made.thw
 
 bench-profile:  ## profiles beside perf and beside programs that count themselves, and what they cost (root; 12 minutes; a quiet machine); writes docs/results/PROFILE.md
 	@tools/setup bench && tools/build --release && bench/profile/run

@@ -2,10 +2,11 @@
 
 use super::labels;
 use super::lanes::{Lane, NO_LANE};
+use super::looks::looks_like;
 use super::more::More;
 use super::planes::Plane;
 use super::series::{Counter, MarkEntry};
-use super::spans::{Drawn, looks_like};
+use super::spans::Drawn;
 use super::template::script_text;
 use crate::words::has_server;
 use serde::Serialize;

@@ -14,6 +14,7 @@ mod header;
 mod labels;
 mod lanes;
 mod latency;
+mod looks;
 mod more;
 mod offsets;
 mod optional;

@@ -5,7 +5,7 @@
 //! every span's time, which counts a call and the waits within it twice.
 
 use super::labels;
-use super::spans::looks_like;
+use super::looks::looks_like;
 use std::iter::zip;
 use thalweg_trace::SpanKind;
 

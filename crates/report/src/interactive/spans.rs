@@ -6,11 +6,11 @@
 use super::collected::Collector;
 use super::lanes::Slots;
 use super::latency::{Latency, LatencyRow};
+use super::looks::{look, look_of};
 use super::pyramid::{Finest, MOST_VALUES, Pyramid};
 use super::ticks::instant;
 use crate::Result;
 use crate::picture::palette::Mostly;
-use crate::picture::panel::mostly;
 use crate::running::{Running, covers};
 use std::cmp::Reverse;
 use thalweg_explain::document::Explanation;
@@ -57,7 +57,7 @@ pub(super) struct Drawn {
     pub(super) size: u32,
     /// Its slot.
     pub(super) slot: u32,
-    /// Its kind and the state of its thread: [`look`].
+    /// Its kind and the state of its thread: [`super::looks`].
     pub(super) look: u8,
     /// Whether the critical path leads over it.
     on_path: bool,
@@ -76,30 +76,10 @@ impl Drawn {
     }
 }
 
-/// Packs a kind and a thread's state for most of the span.
-fn look(kind: SpanKind, mostly: Mostly) -> u8 {
-    kind as u8 * 4 + mostly as u8
-}
-
-/// Returns the look of a recorded span.
-fn look_of(batch: &SpanBatch, row: usize) -> u8 {
-    let kind = batch.kind[row];
-    if batch.stopped_by(row).is_some() { kind as u8 * 4 + STOPPED } else { look(kind, mostly(batch, row)) }
-}
-
 /// Returns the number of the track that woke the thread of a span; 0: none.
 fn waker(batch: &SpanBatch, row: usize) -> u64 {
     let context = WakerContext::ALL.get(usize::from(batch.waker_context[row])).copied();
     if wakes(batch.kind[row], context) { batch.waker_track[row] } else { 0 }
-}
-
-/// The state of a thread that a signal stopped, beside those of [`Mostly`].
-const STOPPED: u8 = 3;
-
-/// Unpacks a kind and a state; `None`: stopped.
-pub(super) fn looks_like(look: u8) -> (SpanKind, Option<Mostly>) {
-    let mostly = [Some(Mostly::Ran), Some(Mostly::Blocked), Some(Mostly::Runnable), None][usize::from(look % 4)];
-    (SpanKind::ALL[usize::from(look / 4)], mostly)
 }
 
 /// The critical path's intervals on each slot, in order of time.

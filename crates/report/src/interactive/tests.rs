@@ -2,7 +2,8 @@
 
 use super::collected::Collector;
 use super::lanes::Slots;
-use super::spans::{Bounds, Drawn, Spans, gather, looks_like};
+use super::looks::looks_like;
+use super::spans::{Bounds, Drawn, Spans, gather};
 use super::template::{DATA, POLICY, SCRIPTS, STATIC, TEMPLATE, TITLE};
 use thalweg_explain::document::Explanation;
 use thalweg_trace::*;

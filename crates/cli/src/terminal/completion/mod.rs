@@ -15,7 +15,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use words::Typed;
+use words::{Typed, starting};
 
 /// Variable that a shell's function sets to the name of the shell.
 const VARIABLE: &str = "COMPLETE";
@@ -147,11 +147,6 @@ impl ValueCompleter for Values {
             Values::Recipes => starting(thalweg_recipes::Recipe::embedded().iter().map(|recipe| recipe.name.clone().into()), current),
         }
     }
-}
-
-/// Returns those of the candidates that begin with what has been typed.
-fn starting(candidates: impl Iterator<Item = OsString>, current: &OsStr) -> Vec<CompletionCandidate> {
-    candidates.filter(|candidate| candidate.as_bytes().starts_with(current.as_bytes())).map(CompletionCandidate::new).collect()
 }
 
 fn both(mut some: Vec<CompletionCandidate>, others: Vec<CompletionCandidate>) -> Vec<CompletionCandidate> {

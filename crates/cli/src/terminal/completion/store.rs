@@ -1,8 +1,9 @@
 //! Candidates from a store: its names, its lots, and the stores themselves.
 
-use super::{CompletionCandidate, starting};
+use super::words::starting;
 use crate::operand::StoreFlags;
 use crate::session::Session;
+use clap_complete::engine::CompletionCandidate;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use thalweg_trace::Tracer;

@@ -1,7 +1,7 @@
 //! The words of the line being typed, as a shell hands them over, and candidates as the shell takes them.
 
 use clap_complete::engine::CompletionCandidate;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// The line up to the cursor, which bash's function sets.
@@ -98,6 +98,11 @@ impl Typed {
         }
         lines.push(b'\n');
     }
+}
+
+/// Returns those of the candidates that begin with what has been typed.
+pub(super) fn starting(candidates: impl Iterator<Item = OsString>, current: &OsStr) -> Vec<CompletionCandidate> {
+    candidates.filter(|candidate| candidate.as_bytes().starts_with(current.as_bytes())).map(CompletionCandidate::new).collect()
 }
 
 /// Whether a byte means itself in a word of bash.

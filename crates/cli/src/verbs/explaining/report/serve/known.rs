@@ -17,7 +17,7 @@ const AGAIN: u32 = 10;
 const LEAST: Duration = Duration::from_secs(2);
 
 /// An explanation of a recording, or why there is none.
-struct Known {
+struct CachedAnswer {
     stamp: Stamp,
     known: KnownRecording,
     /// When it may be made again.
@@ -26,7 +26,7 @@ struct Known {
 
 #[derive(Default)]
 struct State {
-    known: HashMap<OsString, Known>,
+    known: HashMap<OsString, CachedAnswer>,
     wanted: VecDeque<Entry>,
     is_ending: bool,
 }
@@ -70,7 +70,7 @@ impl Register {
             let begun = Instant::now();
             let known = explained(directory, &entry.name);
             let again = Instant::now() + (begun.elapsed() * AGAIN).max(LEAST);
-            self.state.lock().known.insert(entry.name, Known { stamp: entry.stamp, known, again });
+            self.state.lock().known.insert(entry.name, CachedAnswer { stamp: entry.stamp, known, again });
         }
     }
 
