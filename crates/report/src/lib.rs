@@ -12,6 +12,7 @@ mod error;
 mod html;
 mod interactive;
 mod markdown;
+mod numbered;
 mod page;
 mod picture;
 mod plot;

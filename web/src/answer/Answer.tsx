@@ -184,7 +184,7 @@ export function Answer({ model }: { model: Model }) {
           <Rows model={model} asker={asker} />
           {!!summary?.innocent.length && <p class="innocent"><span class="faint">not the limit:</span> {summary.innocent.map((i) => `${shown(i.what, 60)} (${shown(i.figure, 80)})`).join(", ")}</p>}
           {lost > 0 && <p class="remark">{lost.toLocaleString("en-US")} events were lost: shares may be off by as much as their time.</p>}
-          {!!header.left_out?.spans && <p class="remark">{header.left_out.spans.toLocaleString("en-US")} short spans are left out of this page; the answer counts them.</p>}
+          {!!header.left_out?.spans && <p class="remark">{header.left_out.spans.toLocaleString("en-US")} short spans are left out of this page; the answer counts them, and the lanes show their time.</p>}
           {remarks.map((remark, i) => <p class="remark" key={i}><Prose text={remark} most={400} /></p>)}
           <WhyList model={model} go={(a_s, b_s) => showInterval(model, a_s, b_s)} />
         </div>

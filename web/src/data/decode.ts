@@ -58,8 +58,17 @@ export function splitPlanes(infos: PlaneInfo[], bytes: Uint8Array): Planes {
   return planes;
 }
 
-/** The planes that are enough for a first picture; they are first in the data. */
-const FIRST = /^(path|level)\./;
+/**
+ * How many of the planes are enough for a first picture: those of the critical path and of the levels, which are first in the data. Of the
+ * levels the coarse one is enough, if there is one.
+ */
+function forFirstPicture(infos: PlaneInfo[]): number {
+  const last = infos.findIndex((info) => info.name === "first.area");
+  if (last >= 0) return last + 1;
+  let count = 0;
+  while (count < infos.length && /^(path|level)\./.test(infos[count].name)) count++;
+  return count;
+}
 
 /**
  * Inflates into one buffer of the size that the header gives. `first` gets the planes of the first picture as soon as they are there,
@@ -67,8 +76,7 @@ const FIRST = /^(path|level)\./;
  */
 async function inflatePlanes(infos: PlaneInfo[], packed: Uint8Array<ArrayBuffer>, first?: (planes: Planes) => void): Promise<Planes> {
   const bytes = new Uint8Array(infos.reduce((sum, info) => sum + planeBytes(info), 0));
-  let count = 0;
-  while (count < infos.length && FIRST.test(infos[count].name)) count++;
+  const count = forFirstPicture(infos);
   const enough = infos.slice(0, count).reduce((sum, info) => sum + planeBytes(info), 0);
   const reader = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate-raw")).getReader();
   let at = 0;

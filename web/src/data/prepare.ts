@@ -139,7 +139,7 @@ export function prepare(header: Header, planes: Planes, early = false): Prepared
     lanes.push(makeLane(segments, from, total, span, first, at));
   }
   if (at < span.lane.length) throw new Error("The spans are not sorted by lane, or name a lane that the header does not have.");
-  if (early || header.left_out?.spans) levelsInPage(header, planes, classIndex).forEach((levels, lane) => lanes[lane] && fromPage(lanes[lane], levels));
+  if (early || header.left_out?.spans) levelsInPage(header, planes, classIndex, early).forEach((levels, lane) => lanes[lane] && fromPage(lanes[lane], levels));
   const groups = makeGroups(header, lanes, segments, total);
   const { path, segments: pathSegments } = makePath(planes, lanes);
   return {

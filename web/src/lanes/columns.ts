@@ -41,6 +41,24 @@ export interface Source {
 const kept = new Float64Array(CLASSES.length);
 const whole = new Float64Array(CLASSES.length);
 
+/** Adds a colour to the columns from `x0` to `x1`, which are within the picture: one loop, no call for each column. */
+function spread(into: Float32Array, width: number, x0: number, x1: number, red: number, green: number, blue: number, weight: number): void {
+  const r = red * weight;
+  const g = green * weight;
+  const b = blue * weight;
+  const first = x0 | 0;
+  const final = Math.min(width - 1, x1 | 0);
+  for (let x = first; x <= final; x++) {
+    const area = x > first && x < final ? 1 : Math.min(x1, x + 1) - Math.max(x0, x);
+    if (area <= 0) continue;
+    const at = 4 * x;
+    into[at] += r * area;
+    into[at + 1] += g * area;
+    into[at + 2] += b * area;
+    into[at + 3] += area * weight;
+  }
+}
+
 export class Columns {
   /** Red, green, blue and area of work and of waits, by column. */
   work: Float32Array;
@@ -125,20 +143,7 @@ export class Columns {
       }
       if (layer === 0) this.hasWork = true;
       else this.hasWait = true;
-      // No call for each segment: there are up to a column's number of them in each of hundreds of lanes.
-      const into = layer === 0 ? work : wait;
-      const r = k.r[c] * weight;
-      const g = k.g[c] * weight;
-      const b = k.b[c] * weight;
-      const final = Math.min(width - 1, x1 | 0);
-      for (let x = x0 | 0; x <= final; x++) {
-        const area = Math.min(x1, x + 1) - Math.max(x0, x);
-        const at = 4 * x;
-        into[at] += r * area;
-        into[at + 1] += g * area;
-        into[at + 2] += b * area;
-        into[at + 3] += area * weight;
-      }
+      spread(layer === 0 ? work : wait, width, x0, x1, k.r[c], k.g[c], k.b[c], weight);
     }
   }
 
@@ -168,6 +173,40 @@ export class Columns {
     }
   }
 
+  /** Adds an interval of columns, which may reach out of the picture. */
+  private part(x0: number, x1: number, c: number, k: Colours, weight: number): void {
+    const layer = k.layer[c];
+    if (layer > 1) return this.interval(x0, x1, c, k, weight);
+    if (layer === 0) this.hasWork = true;
+    else this.hasWait = true;
+    spread(layer === 0 ? this.work : this.wait, this.width, Math.max(0, x0), Math.min(this.width, x1), k.r[c], k.g[c], k.b[c], weight);
+  }
+
+  /** Adds what a bucket has beyond its spans: one mixture for work and one for waits, not a pass over the columns for each class. */
+  private rest(classes: number[], ticks: number, x0: number, x1: number, k: Colours, weight: number): void {
+    const mixture = [new Float64Array(4), new Float64Array(4)];
+    for (const c of classes) {
+      const rest = ((whole[c] - kept[c]) / ticks) * weight;
+      if (rest <= ROUNDED * weight) continue;
+      const layer = k.layer[c];
+      if (layer > 1) {
+        this.interval(x0, x1, c, k, rest);
+        continue;
+      }
+      const into = mixture[layer];
+      into[0] += k.r[c] * rest;
+      into[1] += k.g[c] * rest;
+      into[2] += k.b[c] * rest;
+      into[3] += rest;
+    }
+    mixture.forEach(([r, g, b, area], layer) => {
+      if (!area) return;
+      if (layer === 0) this.hasWork = true;
+      else this.hasWait = true;
+      spread(layer === 0 ? this.work : this.wait, this.width, Math.max(0, x0), Math.min(this.width, x1), r / area, g / area, b / area, area);
+    });
+  }
+
   private blend(source: Source, view: View, k: Colours, weight: number): void {
     const levels = source.levels!;
     const { start, end, kind } = source.segments;
@@ -189,12 +228,9 @@ export class Columns {
       for (let i = first; i < last; i++) {
         const c = kind[i];
         const strength = Math.min(1, (whole[c] + ticks * ROUNDED) / kept[c]);
-        this.interval((Math.max(start[i], t0) - view.a) * scale, (Math.min(end[i], t1) - view.a) * scale, c, k, strength * weight);
+        this.part((Math.max(start[i], t0) - view.a) * scale, (Math.min(end[i], t1) - view.a) * scale, c, k, strength * weight);
       }
-      for (let c = 0; c < n; c++) {
-        const rest = (whole[levels.classes[c]] - kept[levels.classes[c]]) / ticks;
-        if (rest > ROUNDED) this.interval((t0 - view.a) * scale, (t1 - view.a) * scale, levels.classes[c], k, rest * weight);
-      }
+      this.rest(levels.classes, ticks, (t0 - view.a) * scale, (t1 - view.a) * scale, k, weight);
       first = last;
     }
   }

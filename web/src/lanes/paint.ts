@@ -16,6 +16,8 @@ const TINT_DARK = 0.2;
 const TINTED = 3;
 /** While the view moves, a bucket may be this many columns wide. */
 const COARSE = 4;
+/** Rows of at most this height are low: hundreds are in view. */
+const LOW = 8;
 /** What does not match the filter is drawn this faintly. */
 const DIMMED = 0.16;
 
@@ -138,12 +140,15 @@ export class Painter {
 
   private stopped = 0;
 
-  /** Takes one bucket for each column, of one or two columns' width. Returns whether the lane has such a level. */
-  private quick(levels: Levels | null, view: View, height: number): boolean {
+  /**
+   * Takes one bucket for each column, of one or two columns' width; `partial`: a low row of a lane of which spans were left out takes wider
+   * ones too, and shows its spans when the view rests. Returns whether the lane has such a level.
+   */
+  private quick(levels: Levels | null, view: View, height: number, partial: boolean): boolean {
     const width = this.columns.width;
     if (!levels) return false;
     const needed = (width * levels.total) / (view.b - view.a);
-    if (levels.buckets[0] < needed / COARSE) return false;
+    if (levels.buckets[0] < needed / COARSE && !(partial && height <= LOW)) return false;
     let level = 0;
     while (level + 1 < levels.buckets.length && levels.buckets[level] > needed) level++;
     const mixed = this.mixes.of(levels, level);
@@ -164,6 +169,13 @@ export class Painter {
       if (height > 7) this.full[x] = mix(over, full[b], full[b] >>> 24);
     }
     return true;
+  }
+
+  private quickRow(row: Row, view: View, height: number): boolean {
+    const group = this.groupLevels(row);
+    if (group) return this.quick(group, view, height, false);
+    const lane = row.lanes.length === 1 ? this.r.lanes[row.lanes[0]] : null;
+    return !!lane && this.quick(lane.levels, view, height, lane.partial);
   }
 
   private mixes = new Mixes();
@@ -252,7 +264,7 @@ export class Painter {
         const dimmed = this.full.slice();
         this.addLanes(this.columns, row, view, o.mask);
         this.compose(this.columns, 1, dimmed);
-      } else if (!(o.moving && this.quick(this.groupLevels(row) ?? (row.lanes.length === 1 ? this.r.lanes[row.lanes[0]].levels : null), view, h))) {
+      } else if (!(o.moving && this.quickRow(row, view, h))) {
         this.addLanes(this.columns, row, view, null);
         this.compose(this.columns, 1, this.background);
       } else this.columns.hasStop = false;

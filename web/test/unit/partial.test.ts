@@ -69,9 +69,11 @@ describe("a page that leaves spans out", () => {
     const { header, data } = make("left-out");
     let first: Planes = {};
     await decode(header, data, (planes) => (first = planes));
-    expect(Object.keys(first).every((name) => /^(path|level)\./.test(name))).toBe(true);
+    expect(Object.keys(first).every((name) => /^(path|level|first)\./.test(name))).toBe(true);
+    expect(first["level.area"]).toBeUndefined();
     const early = prepare(header, first, true);
     expect(early.span.start.length).toBe(0);
+    expect(early.lanes[0].levels!.buckets[0]).toBe(1024);
     expect(early.path.start.length).toBe(1);
     expect(early.lanes[0].busy / early.total).toBeCloseTo(0.8, 2);
   });

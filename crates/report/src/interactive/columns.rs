@@ -4,13 +4,16 @@ use super::header::PyramidEntry;
 use super::lanes::{NO_LANE, Slots};
 use super::latency::LatencyRow;
 use super::planes::Planes;
-use super::pyramid::{Finest, Level};
+use super::pyramid::{self, Finest, Level};
 use super::series::Series;
 use super::spans::{Drawn, Whole};
 use super::ticks::{Ticks, instant};
 use std::collections::{BTreeMap, HashMap};
 use thalweg_explain::Cause;
 use thalweg_explain::document::{Explanation, Segment};
+
+/// Buckets of a page's first picture; like all numbers of buckets a power of two.
+const FIRST_BUCKETS: usize = 1_024;
 
 /// Numbers that rows refer to.
 pub(super) struct Numbers<'a> {
@@ -56,6 +59,11 @@ impl Numbers<'_> {
         levels.sort_by_key(|level| (self.lane_of[level.slot as usize], level.class));
         planes.add("level.lane", &levels, |level| self.lane_of[level.slot as usize].to_le_bytes());
         planes.add("level.class", &levels, |level| [level.class]);
+        // While the rest is read, the page draws a level that is no finer than a screen.
+        if *buckets > FIRST_BUCKETS {
+            let first: Vec<Vec<u8>> = levels.iter().map(|level| pyramid::coarser(&level.areas, buckets / FIRST_BUCKETS)).collect();
+            planes.add_bytes("first.area", first.iter().map(|areas| &**areas));
+        }
         planes.add_bytes("level.area", levels.iter().map(|level| &*level.areas));
         let mut latency: Vec<LatencyRow> = whole.latency.clone();
         latency.retain(|row| self.lane_of[row.slot as usize] != NO_LANE);

@@ -2,6 +2,7 @@
 //!
 //! Before it is known which have, each has a *slot*: tracks in the order of the recording, then the connections known as objects only.
 
+use crate::numbered::Numbered;
 use crate::picture::lanes::{CONNECTIONS, order_of_name, section};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -37,8 +38,8 @@ struct Sent<'a> {
 pub(super) struct Slots<'a> {
     source: &'a dyn Source,
     sent: Vec<Sent<'a>>,
-    of_track: foldhash::HashMap<u64, u32>,
-    of_connection: foldhash::HashMap<u64, u32>,
+    of_track: Numbered<u32>,
+    of_connection: Numbered<u32>,
 }
 
 impl<'a> Slots<'a> {
@@ -46,7 +47,7 @@ impl<'a> Slots<'a> {
     pub(super) fn new(source: &'a dyn Source) -> Slots<'a> {
         let tracks = source.tracks();
         let of_track = tracks.iter().enumerate().map(|(slot, track)| (track.track.number(), slot as u32)).collect();
-        let mut slots = Slots { source, sent: Vec::new(), of_track, of_connection: foldhash::HashMap::default() };
+        let mut slots = Slots { source, sent: Vec::new(), of_track, of_connection: Numbered::default() };
         let mut named: HashMap<&str, u32> = HashMap::new();
         for (slot, track) in tracks.iter().enumerate().filter(|(_, track)| track.kind == TrackKind::Connection) {
             named.entry(&track.name).or_insert(slot as u32);

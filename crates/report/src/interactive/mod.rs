@@ -106,7 +106,7 @@ impl Data {
         numbers.spans(&mut planes, &spans.drawn);
         let (listed, planes) = planes.finish();
         let mut notes = series.notes;
-        notes.extend(said(&spans, unnamed));
+        notes.extend(said(unnamed));
         notes.extend(left_out);
         // The critical path is in the planes.
         let without_path = Explanation { path: Vec::new(), ..explanation.clone() };
@@ -179,15 +179,8 @@ fn instants<'a>(spans: &'a Spans, series: &'a Series) -> impl Iterator<Item = i6
 }
 
 /// Returns sentences on what is not in the data.
-fn said(spans: &Spans, unnamed: usize) -> Vec<String> {
+fn said(unnamed: usize) -> Vec<String> {
     let mut said = Vec::new();
-    if spans.left_out > 0 {
-        let left_out = numbers::count(spans.left_out);
-        said.push(format!(
-            "{left_out} spans are left out; the page has the longest and those on the critical path. The time of all is in the lanes' \
-             colours and in the sums by class."
-        ));
-    }
     if unnamed > 0 {
         said.push(format!("{} objects are not named: too many.", numbers::count(unnamed as u64)));
     }

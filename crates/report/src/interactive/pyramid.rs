@@ -244,6 +244,12 @@ impl Pyramid {
     }
 }
 
+/// Returns the areas of wider buckets, of which each is `by` buckets.
+pub(super) fn coarser(areas: &[u8], by: usize) -> Vec<u8> {
+    let mean = |some: &[u8]| some.iter().map(|area| f32::from(*area)).sum::<f32>() / (FULL * by as f32);
+    rounded(areas.chunks(by).map(mean))
+}
+
 /// Rounds shares to parts of [`FULL`]. What rounding took from one bucket or gave to it is made good in the next, so that sums stay true.
 fn rounded(shares: impl Iterator<Item = f32>) -> Vec<u8> {
     let mut rest = 0.0;
@@ -361,6 +367,7 @@ mod tests {
         spans.push((look(SpanKind::WaitLock), i64::MIN, i64::MAX));
         let found: f64 = times(&pyramid(&spans)).iter().map(|(_, ns)| ns).sum();
         assert!(found > 99_000.0 && found < 100_001.0, "{found}");
+        assert_eq!(coarser(&[10, 20, 30, 40, 255, 255, 0, 1], 2), [15, 35, 255, 1]);
         assert_eq!(rounded([0.3 / 255.0; 10].into_iter()).iter().map(|area| u32::from(*area)).sum::<u32>(), 3);
     }
 }

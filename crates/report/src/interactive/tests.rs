@@ -75,6 +75,26 @@ fn of_many_spans_the_longest_and_those_on_the_critical_path_are_kept() {
 }
 
 #[test]
+fn what_is_left_out_is_in_the_areas_and_in_the_counts_of_durations() {
+    let spans = (1..=1_000).map(|n: i64| span(n as u64, SpanKind::FileRead, n * 1_000_000 - 300_000 - n * 7 % 1_000, n * 1_000_000));
+    let source = source("capture", spans.collect());
+    let mut explanation = explained(&source);
+    explanation.tracks.clear();
+    let all = gathered(&source, &explanation, Bounds::OF_PAGES);
+    assert!(all.whole.is_none());
+    let exact: i64 = durations(&all.drawn).iter().sum();
+    let some = gathered(&source, &explanation, Bounds { all: 50, longest: 20 });
+    let whole = some.whole.expect("spans were dropped");
+    assert_eq!(whole.latency.iter().map(|row| row.count).sum::<u32>(), 1_000);
+    assert_eq!(whole.partial.iter().filter(|partial| **partial).count(), 1);
+    let finest = &whole.finest;
+    assert_eq!(finest.levels.iter().map(|level| finest.classes[usize::from(level.class)]).collect::<Vec<_>>(), ["read"]);
+    let bucket_ns = (finest.interval.1 - finest.interval.0) as f64 / finest.buckets as f64;
+    let sum: f64 = finest.levels[0].areas.iter().map(|area| f64::from(*area) / 255.0 * bucket_ns).sum();
+    assert!((sum / exact as f64 - 1.0).abs() < 1e-3, "{sum} of {exact}");
+}
+
+#[test]
 fn bounds_hold_if_every_span_is_on_the_critical_path() {
     let spans = (1..=1_000).map(|n: i64| span(n as u64, SpanKind::FileRead, n * 1_000_000 - 500, n * 1_000_000)).collect();
     let source = source("capture", spans);

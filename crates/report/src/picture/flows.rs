@@ -7,6 +7,7 @@
 
 use super::lanes::Plan;
 use super::palette::{CLASSES, SpanClass};
+use crate::numbered::Numbers;
 use std::collections::{HashMap, HashSet};
 use thalweg_trace::{ABSENT, ABSENT_RESULT, Counter, CounterName, CounterOf, Source, SpanBatch, SpanKind};
 
@@ -139,7 +140,7 @@ pub(crate) struct Flows {
     /// Lanes of connections that the command uses.
     of_command: HashSet<usize>,
     /// Connections' ends at servers.
-    server_ends: HashSet<u64>,
+    server_ends: Numbers,
     /// By thread and object: bytes of a file whose beginning was not reached yet.
     pending: HashMap<(u64, u64, bool), Pending>,
     /// The curves to draw, if that is decided.

@@ -1,5 +1,6 @@
 //! Plans the lanes: one per thread and one per connection; if there are too many, the rest of a kind is folded into one lane.
 
+use crate::numbered::{Numbered, Numbers};
 use std::collections::{HashMap, HashSet};
 use thalweg_explain::document::Explanation;
 use thalweg_trace::{Host, HostId, ObjectKind, Role, Source, Track, TrackKind};
@@ -36,13 +37,13 @@ pub(crate) struct Plan {
     /// Lanes, group by group.
     pub lanes: Vec<Lane>,
     /// Track number to lane.
-    pub of_track: HashMap<u64, usize>,
+    pub of_track: Numbered<usize>,
     /// Connection object number to lane.
-    pub of_connection: HashMap<u64, usize>,
+    pub of_connection: Numbered<usize>,
     /// Tracks whose sends go from a server to a client.
-    pub server_tracks: HashSet<u64>,
+    pub server_tracks: Numbers,
     /// Threads of the command: of clients, or if there are none, of what else was recorded.
-    pub command_tracks: HashSet<u64>,
+    pub command_tracks: Numbers,
     /// Whether those are a server's.
     pub command_serves: bool,
     /// A sentence on what was folded.
@@ -109,7 +110,7 @@ impl Plan {
 
     fn know_threads(&mut self, source: &dyn Source) {
         let threads = || source.tracks().iter().filter(|t| t.kind == TrackKind::Thread && t.role != Role::Recorder);
-        let numbers = |of: &dyn Fn(&Track) -> bool| threads().filter(|t| of(t)).map(|t| t.track.number()).collect::<HashSet<u64>>();
+        let numbers = |of: &dyn Fn(&Track) -> bool| threads().filter(|t| of(t)).map(|t| t.track.number()).collect::<Numbers>();
         self.server_tracks = source.tracks().iter().filter(|t| t.role == Role::Server).map(|t| t.track.number()).collect();
         self.command_tracks = numbers(&|t| t.role == Role::Client);
         self.command_serves = self.command_tracks.is_empty() && !self.server_tracks.is_empty();
