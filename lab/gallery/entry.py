@@ -13,6 +13,8 @@ TABLE = os.path.join(DIRECTORY, "entries.toml")
 PACKS = os.path.join(DIRECTORY, "packs")
 OWN = os.path.join(DIRECTORY, "scenarios")
 CORPUS = "corpus"
+FIXTURE = "fixture"
+FIXTURES = os.path.join(REPOSITORY, "crates", "explain", "tests", "fixtures", "programs")
 # The document of a sweep, its page and its text, as `thalweg sweep -o` names them.
 SWEEP = "sweep"
 
@@ -36,6 +38,11 @@ class Entry:
         return self.of == CORPUS and self.recorder is None
 
     @property
+    def kept(self):
+        """The directory of its recording, if that is kept as it is."""
+        return os.path.join(FIXTURES, self.name) if self.of == FIXTURE else None
+
+    @property
     def pack(self):
         """The file that its recording is packed in."""
         if self.is_of_corpus:
@@ -47,7 +54,7 @@ class Entry:
         """The file, from the root of the checkout, that says how it is recorded."""
         if self.sweep:
             return os.path.relpath(TABLE, REPOSITORY)
-        return os.path.relpath(os.path.join(SCENARIOS if self.of == CORPUS else OWN, f"{self.name}.toml"), REPOSITORY)
+        return os.path.relpath(os.path.join(OWN if self.of == "gallery" else SCENARIOS, f"{self.name}.toml"), REPOSITORY)
 
     def scenario(self):
         """Its scenario."""

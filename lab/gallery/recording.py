@@ -34,6 +34,8 @@ class Recorder:
 
     def record(self, entry):
         """The figures of an entry's new recording, which is packed; `Broken` where three have the wrong answer."""
+        if entry.kept:
+            raise NotRun(f"the recording is a fixture of explain's tests: {os.path.relpath(entry.kept, REPOSITORY)}")
         if entry.is_of_corpus:
             raise NotRun(f"the recording is the corpus's: make corpus-record CORPUS={entry.name}")
         if entry.sweep:

@@ -22,6 +22,9 @@ class Rendering:
         self.entry, self.program = entry, program
         self.scratch = scratch
         self.recording = os.path.join(scratch, entry.name)
+        if entry.kept:
+            shutil.copytree(entry.kept, self.recording)
+            return
         if not os.path.exists(entry.pack):
             raise Broken(f"{entry.name}: no recording is kept: lab/gallery/run --record {entry.name}")
         packs.unpack_file(entry.pack, scratch)

@@ -83,7 +83,9 @@ impl Data {
         let mut spans = spans::gather(source, explanation, &slots, &marks, bounds, &mut requests)?;
         drop(marks);
         series.add_stops(&slots, requests.stops());
-        let (lanes, lane_of) = slots.lanes(&weights(&slots, explanation, &spans, &series));
+        let weights = weights(&slots, explanation, &spans, &series);
+        let (lanes, lane_of) = slots.lanes(&weights);
+        let undrawn = weights.iter().filter(|weight| **weight > 0).count() - lanes.len();
         let before = spans.drawn.len();
         spans.drawn.retain(|span| lane_of[span.slot as usize] != NO_LANE);
         spans.left_out += (before - spans.drawn.len()) as u64;
@@ -106,7 +108,7 @@ impl Data {
         numbers.spans(&mut planes, &spans.drawn);
         let (listed, planes) = planes.finish();
         let mut notes = series.notes;
-        notes.extend(said(unnamed));
+        notes.extend(said(undrawn, unnamed));
         notes.extend(left_out);
         // The critical path is in the planes.
         let without_path = Explanation { path: Vec::new(), ..explanation.clone() };
@@ -179,8 +181,11 @@ fn instants<'a>(spans: &'a Spans, series: &'a Series) -> impl Iterator<Item = i6
 }
 
 /// Returns sentences on what is not in the data.
-fn said(unnamed: usize) -> Vec<String> {
+fn said(undrawn: usize, unnamed: usize) -> Vec<String> {
     let mut said = Vec::new();
+    if undrawn > 0 {
+        said.push(format!("{} lanes are not drawn: too many. Those with the most to show are.", numbers::count(undrawn as u64)));
+    }
     if unnamed > 0 {
         said.push(format!("{} objects are not named: too many.", numbers::count(unnamed as u64)));
     }

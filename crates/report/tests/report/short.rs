@@ -193,12 +193,12 @@ fn the_readmes_picture_is_small_and_what_report_draws_of_its_example() {
     let path = root().join("crates/explain/tests/fixtures/programs/gridftp-put-1-sndbuf");
     let recording = Recording::open(&path).unwrap();
     let picture = svg(&recording, &explained_at(&path), &PictureOptions::default()).unwrap();
-    let kept = root().join("docs/explained.svg");
+    let kept = root().join("docs/gallery/gridftp-put-1-sndbuf.svg");
     if std::env::var_os("THALWEG_BLESS").is_some() {
         std::fs::write(&kept, &picture).unwrap();
     }
     assert!(picture.len() <= 64 << 10, "{} bytes", picture.len());
-    assert!(std::fs::read_to_string(&kept).unwrap() == picture, "docs/EXPLAIN.md says how docs/explained.svg is made");
+    assert!(std::fs::read_to_string(&kept).unwrap() == picture, "docs/EXPLAIN.md says how docs/gallery/gridftp-put-1-sndbuf.svg is made");
 }
 
 /// What makes a page say less: each holds for a run that was recorded and changed in one thing.
