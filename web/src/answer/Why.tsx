@@ -5,7 +5,7 @@ import type { Charge } from "../data/header";
 import type { Model } from "../model";
 import { causeColour } from "../palette";
 import { duration, instant, percent, shown } from "../view/format";
-import { causeName, plainLabel } from "./help";
+import { causeName, helpFor, plainCause } from "./help";
 import { Prose } from "./Prose";
 import { chargesOf, rulesOf, SMALL_SHARE, type Ground } from "./why";
 
@@ -104,11 +104,11 @@ export function Tip({ model, asker }: { model: Model; asker: Asker }) {
   if (!asked) return null;
   const { header } = model;
   const charges = chargesOf(header, asked.cause);
-  const named = header.causes.find((c) => c.name === asked.cause);
-  const label = named ? plainLabel(header, named) : "";
+  const help = helpFor(header.explanation, asked.cause);
   return (
     <div class="tip" id={TIP_ID} ref={box} role="tooltip" onPointerEnter={asker.keep} onPointerLeave={asker.leave}>
-      <p class="tip-title"><span class="swatch" style={{ background: causeColour(asked.cause, model.theme.dark) }} aria-hidden="true" />{causeName(header.explanation, asked.cause)}{label && <>: <bdi>{shown(label, 120)}</bdi></>}</p>
+      <p class="tip-title"><span class="swatch" style={{ background: causeColour(asked.cause, model.theme.dark) }} aria-hidden="true" /><bdi>{shown(plainCause(header, asked.cause), 120)}</bdi> <code class="faint">{causeName(header.explanation, asked.cause)}</code></p>
+      {help && <p class="faint">{help}</p>}
       {charges.slice(0, MOST_IN_TIP).map((charge, i) => (
         <div key={i}><Evidence charge={charge} /><ul>{rulesOf(header, charge).slice(0, MOST_IN_TIP).map((ground, k) => <Rule key={k} ground={ground} />)}</ul></div>
       ))}
@@ -137,7 +137,7 @@ export function WhyList({ model, go }: { model: Model; go: (a_s: number, b_s: nu
       <summary>Why: the evidence and the rules</summary>
       {charges.map((charge, i) => (
         <section key={i}>
-          <h3><span class="swatch" style={{ background: causeColour(charge.cause, model.theme.dark) }} aria-hidden="true" />{causeName(header.explanation, charge.cause)}</h3>
+          <h3><span class="swatch" style={{ background: causeColour(charge.cause, model.theme.dark) }} aria-hidden="true" />{shown(plainCause(header, charge.cause), 120)} <code class="faint">{causeName(header.explanation, charge.cause)}</code></h3>
           <Evidence charge={charge} />
           <ul>{rulesOf(header, charge).map((ground, k) => <><Rule key={k} ground={ground} />{!!ground.stretches.length && <li><Stretches model={model} ground={ground} go={go} /></li>}</>)}</ul>
         </section>

@@ -24,7 +24,7 @@ const HELP: Record<string, [meaning: string, helps: string]> = {
   sync: ["waiting until data is on stable storage", "fewer syncs, one at the end; each gives durability up"],
   metadata: ["work on names and attributes", "fewer, larger files; batches; attributes that come with names"],
   memory: ["page faults, reclaim, the limit of dirty pages", "less memory in use, higher dirty limits, a faster disk"],
-  cpu: ["computing, copying, checksums", "more processors at work, less work: compression level, copies, interpreter"],
+  cpu: ["computing, copying, checksums", "less work (compression level, copies, interpreter), more processors at work"],
   runqueue: ["runnable, without a processor", "fewer competitors, more processors, a larger quota"],
   lock: ["waiting for a lock", "shorter critical sections, finer locks"],
   think: ["sleeping: a pause, a rate limit, a stopped process", "leave out the pause or the limit"],
@@ -41,24 +41,67 @@ const HELP: Record<string, [meaning: string, helps: string]> = {
 
 const help = (cause: string) => HELP[cause] ?? HELP[cause.slice(cause.lastIndexOf(".") + 1)];
 
-/** A cause of the closed set that is sleep or a stop: which of the two, if the figures say so. */
-function thinkKind(cause: string, figures: string): "stop" | "sleep" | "" {
-  if (!cause.endsWith("think")) return "";
-  const [stop, sleep] = [/\bstops?\b/.test(figures), /\b(sleeps?|pauses?)\b/.test(figures)];
-  return stop === sleep ? "" : stop ? "stop" : "sleep";
+/** The rule by which time in a stop is charged. */
+const STOPPED_RULE = "stopped";
+
+/** Whether most of the time charged to a cause was spent stopped, and not asleep: the cause of the closed set is one for both. */
+export function isStopped(e: Explanation, cause: string): boolean {
+  if (!cause.endsWith("think")) return false;
+  const charges = (e.critical_path ?? []).filter((c) => c.cause === cause);
+  const stopped = charges.flatMap((c) => c.rules ?? []).filter((r) => r.rule === STOPPED_RULE).reduce((sum, r) => sum + r.seconds, 0);
+  const all = charges.reduce((sum, c) => sum + c.seconds, 0);
+  if (charges.some((c) => c.rules?.length)) return stopped > all / 2;
+  return /\bstops?\b/.test(e.summary?.rows.find((r) => r.cause === cause)?.figures ?? "");
 }
 
-const THINK = { stop: "stopped by a signal, a debugger or a frozen control group", sleep: "sleeping: a pause, a rate limit" };
+/** Whether most of the time charged to a cause was spent asleep. */
+const slept = (e: Explanation, cause: string): boolean => /\b(sleeps?|pauses?)\b/.test(e.summary?.rows.find((r) => r.cause === cause)?.figures ?? "");
 
-export function helpFor(cause: string, figures = ""): string {
-  const kind = thinkKind(cause, figures);
-  return kind ? THINK[kind] : help(cause)?.[0] ?? "";
+export function helpFor(e: Explanation, cause: string): string {
+  if (isStopped(e, cause)) return "stopped by a signal, a debugger or a frozen control group";
+  if (cause.endsWith("think") && slept(e, cause)) return "sleeping: a pause, a rate limit";
+  return help(cause)?.[0] ?? "";
 }
 
-/** A cause's clause; where its largest row is a stop or sleep, the clause says which and not "slept or was stopped". */
+export function usuallyHelps(e: Explanation, cause: string): string {
+  return isStopped(e, cause) ? "find out what stops the process (SIGSTOP, a debugger, a frozen control group)" : help(cause)?.[1] ?? "";
+}
+
+/** What a recording's label says in the terms of the field, and what a reader without them knows. */
+const PLAINER: [label: string, plain: string][] = [
+  ["the receive window was full", "the receiver's buffer (window) was full"], ["the send buffer was full", "the sender's buffer was full"],
+  ["messages were in transit", "messages were in transit (round trips)"], ["the network carried data", "the link was busy with data"],
+  ["waited for stable storage", "waited until data was on disk"], ["waited for a processor", "waited for a free CPU"],
+  ["waited for a read", "waited for a read from storage"], ["waited for a write", "waited for a write to storage"],
+  ["the recorder worked", "the recording itself"], ["the congestion window was full", "the connection was not at full speed yet"],
+];
+
+const plainer = (label: string): string => PLAINER.reduce((text, [from, to]) => text.replace(from, to), label);
+
+/** By the last part of a cause's name: what an end did. */
+const DID: Record<string, string> = {
+  read: "waited for a read from storage", write: "waited for a write to storage", sync: "waited until data was on disk", metadata: "worked on names and attributes",
+  memory: "waited for memory", cpu: "computed", runqueue: "waited for a free CPU", lock: "waited for a lock", think: "slept or was stopped", unknown: "was not recorded",
+};
+
+/** A cause in words, where no recording says it: documents of measurements. */
+export function causeWords(cause: string): string {
+  const [end, what] = cause.split(".");
+  if (what && DID[what] && (end === "client" || end === "server")) return `the ${end} ${DID[what]}`;
+  const meant = { "network.bandwidth": "the link was busy with data", "network.latency": "messages were in transit (round trips)", "network.loss": "packets were lost", recorder: "the recording itself" }[cause];
+  return meant ?? help(cause)?.[0] ?? cause;
+}
+
+/** A cause's clause; where it is a stop or sleep, the clause says which and not "slept or was stopped". */
 export function plainLabel(header: Header, cause: { name: string; label: string }): string {
-  const row = header.explanation.summary?.rows.find((r) => r.cause === cause.name);
-  const kind = row ? thinkKind(cause.name, row.figures) : "";
-  return kind ? cause.label.replace("slept or was stopped", kind === "stop" ? "was stopped" : "slept") : cause.label;
+  const { explanation: e } = header;
+  const label = plainer(cause.label || causeWords(cause.name));
+  if (!cause.name.endsWith("think")) return label;
+  const said = isStopped(e, cause.name) ? "was stopped by a signal" : slept(e, cause.name) ? "slept" : "";
+  return said ? label.replace("slept or was stopped", said) : label;
 }
-export const usuallyHelps = (cause: string): string => help(cause)?.[1] ?? "";
+
+/** A cause in plain words. */
+export function plainCause(header: Header, name: string): string {
+  return plainLabel(header, header.causes.find((c) => c.name === name) ?? { name, label: "" });
+}

@@ -1,4 +1,4 @@
-// Which changes the page proposes: those that `explain` prints, in its order, so that page and terminal agree.
+// Which changes the page proposes: those that `explain` prints, those first that the reader can make.
 
 import type { Explanation, WhatIf } from "../data/header";
 import { duration } from "../view/format";
@@ -41,6 +41,58 @@ export function nothingKnown(short: string): string {
 /** Whether the run was killed or failed: its full duration is not known, so no change to its speed is proposed. */
 export const wasCutShort = (e: Explanation): boolean => /^(killed|failed)/.test(e.summary?.ended ?? "");
 
+/** Whether a change needs another machine, device or path: the reader cannot make it at once. */
+export function isWish(w: WhatIf): boolean {
+  if (w.command?.length || w.flags?.length) return false;
+  return !w.how || w.id === "names_at_once" || /^(cpu|processors|device|link|rtt|server|metadata|disk)\.((read|write|client|server)\.)?(x\d+|half)$/.test(w.id);
+}
+
+/** What a change gives up; the document does not say it of syncs that are left out. */
+export function givesUp(w: WhatIf): string {
+  return w.gives_up || (w.id === "no_sync" ? "durability: a power failure loses what was written last" : "");
+}
+
+export interface Proposal {
+  change: WhatIf;
+  /** The change with other numbers. */
+  or: WhatIf[];
+}
+
+export interface Plan {
+  /** What the reader can do, the first to try first. */
+  can: Proposal[];
+  /** What would help, with other hardware or another path. */
+  could: WhatIf[];
+}
+
+/** Gains that differ by less count as alike. */
+const ALIKE = 0.1;
+
+/** One proposal of changes that differ in their numbers only. */
+function grouped(changes: WhatIf[]): Proposal[] {
+  const groups = new Map<string, Proposal>();
+  for (const change of changes) {
+    const key = change.change.replace(/\d+/g, "#");
+    const group = groups.get(key);
+    if (group) group.or.push(change);
+    else groups.set(key, { change, or: [] });
+  }
+  return [...groups.values()];
+}
+
+/**
+ * The changes in the order of `explain`, but those that the reader can make first, and of those with about one gain the one that gives
+ * nothing up.
+ */
+export function plan(e: Explanation, short: string): Plan {
+  const named = proposed(e, short);
+  const can = named.filter((w) => !isWish(w));
+  const saved = (w: WhatIf) => e.wall_s - w.predicted_wall_s;
+  const safe = can[0] && givesUp(can[0]) ? can.findIndex((w) => !givesUp(w) && saved(w) >= (1 - ALIKE) * saved(can[0])) : -1;
+  if (safe > 0) can.unshift(...can.splice(safe, 1));
+  return { can: grouped(can), could: named.filter(isWish) };
+}
+
 export interface Gain {
   before: string;
   after: string;
@@ -52,7 +104,7 @@ export function gain(w: WhatIf, wall_s: number): Gain {
   const [low, high] = w.interval_s;
   const all = w.speedup > NEARLY_ALL;
   const range = low < w.predicted_wall_s / 4 ? `below ${duration(high)}` : `${duration(low)} to ${duration(high)}`;
-  return { before: duration(wall_s), after: duration(w.predicted_wall_s), note: bound ? "at most: a bound, not a prediction" : all ? "nearly all of it" : range };
+  return { before: duration(wall_s), after: duration(w.predicted_wall_s), note: bound ? "at best: a bound, not a prediction" : all ? "nearly all of the time" : range };
 }
 
 /** A word as a shell reads it. */

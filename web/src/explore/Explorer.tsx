@@ -6,6 +6,7 @@ import { Heat } from "../chart/Heat";
 import { figure } from "../chart/scale";
 import { Stacks } from "../chart/Stacks";
 import { interval, Xy } from "../chart/Xy";
+import { causeWords } from "../answer/help";
 import { causeColour } from "../palette";
 import { percent, shown } from "../view/format";
 import { useTheme } from "../view/theme";
@@ -32,7 +33,7 @@ function lines(data: Dataset, choice: Choice, i: number): string[] {
     return `${data.metrics[m].name}: ${e ? `${figure(e.median, data.metrics[m].unit)}${e.low !== e.high ? ` (${interval(e, data.metrics[m].unit)})` : ""}` : row.state}`;
   });
   const bound = wanted.map((m) => data.metrics[m].bounds?.[i]).find((b) => typeof b === "number");
-  const cause = row.cause ? [`largest cause: ${row.cause}${row.shares[0] ? ` ${percent(row.shares[0][1])}` : ""}`] : [];
+  const cause = row.cause ? [`largest cause: ${causeWords(row.cause)} (${row.cause})${row.shares[0] ? ` ${percent(row.shares[0][1])}` : ""}`] : [];
   return [nameOf(data, i), ...figures, ...(typeof bound === "number" ? [`at most: ${figure(bound, data.metrics[wanted.at(-1)!].unit)}`] : []), ...cause, ...(row.problem ? [row.problem] : [])];
 }
 
@@ -40,7 +41,7 @@ function Causes({ data, rows }: { data: Dataset; rows: number[] }) {
   const { dark } = useTheme();
   const causes = [...new Set(rows.map((i) => data.rows[i].cause).filter((c): c is string => !!c))];
   if (!causes.length) return null;
-  return <ul class="parts" aria-label="Largest cause of a recorded run">{causes.map((c) => <li key={c}><span class="swatch" style={{ background: causeColour(c, dark) }} aria-hidden="true" />{shown(c, 40)}</li>)}</ul>;
+  return <ul class="parts" aria-label="Largest cause of a recorded run">{causes.map((c) => <li key={c}><span class="swatch" style={{ background: causeColour(c, dark) }} aria-hidden="true" />{shown(causeWords(c), 80)} <code class="faint">{shown(c, 40)}</code></li>)}</ul>;
 }
 
 interface Drawn {

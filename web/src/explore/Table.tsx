@@ -1,6 +1,7 @@
 // Every point as a row: sorted by any column, filtered by text, saved as CSV. A row that is chosen is the point that the pictures mark.
 
 import { useMemo, useState } from "preact/hooks";
+import { causeWords } from "../answer/help";
 import { figure } from "../chart/scale";
 import { interval } from "../chart/Xy";
 import { count, shown } from "../view/format";
@@ -34,7 +35,7 @@ export function columnsOf(data: Dataset): Column[] {
       csv: [[`${m.name} (${m.unit})`, (i) => m.values[i]?.median ?? ""], ...(has ? [[`${m.name}, low`, (i) => m.values[i]?.low ?? ""], [`${m.name}, high`, (i) => m.values[i]?.high ?? ""]] as Column["csv"] : [])],
     });
   }
-  if (rows.some((row) => row.cause)) columns.push({ name: "largest cause", numeric: false, key: (i) => rows[i].cause, text: (i) => (rows[i].cause ? `${rows[i].cause} ${figure(rows[i].shares[0]?.[1] ?? 0, "share")}` : "–"), csv: [["cause", (i) => rows[i].cause ?? ""], ["where", (i) => rows[i].where ?? ""]] });
+  if (rows.some((row) => row.cause)) columns.push({ name: "largest cause", numeric: false, key: (i) => rows[i].cause, text: (i) => (rows[i].cause ? `${figure(rows[i].shares[0]?.[1] ?? 0, "share")} ${causeWords(rows[i].cause!)}` : "–"), csv: [["cause", (i) => rows[i].cause ?? ""], ["where", (i) => rows[i].where ?? ""]] });
   if (rows.some((row) => row.problem || row.sentence)) columns.push({ name: "in words", numeric: false, key: (i) => rows[i].problem ?? rows[i].sentence, text: (i) => rows[i].problem ?? rows[i].sentence ?? "", csv: [["in words", (i) => rows[i].problem ?? rows[i].sentence ?? ""]] });
   return columns;
 }

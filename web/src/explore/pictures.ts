@@ -4,6 +4,7 @@ import { figure, scaleOf, tightScale, type Scale } from "../chart/scale";
 import type { HeatCell } from "../chart/Heat";
 import type { Stack } from "../chart/Stacks";
 import type { Axis, Curve, Dot } from "../chart/Xy";
+import { causeWords } from "../answer/help";
 import { causeColour } from "../palette";
 import { COLOURS } from "../chart/looks";
 import { bestOf, chosen, dimensionAt, FAR, metricAt, positions, type Choice, type Dataset, type Dimension, type Metric } from "./data";
@@ -120,7 +121,7 @@ export function stacksOf(data: Dataset, choice: Choice, dark: boolean, what: "sh
       const i = rows.find((r) => data.rows[r].at[d] === k && (by < 0 || data.rows[r].at[by] === value)) ?? -1;
       const row = data.rows[i];
       const parts = (what === "shares" ? row?.shares : row?.classes) ?? [];
-      return { label: v.label, id: i, parts: parts.filter(([, share]) => share > 0.002).map(([name, share]) => ({ name, share, colour: colour(name) })), note: !row ? "not measured" : row.state !== "done" ? row.state : "not recorded" };
+      return { label: v.label, id: i, parts: parts.filter(([, share]) => share > 0.002).map(([name, share]) => ({ name: what === "shares" ? causeWords(name) : name, share, colour: colour(name) })), note: !row ? "not measured" : row.state !== "done" ? row.state : "not recorded" };
     });
     return { title: by < 0 ? "" : `${data.dimensions[by].name}=${data.dimensions[by].values[value].label}`, stacks };
   };

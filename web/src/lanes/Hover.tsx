@@ -1,7 +1,7 @@
 // The evidence under the pointer: the spans of the lane at that instant, what the instant was charged to, and by which rule.
 
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { causeName } from "../answer/help";
+import { causeName, plainCause } from "../answer/help";
 import { rulesOf } from "../answer/why";
 import { breakdown, pathAt } from "../data/breakdown";
 import { NO_CHARGE } from "../data/recording";
@@ -30,7 +30,7 @@ export function evidenceAt(model: Model, tick: number): Evidence | null {
   const charge = e.critical_path?.[r.path.charge[s.span[at]] ?? NO_CHARGE] ?? e.critical_path?.find((c) => c.cause === cause);
   const [first] = charge ? rulesOf(r.header, charge) : [];
   return {
-    cause: causeName(e, cause), length: duration(model.seconds(s.end[at] - s.start[at])),
+    cause: `${shown(plainCause(r.header, cause), 80)} (${causeName(e, cause)})`, length: duration(model.seconds(s.end[at] - s.start[at])),
     evidence: charge ? `${charge.where}: ${charge.evidence}` : "", rule: first ? `by ${first.name}: ${first.when}` : charge?.rule ?? charge?.basis ?? "",
   };
 }

@@ -1,6 +1,6 @@
 // The head of the time view: the critical path in the colours of its causes, and the axis.
 
-import { causeName } from "../answer/help";
+import { causeName, plainCause } from "../answer/help";
 import type { Model } from "../model";
 import { instant } from "../view/format";
 import type { Pen } from "../view/pen";
@@ -26,8 +26,9 @@ function nameCauses(pen: Pen, model: Model, width: number): void {
     const x0 = Math.max(0, toX(model.view, s.start[from], width));
     const x1 = Math.min(width, toX(model.view, s.end[i], width));
     const cause = r.header.causes[s.kind[from]]?.name ?? "";
-    const name = causeName(model.header.explanation, cause);
-    if (x1 - x0 < pen.measureText(name).width + 8) continue;
+    const fits = (words: string) => pen.measureText(words).width + 8 <= x1 - x0;
+    const name = [plainCause(model.header, cause), causeName(model.header.explanation, cause)].find(fits);
+    if (!name) continue;
     pen.fillStyle = isLight(causeColour(cause, model.theme.dark)) ? "#10151b" : "#ffffff";
     pen.fillText(name, x0 + 4, PATH_HEIGHT / 2);
   }

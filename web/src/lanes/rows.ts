@@ -132,11 +132,38 @@ export interface RowOptions {
   open: boolean;
 }
 
+/** A process with the server that most of its threads work for: several servers may be processes of one command. */
+function withServer(r: Recording, group: Group, process: string): string {
+  const found = new Map<string, number>();
+  for (const lane of group.lanes) {
+    const info = r.header.lanes[lane];
+    const word = info.kind === "server" ? /^[^/]+\/(\S+) /.exec(info.name)?.[1] : undefined;
+    if (word) found.set(word, (found.get(word) ?? 0) + 1);
+  }
+  const [word, count] = [...found].sort((a, b) => b[1] - a[1])[0] ?? ["", 0];
+  return count > group.lanes.length / 2 && !process.includes(word) ? `${process}: ${word}` : process;
+}
+
+/** Names of lanes that several processes have: these need the process too. */
+function repeatedNames(lanes: LaneInfo[]): Set<string> {
+  const processes = new Map<string, string>();
+  const repeated = new Set<string>();
+  for (const lane of lanes) {
+    const before = processes.get(lane.name);
+    if (before !== undefined && before !== lane.process) repeated.add(lane.name);
+    processes.set(lane.name, lane.process);
+  }
+  return repeated;
+}
+
 class Builder {
   rows: Row[] = [];
   y = 0;
   clock = "";
-  constructor(private r: Recording, private options: RowOptions) {}
+  private repeated: Set<string>;
+  constructor(private r: Recording, private options: RowOptions) {
+    this.repeated = repeatedNames(r.header.lanes);
+  }
 
   push(row: Omit<Row, "y" | "h" | "folded" | "clock">, h: number): boolean {
     const folded = row.foldable && this.options.folded.has(row.key);
@@ -145,10 +172,12 @@ class Builder {
     return folded;
   }
 
-  lane(index: number, depth: number, process = ""): void {
+  /** Adds a lane; without its process above it, the label says which of several it is. */
+  lane(index: number, depth: number, process = "", alone = false): void {
     const info = this.r.header.lanes[index];
     const name = shown(info.name) || "(no name)";
-    const label = process && !process.endsWith(info.name) ? `${name} · ${process}` : name;
+    const number = /^\d+/.exec(info.process)?.[0];
+    const label = process && !process.endsWith(info.name) ? `${name} · ${process}` : alone && number && this.repeated.has(info.name) ? `${name} · ${number}` : name;
     this.push({ type: "lane", key: `l${index}`, label, detail: "", depth, lanes: [index], foldable: false }, this.options.height);
   }
 
@@ -161,9 +190,9 @@ class Builder {
     const idle = options.only ? [] : kept.filter((l) => isIdle(r, l));
     const info = r.header.lanes[kept[0]];
     const many = group.name && (info.kind === "rank" ? `${group.lanes.length} ranks of ${shown(group.name, 60)}` : `${group.lanes.length} ${shown(group.name, 60)} processes`);
-    const label = many || shown(info.process) || KIND[info.kind] || "lanes";
+    const label = many || (info.process && shown(withServer(r, group, info.process))) || KIND[info.kind] || "lanes";
     const header = Math.max(FOLD_HEIGHT, options.height);
-    if (live.length === 1) this.lane(live[0], depth, kept.length === 1 ? "" : label);
+    if (live.length === 1) this.lane(live[0], depth, kept.length === 1 ? "" : label, true);
     else if (live.length) {
       const row = { type: "group" as const, key: `g${group.key}`, label, detail: many ? "" : `${kept.length}`, depth, lanes: group.lanes, foldable: true };
       if (!this.push(row, header)) for (const lane of live) this.lane(lane, depth + 1);
@@ -184,8 +213,9 @@ function clocksOf(r: Recording): Map<string, ClockInfo> {
   return new Map((r.header.clocks ?? []).map((clock) => [clock.host, clock]));
 }
 
-function sectionName(host: string, role: string): string {
-  return [ROLE[role] ?? role, host && `on ${shown(host, 60)}`].filter(Boolean).join(" ") || "this machine";
+/** A host is named where there are several. */
+function sectionName(host: string, role: string, several: boolean): string {
+  return [ROLE[role] ?? role, several && host && `on ${shown(host, 60)}`].filter(Boolean).join(" ") || "this machine";
 }
 
 /** How exact instants of a host are on the run's axis. */
@@ -205,6 +235,7 @@ export function makeRows(r: Recording, options: RowOptions): { rows: Row[]; heig
   const own = [...new Set(sections.map((s) => s.host).filter(isOwn))];
   const ordered = [...sections.filter((s) => !isOwn(s.host)), ...own.flatMap((host) => sections.filter((s) => s.host === host))];
   const many = sections.length > 1;
+  const hosts = new Set(sections.map((s) => s.host).filter(Boolean));
   for (const { section, groups, host, role } of ordered) {
     const lanes = groups.flatMap((g) => g.lanes);
     if (options.only && !lanes.some((l) => options.only!.has(l))) continue;
@@ -216,7 +247,7 @@ export function makeRows(r: Recording, options: RowOptions): { rows: Row[]; heig
     let folded = false;
     if (many) {
       const note = uncertaintyOf(clocks.get(host));
-      folded = builder.push({ type: "section", key: `s${section}`, label: sectionName(host, role), note, detail: `${lanes.length}`, depth: 0, lanes: [], foldable: true }, FOLD_HEIGHT);
+      folded = builder.push({ type: "section", key: `s${section}`, label: sectionName(host, role, hosts.size > 1), note, detail: `${lanes.length}`, depth: 0, lanes: [], foldable: true }, FOLD_HEIGHT);
     }
     const depth = many ? 1 : 0;
     if (!folded) builder.idle(section, groups.flatMap((group) => builder.group(group, depth)), depth);

@@ -1,7 +1,7 @@
 // Both answers in short, side by side, what changed by cause, and what was predicted beside what came of it.
 
-import { Bar } from "../answer/Answer";
-import { causeName } from "../answer/help";
+import { Bar } from "../answer/Bar";
+import { plainCause } from "../answer/help";
 import { Tip, useAsker } from "../answer/Why";
 import { Figure } from "../chart/Figure";
 import { fitted, textWidth } from "../chart/looks";
@@ -57,7 +57,7 @@ export function Changes({ a, b, diff }: { a: Model; b: Model; diff: Diff }) {
   const large = diff.rows.filter((r) => Math.abs(r.change_s) >= SMALL * longest).slice(0, 12);
   const rest = diff.rows.filter((r) => !large.includes(r));
   const sum = (pick: (r: (typeof rest)[0]) => number) => rest.reduce((s, r) => s + pick(r), 0);
-  const rows = [...large.map((r) => ({ ...r, name: r.cause ? causeName(a.header.explanation, r.cause) : "others" })), ...(rest.length ? [{ name: `${rest.length} others`, subject: "", cause: "", before_s: sum((r) => r.before_s), after_s: sum((r) => r.after_s), change_s: sum((r) => r.change_s) }] : [])];
+  const rows = [...large.map((r) => ({ ...r, name: r.cause ? plainCause(a.header, r.cause) : "others" })), ...(rest.length ? [{ name: `${rest.length} others`, subject: "", cause: "", before_s: sum((r) => r.before_s), after_s: sum((r) => r.after_s), change_s: sum((r) => r.change_s) }] : [])];
   const most = Math.max(1e-12, ...rows.map((r) => Math.max(r.before_s, r.after_s)));
   const names = namesOf(a);
   const subject = (r: (typeof rows)[0]) => ("subject_after" in r && r.subject_after && r.subject_after !== r.subject ? `${r.subject} → ${r.subject_after}` : r.subject);

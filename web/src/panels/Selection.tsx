@@ -1,7 +1,7 @@
 // What the selected interval consists of, and the selected span's particulars.
 
 import { useMemo } from "preact/hooks";
-import { causeName } from "../answer/help";
+import { plainCause } from "../answer/help";
 import { breakdown } from "../data/breakdown";
 import { arrowsOfSpan, arrowText } from "../lanes/arrows";
 import { evidenceAt } from "../lanes/Hover";
@@ -41,7 +41,7 @@ function IntervalPanel({ model, a, b }: { model: Model; a: number; b: number }) 
       </p>
       {found.partial && <p class="faint" id="partial">Shorter spans are left out of the page. The time of lanes counts all spans; the table of spans has the longest and those on the critical path.</p>}
       <div class="tables">
-        <Parts title="Critical path by cause" total={length} parts={found.causes.map((c) => ({ ...c, name: causeName(r.header.explanation, c.name), colour: causeColour(c.name, dark), text: time(c.ticks) }))} />
+        <Parts title="Critical path by cause" total={length} parts={found.causes.map((c) => ({ ...c, name: plainCause(r.header, c.name), colour: causeColour(c.name, dark), text: time(c.ticks) }))} />
         <Parts title="Lanes, time added up" total={classes} parts={found.classes.map((c) => ({ name: CLASS_LABEL[c.name as SpanClass], ticks: c.ticks, colour: classColour(c.class, dark), text: time(c.ticks) }))} />
         {!!found.kinds.length && <table>
           <caption>{found.partial ? "Spans in the page, by kind" : "Spans by kind"}</caption>

@@ -1,6 +1,6 @@
 // What the legend lists: the same for the page and for an exported picture.
 
-import { causeName } from "../answer/help";
+import { causeName, plainCause } from "../answer/help";
 import type { Recording } from "../data/recording";
 import { isLost, lostEvents, markColour, markForm, type MarkForm } from "../lanes/marks";
 import { arrowColour, WORD, type ArrowKind } from "../lanes/arrows";
@@ -79,6 +79,6 @@ export function arrowItems(model: Model): Item[] {
 export function causeItems(model: Model): Item[] {
   const sum = model.header.causes.reduce((total, c) => total + c.ns, 0) || 1;
   return model.header.causes.filter((c) => c.ns > 0).slice(0, MOST_CAUSES).map((c) => ({
-    shape: "line", colour: causeColour(c.name, model.theme.dark), text: causeName(model.header.explanation, c.name), detail: percent(c.ns / sum), cause: c.name,
+    shape: "line", colour: causeColour(c.name, model.theme.dark), text: shown(plainCause(model.header, c.name), 80), detail: `${causeName(model.header.explanation, c.name)} ${percent(c.ns / sum)}`, cause: c.name,
   }));
 }

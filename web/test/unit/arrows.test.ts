@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { helpFor, plainLabel } from "../../src/answer/help";
+import { helpFor, isStopped, plainLabel, usuallyHelps } from "../../src/answer/help";
 import { chargesOf, rulesOf } from "../../src/answer/why";
 import { waiting, rankBytes, ranksOf } from "../../src/curves/ranks";
 import { plots } from "../../src/curves/plots";
@@ -196,11 +196,19 @@ describe("pictures as SVG", () => {
 
 describe("sleep and stops", () => {
   it("are told apart by the figures", () => {
-    expect(helpFor("server.think", "one stop of 600 ms")).toContain("signal");
-    expect(helpFor("client.think", "2 sleeps, 600 ms each")).toBe("sleeping: a pause, a rate limit");
-    expect(helpFor("think", "")).toContain("a stopped process");
-    const header = { explanation: { wall_s: 1, summary: { rows: [{ cause: "think", share: 1, subject: "x", figures: "2 sleeps" }] } } } as never;
-    expect(plainLabel(header, { name: "think", label: "the program slept or was stopped" })).toBe("the program slept");
+    const of = (cause: string, figures: string) => ({ wall_s: 1, summary: { rows: [{ cause, share: 1, subject: "x", figures }] } }) as never;
+    expect(helpFor(of("server.think", "one stop of 600 ms"), "server.think")).toContain("signal");
+    expect(helpFor(of("client.think", "2 sleeps, 600 ms each"), "client.think")).toBe("sleeping: a pause, a rate limit");
+    expect(helpFor(of("think", ""), "think")).toContain("a stopped process");
+    const label = { name: "think", label: "the program slept or was stopped" };
+    expect(plainLabel({ explanation: of("think", "2 sleeps") } as never, label)).toBe("the program slept");
+  });
+  it("are told apart by the rules that they were charged by", () => {
+    const charged = (rule: string) => ({ wall_s: 4, critical_path: [{ cause: "server.think", seconds: 2, rules: [{ rule, seconds: 2 }] }] }) as never;
+    expect(isStopped(charged("stopped"), "server.think")).toBe(true);
+    expect(isStopped(charged("timer"), "server.think")).toBe(false);
+    expect(usuallyHelps(charged("stopped"), "server.think")).toContain("SIGSTOP");
+    expect(plainLabel({ explanation: charged("stopped") } as never, { name: "server.think", label: "the server slept or was stopped" })).toBe("the server was stopped by a signal");
   });
 });
 

@@ -102,13 +102,10 @@ fn sentence(shares: &[Share], differs: Option<bool>, done: usize, all: usize) ->
     }
     let percent = |part: f64| (part * 100.0).round();
     let words = |share: &Share| {
-        format!(
-            "{} ({:.0} % of the variance, {:.0} to {:.0})",
-            share.parameter,
-            percent(share.share),
-            percent(share.low),
-            percent(share.high)
-        )
+        let [share_of_all, low, high] = [share.share, share.low, share.high].map(percent);
+        // Where single runs hardly differ, the interval is a point.
+        let interval = if low < high { format!(", {low:.0} to {high:.0}") } else { String::new() };
+        format!("{} ({share_of_all:.0} % of the variance{interval})", share.parameter)
     };
     let (mattered, not): (Vec<&Share>, Vec<&Share>) = shares.iter().partition(|share| share.matters);
     let list = |shares: &[&Share]| shares.iter().map(|share| words(share)).collect::<Vec<_>>().join(", then ");

@@ -1,7 +1,7 @@
 // When nothing moved: each gap by length and time, how often gaps recur, and what the critical path was charged to meanwhile.
 
 import { useMemo, useState } from "preact/hooks";
-import { causeName } from "../../answer/help";
+import { plainCause } from "../../answer/help";
 import { useModel, type Model } from "../../model";
 import { causeColour } from "../../palette";
 import { bytes, count, duration, instant, percent } from "../../view/format";
@@ -21,10 +21,10 @@ interface Words {
 }
 
 function wordsOf(model: Model, dark: boolean): Words {
-  const { causes, explanation } = model.header;
+  const { causes } = model.header;
   return {
     time: (ticks) => duration(model.seconds(ticks)),
-    cause: (c) => (c < 0 ? "not on the critical path" : causeName(explanation, causes[c].name)),
+    cause: (c) => (c < 0 ? "not on the critical path" : plainCause(model.header, causes[c].name)),
     colour: (c) => (c < 0 ? model.theme.faint : causeColour(causes[c].name, dark)),
   };
 }

@@ -1,11 +1,11 @@
 // The critical path over the run, above each view but the time view: shows which interval limits the view, and selects one.
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { causeName } from "../../answer/help";
+import { plainCause } from "../../answer/help";
 import { Columns, makeColours } from "../../lanes/columns";
 import { useModel, type Interval, type Model } from "../../model";
 import { causeColour, rgb } from "../../palette";
-import { count, duration, instant, percent } from "../../view/format";
+import { count, duration, instant, percent, shown } from "../../view/format";
 import { axisSteps, toTick, toX } from "../../view/scale";
 import { noFilter } from "../../data/filter";
 import { useLimits } from "./limits";
@@ -139,13 +139,13 @@ export function Strip({ model }: { model: Model }) {
 
 /** What the colours of the critical path mean. */
 function Causes({ model, dark }: { model: Model; dark: boolean }) {
-  const { causes, explanation } = model.header;
+  const { causes } = model.header;
   const sum = causes.reduce((total, c) => total + c.ns, 0);
   const large = causes.filter((c) => c.ns >= 0.01 * sum).slice(0, 8);
   if (sum <= 0) return null;
   return (
     <ul class="striplegend" aria-label="Critical path by cause">
-      {large.map((c) => <li key={c.name}><span class="swatch" style={{ background: causeColour(c.name, dark) }} aria-hidden="true" />{causeName(explanation, c.name)} <span class="faint">{percent(c.ns / sum)}</span></li>)}
+      {large.map((c) => <li key={c.name}><span class="swatch" style={{ background: causeColour(c.name, dark) }} aria-hidden="true" />{shown(plainCause(model.header, c.name), 80)} <span class="faint">{percent(c.ns / sum)}</span></li>)}
     </ul>
   );
 }
