@@ -18,7 +18,7 @@ test:           ## every suite; the last line is `N passed, N failed, N skipped`
 	@tools/test
 
 test-long:      ## the same with property tests and hostile messages many times as many, and a directory of a million files (minutes to an hour)
-	@THALWEG_TEST_ENTRIES=$${THALWEG_TEST_ENTRIES:-1000000} THALWEG_TEST_MESSAGES=$${THALWEG_TEST_MESSAGES:-200000} LAYOUT_CASES=$${LAYOUT_CASES:-20} PROPTEST_CASES=$${PROPTEST_CASES:-5000} tools/test
+	@THALWEG_TEST_WEB=1 THALWEG_TEST_ENTRIES=$${THALWEG_TEST_ENTRIES:-1000000} THALWEG_TEST_MESSAGES=$${THALWEG_TEST_MESSAGES:-200000} LAYOUT_CASES=$${LAYOUT_CASES:-20} PROPTEST_CASES=$${PROPTEST_CASES:-5000} tools/test
 
 fuzz:           ## readers of captures, RPCs and recordings on bytes that are nearly right; minutes (SECONDS_EACH=60)
 	@tools/cargo run --quiet -p thalweg-fuzz -- --seconds $${SECONDS_EACH:-60}

@@ -37,6 +37,7 @@ fn help_shows_every_verb_in_its_group_with_what_it_does() {
         ),
         ("Measure and tune:", &["bench", "sweep", "tune"]),
         ("Past one machine:", &["fleet", "launch"]),
+        ("The command itself:", &["completions", "man"]),
     ];
     for (heading, expected) in verbs {
         let shown = group(&said.out, heading);

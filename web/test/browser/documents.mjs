@@ -12,7 +12,8 @@ async function opened(t, browser, name, options, fragment) {
 }
 
 async function accessibility(t, browser) {
-  for (const name of [...DOCUMENTS, "with-rpcs", "pair", "pair-hostile", ...DOCUMENTS.map((d) => `${d}-hostile`)]) {
+  const all = [...DOCUMENTS, "with-rpcs", "pair", "pair-hostile", ...DOCUMENTS.map((d) => `${d}-hostile`)];
+  for (const name of t.isShort ? ["sweep", "with-rpcs", "pair", "pair-hostile", "sweep-hostile"] : all) {
     // Markup has the same colours as other text.
     for (const colorScheme of name.endsWith("hostile") ? ["light"] : ["light", "dark"]) {
       const { context, page, seen } = await opened(t, browser, name, { colorScheme }, name === "with-rpcs" ? "#view=rpcs" : "");
