@@ -15,7 +15,7 @@ OWN = os.path.join(DIRECTORY, "scenarios")
 CORPUS = "corpus"
 FIXTURE = "fixture"
 FIXTURES = os.path.join(REPOSITORY, "crates", "explain", "tests", "fixtures", "programs")
-# The document of a sweep, its page and its text, as `thalweg sweep -o` names them.
+# The document of a sweep and its text, as `thalweg sweep -o` names them.
 SWEEP = "sweep"
 
 

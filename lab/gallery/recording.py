@@ -79,7 +79,7 @@ class Recorder:
         if done.returncode:
             raise Broken(f"thalweg sweep: exit code {done.returncode}: {shell.last_line(done.stderr)}")
         write_text(os.path.join(into, f"{SWEEP}.txt"), done.stdout)
-        for ending in ("parquet", "runs.jsonl"):
+        for ending in ("parquet", "runs.jsonl", "html"):
             os.unlink(os.path.join(into, f"{SWEEP}.{ending}"))
         for file in os.listdir(into):
             text = shell.read(os.path.join(into, file))

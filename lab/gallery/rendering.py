@@ -1,4 +1,4 @@
-"""What is made of a kept recording: the sentence, the still picture, and the page. A sweep is a document and not a recording; its page was kept with it."""
+"""What is made of a kept recording: the sentence, the still picture, and the page. A sweep is a document and not a recording; its text was kept with it."""
 
 import os
 import re
@@ -46,8 +46,10 @@ class Rendering:
         if not self.entry.sweep:
             self._run("report", self.entry.name, "-o", path)
             return
-        with open(os.path.join(self.recording, f"{SWEEP}.html"), encoding="utf-8") as source:
-            plot = PLOT.search(source.read())
+        page = os.path.join(self.scratch, f"{self.entry.name}.html")
+        self.page(page)
+        with open(page, encoding="utf-8") as source:
+            plot = PLOT.search(source.read().split('<main id="static">')[-1])
         if not plot:
             raise Broken(f"{self.entry.name}: the page of the sweep has no picture")
         with open(path, "w", encoding="utf-8") as out:
@@ -55,10 +57,8 @@ class Rendering:
 
     def page(self, path):
         """Write the page."""
-        if self.entry.sweep:
-            shutil.copyfile(os.path.join(self.recording, f"{SWEEP}.html"), path)
-        else:
-            self._run("report", self.entry.name, "-o", path)
+        recorded = os.path.join(self.entry.name, f"{SWEEP}.json") if self.entry.sweep else self.entry.name
+        self._run("report", recorded, "-o", path)
 
     def _run(self, *words):
         """Run where the recording is called by its name, so that no output has another path."""

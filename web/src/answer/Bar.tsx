@@ -25,7 +25,7 @@ export function Bar({ model, asker }: { model: Model; asker: Asker }) {
         const words = shown(plainCause(header, p.cause), 60);
         return (
           <button type="button" key={i} class="piece" aria-disabled={!ready} onClick={() => jump(model, p.cause)} {...asker.props(p.cause)}
-            style={{ flexGrow: p.share, background: colour, color: isLight(colour) ? "#10151b" : "#ffffff" }}
+            style={{ flexGrow: p.share, background: colour, color: isLight(colour) ? "#000000" : "#ffffff" }}
             aria-label={`${percent(p.share)} ${words} (${causeName(header.explanation, p.cause)}${p.subject ? `, ${placed(header, shown(p.subject, 80))}` : ""}). Show the longest instance.`}>
             <span class="words" aria-hidden="true"><strong>{percent(p.share)}</strong> <span><bdi>{words}</bdi></span></span>
           </button>

@@ -47,7 +47,7 @@ export function Heat(p: Props) {
       {p.rows.map((r, i) => <text key={i} x={left - 8} y={top + CELL * (i + 0.5) + 4} text-anchor="end" fill={theme.ink}>{fitted(r, left - 12)}</text>)}
       {p.cells.map((row, y) => row.map((cell, x) => {
         const fill = cell.level === null ? "url(#no-figure)" : shade(cell.level, theme.dark);
-        const ink = cell.level === null ? theme.ink : isLight(fill) ? "#10151b" : "#ffffff";
+        const ink = cell.level === null ? theme.ink : isLight(fill) ? "#000000" : "#ffffff";
         const chosen = cell.id >= 0 && cell.id === p.selected;
         return <g key={`${x} ${y}`} transform={`translate(${left + wide * x} ${top + CELL * y})`} class={cell.id >= 0 ? "hit" : ""}
           onClick={() => cell.id >= 0 && p.choose(cell.id)} onPointerMove={(e) => cell.id >= 0 && p.over(e, cell.id)}>

@@ -65,7 +65,7 @@ export function Stacks({ width, stacks, name, label, selected, choose, bare }: P
             const at = x;
             x += wide;
             return <g key={k}><rect x={at} y={y} width={Math.max(0, wide - 0.7)} height={BAR} fill={part.colour}><title>{bare ? `${stack.label}: ${part.name}` : `${stack.label}: ${percent(part.share)} ${part.name}`}</title></rect>
-              {!bare && wide > 30 && <text x={at + 5} y={y + BAR / 2 + 4} fill={isLight(part.colour) ? "#10151b" : "#ffffff"} pointer-events="none">{fitted(wide > 44 + textWidth(part.name) ? `${percent(part.share)} ${part.name}` : percent(part.share), wide - 6)}</text>}</g>;
+              {!bare && wide > 30 && <text x={at + 5} y={y + BAR / 2 + 4} fill={isLight(part.colour) ? "#000000" : "#ffffff"} pointer-events="none">{fitted(wide > 44 + textWidth(part.name) ? `${percent(part.share)} ${part.name}` : percent(part.share), wide - 6)}</text>}</g>;
           })}
           {stack.id === selected && <rect x={left - 1} y={y - 1} width={full + 2} height={BAR + 2} fill="none" stroke={theme.accent} stroke-width="2" />}
         </g>;

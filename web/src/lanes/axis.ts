@@ -29,7 +29,7 @@ function nameCauses(pen: Pen, model: Model, width: number): void {
     const fits = (words: string) => pen.measureText(words).width + 8 <= x1 - x0;
     const name = [plainCause(model.header, cause), causeName(model.header.explanation, cause)].find(fits);
     if (!name) continue;
-    pen.fillStyle = isLight(causeColour(cause, model.theme.dark)) ? "#10151b" : "#ffffff";
+    pen.fillStyle = isLight(causeColour(cause, model.theme.dark)) ? "#000000" : "#ffffff";
     pen.fillText(name, x0 + 4, PATH_HEIGHT / 2);
   }
 }

@@ -123,7 +123,7 @@ export function lost(frame: Frame, model: Model, height: number): void {
     ctx.stroke();
     ctx.setLineDash([]);
     ctx.fillRect(left, 3, wide, 16);
-    ctx.fillStyle = model.theme.dark ? "#10151b" : "#ffffff";
+    ctx.fillStyle = model.theme.dark ? "#000000" : "#ffffff";
     ctx.fillText(text, left + 4, 11.5);
   }
   ctx.lineWidth = 1;

@@ -39,7 +39,7 @@ function label(frame: Frame, model: Model, row: Row, y: number): number {
       frame.ctx.strokeText(text, x0 + 4, y + row.h / 2 + 1, x1 - x0 - 8);
       frame.ctx.lineWidth = 1;
     }
-    frame.ctx.fillStyle = lane.partial ? model.theme.ink : isLight(colour) ? "#10151b" : "#ffffff";
+    frame.ctx.fillStyle = lane.partial ? model.theme.ink : isLight(colour) ? "#000000" : "#ffffff";
     frame.ctx.fillText(text, x0 + 4, y + row.h / 2 + 1, x1 - x0 - 8);
     drawn++;
   }
@@ -73,7 +73,7 @@ export function interval(frame: Frame, model: Model, a: number, b: number, colou
   const at = Math.min(Math.max(0, (x0 + x1) / 2 - wide / 2), frame.width - wide);
   ctx.fillStyle = colour;
   ctx.fillRect(at, 4, wide, 18);
-  ctx.fillStyle = isLight(colour) ? "#10151b" : "#ffffff";
+  ctx.fillStyle = isLight(colour) ? "#000000" : "#ffffff";
   ctx.textBaseline = "middle";
   ctx.fillText(text, at + 5, 13.5);
 }

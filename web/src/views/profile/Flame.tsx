@@ -109,7 +109,7 @@ function draw(canvas: HTMLCanvasElement, boxes: Box[], chosen: Node | null, prop
     ctx.fillRect(box.x, box.depth * ROW, Math.max(0.5, box.w - (box.w > 2 ? 0.7 : 0)), ROW - 1);
     ctx.globalAlpha = 1;
     if (box.w >= LEAST_TEXT) {
-      ctx.fillStyle = faded ? model.theme.ink : isLight(colour) ? "#10151b" : "#ffffff";
+      ctx.fillStyle = faded ? model.theme.ink : isLight(colour) ? "#000000" : "#ffffff";
       ctx.fillText(cut(box.node.name, Math.max(3, Math.floor((box.w - 6) / 5.8))), box.x + 3, box.depth * ROW + ROW / 2, box.w - 5);
     }
     if (search && !faded) {

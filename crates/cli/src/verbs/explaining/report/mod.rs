@@ -28,7 +28,7 @@ thalweg report --serve DIR [--port N]",
   thalweg report --serve .                    all recordings here, in a browser"
 )]
 pub(crate) struct Arguments {
-    /// The recording, a directory NAME.thw
+    /// The recording, a directory NAME.thw; or the result of a sweep, NAME.json
     #[arg(required_unless_present = "serve")]
     recording: Option<PathBuf>,
     /// The file to write: FILE.svg or FILE.png for a picture, FILE.html for a page to explore, FILE.md for text and tables
@@ -133,7 +133,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if format == Format::Png && arguments.output.is_none() && std::io::stdout().is_terminal() {
         return Err(Failure::usage("--png: standard output is a terminal; give -o FILE.png, or redirect it"));
     }
-    let made = made(arguments, recording, format)?;
+    let made = match recording.extension() {
+        Some(ending) if ending == "json" => swept(recording, format)?,
+        _ => made(arguments, recording, format)?,
+    };
     match &arguments.output {
         Some(path) => write_whole(path, &made),
         None => {
@@ -161,6 +164,15 @@ fn made(arguments: &Arguments, recording: &Path, format: Format) -> Result<Vec<u
             thalweg_report::png(&picture, u32::from(arguments.width)).map_err(Failure::failed)
         }
     }
+}
+
+/// Returns the page of a sweep's result, as the sweep wrote it.
+fn swept(result: &Path, format: Format) -> Result<Vec<u8>, Failure> {
+    if format != Format::Html {
+        return Err(Failure::usage(format!("{}: the result of a sweep is drawn as a page: expected -o FILE.html", result.display())));
+    }
+    let document = thalweg_study::sweep::Document::read(result).map_err(Failure::failed)?;
+    Ok(thalweg_report::study::sweep::page(&document).into_bytes())
 }
 
 /// Writes a file atomically: to a new file of a random name, then renamed.
