@@ -2,10 +2,10 @@
 //! has the answer, the picture, the tables and the text; the app in it ([`crate::interactive`]) draws the same data to be explored.
 
 use crate::Result;
-use crate::interactive;
+use crate::interactive::Data;
 use crate::page::TextOptions;
 use crate::picture::canvas::escape;
-use crate::picture::{PictureOptions, svg_with};
+use crate::picture::{PictureOptions, svg};
 use crate::plot::sections;
 use crate::rpcstat::rpcstat_sections;
 use crate::short::short;
@@ -27,10 +27,13 @@ const PACKETS: &str = "capture";
 /// Makes a self-contained page: the app with its data, and what it replaces when it has started: verdict, answer, picture, tables, and
 /// the text as a terminal shows it. Plots of the RPCs follow the main picture; for a recording of packets alone they are the main picture.
 pub fn html(source: &dyn Source, explanation: &Explanation, options: &PictureOptions, rpcs: Option<&RpcStat>) -> Result<String> {
-    interactive::page(source, explanation, rpcs, |running| {
-        let picture = svg_with(source, explanation, options, running)?;
-        Ok(static_part(explanation, rpcs, &picture))
-    })
+    // Each of the two reads the spans, which takes seconds of a large recording.
+    let (data, picture) = std::thread::scope(|scope| {
+        let picture = scope.spawn(|| svg(source, explanation, options));
+        let data = Data::read(source, explanation, rpcs);
+        (data, picture.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    Ok(data?.page(explanation, &static_part(explanation, rpcs, &picture?)))
 }
 
 /// Returns the static part, with the picture.

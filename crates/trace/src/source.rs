@@ -105,7 +105,7 @@ impl SpanBatch {
 /// A recording for reading. The small tables are in memory; spans come in batches, backward in time, so that a
 /// recording larger than memory can be walked. Times of spans, marks, counters and samples are on the reference
 /// host's axis.
-pub trait Source {
+pub trait Source: Sync {
     /// Returns the metadata.
     fn meta(&self) -> &Meta;
     /// Returns the hosts, by number.

@@ -33,7 +33,6 @@ mod ticks;
 
 use crate::Result;
 use crate::page::TextOptions;
-use crate::running::Running;
 use crate::short::short;
 use collected::Collector;
 use columns::Numbers;
@@ -51,29 +50,25 @@ use thalweg_explain::rpcstat::RpcStat;
 use thalweg_trace::Source;
 use ticks::{Ticks, instant};
 
-/// Makes the page around its static part, which is HTML that `fixed` returns when told the threads of which is known when they ran.
-pub(crate) fn page(
-    source: &dyn Source,
-    explanation: &Explanation,
-    rpcs: Option<&RpcStat>,
-    fixed: impl FnOnce(&Running) -> Result<String>,
-) -> Result<String> {
-    let data = Data::new(source, explanation, rpcs, Bounds::OF_PAGES)?;
-    let fixed = fixed(&data.running)?;
-    let parts = Parts { title: &explanation.verdict.sentence, fixed: &fixed, script_hash: None, data_bytes: data.bytes() };
-    Ok(filled(&parts, |page| data.write(page, "")))
-}
-
 /// The data of a page.
-struct Data {
-    /// The threads of which is known when they ran.
-    running: Running,
+pub(crate) struct Data {
     header: String,
     /// Compressed.
     planes: Vec<u8>,
 }
 
 impl Data {
+    /// Reads the data of a recording.
+    pub(crate) fn read(source: &dyn Source, explanation: &Explanation, rpcs: Option<&RpcStat>) -> Result<Data> {
+        Data::new(source, explanation, rpcs, Bounds::OF_PAGES)
+    }
+
+    /// Makes the page around its static part, which is HTML.
+    pub(crate) fn page(&self, explanation: &Explanation, fixed: &str) -> String {
+        let parts = Parts { title: &explanation.verdict.sentence, fixed, script_hash: None, data_bytes: self.bytes() };
+        filled(&parts, |page| self.write(page, ""))
+    }
+
     fn new(source: &dyn Source, explanation: &Explanation, rpcs: Option<&RpcStat>, bounds: Bounds) -> Result<Data> {
         let slots = Slots::new(source);
         let marks = source.marks()?;
@@ -132,7 +127,7 @@ impl Data {
             pyramid,
             notes,
         };
-        Ok(Data { running: spans.running, header: header.to_text(), planes })
+        Ok(Data { header: header.to_text(), planes })
     }
 
     /// Returns the number of bytes that the data take in a page, roughly.

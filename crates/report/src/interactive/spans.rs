@@ -110,8 +110,6 @@ pub(super) struct Spans {
     pub(super) drawn: Vec<Drawn>,
     /// Number of spans of the recording that were dropped.
     pub(super) left_out: u64,
-    /// The threads of which is known when they ran, for another pass.
-    pub(super) running: Running,
     /// What stands for them.
     pub(super) whole: Option<Whole>,
 }
@@ -217,7 +215,7 @@ pub(super) fn gather(
         None if gatherer.drawn.len() >= MANY => Some(Summing::preview(&gatherer.drawn, slots.count(), gatherer.interval)),
         None => None,
     };
-    Ok(Spans { left_out: gatherer.seen - recorded, drawn: gatherer.drawn, whole, running: running.again() })
+    Ok(Spans { left_out: gatherer.seen - recorded, drawn: gatherer.drawn, whole })
 }
 
 impl Gatherer<'_> {

@@ -52,11 +52,7 @@ impl Default for PictureOptions {
 
 /// Draws a recording with its explanation.
 pub fn svg(source: &dyn Source, explanation: &Explanation, options: &PictureOptions) -> Result<String> {
-    svg_with(source, explanation, options, &Running::read(source, explanation)?)
-}
-
-/// Draws a recording of which is known when its threads ran.
-pub(crate) fn svg_with(source: &dyn Source, explanation: &Explanation, options: &PictureOptions, running: &Running) -> Result<String> {
+    let running = &Running::read(source, explanation)?;
     let plan = Plan::new(source, explanation, options.max_lanes);
     let names = names(source)?;
     let mut composer = Composer::new(options.width_px.max(700.0), explanation);
