@@ -104,7 +104,7 @@ impl SpanBatch {
 
 /// A recording for reading. The small tables are in memory; spans come in batches, backward in time, so that a
 /// recording larger than memory can be walked. Times of spans, marks, counters and samples are on the reference
-/// host's axis.
+/// host's axis. Threads may share a recording.
 pub trait Source: Sync {
     /// Returns the metadata.
     fn meta(&self) -> &Meta;

@@ -1,14 +1,14 @@
 //! How many times a recording's spans are read for an explanation.
 
-use std::cell::Cell;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use thalweg_explain::{Options, explain};
 use thalweg_trace::*;
 
 /// A recording that counts the spans it returns.
 struct Counting {
     inner: Recording,
-    handed_out: Cell<usize>,
+    handed_out: AtomicUsize,
 }
 
 impl Source for Counting {
@@ -29,7 +29,7 @@ impl Source for Counting {
     }
     fn spans_backward<'a>(&'a self) -> Box<dyn Iterator<Item = Result<SpanBatch, SourceError>> + 'a> {
         let count = |batch: &Result<SpanBatch, SourceError>| {
-            self.handed_out.set(self.handed_out.get() + batch.as_ref().map_or(0, SpanBatch::len));
+            self.handed_out.fetch_add(batch.as_ref().map_or(0, SpanBatch::len), Ordering::Relaxed);
         };
         Box::new(self.inner.spans_backward().inspect(count))
     }
@@ -49,10 +49,10 @@ impl Source for Counting {
 
 /// Number of spans of a recording, and number read to explain it.
 fn read(path: &Path, options: &Options) -> (usize, usize) {
-    let counting = Counting { inner: Recording::open(path).expect("a fixture opens"), handed_out: Cell::new(0) };
+    let counting = Counting { inner: Recording::open(path).expect("a fixture opens"), handed_out: AtomicUsize::new(0) };
     let spans = counting.inner.spans_backward().map(|batch| batch.expect("readable").len()).sum();
     explain(&counting, options).expect("explains");
-    (spans, counting.handed_out.get())
+    (spans, counting.handed_out.into_inner())
 }
 
 /// All fixtures, by their path below the fixtures' directory.
