@@ -54,7 +54,7 @@ export function classColour(c: number, dark: boolean): string {
   return CLASS_COLOUR[CLASSES[c]][dark ? 1 : 0];
 }
 
-/** Colours of samples' classes: those of the spans of such work where there are any. */
+/** Colours of samples' classes. A class that spans have too has the colour of those spans. */
 const SAMPLE_COLOUR: Record<string, Pair> = {
   user: ["#B26F00", "#F2B633"], read: CLASS_COLOUR.read, write: CLASS_COLOUR.write, send: CLASS_COLOUR.send, receive: CLASS_COLOUR.receive,
   fault: CLASS_COLOUR["wait.memory"], softirq: ["#5E5E8A", "#A3A3D9"], other: CLASS_COLOUR.other, idle: CLASS_COLOUR["wait.other"],

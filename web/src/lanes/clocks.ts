@@ -1,5 +1,5 @@
-// The rows of a host whose clock could not be aligned begin with an axis of that host's own: it counts from the host's first span, so that
-// nobody reads its instants on the run's axis.
+// The rows of a host whose clock could not be aligned begin with an axis of that host's own: it counts from the host's first span. A
+// reader then does not compare the host's instants with those of the run's axis.
 
 import type { Recording } from "../data/recording";
 import type { Model } from "../model";

@@ -3,13 +3,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { DARK, LIGHT, type Theme } from "../palette";
 
-export type ThemeChoice = "system" | "light" | "dark";
-
-export function applyTheme(choice: ThemeChoice): void {
-  const dark = choice === "dark" || (choice === "system" && matchMedia("(prefers-color-scheme: dark)").matches);
-  document.documentElement.dataset.theme = dark ? "dark" : "light";
-}
-
 const now = (): Theme => (document.documentElement.dataset.theme === "dark" ? DARK : LIGHT);
 
 /** The theme of the document; a component renders again when it changes. */

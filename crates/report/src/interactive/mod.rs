@@ -58,24 +58,20 @@ pub(crate) struct Data {
 }
 
 impl Data {
-    /// Reads the data of a recording.
-    pub(crate) fn read(source: &dyn Source, explanation: &Explanation, rpcs: Option<&RpcStat>) -> Result<Data> {
-        Data::new(source, explanation, rpcs, Bounds::OF_PAGES)
-    }
-
     /// Makes the page around its static part, which is HTML.
     pub(crate) fn page(&self, explanation: &Explanation, fixed: &str) -> String {
         let parts = Parts { title: &explanation.verdict.sentence, fixed, script_hash: None, data_bytes: self.bytes() };
         filled(&parts, |page| self.write(page, ""))
     }
 
-    fn new(source: &dyn Source, explanation: &Explanation, rpcs: Option<&RpcStat>, bounds: Bounds) -> Result<Data> {
+    /// Reads the data of a recording.
+    pub(crate) fn read(source: &dyn Source, explanation: &Explanation, rpcs: Option<&RpcStat>) -> Result<Data> {
         let slots = Slots::new(source);
         let marks = source.marks()?;
         let stacks = SampledStacks::read(source, &Rules::default())?;
         let mut series = Series::read(source, &slots, &marks, &stacks)?;
         let mut requests = Collector::new(source);
-        let mut spans = spans::gather(source, explanation, &slots, &marks, bounds, &mut requests)?;
+        let mut spans = spans::gather(source, explanation, &slots, &marks, Bounds::OF_PAGES, &mut requests)?;
         drop(marks);
         series.add_stops(&slots, requests.stops());
         let weights = weights(&slots, explanation, &spans, &series);

@@ -1,7 +1,7 @@
 //! The page of two recordings and their difference: each has its own header and planes.
 
+use super::Data;
 use super::template::{Parts, filled, script_text};
-use super::{Bounds, Data};
 use crate::Result;
 use serde::Serialize;
 use thalweg_explain::diff::Diff;
@@ -21,7 +21,7 @@ struct Pair<'a> {
 /// Makes the page around its static part, which is HTML.
 pub(crate) fn pair_page(diff: &Diff, names: [&str; 2], recordings: [Explained<'_>; 2], title: &str, fixed: &str) -> Result<String> {
     let [first, second] = recordings;
-    let of = |(source, explanation): Explained<'_>| Data::new(source, explanation, None, Bounds::OF_PAGES);
+    let of = |(source, explanation): Explained<'_>| Data::read(source, explanation, None);
     let (mut first, second) = (of(first)?, of(second)?);
     first.header = joined(&Pair { diff, names }, &first.header);
     let parts = Parts { title, fixed, script_hash: None, data_bytes: first.bytes() + second.bytes() };

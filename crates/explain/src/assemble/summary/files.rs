@@ -47,7 +47,8 @@ fn is_about_bytes(done: Done, bytes: u64, largest: u64) -> bool {
     for_each > if of_one_file || by_the_way { limits::MOST_BYTES_A_NAME } else { limits::MOST_BYTES_A_FILE }
 }
 
-/// Returns the first action that was done with many files; a later one, if it was done so much more often that the first is incidental.
+/// Returns the first action in the list that was done with many files. A later action takes its place if the first was incidental: done far
+/// less often.
 fn leading(files: &FileCounts) -> Option<Done> {
     let own = files.processes * limits::OWN_NAMES;
     let changed = |n, what, moves| Done { n, what, changed: true, moves };
