@@ -1,5 +1,6 @@
 //! The terminal: results, notes and progress, formatting of names and numbers, signals, exit codes.
 
+mod c_library;
 pub(crate) mod completion;
 pub(crate) mod detached;
 pub(crate) mod exit;
