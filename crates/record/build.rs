@@ -29,9 +29,12 @@ fn compile(name: &str) {
     let headers = std::env::var("DEP_BPF_INCLUDE").expect("libbpf-sys says where its headers are");
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     println!("cargo:rerun-if-env-changed=CLANG");
+    println!("cargo:rerun-if-env-changed=BPF_CFLAGS");
+    let more = std::env::var("BPF_CFLAGS").unwrap_or_default();
     let status = Command::new(&clang)
         .args(["-g", "-O2", "-target", "bpf", "-mcpu=v3", "-Wall", "-Werror"])
         .arg(format!("-D__TARGET_ARCH_{target}"))
+        .args(more.split_whitespace())
         .args([format!("-I{headers}"), format!("-I/usr/include/{triplet}")])
         .args(["-c", &source, "-o"])
         .arg(&out)
