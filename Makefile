@@ -1,7 +1,7 @@
 # The two commands to know: `make demo` shows what Thalweg is for, `make test` says whether it works.
 # Everything is done by the scripts in tools/; this file only names them.
 
-.PHONY: help demo gallery test test-long fuzz shuttle lint bench bench-quick bench-recording bench-layout bench-ls bench-metadata bench-explain bench-profile bench-study scale studies lab corpus corpus-record fleet gates build release mpi setup clean
+.PHONY: help demo gallery site test test-long fuzz shuttle lint bench bench-quick bench-recording bench-layout bench-ls bench-metadata bench-explain bench-profile bench-study scale studies lab corpus corpus-record fleet gates build release mpi setup clean
 
 help:           ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -13,6 +13,9 @@ gallery:        ## explain and draw the kept recordings again: docs/gallery, and
 	@tools/build --release
 	@$(if $(RECORD),tools/setup lab && tools/setup mpi && tools/cargo build --locked --release --quiet -p thalweg-relay && tools/cargo build --locked --quiet -p thalweg-explain --example fixture && $(MAKE) -s -C lab && $(MAKE) -s -C mpi)
 	@lab/gallery/run $(if $(RECORD),--record $(RECORD))
+
+site:           ## the pages as a site with a search, to be read from disk: target/site (installs mdBook in target/tools, once; 5 minutes)
+	@tools/site/run
 
 test:           ## every suite; the last line is `N passed, N failed, N skipped`
 	@tools/test

@@ -30,6 +30,7 @@ BUDGETS = {
     "gates": 110,
     "python": 60,
     "web": 90,
+    "site": 60,
 }
 # A machine is slow, a neighbour is busy: a hang is what takes this many times its budget.
 LIMIT = 6
@@ -106,6 +107,8 @@ def scripts(target, counts):
         Suite("gallery", ["lab/gallery/run", "--check", "--program", thalweg, "--counts", counts], "gallery", "counts"),
         Suite("python", ["python/tests/run", "--program", thalweg, "--counts", counts], "python", "counts", in_memory=True),
         Suite("web", ["web/test/run", "--counts", counts], "web", "counts"),
+        # After the web suite, which installs what drives Chromium.
+        Suite("site", ["testbed/test", "--counts", counts, "tools/site"], "site", "counts", alone=True),
         Suite("mpi", ["env", f"THALWEG={thalweg}", "mpi/tests/run", "--counts", counts], "mpi", "counts", in_memory=True),
         Suite("gates", ["gates/run", "--seed", "7", *short], "gates", "counts", alone=True),
         Suite("lab", ["sh", "-c", 'make -s -C lab && exec lab/run --relay "$0" "$@"', relay, *short], "lab", "counts", alone=True),
