@@ -1,7 +1,7 @@
 """Links and headings of a Markdown page, each with its place in the text.
 
-A scanner, no parser: it knows fenced blocks, code spans, escapes, and links of the form `[text](target)`, which is what the pages use. Reference
-links and raw HTML are not looked at; links of the finished site are checked again in its HTML.
+A scanner, no parser: it knows fenced blocks, code spans, escapes, and links of the form `[text](target)`, which is what the pages use. Links of
+the other form, `[text][name]` with `[name]: target` elsewhere, are found to be refused. The HTML of the finished site is checked again.
 """
 
 import re
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
 HEADING = re.compile(r"^(#{1,6})\s+(.*?)\s*#*\s*$")
 CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
-TARGET = re.compile(r"\(([^()\s]*)\)")
+DEFINITION = re.compile(r"^ {0,3}\[[^\]]+\]:\s*\S.*$", re.MULTILINE)
+TARGET = re.compile(r"\(<?([^()\s<>]*)>?\)")
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,11 @@ def _links_of(piece, begun):
                 continue
         at += 1
     return found
+
+
+def definitions(text):
+    """Lines that define the target of links elsewhere."""
+    return [line for is_code, _, piece in blocks(text) if not is_code for line in DEFINITION.findall(piece)]
 
 
 def headings(text):

@@ -14,7 +14,7 @@ SITE, STAGED, TOOLS = (os.path.join(TARGET, name) for name in ("site", "site-sta
 VERSION = "0.5.4"
 # Of its features only the search: not the server, nor what watches for changes.
 INSTALL = ["install", "mdbook", "--locked", "--version", f"={VERSION}", "--no-default-features", "--features", "search", "--root", TOOLS]
-ABSENT = f"mdBook {VERSION} is not installed: `make site` installs it once, in target/tools (about ten minutes on two processors)"
+ABSENT = f"mdBook {VERSION} is not installed: `make site` installs it once, in target/tools (about five minutes on two processors)"
 # Bound: all pages take a second or two.
 BUILD_S = 120
 

@@ -51,6 +51,7 @@ def stage(site, directory):
     """Lays the site out in a new directory; returns how many pages. `Broken` names every link that leads nowhere."""
     wrong, written = [], {}
     for path, text in site.texts.items():
+        wrong += [f"{path}: `{line}` defines a target for links elsewhere: write `[text](target)` in each place" for line in markdown.definitions(text)]
         text = _rewritten(site, path, text, wrong)
         # mdBook's search takes `network.rwnd` as one word, and people look for `rwnd`.
         written[staged(path)] = TERM.sub(r"\g<0><span hidden>\1</span>", text) if path == GLOSSARY else text
@@ -88,7 +89,8 @@ def _entry(site, path, bullet):
     title = pages.title(site.texts[path])
     if not title:
         raise Broken(f"{path} has no heading of the first level (`# ...`), which is its name in the table of contents: add one")
-    return f"{bullet}[{title}]({staged(path)})"
+    escaped = title.replace("[", "\\[").replace("]", "\\]")
+    return f"{bullet}[{escaped}]({staged(path)})"
 
 
 def _rewritten(site, page, text, wrong):

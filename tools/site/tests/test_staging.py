@@ -91,6 +91,10 @@ class Staging(unittest.TestCase):
         self.assertEqual(re.findall("`([^`]*)` (?:does not|is no heading)", self.faults()), ["B.md", "README.md#no", "#nor", "../../etc", "no.svg"])
         self.assertFalse(os.path.exists(self.staged))
 
+    def test_a_link_with_its_target_elsewhere_is_an_error(self):
+        self.write("docs/A.md", "# A\n\n[b]\n\n```\n[code]: x\n```\n\n[b]: ../README.md\n")
+        self.assertEqual(self.faults(), "docs/A.md: `[b]: ../README.md` defines a target for links elsewhere: write `[text](target)` in each place")
+
     def test_links_to_sources_are_paths(self):
         self.write("src/a b.rs", "")
         self.write("src/one.toml", "")
