@@ -9,7 +9,7 @@ import shutil
 import sys
 import tarfile
 import tempfile
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,7 +24,7 @@ MOST_HOSTS, USERS, DAYS = 8, 5, 30
 RECORDINGS_OF_A_HOST = 30
 # Which of the corpus comes next: no prime factor of its size, so that each comes before any comes again, and not in the order of their names.
 STRIDE = 101
-FIRST_DAY = datetime(2026, 10, 1, 9, 0, tzinfo=UTC)
+FIRST_DAY = datetime(2026, 10, 1, 9, 0, tzinfo=timezone.utc)
 # On one host something is wrong from this day on: whatever is run there, packets are lost.
 LOSSY_HOST, LOSSY_SINCE, LOSSY = "node1", 15, "curl-get-loss"
 

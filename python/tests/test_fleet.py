@@ -117,7 +117,7 @@ class Engines(WithFleet):
         for name, text in texts.items():
             ours, theirs = self.local.sql(text).to_pylist(), [row.asDict() for row in session.sql(text).collect()]
             self.assertEqual(len(ours), len(theirs), name)
-            for one, other in zip(ours, theirs, strict=True):
+            for one, other in zip(ours, theirs):
                 for key, value in one.items():
                     (self.assertAlmostEqual if isinstance(value, float) else self.assertEqual)(value, other[key], msg=f"{name}: {key}")
 

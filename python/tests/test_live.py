@@ -6,7 +6,7 @@ import pwd
 import tempfile
 import unittest
 from contextlib import redirect_stdout
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 import thalweg
@@ -41,7 +41,7 @@ class Live(unittest.TestCase):
         path = run.path
         self.assertTrue((path / "meta.json").exists())
         self.assertEqual(run.meta.user, os.environ.get("SUDO_USER") or pwd.getpwuid(os.getuid()).pw_name)
-        self.assertLess(abs((datetime.now(UTC) - run.meta.started).total_seconds()), 3600)
+        self.assertLess(abs((datetime.now(timezone.utc) - run.meta.started).total_seconds()), 3600)
         del run
         self.assertFalse(path.exists())
 

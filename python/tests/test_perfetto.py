@@ -107,7 +107,7 @@ class Exported(unittest.TestCase):
         files = {name: Path(kept.name) / f"{name}.pftrace" for name in TRACES}
         for name, recording in TRACES.items():
             subprocess.run([THALWEG, "export", recording, "--to", "perfetto", "-o", files[name]], check=True)
-        cls.found = dict(zip(files, read(files.values()), strict=True))
+        cls.found = dict(zip(files, read(files.values())))
 
     def test_the_reader_has_no_complaint(self):
         for name, found in self.found.items():
@@ -160,7 +160,7 @@ class Exported(unittest.TestCase):
                 path = found["path"]
                 self.assertAlmostEqual(sum(one["dur"] for one in path) / 1e9, explanation["wall_s"], delta=1e-8)
                 self.assertEqual(path[0]["ts"], explanation["start_ns"])
-                for before, after in zip(path, path[1:], strict=False):
+                for before, after in zip(path, path[1:]):
                     self.assertEqual(before["ts"] + before["dur"], after["ts"])
                 self.assertEqual({one["name"] for one in path}, {segment["cause"] for segment in explanation["path"]})
                 self.assertTrue(any(one["place"] for one in path))

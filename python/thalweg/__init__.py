@@ -9,22 +9,28 @@ a thousand recordings. **Never:** a cause or a rule of its own: every explanatio
     thalweg.explain("run.thw").verdict.sentence
     with thalweg.record() as run: ...
     thalweg.fleet("/data/recordings").top(by=["cause", "host"])
+
+Tables and fleets need pyarrow (`pip install "thalweg[tables]"`); it is imported when one of them is first asked for, and nothing else needs it.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .command import CommandFailed, ThalwegError
 from .explaining import explain, read
 from .explanation import Explanation
-from .fleets import Fleet, fleet
 from .live import record
+from .needs import NotInstalled
 from .recording import Recording
 
+if TYPE_CHECKING:
+    from .fleets import Fleet, fleet
+
 __version__ = "0.1.0"
-__all__ = ["CommandFailed", "Explanation", "Fleet", "Recording", "ThalwegError", "explain", "fleet", "open", "read", "record"]
+__all__ = ["CommandFailed", "Explanation", "Fleet", "NotInstalled", "Recording", "ThalwegError", "explain", "fleet", "open", "read", "record"]
 
 
 def open(path: str | os.PathLike[str], name: str | None = None) -> Recording:
@@ -33,6 +39,19 @@ def open(path: str | os.PathLike[str], name: str | None = None) -> Recording:
     # What is no recording is said here, not at the first use.
     _ = recording.meta
     return recording
+
+
+def __getattr__(name: str) -> Any:
+    """What needs pyarrow, once it is asked for."""
+    if name in ("Fleet", "fleet"):
+        return getattr(importlib.import_module(".fleets", __name__), name)
+    if name == "fleets":
+        return importlib.import_module(".fleets", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sysconfig
 from collections.abc import Sequence
+from pathlib import Path
 
-# Names the command where it is not the one in PATH.
+NAME = "thalweg"
+# Names another command than the one that was installed with this package, or is in PATH.
 VARIABLE = "THALWEG"
+SITES = ("site-packages", "dist-packages")
 
 
 class ThalwegError(Exception):
@@ -24,19 +28,30 @@ class CommandFailed(ThalwegError):
 
 
 def find() -> str:
-    """The path of the command: what `THALWEG` names, else `thalweg` in PATH."""
+    """The path of the command: what `THALWEG` names, else the one that was installed with this package, else `thalweg` in PATH."""
     named = os.environ.get(VARIABLE)
     if named:
         found = shutil.which(named)
         if not found:
             raise ThalwegError(f"{VARIABLE}={named} is no program; let it name the thalweg command")
         return found
-    found = shutil.which("thalweg")
+    folders = _beside(Path(__file__).resolve().parents[1])
+    found = shutil.which(NAME, path=os.pathsep.join(map(str, folders))) or shutil.which(NAME)
     if not found:
         raise ThalwegError(
-            f"the thalweg command is not in PATH; build it (tools/build --release) and add its folder to PATH, or let {VARIABLE} name it"
+            f"there is no thalweg command beside this package ({', '.join(map(str, folders))}), nor in PATH; pip install thalweg brings it, "
+            f"tools/build --release makes it in the source tree, and {VARIABLE} names one that is elsewhere"
         )
     return found
+
+
+def _beside(site: Path) -> list[Path]:
+    """Where installers put the command of a package in `site`: pip --target, then an environment or prefix or pip --user, then this interpreter."""
+    folders = [site / "bin"]
+    if site.name in SITES and len(site.parents) > 2:
+        # PREFIX/lib/python3.11/site-packages; Debian's own is PREFIX/lib/python3/dist-packages.
+        folders.append(site.parents[2] / "bin")
+    return [*dict.fromkeys([*folders, Path(sysconfig.get_path("scripts"))])]
 
 
 def run(arguments: Sequence[str | os.PathLike[str]], timeout_s: float | None = None, program: str | None = None) -> bytes:

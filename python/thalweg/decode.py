@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import types
 import typing
 from functools import cache
 from typing import Any, TypeVar
@@ -35,10 +34,12 @@ def _value(hint: Any, raw: Any) -> Any:
     if raw is None:
         return None
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (types.UnionType, typing.Union):
+    if origin is typing.Union:
         return _value(next(one for one in arguments if one is not type(None)), raw)
     if origin is list:
         return [_value(arguments[0], one) for one in raw]
     if origin is tuple:
-        return tuple(_value(kind, one) for kind, one in zip(arguments, raw, strict=True))
+        if len(arguments) != len(raw):
+            raise ValueError(f"{len(arguments)} values were expected, and there are {len(raw)}: {raw}")
+        return tuple(_value(kind, one) for kind, one in zip(arguments, raw))
     return decode(typing.cast(type, hint), raw) if dataclasses.is_dataclass(hint) else raw

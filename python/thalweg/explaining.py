@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Union
 
 from . import command
 from .command import CommandFailed, ThalwegError
@@ -17,7 +17,7 @@ from .decode import decode
 from .explanation import SCHEMA, Explanation
 from .recording import Recording
 
-Path_ = str | os.PathLike[str]
+Path_ = Union[str, "os.PathLike[str]"]
 
 
 def explain(

@@ -1,13 +1,13 @@
 """An explanation (`thalweg.explain/1`) as dataclasses: what `thalweg explain --json` prints, field by field.
 
-Written by `python/generate` from the schema; do not change it by hand. Long because the schema is. A list that the document leaves out is
-empty here, anything else that it leaves out is `None`. Fields that a newer command adds are not seen.
+Written by `python/generate` from the schema; do not change it by hand. Long because the schema is. In a class, what is always there comes
+first; a list that the document leaves out is empty here, anything else that it leaves out is `None`. Fields that a newer command adds are not seen.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Optional
 
 SCHEMA = "thalweg.explain/1"
 
@@ -61,7 +61,7 @@ Trip = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Explanation:
     """Where the time of one recording went."""
 
@@ -77,20 +77,6 @@ class Explanation:
     """Second 0 of this document, in nanoseconds on the reference host's axis."""
     wall_s: float
     """Length of the explained interval: the command, from its start to its exit."""
-    size_bytes: int | None = None
-    """Bytes transferred, summed over all transfers."""
-    rate_bytes_per_s: float | None = None
-    """`size_bytes` over `wall_s`."""
-    repeated: Repeated | None = None
-    """The other runs of the command, if it was run several times (`explain -n`)."""
-    emulated: str | None = None
-    """The emulated devices of the recorded store, or of a copy's source: `disk 200 MiB/s, link 2 Gb/s, round trip 200 µs`."""
-    reliable: bool | None = None
-    """Whether the figures are reliable. If not, the text withholds the sentence and all changes, which are still here."""
-    unreliable_because: str | None = None
-    """Why they cannot; absent where they can."""
-    summary: Summary | None = None
-    """The run in a few lines, in the reader's words."""
     verdict: Verdict
     """The limiting cause, in one word and in one sentence."""
     critical_path: list[Charge]
@@ -101,57 +87,71 @@ class Explanation:
     """
     transfers: list[Transfer]
     """What was moved from where to where: at most 1000, those that moved most, in order of time."""
-    unlisted_transfers: Unlisted | None = None
-    """The transfers that are not listed; absent if all are."""
     phases: list[Phase]
     """The phases of the transfer, in order of time."""
     channels: list[Channel]
     """The tracks whose bytes are the transfer; first the sum of each direction (`aggregate`), then, at most 64, the connections that
     moved most.
     """
-    throughput: Throughput | None = None
-    """Bytes over time; absent if no bytes were recorded."""
     tracks: list[Utilisation]
     """The activity of each thread, busiest first; at most 256."""
-    round_trips: RoundTrips | None = None
-    """Requests and their answers, in a run that is about answers rather than data (a walk of a directory, for example)."""
-    connections: Connections | None = None
-    """TCP's view of connections without a known RPC protocol, in a recording of packets."""
     what_if: list[WhatIf]
     """What a change would give, best first; at most 5. Empty when the model does not hold."""
-    advice: list[Advice] = field(default_factory=list)
-    """What else is known to help against what was charged, without a prediction of how much: at most 3."""
     model: Model
     """How well the model replays the observed run."""
     notes: list[str]
     """Further facts for the reader: what was not recorded and how to record it, why there is no prediction."""
+    size_bytes: Optional[int] = None
+    """Bytes transferred, summed over all transfers."""
+    rate_bytes_per_s: Optional[float] = None
+    """`size_bytes` over `wall_s`."""
+    repeated: Optional[Repeated] = None
+    """The other runs of the command, if it was run several times (`explain -n`)."""
+    emulated: Optional[str] = None
+    """The emulated devices of the recorded store, or of a copy's source: `disk 200 MiB/s, link 2 Gb/s, round trip 200 µs`."""
+    reliable: Optional[bool] = None
+    """Whether the figures are reliable. If not, the text withholds the sentence and all changes, which are still here."""
+    unreliable_because: Optional[str] = None
+    """Why they cannot; absent where they can."""
+    summary: Optional[Summary] = None
+    """The run in a few lines, in the reader's words."""
+    unlisted_transfers: Optional[Unlisted] = None
+    """The transfers that are not listed; absent if all are."""
+    throughput: Optional[Throughput] = None
+    """Bytes over time; absent if no bytes were recorded."""
+    round_trips: Optional[RoundTrips] = None
+    """Requests and their answers, in a run that is about answers rather than data (a walk of a directory, for example)."""
+    connections: Optional[Connections] = None
+    """TCP's view of connections without a known RPC protocol, in a recording of packets."""
+    advice: list[Advice] = field(default_factory=list)
+    """What else is known to help against what was charged, without a prediction of how much: at most 3."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Summary:
     """The run in a few lines: programs, files and devices by their names, and no client where there is no server."""
 
     command: str
     """The command, with paths cut to their last part."""
-    ended: str | None = None
-    """How it ended, where not with exit code 0: `failed with exit code 2`, `killed by SIGKILL`."""
     about: str
     """The command's work, its time and its rate: `256 MiB in 2.05 s, 1.05 Gb/s`."""
     sentence: str
     """One sentence of at most 240 characters; empty of a run that is too short for one."""
-    numbers: list[Number] = field(default_factory=list)
-    """The numbers behind the rate, that of the largest cause first."""
     rows: list[SummaryRow]
     """The charges, grouped by cause and program, largest first. Empty for a very short run."""
     innocent: list[Innocent]
     """Resources that did not limit, with the figure that shows it."""
     remarks: list[str]
     """Reasons for doubt about these figures, and what would settle them; most important first."""
+    ended: Optional[str] = None
+    """How it ended, where not with exit code 0: `failed with exit code 2`, `killed by SIGKILL`."""
+    numbers: list[Number] = field(default_factory=list)
+    """The numbers behind the rate, that of the largest cause first."""
     tuning: list[str] = field(default_factory=list)
     """A tuner's steps during the run, in at most three lines."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Number:
     """A number behind the rate, with the figures that its sentence gives."""
 
@@ -159,21 +159,21 @@ class Number:
     """Kind of a number."""
     sentence: str
     """One plain sentence."""
-    count: int | None = None
+    count: Optional[int] = None
     """How often it was done; for two stages, how often they alternated."""
-    each_s: float | None = None
+    each_s: Optional[float] = None
     """Time of each."""
-    bytes: int | None = None
+    bytes: Optional[int] = None
     """Most bytes in flight, or bytes per request or call."""
-    round_trip_s: float | None = None
+    round_trip_s: Optional[float] = None
     """The least round trip of the path."""
-    rate_bytes_per_s: float | None = None
+    rate_bytes_per_s: Optional[float] = None
     """The rate it allows."""
-    items: int | None = None
+    items: Optional[int] = None
     """Number of files, transactions or connections it was done for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class SummaryRow:
     """The charges of one cause to one program, device or path."""
 
@@ -187,7 +187,7 @@ class SummaryRow:
     """The most important figures."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Innocent:
     """Something that did not limit the run."""
 
@@ -197,7 +197,7 @@ class Innocent:
     """The figure that says so."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Verdict:
     """The limiting cause."""
 
@@ -209,15 +209,15 @@ class Verdict:
     """The place of its largest part."""
     share: float
     """Its share of the wall time, summed over places."""
-    second: Second | None = None
-    """The second cause, if the verdict is inconclusive."""
-    of_ceiling: float | None = None
-    """Part of its measured ceiling that the limiting device or path reached, if it came close."""
     sentence: str
     """One plain sentence."""
+    second: Optional[Second] = None
+    """The second cause, if the verdict is inconclusive."""
+    of_ceiling: Optional[float] = None
+    """Part of its measured ceiling that the limiting device or path reached, if it came close."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Second:
     """The runner-up of an inconclusive verdict."""
 
@@ -229,21 +229,21 @@ class Second:
     """Its share of the wall time, summed over places."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class HottestOfCharge:
     """One of `hottest`."""
 
     function: str
     """Its name, or its module in brackets if the name is not known."""
-    module: str | None = None
-    """The file that it is in, without its folder; kernel: the kernel's own, jit: code made at run time."""
     share: float
     """Time on the critical path in it, as a part of wall_s."""
-    of_samples: float | None = None
+    module: Optional[str] = None
+    """The file that it is in, without its folder; kernel: the kernel's own, jit: code made at run time."""
+    of_samples: Optional[float] = None
     """Time of the path in it, as a part of the charge's samples."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class WaitsOfCharge:
     """One of `waits`."""
 
@@ -265,7 +265,7 @@ class WaitsOfCharge:
     """The kernel's functions that the longest waited in, innermost first. Absent: no names of any are known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Charge:
     """Wall time charged to one cause at one place."""
 
@@ -281,14 +281,14 @@ class Charge:
     """How much `seconds` can shrink before another chain of waits becomes critical, estimated (`MODEL.md` says how)."""
     basis: Basis
     """Whether all of it was recorded."""
-    inferred_s: float | None = None
-    """How much of `seconds` a rule inferred. Absent: nothing."""
-    via: str | None = None
-    """Who waited for this at once, in the same process, where that was so for most of it. Absent: nobody."""
-    quota: bool | None = None
-    """Whether the wait was for a processor quota."""
     evidence: str
     """The evidence: how many intervals, how long, around what."""
+    inferred_s: Optional[float] = None
+    """How much of `seconds` a rule inferred. Absent: nothing."""
+    via: Optional[str] = None
+    """Who waited for this at once, in the same process, where that was so for most of it. Absent: nobody."""
+    quota: Optional[bool] = None
+    """Whether the wait was for a processor quota."""
     hottest: list[HottestOfCharge] = field(default_factory=list)
     """Of a charge to a processor: the functions in which it ran longest, where the recording has a profile."""
     waits: list[WaitsOfCharge] = field(default_factory=list)
@@ -297,7 +297,7 @@ class Charge:
     """By which rules it was charged, the one by which most of it was first. Absent: that was not asked for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Applied:
     """A rule by which some of a charge was charged, and the spans that it rests on."""
 
@@ -309,23 +309,23 @@ class Applied:
     """The longest stretches so charged: of all rules of a charge together at most five."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Stretch:
     """A stretch of the critical path, and the span that the thread was in."""
 
-    span: int | None = None
-    """The span's number in the recording. Absent: between spans."""
-    kind: str | None = None
-    """The span's kind. Absent: between spans."""
-    track: int | None = None
-    """The thread's track, as its number in the recording."""
     start_s: float
     """Where the stretch begins."""
     end_s: float
     """Time it ends."""
+    span: Optional[int] = None
+    """The span's number in the recording. Absent: between spans."""
+    kind: Optional[str] = None
+    """The span's kind. Absent: between spans."""
+    track: Optional[int] = None
+    """The thread's track, as its number in the recording."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Segment:
     """A stretch of the critical path."""
 
@@ -337,18 +337,16 @@ class Segment:
     """Time it starts."""
     end_s: float
     """Time it ends."""
-    track: int | None = None
+    track: Optional[int] = None
     """The track of the walk, by its number in the recording; absent for the wire."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Transfer:
     """Bytes moved from one set of objects to another for one purpose."""
 
     from_: str
     """The source."""
-    to: str | None = None
-    """The sink, if known."""
     size_bytes: int
     """Bytes moved."""
     requests: int
@@ -357,9 +355,11 @@ class Transfer:
     """Start of its first request."""
     wall_s: float
     """Time until its last request ended."""
+    to: Optional[str] = None
+    """The sink, if known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Unlisted:
     """Transfers that are counted but not listed."""
 
@@ -369,7 +369,7 @@ class Unlisted:
     """Their bytes, summed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Phase:
     """A phase of the transfer."""
 
@@ -381,7 +381,7 @@ class Phase:
     """Time it ends."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Channel:
     """A track that carried the transfer's bytes, or the sum of all in one direction."""
 
@@ -391,27 +391,27 @@ class Channel:
     """
     aggregate: bool
     """Whether this is the sum over the connections of one direction, which is busy when any of them is."""
-    object: int | None = None
-    """The connection's number in the recording (one of its two rows); absent for a sum."""
-    basis: ChannelBasis | None = None
-    """The basis of its bytes and times."""
     size_bytes: int
     """Bytes carried, as the basis counts them."""
     sends: int
     """Number of sends."""
     bursts: int
     """Number of bursts: the stretches between gaps."""
-    burst_bytes_per_s: float | None = None
-    """Bytes over time within bursts; absent for a connection of which only the handover is known: a socket takes bytes faster than its
-    link.
-    """
     busy_share: float
     """The part of the wall time in bursts."""
     gaps: Gaps
     """The idle intervals between bursts."""
+    object: Optional[int] = None
+    """The connection's number in the recording (one of its two rows); absent for a sum."""
+    basis: Optional[ChannelBasis] = None
+    """The basis of its bytes and times."""
+    burst_bytes_per_s: Optional[float] = None
+    """Bytes over time within bursts; absent for a connection of which only the handover is known: a socket takes bytes faster than its
+    link.
+    """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Gaps:
     """The gaps of a channel."""
 
@@ -419,21 +419,21 @@ class Gaps:
     """Number of gaps."""
     total_s: float
     """Their total length."""
-    median_s: float | None = None
-    """The median length."""
-    p99_s: float | None = None
-    """The 99th percentile."""
-    period_bytes: int | None = None
-    """Bytes between them, if they recur."""
     groups: list[GapGroup]
     """The gaps, grouped by what the critical path was charged to; most time first."""
-    parts: list[GapPart] = field(default_factory=list)
-    """Time by cause, across gaps; most time first."""
     longest: list[Gap]
     """Single gaps in order of time; the longest 100 where there are more."""
+    median_s: Optional[float] = None
+    """The median length."""
+    p99_s: Optional[float] = None
+    """The 99th percentile."""
+    period_bytes: Optional[int] = None
+    """Bytes between them, if they recur."""
+    parts: list[GapPart] = field(default_factory=list)
+    """Time by cause, across gaps; most time first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class GapGroup:
     """Gaps with one cause."""
 
@@ -449,11 +449,11 @@ class GapGroup:
     """The median length."""
     p99_s: float
     """The 99th percentile."""
-    period_bytes: int | None = None
+    period_bytes: Optional[int] = None
     """Bytes between them, if they recur."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class GapPart:
     """The part of one cause in all gaps."""
 
@@ -467,7 +467,7 @@ class GapPart:
     """Median length of the part in those gaps."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Gap:
     """One gap."""
 
@@ -481,7 +481,7 @@ class Gap:
     """The cause of most of it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Throughput:
     """Payload bytes over time."""
 
@@ -491,7 +491,7 @@ class Throughput:
     """Payload bytes per second in each bin, summed over channels."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Utilisation:
     """How one thread spent the wall time."""
 
@@ -515,7 +515,7 @@ class Utilisation:
     """Number of its spans."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class RoundTrips:
     """Requests and their answers."""
 
@@ -527,27 +527,27 @@ class RoundTrips:
     """How many of them were one after the other: how often the critical path left the client and came back (in a recording without
     threads: the longest chain of calls, each made when the previous one had been answered).
     """
-    at_once: float | None = None
-    """Average number in flight while any was; for exchanges, requests per sequential one."""
-    most_at_once: int | None = None
-    """Most in flight at one time."""
-    median_s: float | None = None
-    """Median time from request to answer."""
     asking_s: float
     """Time from the first request to the last answer."""
     each_s: float
     """`asking_s` over `in_a_row`: the time of one sequential request, including everything until the next."""
     of_each: list[Part]
     """The parts of `each_s`, as the critical path was charged; most first."""
-    per_entry: PerEntry | None = None
-    """Requests and time per entry, if the number of entries is known."""
     to: list[Answerer]
     """Who answered, most first; at most 16."""
     sentence: str
     """One or two plain sentences."""
+    at_once: Optional[float] = None
+    """Average number in flight while any was; for exchanges, requests per sequential one."""
+    most_at_once: Optional[int] = None
+    """Most in flight at one time."""
+    median_s: Optional[float] = None
+    """Median time from request to answer."""
+    per_entry: Optional[PerEntry] = None
+    """Requests and time per entry, if the number of entries is known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Part:
     """Time charged to one cause."""
 
@@ -557,7 +557,7 @@ class Part:
     """How long."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class PerEntry:
     """Requests and time for each entry of a walk."""
 
@@ -573,7 +573,7 @@ class PerEntry:
     """The parts of that time; most first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Answerer:
     """A server or a disk that answered."""
 
@@ -587,7 +587,7 @@ class Answerer:
     """Median time from request to answer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Advice:
     """A change against what was charged, without a prediction."""
 
@@ -595,47 +595,47 @@ class Advice:
     """The cause it is for."""
     says: str
     """The change, in words."""
-    command: list[str] = field(default_factory=list)
-    """The recorded command with the change made, word by word; absent where a command does not make it."""
-    gives_up: str | None = None
-    """Properties that it gives up, if any."""
     recipe: str
     """The recipe that contains this advice: a file of `recipes/`, without its extension."""
     source: str
     """The page that documents it."""
+    command: list[str] = field(default_factory=list)
+    """The recorded command with the change made, word by word; absent where a command does not make it."""
+    gives_up: Optional[str] = None
+    """Properties that it gives up, if any."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class WhatIf:
     """A change and its predicted effect."""
 
-    id: str | None = None
-    """Kind of the change, stable and machine-readable: `device.read.x2`, `no_sync`, ... (`MODEL.md` lists them)."""
     change: str
     """The change, in words."""
-    basis: Literal["replayed", "bounded"] | None = None
-    """What the prediction rests on: the recorded run replayed with the change made, or a bound on what it can give."""
     predicted_wall_s: float
     """The predicted wall time, corrected for the model's error on the observed run; for a bound, the least possible."""
-    interval_s: tuple[float, float] | None = None
-    """Wall times between which four of five such changes fell; for a bound, from the least possible to no gain."""
     speedup: float
     """`wall_s` over `predicted_wall_s`; for a bound, the most possible."""
-    about: list[Cause] = field(default_factory=list)
-    """The causes whose time it takes away: nothing is proposed if none of them was charged."""
     how: str
     """How to make the change with this program, or what would have to change."""
+    id: Optional[str] = None
+    """Kind of the change, stable and machine-readable: `device.read.x2`, `no_sync`, ... (`MODEL.md` lists them)."""
+    basis: Optional[Literal["replayed", "bounded"]] = None
+    """What the prediction rests on: the recorded run replayed with the change made, or a bound on what it can give."""
+    interval_s: Optional[tuple[float, float]] = None
+    """Wall times between which four of five such changes fell; for a bound, from the least possible to no gain."""
+    about: list[Cause] = field(default_factory=list)
+    """The causes whose time it takes away: nothing is proposed if none of them was charged."""
     flags: list[tuple[str, str]] = field(default_factory=list)
     """The flags alone, as (flag, value), if flags make the change; for scripts."""
     command: list[str] = field(default_factory=list)
     """The recorded command with the change made, word by word; empty if no command makes it."""
-    gives_up: str | None = None
+    gives_up: Optional[str] = None
     """Properties that the change gives up (durability, encryption, ...), if any."""
-    recipe: str | None = None
+    recipe: Optional[str] = None
     """The recipe that says how: a file of `recipes/`, without its extension."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Repeated:
     """Runs of one command, one after the other; the document explains the run of median wall time."""
 
@@ -653,7 +653,7 @@ class Repeated:
     """How many runs had which largest cause; most runs first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Leading:
     """A cause that was the largest in some runs."""
 
@@ -663,19 +663,19 @@ class Leading:
     """Number of runs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Model:
     """How well the model replays the observed run."""
 
-    replayed_wall_s: float | None = None
+    replayed_wall_s: Optional[float] = None
     """The wall time it gives for the unchanged run; absent if the run cannot be modelled (`reason` says why)."""
-    error: float | None = None
+    error: Optional[float] = None
     """|replayed − observed| / observed."""
-    reason: str | None = None
+    reason: Optional[str] = None
     """Why there is no prediction, if there is none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Connections:
     """Connections without a known RPC protocol, as far as TCP shows them."""
 
@@ -689,10 +689,6 @@ class Connections:
     """Bytes to clients."""
     round_trips: int
     """How often a client sent and then its server: requests and their answers, if the protocol has them."""
-    answer_median_s: float | None = None
-    """Median time from the client's last byte to the server's first, as captured."""
-    answer_max_s: float | None = None
-    """Longest time from the client's last byte to the server's first."""
     tcp_retransmissions: int
     """Segments sent again."""
     tcp_timeouts: int
@@ -701,18 +697,18 @@ class Connections:
     """Times that a receiver closed its window."""
     listed: list[Conversation]
     """Each by itself, most bytes first; at most 64."""
+    answer_median_s: Optional[float] = None
+    """Median time from the client's last byte to the server's first, as captured."""
+    answer_max_s: Optional[float] = None
+    """Longest time from the client's last byte to the server's first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Conversation:
     """One connection."""
 
     name: str
     """`CLIENT:PORT > SERVER:PORT`."""
-    protocol: str | None = None
-    """The protocol, by its first bytes or its server's port."""
-    protocol_from: str | None = None
-    """The evidence: `content` or `port`."""
     start_s: float
     """Time it starts."""
     end_s: float
@@ -721,16 +717,10 @@ class Conversation:
     """Bytes from the client."""
     received_bytes: int
     """Bytes to the client."""
-    handshake_s: float | None = None
-    """Time from SYN to SYN and ACK; absent if the connection's start was not captured."""
     failed: bool
     """Whether it was not established."""
     round_trips: int
     """How often the client sent and then the server."""
-    answer_median_s: float | None = None
-    """Median time from the client's last byte to the server's first."""
-    answer_max_s: float | None = None
-    """Longest time from the client's last byte to the server's first."""
     server_s: float
     """Time in which this connection waited for its server, beyond the round trip."""
     client_s: float
@@ -749,7 +739,17 @@ class Conversation:
     """Times that the server closed its window, so that the client had to wait."""
     client_zero_windows: int
     """Times that the client closed its window."""
-    server_window_bytes: int | None = None
+    protocol: Optional[str] = None
+    """The protocol, by its first bytes or its server's port."""
+    protocol_from: Optional[str] = None
+    """The evidence: `content` or `port`."""
+    handshake_s: Optional[float] = None
+    """Time from SYN to SYN and ACK; absent if the connection's start was not captured."""
+    answer_median_s: Optional[float] = None
+    """Median time from the client's last byte to the server's first."""
+    answer_max_s: Optional[float] = None
+    """Longest time from the client's last byte to the server's first."""
+    server_window_bytes: Optional[int] = None
     """The least window that the server offered; absent if the window's scale was not captured."""
-    client_window_bytes: int | None = None
+    client_window_bytes: Optional[int] = None
     """The least window that the client offered."""

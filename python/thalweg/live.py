@@ -53,8 +53,10 @@ class _Recorder:
     """`thalweg record`, under way."""
 
     def __init__(self, argv: list[str]) -> None:
-        # In a group of its own: Ctrl-C in the terminal is for this process, which then ends the recorder.
-        self.child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, process_group=0)
+        # In a session of its own: Ctrl-C in the terminal is for this process, which then ends the recorder.
+        self.child = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
         self.lines: list[str] = []
         assert self.child.stderr is not None
         self.said = self.child.stderr

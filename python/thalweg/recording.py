@@ -16,17 +16,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from . import command
 from .command import ThalwegError
+from .needs import need
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from .explanation import Explanation
 
 META = "meta.json"
@@ -54,7 +54,7 @@ class Meta:
     def started(self) -> datetime | None:
         """When it began, by the wall clock; `None` where the recorder did not say what that was."""
         ahead = self.attributes.get("realtime_ns")
-        return datetime.fromtimestamp((self.start_ns + int(ahead)) / 1e9, UTC) if ahead else None
+        return datetime.fromtimestamp((self.start_ns + int(ahead)) / 1e9, timezone.utc) if ahead else None
 
     @property
     def user(self) -> str | None:
@@ -88,7 +88,7 @@ class Files(ABC):
         """The files below a folder, as paths relative to it, sorted."""
 
     @abstractmethod
-    def read(self, name: str) -> pa.Buffer | Path:
+    def read(self, name: str) -> bytes | Path:
         """A file's bytes, or where they are; `FileNotFoundError` where there is none of that name."""
 
     @contextmanager
@@ -121,7 +121,7 @@ class Recording:
         where = str(self.path / META)
         source = self.files.read(META)
         try:
-            document = json.loads(source.read_bytes() if isinstance(source, Path) else source.to_pybytes())
+            document = json.loads(source.read_bytes() if isinstance(source, Path) else source)
         except ValueError as reason:
             raise ThalwegError(f"{where}: {reason}") from None
         return Meta.of(document, where)
@@ -133,13 +133,17 @@ class Recording:
         """
         if name not in TABLES:
             raise ThalwegError(f"`{name}` is no table of recordings: there are {', '.join(TABLES)}")
+        need("pyarrow", "tables")
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
         wanted = None if columns is None else [column for column in columns if column != "host"]
         parts = []
         for file in self.files.names(name):
             if found := PART.match(file):
                 source = self.files.read(f"{name}/{file}")
                 part = pq.read_table(
-                    pa.BufferReader(source) if isinstance(source, pa.Buffer) else source, columns=wanted, filters=filters, partitioning=None
+                    pa.BufferReader(source) if isinstance(source, bytes) else source, columns=wanted, filters=filters, partitioning=None
                 )
                 parts.append(part.append_column("host", pa.repeat(pa.scalar(int(found[1]), pa.uint32()), len(part))))
         if not parts:
@@ -254,11 +258,11 @@ class Packed(Files):
     def names(self, folder: str) -> list[str]:
         return sorted(name.removeprefix(f"{folder}/") for name in self.members if name.startswith(f"{folder}/"))
 
-    def read(self, name: str) -> pa.Buffer:
+    def read(self, name: str) -> bytes:
         if name not in self.members:
             raise FileNotFoundError(name)
         source = self.archive.extractfile(self.members[name])
-        return pa.py_buffer(source.read() if source else b"")
+        return source.read() if source else b""
 
     @contextmanager
     def directory(self) -> Iterator[Path]:
@@ -266,7 +270,7 @@ class Packed(Files):
             into = Path(scratch) / "packed.thw"
             for name in self.members:
                 (into / name).parent.mkdir(parents=True, exist_ok=True)
-                (into / name).write_bytes(memoryview(self.read(name)))
+                (into / name).write_bytes(self.read(name))
             yield into
 
 

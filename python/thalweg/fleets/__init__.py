@@ -13,14 +13,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from ..command import ThalwegError, find
-from . import sources, work
-from . import table as tables
-from .engines import ENGINES
-from .places import Place
-from .questions import Questions
+from ..needs import need
+
+# Before all that imports it.
+need("pyarrow", "tables")
+
+import pyarrow as pa  # noqa: E402
+
+from . import sources, work  # noqa: E402
+from . import table as tables  # noqa: E402
+from .engines import ENGINES  # noqa: E402
+from .places import Place  # noqa: E402
+from .questions import Questions  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,7 +73,8 @@ class Fleet(Questions):
         """All rows, or those of one kind: `recording`, `charge`, `transfer`, `what_if`."""
         import pyarrow.compute as pc
 
-        return self.dataset().to_table(filter=None if kind is None else pc.field("kind") == kind)
+        table: pa.Table = self.dataset().to_table(filter=None if kind is None else pc.field("kind") == kind)
+        return table
 
 
 def fleet(

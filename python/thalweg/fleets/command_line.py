@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -123,21 +124,16 @@ def _done(now: Progress) -> str:
 
 def _answer(opened: Fleet, asked: argparse.Namespace) -> pa.Table:
     by = asked.by.split(",") if "by" in asked else []
-    match asked.verb:
-        case "top":
-            return opened.top(by, asked.where, asked.limit)
-        case "trend":
-            return opened.trend(by, asked.bucket, asked.where, asked.of)
-        case "since":
-            return opened.since(by, asked.where, asked.of, asked.limit)
-        case "compare":
-            return opened.compare(asked.one, asked.other, by, asked.of, asked.limit)
-        case "gains":
-            return opened.gains(by, asked.where, asked.limit)
-        case "sql":
-            return opened.sql(asked.query)
-        case _:
-            return opened.errors()
+    answers: dict[str, Callable[[], pa.Table]] = {
+        "top": lambda: opened.top(by, asked.where, asked.limit),
+        "trend": lambda: opened.trend(by, asked.bucket, asked.where, asked.of),
+        "since": lambda: opened.since(by, asked.where, asked.of, asked.limit),
+        "compare": lambda: opened.compare(asked.one, asked.other, by, asked.of, asked.limit),
+        "gains": lambda: opened.gains(by, asked.where, asked.limit),
+        "sql": lambda: opened.sql(asked.query),
+        "errors": opened.errors,
+    }
+    return answers[asked.verb]()
 
 
 def _show(rows: pa.Table, as_json: bool) -> None:
@@ -146,8 +142,8 @@ def _show(rows: pa.Table, as_json: bool) -> None:
         return
     lines = [[figure(name, row[name]) for name in row] for row in rows.to_pylist()]
     heads = [heading(name) for name in rows.column_names]
-    widths = [max(map(len, column)) for column in zip(heads, *lines, strict=True)]
+    widths = [max(map(len, column)) for column in zip(heads, *lines)]
     is_number = [pa.types.is_floating(field.type) or pa.types.is_integer(field.type) for field in rows.schema]
     for line in [heads, *lines]:
-        cells = (cell.rjust(width) if right else cell.ljust(width) for cell, width, right in zip(line, widths, is_number, strict=True))
+        cells = (cell.rjust(width) if right else cell.ljust(width) for cell, width, right in zip(line, widths, is_number))
         print("  ".join(cells).rstrip())

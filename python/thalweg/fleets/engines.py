@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
 from ..command import ThalwegError
+from ..needs import need
 from . import work
 from .work import Job
 
@@ -93,7 +94,7 @@ class _Workers:
 
 def dask(jobs: list[Job], workers: int) -> Iterator[Counts]:
     """Dask: the cluster of the `distributed.Client` that is current, else processes of this machine."""
-    dask_ = _import("dask")
+    dask_ = need("dask", "dask")
     try:
         from distributed import as_completed as completed
         from distributed import get_client
@@ -110,7 +111,7 @@ def dask(jobs: list[Job], workers: int) -> Iterator[Counts]:
 
 def spark(jobs: list[Job], workers: int) -> Iterator[Counts]:
     """Spark: the session that is active, else one of this machine."""
-    sql = _import("pyspark.sql", "pyspark")
+    sql = need("pyspark.sql", "spark")
     session = sql.SparkSession.getActiveSession()
     if session is None:
         # Else its workers run whatever `python3` is.
@@ -130,13 +131,3 @@ def _batches(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 ENGINES: dict[str, Callable[[list[Job], int], Iterator[Counts]]] = {"local": local, "dask": dask, "spark": spark}
-
-
-def _import(module: str, package: str | None = None) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        package = package or module
-        raise ThalwegError(f'{package} is not installed: pip install "thalweg[{package.partition(".")[0].removeprefix("py")}]"') from None

@@ -51,7 +51,8 @@ class Place:
             raise ThalwegError(f"{text}: pyarrow does not know such URLs; pip install fsspec, which knows more") from None
         except ValueError as reason:
             raise ThalwegError(f"{text}: {reason}") from None
-        return Place(fs.PyFileSystem(fs.FSSpecHandler(files)), base.rstrip("/"))
+        # (pyarrow-stubs leaves out the handler's methods.)
+        return Place(fs.PyFileSystem(fs.FSSpecHandler(files)), base.rstrip("/"))  # type: ignore[abstract]
 
     @property
     def is_local(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..command import ThalwegError
+from ..needs import need
 from .rows import COLUMNS
 
 # By what may be grouped.
@@ -182,17 +183,17 @@ class Questions:
 
     def sql(self, query: str) -> pa.Table:
         """The answer to a query over the table `fleet`."""
-        try:
-            import duckdb
-        except ImportError:
-            raise ThalwegError('duckdb is not installed: pip install "thalweg[duckdb]"; Spark reads the same table') from None
+        need("duckdb", "duckdb")
+        import duckdb
+
         with duckdb.connect() as connection:
             connection.register("fleet", self.dataset())
             try:
-                return connection.sql(query).to_arrow_table()
+                answer: pa.Table = connection.sql(query).to_arrow_table()
             except duckdb.Error as reason:
                 columns = f"the columns are {', '.join([*COLUMNS, 'day'])}"
                 raise ThalwegError(f"{reason}; {columns}; of trend, since and compare, `of` is about charges and `where` about recordings") from None
+        return answer
 
     def top(self, by: str | Sequence[str] = "cause", where: str | None = None, limit: int = 20) -> pa.Table:
         """Which cause cost most; `by=["cause", "host"]` where, `by="user"` for whom. `where` is a condition in SQL, like `program = 'cp'`."""

@@ -164,4 +164,5 @@ def file_systems_of(objects: pa.Table) -> dict[str, str]:
 
 
 def _pairs(objects: pa.Table) -> Iterable[tuple[str, list[tuple[str, str]] | None]]:
-    return zip(objects["name"].to_pylist(), objects["attributes"].to_pylist(), strict=True)
+    names: list[Any] = objects["name"].to_pylist()
+    return zip(names, objects["attributes"].to_pylist())

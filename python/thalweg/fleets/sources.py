@@ -50,7 +50,7 @@ def find(place: Place, leave_out: str) -> list[Source]:
                 packs.append(info)
     metas = place.files.get_file_info([posixpath.join(info.path, META) for info in directories]) if directories else []
     found = [(info.path, _version(info)) for info in packs]
-    found += [(info.path, _version(meta)) for info, meta in zip(directories, metas, strict=True)]
+    found += [(info.path, _version(meta)) for info, meta in zip(directories, metas)]
     return sorted(Source(posixpath.relpath(path, place.base), version) for path, version in found)
 
 

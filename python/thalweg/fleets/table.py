@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -129,6 +130,7 @@ def standing(place: Place) -> dict[str, Standing]:
     """What there is, by source."""
     columns = ["source", "source_version", "source_recordings", "error"]
     found = dataset(place).to_table(columns=columns, filter=pc.field("kind") == "recording")
+    asked: list[tuple[str, Literal["min", "max", "count"]]]
     asked = [("source_version", "min"), ("source_version", "max"), ("source_recordings", "max"), ("source", "count"), ("error", "count")]
     counted = found.group_by("source").aggregate(asked).to_pylist()
     return {row["source"]: Standing(row["source_version_max"], _is_whole(row), row["error_count"]) for row in counted}

@@ -71,8 +71,8 @@ class Web(fs.FileSystemHandler):
         with _ask(path) as answer:
             return pa.PythonFile(io.BytesIO(answer.read()), mode="r")
 
-    def _refuse(self, path: str, *_: Any, **__: Any) -> NoReturn:
-        raise ThalwegError(f"{path}: a web server is only read from: say where the table is to be (--table DIRECTORY, or table=)")
+    def _refuse(self, *paths: Any, **_: Any) -> NoReturn:
+        raise ThalwegError(f"{paths[0]}: a web server is only read from: say where the table is to be (--table DIRECTORY, or table=)")
 
     create_dir = delete_dir = delete_dir_contents = delete_file = move = copy_file = _refuse
     open_output_stream = open_append_stream = _refuse

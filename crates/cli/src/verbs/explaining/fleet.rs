@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let shown = python.to_string_lossy().into_owned();
     let found = Command::new(&python).args(["-c", IS_THERE]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     match found {
-        Err(error) => return Err(Failure::failed(format!("{shown}: {error}; install Python 3.11 or newer, or set {PYTHON} to its path"))),
+        Err(error) => return Err(Failure::failed(format!("{shown}: {error}; install Python 3.9 or newer, or set {PYTHON} to its path"))),
         Ok(status) if !status.success() => {
             return Err(Failure::failed(format!(
                 "{shown} has no package `{MODULE}`: {shown} -m pip install './python[duckdb]' in the source tree, or set {PYTHON} to a Python that has it"
