@@ -16,6 +16,7 @@ Tables and fleets need pyarrow (`pip install "thalweg[tables]"`); it is imported
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
     from .fleets import Fleet, fleet
 
 __version__ = "0.1.0"
-__all__ = ["CommandFailed", "Explanation", "Fleet", "NotInstalled", "Recording", "ThalwegError", "explain", "fleet", "open", "read", "record"]
+__all__ = ["CommandFailed", "Explanation", "NotInstalled", "Recording", "ThalwegError", "explain", "open", "read", "record"]
+# (`import *` and `help()` ask for all that is named here.)
+if importlib.util.find_spec("pyarrow"):
+    __all__ += ["Fleet", "fleet"]
 
 
 def open(path: str | os.PathLike[str], name: str | None = None) -> Recording:
