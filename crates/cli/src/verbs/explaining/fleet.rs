@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-/// Environment variable naming the Python that has the package (default: `python3`).
+/// Environment variable naming the Python that has the package (default: that of the environment this program is in, else `python3`).
 const PYTHON: &str = "THALWEG_PYTHON";
 /// The package's module.
 const MODULE: &str = "thalweg";
@@ -27,8 +27,9 @@ errors WHERE              what could not be explained, and why
 page WHERE -o FILE.html   all of it as a page
 
 WHERE is a directory or URL with recordings, or the table of a fleet.
-It needs the Python package: pip install './python[duckdb]' in the source tree.
-THALWEG_PYTHON names the Python to run (default: python3). See docs/FLEET.md.")]
+It needs the Python package: pip install 'thalweg[duckdb]', or './python[duckdb]' in the source tree.
+THALWEG_PYTHON names the Python to run (default: the one this program was installed with
+by pip or uv, else python3). See docs/FLEET.md.")]
 pub(crate) struct Arguments {
     /// The fleet command, and its arguments; see e.g. `thalweg fleet top --help`
     #[arg(required = true, trailing_var_arg = true, value_name = "VERB")]
@@ -37,7 +38,7 @@ pub(crate) struct Arguments {
 
 /// Replaces this process by the package's command line.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let python = std::env::var_os(PYTHON).filter(|name| !name.is_empty()).unwrap_or_else(|| "python3".into());
+    let python = std::env::var_os(PYTHON).filter(|name| !name.is_empty()).or_else(of_environment).unwrap_or_else(|| "python3".into());
     let shown = python.to_string_lossy().into_owned();
     let found = Command::new(&python).args(["-c", IS_THERE]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     match found {
@@ -57,4 +58,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     // Returns only if it cannot be run.
     Err(Failure::failed(format!("{shown}: {}", command.exec())))
+}
+
+/// Returns the Python of the virtual environment that this program is installed in, if it is in one: pip and `uv tool` put the package there, too.
+fn of_environment() -> Option<OsString> {
+    let folder = std::env::current_exe().ok()?.parent()?.to_path_buf();
+    let python = folder.join("python3");
+    (folder.with_file_name("pyvenv.cfg").exists() && python.exists()).then(|| python.into_os_string())
 }
