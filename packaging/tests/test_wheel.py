@@ -128,7 +128,7 @@ class Making(Scratch):
         of_package = [[name for name in sorted(one.namelist()) if name.startswith("thalweg/")] for one in (ours, theirs)]
         self.assertEqual(*of_package)
         about = [Metadata.from_email(one.read(f"thalweg-{VERSION}.dist-info/METADATA"), validate=True) for one in (ours, theirs)]
-        for field in ("name", "version", "summary", "requires_python", "license_expression", "provides_extra", "description", "description_content_type"):
+        for field in ("name", "version", "summary", "requires_python", "license_expression", "provides_extra", "keywords", "classifiers", "project_urls", "description"):
             self.assertEqual(getattr(about[0], field), getattr(about[1], field), field)
         self.assertEqual(*(sorted(map(str, one.requires_dist or [])) for one in about))
         points = f"thalweg-{VERSION}.dist-info/entry_points.txt"
