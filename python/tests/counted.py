@@ -2,10 +2,6 @@
 
 import sys
 import unittest
-from pathlib import Path
-
-# The tests of the wheel, which is made of this package and the command.
-OF_WHEEL = Path(__file__).resolve().parents[2] / "packaging" / "tests"
 
 
 class Result(unittest.TextTestResult):
@@ -21,11 +17,9 @@ class Result(unittest.TextTestResult):
 
 
 def main():
-    sys.path.append(str(OF_WHEEL))
     loader = unittest.TestLoader()
-    names = [name if name.startswith(("tests.", "test_wheel")) else f"tests.{name}" for name in sys.argv[1:]]
-    suite = unittest.TestSuite([loader.discover("tests", top_level_dir="."), loader.loadTestsFromName("test_wheel")] if not names else [])
-    suite.addTests(loader.loadTestsFromNames(names))
+    names = [name if name.startswith("tests.") else f"tests.{name}" for name in sys.argv[1:]]
+    suite = loader.loadTestsFromNames(names) if names else loader.discover("tests", top_level_dir=".")
     result = unittest.TextTestRunner(resultclass=Result, verbosity=0, stream=sys.stdout).run(suite)
     for test, why in result.skipped:
         print(f"SKIPPED: {test}: {why}")

@@ -1,7 +1,7 @@
 """The wheel: the same bytes each time, what it says of itself, and the command after every way of installing it."""
 
-import csv
 import base64
+import csv
 import hashlib
 import os
 import shutil
@@ -14,14 +14,16 @@ import zipfile
 from email import message_from_bytes
 from pathlib import Path
 
+import thalweg
 from packaging.metadata import Metadata
 from packaging.utils import parse_wheel_filename
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-WHEEL = REPOSITORY / "packaging" / "wheel"
-FIXTURE = REPOSITORY / "crates" / "explain" / "tests" / "fixtures" / "programs" / "curl-get-loss"
+from .recordings import FIXTURES, REPOSITORY
+
+WHEEL = REPOSITORY / "dist" / "wheel"
+FIXTURE = FIXTURES / "curl-get-loss"
 THALWEG = os.environ["THALWEG"]
-VERSION = "0.1.0"
+VERSION = thalweg.__version__
 EPOCH = "1700000000"
 X86_64, AARCH64 = 62, 183
 # What a small program of ours ends with.
@@ -154,7 +156,7 @@ class Making(Scratch):
             cases.append((newer, "--local"))
         for binary, words in cases:
             self.assertIn(words, make(self.scratch / "none", binary, said=True))
-        for flags, words in ((["--version", "9.9.9"], "version 0.1.0, and --version is 9.9.9"), (["--binary", "/no/such"], "/no/such: No such file")):
+        for flags, words in ((["--version", "9.9.9"], f"version {VERSION}, and --version is 9.9.9"), (["--binary", "/no/such"], "/no/such: No such file")):
             self.assertIn(words, make(self.scratch / "none", self.program, *flags, said=True))
         self.assertFalse((self.scratch / "none").exists())
 
