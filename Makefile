@@ -1,7 +1,7 @@
 # The two commands to know: `make demo` shows what Thalweg is for, `make test` says whether it works.
 # Everything is done by the scripts in tools/; this file only names them.
 
-.PHONY: help demo gallery site test test-long fuzz shuttle lint bench bench-quick bench-recording bench-layout bench-ls bench-metadata bench-explain bench-profile bench-study scale studies lab corpus corpus-record fleet gates build release mpi setup clean
+.PHONY: help demo dist dist-check gallery site test test-long fuzz shuttle lint bench bench-quick bench-recording bench-layout bench-ls bench-metadata bench-explain bench-profile bench-study scale studies lab corpus corpus-record fleet gates build release mpi setup clean
 
 help:           ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -85,6 +85,13 @@ build:          ## the command for development: target/debug/thalweg
 
 release:        ## the command for use: target/release/thalweg
 	@tools/build --release
+
+dist:           ## what a release consists of: a tarball, .deb, .rpm and wheel for x86_64 and aarch64 that need glibc 2.17 and nothing else, in target/dist (half an hour)
+	@dist/run
+
+dist-check:     ## install, use and remove each package in bare Debian systems (root; after `make dist`)
+	@tools/setup dist
+	@testbed/test dist
 
 mpi:            ## the library for MPI programs, once for each MPI that is here: mpi/build/
 	@tools/setup mpi && $(MAKE) -s -C mpi
