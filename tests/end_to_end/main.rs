@@ -20,6 +20,7 @@ mod listing;
 mod lots;
 mod mount;
 mod recording;
+mod session;
 mod sweep;
 mod trust;
 mod tune;

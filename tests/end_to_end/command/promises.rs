@@ -31,6 +31,7 @@ fn help_shows_every_verb_in_its_group_with_what_it_does() {
                 "credential",
                 "lot",
                 "layout",
+                "session",
                 "mount",
                 "umount",
             ],

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_base::numbers;
 use thalweg_store::config::{StoreAddress, StoreConfig};
+use thalweg_wire::Error;
 use thalweg_wire::trust::{CREDENTIAL_VARIABLE, Credentials};
 
 /// The flags of every verb that talks to a store.
@@ -131,9 +132,9 @@ impl StoreFlags {
     }
 
     /// Returns the source of the credential for a store.
-    pub(crate) fn credentials(&self, store: &StoreAddress) -> Result<Credentials, Failure> {
+    pub(crate) fn credentials(&self, store: &StoreAddress) -> Result<Credentials, Error> {
         let given = self.credential.as_deref().filter(|path| !path.as_os_str().is_empty());
-        store.credentials(given).map_err(Failure::failed)
+        store.credentials(given)
     }
 
     /// Returns flags that name the store of `text` for another process in another directory.

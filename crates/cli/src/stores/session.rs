@@ -62,9 +62,14 @@ impl Sessions<'_> {
 impl Session {
     /// Connects to the metadata service and fetches the store's map. I/O servers are connected to on first use.
     pub(crate) fn connect(store: &StoreAddress, flags: &StoreFlags) -> Result<Session, Failure> {
+        Session::open(store, flags).map_err(Failure::failed)
+    }
+
+    /// Does what [`Session::connect`] does, for a caller that needs the kind of an error.
+    pub(crate) fn open(store: &StoreAddress, flags: &StoreFlags) -> Result<Session, Error> {
         let credentials = flags.credentials(store)?;
         let options = Connect { timeout: flags.timeout, node: flags.node(), credentials, ..Connect::default() };
-        let address = store.service().map_err(Failure::failed)?;
+        let address = store.service()?;
         let names = MetadataClient::connect(&mut Tracer::off(), &address, &options).map_err(|e| away(&e, &address))?;
         let map = names.map();
         let data =
@@ -213,8 +218,8 @@ fn owner(mode: u32) -> Owner {
 }
 
 /// The metadata service could not be reached, or the address is not one.
-fn away(error: &Error, address: &str) -> Failure {
-    Failure::failed(format!("metadata service at {}: {}", without_pin(address), error.message()))
+fn away(error: &Error, address: &str) -> Error {
+    Error::new(error.kind(), format!("metadata service at {}: {}", without_pin(address), error.message()))
 }
 
 /// Adds the path to an error, unless it names the path already.

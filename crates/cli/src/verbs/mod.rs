@@ -88,6 +88,8 @@ verbs! {
         Lot = lot in store,
         /// Show a file's layout, or plan the layout of the next one
         Layout = layout in store,
+        /// Serve a store's files to a program over standard input and output, as thalweg.fs of the Python package uses them
+        Session = session in store,
         /// Mount a store as a directory that any program can use
         Mount = mount in servers,
         /// Unmount a store and wait until everything is written

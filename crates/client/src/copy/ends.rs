@@ -186,7 +186,7 @@ pub(super) fn open_sink(
 }
 
 impl StoreEnd {
-    fn create(
+    pub(super) fn create(
         store: &Store,
         path: &str,
         layout: &LayoutChoice,

@@ -35,6 +35,7 @@ mod run;
 mod small;
 mod stream;
 mod tree;
+mod unpublished;
 
 pub use control::Control;
 pub use draft::umask;
@@ -42,3 +43,4 @@ pub use job::{CopyJob, CopyObserver, CopyOutcome, DataPath, Quiet, Recording, Si
 pub use record::Recorder;
 pub use run::run;
 pub use tree::{LeftOut, SMALL_BYTES, TreeEnd, TreeJob, TreeObserver, TreeOutcome, TreeStore, copy_tree};
+pub use unpublished::Unpublished;

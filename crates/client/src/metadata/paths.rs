@@ -37,14 +37,7 @@ impl Names for MetadataClient {
     }
 
     fn open(&self, tracer: &mut Tracer, path: &str, write: bool) -> Result<Attributes> {
-        let opened = match MetadataClient::open(self, tracer, &FilePath::at(path), write) {
-            Err(error) if matches!(error.kind(), ErrorKind::NotDirectory | ErrorKind::Unsupported) => {
-                let (place, _) = self.follow(tracer, path.as_bytes())?;
-                MetadataClient::open(self, tracer, &place, write).map_err(|e| e.on_file_instead(path))?
-            }
-            other => other?,
-        };
-        Ok(self.keep(opened))
+        self.open_following(tracer, path.as_bytes(), write).map(|opened| self.keep(opened))
     }
 
     fn rename(&self, tracer: &mut Tracer, file: FileId, from: &str, to: &str, replace: bool, end: Option<End>) -> Result<()> {
@@ -147,6 +140,20 @@ impl MetadataClient {
             Ok((place, attributes))
         };
         follow(tracer).map_err(|e| e.on_file_instead(shown(path)))
+    }
+
+    /// Opens the file that a path leads to, following symbolic links.
+    ///
+    /// # Errors
+    /// As [`MetadataClient::open`] and [`MetadataClient::follow`].
+    pub fn open_following(&self, tracer: &mut Tracer, path: &[u8], write: bool) -> Result<OpenFile> {
+        match self.open(tracer, &FilePath::at(path), write) {
+            Err(error) if matches!(error.kind(), ErrorKind::NotDirectory | ErrorKind::Unsupported) => {
+                let (place, _) = self.follow(tracer, path)?;
+                self.open(tracer, &place, write).map_err(|e| e.on_file_instead(shown(path)))
+            }
+            opened => opened,
+        }
     }
 
     fn keep(&self, mut file: OpenFile) -> Attributes {

@@ -95,7 +95,7 @@ impl Arguments {
         options.honours = Honours { suid: self.allow_suid, dev: self.allow_dev };
         options.estimate_space = self.estimate_space;
         options.node = self.store.node();
-        options.credentials = self.store.credentials(&path.store)?;
+        options.credentials = self.store.credentials(&path.store).map_err(Failure::failed)?;
         options.timeout = self.store.timeout;
         options.layout = self.layout.choice()?;
         options.lot.clone_from(&self.lot.lot);

@@ -135,7 +135,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn reach(flags: &StoreFlags) -> Result<(Session, Arc<Credential>), Failure> {
     let store = flags.path("/")?.store;
     let session = Session::connect(&store, flags)?;
-    let credential = flags.credentials(&store)?.for_store(session.map().store).map_err(Failure::failed)?;
+    let credential = flags.credentials(&store).and_then(|found| found.for_store(session.map().store)).map_err(Failure::failed)?;
     Ok((session, credential))
 }
 

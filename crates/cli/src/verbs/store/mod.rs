@@ -12,5 +12,6 @@ pub(super) mod ls;
 pub(super) mod mkdir;
 pub(super) mod mv;
 pub(super) mod rm;
+pub(super) mod session;
 pub(super) mod stat;
 mod walking;
