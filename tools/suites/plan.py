@@ -28,7 +28,7 @@ BUDGETS = {
     "lab": 45,
     "mpi": 120,
     "gates": 110,
-    "python": 120,
+    "python": 170,
     "web": 90,
     "site": 60,
 }
