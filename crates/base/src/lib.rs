@@ -13,6 +13,7 @@
 //! | [`proc`] | readers of `/proc`: processes, mounts, control groups |
 //! | [`random`] | random bytes |
 //! | [`ranges`] | merging ranges |
+//! | [`release`] | this release, and what it says of another's files |
 //! | [`shell`] | quoting commands for a shell |
 //! | [`sparse`] | holes in local files, and blocks of zeros |
 //! | [`sync`] | locks, and cleaning up after panics |
@@ -29,6 +30,7 @@ pub mod private;
 pub mod proc;
 pub mod random;
 pub mod ranges;
+pub mod release;
 pub mod shell;
 pub mod sparse;
 pub mod sync;

@@ -23,7 +23,7 @@ use crate::rule::Applied;
 use serde::{Deserialize, Serialize};
 
 /// The name and version of this document. A field may be added within a version; none changes its meaning.
-pub(crate) const SCHEMA: &str = "thalweg.explain/1";
+pub const SCHEMA: &str = "thalweg.explain/1";
 
 /// Where the time of one recording went.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -40,7 +40,7 @@ mod waits;
 
 pub use cause::Cause;
 pub use condition::Condition;
-pub use document::Explanation;
+pub use document::{Explanation, SCHEMA};
 pub use error::ExplainError;
 pub use facts::waiting::waited_in;
 pub use run::{Options, explain};

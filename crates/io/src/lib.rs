@@ -32,4 +32,4 @@ mod unsynced;
 pub use datafile::Datafile;
 pub use options::IoServerOptions;
 pub use service::IoServer;
-pub use target::{Target, TargetIdentity};
+pub use target::{FORMAT, Target, TargetIdentity};

@@ -33,14 +33,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_base::durable;
 use thalweg_base::private;
+use thalweg_base::release;
 use thalweg_wire::emulate::{Disk, Emulation};
 use thalweg_wire::limits;
 use thalweg_wire::protocol::common::{ServiceStart, Witnessed};
 use thalweg_wire::protocol::io::{Allocate, DataMap, DatafileId, DatafileSize, Seek, SeekResult, TargetId, TargetSpace};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-/// Version of a target's layout on disk.
-const FORMAT: u32 = 1;
+/// Version of a target's layout on disk, of all files in its directory together.
+pub const FORMAT: u32 = 1;
 const IDENTITY: &str = "thalweg-target.toml";
 
 /// The identity stored in a target's directory.
@@ -78,15 +79,19 @@ impl TargetIdentity {
             Err(e) if matches!(e.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => return Ok(None),
             Err(e) => return Err(Error::system(path.display(), e)),
         };
-        let identity: TargetIdentity = toml::from_str(&text)
-            .map_err(|e| Error::new(ErrorKind::Invalid, format!("{}: not a target's identity: {e}", path.display())))?;
-        if identity.format != FORMAT {
-            return Err(Error::new(
-                ErrorKind::Version,
-                format!("{}: made by format {}, this program supports {FORMAT}", path.display(), identity.format),
-            ));
+        let damaged = |e| Error::new(ErrorKind::Invalid, format!("{}: not a target's identity: {e}", path.display()));
+        // Check the version first: a later one may have unknown fields.
+        #[derive(Deserialize)]
+        struct Version {
+            format: u32,
+            made_by: Option<String>,
         }
-        Ok(Some(identity))
+        let Version { format, made_by } = toml::from_str(&text).map_err(damaged)?;
+        if format != FORMAT {
+            let problem = release::other_format("a target", format, FORMAT, made_by.as_deref());
+            return Err(Error::new(ErrorKind::Version, format!("{}: {problem}", path.display())));
+        }
+        toml::from_str(&text).map(Some).map_err(damaged)
     }
 }
 

@@ -107,6 +107,21 @@ pub(crate) fn write_message(to: &mut impl Write, word: &impl Serialize) -> std::
     to.flush()
 }
 
+/// Checks that the job's command has the version of this one.
+///
+/// # Errors
+/// It has another.
+pub(crate) fn of_this_release(version: &str) -> Result<()> {
+    let here = env!("CARGO_PKG_VERSION");
+    if version == here {
+        return Ok(());
+    }
+    let there = version.escape_debug();
+    Err(LaunchError::failed(format!(
+        "`thalweg` is version {here} there, but {there} where the job runs: install the same version on all hosts"
+    )))
+}
+
 /// Reads the next message; `None` at the end of input.
 ///
 /// # Errors
@@ -118,6 +133,11 @@ pub(crate) fn read_message<W: for<'a> Deserialize<'a>>(from: &mut impl BufRead) 
         return Ok(None);
     }
     serde_json::from_slice(&line).map(Some).map_err(|_| {
+        // Another release's first message may have other fields; its version is in the same place.
+        let other = serde_json::from_slice::<serde_json::Value>(&line).ok();
+        if let Some(error) = other.and_then(|message| of_this_release(message["Begin"]["version"].as_str()?).err()) {
+            return error;
+        }
         let begun = String::from_utf8_lossy(&line[..line.len().min(200)]).trim_end().to_owned();
         LaunchError::failed(format!(
             "unexpected output `{begun}`: expected messages of `thalweg launch` only (does a login script print something?)"

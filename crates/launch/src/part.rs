@@ -4,7 +4,7 @@
 //! it directly: servers are stopped in order, and their data is removed or kept as `Serve` requires.
 
 use crate::error::{LaunchError, Result};
-use crate::messages::{Begin, Listens, Serve, ToJob, ToPart, read_message, write_message};
+use crate::messages::{Begin, Listens, Serve, ToJob, ToPart, of_this_release, read_message, write_message};
 use crate::mounting::Mounting;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{BufReader, Write};
@@ -127,14 +127,7 @@ impl Part {
     }
 
     fn begin(&mut self, begin: &Begin) -> Result<Listens> {
-        let here = env!("CARGO_PKG_VERSION");
-        if begin.version != here {
-            let problem = format!(
-                "`thalweg` is version {here} there, but {} where the job runs: install the same version on all hosts",
-                begin.version
-            );
-            return Err(LaunchError::failed(problem));
-        }
+        of_this_release(&begin.version)?;
         let mut ports = Vec::new();
         for _ in 0..begin.listeners {
             let listener = TcpListener::bind((begin.address, 0)).map_err(|e| {

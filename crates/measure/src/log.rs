@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use thalweg_base::release::other_schema;
 
 /// An open log, and the runs in it.
 pub(crate) type Opened<P, S, X> = (RawLog, Vec<Run<P, S, X>>);
@@ -110,7 +111,7 @@ fn read<P: Key, S: Key, X: DeserializeOwned>(path: &Path, file: &File) -> Result
         if header.is_none() {
             let found: Header = serde_json::from_str(&text).map_err(|e| wrong("not a raw log", e.to_string()))?;
             if found.schema != Header::SCHEMA {
-                return Err(wrong("not a raw log of this version", format!("{}, expected {}", found.schema, Header::SCHEMA)));
+                return Err(wrong("not a raw log of this version", other_schema(&found.schema, Header::SCHEMA)));
             }
             header = Some(found);
         } else {
@@ -166,6 +167,6 @@ mod tests {
         assert!(open(&header(), true).unwrap_err().contains(":1: not a raw log"));
         let old = serde_json::to_string(&Header { schema: "thalweg.measure-log/0".into(), ..header() }).unwrap();
         std::fs::write(&path, old + "\n").unwrap();
-        assert!(open(&header(), true).unwrap_err().contains("expected thalweg.measure-log/1"));
+        assert!(open(&header(), true).unwrap_err().contains("a document `thalweg.measure-log` of format 0"));
     }
 }

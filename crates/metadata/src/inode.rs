@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
+use thalweg_base::release::RELEASE;
 use thalweg_wire::protocol::metadata::{
     Attributes, FileId, FileKind, FileLayout, LayoutChoice, Lengths, Lost, LotId, NewNode, Owner, TargetId,
 };
@@ -538,7 +539,7 @@ fn unreadable(table: Table, key: &[u8], value: &[u8]) -> Error {
     };
     let (what, advice) = match value.first() {
         Some(version) if *version > newest => {
-            (format!("version {version}, this program knows {newest}"), "use the program that wrote it".into())
+            (format!("version {version}, and {RELEASE} reads up to {newest}"), "use the release that wrote it, or a newer one".into())
         }
         _ => (format!("{} bytes", value.len()), format!("it is damaged, {PUT_BACK}")),
     };

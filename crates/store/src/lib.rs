@@ -18,5 +18,7 @@ pub mod config;
 mod scale;
 pub mod start;
 
+/// The version of the directories that I/O servers keep.
+pub use thalweg_io::FORMAT as TARGET_FORMAT;
 /// The types shared by a store's parts: credentials, messages, errors.
 pub use thalweg_wire as wire;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use thalweg_base::release::other_schema;
 
 /// Bound: endpoints remembered; the least recently written are dropped.
 const ENDPOINTS: usize = 256;
@@ -91,7 +92,7 @@ impl History {
         let text = std::fs::read(&self.path).map_err(|e| unusable(e.to_string()))?;
         let document: Document = serde_json::from_slice(&text).map_err(|e| unusable(e.to_string()))?;
         if document.schema != SCHEMA {
-            return Err(unusable(format!("its schema is {:?}, expected {SCHEMA:?}", document.schema)));
+            return Err(unusable(other_schema(&document.schema, SCHEMA)));
         }
         Ok(document)
     }

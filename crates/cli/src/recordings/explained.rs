@@ -4,6 +4,7 @@ use super::captured::{Opened, is_capture, opened};
 use super::memory;
 use crate::{failure::Failure, output};
 use std::path::{Path, PathBuf};
+use thalweg_base::release::other_schema;
 use thalweg_explain::{Explanation, Options};
 use thalweg_report::TextOptions;
 use thalweg_trace::merge::{Merged, Part, merge};
@@ -29,7 +30,17 @@ pub(crate) fn explanation_of(path: &Path) -> Result<Explanation, Failure> {
     }
     let expected = "expected a recording, or an explanation as JSON (explain --json --to NAME.json)";
     let text = std::fs::read_to_string(path).map_err(|e| Failure::failed(format!("{}: {e}; {expected}", path.display())))?;
-    serde_json::from_str(&text).map_err(|e| Failure::failed(format!("{}: not an explanation: {e}; {expected}", path.display())))
+    let failed = |problem: String| Failure::failed(format!("{}: {problem}", path.display()));
+    let damaged = |e| failed(format!("not an explanation: {e}; {expected}"));
+    // The version first: another may have other fields, or mean something else by the same.
+    #[derive(serde::Deserialize)]
+    struct Version {
+        schema: String,
+    }
+    match serde_json::from_str(&text).map_err(damaged)? {
+        Version { schema } if schema == thalweg_explain::SCHEMA => serde_json::from_str(&text).map_err(damaged),
+        Version { schema } => Err(failed(format!("{}; {expected}", other_schema(&schema, thalweg_explain::SCHEMA)))),
+    }
 }
 
 /// Whether a path is a recording or a capture, and not an explanation as JSON.

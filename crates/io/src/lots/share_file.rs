@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::Path;
 use thalweg_base::durable;
+use thalweg_base::release;
 use thalweg_wire::protocol::io::LotId;
 use thalweg_wire::protocol::lots::{Level, LotShare};
 use thalweg_wire::{Error, ErrorKind, Result};
@@ -86,8 +87,9 @@ impl ShareFile {
         match table.get("format").and_then(toml::Value::as_integer) {
             Some(found) if found == i64::from(FORMAT) => {}
             Some(found) => {
-                let problem = format!("{}: made by format {found}, this program supports {FORMAT}: start a later release", path.display());
-                return Err(Error::new(ErrorKind::Version, problem));
+                let made_by = table.get("made_by").and_then(toml::Value::as_str);
+                let problem = release::other_format("a list of lots", found, FORMAT, made_by);
+                return Err(Error::new(ErrorKind::Version, format!("{}: {problem}", path.display())));
             }
             None => return Err(damaged("expected `format = NUMBER`")),
         }
@@ -135,7 +137,12 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         let newer = text.replace("format = 1", "format = 2\nmore = true");
         let twice = format!("{text}\n{}", &text[text.find("[[share]]").unwrap()..]);
-        let cases = [(&newer[..], "later release"), ("", "format = NUMBER"), (&text[..text.len() - 9], "not a list"), (&twice, "twice")];
+        let cases = [
+            (&newer[..], "a list of lots of format 2; this is thalweg"),
+            ("", "format = NUMBER"),
+            (&text[..text.len() - 9], "not a list"),
+            (&twice, "twice"),
+        ];
         for (text, expected) in cases {
             std::fs::write(&path, text).unwrap();
             let error = ShareFile::read(directory.path()).unwrap_err();

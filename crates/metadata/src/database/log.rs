@@ -35,6 +35,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thalweg_base::durable;
 use thalweg_base::private;
+use thalweg_base::release;
 use thalweg_bulk::crc32c;
 
 /// The redb file beside the log.
@@ -182,10 +183,7 @@ pub(super) fn first_sequence(path: &Path, identity: u64, bytes: &[u8]) -> Result
     }
     let version = u32_at(header, 8);
     if version != VERSION {
-        return Err(DatabaseError::new(
-            path,
-            format!("the log has format version {version}, this program reads version {VERSION}: use the program that wrote it"),
-        ));
+        return Err(DatabaseError::new(path, release::other_format("a metadata log", version, VERSION, None)));
     }
     let found = u64_at(header, 16);
     if found != identity {

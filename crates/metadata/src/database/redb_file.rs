@@ -12,6 +12,7 @@ use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use thalweg_base::private;
+use thalweg_base::release::RELEASE;
 use thalweg_base::sync::panic_text;
 
 /// Key in [`Table::State`]: the database's identity, u64 LE.
@@ -111,6 +112,11 @@ pub(crate) fn open(path: &Path, cache_bytes: usize) -> Result<(Redb, u64, u64), 
             }
             redb::DatabaseError::Storage(redb::StorageError::Io(e)) if e.raw_os_error().is_some() => {
                 DatabaseError::io(path, "cannot open", &e)
+            }
+            // redb's own format, which later releases may raise; it says both versions.
+            other if other.to_string().contains("file format version") => {
+                let what = format!("cannot be opened: {other}: this is {RELEASE}");
+                DatabaseError::new(path, format!("{what}; use the release that made it, or, if that is this one, {ADVICE}"))
             }
             other => DatabaseError::new(path, format!("cannot be opened: {other}: {ADVICE}")),
         })?;

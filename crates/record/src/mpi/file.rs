@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
+use thalweg_base::release::RELEASE;
 
 /// Offset of the names of calls.
 const NAMES_AT: usize = 512;
@@ -92,7 +93,9 @@ impl Header {
         }
         let version = u32_at(&fixed, 8);
         if version != 1 {
-            return Err(format!("has version {version}, but this program reads version 1: rebuild the library in mpi/"));
+            return Err(format!(
+                "is by another release's library, of version {version}; this is {RELEASE}, which reads version 1: rebuild the library in mpi/"
+            ));
         }
         let (header_bytes, record_bytes) = (u32_at(&fixed, 12) as usize, u32_at(&fixed, 16) as usize);
         if !(NAMES_AT..=MOST_HEADER).contains(&header_bytes) || !(RECORD_BYTES..=4096).contains(&record_bytes) {

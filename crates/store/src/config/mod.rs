@@ -31,6 +31,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use thalweg_base::durable;
 use thalweg_base::machine;
+use thalweg_base::release::unknown_key;
 use thalweg_metadata::database::postgresql::Server;
 use thalweg_wire::Fingerprint;
 use thalweg_wire::address::{Pin, check_address, pinned};
@@ -187,7 +188,12 @@ impl StoreConfig {
     pub fn parse(path: &Path, text: &str) -> Result<StoreConfig> {
         let file: File = toml::from_str(text).map_err(|e| {
             let place = e.span().map_or_else(String::new, |span| format!(":{}", line_of(text, span.start)));
-            Error::new(ErrorKind::Invalid, format!("{}{place}: {}", path.display(), e.message().trim()))
+            let problem = e.message().trim();
+            // A later release may have more keys, and what they ask for must not be left undone.
+            let unknown = problem.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`'));
+            let problem = unknown
+                .map_or_else(|| problem.to_owned(), |(key, rest)| format!("{} ({})", unknown_key(key), rest.trim_start_matches(", ")));
+            Error::new(ErrorKind::Invalid, format!("{}{place}: {problem}", path.display()))
         })?;
         Checker { path, text }.check(file)
     }
@@ -536,7 +542,7 @@ targets = ["/x/c"]
             "/s/store.toml:15: servers.address `127.0.0.1:7401`: two servers have this address"
         );
         assert!(wrong("127.0.0.1:7400", "127.0.0.1").starts_with("/s/store.toml:4: metadata.address `127.0.0.1`: expected HOST:PORT"));
-        assert!(wrong("node = \"n0\"", "nod = \"n0\"").starts_with("/s/store.toml:9: unknown field `nod`"));
+        assert!(wrong("node = \"n0\"", "nod = \"n0\"").starts_with("/s/store.toml:9: `nod` is not known to thalweg"));
         assert!(wrong("name = \"io1\"\n", "").contains("missing field `name`"));
         assert!(wrong("[\"a\", \"b\"]", "[]").contains("expected 1 to 256 targets, there are 0"));
         assert!(wrong("00000000000000a1", "a1").starts_with("/s/store.toml:1: store `a1`: expected 16"));

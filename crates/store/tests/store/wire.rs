@@ -135,7 +135,11 @@ fn another_version_is_refused_and_both_are_named() {
     peer.write_all(&bytes).unwrap();
     let answer = heard(&mut peer);
     let text = String::from_utf8_lossy(&answer);
-    assert!(text.contains(&format!("version {other}")) && text.contains(&format!("this program {VERSION}")), "{text}");
+    assert!(
+        text.contains(&format!("a newer release, which speaks version {other}"))
+            && text.contains(&format!("which speaks version {VERSION}: ")),
+        "{text}"
+    );
 }
 
 #[test]

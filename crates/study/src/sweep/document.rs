@@ -12,6 +12,7 @@ use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::SystemTime;
+use thalweg_base::release::other_schema;
 use thalweg_measure::{Machine, Observer, estimate, median};
 
 /// A sweep's result.
@@ -137,12 +138,17 @@ impl Document {
     /// The file is not a sweep's result, or has another version.
     pub fn read(path: &Path) -> Result<Document> {
         let text = std::fs::read_to_string(path).map_err(Error::file(path, "reading a sweep's result"))?;
-        let document: Document =
-            serde_json::from_str(&text).map_err(|e| Error::Choice(format!("{}: not a result of a sweep: {e}", path.display())))?;
-        match document.schema.as_str() {
-            Document::SCHEMA => Ok(document),
-            other => Err(Error::Choice(format!("{}: is {other}, expected {}", path.display(), Document::SCHEMA))),
+        let damaged = |e| Error::Choice(format!("{}: not a result of a sweep: {e}", path.display()));
+        // The version first: another may have other fields.
+        #[derive(Deserialize)]
+        struct Version {
+            schema: String,
         }
+        let Version { schema } = serde_json::from_str(&text).map_err(damaged)?;
+        if schema != Document::SCHEMA {
+            return Err(Error::Choice(format!("{}: {}", path.display(), other_schema(&schema, Document::SCHEMA))));
+        }
+        serde_json::from_str(&text).map_err(damaged)
     }
 
     /// Formats the document as indented JSON, ending in a newline.

@@ -43,6 +43,7 @@ pub(crate) use temporary::TemporaryDirectory;
 
 use crate::{Meta, TraceError};
 use std::path::Path;
+use thalweg_base::release::RELEASE;
 
 /// Rows per row group: small, so that walking backward needs little memory and each batch reuses the memory of the
 /// previous one instead of returning it to the kernel (which halves the speed).
@@ -65,6 +66,12 @@ fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), TraceError> {
 }
 
 fn write_meta(root: &Path, meta: &Meta) -> Result<(), TraceError> {
-    let text = serde_json::to_vec_pretty(meta).map_err(|e| TraceError::new(&root.join(META), e))?;
+    #[derive(serde::Serialize)]
+    struct Written<'a> {
+        #[serde(flatten)]
+        meta: &'a Meta,
+        made_by: &'a str,
+    }
+    let text = serde_json::to_vec_pretty(&Written { meta, made_by: RELEASE }).map_err(|e| TraceError::new(&root.join(META), e))?;
     replace_file(&root.join(META), &text)
 }

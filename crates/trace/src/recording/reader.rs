@@ -118,11 +118,12 @@ pub(super) fn read_meta(root: &Path) -> Result<Meta, TraceError> {
     #[derive(serde::Deserialize)]
     struct Version {
         format: u32,
+        made_by: Option<String>,
     }
     let damaged = |e| TraceError::new(&path, format!("is damaged or cut short: {e}"));
     let version: Version = serde_json::from_slice(&text).map_err(damaged)?;
     if version.format > FORMAT_VERSION {
-        return Err(segment::newer_version(&path, version.format));
+        return Err(segment::newer_version(&path, version.format, version.made_by.as_deref()));
     }
     serde_json::from_slice(&text).map_err(damaged)
 }

@@ -18,6 +18,7 @@ use crate::{Event, TraceError, WaitStacks};
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
+use thalweg_base::release;
 use thalweg_bulk::crc32c;
 
 /// Maximum size of segments sorted in memory; larger ones are first converted to tables in the temporary directory
@@ -171,7 +172,7 @@ fn read_segment(path: &Path, damage: &mut Damage, each: &mut impl FnMut(&Path, F
     }
     let version = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
     if version > crate::FORMAT_VERSION {
-        return Err(newer_version(path, version));
+        return Err(newer_version(path, version, None));
     }
     while left >= FRAME_HEADER_BYTES as u64 {
         let mut frame = [0; FRAME_HEADER_BYTES];
@@ -199,13 +200,7 @@ fn read_segment(path: &Path, damage: &mut Damage, each: &mut impl FnMut(&Path, F
     Ok(())
 }
 
-/// Returns the error for a recording made by a newer program.
-pub(super) fn newer_version(path: &Path, version: u32) -> TraceError {
-    let ours = crate::FORMAT_VERSION;
-    TraceError::new(
-        path,
-        format!(
-            "is of format version {version}; this thalweg reads up to version {ours}. Open it with the thalweg that made it, or a newer one"
-        ),
-    )
+/// Returns the error for a recording made by a newer program, which says in `made_by` which one it is.
+pub(super) fn newer_version(path: &Path, version: u32, made_by: Option<&str>) -> TraceError {
+    TraceError::new(path, release::other_format("a recording", version, crate::FORMAT_VERSION, made_by))
 }

@@ -147,7 +147,7 @@ fn what_is_wrong_is_said_in_words() {
     std::fs::write(path.join("meta.json"), text.replace(&format!("\"format\": {FORMAT_VERSION}"), "\"format\": 7")).unwrap();
     let newer = problem(&path);
     assert!(
-        newer.contains("version 7") && newer.contains(&format!("up to version {FORMAT_VERSION}")) && newer.contains("newer"),
+        newer.contains("format 7, made by thalweg") && newer.contains(&format!("up to format {FORMAT_VERSION}")) && newer.contains("newer"),
         "{newer}"
     );
     std::fs::write(path.join("meta.json"), "").unwrap();

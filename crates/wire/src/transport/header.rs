@@ -2,6 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
+use thalweg_base::release::RELEASE;
 use thalweg_bulk::Crc32c;
 
 /// Length of the header.
@@ -160,10 +161,14 @@ fn message_crc(header: &[u8], body: &[u8]) -> u32 {
 
 /// Makes the error for a peer that speaks only versions `min` to `max`.
 pub(crate) fn version_error(min: u16, max: u16) -> Error {
-    let theirs = if min == max { format!("version {min}") } else { format!("versions {min} to {max}") };
+    let versions = |min: u16, max: u16| if min == max { format!("version {min}") } else { format!("versions {min} to {max}") };
+    let (theirs, ours) = (versions(min, max), versions(VERSION_MIN, VERSION));
+    let older = if max < VERSION_MIN { "an older" } else { "a newer" };
     Error::new(
         ErrorKind::Version,
-        format!("the peer speaks {theirs} of the protocol, this program {VERSION_MIN} to {VERSION}: use the same release at both ends"),
+        format!(
+            "the peer is {older} release, which speaks {theirs} of the protocol; this is {RELEASE}, which speaks {ours}: use one release at both ends"
+        ),
     )
 }
 

@@ -29,6 +29,7 @@ use std::time::Duration;
 use thalweg_base::durable;
 use thalweg_base::private;
 use thalweg_base::random;
+use thalweg_base::release;
 
 /// Maximum size of a credential file.
 const FILE_BYTES: u64 = 16 << 10;
@@ -149,10 +150,14 @@ impl Credential {
         Credential::parse(&text).map_err(|problem| Error::new(ErrorKind::Invalid, format!("{shown}: not a credential: {problem}")))
     }
 
-    fn parse(text: &str) -> std::result::Result<Credential, &'static str> {
+    fn parse(text: &str) -> std::result::Result<Credential, String> {
         // The parser's message may quote the line, including the secret.
-        let written: Written =
-            toml::from_str(text).map_err(|_| "expected store, owner, rights, id and secret, as `credential create` writes them")?;
+        let written: Written = toml::from_str(text).map_err(|e| {
+            // (Of an unknown key, only its name.)
+            let unknown = e.message().strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
+            let wrong = || "expected store, owner, rights, id and secret, as `credential create` writes them".to_owned();
+            unknown.map_or_else(wrong, release::unknown_key)
+        })?;
         let store = u64::from_str_radix(&written.store, 16).map_err(|_| "store: expected 16 hexadecimal digits")?;
         let rights =
             Rights::ALL.into_iter().find(|rights| rights.name() == written.rights).ok_or("rights: expected read, write or store")?;
@@ -164,7 +169,7 @@ impl Credential {
         let identity = Identity { id, owner: written.owner, rights, until_s: written.until, lots };
         let is_store = rights == Rights::Store || id == CredentialId::default();
         if is_store != (identity == Identity::store()) {
-            return Err("rights: only the store's own credential has `store`");
+            return Err("rights: only the store's own credential has `store`".to_owned());
         }
         Ok(Credential { store, identity, secret })
     }

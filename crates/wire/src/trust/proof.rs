@@ -25,6 +25,7 @@ use super::secret::{self, CLAIMS_BYTES, SECRET_BYTES, Secret};
 use crate::error::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use thalweg_base::random;
+use thalweg_base::release::RELEASE;
 
 /// First bytes of every handshake message; the last is the version of the proof.
 pub(crate) const MAGIC: [u8; 8] = *b"THALWEG\x01";
@@ -191,7 +192,7 @@ fn read_status(message: &[u8]) -> Result<Status> {
     let status = Status::from(message[8]).filter(|_| magic == MAGIC);
     status.filter(|status| *status != Status::Version).ok_or_else(|| {
         let problem = format!(
-            "the server's authentication protocol is version {}, this program's is {}: use one release for both",
+            "the server is another release, which proves credentials by version {}; this is {RELEASE}, which does by version {}: use one release at both ends",
             magic[7], MAGIC[7]
         );
         Error::new(ErrorKind::Version, problem)

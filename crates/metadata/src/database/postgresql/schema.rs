@@ -18,6 +18,7 @@
 use super::server::{FENCED, Server, Trouble};
 use crate::database::{DatabaseError, PUT_BACK, Table};
 use postgres::Client;
+use thalweg_base::release;
 
 /// The format version.
 const VERSION: i32 = 1;
@@ -63,7 +64,7 @@ pub(super) fn owner(server: &Server, client: &mut Client, store: u64) -> Result<
     let (found, version): (String, i32) = (row.get(0), row.get(1));
     let own = format!("{store:016x}");
     if version > VERSION {
-        return refused(format!("its format has version {version}, this program knows version {VERSION}: use the newer program"));
+        return refused(release::other_format("a store's names", version, VERSION, None));
     }
     if found != own {
         return refused(format!("it belongs to the store {found}, not to {own}: give another database, each store needs its own"));

@@ -188,7 +188,7 @@ fn a_database_that_is_not_this_stores_is_refused_in_one_sentence() {
     assert!(other.contains("belongs to the store 0000000000000007, not to 0000000000000008"), "{other}");
     server.sql("names", "UPDATE thalweg.owner SET version = 2");
     let newer = refusal(&names, &settings(0));
-    assert!(newer.contains("version 2") && newer.contains("knows version 1"), "{newer}");
+    assert!(newer.contains("names of format 2") && newer.contains("reads up to format 1"), "{newer}");
     server.sql("names", "UPDATE thalweg.owner SET version = 1");
 
     let active = open(&server, "names", 0).unwrap();
