@@ -38,6 +38,9 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let words = verbs::with_two_dashes(std::env::args_os());
+    if let Some(printed) = terminal::version::asked(&words) {
+        return printed.map_or_else(|failure| terminal::exit::report(&failure, "--version"), |()| ExitCode::SUCCESS);
+    }
     let parsed = CommandLine::from_arg_matches(&command().get_matches_from(words));
     let verb = match parsed {
         Ok(line) => line.verb,

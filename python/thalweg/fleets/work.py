@@ -32,7 +32,7 @@ Job = dict[str, Any]
 def do(job: Job) -> dict[str, int]:
     """Explain the job's recordings and write their rows; returns how many were explained, and how many of them have an error."""
     root, program = Place.of(job["root"]), job["program"] or command.find()
-    version = command.run(["--version"], program=program).decode().strip()
+    version = command.run(["-V"], program=program).decode().strip()
     counted = {"recordings": 0, "errors": 0}
     made: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="thalweg-fleet-") as scratch:

@@ -5,3 +5,4 @@ mod completing;
 mod interrupts;
 mod promises;
 mod terminal;
+mod version;

@@ -10,3 +10,4 @@ pub(crate) mod listing;
 pub(crate) mod names;
 pub(crate) mod output;
 pub(crate) mod progress;
+pub(crate) mod version;

@@ -10,13 +10,20 @@ mod store;
 pub(crate) use store::find::with_two_dashes;
 
 use crate::failure::Failure;
+use clap::{ArgMatches, Command, FromArgMatches};
+
+/// Adds a verb's arguments to what its line in the list says of it. clap asks for this only of the verb that is used: all definitions are the
+/// larger part of a start, and each start uses one.
+fn defined<A: clap::Args>(verb: Command) -> Command {
+    let about = verb.get_about().cloned().unwrap_or_default();
+    A::augment_args(verb).about(about).long_about(None)
+}
 
 /// Declares the verbs: the enum that clap parses, their names, their `run` functions, and the groups of `--help`.
 macro_rules! verbs {
-    ($($group:literal { $($(#[$doc:meta])* $verb:ident = $module:ident in $room:ident),+ $(,)? })+) => {
+    ($($group:literal { $($(#[doc = $about:literal])+ $verb:ident = $module:ident in $room:ident),+ $(,)? })+) => {
         /// A verb of `thalweg`.
-        #[derive(clap::Subcommand)]
-        pub(crate) enum Verb { $($($(#[$doc])* $verb($room::$module::Arguments)),+),+ }
+        pub(crate) enum Verb { $($($(#[doc = $about])+ $verb($room::$module::Arguments)),+),+ }
 
         impl Verb {
             /// Returns its name on the command line.
@@ -27,6 +34,41 @@ macro_rules! verbs {
             /// Runs it.
             pub(crate) fn run(self) -> Result<(), Failure> {
                 match self { $($(Verb::$verb(arguments) => $room::$module::run(&arguments)),+),+ }
+            }
+        }
+
+        impl FromArgMatches for Verb {
+            fn from_arg_matches(matches: &ArgMatches) -> Result<Verb, clap::Error> {
+                match matches.subcommand() {
+                    $($(Some((name, of_verb)) if name == stringify!($module) => {
+                        <$room::$module::Arguments as FromArgMatches>::from_arg_matches(of_verb).map(Verb::$verb)
+                    })+)+
+                    _ => Err(clap::Error::new(clap::error::ErrorKind::MissingSubcommand)),
+                }
+            }
+
+            fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+                *self = Verb::from_arg_matches(matches)?;
+                Ok(())
+            }
+        }
+
+        impl clap::Subcommand for Verb {
+            fn augment_subcommands(command: Command) -> Command {
+                let mut command = command;
+                $($(
+                    let verb = Command::new(stringify!($module)).about(concat!($($about),+).trim());
+                    command = command.subcommand(verb.defer(defined::<$room::$module::Arguments>));
+                )+)+
+                command
+            }
+
+            fn augment_subcommands_for_update(command: Command) -> Command {
+                Verb::augment_subcommands(command)
+            }
+
+            fn has_subcommand(name: &str) -> bool {
+                GROUPS.iter().any(|(_, verbs)| verbs.contains(&name))
             }
         }
 
@@ -118,7 +160,7 @@ verbs! {
 }
 
 /// Returns the command with a help template that lists the verbs in their groups.
-pub(crate) fn grouped(command: clap::Command) -> clap::Command {
+pub(crate) fn grouped(command: Command) -> Command {
     let mut help = String::from("{about}\n\n{usage-heading} {usage}\n");
     let width = GROUPS.iter().flat_map(|(_, verbs)| *verbs).map(|v| v.len()).max().unwrap_or(0);
     for (group, verbs) in GROUPS {

@@ -187,7 +187,9 @@ fn recordings(current: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 /// Adds to each argument of a command what its values are.
-fn with_values(command: clap::Command) -> clap::Command {
+fn with_values(mut command: clap::Command) -> clap::Command {
+    // Its verbs get their arguments only now.
+    command.build();
     command.mut_subcommands(|verb| {
         let name = verb.get_name().to_owned();
         of_verb(verb, &name)
