@@ -1,9 +1,11 @@
 //! The house rules that a machine can check: dependencies between crates, lengths of files and functions, and that the pages that describe
-//! the project name what exists. Separate files check cycles between files ([`circles`]), duplicates ([`once`]), unreferenced files
-//! ([`unused`]), the pages for readers ([`pages`]) and rejected wordings ([`wordings`]).
+//! the project name what exists. Separate files check cycles between files ([`circles`]), formats ([`frozen`]), duplicates ([`once`]), unreferenced
+//! files ([`unused`]), the pages for readers ([`pages`]) and rejected wordings ([`wordings`]).
 
 #[path = "house_rules/circles.rs"]
 mod circles;
+#[path = "house_rules/frozen.rs"]
+mod frozen;
 #[path = "house_rules/once.rs"]
 mod once;
 #[path = "house_rules/pages.rs"]

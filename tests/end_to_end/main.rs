@@ -15,6 +15,7 @@ mod common;
 mod copying;
 mod demo;
 mod failing;
+mod formats;
 mod launch;
 mod listing;
 mod lots;
