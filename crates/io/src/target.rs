@@ -84,11 +84,11 @@ impl TargetIdentity {
         #[derive(Deserialize)]
         struct Version {
             format: u32,
-            made_by: Option<String>,
+            made_by: Option<toml::Value>,
         }
         let Version { format, made_by } = toml::from_str(&text).map_err(damaged)?;
         if format != FORMAT {
-            let problem = release::other_format("a target", format, FORMAT, made_by.as_deref());
+            let problem = release::other_format("a target", format, FORMAT, made_by.as_ref().and_then(toml::Value::as_str));
             return Err(Error::new(ErrorKind::Version, format!("{}: {problem}", path.display())));
         }
         toml::from_str(&text).map(Some).map_err(damaged)

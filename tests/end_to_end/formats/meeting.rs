@@ -38,6 +38,9 @@ fn a_recording_of_a_newer_release_is_refused_with_both_releases_named() {
     let merged = here.path().join("merged.thw");
     run(["merge", path, text(&fixture("recording-2")), "-o", text(&merged)]).failed(1, &says);
     assert!(!merged.exists() && !here.path().join("out.csv").exists());
+    // A later release may say that otherwise, too.
+    replace(&recording.join("meta.json"), "\"thalweg 0.2.0\"", "{\"release\": [0, 2]}");
+    run(["explain", path]).failed(1, &["a recording of format 3; this is thalweg", "use the release that made it"]);
 }
 
 #[test]

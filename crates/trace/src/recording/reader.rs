@@ -118,12 +118,12 @@ pub(super) fn read_meta(root: &Path) -> Result<Meta, TraceError> {
     #[derive(serde::Deserialize)]
     struct Version {
         format: u32,
-        made_by: Option<String>,
+        made_by: Option<serde_json::Value>,
     }
     let damaged = |e| TraceError::new(&path, format!("is damaged or cut short: {e}"));
     let version: Version = serde_json::from_slice(&text).map_err(damaged)?;
     if version.format > FORMAT_VERSION {
-        return Err(segment::newer_version(&path, version.format, version.made_by.as_deref()));
+        return Err(segment::newer_version(&path, version.format, version.made_by.as_ref().and_then(|release| release.as_str())));
     }
     serde_json::from_slice(&text).map_err(damaged)
 }
