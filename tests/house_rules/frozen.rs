@@ -99,15 +99,17 @@ type Definitions = BTreeMap<String, Vec<String>>;
 
 /// Adds the definitions of a file's text.
 fn define(text: &str, all: &mut Definitions) {
-    let mut lines = text.lines().take_while(|line| *line != "#[cfg(test)]").map(str::trim).filter(|line| !line.starts_with("//"));
-    while let Some(line) = lines.next() {
-        let is_type = line.starts_with("#[derive(") && (line.contains("Serialize") || line.contains("Deserialize"));
+    let lines = text.lines().take_while(|line| *line != "#[cfg(test)]").filter(|line| !line.trim_start().starts_with("//"));
+    let mut lines = lines.map(|line| (line.trim(), line.starts_with(' ')));
+    while let Some((line, is_local)) = lines.next() {
+        // (A type within a function only reads a version, or adds to another.)
+        let is_type = !is_local && line.starts_with("#[derive(") && (line.contains("Serialize") || line.contains("Deserialize"));
         let is_table = line.contains("\"message ");
         if !is_type && !is_table && !line.starts_with("closed_set! {") {
             continue;
         }
         let (mut block, mut depth, mut is_open) = (Vec::new(), 0, false);
-        let mut next = if is_type { lines.next() } else { Some(line) };
+        let mut next = if is_type { lines.next().map(|(line, _)| line) } else { Some(line) };
         while let Some(line) = next {
             let text = line.split(" //").next().unwrap_or_default().trim();
             depth += text.matches(['{', '(']).count();
@@ -119,7 +121,7 @@ fn define(text: &str, all: &mut Definitions) {
             if is_open && depth == 0 {
                 break;
             }
-            next = lines.next();
+            next = lines.next().map(|(line, _)| line);
         }
         let is_name = |line: &&String| !line.starts_with("#[");
         if let Some(name) = block.iter().find(is_name).cloned() {
