@@ -17,6 +17,7 @@
 //! | [`shell`] | quoting commands for a shell |
 //! | [`sparse`] | holes in local files, and blocks of zeros |
 //! | [`sync`] | locks, and cleaning up after panics |
+//! | [`temporary`] | temporary directories |
 //! | [`text`] | text in columns: wrapped, cut, padded |
 //! | [`utc`] | dates and times in UTC |
 
@@ -34,5 +35,6 @@ pub mod release;
 pub mod shell;
 pub mod sparse;
 pub mod sync;
+pub mod temporary;
 pub mod text;
 pub mod utc;

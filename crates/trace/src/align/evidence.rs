@@ -11,7 +11,7 @@
 //! the last *not yet* of a position at or before it.
 
 use super::bounds::Bounds;
-use crate::recording::{Key, Sortable, Sorter, TemporaryDirectory};
+use crate::recording::{Key, Sortable, Sorter, for_sorting};
 use crate::{ABSENT, ABSENT_CONTEXT, ABSENT_RESULT, Axis, HostId, ObjectKind, Role, Source, SpanBatch, SpanKind, TraceError, WakerContext};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -47,7 +47,7 @@ pub(super) fn gather(reference: &dyn Source, axis: &Axis, other: &dyn Source) ->
     if shared.is_empty() {
         return Ok((bounds, 0));
     }
-    let directory = TemporaryDirectory::new()?;
+    let directory = for_sorting()?;
     let mut sorter = Sorter::new(directory.path(), "positions");
     let to_axis = |ns: i64| axis.to_reference(HostId(0), ns);
     points(reference, &shared, |point| sorter.push(Point { at_ns: to_axis(point.at_ns), reference: true, ..point }))?;

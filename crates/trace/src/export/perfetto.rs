@@ -19,7 +19,7 @@ pub use super::perfetto_path::{CriticalPath, PathInterval};
 use super::perfetto_states::States;
 use super::perfetto_tracks::Tracks;
 use super::perfetto_writer::{ANNOTATIONS, ARROW_NAMES, MARK_NAMES, Writer};
-use crate::recording::{Key, Sortable, Sorter, TemporaryDirectory};
+use crate::recording::{Key, Sortable, Sorter, for_sorting};
 use crate::{Mark, Source, Span, Tied, Time, TraceError, TrackId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
@@ -28,7 +28,7 @@ use std::path::Path;
 
 /// Writes the trace of `source`, with its critical path if there is one, to the file `out`.
 pub fn export(source: &dyn Source, path: &CriticalPath, out: &Path) -> Result<(), TraceError> {
-    let directory = TemporaryDirectory::new()?;
+    let directory = for_sorting()?;
     let many_hosts = Tracks::are_many_hosts(source);
     let mut sorter = Sorter::new(directory.path(), "slices");
     let mut states = States::new(source, &directory, |host, tid| Tracks::pid(many_hosts, host.0, tid));

@@ -7,11 +7,12 @@
 //! thread has, the one that it had before if that is free: Perfetto's "CPU 0" is a place, not the machine's first processor.
 
 use super::perfetto_messages::{Packet, TaskStateEvent};
-use crate::recording::{Key, Sortable, Sorter, TemporaryDirectory};
+use crate::recording::{Key, Sortable, Sorter};
 use crate::{HostId, MarkKind, Source, Span, SpanKind, Time, TraceError, TrackKind};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
+use thalweg_base::temporary::TemporaryDirectory;
 
 /// Most threads shown as running at a time; Perfetto refuses more than 4,096 processors.
 const MAX_PLACES: i32 = 4_000;

@@ -39,7 +39,7 @@ pub use reader::Recording;
 pub use writer::{Ending, RecordingWriter};
 
 pub(crate) use sorter::{Key, Sortable, Sorter};
-pub(crate) use temporary::TemporaryDirectory;
+pub(crate) use temporary::for_sorting;
 
 use crate::{Meta, TraceError};
 use std::path::Path;

@@ -7,7 +7,7 @@ use super::parquet_file::Part;
 use super::segment::{self, Damage, IN_MEMORY_BYTES};
 use super::small_tables::Placed;
 use super::tables::{parts, read_all};
-use super::temporary::TemporaryDirectory;
+use super::temporary::for_sorting;
 use super::writer::meta_path;
 use super::{SEGMENTS, span_table};
 use crate::memory_source::moved;
@@ -16,6 +16,7 @@ use crate::{
 };
 use crate::{SpanBatch, Stack, TraceError, Track, decode_events};
 use std::path::{Path, PathBuf};
+use thalweg_base::temporary::TemporaryDirectory;
 
 /// A recording on disk, opened.
 pub struct Recording {
@@ -69,7 +70,7 @@ impl Recording {
     }
 
     fn by_way_of_tables(mut meta: Meta, segments: &[PathBuf]) -> Result<Recording, TraceError> {
-        let directory = TemporaryDirectory::new()?;
+        let directory = for_sorting()?;
         let totals = convert(segments, &[], directory.path())?;
         note_damage(&mut meta, totals);
         let mut tables = Tables::open(directory.path(), meta)?;

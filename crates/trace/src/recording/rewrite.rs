@@ -11,7 +11,7 @@ use super::segment::segment_paths;
 use super::small_tables::{Placed, Table};
 use super::tables::{TablesWriter, parts, read_all};
 use super::writer::make_directory;
-use super::{SEGMENTS, TemporaryDirectory, span_table, write_meta};
+use super::{SEGMENTS, for_sorting, span_table, write_meta};
 use crate::{Clock, Counter, Host, HostId, Mark, Meta, Object, Sample, Stack, Time, TraceError, Track};
 use std::path::Path;
 
@@ -57,7 +57,7 @@ pub(crate) fn rewrite(from: &Path, to: &Path, how: &mut dyn Rewriting) -> Result
 
 /// Rewrites an unfinished recording: what its recorder had written so far.
 fn unfinished(from: &Path, to: &Path, how: &mut dyn Rewriting, meta: &mut Meta) -> Result<(), TraceError> {
-    let directory = TemporaryDirectory::new()?;
+    let directory = for_sorting()?;
     let totals = convert(&segment_paths(&from.join(SEGMENTS))?, &[], directory.path())?;
     let lost = totals.damage.lost_events.saturating_add(totals.lost_events);
     meta.dropped_events = meta.dropped_events.saturating_add(lost);
