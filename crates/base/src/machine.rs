@@ -41,6 +41,12 @@ fn name_of(number: u32, passwd: &str) -> Option<String> {
     passwd.lines().find_map(of_line)
 }
 
+/// Returns whether a program is installed: in `PATH`, or where those of administrators are.
+pub fn has_program(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]).any(|directory| directory.join(name).is_file())
+}
+
 /// Returns the wall clock minus the monotonic clock, in nanoseconds.
 pub fn realtime_ns() -> i64 {
     let [wall, monotonic] = [ClockId::Realtime, ClockId::Monotonic].map(clock_gettime);

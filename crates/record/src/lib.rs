@@ -30,6 +30,7 @@ mod proc;
 mod profile;
 mod quota;
 mod recorder;
+mod refusal;
 mod run;
 pub mod symbols;
 mod worker;

@@ -1,12 +1,18 @@
 //! Reports what this machine lets this user's recorder see: one finding for each relevant feature.
 //!
 //! A probe reads, or requests something from the kernel and releases it immediately; it changes nothing. A finding
-//! that falls short says what that costs and what would help.
+//! that falls short says what that costs and what would help, and proposes a change of the machine if one would
+//! ([`fix`]).
+
+pub mod fix;
 
 use crate::preload::PreloadRecorder;
 use crate::proc::diagnostics::Diagnostics;
 use crate::proc::tasks::TaskFiles;
 use crate::quota;
+use crate::refusal::Guards;
+use fix::Fix;
+use rustix::fs::StatVfsMountFlags;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::fs;
@@ -38,16 +44,26 @@ pub struct Finding {
     pub costs: String,
     /// How to get it; empty: nothing to do.
     pub get: String,
+    /// A change of this machine that would help.
+    pub fix: Option<Fix>,
+}
+
+impl Finding {
+    /// Adds a change that would help.
+    #[must_use]
+    pub fn with(self, fix: Option<Fix>) -> Finding {
+        Finding { fix, ..self }
+    }
 }
 
 /// Creates a finding of a fully available feature.
 pub fn good(name: impl Into<Cow<'static, str>>, found: impl Into<String>) -> Finding {
-    Finding { name: name.into(), state: State::Good, found: found.into(), costs: String::new(), get: String::new() }
+    Finding { name: name.into(), state: State::Good, found: found.into(), costs: String::new(), get: String::new(), fix: None }
 }
 
 /// Creates a finding of a limited or absent feature: what that costs, and how to get it.
 pub fn less(name: impl Into<Cow<'static, str>>, state: State, found: impl Into<String>, costs: &str, get: &str) -> Finding {
-    Finding { name: name.into(), state, found: found.into(), costs: costs.to_owned(), get: get.to_owned() }
+    Finding { name: name.into(), state, found: found.into(), costs: costs.to_owned(), get: get.to_owned(), fix: None }
 }
 
 /// Runs all probes, recorders first.
@@ -56,7 +72,9 @@ pub fn probe() -> Vec<Finding> {
         recorder_bpf(),
         recorder_preload(),
         recorder_proc(),
+        build(),
         capabilities(),
+        security_modules(),
         type_information(),
         perf_events(),
         ptrace_scope(),
@@ -91,32 +109,86 @@ fn bpf_allowed() -> Result<(), String> {
     Err("not in this build, which was made without clang, libelf and zlib".to_owned())
 }
 
+/// The capabilities of the kernel recorder, as for setcap.
+const OF_RECORDER: &str = "cap_bpf,cap_perfmon,cap_sys_ptrace+ep";
+
 fn recorder_bpf() -> Finding {
     const NAME: &str = "recorder bpf";
-    match bpf_allowed() {
-        Ok(()) => good(NAME, "allowed: any program and its servers, waits and their wakers, devices, TCP"),
-        Err(why) => less(
-            NAME,
-            State::Absent,
-            why,
-            "recordings are made from within the program or from /proc: no page faults, no writeback, no kernel wakers, no other users' servers",
-            "run as root, or give the command CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE",
-        ),
+    const COSTS: &str = "recordings are made from within the program or from /proc: no page faults, no writeback, no kernel wakers, no other users' servers";
+    let Err(why) = bpf_allowed() else {
+        return good(NAME, "allowed: any program and its servers, waits and their wakers, devices, TCP");
+    };
+    if !cfg!(feature = "bpf") {
+        return less(NAME, State::Absent, why, COSTS, "use a binary that has it: see `this binary`");
     }
+    if lacking_capabilities(&OF_BPF).is_empty() {
+        // The reason says what to do.
+        return less(NAME, State::Absent, why, COSTS, "");
+    }
+    match no_effect_of_capabilities() {
+        None => {
+            let fix = Fix::capabilities(OF_RECORDER, "the kernel recorder, for those who run this file without root");
+            less(NAME, State::Absent, why, COSTS, &format!("run as root, or `setcap {OF_RECORDER}` on the command")).with(fix)
+        }
+        Some(reason) => {
+            less(NAME, State::Absent, why, COSTS, &format!("run as root; capabilities of the file would have no effect: {reason}"))
+        }
+    }
+}
+
+/// Says why capabilities given to this program's file would not reach its processes; `None` if they would.
+fn no_effect_of_capabilities() -> Option<String> {
+    let status = status::here();
+    if status.number("NoNewPrivs") == Some(1) {
+        return Some("this process may gain no privileges (no_new_privs)".to_owned());
+    }
+    let may = status.bits("CapBnd")?;
+    let beyond: Vec<&str> = OF_BPF.iter().chain([&PTRACE]).filter(|(bit, _)| may & (1 << bit) == 0).map(|(_, name)| *name).collect();
+    if !beyond.is_empty() {
+        return Some(format!("the container's bounding set lacks {}", beyond.join(", ")));
+    }
+    let file = std::env::current_exe().ok()?;
+    let is_nosuid = rustix::fs::statvfs(&file).ok()?.f_flag.contains(StatVfsMountFlags::NOSUID);
+    is_nosuid.then(|| format!("{} is on a file system mounted nosuid", file.display()))
 }
 
 fn recorder_preload() -> Finding {
     const NAME: &str = "recorder preload";
-    match PreloadRecorder::new() {
-        Ok(_) => good(NAME, "allowed: dynamically linked programs of this user"),
+    match PreloadRecorder::new(None) {
+        Ok(recorder) => {
+            let library = recorder.library();
+            let place = library.parent().and_then(Path::parent).unwrap_or(Path::new("/")).display();
+            good(NAME, format!("allowed: dynamically linked programs of this user (its library goes to {place})"))
+        }
         Err(error) => less(
             NAME,
             State::Absent,
             error.to_string(),
             "without privilege, programs are only sampled through /proc, every few milliseconds",
-            "set TMPDIR to a directory on a file system that is not mounted noexec",
+            "set TMPDIR to a directory on a file system that can be written and is not mounted noexec",
         ),
     }
+}
+
+/// Says which optional parts this binary has.
+fn build() -> Finding {
+    const NAME: &str = "this binary";
+    let version = env!("CARGO_PKG_VERSION");
+    let machine = std::env::consts::ARCH;
+    if cfg!(feature = "bpf") {
+        return good(NAME, format!("thalweg {version} for {machine}, with the kernel recorder"));
+    }
+    less(
+        NAME,
+        State::Limited,
+        format!("thalweg {version} for {machine}, without the kernel recorder: built without clang, libelf or zlib"),
+        "there is no recorder bpf, and a profile has no samples",
+        "install clang, libelf-dev and zlib1g-dev and build it again, or use a released binary",
+    )
+}
+
+fn security_modules() -> Finding {
+    good("security modules", Guards::here().line())
 }
 
 fn recorder_proc() -> Finding {
@@ -141,28 +213,38 @@ fn recorder_proc() -> Finding {
     }
 }
 
-/// Capabilities that recorders use, by number.
-const CAPABILITIES: [(u32, &str); 5] =
-    [(39, "CAP_BPF"), (38, "CAP_PERFMON"), (19, "CAP_SYS_PTRACE"), (13, "CAP_NET_RAW"), (21, "CAP_SYS_ADMIN")];
+/// Capabilities without which the kernel recorder is refused, by number.
+const OF_BPF: [(u32, &str); 2] = [(39, "CAP_BPF"), (38, "CAP_PERFMON")];
+const PTRACE: (u32, &str) = (19, "CAP_SYS_PTRACE");
+const NET_RAW: (u32, &str) = (13, "CAP_NET_RAW");
+const ADMIN: (u32, &str) = (21, "CAP_SYS_ADMIN");
+
+/// Returns which of these this process lacks. CAP_SYS_ADMIN has what is in CAP_BPF and CAP_PERFMON.
+fn lacking_capabilities(wanted: &[(u32, &'static str)]) -> Vec<&'static str> {
+    let effective = status::here().bits("CapEff").unwrap_or(u64::MAX);
+    let has = |bit: u32| effective & (1 << bit) != 0;
+    let covered = |wanted: &(u32, &str)| OF_BPF.contains(wanted) && has(ADMIN.0);
+    wanted.iter().filter(|wanted| !has(wanted.0) && !covered(wanted)).map(|(_, name)| *name).collect()
+}
 
 fn capabilities() -> Finding {
     const NAME: &str = "capabilities";
-    let Some(effective) = status::here().bits("CapEff") else {
+    if status::here().bits("CapEff").is_none() {
         return less(NAME, State::Limited, "not reported by the kernel", "which recorders are allowed shows only when they are tried", "");
-    };
-    let (have, lack): (Vec<_>, Vec<_>) = CAPABILITIES.into_iter().partition(|(bit, _)| effective & (1 << bit) != 0);
-    let names = |list: &[(u32, &str)]| list.iter().map(|(_, name)| *name).collect::<Vec<_>>().join(", ");
-    // CAP_SYS_ADMIN covers the first three on older kernels; it is not needed if those are present.
-    match lack.iter().any(|(bit, _)| *bit != 21) {
-        false => good(NAME, names(&have)),
-        true => less(
-            NAME,
-            if have.is_empty() { State::Absent } else { State::Limited },
-            if have.is_empty() { "none that a recorder uses".to_owned() } else { names(&have) },
-            "CAP_BPF and CAP_PERFMON: the kernel recorder; CAP_SYS_PTRACE: other users' processes; CAP_NET_RAW: packets",
-            "run as root, or `setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_net_raw+ep` on the command",
-        ),
     }
+    let wanted = [OF_BPF[0], OF_BPF[1], PTRACE, NET_RAW];
+    let lack = lacking_capabilities(&wanted);
+    let have: Vec<&str> = wanted.iter().map(|(_, name)| *name).filter(|name| !lack.contains(name)).collect();
+    if lack.is_empty() {
+        return good(NAME, have.join(", "));
+    }
+    less(
+        NAME,
+        if have.is_empty() { State::Absent } else { State::Limited },
+        if have.is_empty() { "none that a recorder uses".to_owned() } else { have.join(", ") },
+        "CAP_BPF and CAP_PERFMON: the kernel recorder; CAP_SYS_PTRACE: other users' processes; CAP_NET_RAW: `rpcstat` on an interface",
+        "run as root, or `setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_net_raw+ep` on the command",
+    )
 }
 
 fn type_information() -> Finding {
@@ -181,14 +263,15 @@ fn type_information() -> Finding {
 
 fn perf_events() -> Finding {
     const NAME: &str = "perf events";
-    match read("/proc/sys/kernel/perf_event_paranoid").and_then(|text| text.parse::<i32>().ok()) {
-        Some(level) if level <= 1 || rustix::process::geteuid().is_root() => good(NAME, format!("perf_event_paranoid is {level}")),
+    match fix::value_of("kernel.perf_event_paranoid").and_then(|text| text.parse::<i32>().ok()) {
+        Some(level) if level <= 1 || lacking_capabilities(&OF_BPF[1..]).is_empty() => good(NAME, format!("perf_event_paranoid is {level}")),
+        // Lowering the setting would not help: samples are taken through BPF.
         Some(level) => less(
             NAME,
             State::Limited,
             format!("perf_event_paranoid is {level}"),
             "no CPU samples without CAP_PERFMON",
-            "`sysctl kernel.perf_event_paranoid=1`, or run as root",
+            "as for the recorder bpf; the setting can stay as it is",
         ),
         None => less(NAME, State::Absent, "this kernel has none", "no CPU samples", "use a kernel with CONFIG_PERF_EVENTS"),
     }
@@ -196,8 +279,13 @@ fn perf_events() -> Finding {
 
 fn ptrace_scope() -> Finding {
     const NAME: &str = "looking at processes";
-    let level = read("/proc/sys/kernel/yama/ptrace_scope").and_then(|text| text.parse::<u8>().ok()).unwrap_or(0);
-    match (level, rustix::process::geteuid().is_root()) {
+    const SETTING: &str = "kernel.yama.ptrace_scope";
+    let level = fix::value_of(SETTING).and_then(|text| text.parse::<u8>().ok()).unwrap_or(0);
+    let fix = |value: &str, gives_up: &str| {
+        let adds = "the reason of each wait of processes of the same user that are named with --also";
+        Fix::setting("ptrace-scope", SETTING, value, adds, "all users of this machine").map(|fix| fix.giving_up(gives_up))
+    };
+    match (level, lacking_capabilities(&[PTRACE]).is_empty()) {
         (0, _) | (_, true) => good(NAME, format!("ptrace scope {level}: processes of the same user (root: all)")),
         (1, _) => less(
             NAME,
@@ -205,6 +293,14 @@ fn ptrace_scope() -> Finding {
             "ptrace scope 1: only children of the recorder",
             "waits of processes named with --also have a duration but no reason",
             "`sysctl kernel.yama.ptrace_scope=0`, or run as root",
+        )
+        .with(fix("0", "a program may then read and change the memory of its user's other programs")),
+        (3, _) => less(
+            NAME,
+            State::Absent,
+            "ptrace scope 3: none, until the next boot",
+            "waits seen in /proc have a duration but no reason",
+            "boot with another kernel.yama.ptrace_scope, or run as root",
         ),
         (level, _) => less(
             NAME,
@@ -212,24 +308,28 @@ fn ptrace_scope() -> Finding {
             format!("ptrace scope {level}: none"),
             "waits seen in /proc have a duration but no reason",
             "`sysctl kernel.yama.ptrace_scope=1`, or run as root",
-        ),
+        )
+        .with(fix("1", "a program may then read and change the memory of the programs that it starts")),
     }
 }
 
 fn tracepoints() -> Finding {
     const NAME: &str = "tracefs";
-    let found = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].into_iter().find(|path| Path::new(path).join("events").is_dir());
-    match found {
-        Some(path) => good(NAME, path),
+    const AT: &str = "/sys/kernel/tracing";
+    let found = [AT, "/sys/kernel/debug/tracing"].into_iter().find(|path| Path::new(path).join("events").is_dir());
+    let Some(path) = found else {
+        let fix = Fix::mount("tracefs", "tracefs", AT, "tracing with perf trace and trace-cmd", "nobody: only root can read it");
         // The kernel recorder attaches through BTF and does not need tracefs.
-        None => less(
+        return less(
             NAME,
             State::Limited,
             "not mounted, or not readable",
             "nothing for these recorders; other tools (perf trace, trace-cmd) need it",
             "`mount -t tracefs tracefs /sys/kernel/tracing` as root",
-        ),
-    }
+        )
+        .with(fix.filter(|_| rustix::process::geteuid().is_root()));
+    };
+    good(NAME, path)
 }
 
 fn socket_diagnostics() -> Finding {
@@ -245,7 +345,12 @@ fn socket_diagnostics() -> Finding {
             format!("the kernel refuses: {error}"),
             "without the kernel recorder, connections of processes named with --also are not seen",
             "load the modules tcp_diag and inet_diag, or allow netlink in the container",
-        ),
+        )
+        .with(Fix::modules(
+            "socket-diagnostics",
+            &["inet_diag", "tcp_diag"],
+            "TCP's state of connections, without the kernel recorder",
+        )),
     }
 }
 
@@ -273,7 +378,16 @@ fn control_groups() -> Finding {
         (false, true) => "version 1",
         (false, false) => {
             let costs = "CPU quotas, and how long they throttled the program, are not seen";
-            return less(NAME, State::Absent, "not mounted under /sys/fs/cgroup", costs, "mount them");
+            let adds = "CPU quotas, and how long they throttled the program";
+            let fix = Fix::mount("control-groups", "cgroup2", "/sys/fs/cgroup", adds, "programs that look for control groups find them");
+            return less(
+                NAME,
+                State::Absent,
+                "not mounted under /sys/fs/cgroup",
+                costs,
+                "`mount -t cgroup2 cgroup2 /sys/fs/cgroup` as root",
+            )
+            .with(fix);
         }
     };
     match quota::processors(std::process::id()) {
@@ -299,8 +413,22 @@ fn shared_memory() -> Finding {
             format!("{} MiB free in /dev/shm", bytes >> 20),
             "threads that do not fit are not recorded by the preloaded library (280 KiB each)",
             "enlarge it: `mount -o remount,size=1G /dev/shm` (containers: --shm-size)",
-        ),
-        Err(error) => less(NAME, State::Absent, error.to_string(), "the rings of programs are on a disk, in TMPDIR", "mount a tmpfs there"),
+        )
+        .with(Fix::size(
+            "shared-memory",
+            "/dev/shm",
+            1 << 30,
+            "room for the rings of some thousand threads",
+            "all users: programs may then take as much memory",
+        )),
+        Err(error) => less(NAME, State::Absent, error.to_string(), "the rings of programs are on a disk, in TMPDIR", "mount a tmpfs there")
+            .with(Fix::mount(
+                "shared-memory",
+                "tmpfs",
+                "/dev/shm",
+                "memory for the rings of programs",
+                "all users: programs may then keep files in memory",
+            )),
     }
 }
 

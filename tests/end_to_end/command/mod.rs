@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod completing;
+mod doctor;
 mod interrupts;
 mod promises;
 mod terminal;

@@ -17,7 +17,7 @@ fn explained(recording: &Path) -> Value {
 }
 
 /// Runs a script in separate namespaces; `None` if unavailable.
-fn apart(flags: &[&str], script: &str) -> Option<CommandOutput> {
+pub(super) fn apart(flags: &[&str], script: &str) -> Option<CommandOutput> {
     let works = Command::new("unshare").args(flags).arg("true").stderr(Stdio::null()).status_in_time().is_ok_and(|s| s.success());
     let run = || Command::new("unshare").args(flags).args(["sh", "-c", script]).env("NO_COLOR", "1").stdin(Stdio::null()).output_in_time();
     works.then(run)?.ok().map(CommandOutput::from)
@@ -51,7 +51,7 @@ fn a_full_disk_costs_the_recording_and_not_the_command() {
 }
 
 /// Makes the command and a directory accessible to unprivileged users.
-fn for_anyone(directory: &Path) -> std::path::PathBuf {
+pub(super) fn for_anyone(directory: &Path) -> std::path::PathBuf {
     std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o777)).expect("it is ours");
     let copy = directory.join("thalweg");
     std::fs::hard_link(THALWEG, &copy).or_else(|_| std::fs::copy(THALWEG, &copy).map(drop)).expect("the command can be copied");

@@ -1,5 +1,6 @@
 //! The terminal: results, notes and progress, formatting of names and numbers, signals, exit codes.
 
+pub(crate) mod asking;
 mod c_library;
 pub(crate) mod completion;
 pub(crate) mod detached;

@@ -63,7 +63,12 @@ impl Settings {
 
 /// Returns the reason as part of a sentence; `error` is the sampling recorder's.
 pub(crate) fn missing(error: &str) -> String {
-    Settings::read().missing().unwrap_or_else(|| error.to_owned())
+    here().unwrap_or_else(|| error.to_owned())
+}
+
+/// Returns which right or setting prevents the use of BPF; `None` if the machine does not say.
+pub(crate) fn here() -> Option<String> {
+    Settings::read().missing()
 }
 
 /// Returns notes on other processes that cannot be seen, a sentence each.

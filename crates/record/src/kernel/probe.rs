@@ -4,6 +4,7 @@ use super::object::descriptor;
 use super::tracepoints::Tracepoints;
 use super::types::BTF;
 use crate::RecordError;
+use crate::refusal;
 use libbpf_rs::libbpf_sys;
 
 /// Returns the kernel's tracepoints, and those of `functions` that exist, if `who` may load programs and all of
@@ -18,9 +19,7 @@ pub(crate) fn allowed(who: &str, needed: &[&str], functions: &[&'static str]) ->
         )));
     }
     if let Err(problem) = ring_buffer() {
-        return Err(RecordError::NotAllowed(format!(
-            "BPF is not allowed here ({problem}): run as root, or give the command CAP_BPF and CAP_PERFMON (setcap cap_bpf,cap_perfmon+ep)"
-        )));
+        return Err(RecordError::NotAllowed(refusal::of_bpf(&problem)));
     }
     let tracepoints = Tracepoints::of_kernel(functions).map_err(|e| RecordError::NotAllowed(format!("{BTF} cannot be read: {e}")))?;
     match needed.iter().find(|name| !tracepoints.has(name)) {

@@ -10,6 +10,8 @@
 //! it. A process under a system call filter is left alone.
 
 mod directory;
+mod library;
+mod place;
 mod process;
 mod shared;
 mod sharing;
@@ -30,18 +32,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_base::proc::status;
 use thalweg_trace::{Event, IdSpace, Role, Sink, Time, TraceHandle, Track, TrackId, TrackKind};
 use translate::Translator;
 
-/// The built library.
-const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
-
 /// Polling interval for the machine's counters.
 const SYSTEM_PART: Duration = Duration::from_millis(50);
-
-/// How long the CPU's counter is compared with the clock.
-const CALIBRATION: Duration = Duration::from_millis(10);
 
 const NOT_SEEN: &str = "The program was watched from within: page faults and memory-mapped files, writeback by the kernel, who in the \
     kernel woke a thread, direct system calls, io_uring, processes under a filter of system calls \
@@ -63,64 +58,18 @@ pub(crate) struct PreloadRecorder {
 }
 
 impl PreloadRecorder {
-    /// Puts the library where programs can load it.
+    /// Puts the library where programs can load it. `recording` is the path of the recording, if there is one.
     ///
     /// # Errors
     /// There is no directory that is writable and not mounted noexec.
-    pub(crate) fn new() -> Result<PreloadRecorder, RecordError> {
-        let mut problems = Vec::new();
-        for base in [PathBuf::from("/dev/shm"), std::env::temp_dir(), PathBuf::from("/tmp"), PathBuf::from("/var/tmp")] {
-            directory::remove_abandoned(&base);
-            match with_library(&base) {
-                Ok(directory) => return Ok(PreloadRecorder { directory, strangers: None, running: None }),
-                Err(problem) => problems.push(format!("{}: {problem}", base.display())),
-            }
-        }
-        Err(RecordError::NotAllowed(format!("found no directory from which the library can be loaded ({})", problems.join("; "))))
+    pub(crate) fn new(recording: Option<&Path>) -> Result<PreloadRecorder, RecordError> {
+        Ok(PreloadRecorder { directory: place::made(recording)?, strangers: None, running: None })
     }
-}
 
-/// Creates a directory in `base` with the library in it, if code may be executed from there.
-fn with_library(base: &Path) -> Result<RecorderDirectory, String> {
-    let text = |error: std::io::Error| error.to_string();
-    let plain = base.to_str().is_some_and(|path| !path.contains([':', ' ', '|']));
-    if !plain {
-        return Err("its name has a character that LD_PRELOAD does not allow".to_owned());
+    /// Returns the path of the library.
+    pub(crate) fn library(&self) -> PathBuf {
+        self.directory.library()
     }
-    let directory = RecorderDirectory::make(base).map_err(text)?;
-    directory.write_library(&library_with_settings(&directory)?).map_err(text)?;
-    if shared::may_run(&directory.library()) { Ok(directory) } else { Err("its file system is mounted noexec".to_owned()) }
-}
-
-/// Mark before the settings in the library's file.
-const SETTING_MARK: &[u8] = b"thalweg-preload-setting:";
-/// Room for the settings after the mark.
-const SETTING_BYTES: usize = 1024 - SETTING_MARK.len();
-
-/// Returns the library's bytes with its settings: the directory of its rings, its own path, the scale of the CPU's
-/// counter, and this process's number of system call filters.
-fn library_with_settings(directory: &RecorderDirectory) -> Result<Vec<u8>, String> {
-    let setting = format!(
-        "{}|{}|{}|{}",
-        directory.rings().display(),
-        directory.library().display(),
-        tick_scale().unwrap_or(0),
-        filters_here().unwrap_or(0)
-    );
-    let mut library = LIBRARY.to_vec();
-    let mark = library.windows(SETTING_MARK.len()).position(|window| window == SETTING_MARK);
-    let at = mark.ok_or("the library has no room for its settings")? + SETTING_MARK.len();
-    // The last byte must remain the terminating 0.
-    if setting.len() >= SETTING_BYTES {
-        return Err("its name is too long".to_owned());
-    }
-    library[at..at + setting.len()].copy_from_slice(setting.as_bytes());
-    Ok(library)
-}
-
-/// Returns the number of system call filters (seccomp) on this process; `None` if the kernel does not say.
-fn filters_here() -> Option<u32> {
-    status::here().number("Seccomp_filters")
 }
 
 fn environment(library: &Path) -> Vec<(OsString, OsString)> {
@@ -130,31 +79,6 @@ fn environment(library: &Path) -> Vec<(OsString, OsString)> {
         preload.push(others);
     }
     vec![("LD_PRELOAD".into(), preload)]
-}
-
-/// Returns nanoseconds per tick of the CPU's counter, times 2³²; `None` if the kernel does not trust the counter, so
-/// neither may we.
-fn tick_scale() -> Option<u64> {
-    let source = fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource").ok()?;
-    if !matches!(source.trim(), "tsc" | "arch_sys_counter") {
-        return None;
-    }
-    let (from_ticks, from) = moment();
-    std::thread::sleep(CALIBRATION);
-    let (to_ticks, to) = moment();
-    let ticks = to_ticks.checked_sub(from_ticks).filter(|ticks| *ticks > 0)?;
-    u64::try_from((u128::from(to.since(from)) << 32) / u128::from(ticks)).ok().filter(|scale| *scale > 0)
-}
-
-/// Reads both clocks as simultaneously as possible, in a few tries.
-fn moment() -> (u64, Time) {
-    let tries = (0..8).map(|_| {
-        let before = shared::counter();
-        let time = Time::now();
-        let after = shared::counter();
-        (after.saturating_sub(before), before + after.saturating_sub(before) / 2, time)
-    });
-    tries.min_by_key(|found| found.0).map_or((0, Time::now()), |(_, ticks, time)| (ticks, time))
 }
 
 impl Recorder for PreloadRecorder {

@@ -302,14 +302,17 @@ impl Drop for Shared {
     }
 }
 
-/// Whether code may be executed from a file: `noexec` mounts forbid mapping it so.
-pub(super) fn may_run(path: &Path) -> bool {
-    let Ok(file) = File::open(path) else { return false };
+/// Maps a page of a file as code, and unmaps it: `noexec` mounts and security modules forbid that.
+pub(super) fn map_as_code(path: &Path) -> std::io::Result<()> {
+    let file = File::open(path)?;
     // SAFETY: a new private mapping of one page, unmapped at once and never run.
     unsafe {
         let at = libc::mmap(std::ptr::null_mut(), PAGE, libc::PROT_READ | libc::PROT_EXEC, libc::MAP_PRIVATE, file.as_raw_fd(), 0);
-        at != libc::MAP_FAILED && libc::munmap(at, PAGE) == 0
+        if at == libc::MAP_FAILED || libc::munmap(at, PAGE) != 0 {
+            return Err(std::io::Error::last_os_error());
+        }
     }
+    Ok(())
 }
 
 /// Reads the CPU's counter, as the library does.

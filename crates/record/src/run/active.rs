@@ -7,6 +7,7 @@ use crate::preload::PreloadRecorder;
 use crate::proc::ProcRecorder;
 use crate::{Finished, RecordError, Recorder, Watched};
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thalweg_trace::{IdSpace, Sink};
 
@@ -17,6 +18,8 @@ pub(super) struct Active {
     /// Replacements if `main` cannot begin, best first.
     fallbacks: Vec<Method>,
     pub(super) executable: Option<Executable>,
+    /// The path of the recording.
+    output: PathBuf,
     /// Takes a profile beside `main`.
     profile: Option<Beside>,
     /// `main` takes a profile, and may be replaced by counts from /proc.
@@ -91,11 +94,12 @@ impl Active {
         };
         let mut notes = Vec::new();
         for (index, method) in order.iter().enumerate() {
-            match make(*method, executable) {
+            match make(*method, executable, &options.output) {
                 Ok(main) => {
                     let beside = (*method == Method::Preload && others).then(ProcRecorder::beside);
                     let fallbacks = order[index + 1..].to_vec();
-                    return Ok(Active { main, beside, fallbacks, executable: executable.cloned(), profile, may_count: false, notes });
+                    let (executable, output) = (executable.cloned(), options.output.clone());
+                    return Ok(Active { main, beside, fallbacks, executable, output, profile, may_count: false, notes });
                 }
                 Err(error) if index + 1 == order.len() => return Err(error),
                 Err(error) => notes.push(format!("The recorder {} is not available: {error}.", name(*method))),
@@ -116,12 +120,18 @@ impl Active {
             (Err(error), _) => return Err(error),
         };
         let executable = executable.cloned();
-        Ok(Active { main, beside: None, fallbacks: Vec::new(), executable, profile: None, may_count, notes: Vec::new() })
+        let output = options.output.clone();
+        Ok(Active { main, beside: None, fallbacks: Vec::new(), executable, output, profile: None, may_count, notes: Vec::new() })
     }
 
     /// Returns the main recorder's name in the recording.
     pub(crate) fn name(&self) -> &'static str {
         self.main.name()
+    }
+
+    /// Returns why better recorders are not used, a sentence each; also part of [`Active::finish`]'s notes.
+    pub(crate) fn unavailable(&self) -> &[String] {
+        &self.notes
     }
 
     /// Returns variables to add to the command's environment.
@@ -145,7 +155,7 @@ impl Active {
             }
             let next = self.fallbacks.remove(0);
             self.notes.push(format!("The recorder {} could not start ({error}); {} was used instead.", self.name(), name(next)));
-            match make(next, self.executable.as_ref()) {
+            match make(next, self.executable.as_ref(), &self.output) {
                 Ok(main) => {
                     self.beside = (next == Method::Preload && !watched.others.is_empty()).then(ProcRecorder::beside);
                     self.main = main;
@@ -206,12 +216,12 @@ fn name(method: Method) -> &'static str {
     }
 }
 
-fn make(method: Method, executable: Option<&Executable>) -> Result<Box<dyn Recorder>, RecordError> {
+fn make(method: Method, executable: Option<&Executable>, output: &Path) -> Result<Box<dyn Recorder>, RecordError> {
     match method {
         Method::Auto | Method::Bpf => bpf_recorder(),
         Method::Preload => match cannot_preload(executable) {
             Some(why) => Err(RecordError::NotAllowed(why)),
-            None => Ok(Box::new(PreloadRecorder::new()?)),
+            None => Ok(Box::new(PreloadRecorder::new(Some(output))?)),
         },
         Method::Proc => Ok(Box::new(ProcRecorder::new())),
     }

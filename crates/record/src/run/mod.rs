@@ -59,6 +59,8 @@ pub struct Outcome {
     pub dropped_events: u64,
     /// Notes for the user, one sentence each.
     pub notes: Vec<String>,
+    /// Those of them that say why a better recorder was not used.
+    pub unavailable: Vec<String>,
 }
 
 /// Runs a command and records it.
@@ -278,6 +280,7 @@ impl Session {
             // From here on Ctrl-C is for us: it leaves an unfinished recording, which can be opened.
             self.signals.restore_after_event();
         }
+        let unavailable = active.unavailable().to_vec();
         let mut finished = active.finish();
         self.scripts.finish();
         if let Some(mpi) = &self.mpi {
@@ -318,7 +321,7 @@ impl Session {
         let exit = if goes_on { self.wait_on() } else { ended.exit };
         let dropped_events = finished.dropped_events + lost;
         let path = options.output.clone();
-        Outcome { exit, path, recorder: active.name(), finished: written.is_ok(), dropped_events, notes }
+        Outcome { exit, path, recorder: active.name(), finished: written.is_ok(), dropped_events, notes, unavailable }
     }
 
     /// Waits for the command after the recording has ended; signals for it are still forwarded.

@@ -7,7 +7,7 @@ use crate::recordings::record_flags::{RecordFlags, default_name};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use thalweg_base::numbers;
-use thalweg_record::{Exit, Options};
+use thalweg_record::{Exit, Options, RecordError};
 
 /// Arguments of `thalweg record`.
 #[derive(clap::Args)]
@@ -45,7 +45,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         begun: arguments.command.is_empty().then_some(|| output::note("thalweg record: recording; Ctrl-C ends it")),
         ..arguments.flags.options(&arguments.command, &named)
     };
-    let outcome = thalweg_record::run(&options)?;
+    let outcome = thalweg_record::run(&options).map_err(|error| match error {
+        RecordError::Trace(error) if arguments.output.is_none() => {
+            Failure::failed(format!("{error}; -o NAME.thw puts the recording where files can be written"))
+        }
+        error => error.into(),
+    })?;
     for note in &outcome.notes {
         output::note(&format!("thalweg record: {note}"));
     }

@@ -110,6 +110,11 @@ impl Arguments {
         Options { why: self.why, phase: self.phase, ..Options::default() }
     }
 
+    /// Whether the explanation's form has the recording's notes.
+    fn shows_notes(&self) -> bool {
+        self.json || self.verbose || self.why
+    }
+
     fn wanted(&self) -> runs::Wanted<'_> {
         let (command, flags, output) = (&self.command, &self.flags.0, self.output.as_deref());
         runs::Wanted { command, flags, repeat: &self.repeat, output, options: self.options() }
@@ -200,6 +205,9 @@ fn run_and_explain(arguments: &Arguments) -> Result<(), Failure> {
         Ok(explanation)
     });
     drop(temporary);
+    if handed_over.is_ok() && !arguments.shows_notes() {
+        ran.unavailable.iter().for_each(|why| output::note(&format!("thalweg explain: {why}")));
+    }
     match (ran.exit, handed_over) {
         (None | Some(Exit::Code(0)), handed_over) => fail_if::judge(&conditions, &handed_over?),
         (Some(exit), handed_over) => {

@@ -19,6 +19,8 @@ pub(super) struct Recorded {
     pub(super) path: PathBuf,
     /// Notes for the user, a sentence each.
     pub(super) notes: Vec<String>,
+    /// Those of them that say why a better recorder was not used.
+    pub(super) unavailable: Vec<String>,
     /// The command as given, if `--record` was added to it.
     given: Option<Vec<String>>,
 }
@@ -40,7 +42,8 @@ pub(super) fn record(command: &[OsString], flags: &RecordFlags, path: &Path, to:
     let (keep_command, read_once) = (to.keep_command || flags.keep_command, to.read_once);
     let Some(mut own) = recording_itself(command, path, keep_command).filter(|_| flags.are_defaults()) else {
         let outcome = thalweg_record::run(&thalweg_record::Options { keep_command, read_once, ..flags.options(command, path) })?;
-        return Ok(Recorded { exit: outcome.exit, path: outcome.path, notes: outcome.notes, given: None });
+        let thalweg_record::Outcome { exit, path, notes, unavailable, .. } = outcome;
+        return Ok(Recorded { exit, path, notes, unavailable, given: None });
     };
     let ended = own.status().map_err(|e| Failure::failed(format!("{}: {e}", command[0].display())))?;
     let exit = ended.code().map_or(Exit::Signal(ended.signal().unwrap_or(0)), Exit::Code);
@@ -49,7 +52,7 @@ pub(super) fn record(command: &[OsString], flags: &RecordFlags, path: &Path, to:
     }
     let given: Vec<String> = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let given = if keep_command { given } else { secrets::cut_command(&given) };
-    Ok(Recorded { exit: Some(exit), path: path.to_owned(), notes: Vec::new(), given: Some(given) })
+    Ok(Recorded { exit: Some(exit), path: path.to_owned(), notes: Vec::new(), unavailable: Vec::new(), given: Some(given) })
 }
 
 impl Recorded {

@@ -56,6 +56,8 @@ pub(super) struct Ran {
     pub(super) explained: Result<Explanation, Failure>,
     /// Notes on the recording.
     pub(super) notes: Vec<String>,
+    /// Those of them that say why a better recorder was not used.
+    pub(super) unavailable: Vec<String>,
 }
 
 /// Runs the command as many times as asked for, and explains the recording. Recordings that are not kept are in `temporary`.
@@ -79,7 +81,8 @@ fn once(wanted: &Wanted<'_>, temporary: &Temporary) -> Result<Ran, Failure> {
     let path = wanted.output.map_or_else(|| temporary.recording("command.thw"), Path::to_owned);
     let recorded = record(wanted.command, wanted.flags, &path, wanted.to())?;
     temporary.guard();
-    Ok(Ran { exit: recorded.exit, explained: recorded.explained(&wanted.options), notes: recorded.notes })
+    let explained = recorded.explained(&wanted.options);
+    Ok(Ran { exit: recorded.exit, explained, notes: recorded.notes, unavailable: recorded.unavailable })
 }
 
 fn several(wanted: &Wanted<'_>, temporary: &Temporary, runs: usize) -> Result<Ran, Failure> {
@@ -109,7 +112,7 @@ fn several(wanted: &Wanted<'_>, temporary: &Temporary, runs: usize) -> Result<Ra
     if let Some(output) = wanted.output {
         keep(&median.path, output)?;
     }
-    Ok(Ran { exit: median.exit, explained: Ok(explained), notes: median.notes.clone() })
+    Ok(Ran { exit: median.exit, explained: Ok(explained), notes: median.notes.clone(), unavailable: median.unavailable.clone() })
 }
 
 /// Runs a `--prepare` or `--cleanup` command. Its output goes to standard error, since standard output is the command's.

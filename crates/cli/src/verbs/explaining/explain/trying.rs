@@ -9,8 +9,8 @@ use crate::interrupt::Interrupt;
 use crate::output;
 use crate::recordings::explained::{Form, more_of, note};
 use crate::recordings::temporary::Temporary;
+use crate::terminal::asking;
 use std::ffi::OsString;
-use std::io::IsTerminal;
 use std::path::Path;
 use thalweg_base::numbers::duration;
 use thalweg_base::shell;
@@ -46,7 +46,7 @@ const PAIRS: u32 = 10;
 pub(super) fn run(flags: &TryFlags, wanted: &Wanted<'_>) -> Result<(), Failure> {
     let pairs = wanted.repeat.runs.unwrap_or(PAIRS) as usize;
     let command = wanted.command.iter().map(text).collect::<Result<Vec<String>, _>>()?;
-    if !flags.yes && !std::io::stdin().is_terminal() {
+    if !flags.yes && !asking::can_ask() {
         return Err(Failure::usage("--try asks before it runs commands, and there is no terminal: give --yes"));
     }
     let restored = wanted.repeat.prepare.is_some();
@@ -92,7 +92,7 @@ fn tried(flags: &TryFlags, wanted: &Wanted<'_>, command: &[String], prepare: &[S
         return Err(Failure::failed(format!("{problem}: give --keep-command, or leave out -o")));
     }
     show(change, command, prepare, pairs, &explanation);
-    if !flags.yes && !is_agreed() {
+    if !flags.yes && !asking::is_agreed("run them?") {
         return Err(Failure::Interrupted("nothing was tried".to_owned()));
     }
     let interrupt = Interrupt::listen()?;
@@ -146,13 +146,6 @@ fn show(change: &WhatIf, command: &[String], prepare: &[String], pairs: usize, e
     }
     let all_s = (explanation.wall_s + change.predicted_wall_s) * (pairs + 1) as f64;
     output::note(&format!("  takes about {}", duration(all_s)));
-}
-
-fn is_agreed() -> bool {
-    output::note("run them? [y/n]");
-    let mut answer = String::new();
-    let read = std::io::stdin().read_line(&mut answer);
-    read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
 }
 
 /// Prints trouble, and listens for Ctrl-C.

@@ -1,17 +1,16 @@
-//! `thalweg doctor`: checks what this machine supports for recordings, copies and the demo, what each absence costs, and how to get it.
+//! The findings besides those of the recorders: this machine, the network's settings, mounts, a store.
 //!
-//! Each finding is one small probe and one line in [`findings`], or comes from a recorder's own probes. A probe only reads.
-//! `--ceilings` measures the throughput of devices and the loopback instead.
+//! Each is one small probe and one line in [`all`]. A probe only reads.
 
 use crate::emulation;
-use crate::failure::Failure;
 use crate::honoured;
-use crate::output;
 use crate::session::IN_CLEAR;
-use serde::Serialize;
+use std::path::Path;
 use std::time::Duration;
+use thalweg_base::machine::has_program;
 use thalweg_base::numbers;
 use thalweg_client::metadata::MetadataClient;
+use thalweg_record::probe::fix::{self, Fix};
 use thalweg_record::probe::{self, Finding, State, good, less};
 use thalweg_store::config::StoreAddress;
 use thalweg_trace::Tracer;
@@ -19,99 +18,11 @@ use thalweg_wire::Connect;
 use thalweg_wire::address::{is_plain, without_pin};
 use thalweg_wire::emulate::Emulation;
 
-/// Arguments of `thalweg doctor`.
-#[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// Print the findings as JSON (thalweg.doctor/1)
-    #[arg(long)]
-    json: bool,
-    /// In a checkout of the sources, also list the missing packages that only `make bench` and `make lab` need
-    #[arg(long, conflicts_with = "ceilings")]
-    develop: bool,
-    /// A store to check: thal://HOST:PORT, or its store.toml
-    #[arg(long, env = "THALWEG_STORE", value_name = "STORE")]
-    store: Option<String>,
-    /// Measure the throughput of the devices under --path and of the loopback, and print it as JSON for `record --ceilings`
-    #[arg(long, conflicts_with = "json")]
-    ceilings: bool,
-    /// A directory on a device to measure (default: the current one). May be repeated
-    #[arg(long, value_name = "DIRECTORY", requires = "ceilings")]
-    path: Vec<std::path::PathBuf>,
-}
-
 /// Timeout for a store's answer.
 const STORE_SILENCE: Duration = Duration::from_secs(3);
 
-/// The document of `--json`.
-#[derive(Serialize)]
-struct Document {
-    schema: &'static str,
-    findings: Vec<Finding>,
-    packages: Vec<Package>,
-}
-
-/// A package that a target of the source tree needs and this machine lacks.
-#[derive(Serialize)]
-struct Package {
-    target: String,
-    package: String,
-    left_out: String,
-}
-
-/// Checks everything, and prints the findings.
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if arguments.ceilings {
-        return ceilings(&arguments.path);
-    }
-    let mut document = Document { schema: "thalweg.doctor/1", findings: findings(), packages: missing_packages(arguments.develop) };
-    document.findings.extend(arguments.store.as_deref().filter(|store| !store.is_empty()).map(store));
-    if arguments.json {
-        return output::json(&document);
-    }
-    let mut text = String::new();
-    for finding in &document.findings {
-        let sign = match finding.state {
-            State::Good => "good   ",
-            State::Limited => "limited",
-            State::Absent => "absent ",
-        };
-        text.push_str(&format!("{sign}  {}: {}\n", finding.name, finding.found));
-        if !finding.costs.is_empty() {
-            text.push_str(&format!("         {}\n", finding.costs));
-        }
-        if !finding.get.is_empty() {
-            text.push_str(&format!("         to get it: {}\n", finding.get));
-        }
-    }
-    for package in &document.packages {
-        text.push_str(&format!(
-            "absent   {}: without it `make {}` leaves out {}\n         to get it: apt-get install {}\n",
-            package.package, package.target, package.left_out, package.package
-        ));
-    }
-    output::result(&text)
-}
-
-/// Measures ceilings and prints them as one JSON object; notes progress on standard error.
-fn ceilings(paths: &[std::path::PathBuf]) -> Result<(), Failure> {
-    use thalweg_measure::ceiling;
-    let here = [std::path::PathBuf::from(".")];
-    let paths = if paths.is_empty() { &here } else { paths };
-    let mut devices = std::collections::BTreeMap::new();
-    for path in paths {
-        devices.entry(ceiling::device_name(path).map_err(Failure::failed)?).or_insert(path);
-    }
-    let mut all = ceiling::loopback().map_err(Failure::failed)?;
-    for (device, path) in devices {
-        output::note(&format!("thalweg doctor: measuring {device}, through {}", path.display()));
-        all.extend(ceiling::device(path).map_err(Failure::failed)?);
-    }
-    let rounded: std::collections::BTreeMap<String, u64> = all.into_iter().map(|(name, rate)| (name, rate.round() as u64)).collect();
-    output::json(&rounded)
-}
-
 /// Checks whether a store answers, and whether its traffic is encrypted.
-fn store(address: &str) -> Finding {
+pub(super) fn store(address: &str) -> Finding {
     let name = "store".to_owned();
     let reached = || -> Result<(Vec<String>, Option<Emulation>), String> {
         let store = StoreAddress::parse(address).map_err(|e| e.to_string())?;
@@ -139,7 +50,8 @@ fn store(address: &str) -> Finding {
     }
 }
 
-fn findings() -> Vec<Finding> {
+/// Returns all findings, of recorders first.
+pub(super) fn all() -> Vec<Finding> {
     let mut findings = probe::probe();
     findings.extend(kernel_facts());
     findings.extend([
@@ -147,10 +59,11 @@ fn findings() -> Vec<Finding> {
         memory(),
         clock(),
         page_cache(),
-        socket_buffer("socket receive buffer", "/proc/sys/net/core/rmem_max", "net.core.rmem_max"),
-        socket_buffer("socket send buffer", "/proc/sys/net/core/wmem_max", "net.core.wmem_max"),
+        socket_buffer("socket receive buffer", "net.core.rmem_max", "receive-buffer"),
+        socket_buffer("socket send buffer", "net.core.wmem_max", "send-buffer"),
         open_files(),
         namespaces(),
+        mounting(),
         mounts(),
         picture_viewer(),
     ]);
@@ -233,13 +146,13 @@ fn page_cache() -> Finding {
     }
 }
 
-fn socket_buffer(name: &'static str, path: &str, setting: &str) -> Finding {
+fn socket_buffer(name: &'static str, setting: &str, id: &'static str) -> Finding {
     const ENOUGH: u64 = 4 << 20;
-    match std::fs::read_to_string(path).ok().and_then(|t| t.trim().parse::<u64>().ok()) {
+    match fix::value_of(setting).and_then(|text| text.parse::<u64>().ok()) {
         None => less(
             name,
             State::Absent,
-            format!("{path} is not readable"),
+            format!("{setting} is not readable"),
             "the limit is unknown; the size that the kernel grants is recorded with each connection",
             "",
         ),
@@ -249,7 +162,14 @@ fn socket_buffer(name: &'static str, path: &str, setting: &str) -> Finding {
             format!("at most {}", numbers::size(bytes)),
             "one stream cannot fill a path whose bandwidth-delay product is larger; use --streams",
             &format!("sysctl -w {setting}={ENOUGH}"),
-        ),
+        )
+        .with(Fix::setting(
+            id,
+            setting,
+            &ENOUGH.to_string(),
+            "streams that fill long fast paths",
+            "all programs: each socket may then take as much memory if it asks for it",
+        )),
         Some(bytes) => good(name, format!("at most {}", numbers::size(bytes))),
     }
 }
@@ -268,11 +188,42 @@ fn namespaces() -> Finding {
     if !rustix::process::geteuid().is_root() {
         return less(name, State::Limited, "not root", "tests of servers with their own addresses are skipped; nothing else needs it", "");
     }
-    if find_program("ip") {
+    if has_program("ip") {
         good(name, "root, and ip is installed")
     } else {
         less(name, State::Absent, "ip is missing", "tests of servers with their own addresses are skipped", "apt-get install iproute2")
+            .with(Fix::package("iproute", "iproute2", "tests of servers with their own addresses"))
     }
+}
+
+/// Checks whether this user can mount a store, and let other users use the mount.
+fn mounting() -> Finding {
+    const NAME: &str = "mounting a store";
+    const CONFIGURATION: &str = "/etc/fuse.conf";
+    const CANNOT: &str = "`thalweg mount` fails";
+    let device = std::fs::File::options().read(true).write(true).open("/dev/fuse");
+    if let Err(error) = device {
+        let is_loaded = Path::new("/sys/module/fuse").exists();
+        let fix = if is_loaded { None } else { Fix::modules("fuse", &["fuse"], "mounts of stores") };
+        let get = "`modprobe fuse` as root; in a container, give it the device (--device /dev/fuse --cap-add SYS_ADMIN)";
+        return less(NAME, State::Absent, format!("/dev/fuse: {error}"), CANNOT, get).with(fix);
+    }
+    if rustix::process::geteuid().is_root() {
+        return good(NAME, "root, and /dev/fuse is there");
+    }
+    if !has_program("fusermount3") {
+        let fix = Fix::package("fusermount", "fuse3", "mounts of stores by users");
+        return less(NAME, State::Absent, "fusermount3 is missing, with which users mount", CANNOT, "apt-get install fuse3").with(fix);
+    }
+    let allows = |text: String| text.lines().any(|line| line.trim() == "user_allow_other");
+    if std::fs::read_to_string(CONFIGURATION).is_ok_and(allows) {
+        return good(NAME, "by fusermount3, also for other users (--allow-other)");
+    }
+    let adds = "`thalweg mount --allow-other`: mounts that other users can use";
+    let fix = Fix::line("allow-other", CONFIGURATION, "user_allow_other", adds, "users who are given such a mount")
+        .giving_up("any user may then show file systems of his own to other users and to root's programs");
+    let get = format!("add the line user_allow_other to {CONFIGURATION}");
+    less(NAME, State::Limited, "by fusermount3, for this user alone", "other users cannot use a mount of this user", &get).with(Some(fix))
 }
 
 /// Checks whether a mount honours privileges of a store on this machine.
@@ -293,51 +244,4 @@ fn picture_viewer() -> Finding {
 fn proc_number(path: &str, key: &str) -> Option<u64> {
     let text = std::fs::read_to_string(path).ok()?;
     text.lines().find_map(|line| line.strip_prefix(key))?.split_ascii_whitespace().next()?.parse().ok()
-}
-
-fn find_program(name: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]).any(|dir| dir.join(name).is_file())
-}
-
-/// Targets of the Makefile that only developers run.
-const DEVELOPMENT_TARGETS: [&str; 2] = ["bench", "lab"];
-
-/// Returns the packages of tools/packages that are missing here; those needed only for [`DEVELOPMENT_TARGETS`] if `develop` is set.
-fn missing_packages(develop: bool) -> Vec<Package> {
-    let is_installed = |probe: &str| if probe.starts_with('/') { std::path::Path::new(probe).exists() } else { find_program(probe) };
-    missing_of(include_str!("../../../../../tools/packages"), develop, is_installed)
-}
-
-/// Returns the packages of `list` whose probe is not installed. A package that another target needs too is listed for that target.
-fn missing_of(list: &str, develop: bool, is_installed: impl Fn(&str) -> bool) -> Vec<Package> {
-    list.lines()
-        .filter(|line| !line.starts_with('#'))
-        .filter_map(|line| {
-            let mut fields = line.split('|').map(str::trim);
-            let (target, probe, package, left_out) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
-            let is_listed = develop || !DEVELOPMENT_TARGETS.contains(&target);
-            let left_out = if left_out == "need" { "everything" } else { left_out };
-            let missing = || Package { target: target.into(), package: package.into(), left_out: left_out.into() };
-            (is_listed && !is_installed(probe)).then(missing)
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn packages_for_bench_and_lab_alone_are_listed_for_developers_only() {
-        let list = "# comment\nbuild | cc | gcc | need\nbench | fio | fio | tuners\nlab | perl | perl-base | polls\n\
-                    test | fio | fio | the gate\nlab | tar | tar | pipelines\n";
-        let missing = |develop: bool| {
-            let missing = missing_of(list, develop, |probe| probe == "tar");
-            missing.into_iter().map(|package| format!("{} {}", package.target, package.package)).collect::<Vec<_>>()
-        };
-        assert_eq!(missing(false), ["build gcc", "test fio"]);
-        assert_eq!(missing(true), ["build gcc", "bench fio", "lab perl-base", "test fio"]);
-        assert_eq!(missing_of(list, false, |_| false)[0].left_out, "everything");
-    }
 }
