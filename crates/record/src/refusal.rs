@@ -3,8 +3,10 @@
 //! The kernel returns only a number. A missing right is told first, since it is the usual reason; a security module or a
 //! filter is named if this process has the rights, and each with where its log is.
 
+#[cfg(feature = "bpf")]
 use crate::counted::why;
 use std::fs;
+#[cfg(feature = "bpf")]
 use std::io::Error;
 use std::path::Path;
 use thalweg_base::proc::status;
@@ -86,6 +88,7 @@ impl Guards {
 }
 
 /// Returns the limit of locked memory, if the kernel counts BPF's memory as locked.
+#[cfg(feature = "bpf")]
 fn locked_bytes(release: &str) -> Option<u64> {
     let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
     let counts = (numbers.next()?, numbers.next()?) < (5, 11);
@@ -93,6 +96,7 @@ fn locked_bytes(release: &str) -> Option<u64> {
 }
 
 /// Returns why a ring for BPF could not be created, as a part of a sentence.
+#[cfg(feature = "bpf")]
 pub(crate) fn of_bpf(error: &Error) -> String {
     let release = rustix::system::uname();
     let release = release.release().to_string_lossy();
@@ -160,6 +164,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "bpf")]
     fn only_older_kernels_count_the_memory_of_bpf_as_locked() {
         assert_eq!(["5.11.0", "5.15.0-91-generic", "6.18.44-fc", "x", ""].map(locked_bytes), [None; 5]);
         let limit = rustix::process::getrlimit(rustix::process::Resource::Memlock).current;
@@ -167,6 +172,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "bpf")]
     fn age_and_absence_are_told_from_refusal() {
         let of = |number: i32| of_bpf(&Error::from_raw_os_error(number));
         assert!(of(libc::EINVAL).contains("Linux 5.8") && of(libc::ENOSYS).contains("CONFIG_BPF_SYSCALL"));
