@@ -12,7 +12,7 @@ pub(super) struct Package {
 }
 
 /// Targets of the Makefile that only developers run.
-const DEVELOPMENT_TARGETS: [&str; 2] = ["bench", "lab"];
+const DEVELOPMENT_TARGETS: [&str; 3] = ["bench", "lab", "dist"];
 
 /// Returns the packages of tools/packages that are missing here; those needed only for [`DEVELOPMENT_TARGETS`] if
 /// `develop` is set. None outside a checkout.
