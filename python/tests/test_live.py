@@ -3,6 +3,9 @@
 import io
 import os
 import pwd
+import socket
+import subprocess
+import sys
 import tempfile
 import unittest
 from contextlib import redirect_stdout
@@ -34,6 +37,20 @@ class Live(unittest.TestCase):
             explained = run.explain()
             self.assertGreater(explained.wall_s, 0)
             self.assertTrue(run.text())
+
+    def test_a_process_that_listens_is_what_its_recording_is_about(self):
+        # As the kernel of a notebook does, whose front end is connected to it.
+        front_end = "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); sys.stdin.read()"
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            argv = [sys.executable, "-c", front_end, str(listening.getsockname()[1])]
+            with subprocess.Popen(argv, stdin=subprocess.PIPE) as peer:
+                connection, _ = listening.accept()
+                with connection, thalweg.record(method="proc") as run:
+                    busy_and_asleep()
+                peer.communicate()
+        tracks = run.tracks.to_pylist()
+        roles = {track["role"] for track in tracks if track["pid"] == os.getpid()}
+        self.assertEqual(roles, {"client"}, tracks)
 
     def test_without_a_name_it_is_kept_as_long_as_the_object(self):
         with thalweg.record(method="proc") as run:

@@ -159,14 +159,19 @@ impl Machine {
 
     /// Returns `Server` for a process that listens or serves a file system, or was started by one in its own session
     /// or under its own name: a login shell is not a server because the login service listens, but a database's
-    /// process for one client, with a session to itself, is.
+    /// process for one client, with a session to itself, is. A process that has itself recorded (the parent of this one), and what it starts, is
+    /// what the recording is about, even if it listens: the kernel of a notebook does.
     fn role(&self, pid: u32) -> Role {
+        let asked = std::os::unix::process::parent_id();
         let Some(mut process) = self.table.get(&pid) else { return Role::Client };
         let session = process.session;
         if process.is_kernel() {
             return Role::Server;
         }
         for _ in 0..self.table.len() {
+            if process.pid == asked {
+                return Role::Client;
+            }
             if self.listeners.has(process.pid) || serves_files(process.pid) {
                 return Role::Server;
             }

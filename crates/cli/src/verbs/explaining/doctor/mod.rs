@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     /// With --fix: also keep settings of the kernel over boots, in /etc/sysctl.d/60-thalweg.conf
     #[arg(long, requires = "fix")]
     persist: bool,
-    /// In a checkout of the sources, also list the missing packages that only `make bench` and `make lab` need
+    /// In a checkout of the sources, also list the missing packages that only `make bench`, `make lab` and `make dist` need
     #[arg(long, conflicts_with = "ceilings")]
     develop: bool,
     /// A store to check: thal://HOST:PORT, or its store.toml
