@@ -1,5 +1,5 @@
-"""What is compiled into a binary, as CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json/): the crates, the C libraries within crates, and the
-libraries within the page."""
+"""What is compiled into a binary, as CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json/): the crates, the C libraries within crates, the libraries
+within the page, and the font of pictures."""
 
 import json
 import os
@@ -21,7 +21,7 @@ WITHIN = [
 def document(release, target, digest):
     """The list for the binary with this SHA-256."""
     own, crates = compiled(target)
-    components = [crate(package, checksum) for package, checksum in crates] + within(crates) + scripts()
+    components = [crate(package, checksum) for package, checksum in crates] + within(crates) + scripts() + fonts()
     components.sort(key=lambda component: component["bom-ref"])
     return {
         "bomFormat": "CycloneDX",
@@ -119,3 +119,12 @@ def scripts():
                 component["licenses"] = [{"expression": package["license"]}]
             found.append(component)
     return found
+
+
+def fonts():
+    """The font that pictures as PNG are written in."""
+    page = os.path.join(ROOT, "crates", "report", "font", "README.md")
+    with open(page, encoding="utf-8") as file:
+        name, version = re.search(r"subsets of (DejaVu) Sans Condensed ([0-9.]+)", file.read()).groups()
+    purl = f"pkg:generic/{name.lower()}-fonts@{version}"
+    return [{"type": "data", "bom-ref": purl, "purl": purl, "name": "dejavu-fonts", "version": version, "licenses": [{"license": {"id": "Bitstream-Vera"}}]}]

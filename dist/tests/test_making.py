@@ -71,7 +71,7 @@ class Made(unittest.TestCase):
         document = materials.document(RELEASE, "x86_64-unknown-linux-gnu", "ab" * 32)
         self.assertEqual(json.dumps(document), json.dumps(materials.document(RELEASE, "x86_64-unknown-linux-gnu", "ab" * 32)))
         names = {component["name"]: component for component in document["components"]}
-        for name in ("parquet", "redb", "ring", "libbpf-rs", "elfutils", "zlib", "libbpf", "zstd", "preact", "uplot"):
+        for name in ("parquet", "redb", "ring", "libbpf-rs", "elfutils", "zlib", "libbpf", "zstd", "preact", "uplot", "dejavu-fonts"):
             self.assertRegex(names[name]["version"], r"^\d+\.\d+")
         for absent in ("thalweg-base", "proptest", "serde_derive", "cc", "vitest"):
             self.assertNotIn(absent, names)

@@ -179,7 +179,7 @@ class CommandLine(WithFleet):
             [find(), "fleet", "top", "x"], capture_output=True, text=True, env={**os.environ, "THALWEG_PYTHON": "/no/such/python"}, check=False
         )
         self.assertEqual(said.returncode, 1)
-        self.assertIn("install Python 3.11 or newer", said.stderr)
+        self.assertIn("install Python 3.9 or newer", said.stderr)
         bare = self.tables.parent / "python"
         bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S -E "$@"\n')
         bare.chmod(0o755)
