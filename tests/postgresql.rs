@@ -132,7 +132,6 @@ impl Server {
     pub fn kill(&mut self) {
         let Some(mut process) = self.process.take() else { return };
         let pid = process.id();
-        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
         let signal = |pid: u32, signal| {
             if let Some(pid) = rustix::process::Pid::from_raw(pid.cast_signed()) {
                 let _ = rustix::process::kill_process(pid, signal);
@@ -140,6 +139,13 @@ impl Server {
         };
         // None of them may write anything after the first has ended.
         signal(pid, rustix::process::Signal::STOP);
+        // Once it has stopped it forks no more; a child that was forked meanwhile would keep the shared memory, and the next start is refused.
+        let stopped = || std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") T "));
+        let asked = Instant::now();
+        while !stopped() && asked.elapsed() < LIMIT {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
         let children: Vec<u32> = children.split_whitespace().filter_map(|child| child.parse().ok()).collect();
         children.iter().for_each(|child| signal(*child, rustix::process::Signal::KILL));
         signal(pid, rustix::process::Signal::KILL);

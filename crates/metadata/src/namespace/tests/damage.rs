@@ -52,7 +52,7 @@ fn check(what: &str, error: &Error, table: Table) {
     let said = error.to_string();
     assert_eq!(error.kind(), ErrorKind::Io, "{what}: {said}");
     assert!(said.contains(&format!("table {}", table.name())) && said.lines().count() == 1, "{what}: {said}");
-    assert!(said.contains("put back a copy of the whole database") || said.contains("use the program that wrote it"), "{what}: {said}");
+    assert!(said.contains("put back a copy of the whole database") || said.contains("use the release that wrote it"), "{what}: {said}");
 }
 
 pub(super) fn each_row_damaged(database: &Arc<dyn Database>) {
