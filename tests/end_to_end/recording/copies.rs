@@ -123,7 +123,7 @@ fn a_recording_from_a_newer_version_is_a_clear_error() {
     assert_eq!(meta["format"], thalweg_trace::FORMAT_VERSION);
     meta["format"] = 999.into();
     std::fs::write(&path, meta.to_string()).unwrap();
-    run(["explain", text(&recording)]).failed(1, &["999", &format!("up to version {}", thalweg_trace::FORMAT_VERSION)]);
+    run(["explain", text(&recording)]).failed(1, &["999", &format!("up to format {}", thalweg_trace::FORMAT_VERSION)]);
 }
 
 #[test]

@@ -81,6 +81,7 @@ pub(crate) const LOOKS: u16 = 32_768;
 /// relative to the third; the third, relative to the second; or the second is an address.
 const PATH: u16 = 1 << 12;
 const PATH_SECOND_AT: u16 = 2 << 12;
+#[cfg(target_arch = "x86_64")]
 const PATH_SECOND: u16 = 3 << 12;
 const PATH_FOURTH_AT: u16 = 4 << 12;
 const PATH_THIRD_AT: u16 = 5 << 12;
