@@ -132,26 +132,31 @@ impl Server {
     pub fn kill(&mut self) {
         let Some(mut process) = self.process.take() else { return };
         let pid = process.id();
+        let children = || -> Vec<u32> {
+            let listed = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+            listed.split_whitespace().filter_map(|child| child.parse().ok()).collect()
+        };
         let signal = |pid: u32, signal| {
             if let Some(pid) = rustix::process::Pid::from_raw(pid.cast_signed()) {
                 let _ = rustix::process::kill_process(pid, signal);
             }
         };
         // None of them may write anything after the first has ended.
+        let mut killed = children();
         signal(pid, rustix::process::Signal::STOP);
-        // Once it has stopped it forks no more; a child that was forked meanwhile would keep the shared memory, and the next start is refused.
+        killed.iter().for_each(|child| signal(*child, rustix::process::Signal::KILL));
+        // A child that was forked meanwhile would keep the shared memory, and the next start would be refused.
         let stopped = || std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") T "));
         let asked = Instant::now();
         while !stopped() && asked.elapsed() < LIMIT {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-        let children: Vec<u32> = children.split_whitespace().filter_map(|child| child.parse().ok()).collect();
-        children.iter().for_each(|child| signal(*child, rustix::process::Signal::KILL));
+        killed.extend(children());
+        killed.iter().for_each(|child| signal(*child, rustix::process::Signal::KILL));
         signal(pid, rustix::process::Signal::KILL);
         process.wait().unwrap();
         let begun = Instant::now();
-        while children.iter().any(|child| Path::new(&format!("/proc/{child}/exe")).read_link().is_ok()) {
+        while killed.iter().any(|child| Path::new(&format!("/proc/{child}/exe")).read_link().is_ok()) {
             assert!(begun.elapsed() < LIMIT, "PostgreSQL's processes do not end");
             std::thread::sleep(Duration::from_millis(2));
         }
