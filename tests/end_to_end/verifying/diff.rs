@@ -23,7 +23,9 @@ fn what_went_and_what_came_is_said_in_text_as_json_and_as_a_page() {
     let page = here.path().join("diff.html");
     let said = run(["diff", text(&before), text(&after), "-o", text(&page)]).done().out;
     assert!(said.lines().count() <= 15 && said.lines().all(|line| line.chars().count() <= 80), "{said}");
-    assert!(said.starts_with("dd ") && said.contains("wall time") && said.contains("client."), "{said}");
+    assert!(said.starts_with("dd ") && said.contains("wall time"), "{said}");
+    // Where the scratch directory is in memory, `dsync` is only more calls.
+    assert!(said.contains("client.") || said.contains("sync  "), "{said}");
     let html = std::fs::read_to_string(&page).unwrap();
     assert!(html.ends_with("</html>\n") && static_part(&html).matches("<svg").count() >= 3, "strips and two pictures");
     assert!(html.contains("id=\"thalweg-header-2\"") && html.contains("\"names\":[\"a\",\"b\"]"), "both recordings are in the page");
