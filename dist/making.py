@@ -201,18 +201,16 @@ def tarball(release, machine, laid_out, staging):
 def packages(tools, release, machine, laid_out, staging):
     """The .deb and the .rpm, by nfpm from one description."""
     _, debian, rpm, _ = MACHINES[machine]
-    for packer, architecture in (("deb", debian), ("rpm", rpm)):
-        environment = {
-            **os.environ,
-            **release.environment(),
-            "THALWEG_VERSION": release.version,
-            "THALWEG_ARCHITECTURE": architecture,
-            "THALWEG_TREE": laid_out,
-            "THALWEG_GLIBC": GLIBC,
-        }
-        # nfpm takes a Go name for the machine; it knows the names of each packer by itself.
-        environment["THALWEG_ARCHITECTURE"] = debian
-        name = f"thalweg_{release.version}_{debian}.deb" if packer == "deb" else f"thalweg-{release.version}-1.{rpm}.rpm"
+    environment = {
+        **os.environ,
+        **release.environment(),
+        "THALWEG_VERSION": release.version,
+        # nfpm takes Go's name of the machine, which is also Debian's, and turns it into that of each packer.
+        "THALWEG_ARCHITECTURE": debian,
+        "THALWEG_TREE": laid_out,
+        "THALWEG_GLIBC": GLIBC,
+    }
+    for packer, name in (("deb", f"thalweg_{release.version}_{debian}.deb"), ("rpm", f"thalweg-{release.version}-1.{rpm}.rpm")):
         run(tools.nfpm, "package", "--config", os.path.join(HERE, "nfpm.yaml"), "--packager", packer, "--target", os.path.join(staging, name),
             cwd=HERE, env=environment, stdout=subprocess.DEVNULL)  # fmt: skip
 

@@ -1,8 +1,7 @@
 //! Notes what is built, for `thalweg --version`: the commit, its date, the target.
 //!
-//! Packages say both (`THALWEG_COMMIT`, `SOURCE_DATE_EPOCH`), so that the same sources make the same bytes wherever they are. Otherwise git is
-//! asked, in optimised builds only: whoever develops would compile this crate and its tests again after each commit, to learn what they
-//! know. A source archive has no commit, also if it is unpacked inside another project's repository.
+//! Packages say both (`THALWEG_COMMIT`, `SOURCE_DATE_EPOCH`), so that the same sources make the same bytes wherever they are. Other optimised
+//! builds ask git. A development build does not: each commit would compile this crate and its tests again. A source archive has no commit, also if it is unpacked inside another project's repository.
 
 use std::env::var;
 use std::path::{Path, PathBuf};

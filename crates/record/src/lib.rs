@@ -10,7 +10,7 @@
 //! (`counted`).
 
 #![warn(unreachable_pub)]
-// Without the kernel recorder, the parts of shared readers that only it uses are left over: whoever builds that way need not be told.
+// Without the kernel recorder, nothing uses some parts of the shared readers, and the compiler would warn of them.
 #![cfg_attr(not(feature = "bpf"), allow(dead_code, unused_imports))]
 
 mod also;

@@ -119,7 +119,7 @@ impl Output {
         Ok(Output { to: Mutex::new(File::from(to)), broken: AtomicBool::new(false) })
     }
 
-    /// Sends a frame. An output that nobody reads is noticed by [`Output::is_broken`].
+    /// Sends a frame. [`Output::is_broken`] tells whether anybody still reads the output.
     pub(super) fn send(&self, head: &Value, body: &[u8]) {
         let head = head.to_string().into_bytes();
         let mut lengths = [0; LENGTHS_BYTES];
