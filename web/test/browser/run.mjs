@@ -22,6 +22,8 @@ function check(what, holds, detail = "") {
 /** Opens a fixture's page; collects requests and errors. */
 async function open(browser, name, options = {}, fragment = "") {
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
+  // A busy machine may take long: what never comes still fails.
+  context.setDefaultTimeout(90_000);
   const page = await context.newPage();
   const seen = { requests: [], errors: [] };
   page.on("request", (r) => /^(file:|blob:|data:)/.test(r.url()) || seen.requests.push(r.url()));
@@ -260,6 +262,8 @@ async function without(browser) {
   check("without scripts the static part is there", await off.page.locator("#static h1").isVisible());
   await off.context.close();
   const context = await browser.newContext();
+  // A busy machine may take long: what never comes still fails.
+  context.setDefaultTimeout(90_000);
   const page = await context.newPage();
   await page.addInitScript(() => (HTMLCanvasElement.prototype.getContext = () => null));
   await page.goto(`file://${writePage("small")}`);
