@@ -15,7 +15,8 @@ fn main() {
             Some("--method") => {
                 options.method = match value().as_str() {
                     "bpf" => Method::Bpf,
-                    "preload" => Method::Preload,
+                    "user" => Method::User,
+            "preload" => Method::Preload,
                     "proc" => Method::Proc,
                     _ => Method::Auto,
                 }

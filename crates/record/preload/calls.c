@@ -141,6 +141,7 @@ uint64_t disk_faults(void) {
 static void emit_ran(uint64_t from_ns, uint64_t ran) {
     if (ran < RAN_NS) return;
     struct record record = bare(RECORD_SPAN, KIND_RUN, from_ns, ran);
+    record.context = CONTEXT_BETWEEN;
     record.cpu_ns = ran;
     record.runqueue_ns = 0;
     push_or_lose(&record);
@@ -169,11 +170,13 @@ static void emit_off(uint64_t from_ns, uint64_t to_ns, uint64_t off) {
     if (blocked >= LONG_NS) {
         struct record record = bare(RECORD_SPAN, object != 0 ? KIND_READ : KIND_WAIT_OTHER, from_ns, blocked);
         record.object = object;
+        record.context = CONTEXT_BETWEEN;
         record.cpu_ns = record.runqueue_ns = 0;
         push_or_lose(&record);
     }
     if (queued >= LONG_NS) {
         struct record record = bare(RECORD_SPAN, KIND_WAIT_RUNQUEUE, from_ns + blocked, queued);
+        record.context = CONTEXT_BETWEEN;
         record.cpu_ns = 0;
         record.runqueue_ns = queued;
         push_or_lose(&record);
@@ -265,6 +268,7 @@ static void end_long(struct call *call, uint32_t kind, uint32_t object, int64_t 
     if (cpu_end != ABSENT) emit_off(before, first, off_since_asked(cpu_end - me.cpu_ns - cpu, start_ns));
     struct record record = bare(RECORD_SPAN, kind, start_ns, duration);
     record.object = object;
+    record.both = (uint8_t)me.both;
     record.context = (uint8_t)context;
     record.waker = waker;
     record.offset = offset;

@@ -77,6 +77,7 @@ struct thread {
     uint64_t usual_ticks[2]; /* of file reads and writes that were long but did not block */
     uint64_t runqueue_ns; /* accumulated, as last read */
     uint64_t faults;      /* page faults that read from a disk, as last read */
+    int both; /* the present call reads one file and writes another */
     uint64_t covered_ticks; /* approximate end of its recorded time */
 };
 

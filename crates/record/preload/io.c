@@ -54,6 +54,13 @@ static inline void end_transfer(struct call *call, int fd, int out, int64_t size
     if (likely(call->on && enabled)) end_transfer_slow(call, fd, out, size, at);
 }
 
+/* Ends a call that read one file and wrote another. */
+static void end_transfer_of_both(struct call *call, int out, int64_t size) {
+    me.both = 1;
+    end_transfer(call, out, 1, size, ABSENT);
+    me.both = 0;
+}
+
 /* Adds bytes that a call also moved on another descriptor, without a duration of their own. */
 static void beside(int fd, int out, int64_t size) {
     if (!enabled || size <= 0 || me.slot == NULL || me.generation != *generation) return;
@@ -133,7 +140,7 @@ EXPORT ssize_t sendfile(int out, int in, off_t *at, size_t n) {
     struct call call;
     begin(&call, expected(out, 1), out);
     ssize_t result = REAL(sendfile)(out, in, at, n);
-    end_transfer(&call, out, 1, result, ABSENT);
+    end_transfer_of_both(&call, out, result);
     beside(in, 0, result);
     return result;
 }
@@ -154,7 +161,7 @@ EXPORT ssize_t copy_file_range(int in, off64_t *in_at, int out, off64_t *out_at,
     struct call call;
     begin(&call, KIND_WRITE, out);
     ssize_t result = REAL(copy_file_range)(in, in_at, out, out_at, n, flags);
-    end_transfer(&call, out, 1, result, ABSENT);
+    end_transfer_of_both(&call, out, result);
     beside(in, 0, result);
     return result;
 }

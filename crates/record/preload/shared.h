@@ -57,7 +57,8 @@ enum kind {
 };
 
 /* A holder is a task that had what was waited for; other tasks are only known to have ended the wait. */
-enum context { CONTEXT_NONE = 0, CONTEXT_TASK = 1, CONTEXT_TIMER = 2, CONTEXT_SOFTIRQ = 3, CONTEXT_HOLDER = 4 };
+enum context { CONTEXT_NONE = 0, CONTEXT_TASK = 1, CONTEXT_TIMER = 2, CONTEXT_SOFTIRQ = 3, CONTEXT_HOLDER = 4,
+               CONTEXT_BETWEEN = 5 /* not in the call of the kind: inferred from the time between two calls */ };
 
 /* The class of a descriptor. */
 enum class {
@@ -80,7 +81,7 @@ struct record {
     uint8_t type;
     uint8_t kind;    /* for an object: its class */
     uint8_t context; /* for an object: how it was opened (1 read, 2 write, 3 both), or which end it is (1 client, 2 server); 0 unknown */
-    uint8_t spare;
+    uint8_t both; /* the call also reads another file: which of the two it waited for is not known */
     uint32_t count;
     uint32_t object; /* number within the process; 0: none */
     uint32_t waker;  /* thread or process; 0: none */

@@ -23,6 +23,7 @@ mod counted;
 mod kernel;
 mod mounted;
 mod mpi;
+mod perf;
 mod preload;
 pub mod probe;
 mod proc;
@@ -32,7 +33,10 @@ mod quota;
 mod recorder;
 mod refusal;
 mod run;
+mod switches;
 pub mod symbols;
+mod user;
+
 mod worker;
 
 pub use command::Exit;

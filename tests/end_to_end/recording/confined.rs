@@ -19,7 +19,7 @@ fn compiled(directory: &Path, flags: &[&str]) -> Option<PathBuf> {
 }
 
 fn methods() -> Vec<&'static str> {
-    if no_bpf().is_none() { vec!["bpf", "preload", "proc"] } else { vec!["preload", "proc"] }
+    if no_bpf().is_none() { vec!["bpf", "user", "preload", "proc"] } else { vec!["user", "preload", "proc"] }
 }
 
 /// A program's exit status and output, without the recorder's own messages.
@@ -170,7 +170,7 @@ fn a_set_user_id_program_that_a_recorded_one_starts_is_the_same() {
     if !alone.out.contains("raised") {
         return skipped("set-user-ID programs are not honoured on this file system");
     }
-    for method in ["preload", "proc"] {
+    for method in ["user", "preload", "proc"] {
         let recording = here.path().join(format!("{method}.thw"));
         let recorded = as_nobody(&[text(&copy), "record", "--method", method, "-o", text(&recording), "--", "sh", "-c", &script]);
         assert_eq!(recorded.expect("it starts"), alone, "{method}");

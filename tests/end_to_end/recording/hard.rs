@@ -28,7 +28,7 @@ fn a_full_disk_costs_the_recording_and_not_the_command() {
     if !is_root() {
         return skipped("a small file system of its own needs root");
     }
-    for method in ["auto", "preload"] {
+    for method in ["auto", "user", "preload"] {
         let here = scratch();
         let (small, witness) = (here.path().join("small"), here.path().join("witness"));
         std::fs::create_dir(&small).unwrap();

@@ -143,6 +143,21 @@ fn bpf_knows_waiting_for_the_disk() {
 }
 
 #[test]
+fn an_ordinary_users_recorder_knows_sleep_from_work() {
+    computing_and_sleeping_are_told_apart("user");
+}
+
+#[test]
+fn an_ordinary_users_recorder_explains_a_copy() {
+    a_copy_is_explained("user", 0.05);
+}
+
+#[test]
+fn an_ordinary_users_recorder_knows_waiting_for_the_disk() {
+    syncing_each_write_is_waiting_for_the_disk("user");
+}
+
+#[test]
 fn a_preloaded_library_knows_sleep_from_work() {
     computing_and_sleeping_are_told_apart("preload");
 }
@@ -223,7 +238,7 @@ fn anyone_can_have_a_copy_explained() {
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{told}");
     let document: Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
-    sound(&document, "preload");
+    sound(&document, "user");
     assert_eq!(std::fs::read(&sink).unwrap(), std::fs::read(&source).unwrap());
     let notes = document["notes"].to_string();
     assert!(notes.contains("bpf") && notes.contains("faults"), "it says what it could not use, and see: {notes}");
@@ -251,7 +266,7 @@ fn a_static_program_is_looked_at_through_proc_and_that_is_said() {
 #[test]
 fn hundreds_of_short_processes_are_recorded() {
     let here = scratch();
-    for method in ["auto", "preload"] {
+    for method in ["auto", "user", "preload"] {
         let recording = here.path().join(format!("{method}.thw"));
         let script = "i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done";
         run(["record", "--method", method, "-o", text(&recording), "--", "sh", "-c", script]).done();

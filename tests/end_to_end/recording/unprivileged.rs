@@ -65,7 +65,7 @@ const NAPS: &str = "import time\nfor _ in range(8):\n    time.sleep(0.1)\n    pr
 fn a_slow_writer_is_followed_through_its_pipe() {
     let Some(nobody) = nobody() else { return };
     file(nobody.directory.path(), "naps.py", NAPS.as_bytes());
-    for method in ["proc", "preload"] {
+    for method in ["proc", "preload", "user"] {
         let explain = || {
             let (document, _) = explained(&nobody, method, &["sh", "-c", "/usr/bin/python3 naps.py | tr x y | cat > /dev/null"]);
             assert!(share(&document, ".lock") <= 0.2, "{method}: {}", document["critical_path"]);
@@ -79,7 +79,7 @@ fn a_slow_writer_is_followed_through_its_pipe() {
 fn a_static_child_is_followed_by_either_recorder() {
     let Some(nobody) = nobody() else { return };
     let Some(nap) = static_program(&nobody, "nap", "#include <unistd.h>\nint main(void) { return usleep(900000); }\n") else { return };
-    for method in ["proc", "preload"] {
+    for method in ["proc", "preload", "user"] {
         let explain = || explained(&nobody, method, &["sh", "-c", &format!("{nap}; true")]).0;
         is_seen(explain, ".think", None, 0.8);
     }
@@ -142,7 +142,7 @@ print(time.thread_time_ns())
 fn running_is_what_the_thread_ran_and_waiting_is_the_rest() {
     let Some(nobody) = nobody() else { return };
     file(nobody.directory.path(), "turns.py", BY_TURNS.as_bytes());
-    for method in ["proc", "preload"] {
+    for method in ["proc", "preload", "user"] {
         let (document, said) = explained(&nobody, method, &["/usr/bin/python3", "turns.py"]);
         let ran_s = said.trim().parse::<f64>().expect("nanoseconds") / 1e9;
         let wall_s = document["wall_s"].as_f64().expect("a wall time");

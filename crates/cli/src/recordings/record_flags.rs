@@ -115,6 +115,8 @@ pub(crate) enum MethodFlag {
     Auto,
     /// Kernel tracepoints through BPF; needs privilege
     Bpf,
+    /// Context switches, calls of a preloaded library, and /proc: what an ordinary user may record
+    User,
     /// A library preloaded into the program
     Preload,
     /// Sampling of /proc
@@ -154,6 +156,7 @@ impl RecordFlags {
             method: match self.method {
                 MethodFlag::Auto => Method::Auto,
                 MethodFlag::Bpf => Method::Bpf,
+                MethodFlag::User => Method::User,
                 MethodFlag::Preload => Method::Preload,
                 MethodFlag::Proc => Method::Proc,
             },

@@ -8,8 +8,8 @@ use crate::kernel::cost::Cost;
 #[cfg(test)]
 use crate::kernel::cost::facts;
 use crate::kernel::object::{Loaded, Opened, Program, When, attach, descriptor, failed};
-use crate::kernel::perf::{SAMPLE_NS, clock_event, online_processors};
 use crate::kernel::tracepoints::Tracepoints;
+use crate::perf::{SAMPLE_NS, clock_event, online_processors};
 use libbpf_rs::{Map, MapCore, MapFlags, libbpf_sys};
 use std::cell::OnceCell;
 use std::ffi::OsStr;

@@ -6,10 +6,10 @@ use super::load::{NEEDED, OPTIONAL, WHO, function_programs};
 use crate::RecordError;
 use crate::kernel;
 use crate::kernel::cost::statistics;
-use crate::kernel::perf::clock_event;
 use crate::kernel::probe::ring_buffer;
 use crate::kernel::tracepoints::Tracepoints;
 use crate::kernel::types::BTF;
+use crate::perf::clock_event;
 
 /// Returns the kernel's tracepoints, if a recorder can be created.
 pub(crate) fn allowed() -> Result<Tracepoints, RecordError> {

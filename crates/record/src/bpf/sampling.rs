@@ -5,7 +5,7 @@
 //! So samples are frequent when recorded threads begin to work, and rarer as they continue; each carries the time it
 //! represents.
 
-use crate::kernel::perf::SAMPLE_NS;
+use crate::perf::SAMPLE_NS;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 

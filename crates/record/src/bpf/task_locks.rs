@@ -2,7 +2,7 @@
 
 use super::load::Programs;
 use crate::kernel::object::{Program, run_by};
-use crate::kernel::perf::function_event;
+use crate::perf::function_event;
 use crate::symbols::{go, open_file};
 use std::collections::HashMap;
 use std::fs;

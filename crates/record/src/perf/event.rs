@@ -1,4 +1,4 @@
-//! perf events as opened by the kernel recorders, and the sampling clock.
+//! perf events as recorders open them, and the sampling clock.
 
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -33,13 +33,46 @@ pub(crate) struct PerfEvent {
     pub sample_type: u64,
     pub read_format: u64,
     pub flags: u64,
-    wakeup: u64,
+    /// With [`flags::WATERMARK`]: the bytes in the ring at which a poll wakes.
+    pub wakeup: u32,
+    breakpoint: u32,
     pub config1: u64,
     pub config2: u64,
-    before_clock: [u64; 2],
-    user_stack: u32,
+    branches: u64,
+    /// Registers of user space that a sample carries.
+    pub user_registers: u64,
+    /// Bytes of the user stack that a sample carries.
+    pub user_stack: u32,
     pub clock: i32,
     rest: [u64; 4],
+}
+
+/// Bits of [`PerfEvent::flags`].
+pub(crate) mod flags {
+    /// Children made later inherit the event.
+    pub(crate) const INHERIT: u64 = 1 << 1;
+    pub(crate) const EXCLUDE_KERNEL: u64 = 1 << 5;
+    pub(crate) const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+    /// Names of threads.
+    pub(crate) const COMM: u64 = 1 << 9;
+    /// Starts and ends of threads.
+    pub(crate) const TASK: u64 = 1 << 13;
+    pub(crate) const WATERMARK: u64 = 1 << 14;
+    /// Each record names its thread, time and CPU.
+    pub(crate) const ID_IN_ALL: u64 = 1 << 18;
+    /// Names made by an exec are marked.
+    pub(crate) const COMM_EXEC: u64 = 1 << 24;
+    /// [`super::PerfEvent::clock`] is the clock of times.
+    pub(crate) const CLOCK: u64 = 1 << 25;
+    /// Each time a thread is given a CPU or leaves it.
+    pub(crate) const SWITCHES: u64 = 1 << 26;
+}
+
+/// Bits of [`PerfEvent::sample_type`].
+pub(crate) mod sample {
+    pub(crate) const THREAD: u64 = 1 << 1;
+    pub(crate) const TIME: u64 = 1 << 2;
+    pub(crate) const CPU: u64 = 1 << 7;
 }
 
 /// perf's type of software events.
@@ -61,7 +94,8 @@ impl PerfEvent {
         self.open_of(-1, libc::c_int::try_from(cpu).unwrap_or(0), group)
     }
 
-    fn open_of(&self, pid: libc::pid_t, cpu: libc::c_int, group: Option<BorrowedFd<'_>>) -> std::io::Result<OwnedFd> {
+    /// Opens the event for one thread on one CPU; −1 is any.
+    pub(crate) fn open_of(&self, pid: libc::pid_t, cpu: libc::c_int, group: Option<BorrowedFd<'_>>) -> std::io::Result<OwnedFd> {
         const CLOSE_ON_EXEC: libc::c_int = 8;
         let group = group.map_or(-1, |group| group.as_raw_fd());
         // SAFETY: the structure is as large as it says; the rest are numbers.

@@ -18,6 +18,7 @@ mod sharing;
 mod translate;
 
 use crate::proc::ProcRecorder;
+use crate::proc::calls::Calls;
 use crate::proc::diagnostics::{Diagnostics, LISTEN};
 use crate::proc::strangers::{Strangers, Tracks};
 use crate::proc::system::System;
@@ -66,13 +67,20 @@ impl PreloadRecorder {
         Ok(PreloadRecorder { directory: place::made(recording)?, strangers: None, running: None })
     }
 
+    /// Creates what drains the rings beside a recorder of switches, which has the threads' tracks and wants their calls.
+    pub(crate) fn drain_beside(&self, watched: &Watched, tracks: Tracks, calls: Calls) -> Drain {
+        let mut drain = Drain::new(watched, self.directory.rings(), tracks);
+        drain.translator.calls = Some(calls);
+        drain
+    }
+
     /// Returns the path of the library.
     pub(crate) fn library(&self) -> PathBuf {
         self.directory.library()
     }
 }
 
-fn environment(library: &Path) -> Vec<(OsString, OsString)> {
+fn loading(library: &Path) -> Vec<(OsString, OsString)> {
     let mut preload = OsString::from(library);
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
         preload.push(":");
@@ -87,7 +95,7 @@ impl Recorder for PreloadRecorder {
     }
 
     fn environment(&self) -> Vec<(OsString, OsString)> {
-        environment(&self.directory.library())
+        loading(&self.directory.library())
     }
 
     fn begin(&mut self, watched: Watched) -> Result<(), RecordError> {
@@ -119,7 +127,7 @@ impl Drop for PreloadRecorder {
 }
 
 /// Drains the rings of all processes.
-struct Drain {
+pub(crate) struct Drain {
     /// Directory of the rings.
     directory: PathBuf,
     trace: TraceHandle,
@@ -188,7 +196,8 @@ impl Drain {
 
     /// Drains all rings. Each ring's fill level is read before looking for new processes and objects, so that
     /// whatever a record refers to (a child, an object named by another thread) is known when it is translated.
-    fn drain(&mut self, last: bool) {
+    pub(crate) fn drain(&mut self, last: bool) {
+        let begun = Time::now();
         self.find_processes();
         let ended = self.ended();
         for process in self.processes.values_mut() {
@@ -209,6 +218,9 @@ impl Drain {
                 process.end(&mut self.translator, now, &mut self.batch);
             }
         }
+        if let Some(calls) = &self.translator.calls {
+            calls.drained(begun);
+        }
         for key in &ended {
             if let Some(process) = self.processes.remove(key) {
                 self.account(&process);
@@ -216,6 +228,9 @@ impl Drain {
                     // A stranger may get its number.
                     self.translator.became_another.remove(&key.0);
                     self.translator.sharing.ended(key.0);
+                    if let Some(calls) = &self.translator.calls {
+                        calls.ends(key.0);
+                    }
                 }
                 let _ = fs::remove_file(self.directory.join(format!("{}.{}.ring", key.0, key.1)));
             }
@@ -226,7 +241,9 @@ impl Drain {
     /// Records devices and quotas, before what threads did meanwhile.
     fn poll_machine(&mut self) {
         self.system_at = Instant::now();
-        self.system.poll(&mut self.batch);
+        if self.translator.calls.is_none() {
+            self.system.poll(&mut self.batch);
+        }
         for process in self.processes.values() {
             process.poll_quota(&mut self.translator);
         }
@@ -250,6 +267,9 @@ impl Drain {
             match Process::open(&entry.path(), key.0) {
                 Ok(process) => {
                     self.seen += 1;
+                    if let Some(calls) = &self.translator.calls {
+                        calls.begins(key.0);
+                    }
                     self.processes.insert(key, process);
                 }
                 Err(_) => {
@@ -274,13 +294,13 @@ impl Drain {
         self.processes.keys().filter(|key| gone(key) || replaced(key)).copied().collect()
     }
 
-    fn end(&mut self) -> Finished {
+    pub(crate) fn end(&mut self) -> Finished {
         for process in std::mem::take(&mut self.processes).into_values() {
             self.account(&process);
         }
         self.sink.take(&mut self.batch);
         let mut notes = Vec::new();
-        if self.seen == 0 {
+        if self.seen == 0 && self.translator.calls.is_none() {
             notes.push(
                 "The program never loaded our library, or runs under a filter of system calls (seccomp) where the library steps aside, so nothing of it was seen; \
                  try `--method proc`."
@@ -308,6 +328,9 @@ impl Drain {
         }
         if self.broken > 0 {
             notes.push(format!("{} invalid records of the preloaded library were dropped.", self.broken));
+        }
+        if self.translator.calls.is_some() {
+            return Finished { dropped_events: self.broken, notes, ..Finished::default() };
         }
         let attributes = vec![
             ("not_seen".to_owned(), NOT_SEEN.to_owned()),

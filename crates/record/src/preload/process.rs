@@ -167,6 +167,10 @@ impl Process {
                 at = next;
             }
             self.shared.set_tail(thread.slot, thread.head);
+            if let Some(calls) = &translator.calls {
+                let since = self.shared.call(thread.slot).map(|(_, _, since)| Time::from_monotonic_ns(since.cast_signed()));
+                calls.is_in(thread.track, since);
+            }
             let lost = self.shared.lost(thread.slot);
             if lost > thread.lost {
                 translator.lost(thread.track, lost - thread.lost, now, out);
@@ -178,6 +182,9 @@ impl Process {
         }
         for index in ended.into_iter().rev() {
             let thread = self.threads.swap_remove(index);
+            if let Some(calls) = &translator.calls {
+                calls.is_in(thread.track, None);
+            }
             translator.life(MarkKind::ThreadExit, thread.track, self.shared.covered_ns(thread.slot), out);
             self.shared.free(thread.slot);
         }

@@ -79,6 +79,10 @@ impl Record {
     pub(crate) fn context(&self) -> u8 {
         self.0[2]
     }
+    /// Whether the call also read another file.
+    pub(crate) fn is_of_both(&self) -> bool {
+        self.0[3] != 0
+    }
     pub(crate) fn count(&self) -> u32 {
         self.u32(4)
     }

@@ -2,6 +2,7 @@
 
 use super::shared::{LISTEN, OBJECT, OpenRun, RUN, Record, SPAN, TCP, known};
 use super::sharing::Sharing;
+use crate::proc::calls::{Call, Calls};
 use crate::proc::diagnostics::plain;
 use crate::proc::files::{Objects, Opened};
 use crate::proc::listeners::datagrams_to;
@@ -19,6 +20,8 @@ use thalweg_trace::{
 
 /// The context of a wait for something another thread held.
 const HOLDER: u8 = 4;
+/// The context of what the library infers from the time between two calls.
+const BETWEEN: u8 = 5;
 const CLASS_FILE: u8 = 1;
 const CLASS_TCP: u8 = 2;
 const CLASS_SOCKET: u8 = 3;
@@ -52,8 +55,10 @@ pub(super) struct Translator {
     pub became_another: HashMap<u32, TrackId>,
     /// Users of pipes and Unix sockets.
     pub sharing: Sharing,
-    /// Threads that only /proc shows.
+    /// Threads that another recorder has tracks for: all of them, or those that only /proc shows.
     strangers: Tracks,
+    /// Another recorder has the switches of all threads, and wants to know of calls.
+    pub calls: Option<Calls>,
     /// Retransmissions and timeouts of each connection, as last recorded.
     troubles: HashMap<ObjectId, (u32, u16)>,
 }
@@ -97,6 +102,7 @@ impl Translator {
         Translator {
             sharing: Sharing::default(),
             strangers,
+            calls: None,
             objects: Objects::new(trace.clone(), host),
             quotas: Quotas::default(),
             trace,
@@ -109,9 +115,16 @@ impl Translator {
 
     /// Emits the row of a thread; `known`: again, with another name.
     pub(crate) fn track(&mut self, known: Option<TrackId>, pid: u32, tid: u32, name: &str, out: &mut Vec<Event>) -> Option<TrackId> {
-        let track = known.or_else(|| TrackId::new(self.trace.fresh()))?;
+        let track = match &self.calls {
+            // The other recorder names threads; it may not have seen this one yet.
+            Some(_) => known.or_else(|| self.stranger(tid))?,
+            None => known.or_else(|| TrackId::new(self.trace.fresh()))?,
+        };
         self.threads.insert(tid, track);
         self.sharing.thread(track, pid);
+        if self.calls.is_some() {
+            return Some(track);
+        }
         let (pid, tid, name) = (Some(pid), Some(tid), name.to_owned());
         out.push(Event::Track(Track { track, host: self.host, kind: TrackKind::Thread, role: Role::Client, pid, tid, name }));
         Some(track)
@@ -167,6 +180,12 @@ impl Translator {
     /// Translates one record; `false` if it is invalid.
     pub(crate) fn record(&mut self, thread: ThreadContext<'_>, record: &Record, more: &[Record], out: &mut Vec<Event>) -> bool {
         match record.kind_of_record() {
+            SPAN if self.calls.is_some() => {
+                let inferred = record.context() == BETWEEN;
+                let call = |span| Call { span, of_both: record.is_of_both() };
+                inferred
+                    || self.span(thread, record).map(|span| self.calls.iter().for_each(|calls| calls.add(call(span.clone())))).is_some()
+            }
             SPAN | RUN => self.span(thread, record).map(|span| self.emit(thread, span, out)).is_some(),
             OBJECT => true,
             TCP => self.tcp(thread, record, more, out).is_some(),
@@ -253,11 +272,17 @@ impl Translator {
 
     /// Emits a thread's start or end.
     pub(crate) fn life(&self, kind: MarkKind, track: TrackId, at_ns: u64, out: &mut Vec<Event>) {
+        if self.calls.is_some() {
+            return;
+        }
         out.extend(time(at_ns).map(|at| Event::Mark(Mark { track, kind, at, object: None, value: None })));
     }
 
     /// Emits a process's start, in clock ticks since boot, and its parent.
     pub(crate) fn born(&self, track: TrackId, ticks: u64, parent: u32, out: &mut Vec<Event>) {
+        if self.calls.is_some() {
+            return;
+        }
         let value = self.threads.get(&parent).and_then(|by| i64::try_from(by.number()).ok());
         let at = started_at(ticks);
         out.push(Event::Mark(Mark { track, kind: MarkKind::ThreadStart, at, object: None, value }));
@@ -296,7 +321,11 @@ impl Translator {
     ) {
         let (Some(kind), Some(start)) = (span_kind(kind), time(start_ns)) else { return };
         let object = thread.objects.get(&object).copied();
-        out.extend(self.fresh(thread.track, kind, start, duration_ns).map(|span| Event::Span(Span { object, ..span })));
+        let Some(span) = self.fresh(thread.track, kind, start, duration_ns).map(|span| Span { object, ..span }) else { return };
+        match &self.calls {
+            Some(calls) => calls.add(Call { span, of_both: false }),
+            None => out.push(Event::Span(span)),
+        }
     }
 }
 

@@ -2,10 +2,12 @@
 //!
 //! [`processes`] reads the process table, [`listeners`] finds who listens where, [`serving`] how a process can be
 //! contacted. [`recorder`] samples threads every few milliseconds: for static and set-user-ID programs, and for
-//! processes older than the recording. [`system`] counts the machine's devices, and [`quotas`] throttling by control
+//! processes older than the recording; where the kernel tells every switch, it only looks at waits. [`calls`] are those
+//! that the preloaded library records. [`system`] counts the machine's devices, and [`quotas`] throttling by control
 //! groups, for every recorder without privilege.
 
 mod blocking;
+pub(crate) mod calls;
 pub(crate) mod diagnostics;
 pub(crate) mod disks;
 mod divide;

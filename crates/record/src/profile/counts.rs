@@ -10,7 +10,7 @@
 use super::processors::Processors;
 use super::raw::{EventValue, Sample};
 use crate::RecordError;
-use crate::kernel::perf::PerfEvent;
+use crate::perf::PerfEvent;
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use thalweg_trace::{Counter, CounterName, CounterOf, Event, Time, TrackId};
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn what_the_machine_has_is_opened_and_the_rest_named() {
-        let processors = crate::kernel::perf::online_processors();
+        let processors = crate::perf::online_processors();
         let named = |names: &[&str]| RequestedEvents::of(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).expect("names");
         let opened = Opened::open(&named(&["page-faults", "context-switches"]), &processors);
         if opened.names.is_empty() {

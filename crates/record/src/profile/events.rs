@@ -1,7 +1,7 @@
 //! perf's records of executable mappings, forks, execs and exits: complete even for processes that live for a
 //! millisecond. Each CPU has a ring, written by the kernel and read here.
 
-use crate::kernel::perf::{PerfEvent, online_processors};
+use crate::perf::{PerfEvent, online_processors};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::fmt::Write;
 use std::os::fd::{AsFd, OwnedFd};

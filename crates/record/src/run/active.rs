@@ -5,6 +5,7 @@ use crate::command::{Executable, Linkage};
 use crate::counted::{CountedRecorder, why};
 use crate::preload::PreloadRecorder;
 use crate::proc::ProcRecorder;
+use crate::user::UserRecorder;
 use crate::{Finished, RecordError, Recorder, Watched};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -82,8 +83,9 @@ impl Active {
     /// Chooses the recorders; returns an active set with notes on why better ones were not chosen.
     pub(crate) fn choose(options: &Options, executable: Option<&Executable>, others: bool) -> Result<Active, RecordError> {
         let order: &[Method] = match options.method {
-            Method::Auto => &[Method::Bpf, Method::Preload, Method::Proc],
+            Method::Auto => &[Method::Bpf, Method::User, Method::Preload, Method::Proc],
             Method::Bpf => &[Method::Bpf],
+            Method::User => &[Method::User],
             Method::Preload => &[Method::Preload],
             Method::Proc => &[Method::Proc],
         };
@@ -211,6 +213,7 @@ fn name(method: Method) -> &'static str {
     match method {
         Method::Auto => "auto",
         Method::Bpf => "bpf",
+        Method::User => "user",
         Method::Preload => "preload",
         Method::Proc => "proc",
     }
@@ -219,6 +222,10 @@ fn name(method: Method) -> &'static str {
 fn make(method: Method, executable: Option<&Executable>, output: &Path) -> Result<Box<dyn Recorder>, RecordError> {
     match method {
         Method::Auto | Method::Bpf => bpf_recorder(),
+        Method::User => {
+            let library = cannot_preload(executable).is_none().then(|| PreloadRecorder::new(Some(output))).transpose()?;
+            Ok(Box::new(UserRecorder::new(library)?))
+        }
         Method::Preload => match cannot_preload(executable) {
             Some(why) => Err(RecordError::NotAllowed(why)),
             None => Ok(Box::new(PreloadRecorder::new(Some(output))?)),

@@ -9,12 +9,14 @@ use std::time::Duration;
 /// The recorder to use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Method {
-    /// The best that this machine allows: `Bpf`, otherwise `Preload` for a dynamically linked program, otherwise
-    /// `Proc`.
+    /// The best that this machine allows: `Bpf`, otherwise `User`, otherwise `Preload` for a dynamically linked
+    /// program, otherwise `Proc`.
     #[default]
     Auto,
     /// The kernel's tracepoints. Needs privilege.
     Bpf,
+    /// Every switch of the user's own threads, the library's calls, and looks into /proc.
+    User,
     /// A library in the program's processes; others are watched as by `Proc`.
     Preload,
     /// Samples of /proc every few milliseconds.

@@ -92,8 +92,10 @@ impl Sampler {
     pub(super) fn find_other_sides(&mut self) {
         let mut wanted = BTreeSet::new();
         let mut holders = BTreeSet::new();
-        for reason in self.watched.values().flat_map(|watch| watch.threads.values()).filter_map(|thread| thread.window.from.reason) {
-            match reason.ender {
+        let sampled = self.watched.values().flat_map(|watch| watch.threads.values()).filter_map(|thread| thread.window.from.reason);
+        let enders: Vec<Ender> = sampled.map(|reason| reason.ender).chain(self.present_enders()).collect();
+        for ender in enders {
+            match ender {
                 Ender::Pipe { inode, .. } | Ender::Socket(inode) => drop(wanted.insert(inode)),
                 Ender::Any(sides) => wanted.extend(sides.into_iter().filter(|side| *side != 0)),
                 Ender::Process(pid) => drop(holders.insert(pid)),

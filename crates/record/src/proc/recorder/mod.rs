@@ -11,26 +11,32 @@
 
 mod discovery;
 mod emit;
+mod exact;
+mod exact_thread;
 mod sampler;
 
 use super::blocking::{WaitTargets, Waiter};
+use super::calls::Calls;
 use super::divide::{ThreadSample, Window};
 use super::files::Objects;
 use super::kernel::InKernel;
 use super::moved::{self, MovedBytes};
 use super::processes;
 use super::quotas::Quotas;
-use super::strangers::Strangers;
+use super::strangers::{Strangers, Tracks};
 use super::system::System;
 use super::tasks::TaskFiles;
 use super::waits::{Ender, Reason};
 use super::wakers::{ActiveThread, Ends};
+use crate::switches::Switches;
 use crate::worker::{Stop, Worker, thread_cpu};
 use crate::{Finished, RecordError, Recorder, Watched};
-use sampler::{LONGEST_PAUSE, Sampler, Thread, Watch};
+use exact::Exact;
+pub(crate) use sampler::Sampler;
+use sampler::{LONGEST_PAUSE, Thread, Watch};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use thalweg_base::proc::stat::Stat;
 use thalweg_trace::{Event, Mark, MarkKind, Role, SpanKind, Time, TraceHandle, Track, TrackId, TrackKind};
@@ -43,6 +49,9 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 /// How often new processes and threads are searched for, and the machine is polled.
 const SLOW_PART: Duration = Duration::from_millis(50);
+
+/// How often bytes and connections are counted, where switches are recorded.
+const COUNTED_PART: Duration = Duration::from_millis(10);
 
 /// Maximum interval recorded in one piece for a thread that is running at every sample.
 const LONGEST_WINDOW_NS: u64 = 100_000_000;
@@ -108,14 +117,33 @@ impl Drop for ProcRecorder {
 }
 
 impl Sampler {
+    /// Creates the sampler for threads whose switches are recorded; `tracks` gets the tracks, `calls` tells which calls
+    /// the preloaded library records.
+    pub(crate) fn of_switches(watched: &Watched, switches: Switches, tracks: Tracks, calls: Calls) -> Sampler {
+        let mut sampler = Sampler::empty(watched, false, None);
+        sampler.exact = Some(Exact::new(switches, calls));
+        sampler.tracks = Some(tracks);
+        sampler.adopt_first(watched);
+        sampler
+    }
+
     fn new(watched: &Watched, beside: bool, strangers: Option<Strangers>) -> Sampler {
+        let mut sampler = Sampler::empty(watched, beside, strangers);
+        sampler.adopt_first(watched);
+        sampler
+    }
+
+    fn empty(watched: &Watched, beside: bool, strangers: Option<Strangers>) -> Sampler {
         let trace = TraceHandle::on(Arc::clone(&watched.sink), watched.host, Role::Client, watched.space);
         let now = Time::now();
-        let mut sampler = Sampler {
+        Sampler {
             targets: WaitTargets::new(Objects::new(trace.clone(), watched.host)),
             system: (!beside).then(|| System::new(trace.clone(), watched.host)),
             quotas: Quotas::default(),
             strangers,
+            exact: None,
+            tracks: None,
+            counted_at: Time::from_monotonic_ns(0),
             host: watched.host,
             sink: Arc::clone(&watched.sink),
             moved: BTreeMap::new(),
@@ -139,18 +167,21 @@ impl Sampler {
             command: watched.command.map(|command| command.pid),
             names: watched.names.clone(),
             trace,
-        };
-        let command = watched.command.iter().filter(|_| sampler.strangers.is_none()).map(|command| (command, true));
+        }
+    }
+
+    fn adopt_first(&mut self, watched: &Watched) {
+        let now = Time::now();
+        let command = watched.command.iter().filter(|_| self.strangers.is_none()).map(|command| (command, true));
         let all: Vec<_> = command.chain(watched.others.iter().map(|other| (other, false))).map(|(p, ours)| (p.pid, p.role, ours)).collect();
         for (pid, role, ours) in all {
-            sampler.adopt(pid, role, ours);
+            self.adopt(pid, role, ours);
         }
-        sampler.find_first_threads(now);
-        sampler.targets.read_connections();
+        self.find_first_threads(now);
+        self.targets.read_connections();
         // What existing connections carried earlier is not recorded.
-        let sockets = sampler.targets.sockets.iter();
-        sampler.moved = sockets.filter_map(|(inode, socket)| Some((*inode, MovedBytes::of(socket)?))).collect();
-        sampler
+        let sockets = self.targets.sockets.iter();
+        self.moved = sockets.filter_map(|(inode, socket)| Some((*inode, MovedBytes::of(socket)?))).collect();
     }
 
     /// Records existing threads first, and immediately: examining all connections, processes and devices of a busy
@@ -162,6 +193,11 @@ impl Sampler {
             self.watched.insert(pid, watch);
         }
         self.sink.take(&mut self.batch);
+    }
+
+    pub(crate) fn begin(&mut self) {
+        self.recorder_track();
+        self.sample(true);
     }
 
     fn work(&mut self, stop: &Stop, pause: Duration) -> Finished {
@@ -191,7 +227,8 @@ impl Sampler {
     }
 
     /// Takes one sample of everything.
-    fn sample(&mut self, all: bool) {
+    pub(crate) fn sample(&mut self, all: bool) {
+        self.take_changes(all);
         let now = Time::now();
         let slow = all || now.since(self.slow_at) >= SLOW_PART.as_nanos() as u64;
         if slow {
@@ -203,10 +240,17 @@ impl Sampler {
                 self.quotas.read(&mut self.batch);
             }
         }
-        self.sample_sockets(now, slow);
+        let counted = slow || self.exact.is_none() || now.since(self.counted_at) >= COUNTED_PART.as_nanos() as u64;
+        if counted {
+            self.counted_at = now;
+            self.sample_sockets(now, slow);
+        }
         let pids: Vec<u32> = self.watched.keys().copied().collect();
         for pid in pids {
-            self.sample_process(pid, now, slow);
+            self.sample_process(pid, now, (slow, counted));
+        }
+        if counted {
+            self.record_waits(false);
         }
         self.emit_ended();
         if slow {
@@ -235,7 +279,7 @@ impl Sampler {
         self.moved.retain(|inode, _| self.targets.sockets.contains_key(inode));
     }
 
-    fn sample_process(&mut self, pid: u32, now: Time, slow: bool) {
+    fn sample_process(&mut self, pid: u32, now: Time, (slow, counted): (bool, bool)) {
         let Some(mut watch) = self.watched.remove(&pid) else { return };
         if slow || watch.threads.is_empty() {
             let alive = Stat::of(pid).filter(|process| process.started_ticks == watch.started_ticks);
@@ -269,15 +313,17 @@ impl Sampler {
             .map(|acted| acted.track)
             .reduce(|one, other| if one == other { one } else { main });
         let track = mover.unwrap_or(main);
-        watch.files.emit(&self.trace, track, now, &mut self.batch);
-        self.connections_moved(&watch, track, now);
+        if counted && !self.exact.as_ref().is_some_and(|exact| exact.has_calls(pid)) {
+            watch.files.emit(&self.trace, track, now, &mut self.batch);
+            self.connections_moved(&watch, track, now);
+        }
         self.watched.insert(pid, watch);
     }
 
     fn find_threads(&mut self, pid: u32, watch: &mut Watch, now: Time, renamed: bool) {
         for tid in processes::numbers_in(&format!("/proc/{pid}/task")) {
             if let Some(known) = watch.threads.get(&tid) {
-                if renamed {
+                if renamed && !known.followed {
                     self.emit_track(known.track, pid, tid, watch, &known.files);
                 }
                 continue;
@@ -286,9 +332,18 @@ impl Sampler {
             if files.doing().is_none() {
                 self.hidden.insert(watch.name.clone());
             }
-            let (Some(sums), Some(track)) = (files.scheduling(), TrackId::new(self.trace.fresh())) else { continue };
-            self.emit_track(track, pid, tid, watch, &files);
-            let born = if self.samples > 0 && watch.ours { files.started_ticks().map(|ticks| self.started(ticks)) } else { None };
+            let followed = self.exact.as_mut().and_then(|exact| exact.threads.get_mut(&tid)).map(|thread| {
+                thread.ends = Rc::clone(&watch.ends);
+                thread.track
+            });
+            let Some(track) = followed.or_else(|| TrackId::new(self.trace.fresh())) else { continue };
+            let Some(sums) = files.scheduling() else { continue };
+            let is_new = followed.is_none();
+            if is_new {
+                self.emit_track(track, pid, tid, watch, &files);
+            }
+            let followed = !is_new || self.follow((pid, tid), track, &watch.name, &files, &watch.ends);
+            let born = if is_new && self.samples > 0 && watch.ours { files.started_ticks().map(|ticks| self.started(ticks)) } else { None };
             let seen = match born {
                 Some(at) => {
                     let value = self.maker(pid, tid, watch).and_then(|by| i64::try_from(by.number()).ok());
@@ -297,14 +352,15 @@ impl Sampler {
                 }
                 None => ThreadSample { at: now, run_ns: sums.run_ns, runqueue_ns: sums.runqueue_ns, sleeps: files.sleeps(), reason: None },
             };
-            if self.samples > 0 && !watch.ours {
+            if is_new && self.samples > 0 && !watch.ours {
                 // It was not sampled before.
                 self.batch.push(Event::Mark(Mark { track, kind: MarkKind::ThreadSeen, at: now, object: None, value: None }));
             }
             let (turns, kernel, disk_faults) = ((0, 0, 0), InKernel::default(), files.state().map_or(0, |state| state.disk_faults));
-            watch
-                .threads
-                .insert(tid, Thread { track, files, window: Window::new(seen), turns, disk_faults, open: None, kernel, sleep_ns: 0 });
+            watch.threads.insert(
+                tid,
+                Thread { track, files, followed, window: Window::new(seen), turns, disk_faults, open: None, kernel, sleep_ns: 0 },
+            );
         }
     }
 
@@ -331,12 +387,18 @@ impl Sampler {
         if let Some(strangers) = &self.strangers {
             strangers.name(tid, track);
         }
+        if let Some(tracks) = &self.tracks {
+            tracks.lock().unwrap_or_else(PoisonError::into_inner).insert(tid, track);
+        }
         let (pid, tid, role) = (Some(pid), Some(tid), watch.role);
         self.batch.push(Event::Track(Track { track, host: self.host, kind: TrackKind::Thread, role, pid, tid, name }));
     }
 
     fn sample_thread(&mut self, pid: u32, tid: u32, watch: &mut Watch) {
         let Some(thread) = watch.threads.get_mut(&tid) else { return };
+        if thread.followed {
+            return self.look(pid, tid, watch);
+        }
         let Some(sums) = thread.files.scheduling() else { return self.thread_gone(pid, tid, watch) };
         let turns = (sums.run_ns, sums.runqueue_ns, sums.turns);
         let now = Time::now();
@@ -403,6 +465,9 @@ impl Sampler {
         let waited_for_sibling = thread.waits_for_sibling();
         let ends = Rc::clone(&watch.ends);
         self.acted.push(ActiveThread { pid, tid, track: thread.track, gone: true, waited_for_sibling, ends });
+        if thread.followed {
+            return;
+        }
         let mark = Mark { track: thread.track, kind: MarkKind::ThreadExit, at: Time::now(), object: None, value: None };
         self.batch.push(Event::Mark(mark));
     }
@@ -433,16 +498,18 @@ impl Sampler {
     /// inherited their counts.
     fn emit_rest(&mut self) {
         let ours_go_on = self.watched.values().any(|watch| watch.ours);
-        let (Some(before), Some(now), false) = (self.inherited, moved::inherited(), ours_go_on || self.strangers.is_some()) else { return };
+        let counted_elsewhere = self.strangers.is_some() || self.exact.as_ref().is_some_and(Exact::had_calls);
+        let (Some(before), Some(now), false) = (self.inherited, moved::inherited(), ours_go_on || counted_elsewhere) else { return };
         let read = now.0.saturating_sub(before.0).saturating_sub(self.ended_moved.0);
         let written = now.1.saturating_sub(before.1).saturating_sub(self.ended_moved.1);
         moved::emit_rest(&self.trace, (read, written), &self.unfinished, &mut self.batch);
     }
 
     /// Ends the recording; current waits end with it.
-    fn end(&mut self) -> Finished {
+    pub(crate) fn end(&mut self) -> Finished {
         let now = Time::now();
         self.emit_rest();
+        self.end_exactly(now);
         for (pid, mut watch) in std::mem::take(&mut self.watched) {
             for (tid, thread) in &mut watch.threads {
                 if let Some((reason, since)) = thread.open.take() {
@@ -469,6 +536,9 @@ impl Sampler {
             notes.push(format!(
                 "The waits of {names} have no reason, because their system calls cannot be read: record as root or as their user."
             ));
+        }
+        if let Some(exact) = &self.exact {
+            return Finished { notes, ..exact.finished() };
         }
         let not_seen = format!(
             "Threads were sampled every {ms:.1} ms: the durations of waits are exact, their reasons are those seen in samples, and \

@@ -1,11 +1,12 @@
 //! The sampler's state: watched processes and threads, and ended waits.
 
+use super::exact::Exact;
 use crate::proc::blocking::WaitTargets;
 use crate::proc::divide::Window;
 use crate::proc::kernel::InKernel;
 use crate::proc::moved::{Files, MovedBytes, Unfinished};
 use crate::proc::quotas::Quotas;
-use crate::proc::strangers::Strangers;
+use crate::proc::strangers::{Strangers, Tracks};
 use crate::proc::system::System;
 use crate::proc::tasks::TaskFiles;
 use crate::proc::waits::{Ender, Reason};
@@ -23,6 +24,8 @@ pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 pub(super) struct Thread {
     pub(super) track: TrackId,
     pub(super) files: TaskFiles,
+    /// Its switches are recorded.
+    pub(super) followed: bool,
     pub(super) window: Window,
     /// Its sums at the last sample.
     pub(super) turns: (u64, u64, u64),
@@ -58,7 +61,7 @@ pub(super) struct Watch {
     pub(super) alone: bool,
 }
 
-pub(super) struct Sampler {
+pub(crate) struct Sampler {
     pub(super) trace: TraceHandle,
     pub(super) host: HostId,
     pub(super) sink: Arc<dyn Sink>,
@@ -67,6 +70,12 @@ pub(super) struct Sampler {
     pub(super) system: Option<System>,
     pub(super) quotas: Quotas,
     pub(super) strangers: Option<Strangers>,
+    /// Threads whose every switch is recorded.
+    pub(super) exact: Option<Exact>,
+    /// Where another recorder finds the tracks of threads.
+    pub(super) tracks: Option<Tracks>,
+    /// Time of the last sample of bytes and connections.
+    pub(super) counted_at: Time,
     pub(super) moved: BTreeMap<u64, MovedBytes>,
     /// Bytes moved that this process had inherited at the start; bytes moved by ended processes of the command, and
     /// the files they were moving.

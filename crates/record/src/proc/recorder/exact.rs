@@ -1,0 +1,463 @@
+//! Threads whose every switch is recorded: when they ran and waited is exact; what for, a look finds once in each wait.
+
+use super::exact_thread::{ExactThread, Off};
+use super::sampler::{Sampler, Watch};
+use crate::Finished;
+use crate::proc::blocking::Waiter;
+use crate::proc::calls::{Call, Calls};
+use crate::proc::tasks::TaskFiles;
+use crate::proc::waits::{Ender, Reason};
+use crate::proc::wakers::{ActiveThread, Ends, ended_by};
+use crate::switches::{Change, Switches, What};
+use crate::worker::thread_cpu;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use thalweg_trace::{Event, Mark, MarkKind, Role, Span, SpanId, SpanKind, Time, Track, TrackId, TrackKind, WakerContext};
+
+/// A wait is looked at once it has lasted this long.
+const LOOK_AFTER_NS: u64 = 1_000_000;
+
+/// Who ended a wait ran at most this long before the waiter was runnable again.
+const WAKING_NS: i64 = 300_000;
+
+/// Waits shorter than this are recorded together with their neighbours of the same reason ...
+const SHORT_NS: u64 = 200_000;
+/// ... in pieces of at most this length.
+const PIECE_NS: u64 = 10_000_000;
+
+/// Minimum time in the run queue that is recorded by itself.
+const WORTH_RECORDING_NS: u64 = 20_000;
+
+/// Minimum wait whose waker is searched for, where threads are many.
+const WORTH_SEARCHING_NS: u64 = 20_000;
+const MANY_THREADS: usize = 64;
+
+/// How long a thread that has ended is remembered as one that may have woken others.
+const KEPT_NS: i64 = 1_000_000_000;
+
+/// The threads, and where their switches come from.
+#[derive(Debug)]
+pub(super) struct Exact {
+    switches: Switches,
+    pub threads: BTreeMap<u32, ExactThread>,
+    /// Threads that have ended, until their waits are recorded and nobody can have been woken by them any more.
+    gone: Vec<(u32, ExactThread)>,
+    /// Calls that the preloaded library records.
+    calls: Calls,
+    pub lost: u64,
+}
+
+impl Exact {
+    pub(super) fn new(switches: Switches, calls: Calls) -> Exact {
+        Exact { switches, threads: BTreeMap::new(), gone: Vec::new(), calls, lost: 0 }
+    }
+
+    /// Whether the library records the calls of a process.
+    pub(super) fn has_calls(&self, pid: u32) -> bool {
+        self.calls.has(pid)
+    }
+
+    /// Whether the library recorded the calls of any process.
+    pub(super) fn had_calls(&self) -> bool {
+        self.calls.had_any()
+    }
+
+    /// The summary of this part.
+    pub(super) fn finished(&self) -> Finished {
+        let not_seen = format!(
+            "Recorded as an ordinary user: when threads ran and waited is exact; what a wait shorter than {} ms was for is known only inside calls \
+             of the C library. Page faults, single device requests, other users' processes and who in the kernel woke a thread were not seen.",
+            LOOK_AFTER_NS / 1_000_000
+        );
+        let attributes = [
+            ("not_seen", not_seen),
+            ("wakers", "inferred".to_owned()),
+            ("switches", "recorded".to_owned()),
+            ("switches.ring_bytes", self.switches.ring_bytes().to_string()),
+            ("recorder.cpu_ns", thread_cpu().as_nanos().to_string()),
+        ];
+        let attributes = attributes.map(|(name, value)| (name.to_owned(), value)).into();
+        Finished { dropped_events: 0, attributes, notes: Vec::new() }
+    }
+
+    fn others<'a>(&'a self, tid: u32) -> impl Iterator<Item = (&'a u32, &'a ExactThread)> {
+        let gone = self.gone.iter().map(|(tid, thread)| (tid, thread));
+        self.threads.iter().chain(gone).filter(move |(other, _)| **other != tid)
+    }
+}
+
+impl Sampler {
+    /// Begins to follow the switches of a thread that exists; false if that is not possible.
+    pub(super) fn follow(&mut self, (pid, tid): (u32, u32), track: TrackId, name: &str, files: &TaskFiles, ends: &Rc<Ends>) -> bool {
+        let Some(exact) = &mut self.exact else { return false };
+        if tid != exact.switches.first() && !exact.switches.add(tid) {
+            return false;
+        }
+        let runs = files.state().is_some_and(|state| state.letter == 'R');
+        let mut thread = ExactThread::new(pid, track, name.to_owned(), Rc::clone(ends), Time::now(), false);
+        if runs {
+            thread.came_in(Time::now());
+        }
+        exact.threads.insert(tid, thread);
+        true
+    }
+
+    /// Takes what has changed since the last time.
+    pub(super) fn take_changes(&mut self, all: bool) {
+        let Some(exact) = &mut self.exact else { return };
+        let changes = exact.switches.take(all);
+        let lost = exact.switches.lost();
+        if lost > 0 {
+            exact.lost += lost;
+            self.lost(lost);
+        }
+        for change in changes {
+            self.change(change);
+        }
+    }
+
+    /// Marks a loss, and forgets what threads were doing: a switch may be missing.
+    fn lost(&mut self, many: u64) {
+        let Some(exact) = &mut self.exact else { return };
+        let Some(track) = exact.threads.values().next().map(|thread| thread.track) else { return };
+        let (at, value) = (Time::now(), i64::try_from(many).ok());
+        self.batch.push(Event::Mark(Mark { track, kind: MarkKind::Lost, at, object: None, value }));
+    }
+
+    fn change(&mut self, change: Change) {
+        let Change { pid, tid, at, what } = change;
+        match what {
+            What::Began { parent, by } => self.began((pid, tid), at, (parent, by)),
+            What::Named { name, exec } => self.named((pid, tid), name, exec),
+            what => {
+                let Some(exact) = &mut self.exact else { return };
+                let Some(thread) = exact.threads.get_mut(&tid) else { return };
+                match what {
+                    What::In => thread.came_in(at),
+                    What::Out { preempted } => thread.went_out(at, preempted),
+                    _ => self.thread_ended(tid, at),
+                }
+            }
+        }
+    }
+
+    fn began(&mut self, (pid, tid): (u32, u32), at: Time, (parent, by): (u32, u32)) {
+        let Some(exact) = &mut self.exact else { return };
+        let Some(track) = TrackId::new(self.trace.fresh()) else { return };
+        let maker = exact.threads.get(&by).map(|maker| (maker.track, maker.name.clone()));
+        let whole = if tid == pid { maker.as_ref().map(|(_, name)| name.clone()) } else { None };
+        let of_process = || exact.threads.get(&pid).map(|main| main.name.clone());
+        let name = whole.or_else(of_process).or_else(|| maker.as_ref().map(|(_, name)| name.clone())).unwrap_or_default();
+        let ends = match exact.threads.get(&pid) {
+            Some(main) if tid != pid => Rc::clone(&main.ends),
+            _ => Rc::new(Ends { parent, ..Ends::default() }),
+        };
+        let role = self.watched.get(&parent).map_or(Role::Client, |watch| watch.role);
+        let thread = ExactThread::new(pid, track, name, ends, at, true);
+        self.name_track(tid, &thread, role);
+        let value = maker.and_then(|(track, _)| i64::try_from(track.number()).ok());
+        self.batch.push(Event::Mark(Mark { track, kind: MarkKind::ThreadStart, at, object: None, value }));
+        if let Some(exact) = &mut self.exact {
+            exact.threads.insert(tid, thread);
+        }
+        if tid == pid {
+            let ours = self.watched.get(&parent).is_none_or(|watch| watch.ours);
+            self.adopt(pid, role, ours);
+            self.slow_at = Time::from_monotonic_ns(0);
+        } else if let Some(mut watch) = self.watched.remove(&pid) {
+            self.find_threads(pid, &mut watch, at, false);
+            self.watched.insert(pid, watch);
+        }
+    }
+
+    fn named(&mut self, (pid, tid): (u32, u32), name: String, exec: bool) {
+        let role = self.watched.get(&pid).map_or(Role::Client, |watch| watch.role);
+        let called = self.names.get(&pid).cloned();
+        let Some(exact) = &mut self.exact else { return };
+        let whole = exact.threads.get(&pid).map(|main| main.name.clone()).unwrap_or_default();
+        let Some(mut thread) = exact.threads.remove(&tid) else { return };
+        thread.name = match called {
+            Some(called) if tid == pid => called,
+            _ if tid == pid => name,
+            _ => format!("{whole}/{name}"),
+        };
+        self.name_track(tid, &thread, role);
+        if let Some(exact) = &mut self.exact {
+            exact.threads.insert(tid, thread);
+        }
+        if exec {
+            // Its files and mappings are other ones.
+            self.slow_at = Time::from_monotonic_ns(0);
+        }
+    }
+
+    /// Emits the row of a thread, for other recorders too.
+    fn name_track(&mut self, tid: u32, thread: &ExactThread, role: Role) {
+        if let Some(tracks) = &self.tracks {
+            tracks.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(tid, thread.track);
+        }
+        let (pid, tid, name, track) = (Some(thread.pid), Some(tid), thread.name.clone(), thread.track);
+        self.batch.push(Event::Track(Track { track, host: self.host, kind: TrackKind::Thread, role, pid, tid, name }));
+    }
+
+    fn thread_ended(&mut self, tid: u32, at: Time) {
+        let Some(exact) = &mut self.exact else { return };
+        let Some(mut thread) = exact.threads.remove(&tid) else { return };
+        thread.ended(at);
+        let mark = Mark { track: thread.track, kind: MarkKind::ThreadExit, at, object: None, value: None };
+        self.batch.push(Event::Mark(mark));
+        let pid = thread.pid;
+        exact.gone.push((tid, thread));
+        if tid == pid {
+            if let Some(watch) = self.watched.remove(&pid) {
+                self.close(pid, watch);
+            }
+        } else if let Some(watch) = self.watched.get_mut(&pid) {
+            watch.threads.remove(&tid);
+        }
+    }
+
+    /// Looks at what a thread waits for, if it has been waiting for long and nobody has looked yet.
+    pub(super) fn look(&mut self, pid: u32, tid: u32, watch: &mut Watch) {
+        let Some(thread) = self.exact.as_ref().and_then(|exact| exact.threads.get(&tid)) else { return };
+        let from = Time::now();
+        if !thread.is_to_be_looked_at(from, LOOK_AFTER_NS) {
+            return;
+        }
+        let Some(seen) = watch.threads.get_mut(&tid) else { return };
+        let disk_faults = seen.files.state().map_or(0, |state| state.disk_faults);
+        let faulted = disk_faults > std::mem::replace(&mut seen.disk_faults, disk_faults);
+        let waiter = Waiter { pid, ends: &watch.ends, alone: watch.alone, faulted, often: false };
+        let reason = self.targets.reason(&waiter, &seen.files);
+        self.targets.slept_ns = None;
+        let Some(reason) = reason else { return };
+        if self.is_to_be_found(reason.ender, &watch.ends) {
+            self.slow_at = Time::from_monotonic_ns(0);
+        }
+        if let Some(thread) = self.exact.as_mut().and_then(|exact| exact.threads.get_mut(&tid)) {
+            thread.looked(from, Time::now(), reason);
+        }
+    }
+
+    /// Enders of present waits, so that the other sides can be found.
+    pub(super) fn present_enders(&self) -> Vec<Ender> {
+        let threads = self.exact.iter().flat_map(|exact| exact.threads.values());
+        threads.filter_map(|thread| thread.present_reason()).map(|(reason, _)| reason.ender).collect()
+    }
+
+    /// Records what has ended: waits, and the calls that contain them. `last`: there is nothing to wait for any more.
+    pub(super) fn record_waits(&mut self, last: bool) {
+        let Some(exact) = &mut self.exact else { return };
+        let settled = if last { Time::from_monotonic_ns(i64::MAX) } else { exact.switches.settled() };
+        let mut all = Vec::new();
+        let gone = exact.gone.iter_mut().map(|(tid, thread)| (*tid, thread));
+        for (tid, thread) in exact.threads.iter_mut().map(|(tid, thread)| (*tid, thread)).chain(gone) {
+            let until = if last { settled } else { settled.min(exact.calls.complete_until(thread.track)) };
+            let calls = exact.calls.take(thread.track, until);
+            if calls.is_empty() && thread.ended_waits.first().is_none_or(|wait| wait.to > until) {
+                continue;
+            }
+            let files = self.watched.get(&thread.pid).and_then(|watch| watch.threads.get(&tid));
+            let queued_ns = files.and_then(|thread| thread.files.scheduling()).map(|sums| sums.runqueue_ns);
+            all.push(((thread.pid, tid, thread.track), calls, thread.take_waits(until, queued_ns)));
+        }
+        for (who, calls, waits) in all {
+            self.emit_calls(who, calls, waits);
+        }
+        let Some(exact) = &mut self.exact else { return };
+        let long_ago = Time::now().plus_ns(-KEPT_NS);
+        exact.gone.retain(|(_, thread)| !thread.ended_waits.is_empty() || thread.gone.is_some_and(|at| at > long_ago));
+    }
+
+    /// Records the waits of a thread, divided among the calls that they lie in.
+    fn emit_calls(&mut self, who: (u32, u32, TrackId), calls: Vec<Call>, waits: Vec<Off>) {
+        let mut waits = waits.into_iter().peekable();
+        let middle = |wait: &Off| wait.from.plus_ns((wait.to.since(wait.from) / 2).cast_signed());
+        for call in calls {
+            let mut before = Vec::new();
+            while let Some(wait) = waits.next_if(|wait| middle(wait) < call.span.start) {
+                before.push(wait);
+            }
+            self.emit_waits(who, &before, None);
+            let mut inside = Vec::new();
+            while let Some(wait) = waits.next_if(|wait| middle(wait) <= call.span.end()) {
+                inside.push(wait);
+            }
+            match inside.is_empty() {
+                true => self.batch.push(Event::Span(call.span)),
+                false => self.emit_waits(who, &inside, Some(&call)),
+            }
+        }
+        let rest: Vec<Off> = waits.collect();
+        self.emit_waits(who, &rest, None);
+    }
+
+    /// Records waits, outside of any call or inside `call`; between them, the thread ran in the call.
+    fn emit_waits(&mut self, who: (u32, u32, TrackId), waits: &[Off], of: Option<&Call>) {
+        let call = of.map(|call| &call.span);
+        let mut ran_from = call.map(|call| call.start);
+        let mut piece: Option<Piece> = None;
+        for wait in waits {
+            let part = self.part(who, wait, of);
+            piece = match piece.take() {
+                Some(before) if before.goes_on_in(&part) => Some(before.with(&part)),
+                before => {
+                    if let Some(before) = before {
+                        self.emit_piece(who, before);
+                        ran_from = ran_from.map(|_| before.to);
+                    }
+                    self.emit_ran(call, ran_from, part.from);
+                    Some(part)
+                }
+            };
+        }
+        if let Some(piece) = piece {
+            self.emit_piece(who, piece);
+            ran_from = ran_from.map(|_| piece.to);
+        }
+        if let Some((call, from)) = call.zip(ran_from).filter(|(call, _)| is_work(call.kind)) {
+            let (start, end) = (from.min(call.end()), call.end());
+            let ran_ns = end.since(start);
+            self.batch.push(Event::Span(Span { start, duration_ns: ran_ns, cpu_ns: Some(ran_ns), runqueue_ns: Some(0), ..call.clone() }));
+        }
+    }
+
+    /// Returns a wait as a piece. Inside a call the library knows what a wait was for, but which of a call's files
+    /// only a look tells.
+    fn part(&self, who: (u32, u32, TrackId), wait: &Off, of: Option<&Call>) -> Piece {
+        let call = of.map(|call| &call.span);
+        let ended_by = self.ended_exactly(who, wait);
+        let of_call = call.map(|call| Reason {
+            kind: call.kind,
+            object: call.object,
+            context: call.waker_context,
+            result: call.result.filter(|result| *result < 0),
+            ender: Ender::Unknown,
+        });
+        let on_files = call.is_none_or(|call| matches!(call.kind, SpanKind::FileRead | SpanKind::FileWrite | SpanKind::FileOther));
+        let of_both = of.is_some_and(|call| call.of_both);
+        let reason = if on_files || of_both { wait.reason.or(of_call.filter(|_| !of_both)) } else { of_call };
+        Piece {
+            from: wait.from,
+            to: wait.to,
+            many: 1,
+            waited_ns: wait.to.since(wait.from),
+            queued_ns: wait.queued_ns,
+            preempted: wait.preempted,
+            reason,
+            waker: call.and_then(|call| call.waker_track).or(ended_by),
+        }
+    }
+
+    /// Records that a thread ran in a call.
+    fn emit_ran(&mut self, call: Option<&Span>, from: Option<Time>, to: Time) {
+        let Some((call, from)) = call.zip(from).filter(|(call, from)| is_work(call.kind) && to > *from) else { return };
+        let Some(id) = SpanId::new(self.trace.fresh()) else { return };
+        let ran_ns = to.since(from);
+        let span = Span::bare(id, call.track, call.kind, from, ran_ns);
+        self.batch.push(Event::Span(Span { object: call.object, cpu_ns: Some(ran_ns), runqueue_ns: Some(0), ..span }));
+    }
+
+    /// Returns who ended a wait: one who could, and ran when it ended.
+    fn ended_exactly(&self, (pid, tid, _): (u32, u32, TrackId), wait: &Off) -> Option<TrackId> {
+        let exact = self.exact.as_ref()?;
+        let reason = wait.reason.filter(|reason| reason.ender != Ender::Unknown)?;
+        if wait.to.since(wait.from) < WORTH_SEARCHING_NS && exact.threads.len() > MANY_THREADS {
+            return None;
+        }
+        let woken = wait.to.plus_ns(-(wait.queued_ns as i64));
+        let since = woken.plus_ns(-WAKING_NS).max(wait.from);
+        let ran = exact.others(tid).filter(|(_, thread)| thread.ran_between(since, wait.to)).map(|(other, thread)| ActiveThread {
+            pid: thread.pid,
+            tid: *other,
+            track: thread.track,
+            gone: thread.gone.is_some_and(|at| at >= wait.from && at <= wait.to),
+            waited_for_sibling: false,
+            ends: Rc::clone(&thread.ends),
+        });
+        let candidates: Vec<ActiveThread> = ran.collect();
+        ended_by(reason.ender, pid, tid, &candidates).or_else(|| ended_by(reason.ender, pid, tid, &self.acted_before))
+    }
+
+    fn emit_piece(&mut self, (pid, _, track): (u32, u32, TrackId), piece: Piece) {
+        let length_ns = piece.to.since(piece.from);
+        if piece.preempted {
+            return self.emit_queued(pid, track, (piece.from, length_ns));
+        }
+        let apart = piece.many == 1 && piece.queued_ns >= WORTH_RECORDING_NS;
+        let blocked_ns = if apart { length_ns - piece.queued_ns } else { length_ns };
+        let reason = piece.reason.unwrap_or(Reason::of(SpanKind::WaitOther));
+        if let Some(id) = SpanId::new(self.trace.fresh()).filter(|_| blocked_ns > 0) {
+            let context = reason.context.or(piece.waker.map(|_| WakerContext::Task));
+            self.batch.push(Event::Span(Span {
+                count: piece.many,
+                object: reason.object,
+                result: reason.result,
+                waker_track: piece.waker,
+                waker_context: context,
+                cpu_ns: Some(length_ns - piece.waited_ns),
+                runqueue_ns: Some(if apart { 0 } else { piece.queued_ns }),
+                ..Span::bare(id, track, reason.kind, piece.from, blocked_ns)
+            }));
+        }
+        if apart {
+            self.emit_queued(pid, track, (piece.from.plus_ns(blocked_ns as i64), piece.queued_ns));
+        }
+    }
+
+    /// Records a time in the run queue; the part that a quota took, first.
+    fn emit_queued(&mut self, pid: u32, track: TrackId, (from, queued_ns): (Time, u64)) {
+        let quota = self.quotas.took(pid, track, from, queued_ns);
+        let (group, took_ns) = quota.map_or((None, 0), |(group, ns)| (Some(group), ns));
+        for (object, at, ns) in [(group, from, took_ns), (None, from.plus_ns(took_ns as i64), queued_ns - took_ns)] {
+            let Some(id) = SpanId::new(self.trace.fresh()).filter(|_| ns > 0) else { continue };
+            let span = Span::bare(id, track, SpanKind::WaitRunqueue, at, ns);
+            self.batch.push(Event::Span(Span { object, cpu_ns: Some(0), runqueue_ns: Some(ns), ..span }));
+        }
+    }
+
+    /// Ends the waits that go on at the end of the recording.
+    pub(super) fn end_exactly(&mut self, now: Time) {
+        self.take_changes(true);
+        let Some(exact) = &mut self.exact else { return };
+        for thread in exact.threads.values_mut() {
+            thread.came_in(now);
+        }
+        self.record_waits(true);
+    }
+}
+
+/// Waits of one thread that are recorded together.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    from: Time,
+    to: Time,
+    many: u32,
+    waited_ns: u64,
+    queued_ns: u64,
+    preempted: bool,
+    reason: Option<Reason>,
+    waker: Option<TrackId>,
+}
+
+impl Piece {
+    /// Whether the next wait belongs to it: both are short, and for the same.
+    fn goes_on_in(&self, next: &Piece) -> bool {
+        let short = self.waited_ns / u64::from(self.many) < SHORT_NS && next.waited_ns < SHORT_NS;
+        let near = next.from.since(self.to) < SHORT_NS && next.to.since(self.from) <= PIECE_NS;
+        let same = self.reason == next.reason && self.waker == next.waker;
+        short && near && same && !self.preempted && !next.preempted
+    }
+
+    fn with(self, next: &Piece) -> Piece {
+        let (waited_ns, queued_ns) = (self.waited_ns + next.waited_ns, self.queued_ns + next.queued_ns);
+        Piece { to: next.to, many: self.many + 1, waited_ns, queued_ns, ..self }
+    }
+}
+
+/// Whether a thread that runs in a call of this kind does the call's work: a wait is nothing but waiting.
+fn is_work(kind: SpanKind) -> bool {
+    use SpanKind::{FileClose, FileList, FileOpen, FileOther, FileRead, FileStat, FileSync, FileWrite, NetConnect, NetReceive, NetSend};
+    let on_files = matches!(kind, FileOpen | FileRead | FileWrite | FileSync | FileStat | FileList | FileClose | FileOther);
+    on_files || matches!(kind, NetConnect | NetSend | NetReceive)
+}
