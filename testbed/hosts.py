@@ -4,7 +4,7 @@ A host may have a clock of its own (a time namespace), and seem to be another ma
 two machines' are.
 
 A namespace reaches no name service, and some programs look up the names of addresses: a host may have an /etc/hosts of its own. It
-may also have a control group, which every command that is started there joins, and a processor to which they are pinned.
+may also have a control group, which every command that is started there joins, a processor to which they are pinned, and a user as whom they run.
 """
 
 import copy
@@ -31,12 +31,24 @@ class Host:
         self.cpu = cpu
         # What stands before a command so that it has this host's clock.
         self.clock = []
+        # Whose servers are started here: an ordinary user's, or (None) root's.
+        self.user = None
 
     def pinned(self, cpu):
         """The same host, with everything on one processor."""
         made = copy.copy(self)
         made.cpu = cpu
         return made
+
+    def owned(self, user):
+        """The same host, with everything started as a `User` of testbed/users."""
+        made = copy.copy(self)
+        made.user = user
+        return made
+
+    def as_owner(self, argv):
+        """The command as the user whose servers are here starts it."""
+        return self.user.argv(argv) if self.user else list(argv)
 
     def ahead(self, seconds, boot_file=None):
         """The same host with a monotonic clock so far ahead of the machine's, as of the boot that `boot_file` names; `NotRun` where the
@@ -51,7 +63,8 @@ class Host:
         return made
 
     def argv(self, argv):
-        """The command as it is started on this host: in its control group, on its processor."""
+        """The command as it is started on this host: in its control group, on its processor, as its user."""
+        argv = self.as_owner(argv)
         if self.cpu is not None:
             argv = ["taskset", "-c", str(self.cpu), *argv]
         return self.inside(self.group.joined(argv) if self.group else argv)

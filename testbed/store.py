@@ -32,6 +32,8 @@ class Store:
     def __enter__(self):
         for directory in self.directories:
             os.makedirs(directory, exist_ok=True)
+        if self.host.user:
+            self.host.user.give(*self.directories)
         beyond = ["--host", self.host.address, "--beyond-loopback"] if self.host.namespace else []
         argv = [self.program, "up", "--print-address", "--port", "0", *self.flags, *beyond, *self.directories]
         self.process = Process(argv, self.log, self.host)
@@ -66,7 +68,7 @@ class Store:
 
     def run(self, *arguments, check=True):
         """An untimed command, started on the store's host; its stdout. `Broken` when it fails."""
-        return shell.run(*self.host.inside([self.program, *arguments]), check=check, failure=Broken)
+        return shell.run(*self.host.inside(self.host.as_owner([self.program, *arguments])), check=check, failure=Broken)
 
     def remove(self, name):
         """Remove a file or a tree."""
@@ -89,7 +91,10 @@ class Mount:
         self.program = program
         self.path = path
         os.makedirs(path, exist_ok=True)
-        self.process = Process(client.raw([program, "mount", "--foreground", *flags, address, path]), log)
+        if client.user:
+            client.user.give(path)
+        self.client = client
+        self.process = Process(client.raw(client.as_owner([program, "mount", "--foreground", *flags, address, path])), log)
         try:
             self.process.wait_until(f"the mount at {path}", self.is_mounted, Broken)
         except BaseException:
@@ -113,7 +118,7 @@ class Mount:
     def unmount(self):
         """End it in order; `Broken` if that is not possible."""
         try:
-            done = subprocess.run([self.program, "umount", self.path], capture_output=True, text=True, timeout=UMOUNT_TIMEOUT_S, check=False)
+            done = subprocess.run(self.client.as_owner([self.program, "umount", self.path]), capture_output=True, text=True, timeout=UMOUNT_TIMEOUT_S, check=False)
         except subprocess.TimeoutExpired:
             raise Broken(f"thalweg umount was still busy after {UMOUNT_TIMEOUT_S:.0f} s") from None
         if done.returncode != 0:

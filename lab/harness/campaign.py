@@ -3,7 +3,7 @@
 import os
 from functools import cached_property
 
-from lab.harness import kept, page, scenario
+from lab.harness import kept, ordinary, page, scenario
 from lab.harness.experiment import REPETITIONS, WHERE_VERDICTS_DIFFER, Experiment
 from lab.harness.resources import Resources
 from testbed import results, shards
@@ -29,8 +29,11 @@ class Lab(Campaign):
         parser.add_argument("--repetitions", "--repeat", type=int, metavar="N", help=many)
         parser.add_argument("--budget", type=float, default=60, metavar="SECONDS", help="begin no further repetition of a scenario after this")
         parser.add_argument("--timing", action="store_true", help="unrecorded: only how long fault and baseline take; results go to target/lab-quick")
-        parser.add_argument("--method", choices=("bpf", "preload", "proc"), help="another recorder than the best; it needs --out")
-        parser.add_argument("--keep", metavar="DIR", help="keep the recordings of wrong explanations here")
+        parser.add_argument("--method", choices=("bpf", "preload", "proc", "user"), help="another recorder than the best (with --recorder: than that one); it needs --out")
+        parser.add_argument("--recorder", choices=("user",), help="as an ordinary user has it: everything is nobody's, each fault recorded once, scored by root's truths; results go to lab/user")
+        few = "with --recorder: kernel.perf_event_paranoid meanwhile (default: %(default)s); 3 refuses perf_event_open, also where the kernel would not"
+        parser.add_argument("--paranoid", type=int, choices=ordinary.SETTINGS, default=ordinary.WITH_SWITCHES, help=few)
+        parser.add_argument("--keep", metavar="DIR", help="keep the recordings of wrong explanations here (with --recorder: also of unsure ones)")
         parser.add_argument("--keep-all", action="store_true", help="with --keep: also those of right ones")
 
     def check(self):

@@ -23,6 +23,7 @@ from testbed.paths import PROGRAMS, REPOSITORY
 from testbed.processes import Process
 from testbed.servers import SERVERS
 from testbed.undoing import Undoing
+from testbed.users import FOR_USER, NOBODY_ID
 
 STORES = {"store": Store, "mount": Mounted}
 SCRIPTS = os.path.join(REPOSITORY, "lab", "scripts")
@@ -30,7 +31,6 @@ RUN_TIMEOUT_S = 60
 EXPLAIN_TIMEOUT_S = 120
 # The boot of a host that is to be another machine's.
 BOOT = "6d0f3c52-7a41-4c8e-9b1d-{:012x}"
-NOBODY_ID = 65534
 NOBODY = ["setpriv", f"--reuid={NOBODY_ID}", f"--regid={NOBODY_ID}", "--clear-groups"]
 
 
@@ -74,10 +74,15 @@ def _leads_to_client(pid):
 
 
 class Fixture(Undoing):
-    """Entered once for a scenario; then `run` as often as wanted."""
+    """Entered once for a scenario; then `run` as often as wanted.
 
-    def __init__(self, resources, scenario):
+    With a `user` (of testbed/users) all that is run is that user's, the server too where it can be. `before` stands before a recorder's command.
+    """
+
+    def __init__(self, resources, scenario, user=None, before=lambda argv: argv):
         super().__init__()
+        self.user = user
+        self.before = before
         self.resources = resources
         self.scenario = scenario
         self.directory = os.path.join(resources.directory, scenario.name)
@@ -88,6 +93,8 @@ class Fixture(Undoing):
 
     def _set_up(self):
         os.makedirs(self.directory)
+        if self.user:
+            self.user.give(self.directory)
         self.undo.callback(self.resources.empty_disks)
         self.undo.callback(shutil.rmtree, self.directory, ignore_errors=True)
         scenario = self.scenario
@@ -105,6 +112,7 @@ class Fixture(Undoing):
         self.network.start_relay(scenario.hosts.get("relay", {}))
         if scenario.server.get("kind"):
             self.server = self._make_server(scenario.server)
+            self._hand_over()
             self.server.start()
             self.undo.callback(self.server.stop)
         if "tree" in scenario.copy:
@@ -132,6 +140,8 @@ class Fixture(Undoing):
         kind, root, host = told["kind"], self.disk("server").path, self.network.server
         if "cpu" in told:
             host = host.pinned(told["cpu"])
+        if self.servers_user:
+            host = host.owned(self.servers_user)
         options = told.get("options", {})
         if kind in SERVERS:
             return Files(kind, self.directory, root, host, options)
@@ -139,6 +149,16 @@ class Fixture(Undoing):
             disks = [self.disk(name).path for name in options.get("disks", ["server"])]
             return STORES[kind](self.resources.thalweg, self.directory, disks, host, options)
         return Program(self.directory, root, host)
+
+    @property
+    def servers_user(self):
+        """Whose the server is: the user's, or (None) root's."""
+        return self.user if self.user and not self.scenario.roots_server else None
+
+    def _hand_over(self):
+        """Have the user own what root has made for the next run, but not what the user has mounted."""
+        if self.user:
+            self.user.give(self.directory, *(disk.path for disk in self.resources.disks.values()))
 
     # What faults ask for.
 
@@ -181,21 +201,30 @@ class Fixture(Undoing):
                 self.network.start_relay(parameters)
                 undo.callback(lambda: run.notes.append(f"relay: {self.network.stop_relay()}"))
             words = self.words(name)
+            self._hand_over()
             if isinstance(self.server, Program):
-                self.server.begin([word.format(**words) for word in variant.server_command])
+                self.server.begin([word.format(**words) for word in variant.server_command], self._for_user())
                 undo.callback(self.server.stop)
             if isinstance(self.server, Mounted):
                 undo.callback(self.server.unmount)
-                self.server.mount(self.network.client)
+                self.server.mount(self.network.client.owned(self.servers_user))
             undo.callback(self._remove_sink, name)
             cold_share = self._prepare_caches()
             for fault in variant.faults:
                 undo.enter_context(fault.applied(self))
-            argv = [word.format(**words) for word in variant.command]
+            argv = self._in_own_namespace([word.format(**words) for word in variant.command])
             self._execute(run, variant, argv, recorded)
             run.notes += [f"cold: {cold_share:.0%} of the source in memory"] if cold_share else []
             self._check(run)
         return run
+
+    def _for_user(self):
+        """The environment of a server that is root's: whom it makes its files for."""
+        return {**os.environ, FOR_USER: str(self.user.number)} if self.user and not self.servers_user else None
+
+    def _in_own_namespace(self, argv):
+        """The command; what has mounts of its own has them, as an ordinary user, in a namespace of users of its own."""
+        return ["unshare", "--map-root-user", *argv[1:]] if self.user and argv[0] == "unshare" else argv
 
     def words(self, name):
         """What stands in braces in a command."""
@@ -258,7 +287,9 @@ class Fixture(Undoing):
             argv = [os.path.join(PROGRAMS, "timed"), timing, *(group.joined(argv) if group else argv)]
         if recorded and not any("{recording}" in word for word in variant.command):
             argv = group.joined(argv) if group else argv
-            argv = [*self._record_words(run, variant), "--", *argv]
+            argv = self.before([*self._record_words(run, variant), "--", *argv])
+        elif self.user:
+            argv = self.user.argv(argv, self._credential())
         argv = self.network.client.inside(argv)
         log_path = os.path.join(self.directory, "client.log")
         acting = []
@@ -300,7 +331,9 @@ class Fixture(Undoing):
         words = [self.resources.thalweg, "record", "-o", os.path.join(self.resources.recordings, f"{run.name}.thw")]
         # Who serves a mounted store the recorder finds by itself.
         method, unprivileged = RECORDERS.get(variant.recorder, (self.resources.method, False))
-        if self.scenario.server.get("recorded") is True and self.server and not isinstance(self.server, Mounted) and not unprivileged:
+        method = self.resources.method or method
+        may_look = self.servers_user if self.user else not unprivileged
+        if self.scenario.server.get("recorded") is True and self.server and not isinstance(self.server, Mounted) and may_look:
             words += [word for pid in self.server_pids() for word in ("--also", str(pid))]
         if method:
             words += ["--method", method]
@@ -314,7 +347,13 @@ class Fixture(Undoing):
             words += fault.record_flags()
         if record.get("cpu") is not None:
             words = ["taskset", "-c", str(record["cpu"]), *words]
+        if self.user:
+            return self.user.argv(words, self._credential())
         return [*self._as_nobody(), *words] if unprivileged else words
+
+    def _credential(self):
+        """The user's own variables: a store is known by its credential."""
+        return [f"THALWEG_CREDENTIAL={self.server.store.credential()}"] if isinstance(self.server, Store) else []
 
     def _as_nobody(self):
         """What starts a command as `nobody`, who has no credential of a store but a copy."""
@@ -332,10 +371,13 @@ class Fixture(Undoing):
             yield
             return
         method, _ = RECORDERS.get(variant.recorder, (self.resources.method, False))
+        method = self.resources.method or method
         words = [self.resources.thalweg, "record", "-o", self._server_recording(run), "--only", "--server", "--port", str(self.server.port)]
         log = os.path.join(self.directory, "server-recorder.log")
         files.remove(log)
-        recorder = Process([*words, *(["--method", method] if method else [])], log, self.network.server)
+        words += ["--method", method] if method else []
+        words = self.before(self.servers_user.argv(words)) if self.servers_user else words
+        recorder = Process(words, log, self.network.server)
         try:
             recorder.wait_for_word("the server's recorder", "recording", failure=Broken)
             yield
@@ -362,7 +404,8 @@ class Fixture(Undoing):
         path = os.path.join(self.directory, "ceilings.json")
         if not os.path.exists(path):
             words = [word for name in disks for word in ("--path", self.disk(name).path)]
-            told = shell.run(self.resources.thalweg, "doctor", "--ceilings", *words)
+            argv = [self.resources.thalweg, "doctor", "--ceilings", *words]
+            told = shell.run(*(self.user.argv(argv) if self.user else argv))
             with open(path, "w") as out:
                 out.write(told)
         return path
@@ -371,6 +414,7 @@ class Fixture(Undoing):
         """Have the recording explained; how long that took is kept beside the document."""
         begun = time.perf_counter()
         argv = [self.resources.thalweg, "explain", run.recording, "--json"]
+        argv = self.user.argv(argv) if self.user else argv
         done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=EXPLAIN_TIMEOUT_S, stdin=subprocess.DEVNULL)
         if done.returncode != 0:
             raise Broken(f"thalweg explain: exit code {done.returncode}: {shell.last_line(done.stderr)}")

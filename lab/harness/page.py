@@ -3,7 +3,7 @@
 import os
 from statistics import median
 
-from lab.harness import corpus, packs, rules, score
+from lab.harness import corpus, ordinary, packs, rules, score
 from testbed import results
 from testbed.paths import REPOSITORY
 
@@ -35,6 +35,11 @@ time that a processor needs to come out of idle; work that overlaps differently 
 PAGE = os.path.join(REPOSITORY, "docs", "results", "LAB.md")
 README = os.path.join(REPOSITORY, "README.md")
 README_BEGINS = "**How often is it right?**"
+USERS = """Everything is `nobody`'s: the command, the recorder `user`, the explanation, and the server wherever such a user can run it. Each fault is recorded once
+(`lab/run --recorder user`, [lab/user](../../lab/user)) and scored by the truths that root's runs measured. Where the server stays root's (NFS, sshd, port 53, ...),
+`server.unknown` at its address is right: more an ordinary user cannot know of it.
+"""
+USERS_SETTINGS = {ordinary.WITH_SWITCHES: "with context switches (paranoid 2)", ordinary.WITHOUT_SWITCHES: "without them (paranoid 3)"}
 STATES = {"passed": "passed ", "failed": "FAILED ", "no effect": "NO EFFECT", "not run": "NOT RUN"}
 LABELS = {
     "named": "the injected cause is named first and surely, in every repetition, in ≥ 98 % of the scenarios",
@@ -75,7 +80,8 @@ def write(path, kept, scenarios):
     lines = _with_first_revisions(kept.all())
     documents = [(one, lines.get(one.name)) for one in scenarios]
     there = [document for _, document in documents if document]
-    parts = [TITLE, ASKED, _trust(there), MISSED, _machine(there), _overall(there), HEADER, _changes(there), of_corpus(corpus.Corpus(corpus.DIRECTORY, "thalweg")), _recorders(there), _rules(there), _table(documents), _reasons(documents), _known()]
+    answers = {paranoid: ordinary.kept(paranoid).all() for paranoid in ordinary.SETTINGS}
+    parts = [TITLE, ASKED, _trust(there, answers), MISSED, _machine(there), _overall(there), HEADER, _changes(there), of_corpus(corpus.Corpus(corpus.DIRECTORY, "thalweg")), users(answers), _recorders(there), _rules(there), _table(documents, answers), _reasons(documents), _known()]
     results.write_text(path, "\n".join(part for part in parts if part).rstrip() + "\n")
 
 
@@ -93,7 +99,7 @@ def _known():
         return source.read()
 
 
-def _trust(documents):
+def _trust(documents, answers):
     """How far a reader can trust an answer."""
     told = score.trust(documents)
     if not told.answers:
@@ -106,7 +112,8 @@ def _trust(documents):
         near = sum(error <= score.PREDICTION_95TH for error in told.errors)
         words.append(f"Of {len(told.errors)} predictions whose change was made, {near} came within {score.PREDICTION_95TH:.0%} of the measured time.")
     words.append("All runs were recorded as root, most at both ends, with faults chosen beforehand.")
-    words.append("[ANSWERS.md](ANSWERS.md) asks the same of ordinary commands, and *Other recorders* below of recordings without privilege.")
+    where = "An ordinary user" if any(answers.values()) else "Other recorders"
+    words.append(f"[ANSWERS.md](ANSWERS.md) asks the same of ordinary commands, and *{where}* below of recordings without privilege.")
     return "\n".join(words) + "\n"
 
 
@@ -172,6 +179,42 @@ def of_corpus(held):
     return f"**The corpus** ([lab/corpus](../../lab/corpus)), explained again by `make corpus` and `make test`: {words}.\n"
 
 
+def users(answers):
+    """What an ordinary user's recordings come to; `answers` are lines by setting and scenario."""
+    if not any(answers.values()):
+        return ""
+    lines = ["## An ordinary user\n", USERS, "| | " + " | ".join(USERS_SETTINGS[paranoid] for paranoid in answers) + " |", "|---" * (len(answers) + 1) + "|"]
+    counted = {paranoid: ordinary.counts(kept.values()) for paranoid, kept in answers.items()}
+    lines += [f"| {state} | " + " | ".join(str(one[state]) for one in counted.values()) + " |" for state in ordinary.STATES]
+    lines.append("| unsure, and what would settle it is said | " + " | ".join(f"{one['settled']} of {one['unsure']}" for one in counted.values()) + " |")
+    for whose in ("the user's", "root's", "none"):
+        cells = [_right_of([one for one in kept.values() if one["server"] == whose]) for kept in answers.values()]
+        lines.append(f"| right where the server is {whose} | " + " | ".join(cells) + " |")
+    lines += ["", "| bar | | |", "|---|---|---|"]
+    for paranoid, kept in answers.items():
+        bars = ordinary.asked(counted[paranoid], paranoid) if kept else []
+        lines += [f"| {USERS_SETTINGS[paranoid]}: {what} | {figure} | {'met' if met else '**missed**'} |" for what, figure, met in bars]
+    return "\n".join(lines) + "\n"
+
+
+def _right_of(lines):
+    scored = [one for one in lines if one["state"] in ("right", "unsure", "wrong", "could not record")]
+    return f"{sum(one['state'] == 'right' for one in scored)} of {len(scored)}"
+
+
+def _as_user(name, answers):
+    """The cell of a scenario: what an ordinary user's answer was under each setting."""
+    cells = []
+    for kept in answers.values():
+        told = kept.get(name)
+        if told is None:
+            cells.append("–")
+            continue
+        cause = f": {told['named']['cause']}" if told["state"] in ("wrong", "unsure") else ""
+        cells.append(f"**{told['state']}**{cause}" if told["state"] in ("wrong", "could not record") else f"{told['state']}{cause}")
+    return " / ".join(cells)
+
+
 def _recorders(documents):
     rows = score.by_recorder(documents)
     if not rows:
@@ -195,14 +238,17 @@ def _rules(documents):
     return "\n".join(lines + [f"| {name.replace('_', ' ')} | {right / of:.2f} | {of} |" for name, right, of in rows]) + "\n"
 
 
-def _table(documents):
-    lines = ["| scenario | injected | named (of repetitions) | right/unsure/wrong | truth | share | unknown | baseline → fault | predicted | achieved | build | |"]
-    lines.append("|---|---|---|---|---|---|---|---|---|---|---|---|")
+def _table(documents, answers):
+    head = "| scenario | injected | named (of repetitions) | right/unsure/wrong | truth | share | unknown | baseline → fault | predicted | achieved | build | |"
+    more = any(answers.values())
+    head += " an ordinary user, with switches / without |" if more else ""
+    lines = [head, "|" + "---|" * (head.count("|") - 1)]
     for scenario, document in documents:
         if document is None:
-            lines.append(f"| {scenario.name} | {scenario.title} | | | | | | | | | | not measured |")
+            row = f"| {scenario.name} | {scenario.title} | | | | | | | | | | not measured |"
         else:
-            lines.append(_row(document))
+            row = _row(document)
+        lines.append(f"{row} {_as_user(scenario.name, answers)} |" if more else row)
     return "\n".join(lines) + "\n"
 
 

@@ -20,6 +20,7 @@
     [predict]                      id of the what-if; what the re-run changes: faults = [{parameters}, ...], or command, or nothing:
                                    then it is the baseline. advised = true: the command that the fault's explanation gives for that what-if is
                                    run, to the letter, with what is said to change of the faults (`command` where there is no explanation)
+    [user]                         where all of it is an ordinary user's (harness/ordinary.py): server = why it stays root's; cannot = why such a user cannot run it
 
 A command is a list of words in which {source}, {sink}, {url}, {size}, ... stand for the run's own (`Fixture.words` has them all).
 """
@@ -34,17 +35,20 @@ from testbed.units import size_bytes
 LINKS = ("none", "veth", "relay")
 DIRECTIONS = ("local", "to", "from")
 # The other recorders: what `--method` calls them (None: the best one that there is), and whether they run without privilege.
-RECORDERS = {"preload": ("preload", False), "proc": ("proc", False), "proc-unprivileged": ("proc", True), "unprivileged": (None, True)}
+RECORDERS = {"preload": ("preload", False), "proc": ("proc", False), "proc-unprivileged": ("proc", True), "unprivileged": (None, True), "user": ("user", True)}
 # Those that a scenario is tried with unless its file names others.
 USUAL = ("preload", "proc", "proc-unprivileged")
+# Servers that nobody but root can run, and why.
+ROOTS_SERVERS = {"nfs": "NFS-Ganesha opens files by handle, which only root may"}
 KEYS = {
-    "": {"title", "recorders", "story", "short", "needs", "hosts", "copy", "server", "record", "faults", "expect", "predict"},
+    "": {"title", "recorders", "story", "short", "needs", "hosts", "copy", "server", "record", "faults", "expect", "predict", "user"},
     "hosts": {"link", "relay", "clocks"},
     "copy": {"size", "direction", "command", "cold", "cpu", "checked", "tree", "tree_in"},
     "server": {"kind", "recorded", "cpu", "command", "options"},
     "record": {"tier", "flags", "ceilings", "cpu", "all"},
     "expect": {"causes", "where", "serial", "status", "share", "number"},
     "predict": {"id", "faults", "command", "server_command", "none", "advised"},
+    "user": {"server", "cannot"},
 }
 
 
@@ -73,6 +77,7 @@ class Scenario:
     record: dict
     expect: dict
     predict: dict
+    user: dict
     faults: list
     short: bool = False
     needs: list = field(default_factory=list)
@@ -89,6 +94,11 @@ class Scenario:
         """What of the place must be named: alternatives, or none."""
         where = self.expect.get("where", [])
         return [where] if isinstance(where, str) else where
+
+    @property
+    def roots_server(self):
+        """Why its server stays root's where the rest is an ordinary user's; None: it is that user's, or there is none."""
+        return self.user.get("server") or ROOTS_SERVERS.get(self.server.get("kind"))
 
     def variants(self):
         """The runs of one repetition, by name: `fault`, `baseline`, one `without-N` for each of several faults, and `change`."""
@@ -151,7 +161,7 @@ def _checked(name, told):
         unknown = set(told if not section else told.get(section, {})) - allowed
         if unknown:
             raise ValueError(f"[{section}] has no {', '.join(sorted(unknown))}")
-    sections = {key: told.get(key, {}) for key in ("hosts", "copy", "server", "record", "expect", "predict")}
+    sections = {key: told.get(key, {}) for key in ("hosts", "copy", "server", "record", "expect", "predict", "user")}
     sections["hosts"].setdefault("link", "none")
     sections["copy"].setdefault("direction", "local")
     sections["server"].setdefault("recorded", True)
@@ -170,6 +180,8 @@ def _checked(name, told):
     # Only the kernel's recorder and /proc see a server that runs already, of whoever's it is.
     able = ["proc"] if made.server["recorded"] == "itself" else list(USUAL)
     made.recorders = told.get("recorders", [] if own else able)
+    if own and not made.user:
+        made.user["cannot"] = "it is about another recorder: the command records itself, or the fault is the recorder"
     if set(made.recorders) - set(RECORDERS):
         raise ValueError(f"recorders are {', '.join(RECORDERS)}")
     made.variants()

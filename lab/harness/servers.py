@@ -162,11 +162,11 @@ class Program:
     def start(self):
         """Nothing yet: `begin` starts it for one run."""
 
-    def begin(self, argv):
+    def begin(self, argv, environment=None):
         """Start it for one run."""
         log = os.path.join(self.directory, "program.log")
         files.remove(log)
-        self.process = Process(argv, log, self.host)
+        self.process = Process(argv, log, self.host, env=environment)
         self.process.wait_for_word(argv[0], failure=Broken)
 
     def stop(self):

@@ -23,6 +23,11 @@ class Server:
         self.port = 0
         self.process = None
 
+    @property
+    def is_roots(self):
+        """Whether it runs as root."""
+        return os.geteuid() == 0 and not self.host.user
+
     @staticmethod
     def is_built():
         """Whether there is nothing to be built before it can be started."""
@@ -41,7 +46,10 @@ class Server:
         self.port = free_port()
         os.makedirs(self.root, exist_ok=True)
         os.makedirs(self.directory, exist_ok=True)
-        self.process = Process(self.argv(), self.inside(self.log), self.host)
+        argv = self.argv()
+        if self.host.user:
+            self.host.user.give(self.directory, self.root)
+        self.process = Process(argv, self.inside(self.log), self.host)
         try:
             self.process.wait_for_port(self.port)
         except BaseException:

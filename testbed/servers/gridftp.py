@@ -21,7 +21,7 @@ class GridFtp(Server):
         argv = ["globus-gridftp-server", "-aa", "-p", str(self.port), "-control-interface", self.host.address]
         argv += ["-data-interface", self.host.address, "-c", "/dev/null", "-blocksize", str(BLOCK_BYTES)]
         argv += ["-Z", self.transfer_log]
-        if os.geteuid() == 0:
+        if self.is_roots:
             argv += ["-anonymous-user", "root", "-allow-root"]
         return argv
 

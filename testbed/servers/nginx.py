@@ -4,8 +4,6 @@ One worker, so that who serves is one process; `sendfile` as most installations 
 than `SLOW_BYTES_PER_S`: a server that sleeps between buffers because it was told to.
 """
 
-import os
-
 from testbed.servers.base import Server
 
 SLOW_BYTES_PER_S = 128 << 20
@@ -34,7 +32,7 @@ class Nginx(Server):
     packages = {"nginx-light": "nginx", "curl": "curl"}
 
     def argv(self):
-        user = "user root;" if os.geteuid() == 0 else ""
+        user = "user root;" if self.is_roots else ""
         configuration = self.configure("nginx.conf", CONFIGURATION, slow=SLOW_BYTES_PER_S, user=user)
         return ["nginx", "-c", configuration, "-p", self.directory, "-e", self.inside(self.log)]
 

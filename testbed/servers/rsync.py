@@ -1,7 +1,5 @@
 """rsync: the daemon over one directory, as the module `files`, without a user."""
 
-import os
-
 from testbed.servers.base import Server
 
 CONFIGURATION = """use chroot = no
@@ -21,7 +19,7 @@ class Rsync(Server):
     packages = {"rsync": "rsync"}
 
     def argv(self):
-        user = "uid = root\ngid = root" if os.geteuid() == 0 else ""
+        user = "uid = root\ngid = root" if self.is_roots else ""
         configuration = self.configure("rsyncd.conf", CONFIGURATION, user=user)
         argv = ["rsync", "--daemon", "--no-detach", "--config", configuration]
         return [*argv, "--port", str(self.port), "--address", self.host.address]

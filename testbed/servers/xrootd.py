@@ -36,7 +36,7 @@ class Xrootd(Server):
         os.makedirs(self.inside("xrootd-admin"), exist_ok=True)
         configuration = self.configure("xrootd.conf", CONFIGURATION)
         argv = ["xrootd", "-n", "thalweg", "-c", configuration, "-l", self.inside("xrootd.log")]
-        if os.geteuid() == 0:
+        if self.is_roots:
             for path in (self.directory, self.root, self.inside("xrootd-admin")):
                 shutil.chown(path, USER)
             argv += ["-R", USER]

@@ -58,6 +58,10 @@ class Carrier:
         self.options, self.directory, self.started = options, directory, started
         own = subprocess.run(["ip", "netns", "identify", str(os.getpid())], check=True, capture_output=True, text=True).stdout.strip()
         self.at_client = ["nsenter", f"--net=/run/netns/{own.removesuffix('server')}client"]
+        # Whom the lab runs commands as has ssh or socat at the client's end.
+        self.user = os.environ.get("THALWEG_LAB_USER")
+        self.own_at_client = [*self.at_client, *(["setpriv", f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"] if self.user else [])]
+        os.chmod(directory, 0o755)
 
     def start(self, *argv, at=()):
         """A process in the foreground."""
@@ -74,6 +78,8 @@ class Carrier:
         """sshd here, ssh there."""
         for name in ("host", "user"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"{self.directory}/{name}"], check=True)
+        if self.user:
+            os.chown(f"{self.directory}/user", int(self.user), -1)
         os.makedirs("/run/sshd", exist_ok=True)
         words = {"directory": self.directory, "port": 2222, "address": self.options.address}
         for name, text in (("sshd_config", SSHD), ("ssh_config", SSH)):
@@ -82,13 +88,13 @@ class Carrier:
         self.start("/usr/sbin/sshd", "-D", "-f", f"{self.directory}/sshd_config")
         wait_for(2222, self.options.address)
         forward = f"127.0.0.1:{self.options.port}:127.0.0.1:{FAR_PORT}"
-        self.start("ssh", "-F", f"{self.directory}/ssh_config", "-N", "-L", forward, "there", at=self.at_client)
+        self.start("ssh", "-F", f"{self.directory}/ssh_config", "-N", "-L", forward, "there", at=self.own_at_client)
         self.until_carried("127.0.0.1", self.options.port)
 
     def socat(self):
         """socat there."""
         words = [f"TCP-LISTEN:{self.options.port},bind=127.0.0.1,reuseaddr,fork,nodelay", f"TCP:{self.options.address}:{FAR_PORT},nodelay"]
-        self.start("socat", *words, at=self.at_client)
+        self.start("socat", *words, at=self.own_at_client)
         self.until_carried("127.0.0.1", self.options.port)
 
     def openvpn(self):

@@ -15,6 +15,9 @@ def main():
     try:
         with open(os.path.join(group, "memory.limit_in_bytes"), "w") as limit:
             limit.write(size)
+        if "THALWEG_LAB_USER" in os.environ:
+            # Whom the lab runs commands as may join.
+            os.chown(os.path.join(group, "cgroup.procs"), int(os.environ["THALWEG_LAB_USER"]), -1)
         if os.path.lexists(link):
             os.unlink(link)
         os.symlink(os.path.join(group, "cgroup.procs"), link)

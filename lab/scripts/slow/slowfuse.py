@@ -4,12 +4,15 @@ It speaks the kernel's protocol itself, so that no library is needed. It ends, a
 """
 
 import argparse
+import array
 import ctypes
 import errno
 import os
 import signal
+import socket
 import stat
 import struct
+import subprocess
 import sys
 
 from work import Work, add_options
@@ -28,18 +31,35 @@ def main():
     parser.add_argument("backing", help="not used: there is nothing behind the file")
     add_options(parser)
     options = parser.parse_args()
-    libc = ctypes.CDLL(None, use_errno=True)
     os.makedirs(options.mount, exist_ok=True)
-    device = os.open("/dev/fuse", os.O_RDWR)
-    how = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other,max_read={READ_BYTES}"
-    if libc.mount(b"slowfuse", options.mount.encode(), b"fuse.slowfuse", 0, how.encode()):
-        sys.exit(os.strerror(ctypes.get_errno()))
+    device, unmount = (mounted if os.geteuid() == 0 else mounted_as_user)(options.mount)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     print("ready", flush=True)
     try:
         serve(device, Work(options))
     finally:
-        libc.umount2(options.mount.encode(), MNT_DETACH)
+        unmount()
+
+
+def mounted(point):
+    """The device of the mount that root makes, and what ends it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    device = os.open("/dev/fuse", os.O_RDWR)
+    how = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other,max_read={READ_BYTES}"
+    if libc.mount(b"slowfuse", point.encode(), b"fuse.slowfuse", 0, how.encode()):
+        sys.exit(os.strerror(ctypes.get_errno()))
+    return device, lambda: libc.umount2(point.encode(), MNT_DETACH)
+
+
+def mounted_as_user(point):
+    """The same as an ordinary user has it: fusermount3 mounts, and sends the device."""
+    ours, its = socket.socketpair()
+    words = ["fusermount3", "-o", f"max_read={READ_BYTES},fsname=slowfuse,subtype=slowfuse", "--", point]
+    subprocess.run(words, env={**os.environ, "_FUSE_COMMFD": str(its.fileno())}, pass_fds=[its.fileno()], check=True)
+    numbers = array.array("i")
+    _, held, _, _ = ours.recvmsg(1, socket.CMSG_LEN(numbers.itemsize))
+    numbers.frombytes(held[0][2][: numbers.itemsize])
+    return numbers[0], lambda: subprocess.run(["fusermount3", "-u", "-z", "--", point], check=False)
 
 
 def serve(device, work):

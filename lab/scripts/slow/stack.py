@@ -225,9 +225,11 @@ class Stack:
         os.makedirs(os.path.dirname(data), exist_ok=True)
         os.mkdir(data, 0o700)
         self.ends.append(lambda: shutil.rmtree(data))
-        owner = pwd.getpwnam("postgres")
-        os.chown(data, owner.pw_uid, owner.pw_gid)
-        as_owner = {"user": "postgres", "group": "postgres", "extra_groups": [], "cwd": data, "check": True, "stdout": subprocess.DEVNULL}
+        as_owner = {"cwd": data, "check": True, "stdout": subprocess.DEVNULL}
+        if os.geteuid() == 0:
+            owner = pwd.getpwnam("postgres")
+            os.chown(data, owner.pw_uid, owner.pw_gid)
+            as_owner |= {"user": "postgres", "group": "postgres", "extra_groups": []}
         subprocess.run([f"{programs}/initdb", "-D", data, "-A", "trust", "-U", "postgres", "--no-sync"], **as_owner)
         with open(os.path.join(data, "pg_hba.conf"), "a") as rules:
             rules.write("host all all 10.0.0.0/8 trust\n")
@@ -244,11 +246,11 @@ class Stack:
     def mariadb(self, port):
         """MariaDB, whose data are made once and stay in --data."""
         data = self.options.data
-        own = ["--no-defaults", f"--datadir={data}"]
+        own = ["--no-defaults", f"--datadir={data}", *(["--user=root"] if os.geteuid() == 0 else [])]
         if not os.path.isdir(data):
-            made = ["mariadb-install-db", *own, "--user=root", "--auth-root-authentication-method=normal", "--skip-test-db"]
+            made = ["mariadb-install-db", *own, "--auth-root-authentication-method=normal", "--skip-test-db"]
             subprocess.run(made, check=True, stdout=subprocess.DEVNULL)
-        own += [f"--port={port}", f"--bind-address={self.everywhere()}", f"--socket={self.directory}/socket", f"--pid-file={self.directory}/pid", "--user=root"]
+        own += [f"--port={port}", f"--bind-address={self.everywhere()}", f"--socket={self.directory}/socket", f"--pid-file={self.directory}/pid"]
         self.started(["mariadbd", *own, "--innodb-flush-log-at-trx-commit=0", "--performance-schema=OFF", "--skip-name-resolve"])
         wait_for(port)
         client = ["mariadb", "--no-defaults", "-h", "127.0.0.1", "-P", str(port), "-u", "root", "-N", "-n"]
@@ -304,6 +306,9 @@ class Stack:
         os.makedirs("/run/sshd", exist_ok=True)
         for name in ("host", "user"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"{self.directory}/{name}"], check=True)
+        if "THALWEG_LAB_USER" in os.environ:
+            # Whom the lab runs commands as has the key.
+            os.chown(f"{self.directory}/user", int(os.environ["THALWEG_LAB_USER"]), -1)
         path = self.configured("sshd_config", SSHD, port=port, address=self.options.address)
         subprocess.run(["/usr/sbin/sshd", "-f", path], check=True)
         self.by_pid_file("sshd.pid")
