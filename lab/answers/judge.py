@@ -8,6 +8,7 @@ SLOWER = 1.03
 MEDIAN_ERROR = 0.05
 WORST_ERROR = 0.20
 WANTED_COMMANDS = 30
+SAME_CAUSE = 0.80
 WANTED_EXACT = 20
 UNITS = r"(?:[KMGT]i?B(?:/s)?|[KMG]?b/s|ms|µs|ns|s|%|bytes)"
 FIGURE = re.compile(rf"\d[\d,.]*(?:\s?{UNITS}(?![A-Za-z]))?")
@@ -42,6 +43,19 @@ def is_exact(command, line):
 def slower(change):
     """Whether a change that was followed made the command slower."""
     return "achieved_s" in change and change["achieved_s"] > change["before_s"] * SLOWER
+
+
+def same_cause(root, mine):
+    """Whether an ordinary user's answer begins with root's cause; None where one of the two has no answer."""
+    return root["cause"] == mine["cause"] if "sentence" in root and "sentence" in mine else None
+
+
+def held_of_user(roots, lines):
+    """The bar of an ordinary user's answers: (what, figure in words, met), and the names of those that begin with another cause."""
+    judged = {name: same_cause(roots.get(name, {}), line) for name, line in lines.items()}
+    every = [same for same in judged.values() if same is not None]
+    bar = (f"root's leading cause, in ≥ {SAME_CAUSE:.0%}", f"{sum(every)} of {len(every)}", bool(every) and sum(every) >= SAME_CAUSE * len(every))
+    return bar, sorted(name for name, same in judged.items() if same is False)
 
 
 def held(commands, lines):

@@ -17,6 +17,7 @@ from testbed.results import Results
 DIRECTORY = os.path.join(REPOSITORY, "lab", "answers")
 PACKS = os.path.join(DIRECTORY, "packs")
 SCHEMA = "thalweg.answers/1"
+USERS_SCHEMA = "thalweg.answers-user/1"
 FIXTURES = [os.path.join(TARGET, kind, "examples", "fixture") for kind in ("release", "debug")]
 # What one recording may have, packed: a few MB are for all of them.
 MOST_BYTES = 400_000
@@ -26,6 +27,17 @@ EXPLAIN_TIMEOUT_S = 60
 def results():
     """One line for each command."""
     return Results(os.path.join(DIRECTORY, "results.jsonl"), "name", SCHEMA)
+
+
+def users_results(paranoid):
+    """The same as an ordinary user has it, under a setting of kernel.perf_event_paranoid."""
+    return Results(os.path.join(DIRECTORY, f"nobody-paranoid-{paranoid}.jsonl"), "name", USERS_SCHEMA)
+
+
+def of_users_document(text, document):
+    """What such a line has: no change is followed."""
+    made, verdict = of_document(text, document), document.get("verdict", {})
+    return {**made, "settle": verdict.get("settle") or [], "where": verdict.get("where")}
 
 
 def of_document(text, document):

@@ -3,7 +3,8 @@
 import os
 import shlex
 
-from lab.answers import judge
+from lab.answers import judge, keeping
+from lab.harness.ordinary import SETTINGS
 from testbed.paths import REPOSITORY
 from testbed.results import write_text
 
@@ -79,8 +80,33 @@ def write(commands, lines):
     when = f"{' to '.join(dict.fromkeys((days[0], days[-1])))}, builds {', '.join(builds)}" if days else "Not measured yet"
     found = "; ".join(f"{what}: {figure.split(',')[0]}" for what, figure, _ in judge.held(commands, lines))
     text = HEAD.format(count=len(shown), found=found[0].upper() + found[1:], when=when, bars=bars, rows=rows)
+    text += _users(lines)
     text += "\n".join(_answer(command, kept) for command, kept in shown)
     write_text(PATH, text)
+
+
+def _users(roots):
+    """What an ordinary user is answered, beside root's causes."""
+    answers = {paranoid: keeping.users_results(paranoid).all() for paranoid in SETTINGS}
+    answers = {paranoid: lines for paranoid, lines in answers.items() if lines}
+    if not answers:
+        return ""
+    told = ["\n## As an ordinary user\n", "The same commands explained once as `nobody` (`lab/answers/run --as nobody`): does the answer begin with root's cause?\n"]
+    for paranoid, lines in answers.items():
+        (what, figure, met), _ = judge.held_of_user(roots, lines)
+        told.append(f"- `kernel.perf_event_paranoid` {paranoid}: {what}: {figure}, {'met' if met else '**missed**'}.")
+    told += ["", "| command | root | " + " | ".join(f"paranoid {paranoid}" for paranoid in answers) + " |", "|---" * (len(answers) + 2) + "|"]
+    for name in sorted({name for lines in answers.values() for name in lines}):
+        root = roots.get(name, {})
+        told.append(f"| {name} | {root.get('cause', 'not run')} | " + " | ".join(_users_cell(root, lines.get(name)) for lines in answers.values()) + " |")
+    return "\n".join(told) + "\n"
+
+
+def _users_cell(root, line):
+    if line is None or "sentence" not in line:
+        return f"not run: {line['not_run']}" if line else "–"
+    cause = line["cause"] + (" (unsure)" if line["status"] == "unsure" else "")
+    return cause if judge.same_cause(root, line) is not False else f"**{cause}**"
 
 
 def _rows(command, kept):

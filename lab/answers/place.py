@@ -3,6 +3,8 @@
 A command that needs nobody runs on this machine as it is. Where it talks to somebody, it runs in a network namespace with an /etc/hosts of its own, so that
 servers have the names and ports that people type: `mirror` (nginx), `backup` (sshd), and on `localhost` redis and PostgreSQL. Between the two lies the relay,
 with a delay and a rate if the command's path has them.
+
+A command may be an ordinary user's. Then its files and what serves on `localhost` are that user's, too; `mirror` and `backup` are other machines of other people.
 """
 
 import os
@@ -23,6 +25,10 @@ MAKE_FILES = os.path.join(REPOSITORY, "lab", "answers", "make-files")
 RUN_TIMEOUT_S = 120
 # ~/.ssh of the command's user, and of nobody else: the directory is mounted there for the command alone.
 WITH_KEYS = 'mount --bind "$0" "$HOME/.ssh" && exec "$@"'
+# The same for a user whom /etc/passwd gives no home to put them in.
+WITH_HOME_AND_KEYS = 'mount --bind "$0/passwd" /etc/passwd && exec "$@"'
+# The repository that root's git serves over ssh is that user's.
+SSHD_OF_OTHERS = "SetEnv GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0=*\n"
 NGINX = """daemon off; worker_processes 1; pid {directory}/nginx.pid; error_log {directory}/nginx.log; user root;
 events {{ worker_connections 256; }}
 http {{
@@ -53,8 +59,9 @@ LogLevel ERROR
 class Place(Undoing):
     """Entered, the files are made and the servers run; `directory` is where the command runs."""
 
-    def __init__(self, command, scratch, program, relay):
+    def __init__(self, command, scratch, program, relay, user=None):
         super().__init__()
+        self.user = user
         self.command = command
         self.directory = os.path.join(scratch.directory, command.name)
         self.beside = os.path.join(scratch.directory, f"{command.name}-servers")
@@ -78,6 +85,11 @@ class Place(Undoing):
             getattr(self, f"_{server}")()
         if self.command.once:
             self.shell(self.command.once, "once")
+        self._hand_over()
+
+    def _hand_over(self):
+        if self.user:
+            self.user.give(self.directory)
 
     def _network(self):
         path = {"delay": "0ms", **self.command.path}
@@ -92,6 +104,9 @@ class Place(Undoing):
         os.makedirs(os.path.expanduser("~/.ssh"), mode=0o700, exist_ok=True)
         self.keys = os.path.join(self.beside, "keys")
         os.mkdir(self.keys, 0o700)
+        if self.user:
+            with open(os.path.join(self.user.home, "passwd"), "w") as out:
+                out.write(f"root:x:0:0:root:/root:/bin/sh\n{self.user.name}:x:{self.user.number}:{self.user.number}::{self.user.home}:/bin/sh\n")
 
     def _started(self, argv, host, port, **popen):
         process = Process(argv, os.path.join(self.beside, f"{os.path.basename(argv[0])}.log"), host, **popen)
@@ -114,30 +129,59 @@ class Place(Undoing):
             shell.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", os.path.join(self.keys, name))
         with open(os.path.join(self.keys, "config"), "w") as out:
             out.write(SSH)
-        self._started(["/usr/sbin/sshd", "-D", "-f", self._configured("sshd_config", SSHD)], self.network.server, 22)
+        if self.user:
+            self._give_keys()
+        text = SSHD + SSHD_OF_OTHERS if self.user else SSHD
+        self._started(["/usr/sbin/sshd", "-D", "-f", self._configured("sshd_config", text)], self.network.server, 22)
+
+    def _give_keys(self):
+        """The user's own keys, and a home to find them in: ssh asks /etc/passwd, and not the environment."""
+        own = os.path.join(self.user.home, ".ssh")
+        shutil.copytree(self.keys, own, dirs_exist_ok=True)
+        os.chmod(own, 0o700)
+        self.user.give(own)
 
     def _postgres(self):
-        words = [sys.executable, STACK, "5432", "--only", "postgres", "--data", os.path.join(self.beside, "postgres")]
-        self._started(words, self.network.client, 5432)
+        data = self._of_user("postgres")
+        self._started(["/usr/bin/python3", STACK, "5432", "--only", "postgres", "--data", data], self._near(), 5432)
 
     def _redis(self):
-        words = ["redis-server", "--port", "6379", "--bind", "127.0.0.1", "--save", "", "--dir", self.beside]
-        self._started(words, self.network.client, 6379)
+        words = ["redis-server", "--port", "6379", "--bind", "127.0.0.1", "--save", "", "--dir", self._of_user("redis")]
+        self._started(words, self._near(), 6379)
 
     def _store(self):
-        words = [self.program, "up", "--port", "7000", "--emulate", "disk=200MiB/s,link=2Gb/s,rtt=0.2ms", os.path.join(self.beside, "store")]
-        self._started(words, self.network.client, 7000)
+        words = [self.program, "up", "--port", "7000", "--emulate", "disk=200MiB/s,link=2Gb/s,rtt=0.2ms", self._of_user("store")]
+        self._started(words, self._near(), 7000)
+
+    def _near(self):
+        """The client's host, whose servers are the user's."""
+        return self.network.client.owned(self.user)
+
+    def _of_user(self, name):
+        """A directory for a server's data, which is the user's."""
+        path = os.path.join(self.beside, name)
+        os.mkdir(path)
+        if self.user:
+            self.user.give(path)
+        return path
 
     def argv(self, argv):
         """The command as this place starts it."""
+        return self._there(self.user.argv(argv), WITH_HOME_AND_KEYS, self.user.home) if self.user else self.as_root(argv)
+
+    def as_root(self, argv):
+        """What root does around the runs."""
+        return self._there(argv, WITH_KEYS, getattr(self, "keys", None))
+
+    def _there(self, argv, how, *words):
         if not self.network:
             return list(argv)
-        return self.network.client.argv(["unshare", "--mount", "sh", "-c", WITH_KEYS, self.keys, *argv])
+        return self.network.client.argv(["unshare", "--mount", "sh", "-c", how, *words, *argv])
 
-    def shell(self, text, what, check=True):
+    def shell(self, text, what, check=True, start=None):
         """What is done around the runs, in the command's directory."""
         done = subprocess.run(
-            self.argv(["sh", "-c", text]), cwd=self.directory, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False
+            (start or self.as_root)(["sh", "-c", text]), cwd=self.directory, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False
         )
         if check and done.returncode:
             raise Broken(f"{what}: `{text}` ended with {done.returncode}: {shell.last_line(done.stderr + done.stdout)}")
@@ -145,7 +189,9 @@ class Place(Undoing):
     def restore(self):
         """Put the files and the cache back to what the command found."""
         if self.command.before:
-            self.shell(self.command.before, "before each run")
+            # What was copied over ssh lies at root's.
+            self.shell(self.command.before, "before each run", start=self.as_root if "sshd" in self.command.servers else self.argv)
+        self._hand_over()
         os.sync()
         for name in self.command.cold:
             path = os.path.join(self.directory, name)

@@ -21,15 +21,18 @@ SHORT_S = 1.0
 class Trial:
     """The runs of one command at its place."""
 
-    def __init__(self, place, program, work):
+    def __init__(self, place, program, work, method=None, before=lambda argv: argv):
         self.place, self.program, self.work = place, program, work
+        self.how = ["--method", method] if method else []
+        self.before = before
         self.words = place.command.words(place.directory)
 
     def explained(self):
         """Recorded once: the text as the terminal has it, the document, and where the recording is."""
         recording, told = (os.path.join(self.work, name) for name in (f"{self.place.command.name}.thw", "answer.txt"))
         self.place.restore()
-        self._run(self.place.argv([self.program, "explain", "--to", told, "-o", recording, "--", *self.words]), "its explanation")
+        argv = [self.program, "explain", *self.how, "--to", told, "-o", recording, "--", *self.words]
+        self._run(self.before(self.place.argv(argv)), "its explanation")
         document = json.loads(self._run([self.program, "explain", "--json", recording], "the explanation as JSON"))
         with open(told) as answer:
             return answer.read().rstrip().splitlines(), document, recording

@@ -58,6 +58,16 @@ class Answers(unittest.TestCase):
         met = {what: is_met for what, _, is_met in judge.held([told()], {"gzip": line(changes=[right])})}
         self.assertTrue(met["worst error of a prediction"] and met["changes that made it slower"])
 
+    def test_an_ordinary_users_answer_is_held_against_roots_cause(self):
+        roots = {name: {"sentence": "s", "cause": "client.cpu"} for name in "abcde"}
+        mine = {name: {"sentence": "t", "cause": "client.cpu"} for name in "abcd"} | {"e": {"sentence": "t", "cause": "client.read"}}
+        self.assertEqual(judge.held_of_user(roots, mine)[0][2], True)
+        self.assertEqual(judge.held_of_user(roots, mine)[1], ["e"])
+        # What one of the two has no answer to is not counted.
+        (_, figure, met), others = judge.held_of_user(roots, {**mine, "d": {"not_run": "why"}, "x": {"sentence": "t", "cause": "unknown"}})
+        self.assertEqual((figure, met, others), ("3 of 4", False, ["e"]))
+        self.assertFalse(judge.held_of_user(roots, {})[0][2])
+
     def test_a_command_is_a_shells_only_where_a_shell_reads_it(self):
         self.assertEqual(told(typed="gzip -k 'a b'").words(), ["gzip", "-k", "a b"])
         self.assertEqual(told(typed="for i in 1 2; do gzip $i; done").words()[:2], ["sh", "-c"])
