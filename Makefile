@@ -38,8 +38,8 @@ bench:          ## side by side with the raw hardware and with peers; long; writ
 bench-quick:    ## the same with fewer pairs
 	@tools/setup bench && tools/build --release && bench/run --quick
 
-bench-recording: ## what recording costs, to within one per cent (root; about 28 minutes, which `bench/run --resume` goes on with; a quiet machine); writes bench/results.jsonl and docs/results/BENCH.md
-	@tools/setup bench && tools/build --release && bench/run --dir /dev/shm --only watch-c watch-python watch-cp watch-nfs watch-gridftp watch-store watch-pipeline watch-filters watch-pipeline-pinned watch-filters-pinned watch-bystander
+bench-recording: ## what recording costs, to within one per cent (root; about 45 minutes, which `bench/run --resume` goes on with; a quiet machine); writes bench/results.jsonl and docs/results/BENCH.md
+	@tools/setup bench && tools/build --release && bench/run --dir /dev/shm --only watch-c watch-python watch-cp watch-nfs watch-gridftp watch-store watch-pipeline watch-filters watch-pipeline-pinned watch-filters-pinned watch-bystander user-c user-python user-cp user-gridftp user-pipeline user-filters user-bystander
 
 bench-layout:   ## what each layout gives, on nodes with disks and links of known rates (root; long); writes bench/studies.jsonl and docs/results/LAYOUT-BENCH.md
 	@tools/setup bench && tools/setup lab && tools/setup mpi && tools/build --release && $(MAKE) -s -C lab && bench/layout

@@ -15,8 +15,10 @@ from bench.harness.pairs import Plan
 from bench.harness.result import Amount
 from testbed import files
 from testbed.errors import Broken, NotRun
+from testbed.hosts import LOOPBACK
 from testbed.servers import SERVERS
 from testbed.store import Store
+from testbed.users import User
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 FINALISTS = 3
@@ -25,10 +27,12 @@ FINALISTS = 3
 class Bench:
     """What a case may use. Servers and stores live until the bench is closed."""
 
-    def __init__(self, binaries, work, quick):
+    def __init__(self, binaries, work, quick, user=None):
+        """With a `user` (of testbed/users) its servers are that user's."""
         self.binaries = binaries
         self.quick = quick
         self.work = work
+        self.user = user
         self.closing = contextlib.ExitStack()
         self.kept = {}
         self.numbers = itertools.count()
@@ -74,12 +78,25 @@ class Bench:
         if name not in self.kept:
             self.note(f"starting {name}")
             try:
-                self.kept[name] = self.closing.enter_context(SERVERS[name](self.path(name)))
+                self.kept[name] = self.closing.enter_context(SERVERS[name](self.path(name), LOOPBACK.owned(self.user)))
             except NotRun as reason:
                 self.kept[name] = reason
         if isinstance(self.kept[name], NotRun):
             raise self.kept[name]
         return self.kept[name]
+
+    def of_user(self):
+        """A bench of the same programs in a directory of its own, where all that is run and served is an ordinary user's."""
+        if "user" not in self.kept:
+            work = self.path("user", "work")
+            os.makedirs(work, exist_ok=True)
+            for above in (self.work, os.path.dirname(work), work):
+                os.chmod(above, 0o755)
+            user = User(os.path.join(work, "home"))
+            user.must_reach(self.program("thalweg"), work)
+            user.make()
+            self.kept["user"] = self.closing.enter_context(Bench(self.binaries, work, self.quick, user))
+        return self.kept["user"]
 
     def store(self, servers=4):
         """A started store of so many servers, all in one process as `thalweg up` runs it."""

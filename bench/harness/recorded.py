@@ -25,26 +25,38 @@ class Work:
     """What is done: a command that can be run again and again, which processes serve it, what part of its speed it must keep."""
 
     def __init__(self, name, command, least, also=(), beside=False, memory_bytes=MIB, own=None, remove=None):
+        # Whose work it is, if not root's (`User` of testbed/users); the recorder is then such a user's.
+        self.user = None
         self.name, self.command, self.least, self.also, self.beside, self.memory_bytes = name, command, least, list(also), beside, memory_bytes
         self.more = [word for option, value in (("--own", own), ("--remove", remove)) if value for word in (option, value)]
 
     def lap(self, times):
         """So many runs with their stop watch; a copy finds memory that was in use until just now."""
-        return [LAP, "--times", str(times), "--memory", str(self.memory_bytes), *self.more, *self.command]
+        return self.started([LAP, "--times", str(times), "--memory", str(self.memory_bytes), *self.more, *self.command])
+
+    def started(self, argv):
+        """A command as whose work it is starts it."""
+        return self.user.argv(argv) if self.user else argv
+
+    @property
+    def recorder(self):
+        """Which recorder is on trial."""
+        return "user" if self.user else "bpf"
 
 
 def parts(work, bench):
     """How a part of either kind is made, and how many laps it has."""
     times = laps_of(work, bench)
     lap, kept = work.lap(times), bench.path("recordings", f"{work.name}.thw")
-    record = [bench.program("thalweg"), "record", "-o", kept, *(word for pid in work.also for word in ("--also", str(pid))), "--"]
+    also = [word for pid in work.also for word in ("--also", str(pid))]
+    record = work.started([bench.program("thalweg"), "record", "--method", work.recorder, "-o", kept, *also, "--"])
 
     def part(kind):
         if kind == ALONE:
             return ran(lap)
         try:
             made = beside(record, lap) if work.beside else ran([*record, *lap])
-            made.facts = of_recording(kept)
+            made.facts = of_recording(kept, work.recorder)
             return made
         finally:
             shutil.rmtree(kept, ignore_errors=True)
@@ -82,13 +94,13 @@ def beside(record, lap):
         process.communicate(timeout=TIMEOUT_S)
 
 
-def of_recording(path):
+def of_recording(path, recorder="bpf"):
     """What a recording says of its own cost."""
     with open(os.path.join(path, "meta.json")) as source:
         meta = json.load(source)
     attributes = dict(meta["attributes"])
-    if meta["recorder"] != "bpf":
-        raise Broken(f"recorded by {meta['recorder']}, and the kernel's recorder was asked for: {attributes.get('notes', '')}")
+    if meta["recorder"] != recorder:
+        raise Broken(f"recorded by {meta['recorder']}, and {recorder} was asked for: {attributes.get('notes', '')}")
     processors_ns = (meta["end"] - meta["start"]) * os.cpu_count()
     files = glob.glob(os.path.join(path, "**"), recursive=True)
     return {

@@ -21,7 +21,7 @@ from bench.harness.cases.removing import trees_removed
 from bench.harness.cases.servers import server_counts
 from bench.harness.cases.small import small_files, small_files_mounted
 from bench.harness.cases.trust import connecting, encrypted, flooded, handshakes
-from bench.harness.cases.watching import other_tools, watching
+from bench.harness.cases.watching import other_tools, watching, watching_as_user
 
 
 @dataclass
@@ -54,6 +54,13 @@ CASES = [
     Case("watch-pipeline-pinned", "dd and three cats in a pipeline on one processor, recorded", partial(watching, "pipeline-pinned")),
     Case("watch-filters-pinned", "A pipeline of four that filter on one processor, recorded", partial(watching, "filters-pinned")),
     Case("watch-bystander", "Two processes that nobody records, which do nothing but switch, beside a recording", partial(watching, "bystander")),
+    Case("user-c", "A C loop of 4 KiB reads and writes, recorded as an ordinary user", partial(watching_as_user, "c")),
+    Case("user-python", "A Python loop of 4 KiB reads and writes, recorded as an ordinary user", partial(watching_as_user, "python")),
+    Case("user-cp", "cp of 256 MiB, recorded as an ordinary user", partial(watching_as_user, "cp")),
+    Case("user-gridftp", "globus-url-copy, both ends an ordinary user's and recorded", partial(watching_as_user, "gridftp")),
+    Case("user-pipeline", "dd and three cats in a pipeline, recorded as an ordinary user", partial(watching_as_user, "pipeline")),
+    Case("user-filters", "A pipeline of four that filter, recorded as an ordinary user", partial(watching_as_user, "filters")),
+    Case("user-bystander", "Two processes that nobody records, beside an ordinary user's recording", partial(watching_as_user, "bystander")),
     Case("tools-python", "A Python loop of 4 KiB reads and writes under other tools", partial(other_tools, "python")),
     Case("tools-nfs", "nfs-cp under other tools", partial(other_tools, "nfs")),
     Case("small-in", "Small files in, 4 KiB each", partial(small_files, "in")),

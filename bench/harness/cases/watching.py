@@ -20,6 +20,7 @@ from bench.harness.loops import LOOPS, compiled
 from bench.harness.pairs import Plan, Subject
 from bench.harness.recorded import Work, fine
 from bench.harness.result import Amount
+from testbed import users
 from testbed.errors import Broken, NotRun
 
 # A lap is to take 0.1 s or more, so that what the recorder does ten times a second falls into each.
@@ -27,6 +28,9 @@ COPY_BYTES = 256 * MIB
 COPY_MEMORY = 3 * COPY_BYTES
 LOOPS_OF = {"c": "80000", "python": "80000"}
 MOST_CPU_SHARE = 0.02
+# What a program keeps of its speed beside an ordinary user's recorder, by kind of work. Who is not recorded pays nothing: to within the one per cent that can be told.
+USERS_USUAL = 0.97
+USERS_LEAST = {"pipeline": 0.85, "filters": 0.85, "pipeline-pinned": 0.85, "filters-pinned": 0.85, "bystander": 0.99}
 
 
 def loop(name, bench):
@@ -100,7 +104,24 @@ def watching(work_name, bench):
     """One kind of work, recorded and not."""
     if os.geteuid() != 0:
         raise NotRun("the kernel recorder needs root")
-    work = WORKS[work_name](bench)
+    return _watched(WORKS[work_name](bench), bench)
+
+
+def watching_as_user(work_name, bench):
+    """The same where work, servers and recorder are an ordinary user's."""
+    if os.geteuid() != 0:
+        raise NotRun("only root may become an ordinary user")
+    own = bench.of_user()
+    work = WORKS[work_name](own)
+    work.name, work.least, work.user = f"{work.name}, an ordinary user's", USERS_LEAST.get(work_name, USERS_USUAL), own.user
+    # The interpreter that runs this may be root's.
+    work.command = [users.program("python3") if word == sys.executable else word for word in work.command]
+    own.path("recordings", "any")
+    own.user.give(own.work)
+    return _watched(work, own)
+
+
+def _watched(work, bench):
     part, times = recorded.parts(work, bench)
     document = recorded.measured(work, part, times, bench)
     document["bars"] = bars(work, document.pop("made"))
