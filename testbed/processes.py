@@ -29,6 +29,9 @@ class Process:
         self.log = log
         self.host = host
         with open(log, "ab") as out:
+            if host.user:
+                # Some programs open the same log by its name.
+                os.chown(out.fileno(), host.user.number, -1)
             given = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": out, **popen}
             self.process = subprocess.Popen(host.argv(argv), start_new_session=True, preexec_fn=_before_exec, **given)
 

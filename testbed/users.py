@@ -36,7 +36,8 @@ class User:
         """The command as this user starts it; `variables` are more of its environment, as NAME=VALUE."""
         without = [word for name in ROOTS_OWN if name in os.environ for word in ("-u", name)]
         own = [f"HOME={self.home}", f"USER={self.name}", f"LOGNAME={self.name}", f"PATH={search_path()}"]
-        become = ["setpriv", f"--reuid={self.number}", f"--regid={self.number}", "--clear-groups"]
+        # Whose parent dies ends with it: a change of user takes back what its parent asked for.
+        become = ["setpriv", f"--reuid={self.number}", f"--regid={self.number}", "--clear-groups", "--pdeathsig", "TERM"]
         return [*become, "env", *without, *own, *variables, *argv]
 
     def give(self, *paths):
