@@ -189,6 +189,21 @@ def counts(lines):
     return {**made, "settled": sum(one["state"] == "unsure" and bool(one.get("settle")) for one in lines)}
 
 
+def groups(lines):
+    """What falls short, by what was wanted and what was said: (in words, names of scenarios), the most frequent first."""
+    made = {}
+    for one in lines:
+        if one["state"] in ("wrong", "unsure"):
+            told = one["named"]
+            words = f"{one['state']}: wanted {' + '.join(one['causes'])}, named {told['cause']}" + (" (unsure)" if told["status"] == "unsure" else "")
+        elif one["state"] in ("could not record", "no effect", "not run"):
+            words = f"{one['state']}: {one['reason'][:120]}"
+        else:
+            continue
+        made.setdefault(words, []).append(one["scenario"])
+    return sorted(made.items(), key=lambda group: (-len(group[1]), group[0]))
+
+
 def asked(counted, paranoid):
     """The bars: (what, figure in words, met). What could not be recorded counts as an answer that is not right."""
     scored = sum(counted[state] for state in ("right", "unsure", "wrong", "could not record"))

@@ -82,6 +82,8 @@ class OrdinaryLab(Lab):
 
     def show(self):
         lines = self.table.all().values()
+        for words, names in ordinary.groups(lines):
+            print(f"{len(names):4} {words}: {' '.join(names)}")
         for what, figure, met in ordinary.asked(ordinary.counts(lines), self.options.paranoid) if lines else []:
             print(f"{'met   ' if met else 'MISSED'}  {what}: {figure}")
         return 0

@@ -102,6 +102,11 @@ class Bars(unittest.TestCase):
         # What was not run, or has no truth, is no answer.
         self.assertEqual(held([*right, *unsure, *wrong, line("n", "not run"), line("s", "not scored")]), [True, True, True])
 
+    def test_what_falls_short_is_grouped_by_what_was_wanted_and_said(self):
+        lines = [line(name, "wrong", causes=["client.read"]) for name in "ab"] + [line("c", "right"), line("d", "could not record", reason="no ring")]
+        told = ordinary.groups(lines)
+        self.assertEqual(told, [("wrong: wanted client.read, named client.cpu", ["a", "b"]), ("could not record: no ring", ["d"])])
+
     def test_the_page_has_both_settings_and_each_scenarios_cell(self):
         answers = {2: {"a": line("a", "right", server="the user's"), "b": line("b", "unsure", ["x"])}, 3: {"a": line("a", "wrong", server="the user's")}}
         text = page.users(answers)
