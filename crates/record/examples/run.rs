@@ -16,7 +16,7 @@ fn main() {
                 options.method = match value().as_str() {
                     "bpf" => Method::Bpf,
                     "user" => Method::User,
-            "preload" => Method::Preload,
+                    "preload" => Method::Preload,
                     "proc" => Method::Proc,
                     _ => Method::Auto,
                 }

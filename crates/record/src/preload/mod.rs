@@ -20,6 +20,7 @@ mod translate;
 use crate::proc::ProcRecorder;
 use crate::proc::calls::Calls;
 use crate::proc::diagnostics::{Diagnostics, LISTEN};
+use crate::proc::files::Objects;
 use crate::proc::strangers::{Strangers, Tracks};
 use crate::proc::system::System;
 use crate::worker::{Stop, Worker, thread_cpu};
@@ -194,6 +195,11 @@ impl Drain {
         }));
     }
 
+    /// The objects, which another recorder may share.
+    pub(crate) fn objects(&mut self) -> &mut Objects {
+        &mut self.translator.objects
+    }
+
     /// Drains all rings. Each ring's fill level is read before looking for new processes and objects, so that
     /// whatever a record refers to (a child, an object named by another thread) is known when it is translated.
     pub(crate) fn drain(&mut self, last: bool) {
@@ -228,9 +234,6 @@ impl Drain {
                     // A stranger may get its number.
                     self.translator.became_another.remove(&key.0);
                     self.translator.sharing.ended(key.0);
-                    if let Some(calls) = &self.translator.calls {
-                        calls.ends(key.0);
-                    }
                 }
                 let _ = fs::remove_file(self.directory.join(format!("{}.{}.ring", key.0, key.1)));
             }
@@ -268,7 +271,7 @@ impl Drain {
                 Ok(process) => {
                     self.seen += 1;
                     if let Some(calls) = &self.translator.calls {
-                        calls.begins(key.0);
+                        calls.begins();
                     }
                     self.processes.insert(key, process);
                 }

@@ -1,6 +1,6 @@
 //! Calls that the preloaded library recorded, for the recorder of switches: it divides each into running and waiting.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg_trace::{Span, Time, TrackId};
 
@@ -14,8 +14,6 @@ pub(crate) struct Call {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Processes whose calls are recorded.
-    processes: BTreeSet<u32>,
     had_any: bool,
     /// Recorded calls of each thread, in order of their ends.
     calls: BTreeMap<TrackId, VecDeque<Call>>,
@@ -41,21 +39,9 @@ impl Calls {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that the calls of a process are recorded from now on.
-    pub(crate) fn begins(&self, pid: u32) {
-        let mut state = self.state();
-        state.processes.insert(pid);
-        state.had_any = true;
-    }
-
-    /// Notes that they are no longer.
-    pub(crate) fn ends(&self, pid: u32) {
-        self.state().processes.remove(&pid);
-    }
-
-    /// Whether the calls of a process are recorded.
-    pub(crate) fn has(&self, pid: u32) -> bool {
-        self.state().processes.contains(&pid)
+    /// Notes that the calls of a process are recorded.
+    pub(crate) fn begins(&self) {
+        self.state().had_any = true;
     }
 
     /// Whether the calls of any process were ever recorded.

@@ -68,6 +68,7 @@ impl Recorder for UserRecorder {
         let switches = Switches::of(first).map_err(refused)?;
         let tracks = Tracks::default();
         let of_library = Watched { space: IdSpace(watched.space.0 + LIBRARY_SPACE), ..watched.clone() };
+        let path = self.library.as_ref().map(PreloadRecorder::library);
         let (calls, drain) = match &self.library {
             Some(library) => {
                 let calls = Calls::expected();
@@ -79,7 +80,7 @@ impl Recorder for UserRecorder {
         // Existing processes must be seen before the command is released.
         let (seen, is_seen) = std::sync::mpsc::channel();
         self.running = Some(Worker::start("look", move |stop| {
-            let mut sampler = Sampler::of_switches(&watched, switches, tracks, calls);
+            let mut sampler = Sampler::of_switches(&watched, switches, tracks, (path, calls));
             sampler.begin();
             let _ = seen.send(());
             work(stop, &mut sampler, drain)
@@ -108,7 +109,10 @@ fn work(stop: &Stop, sampler: &mut Sampler, mut drain: Option<Drain>) -> Finishe
         sampler.sample(asked);
         if let Some(drain) = drain.as_mut().filter(|_| asked || Time::now().since(drained) >= DRAIN.as_nanos() as u64) {
             drained = Time::now();
+            // An object is the same one, whoever names it.
+            std::mem::swap(sampler.objects(), drain.objects());
             drain.drain(asked);
+            std::mem::swap(sampler.objects(), drain.objects());
         }
         if asked {
             let mut finished = sampler.end();

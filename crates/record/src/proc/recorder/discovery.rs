@@ -10,7 +10,7 @@ use crate::proc::wakers::Ends;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use thalweg_base::proc::stat::Stat;
-use thalweg_trace::Role;
+use thalweg_trace::{Role, Time};
 
 impl Sampler {
     pub(super) fn adopt(&mut self, pid: u32, role: Role, ours: bool) {
@@ -32,6 +32,8 @@ impl Sampler {
             files: Files::of(pid, ours),
             ends: Rc::new(Ends { parent: process.parent, ..Ends::default() }),
             alone: false,
+            has_calls: self.library.is_some(),
+            program_at: Time::now(),
         };
         self.sampled_somebody = true;
         // The number belonged to another process, whose waits have ended.

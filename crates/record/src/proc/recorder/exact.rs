@@ -52,11 +52,6 @@ impl Exact {
         Exact { switches, threads: BTreeMap::new(), gone: Vec::new(), calls, lost: 0 }
     }
 
-    /// Whether the library records the calls of a process.
-    pub(super) fn has_calls(&self, pid: u32) -> bool {
-        self.calls.has(pid)
-    }
-
     /// Whether the library recorded the calls of any process.
     pub(super) fn had_calls(&self) -> bool {
         self.calls.had_any()
@@ -336,6 +331,9 @@ impl Sampler {
         });
         let on_files = call.is_none_or(|call| matches!(call.kind, SpanKind::FileRead | SpanKind::FileWrite | SpanKind::FileOther));
         let of_both = of.is_some_and(|call| call.of_both);
+        // An object that no longer existed when the library's record was read.
+        let seen = wait.reason.and_then(|seen| seen.object).filter(|_| of_call.is_some_and(|reason| reason.object.is_none()));
+        let of_call = of_call.map(|reason| Reason { object: reason.object.or(seen), ..reason });
         let reason = if on_files || of_both { wait.reason.or(of_call.filter(|_| !of_both)) } else { of_call };
         Piece {
             from: wait.from,

@@ -35,6 +35,7 @@ use exact::Exact;
 pub(crate) use sampler::Sampler;
 use sampler::{LONGEST_PAUSE, Thread, Watch};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -49,6 +50,9 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 /// How often new processes and threads are searched for, and the machine is polled.
 const SLOW_PART: Duration = Duration::from_millis(50);
+
+/// Time that a program may take to load the library.
+const LOADING_NS: u64 = 100_000_000;
 
 /// How often bytes and connections are counted, where switches are recorded.
 const COUNTED_PART: Duration = Duration::from_millis(10);
@@ -117,11 +121,17 @@ impl Drop for ProcRecorder {
 }
 
 impl Sampler {
-    /// Creates the sampler for threads whose switches are recorded; `tracks` gets the tracks, `calls` tells which calls
-    /// the preloaded library records.
-    pub(crate) fn of_switches(watched: &Watched, switches: Switches, tracks: Tracks, calls: Calls) -> Sampler {
+    /// Creates the sampler for threads whose switches are recorded. `tracks` gets the tracks; `library` is the one that
+    /// records calls, if any, and `calls` are these.
+    pub(crate) fn of_switches(
+        watched: &Watched,
+        switches: Switches,
+        tracks: Tracks,
+        (library, calls): (Option<PathBuf>, Calls),
+    ) -> Sampler {
         let mut sampler = Sampler::empty(watched, false, None);
         sampler.exact = Some(Exact::new(switches, calls));
+        sampler.library = library.map(|library| Strangers::without(library, Tracks::clone(&tracks)));
         sampler.tracks = Some(tracks);
         sampler.adopt_first(watched);
         sampler
@@ -142,6 +152,7 @@ impl Sampler {
             quotas: Quotas::default(),
             strangers,
             exact: None,
+            library: None,
             tracks: None,
             counted_at: Time::from_monotonic_ns(0),
             host: watched.host,
@@ -195,6 +206,12 @@ impl Sampler {
         self.sink.take(&mut self.batch);
     }
 
+    /// The objects, which another recorder may share.
+    pub(crate) fn objects(&mut self) -> &mut Objects {
+        &mut self.targets.objects
+    }
+
+    /// Sees what exists.
     pub(crate) fn begin(&mut self) {
         self.recorder_track();
         self.sample(true);
@@ -287,6 +304,12 @@ impl Sampler {
             // A held command becomes another program.
             let renamed = watch.name != process.name;
             watch.name = process.name;
+            if renamed {
+                watch.program_at = now;
+            }
+            // A program loads the library some time after its start. What it moves meanwhile is counted later.
+            let loads = now.since(watch.program_at) < LOADING_NS;
+            watch.has_calls = self.library.as_ref().is_some_and(|library| loads || !library.is_one(pid));
             self.find_threads(pid, &mut watch, now, renamed);
             let ends = watch.files.sample(pid, &mut self.targets, watch.ours);
             watch.ends = Rc::new(Ends { parent: process.parent, ..ends });
@@ -313,7 +336,7 @@ impl Sampler {
             .map(|acted| acted.track)
             .reduce(|one, other| if one == other { one } else { main });
         let track = mover.unwrap_or(main);
-        if counted && !self.exact.as_ref().is_some_and(|exact| exact.has_calls(pid)) {
+        if counted && !watch.has_calls {
             watch.files.emit(&self.trace, track, now, &mut self.batch);
             self.connections_moved(&watch, track, now);
         }

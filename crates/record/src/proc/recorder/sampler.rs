@@ -59,6 +59,10 @@ pub(super) struct Watch {
     pub(super) ends: Rc<Ends>,
     /// It has one thread and no watched children: only time ends waits on its own objects.
     pub(super) alone: bool,
+    /// Another recorder tells of its calls, and of the bytes that they move.
+    pub(super) has_calls: bool,
+    /// When it was first seen, or executed another program.
+    pub(super) program_at: Time,
 }
 
 pub(crate) struct Sampler {
@@ -72,6 +76,8 @@ pub(crate) struct Sampler {
     pub(super) strangers: Option<Strangers>,
     /// Threads whose every switch is recorded.
     pub(super) exact: Option<Exact>,
+    /// Tells which processes have loaded the library that records calls.
+    pub(super) library: Option<Strangers>,
     /// Where another recorder finds the tracks of threads.
     pub(super) tracks: Option<Tracks>,
     /// Time of the last sample of bytes and connections.
