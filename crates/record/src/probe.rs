@@ -11,6 +11,7 @@ use crate::proc::diagnostics::Diagnostics;
 use crate::proc::tasks::TaskFiles;
 use crate::quota;
 use crate::refusal::Guards;
+use crate::switches;
 use fix::Fix;
 use rustix::fs::StatVfsMountFlags;
 use serde::Serialize;
@@ -70,6 +71,7 @@ pub fn less(name: impl Into<Cow<'static, str>>, state: State, found: impl Into<S
 pub fn probe() -> Vec<Finding> {
     vec![
         recorder_bpf(),
+        recorder_user(),
         recorder_preload(),
         recorder_proc(),
         build(),
@@ -150,6 +152,20 @@ fn no_effect_of_capabilities() -> Option<String> {
     let file = std::env::current_exe().ok()?;
     let is_nosuid = rustix::fs::statvfs(&file).ok()?.f_flag.contains(StatVfsMountFlags::NOSUID);
     is_nosuid.then(|| format!("{} is on a file system mounted nosuid", file.display()))
+}
+
+fn recorder_user() -> Finding {
+    const NAME: &str = "recorder user";
+    const SETTING: &str = "kernel.perf_event_paranoid";
+    let Err(why) = switches::allowed() else {
+        return good(NAME, "allowed: each context switch of this user's own threads");
+    };
+    let costs = "without privilege, when threads ran and waited is known only inside calls of the C library, or from samples";
+    let adds = "exact running and waiting times of their own programs, for users without privilege";
+    let fix = Fix::setting("perf-events", SETTING, "2", adds, "all users of this machine");
+    let gives_up = "users may measure their own programs with perf events, a large interface in which faults of the kernel have been found";
+    let fix = fix.filter(|_| switches::is_setting()).map(|fix| fix.giving_up(gives_up));
+    less(NAME, State::Absent, why, costs, "").with(fix)
 }
 
 fn recorder_preload() -> Finding {
@@ -318,7 +334,7 @@ fn tracepoints() -> Finding {
     const AT: &str = "/sys/kernel/tracing";
     let found = [AT, "/sys/kernel/debug/tracing"].into_iter().find(|path| Path::new(path).join("events").is_dir());
     let Some(path) = found else {
-        let fix = Fix::mount("tracefs", "tracefs", AT, "tracing with perf trace and trace-cmd", "nobody: only root can read it");
+        let fix = Fix::mount("tracefs", "tracefs", AT, "tracing with perf trace and trace-cmd", "nobody; only root can read these files");
         // The kernel recorder attaches through BTF and does not need tracefs.
         return less(
             NAME,

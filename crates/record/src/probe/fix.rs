@@ -17,13 +17,14 @@ use thalweg_base::shell;
 pub const SETTINGS: &str = "/etc/sysctl.d/60-thalweg.conf";
 
 /// The identifiers of all fixes.
-pub const FIXES: [&str; 12] = [
+pub const FIXES: [&str; 13] = [
     "allow-other",
     "capabilities",
     "control-groups",
     "fuse",
     "fusermount",
     "iproute",
+    "perf-events",
     "ptrace-scope",
     "receive-buffer",
     "send-buffer",
@@ -256,7 +257,7 @@ impl Fix {
     /// Proposes a package for a program; `None` where packages are not installed with apt-get.
     pub fn package(id: &'static str, name: &str, adds: &str) -> Option<Fix> {
         let change = Change::Package { name: name.to_owned(), installed: Vec::new() };
-        has_program("apt-get").then(|| Fix::new(id, change, adds, "nobody: it adds programs"))
+        has_program("apt-get").then(|| Fix::new(id, change, adds, "nobody; programs are added"))
     }
 
     /// Proposes to mount a file system of the kernel; `None` without its mount point, or if it is mounted there.
@@ -293,7 +294,7 @@ impl Fix {
         let before = capabilities_of(&file);
         let change = Change::Capabilities { file: file.clone(), adds: adds.to_owned(), before };
         let fix = Fix::new("capabilities", change, what, "everyone who may execute this file");
-        Some(fix.giving_up(&format!("whoever may execute {} can record the processes of all users", file.display())))
+        Some(fix.giving_up(&format!("everyone who may execute {} can then record the processes of all users", file.display())))
     }
 
     fn new(id: &'static str, change: Change, adds: &str, affects: &str) -> Fix {

@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 use thalweg_trace::Time;
 
-pub(crate) use refused::allowed;
+pub(crate) use refused::{allowed, is_setting};
 
 /// Pages of a ring on one CPU, tried in this order: what all rings of a user take is limited
 /// (`kernel.perf_event_mlock_kb`). At 100,000 switches a second, 256 pages fill in 0.2 s.

@@ -14,8 +14,7 @@ pub(crate) fn allowed() -> Result<(), String> {
     }
     let own = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
     let Err(error) = Switches::of(own) else { return Ok(()) };
-    let paranoid = std::fs::read_to_string(SETTING).ok().and_then(|text| text.trim().parse::<i32>().ok());
-    Err(match (paranoid, error.raw_os_error()) {
+    Err(match (paranoid(), error.raw_os_error()) {
         (None, _) => "this kernel has no perf events".to_owned(),
         (Some(level), Some(libc::EACCES | libc::EPERM)) if level > ALLOWS => {
             format!("kernel.perf_event_paranoid is {level}; an administrator can set it: sysctl kernel.perf_event_paranoid={ALLOWS}")
@@ -28,6 +27,15 @@ pub(crate) fn allowed() -> Result<(), String> {
         }
         _ => format!("the kernel refuses perf_event_open: {error}"),
     })
+}
+
+/// Whether it is the setting alone that refuses.
+pub(crate) fn is_setting() -> bool {
+    paranoid().is_some_and(|level| level > ALLOWS) && !(is_filtered() && !survives())
+}
+
+fn paranoid() -> Option<i32> {
+    std::fs::read_to_string(SETTING).ok()?.trim().parse().ok()
 }
 
 /// Whether a filter of system calls applies to this process.

@@ -75,6 +75,17 @@ impl Exact {
         Finished { dropped_events: 0, attributes, notes: Vec::new() }
     }
 
+    /// Returns the child of a process that ended, or executed another program (which its parent waits for after
+    /// vfork), when a wait ended.
+    fn child(&self, pid: u32, wait: &Off) -> Option<(TrackId, Time)> {
+        let (since, until) = (wait.woken_since(wait.most_queued_ns), wait.to);
+        let within = |at: Option<Time>| at.filter(|at| *at >= since && *at <= until);
+        let children = self.others(pid).filter(|(tid, thread)| **tid == thread.pid && thread.ends.parent == pid);
+        let mut ended = children.filter_map(|(_, child)| Some((child.track, within(child.gone).or(within(child.executed))?)));
+        let first = ended.next()?;
+        ended.next().is_none().then_some(first)
+    }
+
     fn others<'a>(&'a self, tid: u32) -> impl Iterator<Item = (&'a u32, &'a ExactThread)> {
         let gone = self.gone.iter().map(|(tid, thread)| (tid, thread));
         self.threads.iter().chain(gone).filter(move |(other, _)| **other != tid)
@@ -123,7 +134,7 @@ impl Sampler {
         let Change { pid, tid, at, what } = change;
         match what {
             What::Began { parent, by } => self.began((pid, tid), at, (parent, by)),
-            What::Named { name, exec } => self.named((pid, tid), name, exec),
+            What::Named { name, exec } => self.named((pid, tid), at, name, exec),
             what => {
                 let Some(exact) = &mut self.exact else { return };
                 let Some(thread) = exact.threads.get_mut(&tid) else { return };
@@ -158,19 +169,19 @@ impl Sampler {
         if tid == pid {
             let ours = self.watched.get(&parent).is_none_or(|watch| watch.ours);
             self.adopt(pid, role, ours);
-            self.slow_at = Time::from_monotonic_ns(0);
         } else if let Some(mut watch) = self.watched.remove(&pid) {
             self.find_threads(pid, &mut watch, at, false);
             self.watched.insert(pid, watch);
         }
     }
 
-    fn named(&mut self, (pid, tid): (u32, u32), name: String, exec: bool) {
+    fn named(&mut self, (pid, tid): (u32, u32), at: Time, name: String, exec: bool) {
         let role = self.watched.get(&pid).map_or(Role::Client, |watch| watch.role);
         let called = self.names.get(&pid).cloned();
         let Some(exact) = &mut self.exact else { return };
         let whole = exact.threads.get(&pid).map(|main| main.name.clone()).unwrap_or_default();
         let Some(mut thread) = exact.threads.remove(&tid) else { return };
+        thread.executed = exec.then_some(at).or(thread.executed);
         thread.name = match called {
             Some(called) if tid == pid => called,
             _ if tid == pid => name,
@@ -321,7 +332,12 @@ impl Sampler {
     /// only a look tells.
     fn part(&self, who: (u32, u32, TrackId), wait: &Off, of: Option<&Call>) -> Piece {
         let call = of.map(|call| &call.span);
-        let ended_by = self.ended_exactly(who, wait);
+        let child = self
+            .exact
+            .as_ref()
+            .filter(|_| !wait.preempted && call.is_none_or(|call| call.kind == SpanKind::WaitLock))
+            .and_then(|exact| exact.child(who.0, wait));
+        let ended_by = child.map(|(track, _)| track).or_else(|| self.ended_exactly(who, wait));
         let of_call = call.map(|call| Reason {
             kind: call.kind,
             object: call.object,
@@ -335,12 +351,13 @@ impl Sampler {
         let seen = wait.reason.and_then(|seen| seen.object).filter(|_| of_call.is_some_and(|reason| reason.object.is_none()));
         let of_call = of_call.map(|reason| Reason { object: reason.object.or(seen), ..reason });
         let reason = if on_files || of_both { wait.reason.or(of_call.filter(|_| !of_both)) } else { of_call };
+        let reason = reason.or(child.map(|_| Reason::of(SpanKind::WaitLock)));
         Piece {
             from: wait.from,
             to: wait.to,
             many: 1,
             waited_ns: wait.to.since(wait.from),
-            queued_ns: wait.queued_ns,
+            queued_ns: child.map_or(wait.queued_ns, |(_, at)| wait.to.since(at).min(wait.most_queued_ns)),
             preempted: wait.preempted,
             reason,
             waker: call.and_then(|call| call.waker_track).or(ended_by),
@@ -363,8 +380,7 @@ impl Sampler {
         if wait.to.since(wait.from) < WORTH_SEARCHING_NS && exact.threads.len() > MANY_THREADS {
             return None;
         }
-        let woken = wait.to.plus_ns(-(wait.queued_ns as i64));
-        let since = woken.plus_ns(-WAKING_NS).max(wait.from);
+        let since = wait.woken_since(wait.queued_ns);
         let ran = exact.others(tid).filter(|(_, thread)| thread.ran_between(since, wait.to)).map(|(other, thread)| ActiveThread {
             pid: thread.pid,
             tid: *other,
@@ -422,6 +438,14 @@ impl Sampler {
             thread.came_in(now);
         }
         self.record_waits(true);
+    }
+}
+
+impl Off {
+    /// Since when who ended the wait must have run.
+    fn woken_since(&self, queued_ns: u64) -> Time {
+        let woken = self.to.plus_ns(-queued_ns.cast_signed());
+        woken.plus_ns(-WAKING_NS).max(self.from)
     }
 }
 

@@ -22,6 +22,8 @@ pub(super) struct Off {
     pub preempted: bool,
     /// How long it was runnable at the end, if known.
     pub queued_ns: u64,
+    /// How long it can have been, at most.
+    pub most_queued_ns: u64,
     /// What it waited for.
     pub reason: Option<Reason>,
 }
@@ -53,6 +55,8 @@ pub(super) struct ExactThread {
     /// Its run delay when its waits were last recorded.
     queued_ns: Option<u64>,
     pub gone: Option<Time>,
+    /// When it executed another program.
+    pub executed: Option<Time>,
 }
 
 impl ExactThread {
@@ -60,14 +64,14 @@ impl ExactThread {
     pub(super) fn new(pid: u32, track: TrackId, name: String, ends: Rc<Ends>, at: Time, runnable: bool) -> ExactThread {
         let (runs, ended_waits, looks) = Default::default();
         let off = Some((at, runnable));
-        let (last_look, queued_ns, gone) = (None, runnable.then_some(0), None);
-        ExactThread { pid, track, name, ends, off, on_since: at, runs, ended_waits, looks, last_look, queued_ns, gone }
+        let (last_look, queued_ns, gone, executed) = (None, runnable.then_some(0), None, None);
+        ExactThread { pid, track, name, ends, off, on_since: at, runs, ended_waits, looks, last_look, queued_ns, gone, executed }
     }
 
     /// It was given a CPU.
     pub(super) fn came_in(&mut self, at: Time) {
         if let Some((from, preempted)) = self.off.take().filter(|(from, _)| *from < at) {
-            self.ended_waits.push(Off { from, to: at, preempted, queued_ns: 0, reason: None });
+            self.ended_waits.push(Off { from, to: at, preempted, queued_ns: 0, most_queued_ns: 0, reason: None });
         }
         self.on_since = at;
     }
@@ -158,7 +162,9 @@ fn share_queue(waits: &mut [Off], mut left_ns: u64) {
     let mut order: Vec<&mut Off> = waits.iter_mut().filter(|wait| !wait.preempted).collect();
     order.sort_by_key(|wait| wait.to.since(wait.from));
     let many = order.len() as u64;
+    let whole_ns = left_ns;
     for (done, wait) in (0..).zip(order) {
+        wait.most_queued_ns = whole_ns.min(wait.to.since(wait.from));
         wait.queued_ns = (left_ns / (many - done)).min(wait.to.since(wait.from));
         left_ns -= wait.queued_ns;
     }

@@ -247,7 +247,9 @@ impl Sampler {
     pub(crate) fn sample(&mut self, all: bool) {
         self.take_changes(all);
         let now = Time::now();
-        let slow = all || now.since(self.slow_at) >= SLOW_PART.as_nanos() as u64;
+        // Where switches are recorded, nothing is missed meanwhile.
+        let rested = self.exact.is_none() || now.since(self.slow_before) >= COUNTED_PART.as_nanos() as u64;
+        let slow = all || rested && now.since(self.slow_at) >= SLOW_PART.as_nanos() as u64;
         if slow {
             self.slow_at = now;
             self.targets.forget_sockets();
