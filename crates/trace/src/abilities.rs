@@ -14,6 +14,9 @@ pub struct Abilities {
     pub all_looks: bool,
     /// Whether every change of a thread's state was recorded as it happened. If false, threads were polled at intervals.
     pub every_change: bool,
+    /// Whether every switch of a thread to and from a processor was recorded as it happened: a thread that is in no wait is known to run, and
+    /// one that lost its processor is known to queue for one.
+    pub switches: bool,
 }
 
 /// Recorders that make profiles.
@@ -29,6 +32,7 @@ impl Meta {
             wakers: !says("wakers", "inferred"),
             all_looks: !says("looks.in_part", "true"),
             every_change: !self.attributes.iter().any(|(name, _)| name == "resolution_ns"),
+            switches: !says("wakers", "inferred") || says("switches", "recorded"),
         }
     }
 }
@@ -60,9 +64,12 @@ mod tests {
 
     #[test]
     fn a_recorder_sees_all_that_it_does_not_say_it_could_not_see() {
-        let all = Abilities { waits: true, wakers: true, all_looks: true, every_change: true };
+        let all = Abilities { waits: true, wakers: true, all_looks: true, every_change: true, switches: true };
         assert_eq!(made_by("another", &[("wakers", "recorded"), ("looks.in_part", "false")]), all);
         let little = made_by("another", &[("wakers", "inferred"), ("looks.in_part", "true"), ("resolution_ns", "1000")]);
-        assert_eq!(little, Abilities { waits: true, wakers: false, all_looks: false, every_change: false });
+        assert_eq!(little, Abilities { waits: true, wakers: false, all_looks: false, every_change: false, switches: false });
+        let switches = made_by("another", &[("wakers", "inferred"), ("switches", "recorded")]);
+        assert_eq!(switches, Abilities { wakers: false, ..all });
+        assert!(!made_by("another", &[("wakers", "inferred"), ("switches", "refused")]).switches);
     }
 }

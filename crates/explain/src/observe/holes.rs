@@ -16,10 +16,11 @@ pub(crate) struct Holes {
 }
 
 impl Holes {
-    /// Reads the samples of a recording; nothing is known if some were lost.
+    /// Reads the samples of a recording; nothing is known if some were lost. Without privilege none are taken in the kernel, and switches
+    /// show when a thread ran.
     pub(crate) fn of(samples: &[Sample], meta: &Meta, tables: &mut Tables) -> Holes {
         let mut holes = Holes::default();
-        if meta.dropped_events > 0 {
+        if meta.dropped_events > 0 || tables.wakers_inferred && tables.switches {
             return holes;
         }
         for sample in samples {

@@ -98,6 +98,8 @@ pub(crate) struct Tables {
     /// Whether wakers were not recorded: they are known only if one thread alone can have been the waker, and stops are recorded as spans
     /// of their own.
     pub wakers_inferred: bool,
+    /// Whether a thread that is in no wait is known to run.
+    pub switches: bool,
     /// Whether only some of the calls by which programs look for something between pauses were recorded.
     pub looks_in_part: bool,
     /// Servers' unencrypted HTTP answers.
@@ -193,6 +195,7 @@ impl Tables {
             main: main_thread(&actors, command_pid(source)),
             sampled: !abilities.every_change,
             wakers_inferred: !abilities.wakers,
+            switches: abilities.switches,
             has_servers: actors.iter().any(|a| a.thread && a.end == End::Server),
             tracks: DenseIndex::new(source.tracks().iter().map(|t| t.track.number())),
             object_rows: DenseIndex::new(source.objects().iter().map(|o| o.object.number())),

@@ -183,8 +183,9 @@ impl View<'_, '_, '_> {
         true
     }
 
-    /// Whether nothing shows that this thread ran from an instant until now: it made no call, in a recording with runs as spans.
+    /// Whether nothing shows that this thread ran from an instant until now: it made no call, in a recording with runs as spans and without
+    /// switches.
     pub(super) fn is_unrecorded(&self, from: i64) -> bool {
-        self.tables.wakers_inferred && !self.tables.sampled && self.at - from >= limits::UNCOUNTED_RUN_NS
+        self.tables.wakers_inferred && !self.tables.sampled && !self.tables.switches && self.at - from >= limits::UNCOUNTED_RUN_NS
     }
 }
