@@ -215,6 +215,10 @@ class Verdict:
     """The second cause, if the verdict is inconclusive."""
     of_ceiling: Optional[float] = None
     """Part of its measured ceiling that the limiting device or path reached, if it came close."""
+    settle: list[str] = field(default_factory=list)
+    """For an answer that is unsure, or names a server that was not recorded: what was not seen, and the shortest way to see it, the most
+    important first; or the control run that would tell. Absent otherwise.
+    """
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 //! Spans are read twice: once before the path is walked, for who serves and for the rows of the replay, and once as the path is walked. If
 //! threads wait by running, or compute in turn, the path is walked once more.
 
-use crate::assemble::{notes, phase, round_trips, summary, transfers, tuning, verdict};
+use crate::assemble::{notes, phase, round_trips, settle, summary, transfers, tuning, verdict};
 use crate::cause::End;
 use crate::document::{Explanation, PhaseName, SCHEMA};
 use crate::error::ExplainError;
@@ -224,6 +224,7 @@ fn document(source: &dyn Source, recorded: Option<Recorded>, parts: &Parts<'_>, 
     let round_trips = round_trips::round_trips(parts, meta);
     let mut verdict = verdict::verdict(&charges.list, |cause| ceiling::reached(parts, meta, cause));
     let of = summary::Of {
+    verdict.settle = settle::settle(parts, meta, &verdict);
         parts,
         meta,
         charges: &charges,

@@ -1,5 +1,5 @@
 //! An explanation in at most [`MAX_LINES`] lines of 80 columns: what was run, one sentence, the causes with the figure that matters, what
-//! is not the limit, what limits confidence, and what to change.
+//! is not the limit, what limits confidence, what to change, and what would settle an unsure answer.
 //!
 //! Each part has its lines in order of importance; if there are too many in all, the least important are dropped. The full text has all.
 
@@ -60,6 +60,7 @@ fn blocks(e: &Explanation, columns: usize, more: Option<&str>, room: usize) -> V
     let changes = changes(e, columns);
     let remarks = remarks(e, columns);
     let tuning: Vec<Line> = e.summary.tuning.iter().map(|line| (cut_end(&format!("  {}", clean(line)), columns), Ink::Plain)).collect();
+    let settle = settle(e, columns);
     let last: Option<Line> = last(e, more).map(|(line, ink)| (cut_end(&line, columns), ink));
     let (mut rows, mut most_changes, mut most_remarks, mut most_tuning) = (MAX_ROWS, changes.len(), MAX_REMARKS, MAX_TUNING);
     let mut with_words = true;
@@ -69,6 +70,7 @@ fn blocks(e: &Explanation, columns: usize, more: Option<&str>, room: usize) -> V
         let mut second: Vec<Line> = lines(&changes, most_changes, with_words);
         second.extend(tuning.iter().take(most_tuning).cloned());
         second.extend(remarks.iter().take(most_remarks).flatten().cloned());
+        second.extend(settle.iter().cloned());
         second.extend(last.clone());
         let blocks: Vec<Vec<Line>> = [first, second].into_iter().filter(|block| !block.is_empty()).collect();
         if blocks.iter().map(|block| block.len() + 1).sum::<usize>() <= room {
@@ -83,6 +85,8 @@ fn blocks(e: &Explanation, columns: usize, more: Option<&str>, room: usize) -> V
             () if rows > 2 => rows -= 1,
             () if most_changes > 1 => most_changes -= 1,
             () if rows > 1 => rows -= 1,
+            // An unsure answer is of use only with what would settle it.
+            () if most_remarks > 0 && !settle.is_empty() => most_remarks -= 1,
             () => return blocks,
         }
     }
@@ -201,6 +205,12 @@ pub(crate) fn remark_lines(remark: &str, columns: usize) -> Vec<Line> {
         lines.push(cut_end(&rest, columns - 4));
     }
     lines.into_iter().enumerate().map(|(i, line)| (format!("{}{line}", if i == 0 { "  " } else { "    " }), Ink::Plain)).collect()
+}
+
+/// Returns the line on what would settle an unsure answer, in at most two lines.
+fn settle(e: &Explanation, columns: usize) -> Vec<Line> {
+    let settle = e.verdict.settle.first().filter(|_| !e.summary.sentence.is_empty());
+    settle.map_or_else(Vec::new, |settle| remark_lines(&format!("to be sure: {settle}"), columns))
 }
 
 /// Returns the last line, with the commands that show more.

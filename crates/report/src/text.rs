@@ -276,6 +276,12 @@ impl Page {
             );
             self.hanging(0, 2, &said, Ink::Plain);
         }
+        for (number, settle) in e.verdict.settle.iter().enumerate() {
+            if number == 0 {
+                self.gap();
+            }
+            self.hanging(0, 2, &format!("To be sure: {settle}"), Ink::Plain);
+        }
     }
 }
 

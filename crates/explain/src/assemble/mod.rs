@@ -10,6 +10,7 @@ pub(crate) mod notes;
 pub(crate) mod of_packets;
 pub(crate) mod phase;
 pub(crate) mod round_trips;
+pub(crate) mod settle;
 pub(crate) mod summary;
 pub(crate) mod transfers;
 pub(crate) mod tuning;

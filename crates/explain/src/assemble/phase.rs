@@ -5,7 +5,7 @@
 //! of the whole run (bytes, channels, idle parts) and predictions are omitted.
 
 use super::summary::{self, Of};
-use super::{notes, verdict};
+use super::{notes, settle, verdict};
 use crate::ExplainError;
 use crate::cause::End;
 use crate::document::{Explanation, Model, PhaseName, SCHEMA};
@@ -36,6 +36,7 @@ pub(crate) fn explanation(
     let parts = Parts { ledger: &ledger, start, end, ..*whole };
     let charges = parts.charges();
     let mut verdict = verdict::verdict(&charges.list, |_| None);
+    verdict.settle = settle::settle(&parts, meta, &verdict);
     let of = Of {
         parts: &parts,
         meta,

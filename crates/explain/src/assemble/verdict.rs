@@ -1,4 +1,4 @@
-//! The verdict: which cause limits, and how certain that is. Its sentence is the summary's.
+//! The verdict: which cause limits, and how certain that is. Its sentence is the summary's, and what would settle it is `settle.rs`'s.
 
 use crate::cause::Cause;
 use crate::document::{Charge, Second, Status, Verdict};
@@ -27,6 +27,7 @@ pub(crate) fn verdict(charges: &[Charge], reached: impl FnOnce(Cause) -> Option<
             second: None,
             of_ceiling: None,
             sentence: String::new(),
+            settle: Vec::new(),
         };
     };
     let quota = quota_of(charges, &sums);
@@ -49,6 +50,7 @@ pub(crate) fn verdict(charges: &[Charge], reached: impl FnOnce(Cause) -> Option<
         second: second.map(|s| Second { cause: s.cause, place: s.largest.place.clone(), share: s.share }),
         of_ceiling,
         sentence: String::new(),
+        settle: Vec::new(),
     }
 }
 

@@ -23,6 +23,10 @@ pub struct Verdict {
     pub of_ceiling: Option<f64>,
     /// One plain sentence.
     pub sentence: String,
+    /// For an answer that is unsure, or names a server that was not recorded: what was not seen, and the shortest way to see it, the most
+    /// important first; or the control run that would tell.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub settle: Vec<String>,
 }
 
 /// The runner-up of an inconclusive verdict.

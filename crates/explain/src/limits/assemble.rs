@@ -168,6 +168,11 @@ pub(crate) const TURNS_PART: u64 = 20;
 /// little on both sides. Instead: how many ran at each instant.
 pub(crate) const TURNS_AT_ONCE: f64 = 1.15;
 /// Least part of that time in which one of the threads ran. Instead: as above.
+// settle.rs
+
+/// Bound: ways to settle an answer. One is shown; the others are for programs.
+pub(crate) const MOST_SETTLE: usize = 3;
+
 pub(crate) const TURNS_TAKEN: f64 = 0.75;
 /// Least part of the time the other threads could have run that they waited in locks. Instead: as above.
 pub(crate) const TURNS_LOCKED: f64 = 0.5;

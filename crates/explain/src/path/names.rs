@@ -83,7 +83,7 @@ pub(crate) fn name_server(tables: &Tables, object: u32) -> Option<&str> {
 }
 
 /// The address that a socket without connections sends to.
-fn datagrams_to(tables: &Tables, object: u32) -> Option<&str> {
+pub(crate) fn datagrams_to(tables: &Tables, object: u32) -> Option<&str> {
     tables.objects.get(object as usize)?.name.strip_prefix("udp:")
 }
 

@@ -171,6 +171,7 @@ fn what_was_not_recorded_makes_the_answer_unsure_and_the_sentence_names_it() {
     let e = tale.explain();
     assert_eq!(e.verdict.status, thalweg_explain::document::Status::Unsure);
     assert!(e.verdict.sentence.contains("not sure") && e.verdict.sentence.contains("pacemaker"), "{}", e.verdict.sentence);
+    assert_eq!(e.verdict.settle, ["what pacemaker did was not recorded; thalweg explain --also pacemaker -- COMMAND"]);
     // A little of it changes nothing.
     let mut tale = Tale::new(10_000, 4);
     let client = tale.client("main");

@@ -377,3 +377,64 @@ fn what_a_program_looks_for_again_and_again_is_not_its_pauses() {
     is_limited_by(&asks(0, 16 << 10), "client.think");
     is_limited_by(&asks(16 << 10, 0), "client.think");
 }
+
+/// The first line on what would settle the answer.
+fn settled_by(e: &Explanation) -> &str {
+    e.verdict.settle.first().map_or("", String::as_str)
+}
+
+#[test]
+fn an_unsure_answer_says_what_was_not_seen_and_how_to_see_it() {
+    // A thread that made no call for long: only switches show that it ran.
+    let computes = |switches: &[&str]| {
+        let (mut tale, client) = unprivileged(100_000, false);
+        tale.meta.attributes.extend(switches.iter().map(|value| ("switches".to_owned(), (*value).to_owned())));
+        tale.wait(client, K::WaitTimer, 0, 10).end();
+        tale.wait(client, K::WaitTimer, 99_990, 100_000).end();
+        tale.explain()
+    };
+    for refused in [&[][..], &["refused"]] {
+        let e = computes(refused);
+        is_unsure(&e);
+        assert_eq!(settled_by(&e), "when copy ran and waited was not seen exactly; ask for: sysctl kernel.perf_event_paranoid=2");
+    }
+    let e = computes(&["recorded"]);
+    is_limited_by(&e, "client.cpu");
+    assert!(e.verdict.settle.is_empty(), "{:?}", e.verdict.settle);
+    // Who ended a wait, no switch shows.
+    let (mut tale, client) = unprivileged(100_000, false);
+    tale.meta.attributes.push(("switches".to_owned(), "recorded".to_owned()));
+    let lock = tale.object(ObjectKind::Lock, "futex", &[]);
+    tale.wait(client, K::WaitLock, 10, 99_000).on(lock).end();
+    let e = tale.explain();
+    is_unsure(&e);
+    let said = settled_by(&e);
+    assert!(said.starts_with("what ended waits of copy was not seen; ask for: setcap cap_bpf,"), "{said}");
+    // Two things are lacking, and the larger comes first.
+    let (mut tale, client) = unprivileged(100_000, false);
+    let far = tale.object(ObjectKind::File, "/mnt/far", &[("device", "10.0.0.9:/srv"), ("filesystem", "nfs4")]);
+    tale.wait(client, K::FileRead, 0, 70_000).on(far).end();
+    tale.wait(client, K::WaitLock, 70_000, 99_000).on(lock).end();
+    let e = tale.explain();
+    assert_eq!(e.verdict.settle.len(), 2, "{:?}", e.verdict.settle);
+    let said = settled_by(&e);
+    assert!(said.contains("10.0.0.9:/srv (nfs4)") && said.ends_with("thalweg record --server --port 2049 -o s.thw"), "{said}");
+}
+
+#[test]
+fn a_server_that_was_not_recorded_is_asked_for_by_its_port() {
+    for (name, how) in [
+        ("127.0.0.1:40000 > 127.0.0.1:80", "as its user or root: thalweg explain --also :80 -- COMMAND"),
+        ("10.0.0.1:40000 > 10.0.0.2:2049", "ask whoever runs it for: thalweg record --server --port 2049 -o s.thw"),
+    ] {
+        let (mut tale, client) = unprivileged(100_000, false);
+        let (near, _) = tale.two_ends(name);
+        tale.span(client, K::NetSend, 0, 10).on(near).bytes(100).end();
+        tale.wait(client, K::NetReceive, 10, 99_000).on(near).end();
+        tale.span(client, K::NetReceive, 99_000, 99_010).on(near).bytes(100).end();
+        let e = tale.explain();
+        assert_eq!(e.verdict.cause.name(), "server.unknown");
+        assert!(settled_by(&e).ends_with(how), "{:?}", e.verdict.settle);
+        assert!(!e.summary.remarks.iter().any(|remark| remark.contains("--port") || remark.contains("--also")), "said twice");
+    }
+}

@@ -57,6 +57,7 @@ fn twins(e: &Explanation) -> Vec<String> {
     let mut said = vec![sentence.to_owned()];
     said.extend(e.summary.numbers.iter().map(|number| number.sentence.clone()));
     said.extend(e.summary.remarks.iter().cloned());
+    said.extend(e.verdict.settle.first().cloned());
     let page = page(e);
     let is_row = |line: &&str| line.trim_start().split_once(" %  ").is_some_and(|(share, _)| share.chars().all(|c| c.is_ascii_digit()));
     // (Of few rows, others are more in the short one; and how much of a row is cut depends on the rows beside it.)
@@ -248,6 +249,15 @@ fn the_fullest_page_fits_and_no_name_brings_an_escape_code() {
         }
         assert!(!page.contains('\x1b'), "{page:?}");
         assert!(page.contains("8 %") && page.contains("->") && page.contains("not the limit"), "{page}");
+    }
+    // What would settle an unsure answer is never left out, and stands at the end.
+    e.verdict.settle = vec![format!("who ended the waits was not seen; ask for: {long}"), "nothing else".to_owned()];
+    for more in [None, Some("thalweg explain -v")] {
+        let page = short(&e, &TextOptions::default(), more);
+        assert!(page.lines().count() <= MAX_LINES, "{page}");
+        let end: Vec<&str> = page.lines().rev().skip(usize::from(more.is_some())).take(2).collect();
+        assert!(end[1].starts_with("  to be sure: who ended the waits") && end[0].starts_with("    "), "{page}");
+        assert!(!page.contains("nothing else"), "{page}");
     }
 }
 

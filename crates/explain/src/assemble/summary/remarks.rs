@@ -27,7 +27,8 @@ pub(super) fn remarks(of: &Of<'_>, groups: &[Group<'_>], standing: Option<String
         remarks.push(format!("{} events were lost: all figures are less certain by that much", count(of.meta.dropped_events)));
     }
     remarks.extend(groups.first().and_then(|leading| hottest(of, leading)));
-    remarks.extend(server(of));
+    // (What would settle an unsure answer says it there.)
+    remarks.extend(server(of).filter(|_| of.verdict.settle.is_empty()));
     remarks.extend(held_above(of, groups));
     remarks.extend(asks(of));
     remarks.extend(standing);

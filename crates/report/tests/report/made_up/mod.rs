@@ -262,6 +262,7 @@ fn explanation(copy: Copy, path: &[(Cause, i64, i64)], gaps: &[(i64, i64, u64)],
         share: critical_path[0].share,
         second: None,
         of_ceiling: None,
+        settle: Vec::new(),
         sentence: format!(
             "{:.1} Gb/s. {:.0} % of the time the wire carried data; for {:.0} % it stood idle while the client read the next 10 MiB from \
              /data/run-17/big.tar.",
