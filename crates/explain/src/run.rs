@@ -223,8 +223,8 @@ fn document(source: &dyn Source, recorded: Option<Recorded>, parts: &Parts<'_>, 
     let rate_bytes_per_s = size_bytes.map(|b| b as f64 / wall_s);
     let round_trips = round_trips::round_trips(parts, meta);
     let mut verdict = verdict::verdict(&charges.list, |cause| ceiling::reached(parts, meta, cause));
-    let of = summary::Of {
     verdict.settle = settle::settle(parts, meta, &verdict);
+    let of = summary::Of {
         parts,
         meta,
         charges: &charges,
