@@ -37,6 +37,8 @@ pub(super) struct WaitTargets {
     pub objects: Objects,
     /// TCP sockets, by inode.
     pub sockets: BTreeMap<u64, Socket>,
+    /// Inodes of listening TCP sockets.
+    listening: BTreeSet<u64>,
     diagnostics: Option<Diagnostics>,
     /// The other end of connected Unix sockets, by inode.
     unix: BTreeMap<u64, u64>,
@@ -53,13 +55,14 @@ impl WaitTargets {
     pub(super) fn new(objects: Objects) -> WaitTargets {
         let diagnostics = Diagnostics::open().ok();
         let (sockets, unix, datagrams, strange) = Default::default();
-        WaitTargets { objects, sockets, diagnostics, unix, datagrams, strange, slept_ns: None }
+        WaitTargets { objects, sockets, listening: BTreeSet::new(), diagnostics, unix, datagrams, strange, slept_ns: None }
     }
 
     /// Reads the state of TCP connections from the kernel.
     pub(super) fn read_connections(&mut self) {
         let Some(Ok(sockets)) = self.diagnostics.as_mut().map(Diagnostics::sockets) else { return };
         self.objects.listening.extend(sockets.iter().filter(|s| s.state == LISTEN).map(|s| s.local.port()));
+        self.listening = sockets.iter().filter(|s| s.state == LISTEN).map(|s| s.inode).collect();
         self.sockets = sockets.into_iter().filter(|s| s.inode != 0 && s.state != LISTEN).map(|s| (s.inode, s)).collect();
     }
 
@@ -175,6 +178,9 @@ impl WaitTargets {
 
     /// Returns the reason of a wait on one descriptor.
     fn on(&mut self, call: Call, target: Option<Target>) -> Reason {
+        if matches!(target, Some(Target::Socket(inode)) if self.listening.contains(&inode)) {
+            return by_connection();
+        }
         let writes = call == Call::Write;
         let (object, ender) = match target {
             Some(Target::File(object) | Target::Connection(object) | Target::Datagrams(object) | Target::Terminal(object)) => {
@@ -282,17 +288,23 @@ impl WaitTargets {
     fn any_of(&mut self, targets: &[Target]) -> Reason {
         let mut sides = [0; waits::MOST_SIDES];
         if targets.len() > sides.len() {
-            return Reason::of(SpanKind::WaitNetwork);
+            return by_connection();
         }
         for (side, target) in sides.iter_mut().zip(targets) {
             *side = match target {
                 Target::Pipe(inode) => *inode,
+                Target::Socket(inode) if self.listening.contains(inode) => return by_connection(),
                 Target::Socket(inode) => self.other_side(*inode).unwrap_or(0),
-                _ => return Reason::of(SpanKind::WaitNetwork),
+                _ => return by_connection(),
             };
         }
         Reason { ender: Ender::Any(sides), ..Reason::of(SpanKind::WaitLock) }
     }
+}
+
+/// Returns the reason of a wait for one of several connections, or for a new one.
+fn by_connection() -> Reason {
+    Reason { ender: Ender::Connection, ..Reason::of(SpanKind::WaitNetwork) }
 }
 
 /// Returns the reason of a timed sleep.

@@ -140,6 +140,8 @@ pub(crate) struct Objects {
     others: HashMap<String, ObjectId>,
     /// The lock object of each object asked for; `None` if it is not a file.
     locks: HashMap<ObjectId, Option<ObjectId>>,
+    /// Files on FUSE mounts, and the minor number of their device.
+    served: HashMap<ObjectId, u32>,
     /// Local ports seen listening.
     pub listening: BTreeSet<u16>,
 }
@@ -156,6 +158,7 @@ impl Objects {
             connections: HashMap::new(),
             others: HashMap::new(),
             locks: HashMap::new(),
+            served: HashMap::new(),
             listening,
         }
     }
@@ -173,9 +176,10 @@ impl Objects {
             Some((_, Opened::Unknown, _)) | None => (opened, direct),
             Some((_, known, was_direct)) => (if *known == opened { opened } else { Opened::Both }, direct && *was_direct),
         };
-        let mut attributes = Vec::new();
+        let (mut attributes, mut served) = (Vec::new(), None);
         let device = device.or_else(|| fs::metadata(path).ok().map(|m| m.dev()));
-        if let Some((device, kind)) = device.and_then(|device| self.mounts.of(device)) {
+        if let Some(((device, kind), number)) = device.and_then(|number| Some((self.mounts.of(number)?, number))) {
+            served = kind.starts_with("fuse").then(|| libc::minor(number));
             attributes.push(("device", device.clone()));
             attributes.push(("filesystem", kind.clone()));
         }
@@ -188,6 +192,9 @@ impl Objects {
         };
         self.describe(object, ObjectKind::File, path, &attributes);
         self.files.insert(path.to_owned(), (object, opened, direct));
+        if let Some(minor) = served {
+            self.served.insert(object, minor);
+        }
         Some(object)
     }
 
@@ -244,6 +251,16 @@ impl Objects {
         let lock = path.and_then(|path| self.other(ObjectKind::Lock, &path));
         self.locks.insert(file, lock);
         lock
+    }
+
+    /// Returns the minor number of the device of a file on a FUSE mount.
+    pub(super) fn served(&self, file: ObjectId) -> Option<u32> {
+        self.served.get(&file).copied()
+    }
+
+    /// Returns the minor numbers of the devices of all FUSE mounts with a recorded file.
+    pub(super) fn fuse_mounts(&self) -> BTreeSet<u32> {
+        self.served.values().copied().collect()
     }
 
     fn describe(&self, object: ObjectId, kind: ObjectKind, name: &str, attributes: &[(&str, String)]) {

@@ -12,6 +12,7 @@ pub(crate) mod diagnostics;
 pub(crate) mod disks;
 mod divide;
 pub(crate) mod files;
+mod fuse;
 mod kernel;
 pub(crate) mod listeners;
 mod locks;

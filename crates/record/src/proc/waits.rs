@@ -43,6 +43,8 @@ pub(super) enum Ender {
     Socket(u64),
     /// The processes that write to one of these pipes, or have one of these sockets; 0: unused entry.
     Any([u64; MOST_SIDES]),
+    /// One of the process's connections, by what came on it.
+    Connection,
     /// This process, the lock's holder.
     Process(u32),
 }

@@ -36,7 +36,7 @@ pub(super) struct ActiveThread {
 pub(super) fn ended_by(ender: Ender, pid: u32, tid: u32, acted: &[ActiveThread]) -> Option<TrackId> {
     let others = acted.iter().filter(|other| other.tid != tid);
     match ender {
-        Ender::Unknown => None,
+        Ender::Unknown | Ender::Connection => None,
         Ender::Thread(thread) => only(others.filter(|other| other.gone && other.tid == thread)),
         // If several ended between two samples, any of them did to within that time: the last one started is at the
         // end of their pipeline.

@@ -3,6 +3,7 @@
 
 use super::sampler::{Sampler, Watch};
 use crate::proc::files::shared_inode;
+use crate::proc::fuse;
 use crate::proc::moved::Files;
 use crate::proc::processes;
 use crate::proc::waits::Ender;
@@ -126,6 +127,25 @@ impl Sampler {
                 let role =
                     if found.iter().any(serves) && found.iter().any(|inode| !self.is_pipe(*inode)) { Role::Server } else { Role::Client };
                 self.consider_other(pid, role);
+            }
+        }
+    }
+
+    /// Finds who serves the FUSE mounts that recorded files are on.
+    pub(super) fn find_fuse_servers(&mut self) {
+        if self.exact.is_none() {
+            return;
+        }
+        let new: Vec<u32> = self.targets.objects.fuse_mounts().into_iter().filter(|minor| !self.fuse_servers.contains_key(minor)).collect();
+        if new.is_empty() {
+            return;
+        }
+        let found = fuse::servers(&new);
+        for minor in new {
+            let server = found.get(&minor).copied();
+            self.fuse_servers.insert(minor, server);
+            if let Some(pid) = server {
+                self.consider_other(pid, Role::Client);
             }
         }
     }

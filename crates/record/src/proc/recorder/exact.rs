@@ -5,6 +5,7 @@ use super::sampler::{Sampler, Watch};
 use crate::Finished;
 use crate::proc::blocking::Waiter;
 use crate::proc::calls::{Call, Calls};
+use crate::proc::diagnostics::Socket;
 use crate::proc::tasks::TaskFiles;
 use crate::proc::waits::{Ender, Reason};
 use crate::proc::wakers::{ActiveThread, Ends, ended_by};
@@ -12,7 +13,7 @@ use crate::switches::{Change, Switches, What};
 use crate::worker::thread_cpu;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use thalweg_trace::{Event, Mark, MarkKind, Role, Span, SpanId, SpanKind, Time, Track, TrackId, TrackKind, WakerContext};
+use thalweg_trace::{Event, Mark, MarkKind, ObjectId, Role, Span, SpanId, SpanKind, Time, Track, TrackId, TrackKind, WakerContext};
 
 /// A wait is looked at once it has lasted this long.
 const LOOK_AFTER_NS: u64 = 1_000_000;
@@ -32,6 +33,9 @@ const WORTH_RECORDING_NS: u64 = 20_000;
 const WORTH_SEARCHING_NS: u64 = 20_000;
 const MANY_THREADS: usize = 64;
 
+/// What a process has open is looked up again if that was as long ago.
+const FRESH_NS: u64 = 20_000_000;
+
 /// How long a thread that has ended is remembered as one that may have woken others.
 const KEPT_NS: i64 = 1_000_000_000;
 
@@ -50,6 +54,16 @@ pub(super) struct Exact {
 impl Exact {
     pub(super) fn new(switches: Switches, calls: Calls) -> Exact {
         Exact { switches, threads: BTreeMap::new(), gone: Vec::new(), calls, lost: 0 }
+    }
+
+    /// Notes what a process has open.
+    pub(super) fn has_open(&mut self, pid: u32, ends: &Rc<Ends>) {
+        self.threads.values_mut().filter(|thread| thread.pid == pid).for_each(|thread| thread.ends = Rc::clone(ends));
+    }
+
+    /// Whether threads of a process that are not known yet are going to be told of: it or its parent is followed.
+    pub(super) fn will_announce(&self, pid: u32, parent: u32) -> bool {
+        self.threads.values().any(|thread| thread.pid == pid || thread.pid == parent)
     }
 
     /// Whether the library recorded the calls of any process.
@@ -245,6 +259,42 @@ impl Sampler {
         }
     }
 
+    /// Finds the connection that ended a wait for any of several: the only one on which bytes or acknowledgements have
+    /// come since the kernel was last asked.
+    pub(super) fn find_what_came(&mut self, now: Time) {
+        let Some(exact) = &mut self.exact else { return };
+        let is_one = |thread: &mut ExactThread| thread.ended_by_connection().is_some();
+        let waiters: Vec<u32> = exact.threads.iter_mut().filter_map(|(tid, thread)| is_one(thread).then_some(*tid)).collect();
+        if waiters.is_empty() {
+            return;
+        }
+        self.targets.read_connections();
+        let sums = |socket: &Socket| socket.info.map(|info| (info.received_bytes.unwrap_or(0), info.acked_bytes.unwrap_or(0)));
+        let now_came: BTreeMap<u64, (u64, u64)> =
+            self.targets.sockets.iter().filter_map(|(inode, one)| Some((*inode, sums(one)?))).collect();
+        let before = std::mem::replace(&mut self.came, now_came);
+        let grew = |inode: &u64, part: fn(&(u64, u64)) -> u64| {
+            self.came.get(inode).is_some_and(|now| part(now) > before.get(inode).map_or(0, part))
+        };
+        for tid in waiters {
+            let Some(thread) = self.exact.as_mut().and_then(|exact| exact.threads.get_mut(&tid)) else { continue };
+            let pid = thread.pid;
+            let sockets = self.watched.get(&pid).map(|watch| Rc::clone(&watch.ends)).unwrap_or_default();
+            let received = only(sockets.sockets.iter().filter(|inode| grew(inode, |sums| sums.0)));
+            let acknowledged = || only(sockets.sockets.iter().filter(|inode| grew(inode, |sums| sums.1)));
+            let inode = received.or_else(acknowledged).copied();
+            let socket = inode.and_then(|inode| self.targets.sockets.get(&inode));
+            let object = socket.and_then(|socket| self.targets.objects.socket(socket));
+            if let Some(wait) = thread.ended_by_connection() {
+                (wait.connection, wait.sought) = (object, true);
+            }
+            if object.is_none() && now.since(self.slow_before) >= FRESH_NS {
+                // It may be a connection that its process has only just made.
+                self.slow_at = Time::from_monotonic_ns(0);
+            }
+        }
+    }
+
     /// Enders of present waits, so that the other sides can be found.
     pub(super) fn present_enders(&self) -> Vec<Ender> {
         let threads = self.exact.iter().flat_map(|exact| exact.threads.values());
@@ -352,6 +402,7 @@ impl Sampler {
         let of_call = of_call.map(|reason| Reason { object: reason.object.or(seen), ..reason });
         let reason = if on_files || of_both { wait.reason.or(of_call.filter(|_| !of_both)) } else { of_call };
         let reason = reason.or(child.map(|_| Reason::of(SpanKind::WaitLock)));
+        let ended_by = ended_by.or_else(|| self.served(who.1, reason?.object?, wait));
         Piece {
             from: wait.from,
             to: wait.to,
@@ -362,6 +413,16 @@ impl Sampler {
             reason,
             waker: call.and_then(|call| call.waker_track).or(ended_by),
         }
+    }
+
+    /// Returns the thread that served a wait for a file on a FUSE mount: the only one of the mount's process that ran
+    /// when the wait ended.
+    fn served(&self, tid: u32, file: ObjectId, wait: &Off) -> Option<TrackId> {
+        let exact = self.exact.as_ref().filter(|_| !wait.preempted)?;
+        let server = (*self.fuse_servers.get(&self.targets.objects.served(file)?)?)?;
+        let since = wait.woken_since(wait.queued_ns);
+        only(exact.others(tid).filter(|(_, thread)| thread.pid == server && thread.ran_between(since, wait.to)))
+            .map(|(_, thread)| thread.track)
     }
 
     /// Records that a thread ran in a call.
@@ -402,7 +463,8 @@ impl Sampler {
         let blocked_ns = if apart { length_ns - piece.queued_ns } else { length_ns };
         let reason = piece.reason.unwrap_or(Reason::of(SpanKind::WaitOther));
         if let Some(id) = SpanId::new(self.trace.fresh()).filter(|_| blocked_ns > 0) {
-            let context = reason.context.or(piece.waker.map(|_| WakerContext::Task));
+            let came = reason.object.filter(|_| reason.ender == Ender::Connection).map(|_| WakerContext::Softirq);
+            let context = reason.context.or(came).or(piece.waker.map(|_| WakerContext::Task));
             self.batch.push(Event::Span(Span {
                 count: piece.many,
                 object: reason.object,
@@ -475,6 +537,12 @@ impl Piece {
         let (waited_ns, queued_ns) = (self.waited_ns + next.waited_ns, self.queued_ns + next.queued_ns);
         Piece { to: next.to, many: self.many + 1, waited_ns, queued_ns, ..self }
     }
+}
+
+/// Returns the only element.
+fn only<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
+    let first = all.next()?;
+    all.next().is_none().then_some(first)
 }
 
 /// Whether a thread that runs in a call of this kind does the call's work: a wait is nothing but waiting.

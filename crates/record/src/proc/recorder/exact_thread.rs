@@ -1,10 +1,10 @@
 //! One thread whose every switch is recorded: its runs and waits, and what a look in the middle of a wait found.
 
-use crate::proc::waits::Reason;
+use crate::proc::waits::{Ender, Reason};
 use crate::proc::wakers::Ends;
 use std::collections::VecDeque;
 use std::rc::Rc;
-use thalweg_trace::{Time, TrackId};
+use thalweg_trace::{ObjectId, Time, TrackId};
 
 /// Runs of a thread that are kept, to find who ended a wait.
 const RUNS: usize = 32;
@@ -26,6 +26,10 @@ pub(super) struct Off {
     pub most_queued_ns: u64,
     /// What it waited for.
     pub reason: Option<Reason>,
+    /// The connection on which something had come when it ended.
+    pub connection: Option<ObjectId>,
+    /// Whether that connection was searched for.
+    pub sought: bool,
 }
 
 /// What a look found: between these two instants.
@@ -71,7 +75,16 @@ impl ExactThread {
     /// It was given a CPU.
     pub(super) fn came_in(&mut self, at: Time) {
         if let Some((from, preempted)) = self.off.take().filter(|(from, _)| *from < at) {
-            self.ended_waits.push(Off { from, to: at, preempted, queued_ns: 0, most_queued_ns: 0, reason: None });
+            self.ended_waits.push(Off {
+                from,
+                to: at,
+                preempted,
+                queued_ns: 0,
+                most_queued_ns: 0,
+                reason: None,
+                connection: None,
+                sought: false,
+            });
         }
         self.on_since = at;
     }
@@ -116,6 +129,13 @@ impl ExactThread {
         self.looks.last().filter(|look| look.from >= since).map(|look| (look.reason, since))
     }
 
+    /// Returns the last wait if a look found that only something on a connection could end it, and it has ended.
+    pub(super) fn ended_by_connection(&mut self) -> Option<&mut Off> {
+        let wait = self.ended_waits.last_mut().filter(|wait| !wait.sought)?;
+        let look = self.looks.iter().rev().find(|look| look.from >= wait.from && look.to <= wait.to)?;
+        (look.reason.ender == Ender::Connection).then_some(wait)
+    }
+
     /// Whether it ran at any time between the two instants.
     pub(super) fn ran_between(&self, from: Time, to: Time) -> bool {
         let runs_on = self.off.is_none() && self.gone.is_none() && self.on_since <= to;
@@ -137,7 +157,9 @@ impl ExactThread {
         self.queued_ns = queued_ns.or(self.queued_ns);
         for wait in waits.iter_mut().filter(|wait| !wait.preempted) {
             let within = |look: &&Look| look.from >= wait.from && look.to <= wait.to;
-            wait.reason = self.looks.iter().find(within).map(|look| look.reason).or_else(|| self.between(wait));
+            let looked = self.looks.iter().find(within).map(|look| look.reason);
+            let came = |reason: Reason| Reason { object: wait.connection.or(reason.object), ..reason };
+            wait.reason = looked.map(came).or_else(|| self.between(wait));
         }
         let until = waits.last().map(|wait| wait.to);
         if let Some(until) = until {
@@ -173,7 +195,6 @@ fn share_queue(waits: &mut [Off], mut left_ns: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proc::waits::Ender;
     use proptest::prelude::*;
     use thalweg_trace::SpanKind;
 

@@ -154,7 +154,8 @@ impl Sampler {
             exact: None,
             library: None,
             tracks: None,
-            counted_at: Time::from_monotonic_ns(0),
+            counted_at: now,
+            came: BTreeMap::new(),
             host: watched.host,
             sink: Arc::clone(&watched.sink),
             moved: BTreeMap::new(),
@@ -163,6 +164,7 @@ impl Sampler {
             unfinished: Vec::new(),
             watched: BTreeMap::new(),
             sought: BTreeSet::new(),
+            fuse_servers: BTreeMap::new(),
             zombies: BTreeMap::new(),
             acted: Vec::new(),
             acted_before: Vec::new(),
@@ -259,9 +261,9 @@ impl Sampler {
                 self.quotas.read(&mut self.batch);
             }
         }
+        self.find_what_came(now);
         let counted = slow || self.exact.is_none() || now.since(self.counted_at) >= COUNTED_PART.as_nanos() as u64;
         if counted {
-            self.counted_at = now;
             self.sample_sockets(now, slow);
         }
         let pids: Vec<u32> = self.watched.keys().copied().collect();
@@ -270,10 +272,12 @@ impl Sampler {
         }
         if counted {
             self.record_waits(false);
+            self.counted_at = now;
         }
         self.emit_ended();
         if slow {
             self.find_other_sides();
+            self.find_fuse_servers();
             self.slow_before = now;
         }
         self.acted_before = std::mem::take(&mut self.acted);
@@ -315,6 +319,9 @@ impl Sampler {
             self.find_threads(pid, &mut watch, now, renamed);
             let ends = watch.files.sample(pid, &mut self.targets, watch.ours);
             watch.ends = Rc::new(Ends { parent: process.parent, ..ends });
+            if let Some(exact) = &mut self.exact {
+                exact.has_open(pid, &watch.ends);
+            }
             watch.alone = watch.threads.len() == 1 && !self.watched.values().any(|other| other.ends.parent == pid);
         }
         let tids: Vec<u32> = watch.threads.keys().copied().collect();
@@ -346,6 +353,7 @@ impl Sampler {
     }
 
     fn find_threads(&mut self, pid: u32, watch: &mut Watch, now: Time, renamed: bool) {
+        let announced = self.exact.as_ref().is_some_and(|exact| exact.will_announce(pid, watch.ends.parent));
         for tid in processes::numbers_in(&format!("/proc/{pid}/task")) {
             if let Some(known) = watch.threads.get(&tid) {
                 if renamed && !known.followed {
@@ -361,6 +369,10 @@ impl Sampler {
                 thread.ends = Rc::clone(&watch.ends);
                 thread.track
             });
+            if followed.is_none() && announced {
+                // The kernel is going to tell of its start.
+                continue;
+            }
             let Some(track) = followed.or_else(|| TrackId::new(self.trace.fresh())) else { continue };
             let Some(sums) = files.scheduling() else { continue };
             let is_new = followed.is_none();
@@ -502,7 +514,12 @@ impl Sampler {
             let Some(socket) = self.targets.sockets.get(inode) else { continue };
             let Some(object) = self.targets.objects.socket(socket) else { continue };
             let before = self.moved.get(inode).copied().unwrap_or_default();
-            let current = moved::emit_connection((&self.trace, track, self.sampled_at, now), (object, socket), before, &mut self.batch);
+            let current = moved::emit_connection(
+                (&self.trace, track, if self.exact.is_some() { self.counted_at } else { self.sampled_at }, now),
+                (object, socket),
+                before,
+                &mut self.batch,
+            );
             self.moved.insert(*inode, current);
         }
     }

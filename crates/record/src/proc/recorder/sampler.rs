@@ -82,6 +82,8 @@ pub(crate) struct Sampler {
     pub(super) tracks: Option<Tracks>,
     /// Time of the last sample of bytes and connections.
     pub(super) counted_at: Time,
+    /// What each connection had received and had acknowledged when the kernel was last asked.
+    pub(super) came: BTreeMap<u64, (u64, u64)>,
     pub(super) moved: BTreeMap<u64, MovedBytes>,
     /// Bytes moved that this process had inherited at the start; bytes moved by ended processes of the command, and
     /// the files they were moving.
@@ -91,6 +93,9 @@ pub(crate) struct Sampler {
     pub(super) watched: BTreeMap<u32, Watch>,
     /// Sockets and pipes whose other end was searched for among all processes.
     pub(super) sought: BTreeSet<u64>,
+    /// The processes that serve FUSE mounts, by the minor number of the mount's device; `None`: searched for, and not
+    /// found.
+    pub(super) fuse_servers: BTreeMap<u32, Option<u32>>,
     /// Zombies, with their start times: they exist until their parent collects them.
     pub(super) zombies: BTreeMap<u32, u64>,
     pub(super) acted: Vec<ActiveThread>,
