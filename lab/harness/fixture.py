@@ -390,7 +390,8 @@ class Fixture(Undoing):
     def _merge(self, run):
         """Have one recording of the client's and the server's, and see how far from the truth the server's clock was put."""
         parts, merged = [run.recording, self._server_recording(run)], os.path.join(self.resources.recordings, f"{run.name}-merged.thw")
-        told = json.loads(shell.run(self.resources.thalweg, "merge", *parts, "-o", merged, "--json", failure=Broken))
+        argv = [self.resources.thalweg, "merge", *parts, "-o", merged, "--json"]
+        told = json.loads(shell.run(*(self.user.argv(argv) if self.user else argv), failure=Broken))
         for part in parts:
             shutil.rmtree(part)
         run.recording = merged
