@@ -29,7 +29,7 @@ SETTING = "kernel.perf_event_paranoid"
 # What a scenario comes to. `could not record`: the command runs, and the recorder does not. `not scored`: the fault is too small to be told apart.
 ANSWERED = ("right", "unsure", "wrong", "could not record", "not scored", "no effect")
 STATES = (*ANSWERED, "not run")
-# A fault that is not at work leaves a run shorter than this share of what root measured with it.
+# A fault that is not at work leaves a run shorter than this share of what root measured with it, and hardly longer than one without it.
 LEAST_OF_ROOTS = 0.5
 ATTEMPTS = 2
 BUSY_S = 0.1
@@ -118,9 +118,11 @@ class Ordinary:
         with Fixture(self.resources, scenario, self.user, self._before) as fixture:
             variants = {variant.name: variant for variant in scenario.variants()}
             # Unrecorded, and what takes least: it shows that such a user can run the command at all.
-            fixture.run(variants.get("baseline", variants["fault"]), recorded=False)
+            before = fixture.run(variants.get("baseline", variants["fault"]), recorded=False)
+            # Without a fault there is none that might not have been at work.
+            without_s = before.wall_s if scenario.faults else 0.0
             for tried in range(1, ATTEMPTS + 1):
-                made = self._recorded(fixture, replace(variants["fault"], recorder="user"), root)
+                made = self._recorded(fixture, replace(variants["fault"], recorder="user"), root, without_s)
                 if made["state"] not in ("no effect", "could not record"):
                     break
         return {**made, "tried": tried}
@@ -128,7 +130,7 @@ class Ordinary:
     def _before(self, argv):
         return users.refused("perf_event_open", argv) if self.paranoid >= WITHOUT_SWITCHES else argv
 
-    def _recorded(self, fixture, variant, root):
+    def _recorded(self, fixture, variant, root, without_s):
         """One recorded run with the fault, explained and judged."""
         try:
             run = fixture.run(variant, recorded=True)
@@ -136,18 +138,19 @@ class Ordinary:
             return {"state": "could not record", "reason": str(reason)}
         try:
             fixture.explain(run)
-            return self._judged(fixture, run, root)
+            return self._judged(fixture, run, root, without_s)
         except (Broken, subprocess.TimeoutExpired) as reason:
             return {"state": "could not record", "reason": str(reason)}
         finally:
             shutil.rmtree(run.recording, ignore_errors=True)
 
-    def _judged(self, fixture, run, root):
+    def _judged(self, fixture, run, root, without_s):
         scenario, usual = fixture.scenario, root["wall_s"]["fault"]
         named, settle = score.named(run.explanation), run.explanation["verdict"].get("settle") or []
         made = {"wall_s": run.wall_s, "roots_wall_s": usual, "named": named, "settle": settle, "notes": run.explanation.get("notes", [])}
-        if run.wall_s < LEAST_OF_ROOTS * usual:
-            return {**made, "state": "no effect", "reason": f"the run with the fault took {run.wall_s:.3f} s, root's {usual:.3f} s: the fault was not at work"}
+        if run.wall_s < LEAST_OF_ROOTS * usual and run.wall_s - without_s < score.NAMED_FROM * run.wall_s:
+            words = f"the run with the fault took {run.wall_s:.3f} s, the one without {without_s:.3f} s, root's with it {usual:.3f} s"
+            return {**made, "state": "no effect", "reason": f"{words}: the fault was not at work"}
         addresses = {fixture.network.server.address, *ADDRESS.findall(" ".join(scenario.variants()[0].server_command or []))}
         state = outcome(scenario, root["truths"], named, sorted(addresses)) or "not scored"
         if self.keep and (self.keep_all or state in ("unsure", "wrong")):
