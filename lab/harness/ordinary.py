@@ -49,7 +49,9 @@ def kept(paranoid, elsewhere=None):
 
 
 def knowable(scenario, addresses):
-    """The scenario as such a user is asked it: with what can be known of a server that is root's."""
+    """The scenario as such a user is asked it: with what can be known of other users' programs, and of a server that is root's."""
+    if "where" in scenario.user:
+        scenario = replace(scenario, expect={**scenario.expect, "where": scenario.user["where"]})
     if not scenario.roots_server or not any(cause.startswith("server.") for causes in scenario.causes for cause in causes):
         return scenario
     causes = [causes | {"server.unknown"} if any(cause.startswith("server.") for cause in causes) else causes for causes in scenario.causes]

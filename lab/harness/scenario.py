@@ -20,7 +20,8 @@
     [predict]                      id of the what-if; what the re-run changes: faults = [{parameters}, ...], or command, or nothing:
                                    then it is the baseline. advised = true: the command that the fault's explanation gives for that what-if is
                                    run, to the letter, with what is said to change of the faults (`command` where there is no explanation)
-    [user]                         where all of it is an ordinary user's (harness/ordinary.py): server = why it stays root's; cannot = why such a user cannot run it
+    [user]                         where all of it is an ordinary user's (harness/ordinary.py): server = why it stays root's; cannot = why such a user cannot run it;
+                                   where = what of the place such a user can know, instead of expect's
 
 A command is a list of words in which {source}, {sink}, {url}, {size}, ... stand for the run's own (`Fixture.words` has them all).
 """
@@ -48,7 +49,7 @@ KEYS = {
     "record": {"tier", "flags", "ceilings", "cpu", "all"},
     "expect": {"causes", "where", "serial", "status", "share", "number"},
     "predict": {"id", "faults", "command", "server_command", "none", "advised"},
-    "user": {"server", "cannot"},
+    "user": {"server", "cannot", "where"},
 }
 
 

@@ -10,6 +10,9 @@ use crate::{Counter, CounterName, CounterOf, Event, ObjectId, Time};
 pub struct TcpInfo {
     pub timeouts: u8,
     pub segment_bytes: u32,
+    /// Time since data, and since an acknowledgement, last came; in steps of the kernel's tick.
+    pub data_came_ms: u32,
+    pub acknowledgement_came_ms: u32,
     pub unacked_segments: u32,
     pub sacked_segments: u32,
     pub lost_segments: u32,
@@ -48,6 +51,8 @@ impl TcpInfo {
         Some(TcpInfo {
             timeouts: *bytes.get(2)?,
             segment_bytes: word(16)?,
+            data_came_ms: word(52)?,
+            acknowledgement_came_ms: word(56)?,
             unacked_segments: word(24)?,
             sacked_segments: word(28)?,
             lost_segments: word(32)?,

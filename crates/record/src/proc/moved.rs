@@ -99,7 +99,7 @@ impl Files {
             let text = link.to_string_lossy();
             if let Some(inode) = socket_inode(&text) {
                 ends.sockets.insert(inode);
-            } else if !text.starts_with("/dev/") && !text.starts_with("anon_inode:") {
+            } else if (!text.starts_with("/dev/") || text.starts_with("/dev/shm/")) && !text.starts_with("anon_inode:") {
                 match targets.target(pid, fd) {
                     Some(Target::Pipe(inode)) => {
                         let opened =

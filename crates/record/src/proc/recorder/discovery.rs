@@ -145,7 +145,7 @@ impl Sampler {
             let server = found.get(&minor).copied();
             self.fuse_servers.insert(minor, server);
             if let Some(pid) = server {
-                self.consider_other(pid, Role::Client);
+                self.consider_other(pid, Role::Server);
             }
         }
     }

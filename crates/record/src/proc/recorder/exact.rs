@@ -5,7 +5,6 @@ use super::sampler::{Sampler, Watch};
 use crate::Finished;
 use crate::proc::blocking::Waiter;
 use crate::proc::calls::{Call, Calls};
-use crate::proc::diagnostics::Socket;
 use crate::proc::tasks::TaskFiles;
 use crate::proc::waits::{Ender, Reason};
 use crate::proc::wakers::{ActiveThread, Ends, ended_by};
@@ -13,7 +12,10 @@ use crate::switches::{Change, Switches, What};
 use crate::worker::thread_cpu;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use thalweg_trace::{Event, Mark, MarkKind, ObjectId, Role, Span, SpanId, SpanKind, Time, Track, TrackId, TrackKind, WakerContext};
+use thalweg_trace::{
+    Counter, CounterName, CounterOf, Event, Mark, MarkKind, ObjectId, Role, Span, SpanId, SpanKind, Time, Track, TrackId, TrackKind,
+    WakerContext,
+};
 
 /// A wait is looked at once it has lasted this long.
 const LOOK_AFTER_NS: u64 = 1_000_000;
@@ -33,9 +35,6 @@ const WORTH_RECORDING_NS: u64 = 20_000;
 const WORTH_SEARCHING_NS: u64 = 20_000;
 const MANY_THREADS: usize = 64;
 
-/// What a process has open is looked up again if that was as long ago.
-const FRESH_NS: u64 = 20_000_000;
-
 /// How long a thread that has ended is remembered as one that may have woken others.
 const KEPT_NS: i64 = 1_000_000_000;
 
@@ -54,6 +53,20 @@ pub(super) struct Exact {
 impl Exact {
     pub(super) fn new(switches: Switches, calls: Calls) -> Exact {
         Exact { switches, threads: BTreeMap::new(), gone: Vec::new(), calls, lost: 0 }
+    }
+
+    /// Records the number of CPUs that threads of a process may run on, where it is new.
+    pub(super) fn record_allowed(&mut self, pid: u32, now: Time, out: &mut Vec<Event>) {
+        for (tid, thread) in self.threads.iter_mut().filter(|(_, thread)| thread.pid == pid) {
+            let tid = i32::try_from(*tid).ok().and_then(rustix::process::Pid::from_raw);
+            let Some(allowed) = tid.and_then(|tid| rustix::thread::sched_getaffinity(Some(tid)).ok()).map(|set| set.count()) else {
+                continue;
+            };
+            if thread.allowed.replace(allowed) != Some(allowed) {
+                let (of, name) = (CounterOf::Track(thread.track), CounterName::CpuAllowed);
+                out.push(Event::Counter(Counter { of, name, at: now, value: allowed.into() }));
+            }
+        }
     }
 
     /// Notes what a process has open.
@@ -256,42 +269,6 @@ impl Sampler {
         }
         if let Some(thread) = self.exact.as_mut().and_then(|exact| exact.threads.get_mut(&tid)) {
             thread.looked(from, Time::now(), reason);
-        }
-    }
-
-    /// Finds the connection that ended a wait for any of several: the only one on which bytes or acknowledgements have
-    /// come since the kernel was last asked.
-    pub(super) fn find_what_came(&mut self, now: Time) {
-        let Some(exact) = &mut self.exact else { return };
-        let is_one = |thread: &mut ExactThread| thread.ended_by_connection().is_some();
-        let waiters: Vec<u32> = exact.threads.iter_mut().filter_map(|(tid, thread)| is_one(thread).then_some(*tid)).collect();
-        if waiters.is_empty() {
-            return;
-        }
-        self.targets.read_connections();
-        let sums = |socket: &Socket| socket.info.map(|info| (info.received_bytes.unwrap_or(0), info.acked_bytes.unwrap_or(0)));
-        let now_came: BTreeMap<u64, (u64, u64)> =
-            self.targets.sockets.iter().filter_map(|(inode, one)| Some((*inode, sums(one)?))).collect();
-        let before = std::mem::replace(&mut self.came, now_came);
-        let grew = |inode: &u64, part: fn(&(u64, u64)) -> u64| {
-            self.came.get(inode).is_some_and(|now| part(now) > before.get(inode).map_or(0, part))
-        };
-        for tid in waiters {
-            let Some(thread) = self.exact.as_mut().and_then(|exact| exact.threads.get_mut(&tid)) else { continue };
-            let pid = thread.pid;
-            let sockets = self.watched.get(&pid).map(|watch| Rc::clone(&watch.ends)).unwrap_or_default();
-            let received = only(sockets.sockets.iter().filter(|inode| grew(inode, |sums| sums.0)));
-            let acknowledged = || only(sockets.sockets.iter().filter(|inode| grew(inode, |sums| sums.1)));
-            let inode = received.or_else(acknowledged).copied();
-            let socket = inode.and_then(|inode| self.targets.sockets.get(&inode));
-            let object = socket.and_then(|socket| self.targets.objects.socket(socket));
-            if let Some(wait) = thread.ended_by_connection() {
-                (wait.connection, wait.sought) = (object, true);
-            }
-            if object.is_none() && now.since(self.slow_before) >= FRESH_NS {
-                // It may be a connection that its process has only just made.
-                self.slow_at = Time::from_monotonic_ns(0);
-            }
         }
     }
 
@@ -540,7 +517,7 @@ impl Piece {
 }
 
 /// Returns the only element.
-fn only<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
+pub(super) fn only<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
     let first = all.next()?;
     all.next().is_none().then_some(first)
 }

@@ -61,6 +61,8 @@ pub(super) struct ExactThread {
     pub gone: Option<Time>,
     /// When it executed another program.
     pub executed: Option<Time>,
+    /// The number of CPUs that it may run on, if that was recorded.
+    pub allowed: Option<u32>,
 }
 
 impl ExactThread {
@@ -68,8 +70,8 @@ impl ExactThread {
     pub(super) fn new(pid: u32, track: TrackId, name: String, ends: Rc<Ends>, at: Time, runnable: bool) -> ExactThread {
         let (runs, ended_waits, looks) = Default::default();
         let off = Some((at, runnable));
-        let (last_look, queued_ns, gone, executed) = (None, runnable.then_some(0), None, None);
-        ExactThread { pid, track, name, ends, off, on_since: at, runs, ended_waits, looks, last_look, queued_ns, gone, executed }
+        let (last_look, queued_ns, gone, executed, allowed) = (None, runnable.then_some(0), None, None, None);
+        ExactThread { pid, track, name, ends, off, on_since: at, runs, ended_waits, looks, last_look, queued_ns, gone, executed, allowed }
     }
 
     /// It was given a CPU.
@@ -131,9 +133,11 @@ impl ExactThread {
 
     /// Returns the last wait if a look found that only something on a connection could end it, and it has ended.
     pub(super) fn ended_by_connection(&mut self) -> Option<&mut Off> {
-        let wait = self.ended_waits.last_mut().filter(|wait| !wait.sought)?;
-        let look = self.looks.iter().rev().find(|look| look.from >= wait.from && look.to <= wait.to)?;
-        (look.reason.ender == Ender::Connection).then_some(wait)
+        let wait = self.ended_waits.last_mut().filter(|wait| !wait.sought && !wait.preempted)?;
+        let own = self.looks.iter().rev().find(|look| look.from >= wait.from && look.to <= wait.to);
+        // A wait too short for a look is like the one before.
+        let look = own.or(self.looks.last()).or(self.last_look.as_ref())?;
+        (look.reason.ender == Ender::Connection && wait.from.since(look.to) <= BETWEEN_LOOKS_NS).then_some(wait)
     }
 
     /// Whether it ran at any time between the two instants.
@@ -158,8 +162,11 @@ impl ExactThread {
         for wait in waits.iter_mut().filter(|wait| !wait.preempted) {
             let within = |look: &&Look| look.from >= wait.from && look.to <= wait.to;
             let looked = self.looks.iter().find(within).map(|look| look.reason);
-            let came = |reason: Reason| Reason { object: wait.connection.or(reason.object), ..reason };
-            wait.reason = looked.map(came).or_else(|| self.between(wait));
+            let came = |reason: Reason| match (reason.ender, wait.connection) {
+                (Ender::Connection, Some(connection)) => Reason { object: Some(connection), ..reason },
+                _ => reason,
+            };
+            wait.reason = looked.or_else(|| self.between(wait)).map(came);
         }
         let until = waits.last().map(|wait| wait.to);
         if let Some(until) = until {

@@ -9,6 +9,7 @@
 //!
 //! Sampling must not become a cause itself: the pause is stretched so that sampling takes at most 2 % of one CPU.
 
+mod connections;
 mod discovery;
 mod emit;
 mod exact;
@@ -156,6 +157,7 @@ impl Sampler {
             tracks: None,
             counted_at: now,
             came: BTreeMap::new(),
+            asked_at: now,
             host: watched.host,
             sink: Arc::clone(&watched.sink),
             moved: BTreeMap::new(),
@@ -286,22 +288,6 @@ impl Sampler {
         self.sink.take(&mut self.batch);
     }
 
-    fn sample_sockets(&mut self, now: Time, slow: bool) {
-        if self.watched.is_empty() || !slow && self.watched.values().all(|watch| watch.ends.sockets.is_empty()) {
-            return;
-        }
-        self.targets.read_connections();
-        let ours: BTreeSet<u64> = self.watched.values().flat_map(|watch| watch.ends.sockets.iter().copied()).collect();
-        for inode in ours {
-            let Some(socket) = self.targets.sockets.get(&inode).cloned() else { continue };
-            let Some(object) = self.targets.objects.socket(&socket) else { continue };
-            if let Some(info) = socket.info {
-                info.counters(object, now, socket.send_buffer_bytes, Some(socket.unread_bytes), &mut self.batch);
-            }
-        }
-        self.moved.retain(|inode, _| self.targets.sockets.contains_key(inode));
-    }
-
     fn sample_process(&mut self, pid: u32, now: Time, (slow, counted): (bool, bool)) {
         let Some(mut watch) = self.watched.remove(&pid) else { return };
         if slow || watch.threads.is_empty() {
@@ -321,6 +307,7 @@ impl Sampler {
             watch.ends = Rc::new(Ends { parent: process.parent, ..ends });
             if let Some(exact) = &mut self.exact {
                 exact.has_open(pid, &watch.ends);
+                exact.record_allowed(pid, now, &mut self.batch);
             }
             watch.alone = watch.threads.len() == 1 && !self.watched.values().any(|other| other.ends.parent == pid);
         }
@@ -347,7 +334,9 @@ impl Sampler {
         let track = mover.unwrap_or(main);
         if counted && !watch.has_calls {
             watch.files.emit(&self.trace, track, now, &mut self.batch);
-            self.connections_moved(&watch, track, now);
+            if self.exact.is_none() {
+                self.connections_moved(&watch, track, now);
+            }
         }
         self.watched.insert(pid, watch);
     }
@@ -507,21 +496,6 @@ impl Sampler {
         }
         let mark = Mark { track: thread.track, kind: MarkKind::ThreadExit, at: Time::now(), object: None, value: None };
         self.batch.push(Event::Mark(mark));
-    }
-
-    fn connections_moved(&mut self, watch: &Watch, track: TrackId, now: Time) {
-        for inode in &watch.ends.sockets {
-            let Some(socket) = self.targets.sockets.get(inode) else { continue };
-            let Some(object) = self.targets.objects.socket(socket) else { continue };
-            let before = self.moved.get(inode).copied().unwrap_or_default();
-            let current = moved::emit_connection(
-                (&self.trace, track, if self.exact.is_some() { self.counted_at } else { self.sampled_at }, now),
-                (object, socket),
-                before,
-                &mut self.batch,
-            );
-            self.moved.insert(*inode, current);
-        }
     }
 
     /// Stops watching a process.

@@ -1,5 +1,6 @@
 //! The sampler's state: watched processes and threads, and ended waits.
 
+use super::connections::Came;
 use super::exact::Exact;
 use crate::proc::blocking::WaitTargets;
 use crate::proc::divide::Window;
@@ -83,7 +84,9 @@ pub(crate) struct Sampler {
     /// Time of the last sample of bytes and connections.
     pub(super) counted_at: Time,
     /// What each connection had received and had acknowledged when the kernel was last asked.
-    pub(super) came: BTreeMap<u64, (u64, u64)>,
+    pub(super) came: Came,
+    /// When the kernel was last asked for connections.
+    pub(super) asked_at: Time,
     pub(super) moved: BTreeMap<u64, MovedBytes>,
     /// Bytes moved that this process had inherited at the start; bytes moved by ended processes of the command, and
     /// the files they were moving.
