@@ -6,7 +6,8 @@
 //!
 //! Several recorders fill the same tables: the kernel's tracepoints through BPF (`bpf`); a library preloaded into the
 //! program together with /proc and socket diagnostics (`preload`, `proc`); packets (`capture`); stacks of whatever
-//! runs, sampled by a clock (`profile`); and where that is not allowed, counts of CPUs and processes from /proc
+//! runs, sampled by a clock (`profile`: of the whole machine, or without privilege of one's own programs); and where
+//! that is not allowed, counts of CPUs and processes from /proc
 //! (`counted`).
 
 #![warn(unreachable_pub)]
@@ -27,7 +28,6 @@ mod perf;
 mod preload;
 pub mod probe;
 mod proc;
-#[cfg(feature = "bpf")]
 mod profile;
 mod quota;
 mod recorder;

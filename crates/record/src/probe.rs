@@ -161,7 +161,7 @@ fn recorder_user() -> Finding {
         return good(NAME, "allowed: each context switch of this user's own threads");
     };
     let costs = "without privilege, when threads ran and waited is known only inside calls of the C library, or from samples";
-    let adds = "exact running and waiting times of their own programs, for users without privilege";
+    let adds = "exact running and waiting times, and profiles, of their own programs, for users without privilege";
     let fix = Fix::setting("perf-events", SETTING, "2", adds, "all users of this machine");
     let gives_up = "users may measure their own programs with perf events, a large interface in which faults of the kernel have been found";
     let fix = fix.filter(|_| switches::is_setting()).map(|fix| fix.giving_up(gives_up));
@@ -198,7 +198,7 @@ fn build() -> Finding {
         NAME,
         State::Limited,
         format!("thalweg {version} for {machine}, without the kernel recorder: built without clang, libelf or zlib"),
-        "there is no recorder bpf, and a profile has no samples",
+        "there is no recorder bpf, and a profile has samples of your own programs alone",
         "install clang, libelf-dev and zlib1g-dev and build it again, or use a released binary",
     )
 }
@@ -279,17 +279,28 @@ fn type_information() -> Finding {
 
 fn perf_events() -> Finding {
     const NAME: &str = "perf events";
-    match fix::value_of("kernel.perf_event_paranoid").and_then(|text| text.parse::<i32>().ok()) {
-        Some(level) if level <= 1 || lacking_capabilities(&OF_BPF[1..]).is_empty() => good(NAME, format!("perf_event_paranoid is {level}")),
-        // Lowering the setting would not help: samples are taken through BPF.
-        Some(level) => less(
+    let Some(level) = fix::value_of("kernel.perf_event_paranoid").and_then(|text| text.parse::<i32>().ok()) else {
+        return less(NAME, State::Absent, "this kernel has none", "no CPU samples", "use a kernel with CONFIG_PERF_EVENTS");
+    };
+    if level <= 1 || lacking_capabilities(&OF_BPF[1..]).is_empty() {
+        return good(NAME, format!("perf_event_paranoid is {level}"));
+    }
+    match switches::allowed() {
+        // Lowering the setting would not help: samples of the whole machine are taken through BPF.
+        Ok(()) => less(
+            NAME,
+            State::Limited,
+            format!("perf_event_paranoid is {level}: the code of your own programs"),
+            "no CPU samples of the kernel and of other users' programs without CAP_PERFMON",
+            "as for the recorder bpf; the setting can stay as it is",
+        ),
+        Err(_) => less(
             NAME,
             State::Limited,
             format!("perf_event_paranoid is {level}"),
-            "no CPU samples without CAP_PERFMON",
-            "as for the recorder bpf; the setting can stay as it is",
+            "no CPU samples without CAP_PERFMON, not even of your own programs",
+            "as for the recorder user: your own programs; as for the recorder bpf: all",
         ),
-        None => less(NAME, State::Absent, "this kernel has none", "no CPU samples", "use a kernel with CONFIG_PERF_EVENTS"),
     }
 }
 

@@ -56,7 +56,6 @@ pub(crate) struct Watched {
     /// Interval at which events are fetched from the kernel or the command; zero: without a pause.
     pub drain: Duration,
     /// A profile without another recorder that records threads.
-    #[cfg_attr(not(feature = "bpf"), expect(dead_code))]
     pub profile_alone: bool,
     /// Destination of events.
     pub sink: Arc<dyn Sink>,

@@ -15,6 +15,7 @@ mod names;
 mod on_wire;
 mod profile;
 mod profile_counted;
+mod profile_own;
 mod refused;
 mod rpcstat;
 mod served;

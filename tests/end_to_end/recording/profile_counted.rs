@@ -1,9 +1,10 @@
-//! `thalweg profile` by a user who may not sample: the counts of /proc, compared with what programs count themselves.
+//! `thalweg profile` by a user who may not sample, as in a container: the counts of /proc, compared with what programs count themselves.
 
 use super::methods::Unprivileged;
 use crate::bounded::Bounded;
 use crate::common::{file, is_root, skipped, text};
 use serde_json::Value;
+use std::path::Path;
 use std::process::{Command, Output};
 
 /// Spins for this many seconds, itself or in successive children, and prints its user and system time as the kernel counts it.
@@ -42,6 +43,8 @@ int main(int count, char **words) {
 struct Setting {
     nobody: Unprivileged,
     spins: String,
+    /// Refuses samples.
+    filter: String,
 }
 
 /// Returns a setting for an unprivileged user, with the program; `None`, with the reason printed, if that is impossible.
@@ -58,25 +61,41 @@ fn setting() -> Option<Setting> {
         skipped("no C compiler");
         return None;
     }
-    let spins = text(&spins).to_owned();
-    Some(Setting { nobody, spins })
+    let filter = nobody.directory.path().join("without_perf");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/end_to_end/recording/programs/without_perf.c");
+    let compiled = Command::new("cc").args(["-o", text(&filter), text(&source)]).output_in_time();
+    if !compiled.is_ok_and(|output| output.status.success()) {
+        skipped("no C compiler, or no headers of seccomp");
+        return None;
+    }
+    let (spins, filter) = (text(&spins).to_owned(), text(&filter).to_owned());
+    Some(Setting { nobody, spins, filter })
 }
 
 impl Setting {
+    /// Returns the command as nobody, under a filter that ends (`kill`) or refuses whoever wants samples.
+    fn filtered(&self, verdict: &str, arguments: &[&str]) -> Command {
+        let inner = self.nobody.command(arguments);
+        let mut command = Command::new(&self.filter);
+        command.arg(verdict).arg(inner.get_program()).args(inner.get_args()).current_dir(self.nobody.directory.path());
+        command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command
+    }
+
     fn run(&self, arguments: &[&str]) -> (Output, String, String) {
-        let output = self.nobody.command(arguments).output_in_time().expect("it runs");
+        let output = self.filtered("kill", arguments).output_in_time().expect("it runs");
         let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let (out, err) = (said(&output.stdout), said(&output.stderr));
         (output, out, err)
     }
 }
 
-fn shares<'a>(host: &'a Value, list: &str, is: impl Fn(&Value) -> bool + 'a, field: &str) -> f64 {
+pub(super) fn shares<'a>(host: &'a Value, list: &str, is: impl Fn(&Value) -> bool + 'a, field: &str) -> f64 {
     host[list].as_array().expect("a list").iter().filter(|row| is(row)).filter_map(|row| row[field].as_f64()).sum()
 }
 
 /// Returns the host of the profile, from JSON that follows the command's own output.
-fn host(json: &str) -> Value {
+pub(super) fn host(json: &str) -> Value {
     let document: Value = serde_json::from_str(json.get(json.find("{\n").expect("a document")..).expect("text")).expect("JSON");
     document["hosts"][0].clone()
 }
@@ -159,6 +178,15 @@ fn what_needs_samples_says_so_and_runs_nothing() {
     assert!(output.status.code() == Some(1) && err.contains("no stacks"), "{err}");
     let (output, _, err) = setting.run(&["explain", text(&kept)]);
     assert!(!output.status.success() && err.contains("thalweg profile"), "{err}");
+}
+
+#[test]
+fn a_filter_that_refuses_samples_is_named_once() {
+    let Some(setting) = setting() else { return };
+    let output = setting.filtered("refuse", &["profile", "--", &setting.spins, "0.6"]).output_in_time().expect("it runs");
+    let err = String::from_utf8_lossy(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(output.status.code() == Some(5) && err.contains("no samples; counted by /proc"), "{err}");
+    assert_eq!(err.matches("seccomp").count(), 1, "{err}");
 }
 
 #[test]

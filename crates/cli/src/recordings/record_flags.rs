@@ -29,7 +29,7 @@ pub(crate) struct RecordFlags {
     /// How much to record
     #[arg(long, value_enum, default_value_t = TierFlag::Lean)]
     pub tier: TierFlag,
-    /// Also profile the whole machine: sample the stack running on each processor 1000 times a second. Needs privilege
+    /// Also profile the whole machine: sample the stack running on each processor 1000 times a second (without privilege: the code of your own programs)
     #[arg(long)]
     pub profile: bool,
     /// How --profile unwinds user stacks

@@ -24,7 +24,7 @@ pub(super) struct ProfileInput<'a> {
 }
 
 /// The division of a machine's processor time, in nanoseconds.
-struct Division {
+pub(super) struct Division {
     total: f64,
     idle: f64,
     interrupts: f64,
@@ -49,6 +49,11 @@ impl Division {
         Division { total, idle, interrupts, steal, bpf, sampled, busy: gathered.busy }
     }
 
+    /// The division of a part of the time that samples stand for without being scaled.
+    pub(super) fn of_samples(total: f64, busy: Weight) -> Division {
+        Division { total, idle: 0.0, interrupts: 0.0, steal: 0.0, bpf: 0.0, sampled: busy.ns as f64, busy }
+    }
+
     /// The time that samples of this weight stand for.
     fn ns(&self, weight: Weight) -> f64 {
         if self.busy.ns == 0 { 0.0 } else { self.sampled * (weight.ns as f64 / self.busy.ns as f64) }
@@ -63,7 +68,7 @@ impl Division {
         self.share(self.ns(weight))
     }
 
-    fn enough(&self) -> bool {
+    pub(super) fn enough(&self) -> bool {
         self.busy.samples >= limits::FEWEST_SAMPLES
     }
 
@@ -178,7 +183,7 @@ impl ProfileInput<'_> {
         notes
     }
 
-    fn host(&self, name: String, times: &Times, gathered: &Gathered, division: &Division) -> HostProfile {
+    pub(super) fn host(&self, name: String, times: &Times, gathered: &Gathered, division: &Division) -> HostProfile {
         let (mut classes, mut purposes) = (Sums::new(self.rules.classes.len()), Sums::new(self.rules.classes.len()));
         let mut functions: HashMap<(FunctionId, ClassId), Weight> = HashMap::new();
         let mut unnamed: BTreeMap<(FunctionId, ProgramId), Weight> = BTreeMap::new();
@@ -372,7 +377,7 @@ impl ProfileInput<'_> {
         OverTime { bin_s: bins.bin_ns as f64 / 1e9, lines }
     }
 
-    fn flame(&self, gathered: &Gathered, division: &Division) -> HostStacks {
+    pub(super) fn flame(&self, gathered: &Gathered, division: &Division) -> HostStacks {
         let stack = |&((place, program), weight): &((u32, ProgramId), Weight)| {
             let program = &self.programs.all[program as usize];
             let (class, _) = answers(&self.stacks.verdicts[place as usize], program.whose, &self.rules.known);

@@ -5,7 +5,7 @@
 //! difference of the two counts.
 
 use super::bins::Bins;
-use super::document::{ClassLine, ClassShare, CountedFrom, HostProfile, OverTime, ProgramShare, RecorderCost, Unsymbolised};
+use super::document::{ClassLine, ClassShare, CountedFrom, HostProfile, OverTime, OwnTime, ProgramShare, RecorderCost, Unsymbolised};
 use super::rules::name;
 use super::times::{Counted, number, of_hosts, text};
 use crate::ExplainError;
@@ -23,11 +23,20 @@ const CLASSES: [(CounterName, &str, &str); 6] = [
     (CounterName::CpuStealNs, name::STEAL, "steal"),
 ];
 
-const USER: &str = "user";
-const SYSTEM: &str = "system";
+/// Programs' own code.
+pub(super) const USER: &str = "user";
+/// The kernel, for programs.
+pub(super) const SYSTEM: &str = "system";
 
-/// The machines of a recording whose processors were counted and not sampled.
-pub(super) fn hosts(source: &dyn Source) -> Result<BTreeMap<HostId, HostProfile>, ExplainError> {
+/// A machine whose processors were counted.
+pub(super) struct CountedHost {
+    pub(super) document: HostProfile,
+    /// All processors' time.
+    pub(super) total_ns: f64,
+}
+
+/// The machines of a recording whose processors were counted.
+pub(super) fn hosts(source: &dyn Source) -> Result<BTreeMap<HostId, CountedHost>, ExplainError> {
     let counted = |host: &HostId| text(source.meta(), *host, "profile.counted").is_some();
     let hosts: BTreeSet<HostId> = source.hosts().iter().map(|host| host.host).filter(counted).collect();
     let mut profiles = BTreeMap::new();
@@ -81,6 +90,17 @@ fn programs(source: &dyn Source) -> Result<BTreeMap<HostId, ByProgram>, ExplainE
     Ok(programs)
 }
 
+/// The time of a machine's sampled programs, if it was recorded.
+fn own_time(source: &dyn Source, host: HostId) -> Option<OwnTime> {
+    let seconds = |name: &str| number(source.meta(), host, name).map(|ns| ns.max(0) as f64 / 1e9);
+    Some(OwnTime {
+        run_s: seconds("profile.own_run_ns")?,
+        user_s: seconds("profile.own_user_ns")?,
+        kernel_s: seconds("profile.own_kernel_ns")?,
+        short_s: seconds("profile.own_short_ns")?,
+    })
+}
+
 /// The facts of one machine.
 struct MachineCounts<'a> {
     source: &'a dyn Source,
@@ -90,7 +110,7 @@ struct MachineCounts<'a> {
 }
 
 impl MachineCounts<'_> {
-    fn profile(self) -> HostProfile {
+    fn profile(self) -> CountedHost {
         let meta = self.source.meta();
         let number = |name: &str| number(meta, self.host, name).filter(|value| *value > 0);
         let row = self.source.hosts().iter().find(|host| host.host == self.host);
@@ -107,8 +127,8 @@ impl MachineCounts<'_> {
         let share = |ns: f64| (enough && total > 0.0).then(|| ns / total);
         let reader_s = number("profile.reader_ns").map(|ns| ns as f64 / 1e9);
         let of_programs: f64 = self.programs.values().map(|ran| ran.user_ns + ran.system_ns).sum();
-        let rest = ns(USER) + ns(SYSTEM) - of_programs;
-        HostProfile {
+        let (rest, has_programs) = (ns(USER) + ns(SYSTEM) - of_programs, !self.programs.is_empty());
+        let document = HostProfile {
             name: row.map_or_else(|| format!("host {}", self.host.0), |host| host.name.clone()),
             cpus: self.classes.first().map_or(1, |(.., counted)| counted.processors()).max(1),
             wall_s: end.saturating_sub(start).max(0) as f64 / 1e9,
@@ -131,10 +151,13 @@ impl MachineCounts<'_> {
                 tick_s: tick_ns as f64 / 1e9,
                 look_s: number("profile.look_ns").map(|ns| ns as f64 / 1e9),
                 no_samples: text(meta, self.host, "profile.no_samples").unwrap_or_default().to_owned(),
-                rest: share(rest.max(0.0)),
+                // Beside another recorder, no process has a count.
+                rest: share(rest.max(0.0)).filter(|_| has_programs),
                 over: share(-rest).filter(|over| *over > 0.0),
+                own: own_time(self.source, self.host),
             }),
-        }
+        };
+        CountedHost { document, total_ns: total }
     }
 
     fn rows(&self, share: &impl Fn(f64) -> Option<f64>) -> Vec<ClassShare> {

@@ -66,7 +66,7 @@ pub struct HostProfile {
     /// Counts of the processors' event counters, if any.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub events: Vec<EventCounts>,
-    /// The source of the figures, if there are no samples.
+    /// The source of the figures that are not from samples, if there are no samples of everything that runs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub counted: Option<CountedFrom>,
 }
@@ -97,7 +97,7 @@ pub struct ClassCount {
     pub per_byte: Option<f64>,
 }
 
-/// The source of figures without samples.
+/// The source of figures that are not from samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CountedFrom {
     /// `/proc`.
@@ -107,7 +107,7 @@ pub struct CountedFrom {
     /// Interval between readings of processes.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub look_s: Option<f64>,
-    /// Why there are no samples.
+    /// Why there are no samples, or none of the kernel and of other programs.
     pub no_samples: String,
     /// The part of the processors' time in programs, and in the kernel for them, that no program's count has: of programs that ended
     /// between two readings or are invisible, and the difference of the two counts.
@@ -116,6 +116,22 @@ pub struct CountedFrom {
     /// By how much the programs' counts exceed the processors', if they do.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub over: Option<f64>,
+    /// The time of the programs whose own code was sampled; absent if there are no samples.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub own: Option<OwnTime>,
+}
+
+/// The time of sampled programs, from their own clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OwnTime {
+    /// How long they ran, exactly.
+    pub run_s: f64,
+    /// In their own code, by samples.
+    pub user_s: f64,
+    /// In the kernel: expirations of their clocks without a sample.
+    pub kernel_s: f64,
+    /// After the last expiration of a thread's clock: of processes shorter than a period, all.
+    pub short_s: f64,
 }
 
 /// The time of a class.

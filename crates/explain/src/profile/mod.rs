@@ -7,7 +7,8 @@
 //! to others, nor the sampling programs. All of these are counted. The rest of wall × processors is divided by the samples, so that the
 //! classes of a machine add up to all of its processors' time.
 //!
-//! If no samples could be taken, a recording has /proc's counts of processors and processes: the document then lacks what needs samples.
+//! If not everything could be sampled, a recording has /proc's counts of processors and processes. The document then lacks what needs
+//! samples, or has it for the user's own programs alone ([`own`]).
 
 mod assemble;
 mod bins;
@@ -18,6 +19,7 @@ mod events;
 mod flame;
 mod gather;
 mod globs;
+mod own;
 mod rates;
 mod rules;
 mod single;
@@ -29,7 +31,7 @@ pub use rules::{DEFAULT_RULES, Rules, RulesError};
 pub use single::{SampledStack, SampledStacks};
 
 use crate::ExplainError;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use thalweg_trace::Source;
 
 /// A function for display.
@@ -78,8 +80,7 @@ fn profiled(source: &dyn Source, rules: &Rules, with_stacks: bool) -> Result<Pro
     let samples = source.samples()?;
     let sampled = gather::sampled(&samples);
     let counted = counted::hosts(source)?;
-    let mut times = times::times(source, &sampled)?;
-    times.retain(|host, _| !counted.contains_key(host));
+    let times = times::times(source, &sampled)?;
     if sampled.is_empty() && times.is_empty() && counted.is_empty() {
         return Err(ExplainError::Nothing(
             "the recording holds no profile (no samples with stacks). `thalweg profile -o run.thw -- COMMAND` makes one, and so does \
@@ -90,14 +91,23 @@ fn profiled(source: &dyn Source, rules: &Rules, with_stacks: bool) -> Result<Pro
     let stacks = classify::Stacks::new(&source.stacks()?, rules);
     let programs = gather::Programs::of(source);
     let gathered = gather::gather(&samples, &stacks, &programs, &times, (&rules.known, rules.classes.len()));
+    let (of_own, times): (BTreeMap<_, _>, BTreeMap<_, _>) = times.into_iter().partition(|(host, _)| counted.contains_key(host));
     let rates = rates::rates(source, &times)?;
     let events = events::events(source, &samples, (&stacks, &programs, rules), &rates)?;
     drop(samples);
     let of = assemble::ProfileInput { source, rules, stacks: &stacks, programs: &programs, with_stacks };
     let mut profiled = of.profiled(&times, &gathered, &rates, events);
-    for (_, host) in counted {
-        profiled.document.hosts.push(host);
-        profiled.stacks.push(HostStacks::default());
+    for (host, counted) in counted {
+        let has_samples = sampled.contains_key(&host);
+        let (document, stacks) = match (of_own.get(&host), gathered.get(&host)) {
+            (Some(times), Some(gathered)) if has_samples => {
+                let own = of.own(counted, times, gathered);
+                (own.document, own.stacks)
+            }
+            _ => (counted.document, HostStacks::default()),
+        };
+        profiled.document.hosts.push(document);
+        profiled.stacks.push(stacks);
     }
     Ok(profiled)
 }

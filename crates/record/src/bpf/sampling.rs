@@ -5,12 +5,9 @@
 //! So samples are frequent when recorded threads begin to work, and rarer as they continue; each carries the time it
 //! represents.
 
-use crate::perf::SAMPLE_NS;
+use crate::perf::{SAMPLE_NS, SELDOM_NS};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
-
-/// Sampling period for threads that have worked for a while.
-pub(crate) const SELDOM_NS: u64 = 3_607_009;
 
 /// How long samples stay frequent.
 const OFTEN: Duration = Duration::from_millis(500);

@@ -57,8 +57,8 @@ impl Recorder for CountedRecorder {
             return Err(RecordError::Usage("this recorder is recording already".to_owned()));
         }
         // The command is held: counts begin here.
-        let work = CountPoller::begin(watched, self.why.clone(), &self.command);
-        self.worker = Some(Worker::start("thalweg-counts", move |stop| work.run(stop))?);
+        let counts = Counts::begin(watched, self.why.clone(), &self.command, true);
+        self.worker = Some(Worker::start("thalweg-counts", move |stop| run(counts, stop))?);
         Ok(())
     }
 
@@ -67,15 +67,18 @@ impl Recorder for CountedRecorder {
     }
 }
 
-struct CountPoller {
+/// The counts of a recording so far.
+pub(crate) struct Counts {
     watched: Watched,
     why: String,
     processors: Processors,
-    processes: Processes,
-    ledger: Ledger,
+    /// `None`: another recorder has the processes.
+    processes: Option<(Processes, Ledger)>,
     ids: Ids,
     started: Time,
     looks: u32,
+    /// How long the last poll took.
+    took: Duration,
 }
 
 /// Identifiers for tracks.
@@ -97,41 +100,46 @@ impl Ids {
     }
 }
 
-impl CountPoller {
-    fn begin(watched: Watched, why: String, name: &str) -> CountPoller {
+impl Counts {
+    /// Begins counting processors, and processes too if `of_processes`. `why` there are no samples of everything is
+    /// stored in the recording; `name` is the command's.
+    pub(crate) fn begin(watched: Watched, why: String, name: &str, of_processes: bool) -> Counts {
         let roles = watched.command.iter().chain(&watched.others).map(|process| (process.pid, process.role));
-        let processes = Processes::new(roles, watched.command.as_ref().map(|command| (command.pid, name.to_owned())));
+        let command = watched.command.as_ref().map(|command| (command.pid, name.to_owned()));
+        let processes = of_processes.then(|| (Processes::new(roles, command), Ledger::default()));
         let ids = Ids { space: watched.space, next: 0 };
-        let started = Time::now();
-        let (processors, ledger) = (Processors::default(), Ledger::default());
-        let mut work = CountPoller { watched, why, processors, processes, ledger, ids, started, looks: 0 };
-        work.look();
-        work
+        let (started, processors, took) = (Time::now(), Processors::default(), Duration::ZERO);
+        let mut counts = Counts { watched, why, processors, processes, ids, started, looks: 0, took };
+        counts.look();
+        counts
     }
 
     /// Reads all counters once, and emits those that changed.
-    fn look(&mut self) {
+    pub(crate) fn look(&mut self) {
+        let begun = Instant::now();
         let mut events: Vec<Event> = Vec::new();
         let (host, ids) = (self.watched.host, &mut self.ids);
-        let charges = self.processes.look(processes::read());
+        let charges = self.processes.as_mut().map(|(processes, _)| processes.look(processes::read()));
         self.processors.look(Time::now(), host, || ids.track(), &mut events);
-        self.ledger.enter(charges, Time::now(), host, || ids.track(), &mut events);
+        if let (Some((_, ledger)), Some(charges)) = (&mut self.processes, charges) {
+            ledger.enter(charges, Time::now(), host, || ids.track(), &mut events);
+        }
         self.looks += 1;
         self.watched.sink.take(&mut events);
+        self.took = begun.elapsed();
     }
 
-    fn run(mut self, stop: &Stop) -> Finished {
-        let mut pause = LOOK;
-        while !stop.wait(pause) {
-            let begun = Instant::now();
-            self.look();
-            pause = LOOK.max(begun.elapsed() * LOOK_PART);
-        }
-        // The command has been waited for, so its last ticks are known.
+    /// Returns how long to wait before the next poll.
+    pub(crate) fn pause(&self) -> Duration {
+        LOOK.max(self.took * LOOK_PART)
+    }
+
+    /// Polls for the last time, and returns attributes of the recording. The command has been waited for, so its last
+    /// ticks are known.
+    pub(crate) fn finish(mut self) -> Vec<(String, String)> {
         self.look();
         let ended = Time::now();
         let wall_ns = ended.since(self.started);
-        let reader_ns = thread_cpu().as_nanos();
         let attributes = [
             ("profile.counted", "proc".to_owned()),
             ("profile.no_samples", self.why),
@@ -139,10 +147,18 @@ impl CountPoller {
             ("profile.look_ns", (wall_ns / u64::from(self.looks.saturating_sub(1).max(1))).to_string()),
             ("profile.start_ns", self.started.ns().to_string()),
             ("profile.end_ns", ended.ns().to_string()),
-            ("profile.reader_ns", reader_ns.to_string()),
-            ("recorder.cpu_ns", reader_ns.to_string()),
         ];
-        let attributes = attributes.map(|(name, value)| (name.to_owned(), value)).to_vec();
-        Finished { dropped_events: 0, attributes, notes: why::hidden_processes() }
+        attributes.map(|(name, value)| (name.to_owned(), value)).to_vec()
     }
+}
+
+/// Polls until asked to end.
+fn run(mut counts: Counts, stop: &Stop) -> Finished {
+    while !stop.wait(counts.pause()) {
+        counts.look();
+    }
+    let mut attributes = counts.finish();
+    let reader_ns = thread_cpu().as_nanos().to_string();
+    attributes.extend(["profile.reader_ns", "recorder.cpu_ns"].map(|name| (name.to_owned(), reader_ns.clone())));
+    Finished { dropped_events: 0, attributes, notes: why::hidden_processes() }
 }

@@ -72,7 +72,7 @@ pub(crate) fn here() -> Option<String> {
 }
 
 /// Returns notes on other processes that cannot be seen, a sentence each.
-pub(super) fn hidden_processes() -> Vec<String> {
+pub(crate) fn hidden_processes() -> Vec<String> {
     let mut notes = Vec::new();
     let in_container = fs::read_link("/proc/self/ns/pid").is_ok_and(|space| space.to_string_lossy() != FIRST_PID_SPACE);
     if in_container {

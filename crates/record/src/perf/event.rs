@@ -9,6 +9,9 @@ use std::path::Path;
 /// have the same distance from the tick, and see the tick's effects ten times too often, or never.
 pub(crate) const SAMPLE_NS: u64 = 1_003_009;
 
+/// Sampling period where a few hundred samples are enough: for threads that have worked for a while.
+pub(crate) const SELDOM_NS: u64 = 3_607_009;
+
 /// Returns the numbers of the online CPUs.
 pub(crate) fn online_processors() -> Vec<u32> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
@@ -55,24 +58,37 @@ pub(crate) mod flags {
     pub(crate) const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
     /// Names of threads.
     pub(crate) const COMM: u64 = 1 << 9;
+    /// Ends of threads say how much they had counted.
+    pub(crate) const INHERIT_COUNTS: u64 = 1 << 11;
     /// Starts and ends of threads.
     pub(crate) const TASK: u64 = 1 << 13;
     pub(crate) const WATERMARK: u64 = 1 << 14;
     /// Each record names its thread, time and CPU.
     pub(crate) const ID_IN_ALL: u64 = 1 << 18;
+    pub(crate) const EXCLUDE_KERNEL_STACK: u64 = 1 << 21;
+    /// Mappings of files as code, with their device or build identifier.
+    pub(crate) const MAPPINGS: u64 = 1 << 8 | 1 << 23;
     /// Names made by an exec are marked.
     pub(crate) const COMM_EXEC: u64 = 1 << 24;
     /// [`super::PerfEvent::clock`] is the clock of times.
     pub(crate) const CLOCK: u64 = 1 << 25;
     /// Each time a thread is given a CPU or leaves it.
     pub(crate) const SWITCHES: u64 = 1 << 26;
+    /// Mappings name their file by its build identifier (Linux 5.12).
+    pub(crate) const BUILD_ID: u64 = 1 << 34;
 }
 
 /// Bits of [`PerfEvent::sample_type`].
 pub(crate) mod sample {
+    pub(crate) const INSTRUCTION: u64 = 1;
     pub(crate) const THREAD: u64 = 1 << 1;
     pub(crate) const TIME: u64 = 1 << 2;
+    pub(crate) const CALL_CHAIN: u64 = 1 << 5;
     pub(crate) const CPU: u64 = 1 << 7;
+    /// [`super::PerfEvent::user_registers`].
+    pub(crate) const REGISTERS: u64 = 1 << 12;
+    /// [`super::PerfEvent::user_stack`].
+    pub(crate) const STACK: u64 = 1 << 13;
 }
 
 /// perf's type of software events.

@@ -7,7 +7,7 @@ mod event;
 mod records;
 mod ring;
 
-pub(crate) use event::{PerfEvent, SAMPLE_NS, flags, online_processors};
+pub(crate) use event::{PerfEvent, SAMPLE_NS, SELDOM_NS, flags, online_processors, sample};
 #[cfg(feature = "bpf")]
 pub(crate) use event::{clock_event, function_event};
 pub(crate) use records::{ID, Id, PerfRecord};

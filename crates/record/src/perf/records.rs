@@ -50,8 +50,10 @@ pub(crate) enum PerfRecord<'a> {
     Fork { id: Id, pid: u32, tid: u32, parent: u32 },
     /// A thread ended.
     Exit { id: Id, pid: u32, tid: u32 },
-    /// A file was mapped.
-    Mapped { id: Id, address: u64, length: u64, offset: u64, path: &'a [u8] },
+    /// A file was mapped. `build_id`: its build identifier, if it was asked for and the file has one.
+    Mapped { id: Id, address: u64, length: u64, offset: u64, path: &'a [u8], build_id: Option<&'a [u8]> },
+    /// A thread that ended had this count, in the event of the ring's CPU.
+    Ran { id: Id, tid: u32, count: u64 },
     /// A sample that begins with the instruction's address and [`ID`]: `rest` is what follows them.
     Sample { instruction: u64, id: Id, rest: &'a [u8] },
     /// As many records did not fit.
@@ -62,6 +64,7 @@ const LOST: u32 = 2;
 const COMM: u32 = 3;
 const EXIT: u32 = 4;
 const FORK: u32 = 7;
+const READ: u32 = 8;
 const SAMPLE: u32 = 9;
 const MMAP2: u32 = 10;
 const SWITCH: u32 = 14;
@@ -96,8 +99,13 @@ impl<'a> PerfRecord<'a> {
             MMAP2 => {
                 let _process = reader.u64()?;
                 let (address, length, offset) = (reader.u64()?, reader.u64()?, reader.u64()?);
-                let path = reader.0.get(DEVICE_BYTES..)?;
-                Some(PerfRecord::Mapped { id: id()?, address, length, offset, path: until_zero(path) })
+                let (device, path) = reader.0.split_at_checked(DEVICE_BYTES)?;
+                let build_id = if header.misc & BIT_14 != 0 { build_id(device) } else { None };
+                Some(PerfRecord::Mapped { id: id()?, address, length, offset, path: until_zero(path), build_id })
+            }
+            READ => {
+                let (_pid, tid, count) = (reader.u32()?, reader.u32()?, reader.u64()?);
+                Some(PerfRecord::Ran { id: id()?, tid, count })
             }
             SAMPLE => {
                 let mut reader = Reader(bytes);
@@ -121,6 +129,13 @@ impl Id {
         let _reserved = reader.u32()?;
         Some(Id { pid, tid, at: Time::from_monotonic_ns(i64::try_from(ns).ok()?), cpu })
     }
+}
+
+/// Returns the build identifier that stands in place of the device.
+fn build_id(bytes: &[u8]) -> Option<&[u8]> {
+    const SIZE: usize = 20;
+    let (size, id) = (usize::from(*bytes.first()?), bytes.get(4..4 + SIZE)?);
+    id.get(..size.min(SIZE)).filter(|id| !id.is_empty())
 }
 
 fn until_zero(bytes: &[u8]) -> &[u8] {
@@ -175,6 +190,18 @@ mod tests {
         assert_eq!(parse(&record(COMM, BIT_13, &comm)), Some(PerfRecord::Comm { id, name: "gzip", exec: true }));
         let lost = [&[1, 0, 44, 0][..], &OF_SIX].concat();
         assert_eq!(parse(&record(LOST, 0, &lost)), Some(PerfRecord::Lost(44)));
+        let read = [&[5, 6, 44, 0][..], &OF_SIX].concat();
+        assert_eq!(parse(&record(READ, 0, &read)), Some(PerfRecord::Ran { id, tid: 6, count: 44 }));
+    }
+
+    #[test]
+    fn a_mapping_has_a_build_identifier_where_it_says_so() {
+        let id = Id { pid: 5, tid: 6, at: Time::from_monotonic_ns(7), cpu: 1 };
+        let path = u32::from_ne_bytes(*b"/x\0\0");
+        let mapping = [&[5, 6, 0x1000, 0, 0x2000, 0, 0x3000, 0, 2, 0x0201, 0, 0, 0, 0, 5, 2, path, 0][..], &OF_SIX].concat();
+        let mapped = |build_id| PerfRecord::Mapped { id, address: 0x1000, length: 0x2000, offset: 0x3000, path: b"/x", build_id };
+        assert_eq!(parse(&record(MMAP2, BIT_14, &mapping)), Some(mapped(Some(&[1, 2][..]))));
+        assert_eq!(parse(&record(MMAP2, 0, &mapping)), Some(mapped(None)));
     }
 
     proptest! {

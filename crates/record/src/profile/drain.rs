@@ -6,20 +6,17 @@
 use super::counts::{Counts, Opened};
 use super::events::{Events, Happened, What};
 use super::load::{Choices, Programs, WHO};
-use super::modules::Modules;
-use super::name::{self, JitCode};
 use super::processors::Processors;
 use super::raw::{self, Sample};
-use super::spaces::Spaces;
-use super::stacks::{Frame, Stacks};
+use super::resolve::{Resolved, Resolver};
 use super::tracks::SharedTracks;
-use super::unwind::{End, Unwinder, Walk};
 use crate::kernel::clock::time;
 use crate::kernel::cost::Counting;
 use crate::kernel::reader::{self, be_prompt};
 use crate::kernel::tracepoints::Tracepoints;
 use crate::perf::{SAMPLE_NS, online_processors};
 use crate::recorder::{Finished, RecordError, Watched};
+use crate::symbols::KernelSymbols;
 use libbpf_rs::Map;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -70,18 +67,12 @@ pub(crate) struct ProfileConsumer {
 
 /// State for converting samples to events.
 struct State {
-    spaces: Spaces,
-    modules: Modules,
-    stacks: Stacks,
-    made: JitCode,
+    resolver: Resolver,
     processors: Processors,
     counts: Counts,
     tracks: Arc<SharedTracks>,
     /// Last recorded name, by process and thread number.
     names: HashMap<(u32, u32), String>,
-    frames: Vec<Frame>,
-    /// Present if stacks are copied.
-    unwinder: Option<Unwinder>,
     output: Vec<Event>,
     own_pid: u32,
     /// No other recorder records threads, so they get their processes' roles.
@@ -121,7 +112,8 @@ impl reader::RingConsumer for ProfileConsumer {
             Events::default()
         });
         let mut state = State::new(&watched, tracks, choices.stack_bytes);
-        state.spaces.begin(&mut state.modules);
+        let Resolver { spaces, modules, .. } = &mut state.resolver;
+        spaces.begin(modules);
         state.counts = Counts::begin(&opened);
         Ok(ProfileConsumer {
             watched,
@@ -216,11 +208,9 @@ impl reader::RingConsumer for ProfileConsumer {
         let taken: u64 = times.iter().map(|(_, times)| times.taken).sum();
         let waits = self.programs.waits();
         // The programs are loaded until their own names have been looked up.
-        let State { stacks, modules, made, counts, unwinder, waits: kept_waits, .. } = &mut self.state;
-        let (stacks, modules, made) = (std::mem::take(stacks), std::mem::take(modules), std::mem::take(made));
-        let cut = stacks.cut;
-        let unwound = unwinder.take().map(|unwinder| unwinder.summary(&modules));
-        let is_hidden = name::emit(&stacks.into_sorted(), modules, made, |batch| self.watched.sink.take(batch));
+        let kept_waits = self.state.waits;
+        let resolved = self.state.resolver.finish(KernelSymbols::here(), true, |batch| self.watched.sink.take(batch));
+        let Resolved { cut, is_hidden, unwound } = resolved;
         let on_clock = |ns| time(ns).ns().to_string();
         let mut attributes = vec![
             ("profile.period_ns".to_owned(), SAMPLE_NS.to_string()),
@@ -236,11 +226,11 @@ impl reader::RingConsumer for ProfileConsumer {
             attributes.push(("profile.waits".to_owned(), waits.taken.to_string()));
             attributes.push((
                 "profile.waits_left_out".to_owned(),
-                (waits.left_out + waits.lost + waits.taken.saturating_sub(*kept_waits)).to_string(),
+                (waits.left_out + waits.lost + waits.taken.saturating_sub(kept_waits)).to_string(),
             ));
         }
         attributes.push(("profile.user_stacks".to_owned(), if unwound.is_some() { "dwarf" } else { "fp" }.to_owned()));
-        attributes.extend(counts.attributes());
+        attributes.extend(self.state.counts.attributes());
         attributes.extend((FIRST_CLASS..).zip(CLASSES).map(|(number, name)| (format!("class.{number}"), name.to_owned())));
         let mut notes = std::mem::take(&mut self.notes);
         if let Some((more, note)) = unwound {
@@ -277,23 +267,18 @@ fn load(tracepoints: &Tracepoints, choices: &mut Choices, opened: &Opened, notes
 
 impl State {
     fn new(watched: &Watched, tracks: Arc<SharedTracks>, stack_bytes: u32) -> State {
-        let mut spaces = Spaces::default();
+        let mut resolver = Resolver::new(stack_bytes);
         let own_pid = std::process::id();
         let others = watched.others.iter().filter(|_| watched.profile_alone);
         for process in watched.command.iter().filter(|_| watched.profile_alone).chain(others) {
-            spaces.has_role(process.pid, process.role);
+            resolver.spaces.has_role(process.pid, process.role);
         }
         State {
-            spaces,
-            modules: Modules::default(),
-            stacks: Stacks::default(),
-            made: JitCode::default(),
+            resolver,
             processors: Processors::default(),
             counts: Counts::default(),
             tracks,
             names: HashMap::new(),
-            frames: Vec::new(),
-            unwinder: (stack_bytes > 0).then(|| Unwinder::new(stack_bytes)),
             output: Vec::new(),
             own_pid,
             alone: watched.profile_alone,
@@ -314,11 +299,8 @@ impl State {
         if let What::Ended { tid } = event.what {
             self.tracks.ended(event.pid, tid);
             self.names.remove(&(event.pid, tid));
-            if tid == event.pid {
-                self.made.ended(tid);
-            }
         }
-        self.spaces.happened(event, &mut self.modules);
+        self.resolver.happened(event);
     }
 
     /// Records the stack of a wait. Only the other recorder's threads have such stacks; it records when the thread
@@ -358,49 +340,7 @@ impl State {
 
     /// Returns the number of a sample's stack.
     fn stack(&mut self, sample: &Sample<'_>) -> u32 {
-        self.frames.clear();
-        self.frames.extend(sample.kernel().map(Frame::Kernel));
-        for address in sample.user() {
-            let frame = self.frame(sample.pid, address);
-            self.frames.push(frame);
-        }
-        if let Some(copied) = sample.copied() {
-            self.unwind(sample.pid, Walk::new(copied), copied.ip);
-        }
-        if self.frames.is_empty() {
-            self.frames.push(Frame::Unknown);
-        }
-        self.stacks.number(&self.frames)
-    }
-
-    /// Resolves an address of a process to a frame.
-    fn frame(&mut self, pid: u32, address: u64) -> Frame {
-        self.spaces.frame(pid, address, &mut self.modules, &mut self.made)
-    }
-
-    /// Unwinds a copied stack, starting at the program's innermost frame.
-    fn unwind(&mut self, pid: u32, mut walk: Walk<'_>, ip: u64) {
-        let mut frame = self.frame(pid, ip);
-        self.frames.push(frame);
-        let end = loop {
-            let Some(unwinder) = &mut self.unwinder else { return };
-            let caller = match unwinder.caller(frame, &self.modules, &mut walk) {
-                Ok(caller) => caller,
-                Err(end) => break end,
-            };
-            frame = self.frame(pid, caller);
-            if frame == Frame::Unknown {
-                // No caller can be there.
-                break End::Broken;
-            }
-            self.frames.push(frame);
-        };
-        if end != End::Whole {
-            self.frames.push(Frame::Truncated);
-        }
-        if let Some(unwinder) = &mut self.unwinder {
-            unwinder.ends().count(end);
-        }
+        self.resolver.number(sample.pid, sample.kernel(), sample.user(), sample.copied())
     }
 
     /// Returns the track of the thread that ran; emits it if no other recorder does.
@@ -422,7 +362,7 @@ impl State {
         let process = Some(key.0).filter(|pid| *pid != 0);
         let role = match process {
             Some(pid) if pid == self.own_pid => Role::Recorder,
-            Some(pid) if self.alone => self.spaces.role(pid),
+            Some(pid) if self.alone => self.resolver.spaces.role(pid),
             _ => Role::None,
         };
         let full = match process.filter(|pid| *pid != sample.tid).and_then(command) {

@@ -1,38 +1,46 @@
-//! A profile of the whole machine: at a fixed period, the stack of whatever runs on each CPU, recorded or not; and
-//! how long each CPU was idle, in hard and in software interrupts.
+//! Profiles: stacks of what runs, at a fixed period.
 //!
-//! Samples see neither idle time (the clock may stop with the tick) nor hard interrupts (the clock is one): these
-//! come from tracepoints of the scheduler and interrupts, charged without gaps (`bpf/profile.bpf.c`). A stack
-//! consists of addresses, which are resolved in two steps. While recording, a program's address becomes a file and
-//! offset, because the process may be gone later: mappings come from perf's own records (short-lived processes are
+//! [`machine`] takes the stack of whatever runs on each CPU, recorded or not; [`own`] takes those of the user's own
+//! programs, outside the kernel, without privilege. They share how stacks become frames with names.
+//!
+//! A stack consists of addresses, which are resolved in two steps. While recording, a program's address becomes a file
+//! and offset, because the process may be gone later: mappings come from perf's own records (short-lived processes are
 //! never queried), and from `/proc/PID/maps` for older processes. Names are looked up at the end
 //! ([`crate::symbols`]), never while recording.
 //!
-//! Beside another recorder, stacks of its threads' long waits are taken too (`bpf/waits.bpf.h`). That recorder makes
-//! the spans, which are matched with their stacks in the recording ([`thalweg_trace::Waited`]).
+//! Rejected: build identifiers taken with each stack (4.5 µs each, and no path); a table of raw addresses resolved at
+//! the end (two thousand short processes would each keep theirs).
 //!
-//! Rejected: `bpf_get_stackid` (it confuses stacks whose hashes collide, and loses them); build identifiers taken
-//! with each stack (4.5 µs each, and no path); a table of raw addresses resolved at the end (two thousand short
-//! processes would each keep theirs).
-//!
-//! - [`raw`], [`load`]: the records, and the programs;
+//! - [`machine`]: the recorder of the whole machine; [`raw`], [`load`]: its records, and its programs; [`drain`]: its
+//!   reader thread; [`processors`]: idle, interrupts, steal; [`counts`]: CPU event counters beside the samples;
+//! - [`own`]: the recorder of the user's own programs;
 //! - [`events`]: perf's records of mappings, forks and exits;
 //! - [`spaces`], [`modules`]: address spaces, and mapped files;
-//! - [`stacks`]: each stack once; [`tracks`]: one track per thread, even if another recorder has it;
-//! - [`unwind`], [`tables`]: user frames from copied stacks;
-//! - [`processors`]: idle, interrupts, steal; [`drain`]: the reader thread;
-//! - [`counts`]: CPU event counters beside the samples;
+//! - [`resolve`]: addresses to stacks; [`stacks`]: each stack once; [`tracks`]: one track per thread, even if another
+//!   recorder has it;
+//! - [`copied`], [`unwind`], [`tables`]: user frames from copied stacks;
 //! - [`name`]: frames as text; [`leaves`]: addresses of another recorder's samples.
 
+mod copied;
+#[cfg(feature = "bpf")]
 mod counts;
+#[cfg(feature = "bpf")]
 mod drain;
 mod events;
+#[cfg(feature = "bpf")]
 mod leaves;
+#[cfg(feature = "bpf")]
 mod load;
+#[cfg(feature = "bpf")]
+mod machine;
 mod modules;
 mod name;
+mod own;
+#[cfg(feature = "bpf")]
 mod processors;
+#[cfg(feature = "bpf")]
 mod raw;
+mod resolve;
 mod spaces;
 mod stacks;
 mod tables;
@@ -40,69 +48,12 @@ mod tracks;
 mod unwind;
 #[cfg(test)]
 mod unwind_tests;
-
-#[cfg(test)]
+#[cfg(all(test, feature = "bpf"))]
 mod wait_tests;
 
+#[cfg(feature = "bpf")]
 pub(crate) use leaves::Leaves;
+#[cfg(feature = "bpf")]
+pub(crate) use machine::ProfileRecorder;
+pub(crate) use own::OwnRecorder;
 pub(crate) use tracks::SharedTracks;
-
-use crate::kernel::reader::Reader;
-use crate::kernel::tracepoints::Tracepoints;
-use crate::recorder::{Finished, RecordError, Recorder, Watched};
-use crate::run::{Options, UserStacks};
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
-
-/// Takes a profile, alone or beside another recorder. Needs root, or CAP_BPF and CAP_PERFMON.
-#[derive(Debug)]
-pub(crate) struct ProfileRecorder {
-    tracepoints: Tracepoints,
-    tracks: Arc<SharedTracks>,
-    /// The thread map of the other recorder.
-    threads: Option<OwnedFd>,
-    user_stacks: UserStacks,
-    events: counts::RequestedEvents,
-    reader: Reader<()>,
-}
-
-impl ProfileRecorder {
-    /// Creates a recorder, if this machine and user allow one. If another recorder works beside it, that one's events
-    /// must pass through [`SharedTracks`].
-    ///
-    /// # Errors
-    /// [`RecordError::NotAllowed`] with the reason and what would help; [`RecordError::Usage`] for an unknown event
-    /// name.
-    pub(crate) fn new(tracks: Arc<SharedTracks>, options: &Options) -> Result<ProfileRecorder, RecordError> {
-        let events = counts::RequestedEvents::of(&options.events)?;
-        let tracepoints = load::allowed()?;
-        Ok(ProfileRecorder { tracepoints, tracks, threads: None, user_stacks: options.user_stacks, events, reader: Reader::default() })
-    }
-}
-
-impl Recorder for ProfileRecorder {
-    fn name(&self) -> &'static str {
-        "profile"
-    }
-
-    fn begins_beside(&mut self, threads: Option<OwnedFd>) {
-        self.threads = threads;
-    }
-
-    fn begin(&mut self, watched: Watched) -> Result<(), RecordError> {
-        let stack_bytes = match self.user_stacks {
-            UserStacks::FramePointers => 0,
-            UserStacks::Dwarf { stack_bytes } => stack_bytes.clamp(1, raw::MOST_STACK_BYTES),
-        };
-        let choices = load::Choices { threads: self.threads.take(), stack_bytes, events: self.events.clone() };
-        self.reader.start::<drain::ProfileConsumer>((watched, self.tracepoints.clone(), Arc::clone(&self.tracks), choices))
-    }
-
-    fn end_soon(&mut self) {
-        self.reader.ask();
-    }
-
-    fn finish(&mut self) -> Result<Finished, RecordError> {
-        self.reader.finish()
-    }
-}

@@ -160,10 +160,17 @@ fn debug_file(build_id: &str) -> Option<PathBuf> {
     path.is_file().then_some(path)
 }
 
-/// Passes on all stacks as text. Returns whether the kernel hides its addresses.
-pub(crate) fn emit(stacks: &[(u32, Box<[Frame]>)], mut modules: Modules, made: JitCode, hand_on: impl FnMut(&mut Vec<Event>)) -> bool {
+/// Passes on all stacks as text, with the names of functions if they are wanted. Returns whether the kernel hides its addresses.
+pub(super) fn emit(
+    stacks: &[(u32, Box<[Frame]>)],
+    mut modules: Modules,
+    made: JitCode,
+    (kernel, with_names): (KernelSymbols, bool),
+    hand_on: impl FnMut(&mut Vec<Event>),
+) -> bool {
     modules.identify();
-    let names = Names::of(stacks, &modules, made, KernelSymbols::here());
+    let (wanted, made) = if with_names { (stacks, made) } else { (&[][..], JitCode::default()) };
+    let names = Names::of(wanted, &modules, made, kernel);
     names.emit(stacks, &modules, hand_on);
     names.kernel.is_empty()
 }
@@ -185,7 +192,7 @@ mod tests {
         let id = modules.number("/no/such/program", Some("0102".into())).expect("a number");
         let stacks = [(1, vec![Frame::File(id, 0x10), Frame::Jit { pid: 1, address: 16 }, Frame::Unknown].into_boxed_slice())];
         let mut emitted = Vec::new();
-        emit(&stacks, modules, JitCode::default(), |batch| emitted.append(batch));
+        emit(&stacks, modules, JitCode::default(), (KernelSymbols::here(), true), |batch| emitted.append(batch));
         let frames = ["[/no/such/program 0102+0x10]", "[jit]", "[unknown]"].map(str::to_owned).to_vec();
         assert_eq!(emitted, [Event::Stack(Stack { stack: 1, frames })]);
     }

@@ -1,6 +1,7 @@
 //! Records of the profile's programs, as `bpf/profile.h` describes them. A record that is too short, or claims more
 //! than it has, is rejected.
 
+use super::copied::Copied;
 use crate::kernel::ring::text;
 
 /// Flags for the state of the CPU.
@@ -29,38 +30,6 @@ pub(crate) struct EventValue {
     /// How long it was meant to count, and did: a CPU may have fewer counters than are requested.
     pub enabled_ns: u64,
     pub running_ns: u64,
-}
-
-/// Size of the registers.
-const REGISTERS: usize = 32;
-
-/// Maximum bytes of a stack that the programs copy.
-pub(crate) const MOST_STACK_BYTES: u32 = 64 << 10;
-
-/// A program's registers and the top of its stack, at its current instruction or its system call.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Copied<'a> {
-    pub ip: u64,
-    pub sp: u64,
-    pub fp: u64,
-    /// aarch64: the return address of a leaf function.
-    #[cfg_attr(target_arch = "x86_64", allow(dead_code))]
-    pub lr: u64,
-    /// Memory from `sp` on.
-    pub stack: &'a [u8],
-}
-
-impl<'a> Copied<'a> {
-    fn parse(bytes: &'a [u8]) -> Option<Copied<'a>> {
-        let register = |index: usize| number(bytes, 8 * index).map(u64::from_ne_bytes);
-        Some(Copied { ip: register(0)?, sp: register(1)?, fp: register(2)?, lr: register(3)?, stack: bytes.get(REGISTERS..)? })
-    }
-
-    /// Returns a word of the stack, if it was copied.
-    pub(crate) fn word(&self, address: u64) -> Option<u64> {
-        let at = usize::try_from(address.checked_sub(self.sp)?).ok()?;
-        number(self.stack, at).map(u64::from_ne_bytes)
-    }
 }
 
 /// One sample, in place.
@@ -231,7 +200,8 @@ mod tests {
         let copied = Sample::parse(&bytes).and_then(|sample| sample.copied()).expect("a copy");
         assert_eq!((copied.ip, copied.sp, copied.fp, copied.lr), (0x40_1000, 0x7000, 0x7010, 3));
         assert_eq!([0x7000, 0x7008, 0x7009, 0x6fff, u64::MAX].map(|address| copied.word(address)), [Some(21), Some(22), None, None, None]);
-        for length in 0..HEAD + 8 + REGISTERS {
+        // Its registers are four words.
+        for length in 0..HEAD + 8 + 32 {
             assert!(Sample::parse(&bytes[..length]).is_none());
         }
     }

@@ -10,7 +10,7 @@ use super::name::JitCode;
 use super::stacks::{Frame, Mixer};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasherDefault;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_base::proc::maps::{self, Maps};
 use thalweg_trace::Role;
@@ -51,9 +51,9 @@ pub(crate) struct Mapping {
 #[derive(Clone, Debug, Default)]
 struct Space {
     /// By start, without overlap. Shared by a process and its children until one of them changes.
-    maps: Rc<BTreeMap<u64, Mapping>>,
+    maps: Arc<BTreeMap<u64, Mapping>>,
     /// Mappings before exec: until the new program's first instruction, stacks end in the code that called exec.
-    before: Rc<BTreeMap<u64, Mapping>>,
+    before: Arc<BTreeMap<u64, Mapping>>,
     read_at: Option<Instant>,
     reads: u32,
 }
@@ -133,7 +133,7 @@ impl Spaces {
         let pid = happened.pid;
         match happened.what {
             What::Forked { parent } => {
-                let space = self.processes.get(&parent).map(|space| Space { reads: 0, before: Rc::default(), ..space.clone() });
+                let space = self.processes.get(&parent).map(|space| Space { reads: 0, before: Arc::default(), ..space.clone() });
                 match space {
                     Some(space) => drop(self.processes.insert(pid, space)),
                     None => drop(self.processes.remove(&pid)),
@@ -158,7 +158,7 @@ impl Spaces {
                 // For a process not yet examined, /proc has more than this event.
                 let Some(space) = self.processes.get_mut(&pid) else { return };
                 if let Some(backing) = backing_of(&path, build_id, modules) {
-                    insert(Rc::make_mut(&mut space.maps), Mapping { start, end, file_offset, backing });
+                    insert(Arc::make_mut(&mut space.maps), Mapping { start, end, file_offset, backing });
                 }
             }
         }
@@ -177,7 +177,7 @@ impl Spaces {
         (space.read_at, space.reads) = (Some(now), space.reads + 1);
         let maps = executable(&maps::of(pid).ok()?, modules);
         if !maps.is_empty() {
-            space.maps = Rc::new(maps);
+            space.maps = Arc::new(maps);
         }
         space.at(address)
     }

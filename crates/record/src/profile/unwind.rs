@@ -8,9 +8,9 @@
 //!
 //! Rejected: keeping stacks and unwinding after the recording (10 to 30 MB/s, and files that are gone by then).
 
+use super::copied::Copied;
 use super::modules::{ModuleId, Modules};
 use super::name;
-use super::raw::Copied;
 use super::stacks::{Frame, Mixer};
 use super::tables::{Says, Tables};
 use framehop::{CacheNative, FrameAddress, MayAllocateDuringUnwind, Module, Unwinder as _, UnwinderNative};

@@ -1,7 +1,7 @@
 //! Unwinding, over synthetic files and memory; no process is involved.
 
+use super::copied::Copied;
 use super::modules::Modules;
-use super::raw::Copied;
 use super::stacks::Frame;
 use super::tables::Tables;
 use super::unwind::{End, Unwinder, Walk};

@@ -5,6 +5,7 @@ use crate::command::{Executable, Linkage};
 use crate::counted::{CountedRecorder, why};
 use crate::preload::PreloadRecorder;
 use crate::proc::ProcRecorder;
+use crate::profile::{OwnRecorder, SharedTracks};
 use crate::user::UserRecorder;
 use crate::{Finished, RecordError, Recorder, Watched};
 use std::ffi::OsString;
@@ -41,17 +42,33 @@ struct Beside {
 /// Identifiers of a profile.
 const PROFILE_SPACE: IdSpace = IdSpace(8);
 
+/// Returns the profile that this user may take: of the whole machine, or of the command and other own processes.
+fn profile(options: &Options, executable: Option<&Executable>) -> Result<Beside, RecordError> {
+    let why = match of_machine(options) {
+        Err(RecordError::NotAllowed(error)) => why::missing(&error),
+        decided => return decided,
+    };
+    if options.is_of_everything() {
+        return Err(RecordError::NotAllowed(why));
+    }
+    let tracks = Arc::new(SharedTracks::default());
+    match OwnRecorder::new(Arc::clone(&tracks), options, why.clone(), executable.map(|executable| executable.path.as_path())) {
+        Ok(recorder) => Ok(Beside { recorder: Box::new(recorder), sink: Box::new(move |sink| tracks.sink(sink)) }),
+        Err(error) => Err(RecordError::NotAllowed(format!("{why}; for your own programs alone: {error}"))),
+    }
+}
+
 #[cfg(feature = "bpf")]
-fn profile(options: &Options) -> Result<Beside, RecordError> {
-    use crate::profile::{ProfileRecorder, SharedTracks};
+fn of_machine(options: &Options) -> Result<Beside, RecordError> {
+    use crate::profile::ProfileRecorder;
     let tracks = Arc::new(SharedTracks::default());
     let recorder = Box::new(ProfileRecorder::new(Arc::clone(&tracks), options)?);
     Ok(Beside { recorder, sink: Box::new(move |sink| tracks.sink(sink)) })
 }
 
 #[cfg(not(feature = "bpf"))]
-fn profile(_: &Options) -> Result<Beside, RecordError> {
-    Err(RecordError::NotAllowed("this build takes no profile: it has no kernel recorder".to_owned()))
+fn of_machine(_: &Options) -> Result<Beside, RecordError> {
+    Err(RecordError::NotAllowed("this build has no kernel recorder".to_owned()))
 }
 
 #[cfg(feature = "bpf")]
@@ -91,7 +108,7 @@ impl Active {
         };
         let profile = match options.profile {
             Profile::No => None,
-            Profile::Beside => Some(profile(options)?),
+            Profile::Beside => Some(profile(options, executable)?),
             Profile::Alone => return Active::alone(options, executable),
         };
         let mut notes = Vec::new();
@@ -110,15 +127,14 @@ impl Active {
         Err(RecordError::Failed("no recorder was requested".to_owned()))
     }
 
-    /// Chooses a profile alone: with samples, otherwise counts from /proc.
+    /// Chooses a profile alone: with samples of everything or of own programs, otherwise counts from /proc.
     fn alone(options: &Options, executable: Option<&Executable>) -> Result<Active, RecordError> {
-        let (main, may_count) = match (profile(options), &options.samples_for) {
+        let (main, may_count) = match (profile(options, executable), &options.samples_for) {
             (Ok(profile), samples_for) => (profile.recorder, samples_for.is_none()),
-            (Err(RecordError::NotAllowed(error)), Some(what)) => {
-                let why = why::missing(&error);
+            (Err(RecordError::NotAllowed(why)), Some(what)) => {
                 return Err(RecordError::NotAllowed(format!("{what} needs samples of what runs, which are not available: {why}")));
             }
-            (Err(RecordError::NotAllowed(error)), None) => (counts(&error, executable), false),
+            (Err(RecordError::NotAllowed(why)), None) => (counts(why, executable), false),
             (Err(error), _) => return Err(error),
         };
         let executable = executable.cloned();
@@ -149,7 +165,8 @@ impl Active {
         }
         while let Err(error) = self.begin_one(watched.clone()) {
             if std::mem::take(&mut self.may_count) {
-                self.main = counts(&error.to_string(), self.executable.as_ref());
+                let why = why::here().map_or_else(|| error.to_string(), |why| format!("{why}; for your own programs alone: {error}"));
+                self.main = counts(why, self.executable.as_ref());
                 continue;
             }
             if self.fallbacks.is_empty() {
@@ -204,9 +221,9 @@ impl Active {
     }
 }
 
-/// Creates a recorder of counts from /proc; `error` is why there are no samples.
-fn counts(error: &str, executable: Option<&Executable>) -> Box<dyn Recorder> {
-    Box::new(CountedRecorder::new(why::missing(error), executable.map(|executable| executable.path.as_path())))
+/// Creates a recorder of counts from /proc; `why` there are no samples.
+fn counts(why: String, executable: Option<&Executable>) -> Box<dyn Recorder> {
+    Box::new(CountedRecorder::new(why, executable.map(|executable| executable.path.as_path())))
 }
 
 fn name(method: Method) -> &'static str {

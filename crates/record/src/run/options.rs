@@ -24,14 +24,16 @@ pub enum Method {
 }
 
 /// Whether to take a profile of the whole machine: the stack of whatever runs on each CPU, a thousand times a second.
+/// Without privilege it is one of the user's own programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
     /// No profile.
     #[default]
     No,
-    /// Beside a recorder. Needs privilege.
+    /// Beside a recorder. Without privilege: of own programs alone.
     Beside,
-    /// Alone, without a recorder. Without privilege there are no samples; counts from /proc are recorded instead.
+    /// Alone, without a recorder. Without privilege, own programs are sampled, and the rest is counted from /proc; where
+    /// not even that is allowed, everything is counted.
     Alone,
 }
 

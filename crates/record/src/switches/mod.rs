@@ -180,7 +180,7 @@ fn change(record: PerfRecord<'_>) -> Option<Change> {
         PerfRecord::Comm { id, name, exec } => of(id, What::Named { name: name.to_owned(), exec }),
         PerfRecord::Fork { id, pid, tid, parent } => Some(Change { pid, tid, at: id.at, what: What::Began { parent, by: id.tid } }),
         PerfRecord::Exit { id, pid, tid } => Some(Change { pid, tid, at: id.at, what: What::Ended }),
-        PerfRecord::Mapped { .. } | PerfRecord::Sample { .. } | PerfRecord::Lost(_) => None,
+        PerfRecord::Mapped { .. } | PerfRecord::Ran { .. } | PerfRecord::Sample { .. } | PerfRecord::Lost(_) => None,
     }
 }
 

@@ -26,7 +26,6 @@ const MOST_FILES: usize = 64;
 const MOST_HEADERS: usize = 256;
 
 const LOAD: u32 = 1;
-#[cfg(feature = "bpf")]
 const UNWIND_HEADER: u32 = 0x6474_e550;
 const EXECUTABLE: u32 = 1;
 
@@ -109,7 +108,6 @@ impl Segments {
 
     /// Returns what is mapped of a 64-bit file, and the location of its unwind index (`.eh_frame_hdr`), if it has
     /// one.
-    #[cfg(feature = "bpf")]
     pub(crate) fn with_unwind_header(file: &File) -> Option<(Segments, Option<Segment>)> {
         let (headers, wide) = Segments::of_kind(file, UNWIND_HEADER)?;
         let loaded = Segments::of_kind(file, LOAD).filter(|_| wide)?.0;
@@ -117,7 +115,6 @@ impl Segments {
     }
 
     /// Returns the location of a section in a 64-bit file.
-    #[cfg(feature = "bpf")]
     pub(crate) fn section(file: &File, name: &[u8]) -> Option<Segment> {
         let mut header = [0; 64];
         file.read_exact_at(&mut header, 0).ok()?;
@@ -139,14 +136,12 @@ impl Segments {
     }
 
     /// Returns the range from the lowest to the highest address.
-    #[cfg(feature = "bpf")]
     pub(crate) fn range(&self) -> Option<std::ops::Range<u64>> {
         let ends = self.0.iter().filter_map(|s| s.address.checked_add(s.memory_bytes));
         Some(self.0.iter().map(|s| s.address).min()?..ends.max()?)
     }
 
     /// Returns the segment that contains the byte at an address.
-    #[cfg(feature = "bpf")]
     pub(crate) fn at(&self, address: u64) -> Option<Segment> {
         self.0.iter().copied().find(|s| address.checked_sub(s.address).is_some_and(|into| into < s.file_bytes))
     }

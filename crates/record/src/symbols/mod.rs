@@ -12,9 +12,7 @@ mod kernel;
 mod notes;
 mod search;
 
-#[cfg(feature = "bpf")]
-pub(crate) use elf::Segments;
-pub(crate) use elf::{Files, Named, open_file};
+pub(crate) use elf::{Files, Named, Segments, open_file};
 pub(crate) use jit::JitMap;
 pub(crate) use kernel::KernelSymbols;
 pub(crate) use notes::build_id_of;

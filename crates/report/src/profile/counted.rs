@@ -1,12 +1,15 @@
-//! The table of a profile without samples: CPU time of programs from the counters in /proc, and how it was counted.
+//! The table of a profile without samples of everything: CPU time of programs from the counters in /proc, how it was counted, and what
+//! samples of the user's own programs say.
 
-use super::{FIGURE, LEAST_SHARE, ProfileColumn, Table};
+use super::{FIGURE, LEAST_SHARE, ProfileColumn, Table, module_name};
 use crate::page::Ink;
 use std::collections::{BTreeMap, BTreeSet};
-use thalweg_base::numbers::{duration, percent};
+use thalweg_base::numbers::{count, duration, percent};
 use thalweg_base::text::clean;
-use thalweg_explain::profile::document::{CountedFrom, HostProfile, ProgramShare};
+use thalweg_explain::profile::document::{CountedFrom, HostProfile, OwnTime, ProgramShare};
 
+/// Time of threads too short for samples is named from this part of the run time on.
+const LEAST_SHORT: f64 = 0.02;
 /// Maximum number of programs with a row.
 const PROGRAMS: usize = 3;
 
@@ -75,12 +78,12 @@ impl Table<'_> {
     /// Adds a note on how a machine's figures were counted.
     pub(super) fn counted_foot(&mut self, name: &str, of: &HostProfile, counted: &CountedFrom) {
         let tick = format!("{:.0} ms", counted.tick_s * 1e3);
-        let mut said = format!(
-            "{name}: no samples; counted by {} in steps of {tick}, {} on {} processors",
-            counted.source,
-            duration(of.wall_s),
-            of.cpus
-        );
+        let samples = match &counted.own {
+            Some(own) => own_samples(of, own),
+            None => "no samples; ".to_owned(),
+        };
+        let mut said =
+            format!("{name}: {samples}counted by {} in steps of {tick}, {} on {} processors", counted.source, duration(of.wall_s), of.cpus);
         if !of.enough {
             said.push_str(": too short to say what they did (a second of one processor is needed); profile for longer");
         } else if let Some(over) = counted.over.filter(|over| *over >= LEAST_SHARE) {
@@ -94,12 +97,36 @@ impl Table<'_> {
 
     /// Adds the reasons for having no samples, each once.
     pub(super) fn reasons(&mut self) {
-        let all: BTreeSet<&str> =
-            self.columns.iter().filter_map(|column| Some(column.profile.counted.as_ref()?.no_samples.as_str())).collect();
-        for reason in all.into_iter().filter(|reason| !reason.is_empty()) {
-            self.page.wrapped(&format!("Samples: {}", clean(reason)));
+        let counted = self.columns.iter().filter_map(|column| column.profile.counted.as_ref());
+        let all: BTreeSet<(&str, bool)> = counted.map(|counted| (counted.no_samples.as_str(), counted.own.is_some())).collect();
+        for (reason, has_own) in all.into_iter().filter(|(reason, _)| !reason.is_empty()) {
+            let what = if has_own { "Samples of the kernel and of other programs" } else { "Samples" };
+            self.page.wrapped(&format!("{what}: {}", clean(reason)));
         }
     }
+}
+
+/// Says what samples of own programs found, and how long these ran.
+fn own_samples(of: &HostProfile, own: &OwnTime) -> String {
+    let mut said = format!("{} samples of the code of own programs", count(of.samples));
+    if of.lost > 0 {
+        said.push_str(&format!(" ({} lost)", count(of.lost)));
+    }
+    said.push_str(&format!(
+        ", which ran {}: {} in it, {} in the kernel",
+        duration(own.run_s),
+        duration(own.user_s),
+        duration(own.kernel_s)
+    ));
+    if own.short_s >= LEAST_SHORT * own.run_s && own.short_s > 0.0 {
+        said.push_str(&format!(", {} too briefly for a sample", duration(own.short_s)));
+    }
+    if let Some(share) = of.unsymbolised.share.filter(|share| *share >= LEAST_SHARE) {
+        let modules = of.unsymbolised.modules.iter().take(2).map(|module| clean(module_name(&module.module)));
+        said.push_str(&format!("; {} without a name (in {})", percent(share), modules.collect::<Vec<_>>().join(", ")));
+    }
+    said.push_str("; everything else ");
+    said
 }
 
 /// Whether a program was asked for: its row comes first.

@@ -2,8 +2,8 @@
 
 use crate::interactive::{from_base64, static_part};
 use thalweg_explain::profile::document::{
-    ClassCount, ClassLine, ClassShare, CountedFrom, EventCounts, FunctionShare, HostProfile, OverTime, ProgramShare, Rate, RecorderCost,
-    Unsymbolised,
+    ClassCount, ClassLine, ClassShare, CountedFrom, EventCounts, FunctionShare, HostProfile, OverTime, OwnTime, ProgramShare, Rate,
+    RecorderCost, Unsymbolised,
 };
 use thalweg_explain::profile::{FlameFunction, FlameStack, HostStacks};
 use thalweg_report::{ProfileColumn, TextOptions, policy, profile, profile_page};
@@ -84,6 +84,7 @@ fn counted(programs: &[(&str, &str, f64)]) -> HostProfile {
                 .into(),
         rest: Some(0.03),
         over: None,
+        own: None,
     };
     let classes = ["idle", "user", "system", "hardirq", "softirq", "steal"].map(|class| (class, 1.0 / 6.0));
     HostProfile {
@@ -177,6 +178,27 @@ fn what_was_counted_fits_into_twenty_lines_and_says_why_there_are_no_samples() {
     assert!(text.contains("too short") && !text.contains('%'), "{text}");
     let over = HostProfile { counted: one.counted.clone().map(|c| CountedFrom { rest: Some(0.0), over: Some(0.02), ..c }), ..one.clone() };
     assert!(squeezed(&table(&[("here", &over)])).join(" ").contains("2.0 % more than the processors'"));
+}
+
+#[test]
+fn samples_of_own_programs_have_functions_and_the_rest_is_said_to_be_counted() {
+    let base = counted(&[("gzip", "client", 0.3)]);
+    let own = OwnTime { run_s: 1.9, user_s: 1.8, kernel_s: 0.09, short_s: 0.01 };
+    let with = |own| HostProfile {
+        samples: 1_794,
+        functions: host(&[("program", 0.4)]).functions,
+        counted: base.counted.clone().map(|counted| CountedFrom { own: Some(own), ..counted }),
+        ..base.clone()
+    };
+    let text = table(&[("here", &with(own))]);
+    assert!(text.lines().all(|line| line.chars().count() <= 80) && text.contains("hottest functions"), "{text}");
+    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in ["1,794 samples of the code of own programs, which ran 1.90 s: 1.80 s in it, 90", "everything else counted by /proc"] {
+        assert!(said.contains(part), "{part}: {text}");
+    }
+    assert!(said.contains("Samples of the kernel and of other programs: no CAP_BPF") && !said.contains("too briefly"), "{text}");
+    let brief = table(&[("here", &with(OwnTime { run_s: 1.9, user_s: 0.5, kernel_s: 0.4, short_s: 1.0 }))]);
+    assert!(brief.split_whitespace().collect::<Vec<_>>().join(" ").contains("1.00 s too briefly for a sample"), "{brief}");
 }
 
 #[test]

@@ -47,7 +47,7 @@ const OPEN_NAMES: &[&str] = &[
 const KNOWN_PARTS: &str = "again anonymous asked attributes blkio buffer buffer_bytes busy call callback capture cgroup class clock collective command connections \
     count counted cpu cpu_ns cpu_quota cpus cut data_path datafile datafiles datafiles_per_request depth device direct direction distribution \
     dropped_packets emulated end end_ns ended failed entries file file_bytes filesystem files first_ns flags from full how in_part interface io io_uring kept killed kind knob \
-    last_ns launcher library link look_ns looks loss lost made memory mode mpi names no_samples notes not_seen opened other own packets page_names period_ns pid procedure \
+    last_ns launcher library link look_ns looks loss lost made memory mode mpi names no_samples notes not_seen opened other own own_kernel_ns own_run_ns own_short_ns own_user_ns packets page_names period_ns pid procedure \
     processors profile program programs_cpu_ns queue rank ranks readdirplus reader_cpu_ns reader_ns reads recorded_ns recorder request_bytes requests \
     requests_per_server resolution_ns root rpc said said_by samples server servers signal size size_bytes socket_buffer source stacks_broken stacks_longer stacks_untabled \
     stacks_whole start_ns streams symbols sync target targets tcp_retransmissions tcp_segments tcp_timeouts tick_ns tier to torn_bytes tracepoints tune udp_datagrams \

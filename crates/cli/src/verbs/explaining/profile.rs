@@ -16,6 +16,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_base::numbers;
+use thalweg_explain::profile::document::HostProfile;
 use thalweg_explain::profile::{HostStacks, Profiled, Rules, profile, profile_with_stacks};
 use thalweg_record::{Exit, Options};
 use thalweg_report::{MAX_COLUMNS, ProfileColumn, TextOptions};
@@ -26,9 +27,9 @@ use thalweg_trace::{Recording, Source};
 #[command(override_usage = "thalweg profile [OPTIONS] RECORDING...\n       thalweg profile [OPTIONS] -- COMMAND [ARGUMENTS]...\n       \
 thalweg profile [OPTIONS] --port PORT --for TIME\n       thalweg profile [OPTIONS] --for TIME")]
 #[command(
-    after_help = "Sampling needs root, or CAP_BPF and CAP_PERFMON. Without them, the profile comes from the counters in /proc: each processor's time in \
-    programs, in the kernel, in interrupts and idle, and each program's time; --json and -o NAME.thw work, options that need stack samples do not. With a \
-    command, it exits as the command did, and the table goes to standard error. docs/PROFILE.md describes the classes and the limits of sampling."
+    after_help = "Sampling everything needs root, or CAP_BPF and CAP_PERFMON. Without them, the code of your own programs is sampled (where \
+    kernel.perf_event_paranoid is 2 or less), and the rest comes from the counters in /proc: each processor's time in programs, in the kernel, in \
+    interrupts and idle, and each program's time. Where nothing may be sampled, options that need stacks do not work. With a command, it exits as the command did, and the table goes to standard error. docs/PROFILE.md describes the classes and the limits of sampling."
 )]
 pub(crate) struct Arguments {
     /// Recordings with a profile (directories NAME.thw); each becomes a column
@@ -150,7 +151,8 @@ fn show(arguments: &Arguments, rules: &Rules, paths: &[PathBuf], after_command: 
     let (pages, _) = arguments.outputs();
     let one = |path: &PathBuf| Shown::of(path, rules, &arguments.symbols, !pages.is_empty());
     let shown: Vec<Shown> = paths.iter().map(one).collect::<Result<_, _>>()?;
-    let without = shown.iter().find(|shown| shown.profiled.document.hosts.iter().any(|host| host.counted.is_some()));
+    let is_without = |host: &HostProfile| host.counted.as_ref().is_some_and(|counted| counted.own.is_none());
+    let without = shown.iter().find(|shown| shown.profiled.document.hosts.iter().any(is_without));
     if let (Some(what), Some(without)) = (arguments.needs_samples(), without) {
         return Err(Failure::failed(format!("{what} needs samples of stacks; {} has none: it was made from /proc", without.name)));
     }

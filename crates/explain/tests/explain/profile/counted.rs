@@ -54,6 +54,53 @@ fn programs_have_their_own_and_the_kernels_time_and_the_rest_is_said() {
     assert!(counted.rest == Some(0.0) && about(counted.over.expect("more than all"), 0.05), "{counted:?}");
 }
 
+/// The machine with samples of gzip's own code, of a millisecond each, in its program and in the C library.
+fn with_own(program: u64, library: u64) -> Machine {
+    let mut machine = machine();
+    for (name, value) in [("run", 6 * SECOND), ("user", 5 * SECOND), ("kernel", 9 * SECOND / 10), ("short", SECOND / 10)] {
+        machine = machine.attribute(&format!("profile.own_{name}_ns"), &value.to_string());
+    }
+    let gzip = machine.thread(Role::Client, "gzip", 8);
+    machine.samples(gzip, program, &["longest_match [/usr/bin/gzip]", "deflate [/usr/bin/gzip]"]);
+    machine.samples(gzip, library, &["memcpy [/usr/lib/x86_64-linux-gnu/libc.so.6]"]);
+    machine
+}
+
+#[test]
+fn samples_of_own_programs_divide_their_part_of_the_time_and_no_more() {
+    let profiled = profile_with_stacks(&with_own(4_000, 1_000).source(), &Rules::default()).expect("a profile");
+    let host = &profiled.document.hosts[0];
+    let expected = [("idle", 0.5), ("program", 0.2), ("libc", 0.05), ("user", 0.1), ("system", 0.1), ("softirq", 0.025), ("steal", 0.025)];
+    for (class, part) in expected {
+        assert!(about(share(&host.classes, class), part), "{class}: {:?}", host.classes);
+    }
+    assert!(about(host.classes.iter().filter_map(|row| row.share).sum(), 1.0) && host.samples == 5_000, "{host:?}");
+    assert!(host.functions[0].function == "longest_match" && about(host.functions[0].share.expect("enough"), 0.2), "{:?}", host.functions);
+    let gzip = &host.programs[0];
+    assert!(gzip.samples == 5_000 && about(gzip.user_share.expect("counted"), 0.25), "programs keep their counts: {gzip:?}");
+    let own = host.counted.as_ref().and_then(|counted| counted.own).expect("times");
+    assert!(about(own.run_s, 6.0) && about(own.user_s + own.kernel_s + own.short_s, 6.0), "{own:?}");
+    let line = |class: &str| host.over_time.lines.iter().find(|line| line.class == class).expect("a line");
+    for (class, part) in [("program", 0.2), ("user", 0.1), ("idle", 0.5)] {
+        assert!(line(class).shares.iter().all(|share| (share - part).abs() < 0.02), "{class}: {:?}", line(class).shares);
+    }
+    let stacks = &profiled.stacks[0];
+    let of = |name: &str| stacks.functions.iter().position(|function| function.name == name).expect("a function") as u32;
+    assert!(stacks.stacks.iter().any(|stack| stack.frames == [of("deflate"), of("longest_match")] && about(stack.share, 0.2)));
+    assert!(stacks.stacks.iter().any(|stack| stack.program == "tar" && stack.frames == [of("[kernel]")] && about(stack.share, 0.05)));
+}
+
+#[test]
+fn where_samples_have_more_than_ticks_found_the_kernel_has_less() {
+    let host = of(&with_own(7_000, 1_000), &Rules::default());
+    for (class, part) in [("program", 0.35), ("libc", 0.05), ("user", 0.0), ("system", 0.05)] {
+        assert!(about(share(&host.classes, class), part), "{class}: {:?}", host.classes);
+    }
+    assert!(about(host.classes.iter().filter_map(|row| row.share).sum(), 1.0));
+    let few = of(&with_own(40, 10), &Rules::default());
+    assert!(few.functions.is_empty() && few.samples == 50 && about(share(&few.classes, "user"), 0.35), "{few:?}");
+}
+
 #[test]
 fn a_few_ticks_have_no_shares() {
     for (ns, enough) in [(SECOND / 2 - 10_000_000, false), (SECOND / 2, true)] {
