@@ -58,6 +58,17 @@ fn profile(options: &Options, executable: Option<&Executable>) -> Result<Beside,
     }
 }
 
+/// Returns few samples of own programs, which name functions in an ordinary user's recording; `None` where another recorder
+/// was asked for by name, or the kernel takes no samples.
+fn functions(options: &Options) -> Option<Beside> {
+    if !matches!(options.method, Method::Auto | Method::User) {
+        return None;
+    }
+    let tracks = Arc::new(SharedTracks::default());
+    let recorder = OwnRecorder::of_functions(Arc::clone(&tracks), why::here()?)?;
+    Some(Beside { recorder: Box::new(recorder), sink: Box::new(move |sink| tracks.sink(sink)) })
+}
+
 #[cfg(feature = "bpf")]
 fn of_machine(options: &Options) -> Result<Beside, RecordError> {
     use crate::profile::ProfileRecorder;
@@ -118,6 +129,7 @@ impl Active {
                     let beside = (*method == Method::Preload && others).then(ProcRecorder::beside);
                     let fallbacks = order[index + 1..].to_vec();
                     let (executable, output) = (executable.cloned(), options.output.clone());
+                    let profile = profile.or_else(|| if *method == Method::Bpf { None } else { functions(options) });
                     return Ok(Active { main, beside, fallbacks, executable, output, profile, may_count: false, notes });
                 }
                 Err(error) if index + 1 == order.len() => return Err(error),

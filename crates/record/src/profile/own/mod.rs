@@ -63,6 +63,14 @@ impl OwnRecorder {
         let command = program.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         Ok(OwnRecorder { tracks, stack_bytes, purpose: Purpose { is_asked_for: true, why, command }, worker: None })
     }
+
+    /// Creates a recorder of few samples, which name the functions of what an ordinary recording saw computing; `None`
+    /// where the kernel lets this user take none.
+    pub(crate) fn of_functions(tracks: Arc<SharedTracks>, why: String) -> Option<OwnRecorder> {
+        switches::allowed().ok()?;
+        let purpose = Purpose { is_asked_for: false, why, command: String::new() };
+        Some(OwnRecorder { tracks, stack_bytes: 0, purpose, worker: None })
+    }
 }
 
 impl Recorder for OwnRecorder {
