@@ -51,6 +51,7 @@ const FORMATS: &[Format] = &[
         May::Nothing,
         &["crates/io/src", "crates/metadata/src", "crates/store/src/config", "crates/wire/src/trust/credential.rs"],
     ),
+    format("backup", ("crates/store/src/backup/file.rs", "VERSION: u32 = "), May::Nothing, &["crates/store/src/backup/file.rs"]),
     format(
         "explain",
         ("crates/explain/src/document.rs", "thalweg.explain/"),

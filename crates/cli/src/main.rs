@@ -21,7 +21,7 @@ use std::process::ExitCode;
 #[command(name = "thalweg", version, subcommand_required = true, arg_required_else_help = true, max_term_width = 100)]
 #[command(
     after_help = "Sizes are whole bytes, or take the suffix Ki, Mi, Gi or Ti. A store is thal://HOST:PORT, its store.toml, or THALWEG_STORE.\n\
-Exit codes: 0 done, 1 failed, 2 usage, 130 interrupted; `explain --fail-if`: 3 a condition holds; `lot show`: 3 little time or space left, 4 expired; `record` and `explain -- COMMAND` exit as the command did. NO_COLOR is honoured."
+Exit codes: 0 done, 1 failed, 2 usage, 130 interrupted; `explain --fail-if`: 3 a condition holds; `metadata check`: 3 something was found; `lot show`: 3 little time or space left, 4 expired; `record` and `explain -- COMMAND` exit as the command did. NO_COLOR is honoured."
 )]
 struct CommandLine {
     #[command(subcommand)]

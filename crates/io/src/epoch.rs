@@ -88,19 +88,7 @@ impl Epoch {
 
     /// Opens the file of an existing target. For a target of an earlier release, scans the datafiles once.
     pub(super) fn open(directory: &Path) -> Result<Epoch> {
-        let path = directory.join(NAME);
-        let kept = match std::fs::read_to_string(&path) {
-            Ok(text) => {
-                let kept = toml::from_str::<EpochFile>(&text).ok();
-                let read = kept.and_then(|kept| Some(ServiceStart { epoch: kept.epoch, start: kept.start()? }));
-                Some(read.ok_or_else(|| {
-                    let what = "expected `epoch = NUMBER`; if you remove it, it is inferred from the datafiles";
-                    Error::new(ErrorKind::Invalid, format!("{}: {what}", path.display()))
-                })?)
-            }
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
-            Err(e) => return Err(Error::system(path.display(), e)),
-        };
+        let kept = read_start(directory)?;
         let adopted = kept.is_none();
         let start = match kept {
             Some(kept) => kept,
@@ -113,8 +101,7 @@ impl Epoch {
             }
         };
         let (lines, witnessed) = read_witness(&directory.join(WITNESS))?;
-        let change = if witnessed.start == start { witnessed.change } else { 0 };
-        let kept = Durable { seen: Witnessed { start, change }, lines, file: None };
+        let kept = Durable { seen: witnessed_in(start, witnessed), lines, file: None };
         let (highest, directory) = (AtomicU64::new(start.epoch), directory.to_owned());
         Ok(Epoch { directory, highest, kept: Mutex::new(kept), starts: OnceLock::new(), adopted })
     }
@@ -210,6 +197,30 @@ impl Epoch {
         }
         self.set(&mut kept, start)
     }
+}
+
+/// Returns what a target has witnessed, without changing anything; the default of an early release's target, which did not keep it.
+pub(super) fn seen(directory: &Path) -> Result<Witnessed> {
+    let start = read_start(directory)?.unwrap_or_default();
+    Ok(witnessed_in(start, read_witness(&directory.join(WITNESS))?.1))
+}
+
+fn witnessed_in(start: ServiceStart, witnessed: Witnessed) -> Witnessed {
+    Witnessed { start, change: if witnessed.start == start { witnessed.change } else { 0 } }
+}
+
+/// Reads the start in a target's file, if there is one.
+fn read_start(directory: &Path) -> Result<Option<ServiceStart>> {
+    let path = directory.join(NAME);
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(Error::system(path.display(), e)),
+    };
+    let kept = toml::from_str::<EpochFile>(&text).ok();
+    let read = kept.and_then(|kept| Some(ServiceStart { epoch: kept.epoch, start: kept.start()? }));
+    let what = "expected `epoch = NUMBER`; if you remove it, it is inferred from the datafiles";
+    read.map(Some).ok_or_else(|| Error::new(ErrorKind::Invalid, format!("{}: {what}", path.display())))
 }
 
 fn write(directory: &Path, service: ServiceStart) -> Result<()> {

@@ -17,6 +17,7 @@ mod datafile;
 mod epoch;
 mod follower;
 mod home;
+mod look;
 mod lots;
 mod many;
 mod memory;
@@ -30,6 +31,7 @@ mod target;
 mod unsynced;
 
 pub use datafile::Datafile;
+pub use look::{Found, look};
 pub use options::IoServerOptions;
 pub use service::IoServer;
 pub use target::{FORMAT, Target, TargetIdentity};

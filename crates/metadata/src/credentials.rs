@@ -15,7 +15,7 @@ use thalweg_wire::trust::{CredentialId, Gate, Identity, Rights, check_name, now_
 use thalweg_wire::{Error, ErrorKind, Result};
 
 /// In [`Table::State`]: the number of revocations, u64 LE.
-const REVISION: &[u8] = b"credentials.revision";
+pub(crate) const REVISION: &[u8] = b"credentials.revision";
 
 /// The list of credentials and revocations.
 pub(crate) struct Credentials {
@@ -29,12 +29,12 @@ pub(crate) struct Credentials {
 const NO_BOUNDS: [u8; 2] = [0, 0];
 
 /// Encodes a credential's row. Later fields are at the end, so that earlier releases can read it.
-fn encode_row(entry: &CredentialEntry) -> Vec<u8> {
+pub(crate) fn encode_row(entry: &CredentialEntry) -> Vec<u8> {
     let CredentialEntry { identity: Identity { id, owner, rights, until_s, lots }, created_s, revoked_s } = entry;
     encode(&((id, owner, rights, until_s), created_s, revoked_s, lots))
 }
 
-fn decode_row(key: &[u8], value: &[u8]) -> Result<CredentialEntry> {
+pub(crate) fn decode_row(key: &[u8], value: &[u8]) -> Result<CredentialEntry> {
     let ((id, owner, rights, until_s), created_s, revoked_s, lots) = decode(Table::Credentials, key, &[value, &NO_BOUNDS].concat())?;
     Ok(CredentialEntry { identity: Identity { id, owner, rights, until_s, lots }, created_s, revoked_s })
 }

@@ -10,10 +10,12 @@
 //! | `sizes` | when a file's size is known here, and the proof that it is current |
 //! | `namespace` | names and files, and their operations, each one transaction |
 //! | `lineage` | earlier starts: detects metadata that is older than its targets |
+//! | `given_up` | histories that were given up when backups were restored |
 //! | `recovery` | the time after a start in which clients report their open files |
 //! | `witnesses` | the I/O servers that remember the service's progress |
 //! | `io_servers` | requests to the I/O servers |
 //! | `lots` | space reserved for an owner |
+//! | `backup` | the whole database as a stream of rows, what a restored one is told, and the check of both |
 //! | `claims` | exclusive work on an intent or a lot |
 //! | `background` | threads that complete operations at the I/O servers |
 //! | `locks` | advisory locks and append turns of all clients |
@@ -22,9 +24,11 @@
 #![warn(unreachable_pub)]
 
 mod background;
+pub mod backup;
 mod claims;
 mod credentials;
 pub mod database;
+mod given_up;
 mod inode;
 pub mod io_servers;
 pub mod lineage;

@@ -16,7 +16,7 @@ use thalweg_wire::protocol::common::{ServiceStart, Witnessed};
 use thalweg_wire::{Error, ErrorKind, Result};
 
 /// Key in [`Table::State`].
-const LINEAGE: &[u8] = b"namespace.lineage";
+pub(crate) const LINEAGE: &[u8] = b"namespace.lineage";
 /// Bound: starts that are remembered. A server that was away for longer is checked against the epoch alone.
 const STARTS: usize = 256;
 
@@ -158,7 +158,7 @@ impl Lineage {
 }
 
 /// Returns whether the service can have reached this epoch, given the epoch in which this copy was last used.
-fn is_plausible(epoch: u64, since: u64) -> bool {
+pub(crate) fn is_plausible(epoch: u64, since: u64) -> bool {
     epoch <= since.saturating_add(limits::PLAUSIBLE_STARTS)
 }
 

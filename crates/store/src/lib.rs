@@ -5,6 +5,7 @@
 //!
 //! | module | content |
 //! |---|---|
+//! | [`backup`] | backups of the names: taking, checking and restoring them |
 //! | [`config`] | `store.toml`, and addresses |
 //! | [`start`] | a whole store in one process, or one server of it |
 //! | `scale` | for tests: a site of a thousand servers, simulated with the production code |
@@ -13,6 +14,7 @@
 
 #![warn(unreachable_pub)]
 
+pub mod backup;
 pub mod config;
 #[cfg(test)]
 mod scale;

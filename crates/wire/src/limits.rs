@@ -216,3 +216,7 @@ pub const LOT_TRIES: u32 = 64;
 pub const LOT_ACCOUNTS: usize = 1 << 16;
 /// Bytes written to a lot's datafile before its blocks are looked at, unless the exact use is needed.
 pub const LOT_PENDING_BYTES: u64 = 1 << 20;
+/// Connections that read a backup of the names at a time. Each keeps pages of the database that have been replaced since.
+pub const BACKUPS: usize = 4;
+/// Bytes of rows after which a part of a backup ends.
+pub const BACKUP_PART_BYTES: usize = 1 << 20;

@@ -29,6 +29,7 @@ fn help_shows_every_verb_in_its_group_with_what_it_does() {
                 "cat",
                 "df",
                 "credential",
+                "metadata",
                 "lot",
                 "layout",
                 "session",

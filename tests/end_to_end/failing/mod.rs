@@ -5,5 +5,6 @@ mod limits;
 mod lost;
 mod namespaces;
 mod older;
+mod restoring;
 mod servers;
 mod silence;

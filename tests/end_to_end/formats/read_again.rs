@@ -118,3 +118,29 @@ fn a_store_of_format_1_is_mounted_with_its_attributes() {
     assert_eq!(std::fs::read(mounted.at("link")).unwrap(), content(5 << 10));
     mounted.umount().done();
 }
+
+#[test]
+fn a_backup_of_format_1_and_one_of_a_store_of_format_1_are_restored() {
+    let (here, directory) = (scratch(), unpacked_store());
+    let description = directory.path().join("store.toml");
+    let restores = |backup: &Path| {
+        let said = run(["metadata", "check", "--json", text(backup)]).done().json();
+        assert_eq!((&said["of"], said["findings"].as_array().unwrap().len()), (&"backup".into(), 0), "{said}");
+        run(["metadata", "restore", text(backup), "--store", text(&description)]).done();
+        run(["metadata", "check", "--store", text(&description)]).done();
+    };
+    restores(&fixture("backup-1"));
+    let mut store = started(directory);
+    holds_everything(&store, &here.path().join("back0"));
+    let saved = here.path().join("saved");
+    with_own(&store, &["metadata", "backup", text(&saved), "--store", &store.address]).done();
+    store.process.signal(libc::SIGTERM);
+    assert_eq!(store.process.wait(), Some(0));
+    restores(&saved);
+    let store = started(store.directory);
+    holds_everything(&store, &here.path().join("back1"));
+    let lot = with_own(&store, &["lot", "show", "--json", "--store", &store.address, "kept"]).done().json();
+    assert_eq!((&lot["name"], &lot["used_bytes"]), (&"kept".into(), &(300 << 10).into()));
+    let revoked = store.directory.path().join("bob.credential");
+    run(["ls", "--credential", text(&revoked), &store.path("/")]).failed(1, &["revoked"]);
+}

@@ -6,6 +6,7 @@
 //! | 1 | failed: the request was not carried out; the message says why, and what to do next |
 //! | 2 | usage: the command line is invalid |
 //! | 3 | `explain --fail-if`: the command succeeded, and a condition holds |
+//! | 3 | `metadata check`: something was found |
 //! | 3, 4 | `lot show`: little of the lot's time or space is left; it has expired |
 //! | 126, 127 | `record` and `explain -- COMMAND`: the command is not executable, was not found (as in shells) |
 //! | 130 | interrupted (SIGINT or SIGTERM): no partial result is left under the requested name |

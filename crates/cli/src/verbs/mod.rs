@@ -126,6 +126,8 @@ verbs! {
         Df = df in store,
         /// Create credentials for a store, list them and revoke them
         Credential = credential in store,
+        /// Back up a store's names, restore them, and check the metadata
+        Metadata = metadata in store,
         /// Reserve space of a given size for a given time
         Lot = lot in store,
         /// Show a file's layout, or plan the layout of the next one

@@ -14,6 +14,9 @@
 //! keep up, after which writers wait.
 
 mod checkpoints;
+mod moment;
+mod offline;
+mod rebuild;
 
 use super::group::{Syncs, Turn, Writer};
 use super::layers::{Layer, Stack, Working};
@@ -22,7 +25,7 @@ use super::redb_file::{self, Redb, Snapshot, guarded, put_into, redb_error};
 use super::replay::{clear_away, outcome_of, refuse_a_log_without_its_database, replay};
 use super::reserve::{Reserve, STEP_BYTES, makes_something};
 use super::{Batch, Ordered};
-use crate::database::{Database, DatabaseError, Stage, Transaction, Verdict, View, Watch};
+use crate::database::{Database, DatabaseError, Moment, Stage, Transaction, Verdict, View, Watch};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,6 +33,8 @@ use thalweg_base::private;
 use thalweg_base::sync::poisoning::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use thalweg_base::sync::{Condvar, Mutex};
 
+pub use self::offline::stopped;
+pub use self::rebuild::rebuild;
 pub use super::replay::Recovery;
 
 /// Bound: segments of log beyond which writers wait for the checkpoint.
@@ -318,6 +323,10 @@ impl Database for Embedded {
 
     fn synced(&self) -> u64 {
         self.shared.syncs.reached()
+    }
+
+    fn moment(&self) -> Result<Moment, DatabaseError> {
+        self.shared.moment()
     }
 
     fn close(&self) -> Result<(), DatabaseError> {

@@ -1,7 +1,7 @@
 //! The in-memory database for tests: the reference for the others. It can be killed, can lose power, and counts rows.
 
-use super::layers::{Base, Layer, Pairs, Stack, Working};
-use crate::database::{Database, DatabaseError, Ordered, Table, Transaction, Verdict, View, Watch};
+use super::layers::{Base, Held, Layer, Pairs, Stack, Working};
+use crate::database::{Database, DatabaseError, Moment, Ordered, Table, Transaction, Verdict, View, Watch};
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
@@ -140,6 +140,12 @@ impl Database for InMemory {
 
     fn settle(&self, _: &Ordered, _: &mut dyn Watch) -> Result<(), DatabaseError> {
         Ok(())
+    }
+
+    fn moment(&self) -> Result<Moment, DatabaseError> {
+        self.is_alive()?;
+        let layers = vec![Arc::new(self.disk.read().now.clone())];
+        Ok(Moment { view: Box::new(Held { layers, base: Empty }), change: 0 })
     }
 
     fn sync(&self, _: &mut dyn Watch) -> Result<(), DatabaseError> {

@@ -4,6 +4,7 @@
 use crate::database::{DatabaseError, Table, Transaction, View};
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
 
 /// One table's changes: `None` deletes the key of a lower layer.
 pub(crate) type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
@@ -66,6 +67,38 @@ pub(super) trait Base {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError>;
     /// Returns the pairs starting at `from`.
     fn range(&self, table: Table, from: Bound<&[u8]>) -> Result<Box<dyn Pairs + '_>, DatabaseError>;
+}
+
+impl<B: Base + ?Sized> Base for Arc<B> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
+        (**self).get(table, key)
+    }
+
+    fn range(&self, table: Table, from: Bound<&[u8]>) -> Result<Box<dyn Pairs + '_>, DatabaseError> {
+        (**self).range(table, from)
+    }
+}
+
+/// Layers, newest first, over a base, none of which changes any more.
+pub(super) struct Held<B> {
+    pub layers: Vec<Arc<Layer>>,
+    pub base: B,
+}
+
+impl<B: Base> View for Held<B> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
+        get(self.layers.iter().map(|layer| &**layer), &self.base, table, key)
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), DatabaseError> {
+        scan(self.layers.iter().map(|layer| &**layer), &self.base, table, prefix, after, each)
+    }
 }
 
 /// Layers over a base, newest first.

@@ -14,12 +14,15 @@ pub mod postgresql;
 #[cfg(not(feature = "postgresql"))]
 #[path = "no_postgresql.rs"]
 pub mod postgresql;
+mod rebuild;
 mod redb_file;
 mod replay;
 mod reserve;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use rebuild::Rebuild;
+pub(crate) use redb_file::is_of_file;
 use std::sync::{Arc, OnceLock};
 use thalweg_trace::TrackId;
 
@@ -54,7 +57,7 @@ pub enum Table {
 
 impl Table {
     /// All tables, by number.
-    pub(crate) const ALL: [Table; 10] = [
+    pub const ALL: [Table; 10] = [
         Table::State,
         Table::Inodes,
         Table::Entries,
@@ -216,6 +219,14 @@ impl Ordered {
     }
 }
 
+/// The whole database at one moment, which later changes do not affect.
+pub struct Moment {
+    /// Its rows.
+    pub view: Box<dyn View + Send>,
+    /// The number of the last change in it, which is on stable storage; 0: changes are not numbered.
+    pub change: u64,
+}
+
 /// The database. All methods are thread-safe.
 ///
 /// Transactions are serialisable. When `settle` returns, a transaction's changes are *Returned*: they survive the death of the process that
@@ -241,6 +252,9 @@ pub trait Database: Send + Sync {
     fn synced(&self) -> u64 {
         0
     }
+
+    /// Returns everything returned so far, put on stable storage, as of one moment. Holding it delays no transaction.
+    fn moment(&self) -> Result<Moment, DatabaseError>;
 
     /// Checks that answers are valid at this moment; they are not if another service may have taken over.
     fn is_usable(&self) -> Result<(), DatabaseError> {

@@ -1,7 +1,7 @@
 //! Replaces [`super::postgresql`] in a build without PostgreSQL: rejects every address of such a database, so that a store is never opened
 //! with the wrong one.
 
-use super::{Database, DatabaseError};
+use super::{Database, DatabaseError, Moment, Rebuild};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -54,6 +54,22 @@ pub fn open(server: Server, _options: &Options) -> Result<Arc<dyn Database>, Dat
 /// # Errors
 /// None.
 pub fn stand_by(server: &Server, _store: u64, _is_over: &dyn Fn() -> bool) -> Result<Option<i64>, DatabaseError> {
+    match *server {}
+}
+
+/// Unreachable: no [`Server`] exists.
+///
+/// # Errors
+/// None.
+pub fn stopped(server: &Server, _store: u64) -> Result<Option<Moment>, DatabaseError> {
+    match *server {}
+}
+
+/// Unreachable: no [`Server`] exists.
+///
+/// # Errors
+/// None.
+pub fn rebuild(server: &Server, _store: u64) -> Result<Box<dyn Rebuild>, DatabaseError> {
     match *server {}
 }
 

@@ -22,6 +22,11 @@ const APPLIED: &[u8] = b"database.applied";
 /// Advice if the file cannot be read.
 const ADVICE: &str = "put back a copy of all of the metadata directory's files";
 
+/// Whether a row describes the file itself, and not the store.
+pub(crate) fn is_of_file(table: Table, key: &[u8]) -> bool {
+    table == Table::State && (key == IDENTITY || key == APPLIED)
+}
+
 /// The open file.
 pub(super) struct Redb {
     path: PathBuf,

@@ -38,4 +38,5 @@ pub(crate) mod terms;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub(crate) use rows::{COUNTER, Row};
 pub(crate) use service::Lots;

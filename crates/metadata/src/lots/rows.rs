@@ -13,7 +13,7 @@ use thalweg_wire::protocol::metadata::LotId;
 use thalweg_wire::{Error, ErrorKind, Result};
 
 /// In [`Table::State`]: the last number given, u32 LE.
-const COUNTER: &[u8] = b"lots.counter";
+pub(crate) const COUNTER: &[u8] = b"lots.counter";
 
 /// A lot's row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -31,6 +31,7 @@ mod writing;
 use self::tree::*;
 use self::turns::Turns;
 use crate::database::{Database, Table, Transaction, View, Watch, read, write};
+use crate::given_up::GivenUp;
 use crate::inode::{
     Entry, Inode, Intent, Layouts, Node, Settlement, Sizing, decode, decode_attributes, decode_inode, decode_intent, encode, encode_intent,
     entry_key, id_key, id_of, missing, number_at,
@@ -46,9 +47,9 @@ use thalweg_wire::protocol::common::{ServiceStart, Witnessed, random_u64};
 use thalweg_wire::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, FileKind, FilePath, Name, Owner, StoreMap};
 use thalweg_wire::{Error, ErrorKind, Result};
 
-const EPOCH: &[u8] = b"namespace.epoch";
-const START: &[u8] = b"namespace.start";
-const STORE: &[u8] = b"namespace.store";
+pub(crate) const EPOCH: &[u8] = b"namespace.epoch";
+pub(crate) const START: &[u8] = b"namespace.start";
+pub(crate) const STORE: &[u8] = b"namespace.store";
 /// Bound: names of a directory page.
 const PAGE_NAMES: usize = 4096;
 /// Names read per turn ([`self::turns`]), while changes wait. Longer slices make a hundred concurrent listings a quarter faster, but make a
@@ -64,6 +65,7 @@ pub struct Namespace {
     /// Distinguishes this start from another of the same epoch, on another copy of the database.
     start: u64,
     lineage: Lineage,
+    given_up: GivenUp,
     /// The findings accepted at this start.
     accepted: Vec<Older>,
     next: AtomicU64,
@@ -218,7 +220,7 @@ impl Namespace {
         let clock = Clock::default();
         let start = random_u64() | 1;
         let come_to = database.synced();
-        let (epoch, lineage, accepted) = write(&*database, &mut crate::database::Unwatched, |t| {
+        let (epoch, lineage, given_up, accepted) = write(&*database, &mut crate::database::Unwatched, |t| {
             let number = |t: &dyn Transaction, key: &[u8]| number_at(t, key).map(|found| found.map(u64::from_le_bytes));
             match number(t, STORE)? {
                 Some(store) if store != map.store => {
@@ -249,7 +251,9 @@ impl Namespace {
             lineage.end(Witnessed { start: last, change: come_to });
             let older = seen.servers.iter().filter_map(|(server, seen)| lineage.older(server, *seen, None));
             let older: Vec<Older> = older.collect();
-            if let Some(worst) = older.iter().max_by_key(|older| older.seen()).filter(|_| !seen.accepts_older) {
+            let given_up = GivenUp::read(&*t)?;
+            let unaccepted = older.iter().filter(|older| !seen.accepts_older && !given_up.has(older.seen()));
+            if let Some(worst) = unaccepted.max_by_key(|older| older.seen()) {
                 return Err(worst.refusal());
             }
             older.iter().for_each(|older| lineage.accept(older));
@@ -260,7 +264,7 @@ impl Namespace {
             lineage.keep(t);
             t.put(Table::State, EPOCH, epoch.to_le_bytes().to_vec());
             t.put(Table::State, START, start.to_le_bytes().to_vec());
-            Ok::<_, Error>((epoch, lineage, older))
+            Ok::<_, Error>((epoch, lineage, given_up, older))
         })?;
         database.sync(&mut crate::database::Unwatched)?;
         Ok(Namespace {
@@ -268,6 +272,7 @@ impl Namespace {
             epoch,
             start,
             lineage,
+            given_up,
             accepted,
             next: AtomicU64::new(1),
             map: RwLock::new(Arc::new(map)),
@@ -289,6 +294,7 @@ impl Namespace {
     /// [`ErrorKind::Absent`] if it is ahead and that was not accepted.
     pub(crate) fn meets(&self, server: &str, seen: Witnessed) -> Result<bool> {
         match self.lineage.older(server, seen, Some(self.service_start())) {
+            Some(_) if self.given_up.has(seen) => Ok(true),
             Some(older) => Err(older.refusal()),
             None => Ok(self.lineage.has_accepted(server, seen)),
         }

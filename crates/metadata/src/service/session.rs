@@ -3,6 +3,7 @@
 use super::MetadataService;
 use super::cursors::Continued;
 use super::openings::Openings;
+use crate::backup::Parts;
 use crate::database::{Stage, Unwatched, Watch};
 use crate::locks::keeper::Life;
 use std::sync::Arc;
@@ -80,6 +81,10 @@ pub struct ClientSession {
     client: Option<u64>,
     /// Files closed with the last request, to be processed after the answer.
     later: Vec<Closed>,
+    /// The backup that it reads.
+    backup: Option<Parts>,
+    /// The payload of the reply being made.
+    payload: Vec<u8>,
 }
 
 impl Drop for ClientSession {
@@ -100,7 +105,8 @@ impl Session for ClientSession {
             Some(_) => Error::new(ErrorKind::Reset, error.to_string()),
             None => error,
         });
-        let replied = reply.and_then(|reply| exchange.reply(&reply));
+        let payload = std::mem::take(&mut self.payload);
+        let replied = reply.and_then(|reply| exchange.reply_with(&reply, &payload));
         self.close_later(&mut Traced { about, begun: None, tracer: exchange.tracer });
         replied
     }
@@ -118,6 +124,8 @@ impl ClientSession {
             witness: None,
             client: None,
             later: Vec::new(),
+            backup: None,
+            payload: Vec::new(),
         }
     }
 
@@ -227,6 +235,7 @@ impl ClientSession {
             Operation::Lot(operation) => MetadataReply::Lots(service.lots.answer(&who, operation)?),
             Operation::Credential(operation) => MetadataReply::Credentials(service.credentials.answer(&who, operation)?),
             Operation::Witness { server, seen, revision } => self.witness(&server, seen, revision)?,
+            Operation::Backup { part } => self.backup(part)?,
             Operation::Open { place, write } => MetadataReply::Attributes(self.open.open(&who, watch, &place, write)?),
             Operation::Reopen { files } => MetadataReply::Opened(self.open.reopen(&who, watch, &files)?),
             Operation::Many { operations } => {
@@ -244,6 +253,22 @@ impl ClientSession {
             }
             other => service.answer(&who, number, other, watch)?,
         })
+    }
+
+    /// Returns the next part of a backup; part 0 begins one.
+    fn backup(&mut self, part: u64) -> Result<MetadataReply> {
+        if part == 0 {
+            self.backup = None;
+            self.backup = Some(Parts::begin(&self.service.namespace, &self.service.backups)?);
+        }
+        let parts = self.backup.as_mut().filter(|parts| parts.next == part);
+        let parts =
+            parts.ok_or_else(|| Error::new(ErrorKind::Invalid, format!("part {part} of a backup is not the next one: begin again")))?;
+        let (of, more) = (parts.of, parts.read(&mut self.payload)?);
+        if !more {
+            self.backup = None;
+        }
+        Ok(MetadataReply::Backup { of, more })
     }
 
     /// Waits, for an I/O server, for the next change that it is to witness.

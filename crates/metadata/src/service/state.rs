@@ -16,6 +16,7 @@ use crate::recovery::{self, Recovery};
 use crate::witnesses::Witnesses;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use thalweg_base::sync::Mutex;
 use thalweg_wire::protocol::common::BootVerifier;
@@ -71,6 +72,8 @@ pub struct MetadataService {
     /// The number of opens when the service began to stop, if no file was open.
     pub(super) idle: Mutex<Option<u64>>,
     pub(super) witnesses: Arc<Witnesses>,
+    /// The number of backups being read.
+    pub(super) backups: Arc<AtomicUsize>,
     pub(super) verifier: BootVerifier,
     pub(super) options: MetadataOptions,
 }
@@ -108,6 +111,7 @@ impl MetadataService {
             recovery,
             idle: Mutex::default(),
             witnesses,
+            backups: Arc::default(),
             verifier,
             options,
         })

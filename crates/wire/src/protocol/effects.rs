@@ -25,7 +25,7 @@ pub enum Effect {
     Holds,
     /// Changes something in the store.
     Changes,
-    /// Internal to the servers of the store.
+    /// Internal to the servers of the store, or reads what no owner may: only with the store's own credential.
     Serves,
 }
 
@@ -62,7 +62,7 @@ impl Operation {
             Operation::Lock(operation) => operation.effect(),
             Operation::Lot(operation) => operation.effect(),
             Operation::Credential(operation) => operation.effect(),
-            Operation::Witness { .. } => Effect::Serves,
+            Operation::Witness { .. } | Operation::Backup { .. } => Effect::Serves,
             Operation::MakeDirectory { .. }
             | Operation::Create { .. }
             | Operation::Open { write: true, .. }

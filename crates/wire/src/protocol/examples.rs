@@ -121,6 +121,7 @@ pub fn operations(file: FileId) -> Vec<Operation> {
         Operation::Lost { .. } => Operation::Lost { file, lost: Lost::default(), mended: Lost::default() },
         Operation::Lot(_) => Operation::Lot(LotOperation::Show { name: None }),
         Operation::Credential(_) => Operation::Credential(CredentialOperation::List),
+        Operation::Backup { .. } => Operation::Backup { part: 0 },
     };
     all.extend(lock_operations(file).into_iter().map(Operation::Lock));
     all.extend(lot_operations().into_iter().map(Operation::Lot));

@@ -274,6 +274,12 @@ pub enum Operation {
     Lot(LotOperation),
     /// Credentials: [`MetadataReply::Credentials`].
     Credential(CredentialOperation),
+    /// Reads the next part of a backup of all names: [`MetadataReply::Backup`], with rows as payload. The parts of one connection are of
+    /// one moment, that of part 0, and are asked for in order. Only with the store's own credential.
+    Backup {
+        /// The part's number.
+        part: u64,
+    },
 }
 
 impl Operation {
@@ -376,6 +382,13 @@ pub enum MetadataReply {
     Lots(Vec<LotReport>),
     /// Credentials.
     Credentials(CredentialBook),
+    /// A part of a backup.
+    Backup {
+        /// The moment: the start of the service, and the last change in it.
+        of: Witnessed,
+        /// Whether more parts follow.
+        more: bool,
+    },
 }
 
 /// The metadata service's status.

@@ -10,9 +10,9 @@ pub const HEADER_BYTES: usize = 64;
 /// First four bytes of every message: `TLWG`.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"TLWG");
 /// The protocol version of this program.
-pub const VERSION: u16 = 12;
+pub const VERSION: u16 = 13;
 /// The lowest protocol version it accepts.
-pub const VERSION_MIN: u16 = 12;
+pub const VERSION_MIN: u16 = 13;
 /// Set in replies.
 pub const FLAG_REPLY: u32 = 1;
 const FLAGS_KNOWN: u32 = FLAG_REPLY;

@@ -149,7 +149,7 @@ impl Identity {
         }
         Err(Error::new(
             ErrorKind::Access,
-            format!("only servers may send this, with the store's own credential; this credential is `{}`'s", self.owner),
+            format!("only the store's own credential may do this, and this one is `{}`'s: use store.credential", self.owner),
         ))
     }
 

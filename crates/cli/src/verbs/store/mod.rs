@@ -9,6 +9,7 @@ pub(super) mod find;
 pub(super) mod layout;
 pub(super) mod lot;
 pub(super) mod ls;
+pub(super) mod metadata;
 pub(super) mod mkdir;
 pub(super) mod mv;
 pub(super) mod rm;

@@ -154,6 +154,11 @@ impl Link {
 }
 
 impl Link {
+    /// Returns the store.
+    pub(super) fn store(&self) -> u64 {
+        self.store
+    }
+
     /// Returns the last change of the database; refuses one that is no longer ours, or that has lost what was on stable storage.
     pub(super) fn check(&self, client: &mut Client) -> Result<u64, Trouble> {
         let Some(Owner { epoch, change, last, .. }) = owner(&self.server, client, self.store)? else {

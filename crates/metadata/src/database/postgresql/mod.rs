@@ -21,8 +21,10 @@ mod cache;
 mod checkpoints;
 mod lease;
 mod link;
+mod moment;
 mod options;
 pub mod password;
+mod rebuild;
 mod rows;
 mod schema;
 mod server;
@@ -33,14 +35,16 @@ use self::ahead::Ahead;
 use self::cache::Cache;
 use self::lease::Lease;
 use self::link::{Change, Link, NotApplied, PAUSE, lost};
+pub use self::moment::stopped;
 pub use self::options::{CACHE_BYTES, Options, SEGMENT_BYTES};
+pub use self::rebuild::rebuild;
 use self::rows::Rows;
 pub use self::server::Server;
 use self::server::Trouble;
 pub use self::standby::stand_by;
 use super::group::{Syncs, Turn, Writer};
 use super::layers::{Layer, Stack, Working};
-use super::{Batch, Database, DatabaseError, Ordered, Stage, Transaction, Unwatched, Verdict, View, Watch, log};
+use super::{Batch, Database, DatabaseError, Moment, Ordered, Stage, Transaction, Unwatched, Verdict, View, Watch, log};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -239,6 +243,13 @@ impl Database for Postgresql {
 
     fn synced(&self) -> u64 {
         self.shared.syncs.reached()
+    }
+
+    fn moment(&self) -> Result<Moment, DatabaseError> {
+        self.shared.lease.check()?;
+        let taken = moment::take(&self.shared.rows)?;
+        self.shared.sync(&mut Unwatched)?;
+        Ok(taken)
     }
 
     fn is_usable(&self) -> Result<(), DatabaseError> {

@@ -74,7 +74,16 @@ pub(super) fn owner(server: &Server, client: &mut Client, store: u64) -> Result<
 
 /// Creates the schema in one transaction.
 pub(super) fn create(server: &Server, client: &mut Client, store: u64) -> Result<(), Trouble> {
-    let mut sql = String::from("BEGIN; SET LOCAL synchronous_commit = on; CREATE SCHEMA thalweg;");
+    let sql = format!("BEGIN; SET LOCAL synchronous_commit = on; {} COMMIT", statements(store));
+    client.batch_execute(&sql).map_err(|e| {
+        let _ = client.batch_execute("ROLLBACK");
+        server.trouble(&e)
+    })
+}
+
+/// Returns the statements that create the schema, for use in a transaction.
+pub(super) fn statements(store: u64) -> String {
+    let mut sql = String::from("CREATE SCHEMA thalweg;");
     let row = "one boolean PRIMARY KEY DEFAULT true CHECK (one)";
     sql.push_str(&format!(
         "CREATE TABLE thalweg.owner ({row}, store text NOT NULL, version integer NOT NULL, epoch bigint NOT NULL, change bigint NOT NULL, \
@@ -91,12 +100,9 @@ pub(super) fn create(server: &Server, client: &mut Client, store: u64) -> Result
     sql.push_str(&apply_function());
     sql.push_str(&format!(
         "INSERT INTO thalweg.owner (store, version, epoch, change, holder) VALUES ('{store:016x}', {VERSION}, 0, 0, ''); \
-         INSERT INTO thalweg.lease (epoch, beat) VALUES (0, 0); COMMIT"
+         INSERT INTO thalweg.lease (epoch, beat) VALUES (0, 0);"
     ));
-    client.batch_execute(&sql).map_err(|e| {
-        let _ = client.batch_execute("ROLLBACK");
-        server.trouble(&e)
-    })
+    sql
 }
 
 /// Checks that all tables and the function exist, and that the lease's row matches the owner's.

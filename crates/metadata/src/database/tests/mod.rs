@@ -43,7 +43,7 @@ pub(crate) fn everything(database: &dyn Database) -> Vec<Rows> {
     Table::ALL.iter().map(table).collect()
 }
 
-pub(super) fn commit(database: &dyn Database, work: impl Fn(&mut dyn Transaction)) {
+pub(crate) fn commit(database: &dyn Database, work: impl Fn(&mut dyn Transaction)) {
     write::<_, DatabaseError>(database, &mut Unwatched, |t| {
         work(t);
         Ok(())

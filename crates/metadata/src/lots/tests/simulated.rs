@@ -2,7 +2,7 @@
 
 use crate::background::intents::Intents;
 use crate::database::in_memory::InMemory;
-use crate::database::{Database, DatabaseError, Ordered, Transaction, Unwatched, Verdict, View, Watch};
+use crate::database::{Database, DatabaseError, Moment, Ordered, Transaction, Unwatched, Verdict, View, Watch};
 use crate::io_servers::IoServers;
 use crate::lineage::WitnessReports;
 use crate::lots::Lots;
@@ -251,6 +251,11 @@ impl Database for Fused {
         self.0.sync(watch)?;
         self.1.step();
         self.lives()
+    }
+
+    fn moment(&self) -> Result<Moment, DatabaseError> {
+        self.lives()?;
+        self.0.moment()
     }
 }
 

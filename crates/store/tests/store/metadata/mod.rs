@@ -1,5 +1,6 @@
 //! The metadata service, through its client.
 
+mod backup;
 mod cut_off;
 mod drafts;
 mod failover;

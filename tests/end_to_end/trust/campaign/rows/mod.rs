@@ -33,6 +33,7 @@ pub(super) const ROWS: &[Row] = &[
     lots::DIRECTORIES,
     servers::RECORDINGS,
     servers::CREDENTIALS,
+    servers::BACKUPS,
     servers::BETWEEN_SERVERS,
 ];
 

@@ -75,6 +75,22 @@ fn credentials(world: &World, asker: &mut Asker) -> Attempts {
     ]
 }
 
+pub(super) const BACKUPS: Row =
+    Row { name: "backups of all names (`metadata backup`, `metadata check`)", says: of_backups, attempt: backups };
+
+fn of_backups(cell: &str, who: Who) -> Option<Vec<Outcome>> {
+    match (cell, who) {
+        ("reads them", _) => all(Done, 1),
+        ("refused", Who::Nobody) => all(Outside, 1),
+        ("refused", _) => all(Refused, 1),
+        _ => None,
+    }
+}
+
+fn backups(_: &World, asker: &mut Asker) -> Attempts {
+    vec![("the first part", asker.try_to(Operation::Backup { part: 0 }))]
+}
+
 pub(super) const BETWEEN_SERVERS: Row = Row { name: "messages between servers", says: of_servers, attempt: between_servers };
 
 fn of_servers(cell: &str, who: Who) -> Option<Vec<Outcome>> {
