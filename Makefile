@@ -1,7 +1,7 @@
 # The two commands to know: `make demo` shows what Thalweg is for, `make test` says whether it works.
 # Everything is done by the scripts in tools/; this file only names them.
 
-.PHONY: help demo dist dist-check gallery site test test-long fuzz shuttle lint bench bench-quick bench-recording bench-layout bench-ls bench-metadata bench-explain bench-profile bench-study scale studies lab corpus corpus-record fleet gates build release mpi setup clean
+.PHONY: help demo dist dist-check gallery site test test-long fuzz shuttle lint bench bench-quick bench-recording bench-layout bench-ls bench-metadata bench-backup bench-explain bench-profile bench-study scale studies lab corpus corpus-record fleet gates build release mpi setup clean
 
 help:           ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -49,6 +49,9 @@ bench-ls:       ## what a listing costs with each mechanism, at round trips of 0
 
 bench-metadata: ## names in PostgreSQL against names in redb, for 1 million entries (ENTRIES=N for others; 10 minutes; a quiet machine); prints what docs/results/MEASURED.md has
 	@tools/setup test && tools/cargo run --locked --release --quiet -p thalweg-store --example databases -- $(or $(ENTRIES),1000000)
+
+bench-backup:   ## a backup of 1 million names while eight clients make names, and its restore (NAMES=N for others; 3 minutes; a quiet machine)
+	@tools/setup test && tools/cargo run --locked --release --quiet -p thalweg-store --example backup -- $(or $(NAMES),1000000)
 
 bench-explain:  ## how many spans one core reads and explains in a second, of a made-up recording (SPANS=N, 5 million; 2 minutes; a quiet machine)
 	@made=$$(mktemp -d -p $${TMPDIR:-/dev/shm}) && trap 'rm -r '$$made EXIT && tools/cargo run --locked --release --quiet -p thalweg-trace --example generate -- --spans $(or $(SPANS),5000000) $$made/made.thw && tools/cargo run --locked --release --quiet -p thalweg-explain --example explain_speed -- $$made/made.thw --passes 3 && tools/cargo run --locked --release --quiet -p thalweg-report --example page_speed -- $$made/made.thw
