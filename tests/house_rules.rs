@@ -29,7 +29,10 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("thalweg-io", &["thalweg-bulk", "thalweg-trace", "thalweg-wire"]),
     ("thalweg-metadata", &["thalweg-bulk", "thalweg-layout", "thalweg-trace", "thalweg-wire"]),
     ("thalweg-client", &["thalweg-bulk", "thalweg-layout", "thalweg-trace", "thalweg-wire"]),
-    ("thalweg-store", &["thalweg-io", "thalweg-layout", "thalweg-metadata", "thalweg-client", "thalweg-trace", "thalweg-wire"]),
+    (
+        "thalweg-store",
+        &["thalweg-bulk", "thalweg-io", "thalweg-layout", "thalweg-metadata", "thalweg-client", "thalweg-trace", "thalweg-wire"],
+    ),
     ("thalweg-trace", &["thalweg-bulk"]),
     ("thalweg-launch", &["thalweg-store", "thalweg-trace"]),
     ("thalweg-mount", &["thalweg-client", "thalweg-trace", "thalweg-layout"]),
@@ -41,7 +44,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
 ];
 
 /// Additional dependencies allowed in tests and examples.
-const MAY_KNOW_IN_TESTS: &[(&str, &[&str])] = &[("thalweg-mount", &["thalweg-store"]), ("thalweg-store", &["thalweg-bulk"])];
+const MAY_KNOW_IN_TESTS: &[(&str, &[&str])] = &[("thalweg-mount", &["thalweg-store"])];
 
 /// Every crate may depend on it; it depends on none of ours.
 const GROUND_FLOOR: &str = "thalweg-base";

@@ -31,7 +31,7 @@ mod target;
 mod unsynced;
 
 pub use datafile::Datafile;
-pub use look::{Found, look};
+pub use look::{StoredDatafile, look};
 pub use options::IoServerOptions;
 pub use service::IoServer;
 pub use target::{FORMAT, Target, TargetIdentity};

@@ -11,7 +11,7 @@ use thalweg_wire::{Error, ErrorKind, Result};
 
 /// A datafile that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct StoredDatafile {
     /// The file.
     pub file: FileId,
     /// Its path.
@@ -27,7 +27,7 @@ pub struct Found {
 ///
 /// # Errors
 /// It is another target's, or cannot be read.
-pub fn look(directory: &Path, store: u64, number: TargetId, each: &mut dyn FnMut(Found)) -> Result<Option<Witnessed>> {
+pub fn look(directory: &Path, store: u64, number: TargetId, each: &mut dyn FnMut(StoredDatafile)) -> Result<Option<Witnessed>> {
     let Some(identity) = TargetIdentity::read(directory)? else { return Ok(None) };
     if (identity.store.as_str(), identity.target) != (&format!("{store:016x}"), number.0) {
         let problem =
@@ -38,7 +38,7 @@ pub fn look(directory: &Path, store: u64, number: TargetId, each: &mut dyn FnMut
         // A datafile that is removed meanwhile is none.
         if let Ok(found) = std::fs::symlink_metadata(path) {
             let modified = found.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-            each(Found { file, path: path.to_owned(), size_bytes: found.len(), modified });
+            each(StoredDatafile { file, path: path.to_owned(), size_bytes: found.len(), modified });
         }
     })?;
     epoch::seen(directory).map(Some)

@@ -67,6 +67,11 @@ impl Older {
         format!("{reported} of the metadata service, and {come}")
     }
 
+    /// Returns the server.
+    pub(crate) fn server(&self) -> &str {
+        &self.server
+    }
+
     /// Returns what the server witnessed.
     pub(crate) fn seen(&self) -> Witnessed {
         self.seen

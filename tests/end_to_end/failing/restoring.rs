@@ -26,7 +26,9 @@ fn backup(store: &Store, to: &Path) -> CommandOutput {
 
 fn put(store: &Store, name: &str, bytes: &[u8]) {
     let source = file(store.here.path(), "source", bytes);
-    store.cp(&["--force", "--sync", "--datafiles", "2", text(&source), &format!("thal:/{name}")]).done();
+    let datafiles = store.directories.len().min(2).to_string();
+    let layout = ["--layout", "simple_stripe,strip_size=16Ki", "--datafiles", &datafiles];
+    store.cp(&[&["--force", "--sync"], &layout[..], &[text(&source), &format!("thal:/{name}")]].concat()).done();
 }
 
 fn reads(store: &Store, name: &str) -> Vec<u8> {

@@ -38,7 +38,7 @@ pub struct Checked {
 }
 
 /// An inode, and what refers to it.
-struct Seen {
+struct CountedInode {
     kind: FileKind,
     links: u32,
     /// The directory that a directory says it is in.
@@ -55,7 +55,7 @@ struct Seen {
 pub struct Check {
     checked: Checked,
     counts: [u64; Table::ALL.len()],
-    inodes: HashMap<FileId, Seen>,
+    inodes: HashMap<FileId, CountedInode>,
     epoch: Option<u64>,
     lots_counter: u32,
     targets: BTreeMap<u32, String>,
@@ -137,7 +137,7 @@ impl Check {
             Node::Directory { parent: is_in, .. } => parent = *is_in,
             _ => {}
         }
-        let seen = Seen {
+        let seen = CountedInode {
             kind,
             links: inode.links,
             parent,

@@ -68,6 +68,8 @@ pub struct Namespace {
     given_up: GivenUp,
     /// The findings accepted at this start.
     accepted: Vec<Older>,
+    /// Servers that witnessed a history given up by a restore.
+    told: Vec<String>,
     next: AtomicU64,
     map: RwLock<Arc<StoreMap>>,
     clock: Clock,
@@ -267,7 +269,9 @@ impl Namespace {
             Ok::<_, Error>((epoch, lineage, given_up, older))
         })?;
         database.sync(&mut crate::database::Unwatched)?;
+        let (given, accepted): (Vec<Older>, Vec<Older>) = accepted.into_iter().partition(|older| given_up.has(older.seen()));
         Ok(Namespace {
+            told: given.iter().map(|older| older.server().to_owned()).collect(),
             database,
             epoch,
             start,
@@ -286,6 +290,11 @@ impl Namespace {
     /// Returns how this metadata is older than its targets, as accepted at this start.
     pub fn accepted(&self) -> &[Older] {
         &self.accepted
+    }
+
+    /// Returns the servers that witnessed what was given up when a backup was restored, and go on from this start.
+    pub fn told(&self) -> &[String] {
+        &self.told
     }
 
     /// Compares what `server` witnessed with this metadata; `Ok(true)` if it is ahead and that was accepted at start.

@@ -4,7 +4,7 @@ use super::file::Backup;
 use super::restore::AtRest;
 use super::take::Parts;
 use crate::config::StoreConfig;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use thalweg_metadata::backup::{Check, Checked, Finding, Order, each_row};
 use thalweg_metadata::database::Table;
 use thalweg_wire::{Connect, Result};
@@ -57,16 +57,15 @@ pub fn check(source: &Source<'_>) -> Result<(Checked, Vec<String>)> {
 
 /// Checks a stopped store. A database that cannot be opened is a finding.
 fn stopped(config: &StoreConfig) -> Result<(Checked, Vec<String>)> {
-    let database = config.metadata.database.as_ref().map_or(config.metadata.directory.clone(), |_| PathBuf::from("PostgreSQL"));
-    let whole = |problem: String| Finding { table: "database", key: database.display().to_string(), problem };
+    let whole = |at: &Path, problem: String| Finding { table: "database", key: at.display().to_string(), problem };
     let (moment, torn) = match AtRest::of(config)?.read(config) {
         Ok(Some(found)) => found,
         Ok(None) => {
-            let findings = vec![whole("it holds no metadata: check that its file system is mounted".into())];
+            let findings = vec![whole(&config.metadata.directory, "it holds no metadata: check that its file system is mounted".into())];
             return Ok((Checked { findings, ..Checked::default() }, Vec::new()));
         }
         Err(error) if error.held => return Err(error.into()),
-        Err(error) => return Ok((Checked { findings: vec![whole(error.problem)], ..Checked::default() }, Vec::new())),
+        Err(error) => return Ok((Checked { findings: vec![whole(&error.path, error.problem)], ..Checked::default() }, Vec::new())),
     };
     let mut check = Check::default();
     for table in Table::ALL {

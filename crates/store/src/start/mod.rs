@@ -485,13 +485,17 @@ impl RunningStore {
                 boot_id: database.boot_id().unwrap_or_else(machine::boot_id),
             };
             self.notes.extend(namespace.accepted().iter().map(|older| format!("metadata: accepted: {}", older.missing())));
+            if !namespace.told().is_empty() {
+                let (servers, start) = (namespace.told().join(", "), namespace.service_start().epoch);
+                self.notes.push(format!("metadata: restored from a backup: {servers} go on from start {start}"));
+            }
             let service = Arc::new(MetadataService::new(namespace, Arc::new(Remote::new(peers)), options)?);
             let mut serving = ServeOptions::new(METADATA_NAME, node, Arc::clone(&self.gate));
             serving.beyond_loopback = start.beyond_loopback;
             serving.emulated = start.emulated;
             serving.tls = self.tls(METADATA_NAME, config.metadata.key)?;
             let running = serve_on(listener, Arc::clone(&service) as _, serving)?;
-            if !service.namespace().accepted().is_empty() {
+            if !service.namespace().accepted().is_empty() || !service.namespace().told().is_empty() {
                 // These servers refuse clients until they have continued from here.
                 let servers: Vec<String> = seen.servers.into_iter().map(|(server, _)| server).collect();
                 service.wait_for_witnesses(&servers, LOOKING_ROUND);

@@ -1,6 +1,5 @@
 //! The database of a service that does not run: read with every page of its file and every record of its log verified, and not changed.
 
-use super::Options;
 use crate::database::layers::{Base, Held, Layer, Pairs};
 use crate::database::log::DATABASE_FILE;
 use crate::database::redb_file::{self, Redb, Snapshot, guarded, redb_error};
@@ -10,6 +9,9 @@ use std::fs::{File, TryLockError};
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
+
+/// Size of redb's page cache.
+pub(super) const CACHE_BYTES: usize = 64 << 20;
 
 /// A snapshot with the file that it is of.
 struct Closed {
@@ -46,7 +48,7 @@ pub fn stopped(directory: &Path) -> Result<Option<(Moment, Option<String>)>, Dat
     if std::fs::metadata(&path).is_ok_and(|found| found.len() == 0) {
         return Err(DatabaseError::new(&path, "empty, although a database is there from its first moment on: it was cut off"));
     }
-    let (redb, identity, applied) = redb_file::open(&path, Options::default().cache_bytes)?;
+    let (redb, identity, applied) = redb_file::open(&path, CACHE_BYTES)?;
     let mut layer = Layer::default();
     let found = replay(directory, identity, applied, false, &mut layer)?;
     let snapshot = guarded(&path, || Snapshot::of(&redb, &path).map_err(|e| redb_error(&path, &e)))?;

@@ -3,8 +3,7 @@
 //! The present files are moved to a directory `before-restore-N` within the metadata directory, the redb file first; the new ones are moved
 //! in, the redb file last. Between the two a start is refused, as a log without its database is, and as a directory without one is.
 
-use super::Options;
-use super::offline::check_unused;
+use super::offline::{CACHE_BYTES, check_unused};
 use crate::database::layers::Layer;
 use crate::database::log::{self, DATABASE_FILE, Segment};
 use crate::database::redb_file::{self, Redb, guarded, put_into, redb_error};
@@ -40,7 +39,7 @@ pub fn rebuild(directory: &Path) -> Result<Box<dyn Rebuild>, DatabaseError> {
         std::fs::remove_dir_all(&making).map_err(|e| DatabaseError::io(&making, "cannot remove what an earlier restore left", &e))?;
     }
     private::make_directory(&making).map_err(|e| DatabaseError::io(&making, "cannot create", &e))?;
-    let (redb, identity, _) = redb_file::open(&making.join(DATABASE_FILE), Options::default().cache_bytes)?;
+    let (redb, identity, _) = redb_file::open(&making.join(DATABASE_FILE), CACHE_BYTES)?;
     Ok(Box::new(Making { directory: directory.to_owned(), making, redb: Some(redb), identity, run: Layer::default(), rows: 0 }))
 }
 

@@ -1,6 +1,6 @@
 //! `thalweg metadata check`.
 
-use super::connect;
+use super::reach::connect;
 use crate::operand::StoreFlags;
 use crate::{failure::Failure, output};
 use serde::Serialize;
@@ -88,10 +88,10 @@ pub(super) fn run(arguments: &Check) -> Result<(), Failure> {
     if found == 0 { Ok(()) } else { Err(Failure::Verdict(3)) }
 }
 
-type Found = (backup::Checked, Vec<String>);
+type Outcome = (backup::Checked, Vec<String>);
 
 /// Checks a store: a running one through its service, and one that does not run, and is described by a `store.toml`, in its files.
-fn of_store(arguments: &Check) -> Result<(&'static str, Found), Failure> {
+fn of_store(arguments: &Check) -> Result<(&'static str, Outcome), Failure> {
     let store = arguments.store.path("/")?.store;
     let options = connect(&arguments.store, &store).map_err(Failure::failed)?;
     let address = store.service().map_err(Failure::failed)?;

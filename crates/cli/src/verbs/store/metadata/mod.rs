@@ -1,17 +1,17 @@
 //! `thalweg metadata`: backups of a store's names while it runs, restoring one, and checking the metadata.
 
 mod check;
+mod reach;
 mod restore;
 
+use self::reach::{connect, time_text};
 use crate::operand::StoreFlags;
 use crate::terminal::progress::Progress;
-use crate::{failure::Failure, listing, lots, output};
+use crate::{failure::Failure, lots, output};
 use serde::Serialize;
 use std::path::PathBuf;
 use thalweg_base::numbers;
 use thalweg_store::backup;
-use thalweg_store::config::StoreAddress;
-use thalweg_wire::{Connect, Error};
 
 /// Arguments of `thalweg metadata`.
 #[derive(clap::Args)]
@@ -70,23 +70,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         What::Restore(restore) => restore::run(restore),
         What::Check(check) => check::run(check),
     }
-}
-
-/// Returns how to connect to a store.
-fn connect(flags: &StoreFlags, store: &StoreAddress) -> Result<Connect, Error> {
-    let credentials = flags.credentials(store)?;
-    Ok(Connect {
-        timeout: flags.timeout,
-        client: format!("thalweg metadata {}", std::process::id()),
-        node: flags.node(),
-        credentials,
-        ..Connect::default()
-    })
-}
-
-/// Formats a time in seconds since 1970.
-fn time_text(seconds: u64) -> String {
-    listing::time_text(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000_000_000))
 }
 
 fn take(arguments: &Backup) -> Result<(), Failure> {

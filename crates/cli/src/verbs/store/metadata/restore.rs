@@ -1,6 +1,6 @@
 //! `thalweg metadata restore`.
 
-use super::time_text;
+use super::reach::time_text;
 use crate::operand::StoreFlags;
 use crate::{failure::Failure, names, output};
 use serde::Serialize;
