@@ -337,10 +337,7 @@ impl Backup {
 }
 
 fn damaged(path: &Path, problem: &str) -> Error {
-    Error::new(
-        ErrorKind::Corrupt,
-        format!("{}: {problem}: nothing was changed; use another copy of this backup, or another one", path.display()),
-    )
+    Error::new(ErrorKind::Corrupt, format!("{}: {problem}: use another copy of this backup, or another one", path.display()))
 }
 
 /// Fills a buffer; `false` if the file ends before.

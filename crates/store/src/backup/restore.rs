@@ -61,7 +61,7 @@ impl AtRest {
 /// then, unless the error says otherwise.
 pub fn restore(config: &StoreConfig, path: &Path) -> Result<Restore> {
     // All of it is verified before anything else is looked at.
-    Backup::verify(path)?;
+    Backup::verify(path).map_err(|error| Error::new(error.kind(), format!("{}; nothing was changed", error.message())))?;
     let mut backup = Backup::open(path)?;
     if backup.store != config.store {
         let problem = format!(

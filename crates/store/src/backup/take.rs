@@ -2,6 +2,7 @@
 
 use super::file::{Header, Writer, refuse_existing};
 use std::path::Path;
+use std::time::Instant;
 use thalweg_metadata::backup::{Order, each_row};
 use thalweg_metadata::database::Table;
 use thalweg_trace::Tracer;
@@ -65,7 +66,9 @@ pub fn take(address: &str, options: &Connect, path: &Path, taken_s: u64, progres
     refuse_existing(path)?;
     let mut parts = Parts::of(address, options)?;
     let (mut begun, mut names) = (None, 0);
-    while let Some((of, rows)) = parts.next()? {
+    loop {
+        let since = Instant::now();
+        let Some((of, rows)) = parts.next()? else { break };
         let (header, writer) = match &mut begun {
             Some(begun) => begun,
             none => {
@@ -84,6 +87,10 @@ pub fn take(address: &str, options: &Connect, path: &Path, taken_s: u64, progres
             Ok(())
         })?;
         progress(rows.len() as u64);
+        if parts.next.is_some() {
+            // It rests as long as it works, so that clients keep most of the processors.
+            std::thread::sleep(since.elapsed());
+        }
     }
     let (header, writer) = begun.ok_or_else(|| Error::new(ErrorKind::Protocol, "the service sent no backup"))?;
     let (rows, size_bytes) = writer.finish()?;

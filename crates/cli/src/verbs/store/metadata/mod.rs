@@ -73,6 +73,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn take(arguments: &Backup) -> Result<(), Failure> {
+    if arguments.file.as_os_str() == "-" {
+        return Err(Failure::usage("-: a backup is a file, since it gets its name once it is complete: give one"));
+    }
     let store = arguments.store.path("/")?.store;
     let options = connect(&arguments.store, &store).map_err(Failure::failed)?;
     let address = store.service().map_err(Failure::failed)?;

@@ -47,7 +47,7 @@ struct Document {
     next_epoch: u64,
     /// Credentials made or revoked since, which stay so.
     credentials_kept: u64,
-    /// Files written since, whose sizes are those of their datafiles.
+    /// Files written since, or in the minute before, whose sizes are those of their datafiles.
     written_since: u64,
     /// Files and directories removed since, which have names again.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -160,7 +160,7 @@ fn tell(done: &Done) -> Result<(), Failure> {
             since.removed.unwrap_or(0),
             "removed since have names again; reading files among them is an error, since their bytes are gone",
         ),
-        many(restored.written, "files were written since, and have the bytes and sizes of now"),
+        many(restored.written, "files were written since, or in the minute before: they have the bytes and sizes of now"),
         many(restored.credentials, "credentials made or revoked since stay so"),
     ];
     lines.iter().flatten().try_for_each(|line| output::line(line))?;
