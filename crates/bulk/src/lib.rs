@@ -8,6 +8,10 @@
 
 #![warn(unreachable_pub)]
 
+mod blocks;
+
+pub use blocks::{BLOCK_BYTES, crc32c_of_blocks};
+
 use crc_fast::{CrcAlgorithm, Digest};
 
 /// Returns the CRC-32C of `bytes`.

@@ -3,6 +3,7 @@
 use super::home::Home;
 use super::lots::{Lot, OfLot, taken_by_others};
 use super::name::Name;
+use super::sums::{Beside, BlockSums, Fetched, Kept, Ledger, Locked, Open, Source};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -26,6 +27,10 @@ pub struct Datafile {
     home: Arc<Home>,
     /// The lot it draws on.
     lot: Option<OfLot>,
+    /// Its checksums; `None` only while it is dropped.
+    kept: Option<Arc<Kept>>,
+    /// Whether this opening created it.
+    is_new: bool,
 }
 
 /// Whether opening a datafile creates it.
@@ -54,24 +59,42 @@ impl Datafile {
             };
             rustix::fs::openat(root, name, flags, Mode::from_raw_mode(0o600))
         };
-        let failed = |e: Errno| Error::system(home.path(id).display(), e);
+        // Before the file is opened, so that all open copies share it.
+        let mut kept = Some(home.sums.get(id));
+        let opened = Datafile::open_file(home, id, make, known.as_deref(), &open);
+        let (file, is_new) = match opened {
+            Ok(Some(opened)) => opened,
+            other => {
+                home.sums.release(id, &mut kept);
+                return other.map(|_| None);
+            }
+        };
+        let file = File::from(file);
+        let lot = id.lot.map(|lot| home.lots.of(known.unwrap_or_else(|| home.lots.make(lot)), id, &file, is_new));
+        Ok(Some(Datafile { file, id, home: Arc::clone(home), lot, kept, is_new }))
+    }
+
+    fn open_file(
+        home: &Home,
+        id: DatafileId,
+        make: Make,
+        lot: Option<&Lot>,
+        open: &dyn Fn(OFlags) -> rustix::io::Result<OwnedFd>,
+    ) -> Result<Option<(OwnedFd, bool)>> {
         let opened = match make {
             Make::Surely => Err(Errno::NOENT),
             Make::Not | Make::IfMissing => open(OFlags::empty()),
         };
-        let (file, is_new) = match opened {
-            Ok(file) => (file, false),
-            Err(Errno::NOENT) if make == Make::Not => return Ok(None),
-            Err(Errno::NOENT) => Datafile::create(home, id, known.as_deref(), &open)?,
-            Err(e) => return Err(failed(e)),
-        };
-        let file = File::from(file);
-        let lot = id.lot.map(|lot| home.lots.of(known.unwrap_or_else(|| home.lots.make(lot)), id, &file, is_new));
-        Ok(Some(Datafile { file, id, home: Arc::clone(home), lot }))
+        match opened {
+            Ok(file) => Ok(Some((file, false))),
+            Err(Errno::NOENT) if make == Make::Not => Ok(None),
+            Err(Errno::NOENT) => Datafile::create(home, id, lot, open).map(Some),
+            Err(e) => Err(Error::system(home.path(id).display(), e)),
+        }
     }
 
     /// Creates the datafile unless it exists; `open` takes the flags besides those for opening. Returns whether it is known to be
-    /// new, which saves a look at one in a lot.
+    /// new, which saves a look at its space and its checksums.
     fn create(
         home: &Home,
         id: DatafileId,
@@ -83,10 +106,10 @@ impl Datafile {
             // An existing datafile needs no room.
             Err(refused) => return open(OFlags::empty()).map(|file| (file, false)).map_err(|_| refused),
         };
-        let make = || match id.lot.map(|_| open(OFlags::CREATE | OFlags::EXCL)) {
-            Some(Ok(file)) => Ok((file, true)),
-            None | Some(Err(Errno::EXIST)) => open(OFlags::CREATE).map(|file| (file, false)),
-            Some(Err(e)) => Err(e),
+        let make = || match open(OFlags::CREATE | OFlags::EXCL) {
+            Ok(file) => Ok((file, true)),
+            Err(Errno::EXIST) => open(OFlags::CREATE).map(|file| (file, false)),
+            Err(e) => Err(e),
         };
         let failed = |e: Errno| Error::system(home.path(id).display(), e);
         let create = || {
@@ -125,32 +148,53 @@ impl Datafile {
 
     /// Truncates it, or extends it with a hole.
     pub(super) fn truncate(&self, size_bytes: u64) -> Result<()> {
+        let mut sums = self.locked()?;
         let _changing = self.home.sizes.changing(self.id);
-        let truncated = self.giving(|| self.file.set_len(size_bytes));
+        let truncated = sums.resize(size_bytes, || self.giving(|| self.file.set_len(size_bytes)))?;
         self.home.changed.note(self.id);
         truncated.map_err(|e| Error::system(format!("{}: truncating to {size_bytes}", self.path().display()), e))
     }
 
-    /// Reads into `buffer` from `offset` on; returns how many bytes there were before the end.
-    pub(crate) fn read(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
-        let mut have = 0;
-        while have < buffer.len() {
-            match self.file.read_at(&mut buffer[have..], offset + have as u64) {
-                Ok(0) => break,
-                Ok(n) => have += n,
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(Error::system(format!("{}: reading at {offset}", self.path().display()), e)),
-            }
-        }
-        Ok(have)
+    /// Reads into `buffer` from `offset` on; returns how many bytes there were before the end, all of them verified.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Damaged`] when a block does not match its checksum.
+    pub fn read(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        let fetched = self.fetch(buffer, offset)?;
+        Ok(self.verify(&fetched, buffer)?.0)
+    }
+
+    /// Reads like [`Datafile::read`], without verifying.
+    pub(crate) fn fetch(&self, buffer: &mut [u8], offset: u64) -> Result<Fetched> {
+        Source { kept: self.kept(), of: self }.fetch(buffer, offset)
+    }
+
+    /// Verifies what was fetched; returns how many bytes there are, and their CRC-32C.
+    pub(crate) fn verify(&self, fetched: &Fetched, buffer: &mut [u8]) -> Result<(usize, u32)> {
+        Source { kept: self.kept(), of: self }.verify(fetched, buffer)
+    }
+
+    fn kept(&self) -> &Arc<Kept> {
+        self.kept.as_ref().expect("there until it is dropped")
     }
 
     /// Writes all of `bytes`. If that fails halfway (disk full), each byte of the range is the old or the new one: nothing is
     /// undone, because the previous contents may have been synced.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Damaged`] when a block that is written in part does not match its checksum.
     pub fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        let mut sums = BlockSums::default();
+        sums.compute(bytes, offset);
+        self.write_summed(bytes, offset, &sums)
+    }
+
+    fn write_summed(&self, bytes: &[u8], offset: u64, sums: &BlockSums) -> Result<()> {
         let _room = self.home.lots.room(self.lot.as_ref(), &self.file, offset, bytes.len() as u64).map_err(|e| self.refused(&e))?;
+        let mut locked = self.locked()?;
         let _changing = self.home.sizes.changing(self.id);
-        let written = self.with_room(bytes.len() as u64, || self.file.write_all_at(bytes, offset));
+        let work = || self.with_room(bytes.len() as u64, || self.file.write_all_at(bytes, offset));
+        let written = locked.write(bytes, offset, sums, work)?;
         self.home.changed.note(self.id);
         written.map_err(|e| {
             let error = Error::system(format!("{}: writing {} bytes at {offset}", self.path().display(), bytes.len()), e);
@@ -159,20 +203,20 @@ impl Datafile {
         })
     }
 
-    /// [`Datafile::write`] with the signature of [`Datafile::append`]; always `true`.
-    pub(crate) fn overwrite(&self, bytes: &[u8], offset: u64) -> Result<bool> {
-        self.write(bytes, offset).map(|()| true)
+    /// Writes bytes with these checksums; always `true`, as [`Datafile::append`] is if it wrote.
+    pub(crate) fn overwrite(&self, bytes: &[u8], offset: u64, sums: &BlockSums) -> Result<bool> {
+        self.write_summed(bytes, offset, sums).map(|()| true)
     }
 
     /// Writes all of `bytes` at `offset` if the datafile ends there or before; `false`: it extends further. Concurrent appends
     /// are serialised.
-    pub(crate) fn append(&self, bytes: &[u8], offset: u64) -> Result<bool> {
+    pub(crate) fn append(&self, bytes: &[u8], offset: u64, sums: &BlockSums) -> Result<bool> {
         let _others = self.home.appending(self.id);
         let about = self.file.metadata().map_err(|e| Error::system(self.path().display(), e))?;
         if about.len() > offset {
             return Ok(false);
         }
-        self.write(bytes, offset).map(|()| true)
+        self.write_summed(bytes, offset, sums).map(|()| true)
     }
 
     /// Runs work that adds blocks; retries it if the file system was full and room was made.
@@ -217,9 +261,15 @@ impl Datafile {
         let takes_only = how == Allocate::PunchHole;
         let room = || self.home.lots.room(self.lot.as_ref(), &self.file, offset, length).map_err(|e| self.refused(&e));
         let _room = if takes_only { None } else { Some(room()?) };
+        let mut sums = self.locked()?;
         let _changing = self.home.sizes.changing(self.id);
         let work = || self.fallocate(offset, length, how).map_err(std::io::Error::from);
-        let done = if takes_only { self.giving(work) } else { self.with_room(length, work) };
+        let work = || if takes_only { self.giving(work) } else { self.with_room(length, work) };
+        let done = match how {
+            Allocate::Extend => sums.allocate(work)?,
+            Allocate::KeepSize => work(),
+            Allocate::PunchHole | Allocate::ZeroRange | Allocate::ZeroRangeKeepSize => sums.make_zeros(offset, length, work)?,
+        };
         self.home.changed.note(self.id);
         done.map_err(|e| {
             self.explained(Error::system(format!("{}: allocating {length} bytes at {offset} ({how:?})", self.path().display()), e))
@@ -278,5 +328,51 @@ impl Datafile {
     pub(crate) fn start_writeback(&self, offset: u64, length: u64) {
         // SAFETY: takes numbers only, and an open descriptor.
         unsafe { libc::sync_file_range(self.file.as_raw_fd(), offset as i64, length as i64, libc::SYNC_FILE_RANGE_WRITE) };
+    }
+}
+
+impl Drop for Datafile {
+    fn drop(&mut self) {
+        self.home.sums.release(self.id, &mut self.kept);
+    }
+}
+
+impl Open for Datafile {
+    fn locked(&self) -> Result<Locked<'_>> {
+        self.kept().lock(self)
+    }
+
+    fn sync(&self) -> Result<()> {
+        Datafile::sync(self)
+    }
+}
+
+impl Beside for Datafile {
+    fn file(&self) -> &File {
+        &self.file
+    }
+
+    fn id(&self) -> DatafileId {
+        self.id
+    }
+
+    fn path(&self) -> PathBuf {
+        self.path()
+    }
+
+    fn open_sums(&self, create: bool) -> std::io::Result<Option<File>> {
+        self.home.open_sums(self.id, create)
+    }
+
+    fn with_room(&self, bytes: u64, work: &dyn Fn() -> std::io::Result<()>) -> std::io::Result<()> {
+        self.with_room(bytes, work)
+    }
+
+    fn ledger(&self) -> &Ledger {
+        &self.home.sums
+    }
+
+    fn is_new(&self) -> bool {
+        self.is_new
     }
 }

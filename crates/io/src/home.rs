@@ -1,8 +1,9 @@
 //! A target's directory of datafiles: their names, which of those are durable, and their cached sizes.
 
 use super::lots::{Lot, Lots};
-use super::name::{DATAFILES, LOTS, Name, lot_directory};
+use super::name::{DATAFILES, LOTS, Name, SUMS, lot_directory};
 use super::sizes::{Since, Sizes};
+use super::sums::Table;
 use super::unsynced::{PARTS, UnsyncedNames};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -72,6 +73,8 @@ pub(super) struct Home {
     pub lots: Arc<Lots>,
     /// Cached sizes.
     pub sizes: Sizes,
+    /// Their checksums.
+    pub sums: Table,
     /// Datafiles changed since all were last synced.
     pub changed: Changed,
     /// Locks of appends, one for each hash of a datafile.
@@ -83,7 +86,7 @@ const APPENDS: usize = 16;
 
 impl Home {
     /// Opens a target's directory, in which `datafiles/` exists.
-    pub(super) fn open(directory: &Path, target: TargetId, is_new: bool) -> Result<Home> {
+    pub(super) fn open(directory: &Path, target: TargetId, is_new: bool, has_sums: bool) -> Result<Home> {
         let path = directory.join(DATAFILES);
         let lots = directory.join(LOTS);
         if lots.is_dir() {
@@ -98,6 +101,7 @@ impl Home {
             names: UnsyncedNames::new(),
             lots: Lots::open(directory, target)?,
             sizes: Sizes::default(),
+            sums: Table::new(has_sums),
             changed: Changed::of(is_new),
             appends: Default::default(),
         })
@@ -201,10 +205,33 @@ impl Home {
     /// Removes a datafile; a missing one counts as removed.
     pub(super) fn remove(&self, id: DatafileId) -> Result<()> {
         let _changing = self.sizes.changing(id);
-        self.lots.leave(id, || match rustix::fs::unlinkat(self.root(id), Name::of(id).as_c_str(), AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(e) => Err(Error::system(self.path(id).display(), e)),
+        self.lots.leave(id, || {
+            self.sums.forget(id);
+            match rustix::fs::unlinkat(self.root(id), Name::of(id).as_c_str(), AtFlags::empty()) {
+                // After the datafile: without sums it would only be unverified. Sums that stay are found by a scrub.
+                Ok(()) | Err(Errno::NOENT) => {
+                    let _ = rustix::fs::unlinkat(self.root(id), Name::of_sums(id).as_c_str(), AtFlags::empty());
+                    Ok(())
+                }
+                Err(e) => Err(Error::system(self.path(id).display(), e)),
+            }
         })
+    }
+
+    /// Opens the file of checksums beside a datafile; `create`: an empty one.
+    pub(super) fn open_sums(&self, id: DatafileId, create: bool) -> std::io::Result<Option<File>> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let flags = if create { flags | OFlags::CREATE | OFlags::TRUNC } else { flags };
+        match rustix::fs::openat(self.root(id), Name::of_sums(id).as_c_str(), flags, Mode::from_raw_mode(0o600)) {
+            Ok(file) => {
+                if create {
+                    self.made(id, None);
+                }
+                Ok(Some(File::from(file)))
+            }
+            Err(Errno::NOENT) if !create => Ok(None),
+            Err(e) => Err(e.into()),
+        }
     }
 
     /// Moves datafiles out of the way, durably; `without` runs work on one while it cannot be found open.
@@ -221,7 +248,11 @@ impl Home {
             // Datafiles set aside earlier stay, also under the same name.
             let names = std::iter::once(name.clone()).chain((1..).map(|n| format!("{name}-{n}")));
             let free = names.map(|name| aside.join(name)).find(|path| path.symlink_metadata().is_err()).expect("an endless range");
-            let moved = without(*id, &mut || self.lots.leave(*id, || std::fs::rename(path, &free)));
+            let sums_of = |path: &Path| PathBuf::from(format!("{}{SUMS}", path.display()));
+            let moved = without(*id, &mut || {
+                self.sums.forget(*id);
+                self.lots.leave(*id, || std::fs::rename(path, &free).map(|()| drop(std::fs::rename(sums_of(path), sums_of(&free)))))
+            });
             moved.map_err(|e| Error::system(path.display(), e))?;
         }
         sync_directory(&aside).and_then(|()| sync_directory(&self.directory))

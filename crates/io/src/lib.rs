@@ -26,7 +26,9 @@ mod open;
 mod options;
 mod revoked;
 mod service;
+mod settler;
 mod sizes;
+mod sums;
 mod target;
 mod unsynced;
 
@@ -34,4 +36,5 @@ pub use datafile::Datafile;
 pub use look::{StoredDatafile, look};
 pub use options::IoServerOptions;
 pub use service::IoServer;
+pub use sums::{Counts, Settled};
 pub use target::{FORMAT, Target, TargetIdentity};

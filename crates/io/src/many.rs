@@ -38,7 +38,7 @@ impl IoSession {
             return Err(Error::new(ErrorKind::Invalid, problem));
         }
         self.with_memory(length, |session| {
-            session.receive(exchange, length, || format!("{length} bytes of {} writes", writes.len()))?;
+            session.receive(exchange, (0, length), || format!("{length} bytes of {} writes", writes.len()))?;
             let (writing, asked) = (exchange.tracer.begin(), session.asked());
             let mut rest = &session.buffer[..];
             let mut each: Vec<Result<()>> = Vec::with_capacity(writes.len());

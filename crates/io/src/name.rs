@@ -9,6 +9,8 @@ use thalweg_wire::{Error, Result};
 pub(super) const DATAFILES: &str = "datafiles";
 /// The directory of the lots' datafiles, with a subdirectory for each lot.
 pub(super) const LOTS: &str = "lots";
+/// The end of the names of files with checksums.
+pub(super) const SUMS: &str = ".crc";
 
 /// A datafile's name below `datafiles/`, or below the target's directory if it is in a lot; made without allocation, as it is
 /// needed for each of thousands of glimpses.
@@ -20,8 +22,16 @@ pub(super) struct Name {
 impl Name {
     /// `lots/`, 8 digits and a slash.
     const LOT: usize = 5 + 8 + 1;
-    /// The above, `xx/`, 16 digits, a dot, at most 10 digits, and the terminating NUL.
-    const MOST: usize = Name::LOT + 3 + 16 + 1 + 10 + 1;
+    /// The above, `xx/`, 16 digits, a dot, at most 10 digits, [`SUMS`], and the terminating NUL.
+    const MOST: usize = Name::LOT + 3 + 16 + 1 + 10 + SUMS.len() + 1;
+
+    /// Returns the name of the file of checksums beside a datafile.
+    pub(super) fn of_sums(id: DatafileId) -> Name {
+        let mut name = Name::of(id);
+        let length = name.as_c_str().to_bytes().len();
+        name.bytes[length..length + SUMS.len()].copy_from_slice(SUMS.as_bytes());
+        name
+    }
 
     pub(super) fn of(id: DatafileId) -> Name {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -145,6 +155,7 @@ mod tests {
             let id = DatafileId { file: FileId(file), index, target: TargetId(0), lot: None };
             let expected = format!("{:02x}/{}.{}", file & 0xff, FileId(file), index);
             assert_eq!(Name::of(id).as_c_str().to_str().unwrap(), expected);
+            assert_eq!(Name::of_sums(id).as_c_str().to_str().unwrap(), format!("{expected}.crc"));
             let of_lot = Name::of(DatafileId { lot: Some(LotId(0x12_3456)), ..id });
             assert_eq!(of_lot.as_c_str().to_str().unwrap(), format!("lots/00123456/{expected}"));
             assert_eq!(of_lot.in_lot().to_str().unwrap(), expected);

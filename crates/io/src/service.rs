@@ -4,13 +4,15 @@ use super::datafile::Datafile;
 use super::follower::{Follower, seen};
 use super::memory::Pool;
 use super::options::IoServerOptions;
+use super::settler::Settler;
+use super::sums::BlockSums;
 use super::target::Target;
 use std::collections::{BTreeMap, HashMap};
 use std::net::TcpListener;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use thalweg_base::machine::device_of;
-use thalweg_bulk::{crc32c, resize};
+use thalweg_bulk::resize;
 use thalweg_trace::{ObjectId, ObjectKind, SpanFields, SpanKind, Time};
 use thalweg_wire::emulate::DiskRequest;
 use thalweg_wire::limits;
@@ -28,6 +30,7 @@ pub struct IoServer {
     pub(super) verifier: BootVerifier,
     targets: Arc<BTreeMap<TargetId, Target>>,
     follower: Arc<Follower>,
+    settler: Settler,
     memory: Pool,
 }
 
@@ -59,8 +62,10 @@ impl IoServer {
             verifier: BootVerifier::random(),
             targets: Arc::new(by_number),
             follower,
+            settler: Settler::default(),
             memory: Pool::new(limits::SERVER_MEMORY_BYTES),
         };
+        server.settler.start(&server.options.name, &server.targets).map_err(|e| e.at_server(&name))?;
         server.follower.start(&server.targets).map_err(|e| e.at_server(&name))?;
         serve(listener, Arc::new(server), serve_options).map_err(|e| e.at_server(name))
     }
@@ -116,6 +121,7 @@ impl IoServer {
 impl Drop for IoServer {
     fn drop(&mut self) {
         self.follower.stop();
+        self.settler.stop();
     }
 }
 
@@ -162,6 +168,7 @@ impl Service for IoServer {
 
     fn stopping(&self) {
         self.follower.stop();
+        self.settler.stop();
     }
 
     /// False: the files are in a state that any failed request may leave, and the tables here change in whole steps.
@@ -170,7 +177,7 @@ impl Service for IoServer {
     }
 
     fn session(self: Arc<Self>, _hello: &Hello, who: &Arc<Identity>) -> Box<dyn Session> {
-        Box::new(IoSession { server: self, who: Arc::clone(who), buffer: Vec::new(), objects: HashMap::new() })
+        Box::new(IoSession { server: self, who: Arc::clone(who), buffer: Vec::new(), sums: BlockSums::default(), objects: HashMap::new() })
     }
 }
 
@@ -181,12 +188,14 @@ pub(super) struct IoSession {
     pub(super) who: Arc<Identity>,
     /// The payload being processed.
     pub(super) buffer: Vec<u8>,
+    /// Its checksums.
+    sums: BlockSums,
     /// Objects of datafiles, each with the number of its recording session.
     objects: HashMap<DatafileId, (u32, ObjectId)>,
 }
 
 /// Writes bytes to a datafile at an offset; `false`: refused because the datafile extends further.
-type Put = fn(&Datafile, &[u8], u64) -> Result<bool>;
+type Put = fn(&Datafile, &[u8], u64, &BlockSums) -> Result<bool>;
 
 /// Maximum datafiles a connection names in a recording before it starts over.
 const NAMED: usize = 1024;
@@ -315,12 +324,12 @@ impl IoSession {
         let server = Arc::clone(&self.server);
         let target = server.changeable(id, &self.who)?;
 
-        self.receive(exchange, length, || format!("{length} bytes for target {} at {offset}", id.target))?;
+        self.receive(exchange, (offset, length), || format!("{length} bytes for target {} at {offset}", id.target))?;
         if length > 0 {
             let (writing, asked) = (exchange.tracer.begin(), self.asked());
             let datafile = target.created(id).map_err(|e| at_target(e, target))?;
             let object = self.name(exchange, id, &datafile);
-            if !put(&datafile, &self.buffer, offset).map_err(|e| at_target(e, target))? {
+            if !put(&datafile, &self.buffer, offset, &self.sums).map_err(|e| at_target(e, target))? {
                 return exchange.reply(&IoReply::GoesOn);
             }
             emulated(target, exchange, (SpanKind::DiskWrite, id, offset, length), asked);
@@ -336,8 +345,14 @@ impl IoSession {
         exchange.reply(&IoReply::Written { verifier: self.server.verifier })
     }
 
-    /// Receives a payload of `length` bytes into the connection's memory, and verifies it. `what`: describes it in an error.
-    pub(super) fn receive(&mut self, exchange: &mut Exchange<'_>, length: u64, what: impl FnOnce() -> String) -> Result<()> {
+    /// Receives a payload of `length` bytes for an offset of a datafile into the connection's memory, and verifies it. `what`:
+    /// describes it in an error.
+    pub(super) fn receive(
+        &mut self,
+        exchange: &mut Exchange<'_>,
+        (offset, length): (u64, u64),
+        what: impl FnOnce() -> String,
+    ) -> Result<()> {
         let receiving = exchange.tracer.begin();
         resize(&mut self.buffer, length as usize);
         exchange.receive(&mut self.buffer)?;
@@ -345,7 +360,8 @@ impl IoSession {
         exchange.tracer.end(receiving, SpanKind::NetReceive, about);
 
         let checking = exchange.tracer.begin();
-        let found = crc32c(&self.buffer);
+        self.sums.compute(&self.buffer, offset);
+        let found = self.sums.whole;
         let about = SpanFields { size_bytes: Some(length), ..exchange.about() };
         exchange.tracer.end(checking, SpanKind::AppChecksum, about);
         let expected = exchange.header().payload_crc;
@@ -364,20 +380,23 @@ impl IoSession {
         let server = Arc::clone(&self.server);
         let target = server.readable(id, &self.who)?;
         let (reading, asked) = (exchange.tracer.begin(), self.asked());
-        let (have, object) = match target.existing(id).map_err(|e| at_target(e, target))? {
-            Some(datafile) => {
-                resize(&mut self.buffer, length as usize);
-                let have = datafile.read(&mut self.buffer, offset).map_err(|e| at_target(e, target))?;
-                (have, self.name(exchange, id, &datafile))
-            }
-            None => (0, None),
-        };
+        let mut found = None;
+        if let Some(datafile) = target.existing(id).map_err(|e| at_target(e, target))? {
+            resize(&mut self.buffer, length as usize);
+            let fetched = datafile.fetch(&mut self.buffer, offset).map_err(|e| at_target(e, target))?;
+            found = Some((datafile, fetched));
+        }
+        let have = found.as_ref().map_or(0, |(_, fetched)| fetched.have);
+        let object = found.as_ref().and_then(|(datafile, _)| self.name(exchange, id, datafile));
         emulated(target, exchange, (SpanKind::DiskRead, id, offset, have as u64), asked);
         let size_bytes = Some(have as u64);
         let about = SpanFields { object, offset_bytes: Some(offset), size_bytes, ..exchange.about() };
         exchange.tracer.end(reading, SpanKind::FileRead, about);
         let checking = exchange.tracer.begin();
-        let crc = crc32c(&self.buffer[..have]);
+        let (have, crc) = match &found {
+            Some((datafile, fetched)) => datafile.verify(fetched, &mut self.buffer).map_err(|e| at_target(e, target))?,
+            None => (0, 0),
+        };
         let about = SpanFields { size_bytes, ..exchange.about() };
         exchange.tracer.end(checking, SpanKind::AppChecksum, about);
         exchange.reply_checked(&IoReply::Read, &self.buffer[..have], crc)
@@ -484,9 +503,10 @@ mod tests {
             boot_id: String::new(),
             verifier: BootVerifier::random(),
             targets: Arc::default(),
+            settler: Settler::default(),
             memory: Pool::new(limits::PAYLOAD_BYTES),
         });
-        IoSession { server, who: Arc::new(Identity::store()), buffer: vec![1; 3], objects: HashMap::new() }
+        IoSession { server, who: Arc::new(Identity::store()), buffer: vec![1; 3], sums: BlockSums::default(), objects: HashMap::new() }
     }
 
     #[test]

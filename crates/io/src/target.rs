@@ -24,6 +24,7 @@ use super::home::{Home, SET_ASIDE};
 use super::lots::{Lots, More};
 use super::name::{DATAFILES, LOTS, each_datafile};
 use super::open::OpenDatafiles;
+use super::sums::{self, Counts, Files, Open, Pace, Settled, Table};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::ops::Range;
@@ -41,7 +42,9 @@ use thalweg_wire::protocol::io::{Allocate, DataMap, DatafileId, DatafileSize, Se
 use thalweg_wire::{Error, ErrorKind, Result};
 
 /// Version of a target's layout on disk, of all files in its directory together.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
+/// The version before datafiles had checksums, whose targets are served without.
+const WITHOUT_SUMS: u32 = 1;
 const IDENTITY: &str = "thalweg-target.toml";
 
 /// The identity stored in a target's directory.
@@ -54,11 +57,19 @@ pub struct TargetIdentity {
     pub store: String,
     /// The target's number in the store.
     pub target: u32,
+    /// The release that wrote it, since format 2: an older one names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_by: Option<String>,
 }
 
 impl TargetIdentity {
     fn of(store: u64, number: TargetId) -> TargetIdentity {
-        TargetIdentity { format: FORMAT, store: format!("{store:016x}"), target: number.0 }
+        TargetIdentity { format: FORMAT, store: format!("{store:016x}"), target: number.0, made_by: Some(release::RELEASE.to_owned()) }
+    }
+
+    /// Whether this is the same target, in any format.
+    fn is(&self, wanted: &TargetIdentity) -> bool {
+        (&self.store, self.target) == (&wanted.store, wanted.target)
     }
 
     fn is_not(&self, wanted: &TargetIdentity, directory: &Path) -> Error {
@@ -87,7 +98,7 @@ impl TargetIdentity {
             made_by: Option<toml::Value>,
         }
         let Version { format, made_by } = toml::from_str(&text).map_err(damaged)?;
-        if format != FORMAT {
+        if !(WITHOUT_SUMS..=FORMAT).contains(&format) {
             let problem = release::other_format("a target", format, FORMAT, made_by.as_ref().and_then(toml::Value::as_str));
             return Err(Error::new(ErrorKind::Version, format!("{}: {problem}", path.display())));
         }
@@ -139,11 +150,11 @@ impl Target {
 
     fn open_there(directory: &Path, store: u64, number: TargetId, is_new: bool) -> Result<Target> {
         let wanted = TargetIdentity::of(store, number);
-        match TargetIdentity::read(directory)? {
-            Some(found) if found == wanted => {}
+        let found = match TargetIdentity::read(directory)? {
+            Some(found) if found.is(&wanted) => found,
             Some(found) => return Err(found.is_not(&wanted, directory)),
             None => return Err(absent(directory, number, &format!("holds no target ({IDENTITY} is not there)"))),
-        }
+        };
         if !directory.join(DATAFILES).is_dir() {
             return Err(absent(directory, number, &format!("has lost its `{DATAFILES}` directory")));
         }
@@ -161,7 +172,7 @@ impl Target {
         let epoch = Epoch::open(directory)?;
         Ok(Target {
             number,
-            home: Arc::new(Home::open(directory, number, is_new)?),
+            home: Arc::new(Home::open(directory, number, is_new, found.format > WITHOUT_SUMS)?),
             open: OpenDatafiles::default(),
             epoch,
             disk: None,
@@ -178,7 +189,7 @@ impl Target {
         let datafiles = directory.join(DATAFILES);
         let mut is_new = false;
         match TargetIdentity::read(directory)? {
-            Some(found) if found != wanted => return Err(found.is_not(&wanted, directory)),
+            Some(found) if !found.is(&wanted) => return Err(found.is_not(&wanted, directory)),
             Some(_) => make_directory(&datafiles)?,
             None => {
                 let is_empty = std::fs::read_dir(&datafiles).map_or(true, |mut entries| entries.next().is_none());
@@ -300,6 +311,31 @@ impl Target {
         })
     }
 
+    /// Whether its datafiles have checksums.
+    pub fn has_sums(&self) -> bool {
+        self.home.sums.is_on()
+    }
+
+    /// Returns what its checksums have shown since it was opened.
+    pub fn sums(&self) -> &Counts {
+        &self.home.sums.counts
+    }
+
+    /// Returns how many datafiles are dirty, and how many unverified, as far as is known.
+    pub fn waiting(&self) -> (u64, u64) {
+        self.home.sums.waiting()
+    }
+
+    /// Makes datafiles clean that have been dirty for so long, and recomputes the checksums of unverified ones.
+    pub fn settle(&self, after: Duration) -> Settled {
+        self.settle_until(after, &|| false)
+    }
+
+    /// As [`Target::settle`], until `is_over`.
+    pub(super) fn settle_until(&self, after: Duration, is_over: &dyn Fn() -> bool) -> Settled {
+        sums::settle(self, &Pace { after, bytes_per_second: limits::SUMS_RATE, is_over })
+    }
+
     /// Returns a datafile's size; 0 if it does not exist.
     pub fn glimpse(&self, id: DatafileId) -> Result<DatafileSize> {
         self.home.glimpse(id)
@@ -355,6 +391,20 @@ impl Target {
             promised_bytes,
             level,
         })
+    }
+}
+
+impl Files for Target {
+    fn table(&self) -> &Table {
+        &self.home.sums
+    }
+
+    fn open(&self, id: DatafileId) -> Result<Option<Arc<dyn Open>>> {
+        Ok(self.briefly(id, false)?.map(|datafile| datafile as Arc<dyn Open>))
+    }
+
+    fn sync_file_system(&self) -> Result<()> {
+        self.home.sync_file_system()
     }
 }
 

@@ -101,6 +101,7 @@ pub(crate) const fn errno(kind: ErrorKind) -> i32 {
         K::Unsupported => libc::EOPNOTSUPP,
         K::Io
         | K::Lost
+        | K::Damaged
         | K::Corrupt
         | K::Restarted
         | K::SourceChanged

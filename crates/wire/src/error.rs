@@ -69,8 +69,10 @@ kinds! {
     Protocol = libc::EPROTO,
     /// The peer speaks another version of the protocol.
     Version = libc::EPROTONOSUPPORT,
-    /// Bytes do not match their checksum.
+    /// Bytes do not match their checksum on the way.
     Corrupt = libc::EBADMSG,
+    /// Bytes at rest do not match their checksum.
+    Damaged = libc::EUCLEAN,
     /// The peer sent nothing for too long.
     TimedOut = libc::ETIMEDOUT,
     /// The peer refused the connection.
