@@ -7,6 +7,7 @@
 //!   thalweg-witness               how far the metadata's log had come in that start
 //!   thalweg-lots.toml             what is promised to lots
 //!   datafiles/xx/FFFFFFFFFFFFFFFF.I   datafile I of the file with that number (hexadecimal; xx: its last two digits)
+//!   datafiles/xx/FFFFFFFFFFFFFFFF.I.crc   its checksums, unless they are in an attribute of it
 //!   lots/LLLLLLLL/xx/FFFFFFFFFFFFFFFF.I   the same, of a file in the lot with that number (hexadecimal)
 //!   lots/ballast                  space that is held for lots
 //!   set-aside/FFFFFFFFFFFFFFFF.I  datafiles of starts that the metadata knows nothing of, when that was accepted
@@ -38,7 +39,7 @@ use thalweg_base::release;
 use thalweg_wire::emulate::{Disk, Emulation};
 use thalweg_wire::limits;
 use thalweg_wire::protocol::common::{ServiceStart, Witnessed};
-use thalweg_wire::protocol::io::{Allocate, DataMap, DatafileId, DatafileSize, Seek, SeekResult, TargetId, TargetSpace};
+use thalweg_wire::protocol::io::{Allocate, Checksums, DataMap, DatafileId, DatafileSize, Seek, SeekResult, TargetId, TargetSpace};
 use thalweg_wire::{Error, ErrorKind, Result};
 
 /// Version of a target's layout on disk, of all files in its directory together.
@@ -321,6 +322,11 @@ impl Target {
         &self.home.sums.counts
     }
 
+    fn checksums(&self) -> Checksums {
+        let (sums, (dirty, unverified)) = (self.sums(), self.waiting());
+        Checksums { damaged: sums.damaged(), dirty, unverified, recomputed: sums.recomputed(), unsummed: sums.unsummed() }
+    }
+
     /// Returns how many datafiles are dirty, and how many unverified, as far as is known.
     pub fn waiting(&self) -> (u64, u64) {
         self.home.sums.waiting()
@@ -390,6 +396,7 @@ impl Target {
             file_system: directory.dev(),
             promised_bytes,
             level,
+            checksums: self.has_sums().then(|| self.checksums()),
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Copies of files and trees, and the leftovers of killed copies.
 
+mod damaged;
 mod files;
 mod partials;
 mod sizeless;

@@ -2,6 +2,7 @@
 
 use super::control::{Control, MOST};
 use crate::files::{FAR_DEPTH, NEAR_DEPTH, Store};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -93,6 +94,8 @@ pub struct CopyJob {
     pub force: bool,
     /// Handling of holes.
     pub sparse: Sparse,
+    /// Whether bytes that are damaged at rest are left out, instead of ending the copy. For a source in a store.
+    pub skip_damaged: bool,
     /// Emulated disk rate of a local source, in bytes per second.
     pub emulated_source: Option<u64>,
     /// Recording to make, if any.
@@ -105,7 +108,8 @@ impl CopyJob {
     /// Returns a copy job with default options.
     pub fn new(source: Source, sink: Sink) -> CopyJob {
         let (tuning, sparse, control) = (Tuning::default(), Sparse::default(), Arc::default());
-        CopyJob { source, sink, tuning, sync: false, force: false, sparse, emulated_source: None, recording: None, control }
+        let (sync, force, skip_damaged) = (false, false, false);
+        CopyJob { source, sink, tuning, sync, force, sparse, skip_damaged, emulated_source: None, recording: None, control }
     }
 }
 
@@ -148,6 +152,8 @@ pub struct CopyOutcome {
     pub size_bytes: u64,
     /// Bytes of the file in holes of the copy, which were not moved.
     pub hole_bytes: u64,
+    /// Ranges that are damaged at rest and were left out, in order.
+    pub damaged: Vec<Range<u64>>,
     /// Time from the first open to the last rename.
     pub elapsed: Duration,
     /// Whether the source was modified during the copy without changing size: the copy may mix two states of it.
@@ -216,9 +222,13 @@ impl Chosen {
             DataPath::Direct if job.sparse != Sparse::Auto => {
                 return Err(Error::new(ErrorKind::Invalid, "the direct data path keeps holes as they are: it needs --sparse=auto"));
             }
+            DataPath::Direct if job.skip_damaged => {
+                return Err(Error::new(ErrorKind::Invalid, "the direct data path cannot leave out damaged bytes"));
+            }
             DataPath::Direct => true,
             DataPath::Buffered => false,
-            // Finding or writing zeros needs the request's memory.
+            // Finding or writing zeros, or leaving bytes out, needs the request's memory.
+            DataPath::Automatic if job.skip_damaged => false,
             DataPath::Automatic => direct_possible && t.request_bytes.is_none() && t.requests.is_none() && job.sparse == Sparse::Auto,
         };
         // On the buffered path a request's memory is allocated whole.

@@ -4,8 +4,8 @@ use super::control::Control;
 use super::ends::{From, OpenSource, StoreEnd, To};
 use super::holes::{self, DataMap, PartLimits};
 use super::job::{Chosen, Sparse};
-use crate::files::RequestMemory;
 use crate::files::engine::flow::{Endpoint, Sink, Source};
+use crate::files::{RequestMemory, StoreFile};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,6 +15,9 @@ use thalweg_base::sync::{Condvar, Mutex};
 use thalweg_trace::{Maker, SpanFields, SpanId, SpanKind, TraceHandle, Tracer, TrackId};
 use thalweg_wire::{Error, ErrorKind, Result};
 
+/// Bytes left out at a time: blocks are larger, but of several datafiles only one may be damaged.
+const LEAST_LEFT_OUT: u64 = 512;
+
 /// State shared by the requests of a copy.
 pub(super) struct Requests<'a> {
     pub source: &'a OpenSource,
@@ -23,6 +26,8 @@ pub(super) struct Requests<'a> {
     pub control: &'a Control,
     pub trace: TraceHandle,
     sparse: Sparse,
+    /// Damaged ranges that were left out; `None`: damage ends the copy.
+    damaged: Option<Mutex<Vec<Range<u64>>>>,
     reading: Mutex<Reading>,
     writing: Mutex<Writing>,
     /// Signalled when the turn to write passes to another request.
@@ -59,13 +64,15 @@ struct Running {
 /// A part of the source.
 struct Part {
     sequence: u64,
-    /// Data ranges in order, at least one.
+    /// First byte of its first range.
+    base: u64,
+    /// Data ranges in order; at least one, before damaged ones are left out.
     ranges: Vec<Range<u64>>,
 }
 
 impl Part {
     fn offset(&self) -> u64 {
-        self.ranges[0].start
+        self.base
     }
 
     fn data_bytes(&self) -> u64 {
@@ -77,7 +84,7 @@ impl<'a> Requests<'a> {
     pub(super) fn new(
         (source, sink): (&'a OpenSource, &'a To),
         (data, sparse): (DataMap, Sparse),
-        chosen: Chosen,
+        (chosen, skip_damaged): (Chosen, bool),
         control: &'a Control,
         trace: TraceHandle,
     ) -> Requests<'a> {
@@ -88,6 +95,7 @@ impl<'a> Requests<'a> {
             control,
             trace,
             sparse,
+            damaged: skip_damaged.then(Mutex::default),
             reading: Mutex::new(Reading { data, offset: 0, sequence: 0, at_end: false, last: None }),
             writing: Mutex::new(Writing { sequence: 0, last: None }),
             turn: Condvar::new(),
@@ -292,7 +300,7 @@ impl<'a> Requests<'a> {
         };
         reading.sequence += 1;
         reading.last = tracer.track();
-        Ok((!ranges.is_empty()).then_some(Part { sequence, ranges }))
+        Ok(ranges.first().map(|first| first.start).map(|base| Part { sequence, base, ranges }))
     }
 
     /// Moves a part on the direct path, with the connections' threads.
@@ -322,8 +330,15 @@ impl<'a> Requests<'a> {
                 // Bytes count when they reach the sink; these are only halfway.
                 let moved = if self.store_sink().is_some() { &Arc::default() } else { self.moved() };
                 let endpoint = Endpoint::ToMemory(Arc::clone(memory), part.offset());
-                end.flow(endpoint, &part.ranges, self.buffer_bytes(), span, moved, tracer)?.wait(tracer)?;
-                return Ok(Some(part));
+                let read = end.flow(endpoint, &part.ranges, self.buffer_bytes(), span, moved, tracer)?.wait(tracer);
+                return match (read, &self.damaged) {
+                    (Err(error), Some(damaged)) if error.kind() == ErrorKind::Damaged => {
+                        // SAFETY: the flow has ended: the memory is this thread's.
+                        let bytes = unsafe { memory.part_mut(0..memory.len()) };
+                        self.around_damage(tracer, end, bytes, part, damaged).map(Some)
+                    }
+                    (read, _) => read.map(|()| Some(part)),
+                };
             }
             From::Local(source) => &**source,
             From::Memory(source) => &**source,
@@ -340,6 +355,53 @@ impl<'a> Requests<'a> {
         };
         tracer.end(reading, SpanKind::FileRead, about);
         Ok(Some(part))
+    }
+
+    /// Reads a part again in ever smaller pieces; leaves out those that are damaged.
+    fn around_damage(
+        &self,
+        tracer: &mut Tracer,
+        end: &StoreEnd,
+        memory: &mut [u8],
+        mut part: Part,
+        damaged: &Mutex<Vec<Range<u64>>>,
+    ) -> Result<Part> {
+        let file = StoreFile::new(Arc::clone(&end.store.data), (*end.handle).clone());
+        let (base, mut left, mut intact) = (part.base, std::mem::take(&mut part.ranges), Vec::new());
+        left.reverse();
+        while let Some(range) = left.pop() {
+            if self.is_stopping() {
+                return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
+            }
+            let bytes = &mut memory[(range.start - base) as usize..(range.end - base) as usize];
+            match file.read_within(tracer, bytes, range.start) {
+                Ok(()) => ranges::append(&mut intact, range),
+                Err(error) if error.kind() != ErrorKind::Damaged => return Err(error),
+                Err(_) if bytes.len() as u64 > LEAST_LEFT_OUT => {
+                    let middle = range.start.midpoint(range.end) / LEAST_LEFT_OUT * LEAST_LEFT_OUT;
+                    let middle = if middle > range.start { middle } else { range.start + LEAST_LEFT_OUT };
+                    left.extend([middle..range.end, range.start..middle]);
+                }
+                Err(_) => {
+                    bytes.fill(0);
+                    ranges::add(&mut damaged.lock(), range.clone());
+                    match self.sparse {
+                        // A pipe has no holes.
+                        Sparse::Never => ranges::append(&mut intact, range),
+                        Sparse::Auto | Sparse::Always => {
+                            _ = self.control.hole_bytes.fetch_add(range.end - range.start, Ordering::Relaxed)
+                        }
+                    }
+                }
+            }
+        }
+        part.ranges = intact;
+        Ok(part)
+    }
+
+    /// Returns the damaged ranges that were left out.
+    pub(super) fn damaged(&self) -> Vec<Range<u64>> {
+        self.damaged.as_ref().map_or_else(Vec::new, |damaged| damaged.lock().clone())
     }
 
     /// Returns the ranges of a part in memory to write, without blocks of zeros if those become holes.

@@ -9,6 +9,7 @@ use super::requests::Requests;
 use super::room;
 use super::small::{self, SMALL_BYTES};
 use crate::files::Store;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
@@ -89,7 +90,7 @@ fn copy(job: &CopyJob, observer: &dyn CopyObserver, trace: &TraceHandle, tracer:
         _ => false,
     };
     let chosen = Chosen::new(job, random_access)?;
-    let is_small = random_access && source.size_bytes.is_some_and(|size| size <= SMALL_BYTES);
+    let is_small = random_access && !job.skip_damaged && source.size_bytes.is_some_and(|size| size <= SMALL_BYTES);
     let mut sink = open_sink(job, &source, (trace, &mut *tracer), !is_small, &|| observer.cancelled())?;
     if let To::Local(sink) = &sink
         && let Some(path) = &sink.left_alone
@@ -101,27 +102,28 @@ fn copy(job: &CopyJob, observer: &dyn CopyObserver, trace: &TraceHandle, tracer:
         small::copy(&source, &sink, (job.sparse, job.sync), size, tracer).map(|data_bytes| {
             job.control.moved_bytes.store(data_bytes, Ordering::Relaxed);
             job.control.hole_bytes.store(size - data_bytes, Ordering::Relaxed);
-            size
+            (size, Vec::new())
         })
     } else {
         large(job, &source, &sink, chosen, observer, trace, tracer)
     };
-    let finished = moved.and_then(|size| {
+    let finished = moved.and_then(|(size, damaged)| {
         if observer.cancelled() {
             return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
         }
         let source_modified = if let From::Local(local) = &source.end { local.check_unchanged()? } else { false };
         keep(job, &mut sink, size, tracer)?;
-        Ok((size, source_modified))
+        Ok((size, source_modified, damaged))
     });
     let servers = servers(&source, &sink);
-    let (size_bytes, source_modified) = finished.map_err(|error| error.on_file(sink_name(&job.sink)))?;
+    let (size_bytes, source_modified, damaged) = finished.map_err(|error| error.on_file(sink_name(&job.sink)))?;
     let hole_bytes = job.control.hole_bytes.load(Ordering::Relaxed);
     observer.progress(size_bytes - hole_bytes, Some(size_bytes - hole_bytes));
     let number = |of: &AtomicU32| of.load(Ordering::Relaxed);
     Ok(CopyOutcome {
         size_bytes,
         hole_bytes,
+        damaged,
         elapsed: begun.elapsed(),
         source_modified,
         request_bytes: chosen.request_bytes,
@@ -142,7 +144,7 @@ fn servers(source: &OpenSource, sink: &To) -> u32 {
     from.into_iter().chain(to).map(many).max().unwrap_or(0) as u32
 }
 
-/// Moves the bytes with threads, and makes them durable if requested.
+/// Moves the bytes with threads, and makes them durable if requested. Returns the size, and damaged ranges that were left out.
 pub(super) fn large(
     job: &CopyJob,
     source: &OpenSource,
@@ -151,7 +153,7 @@ pub(super) fn large(
     observer: &dyn CopyObserver,
     trace: &TraceHandle,
     tracer: &mut Tracer,
-) -> Result<u64> {
+) -> Result<(u64, Vec<Range<u64>>)> {
     let from = if let From::Store(end) = &source.end { Some(end) } else { None };
     let to = if let To::Store(end) = sink { Some(end) } else { None };
     for end in [from, to].into_iter().flatten() {
@@ -172,7 +174,7 @@ pub(super) fn large(
         room::check(tracer, sink, known)?;
     }
     job.control.data_bytes.store(source.size_bytes.unwrap_or(0), Ordering::Relaxed);
-    let requests = Requests::new((source, sink), (data, sparse), chosen, &job.control, trace.clone());
+    let requests = Requests::new((source, sink), (data, sparse), (chosen, job.skip_damaged), &job.control, trace.clone());
     let tick = || {
         let hole_bytes = job.control.hole_bytes.load(Ordering::Relaxed);
         let data_bytes = source.size_bytes.map(|size_bytes| size_bytes.saturating_sub(hole_bytes));
@@ -198,7 +200,7 @@ pub(super) fn large(
     for end in [from, to].into_iter().flatten() {
         end.stop(synced.is_err());
     }
-    synced
+    synced.map(|size| (size, requests.damaged()))
 }
 
 /// Publishes the sink: every byte is written, and the file gets its name.

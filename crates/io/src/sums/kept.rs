@@ -414,7 +414,7 @@ impl Locked<'_> {
     pub(super) fn damaged(&self, problem: &str) -> Error {
         let id = self.of.id();
         let text = format!(
-            "{}: {problem}: damaged at rest, not returned; `thalweg scrub --file` on the file's path shows the details",
+            "{}: {problem}: damaged at rest, not returned; `thalweg cp --skip-damaged` copies what is intact",
             self.of.path().display()
         );
         self.of.ledger().counts.is_damaged(&format!("target {}: {text}", id.target));

@@ -181,6 +181,23 @@ pub struct TargetSpace {
     pub promised_bytes: u64,
     /// The level at which a lot would be held here by default.
     pub level: Level,
+    /// What the checksums of its datafiles have shown since its server was started; `None`: they have none.
+    pub checksums: Option<Checksums>,
+}
+
+/// What the checksums of a target's datafiles have shown since its server was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checksums {
+    /// Requests refused because a block did not match its checksum.
+    pub damaged: u64,
+    /// Datafiles written lately, whose checksums are not on stable storage yet.
+    pub dirty: u64,
+    /// Datafiles opened since whose checksums may be incomplete after a crash, and are to be recomputed.
+    pub unverified: u64,
+    /// Their blocks whose recomputed checksum differed.
+    pub recomputed: u64,
+    /// Datafiles whose checksums could not be stored, or were damaged themselves.
+    pub unsummed: u64,
 }
 
 /// Replies of [`crate::transport::Kind::Io`].

@@ -9,6 +9,7 @@ use serde::Serialize;
 use thalweg_base::numbers;
 use thalweg_client::partials::Partial;
 use thalweg_trace::Tracer;
+use thalweg_wire::protocol::io::Checksums;
 use thalweg_wire::protocol::lots::LotOperation;
 use thalweg_wire::protocol::metadata::TargetEntry;
 
@@ -63,6 +64,34 @@ struct Target {
     /// The level of lots there, unless a lot asks for more.
     #[serde(skip_serializing_if = "Option::is_none")]
     level: Option<&'static str>,
+    /// Whether its datafiles have checksums.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    has_checksums: Option<bool>,
+    /// What they have shown since its server was started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checksums: Option<Checksums>,
+}
+
+/// Returns lines about checksums that need attention: targets without them, and damage found.
+fn about_checksums(targets: &[Target]) -> Vec<String> {
+    let numbers = |of: &dyn Fn(&Target) -> bool| targets.iter().filter(|t| of(t)).map(|t| t.target.to_string()).collect::<Vec<_>>();
+    let without = numbers(&|t| t.has_checksums == Some(false));
+    let mut lines = Vec::new();
+    if !without.is_empty() {
+        lines.push(format!("no checksums at rest: target {} (made by an earlier release)", without.join(", ")));
+    }
+    for target in targets {
+        let Some(found) = target.checksums else { continue };
+        if found.damaged > 0 {
+            let (number, directory) = (target.target, &target.directory);
+            lines.push(format!("damaged data: target {number} has refused {} requests since its start, {directory}", found.damaged));
+        }
+        if found.unverified + found.recomputed > 0 {
+            let (number, waiting, differed) = (target.target, found.unverified, found.recomputed);
+            lines.push(format!("unverified after a crash: target {number}, {waiting} datafiles to go; {differed} blocks differed so far"));
+        }
+    }
+    lines
 }
 
 /// Number and space of partial copies; absent if a server did not answer.
@@ -82,7 +111,7 @@ struct Partials {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let path = arguments.store.path(arguments.store_path.as_deref().unwrap_or("/"))?;
     let session = Session::connect(&path.store, &arguments.store)?;
-    let (targets, silent) = targets(&session);
+    let (targets, silent) = self::targets(&session);
     let lots: Vec<Lot> = lots::asked(&session, LotOperation::Show { name: None })?.iter().map(Lot::of).collect();
     let (in_clear, emulated, partials) = (session.is_in_clear(), session.emulated(), Partials::of(&session)?);
     let honoured = honoured::lines(path.store.service().ok().as_deref());
@@ -126,6 +155,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         if in_clear {
             output::line(IN_CLEAR)?;
         }
+        about_checksums(&targets).iter().try_for_each(|line| output::line(line))?;
         if let Some(emulated) = &emulated {
             output::line(&emulation::of_store(emulated))?;
         }
@@ -154,6 +184,8 @@ fn targets(session: &Session) -> (Vec<Target>, Vec<String>) {
             free_bytes: found.map(|s| s.available_bytes),
             promised_bytes: found.map(|s| s.promised_bytes),
             level: found.map(|s| s.level.name()),
+            has_checksums: found.map(|s| s.checksums.is_some()),
+            checksums: found.and_then(|s| s.checksums),
         }
     };
     (map.targets.iter().map(target).collect(), silent.iter().map(ToString::to_string).collect())

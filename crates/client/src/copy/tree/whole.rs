@@ -84,7 +84,7 @@ pub(super) fn move_all(context: Context<'_>, tracer: &mut Tracer, source: Source
         Target::Store(store, handle) => To::Store(StoreEnd::of(store, *handle, context.job.sync)),
     };
     let watch = Watch { context, size_bytes: size_bytes.unwrap_or(0), seen_bytes: Cell::new(0), seen_holes: Cell::new(0) };
-    let moved = large(&job, &source, &to, chosen, &watch, context.trace, tracer)?;
+    let (moved, _) = large(&job, &source, &to, chosen, &watch, context.trace, tracer)?;
     let hole_bytes = job.control.hole_bytes.load(Ordering::Relaxed);
     watch.progress(moved.saturating_sub(hole_bytes), Some(moved.saturating_sub(hole_bytes)));
     context.check()?;

@@ -5,7 +5,6 @@ mod killed;
 mod model;
 mod together;
 
-use super::Ledger;
 use crate::datafile::Datafile;
 use crate::target::Target;
 use std::path::{Path, PathBuf};

@@ -212,6 +212,7 @@ impl IoServers for Servers {
             file_system,
             promised_bytes,
             level,
+            checksums: None,
         }])
     }
 

@@ -153,12 +153,13 @@ fn used(report: &LotReport) -> u64 {
     report.uses.iter().map(|used| used.used_bytes).sum()
 }
 
-/// Returns the blocks of a lot's datafiles on a target, in bytes.
+/// Returns the blocks of a lot's datafiles on a target, in bytes. Checksums are in no lot.
 fn walked(directory: &Path, target: u32, lot: LotId) -> u64 {
     let root = directory.join(format!("io{target}/lots/{:08x}", lot.0));
     let parts = std::fs::read_dir(root).into_iter().flatten().flatten().map(|part| part.path());
     let files = parts.flat_map(|part| std::fs::read_dir(part).into_iter().flatten().flatten());
-    files.filter_map(|file| file.metadata().ok()).map(|found| found.blocks() * 512).sum()
+    let datafiles = files.filter(|file| !file.path().to_string_lossy().ends_with(".crc"));
+    datafiles.filter_map(|file| file.metadata().ok()).map(|found| found.blocks() * 512).sum()
 }
 
 /// Checks that the reported use is the sum of allocations, within the shares, and that shares do not exceed the lot.

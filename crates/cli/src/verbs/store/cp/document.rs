@@ -16,6 +16,9 @@ pub(super) struct Document {
     size_bytes: u64,
     /// Bytes moved, without holes.
     data_bytes: u64,
+    /// First byte and end of each range that is damaged at rest and was left out (`--skip-damaged`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    damaged: Vec<(u64, u64)>,
     elapsed_s: f64,
     /// Rate of the data, without holes.
     rate_bytes_per_s: f64,
@@ -51,6 +54,7 @@ pub(super) fn document((from, to): (&str, &str), outcome: &CopyOutcome, emulated
         to: to.to_owned(),
         size_bytes: outcome.size_bytes,
         data_bytes,
+        damaged: outcome.damaged.iter().map(|range| (range.start, range.end)).collect(),
         elapsed_s,
         rate_bytes_per_s: if elapsed_s > 0.0 { data_bytes as f64 / elapsed_s } else { 0.0 },
         emulated,

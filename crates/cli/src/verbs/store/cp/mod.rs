@@ -71,6 +71,9 @@ pub(crate) struct Arguments {
     /// How to copy holes
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
     sparse: Holes,
+    /// Out of a store: leave out bytes that are damaged at rest, as holes; list them, and exit with 1
+    #[arg(long, conflicts_with = "recursive")]
+    skip_damaged: bool,
     /// Tune the flow during the copy, and list the steps; parameters given as flags are not changed
     #[arg(long)]
     tune: bool,
@@ -295,7 +298,8 @@ impl Copying<'_> {
         }
         if flags.json {
             let emulated = self.emulated();
-            return output::json(&document((&shown_from(&from), &shown_to(&to)), &outcome, emulated, tuning));
+            output::json(&document((&shown_from(&from), &shown_to(&to)), &outcome, emulated, tuning))?;
+            return left_out(&shown_from(&from), &outcome);
         }
         if !flags.quiet {
             let rate = numbers::byte_rate((outcome.size_bytes - outcome.hole_bytes) as f64 / seconds);
@@ -307,13 +311,11 @@ impl Copying<'_> {
         let form = Form::Short { more: &more };
         match explanation {
             // Standard output has the file's data.
-            Some(explanation) if piped => {
-                explained::note(&explanation, form);
-                Ok(())
-            }
-            Some(explanation) => explained::print(&explanation, form),
-            None => Ok(()),
+            Some(explanation) if piped => explained::note(&explanation, form),
+            Some(explanation) => explained::print(&explanation, form)?,
+            None => {}
         }
+        left_out(&shown_from(&from), &outcome)
     }
 
     /// Returns the emulated devices of the store and the source.
@@ -388,6 +390,10 @@ impl Copying<'_> {
         job.sync = self.arguments.sync;
         job.force = self.arguments.force;
         job.sparse = self.arguments.sparse.of_copy();
+        job.skip_damaged = self.arguments.skip_damaged;
+        if job.skip_damaged && !matches!(job.source, Source::Store(..)) {
+            return Err(Failure::usage("--skip-damaged: FROM is not in a store; other sources have no checksums"));
+        }
         job.emulated_source = self.arguments.flow.emulate;
         if job.emulated_source.is_some() && !matches!(job.source, Source::Local(_)) {
             return Err(Failure::usage("--emulate: FROM is not a local file; a store's devices are emulated by `thalweg up --emulate`"));
@@ -563,4 +569,20 @@ fn shown_to(to: &To) -> String {
 /// Returns the command line, for the recording.
 fn command() -> Vec<String> {
     std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+/// Maximum ranges listed in a message; `--json` has all.
+const LISTED: usize = 20;
+
+/// Fails if damaged bytes were left out, and lists them.
+fn left_out(from: &str, outcome: &CopyOutcome) -> Result<(), Failure> {
+    let damaged = &outcome.damaged;
+    if damaged.is_empty() {
+        return Ok(());
+    }
+    let bytes: u64 = damaged.iter().map(|range| range.end - range.start).sum();
+    let listed: Vec<String> = damaged.iter().take(LISTED).map(|range| format!("bytes {} to {}", range.start, range.end)).collect();
+    let others = if damaged.len() > LISTED { format!("; {} more with --json", damaged.len() - LISTED) } else { String::new() };
+    let size = numbers::size(bytes);
+    Err(Failure::failed(format!("{from}: {size} are damaged at rest and were left out: {}{others}", listed.join("; "))))
 }
