@@ -18,8 +18,10 @@ fn id(file: u64) -> DatafileId {
     DatafileId { file: FileId(file), index: 0, target: TargetId(0), lot: None }
 }
 
-/// Kinds of work, each on a target and for a round.
-const KINDS: [(&str, fn(&Target, u64)); 5] = [
+/// Work on a target in a round.
+type Work = fn(&Target, u64);
+
+const KINDS: [(&str, Work); 5] = [
     ("write 256 MiB, 1 MiB at a time", |target, round| {
         let (bytes, datafile) = (vec![round as u8; MIB], target.created(id(round + 1)).expect("created"));
         (0..LARGE).for_each(|at| datafile.write(&bytes, (at * MIB) as u64).expect("written"));

@@ -3,8 +3,8 @@
 //! # The data path
 //!
 //! A write's payload is received into the connection's own memory, verified, and only then stored, with a checksum for each block:
-//! bytes with a wrong checksum never reach a datafile. A read goes into that memory, is verified block by block ([`sums`]) and sent. Splicing the socket to the file and verifying
-//! afterwards would save one copy, but measured no faster: verification then reads the bytes from the page cache a second time,
+//! bytes with a wrong checksum never reach a datafile. A read goes into that memory, is verified block by block (`sums/`) and
+//! sent. Splicing the socket to the file and verifying afterwards would save one copy, but measured no faster: verification then reads the bytes from the page cache a second time,
 //! and a receive that sleeps until half a megabyte has arrived ([`thalweg_wire`]) wakes a few times per flow buffer instead of
 //! dozens. It would also need a journal of ranges in flight, so that unverified bytes are not read after a crash.
 //!

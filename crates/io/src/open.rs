@@ -88,7 +88,8 @@ impl OpenDatafiles {
         if let Some(Entry::Open(datafile)) = state.datafiles.get(&id) {
             return Ok(Some(Arc::clone(datafile)));
         }
-        let most = OPEN_DATAFILES.min(Shares::now().datafiles);
+        // Each may have a file of checksums open too.
+        let most = OPEN_DATAFILES.min((Shares::now().datafiles / 2).max(1));
         // Two are closed for one opened, in case targets added since have reduced the share.
         let surplus: Vec<Entry> = (0..2).map_while(|_| if state.datafiles.len() >= most { state.surplus() } else { None }).collect();
         state.datafiles.insert(id, Entry::Busy);

@@ -223,8 +223,8 @@ pub const BACKUP_PART_BYTES: usize = 1 << 20;
 /// Datafiles of a target that are remembered for becoming clean, and as many for their checksums to be recomputed (some 50 bytes each). Bound:
 /// one more stays dirty until it is changed again, or unverified until it is opened again.
 pub const SUMS_DUE: usize = 1 << 16;
-/// How long a datafile's checksums have been dirty before they are synced: longer than the kernel keeps bytes that were written, so that the
-/// sync has little to do.
+/// How long a datafile's checksums have been dirty before they are synced: longer than the kernel keeps bytes that were written, so that
+/// the sync has little to do.
 pub const SUMS_AFTER: Duration = Duration::from_secs(35);
 /// Interval between looks for datafiles whose checksums are due.
 pub const SUMS_ROUND: Duration = Duration::from_secs(1);

@@ -388,9 +388,7 @@ impl<'a> Requests<'a> {
                     match self.sparse {
                         // A pipe has no holes.
                         Sparse::Never => ranges::append(&mut intact, range),
-                        Sparse::Auto | Sparse::Always => {
-                            _ = self.control.hole_bytes.fetch_add(range.end - range.start, Ordering::Relaxed)
-                        }
+                        Sparse::Auto | Sparse::Always => _ = self.control.hole_bytes.fetch_add(range.end - range.start, Ordering::Relaxed),
                     }
                 }
             }

@@ -34,4 +34,4 @@ pub(super) use room::taken_by_others;
 pub(super) use shares::Lots;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

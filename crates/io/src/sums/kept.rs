@@ -224,10 +224,10 @@ impl Locked<'_> {
             // Without sums of its other blocks; they are computed in the background.
             Place::Nowhere if !is_verified => return Ok(()),
             Place::Nowhere if end <= ATTRIBUTE_BLOCKS => self.inner.place = Place::Attribute(Vec::new()),
-            Place::Nowhere => self.to_file(&[])?,
+            Place::Nowhere => self.move_beside(&[])?,
             Place::Attribute(known) if end > ATTRIBUTE_BLOCKS => {
                 let known = std::mem::take(known);
-                self.to_file(&known)?;
+                self.move_beside(&known)?;
             }
             Place::Attribute(_) | Place::Beside => {}
         }
@@ -257,13 +257,13 @@ impl Locked<'_> {
                 if other.and_then(Result::err).is_some_and(|e| e.raw_os_error() == Some(libc::EOPNOTSUPP)) {
                     takes.store(false, Ordering::Relaxed);
                 }
-                self.to_file(&sums)
+                self.move_beside(&sums)
             }
         }
     }
 
     /// Moves the sums to a file beside the datafile.
-    fn to_file(&mut self, sums: &[u32]) -> io::Result<()> {
+    fn move_beside(&mut self, sums: &[u32]) -> io::Result<()> {
         let beside = match self.kept.beside.get() {
             Some(_) => return Err(io::Error::other("the file of checksums is open already")),
             None => self.of.open_sums(true)?.ok_or_else(|| io::Error::other("no file of checksums could be made"))?,
@@ -284,7 +284,7 @@ impl Locked<'_> {
         match &mut self.inner.place {
             Place::Attribute(sums) if count(size_bytes) > ATTRIBUTE_BLOCKS => {
                 let sums = std::mem::take(sums);
-                self.to_file(&sums)
+                self.move_beside(&sums)
             }
             _ => Ok(()),
         }
@@ -388,7 +388,7 @@ impl Locked<'_> {
     pub(super) fn prepare(&mut self, size_bytes: u64) -> io::Result<()> {
         match self.inner.place {
             Place::Nowhere if count(size_bytes) <= ATTRIBUTE_BLOCKS => self.set_attribute(Mark::Dirty(0), Vec::new()),
-            Place::Nowhere => self.to_file(&[]),
+            Place::Nowhere => self.move_beside(&[]),
             _ => self.set_mark(Mark::Dirty(0)),
         }
     }

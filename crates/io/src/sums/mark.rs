@@ -59,7 +59,11 @@ pub(super) fn sums(bytes: &[u8]) -> Vec<u32> {
 
 /// Encodes sums.
 pub(super) fn bytes(sums: &[u32]) -> Vec<u8> {
-    sums.iter().flat_map(|sum| sum.to_le_bytes()).collect()
+    let mut bytes = vec![0; 4 * sums.len()];
+    for (four, sum) in bytes.chunks_exact_mut(4).zip(sums) {
+        four.copy_from_slice(&sum.to_le_bytes());
+    }
+    bytes
 }
 
 /// Encodes an attribute; `None` if it cannot hold this many sums.

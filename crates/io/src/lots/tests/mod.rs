@@ -1,7 +1,7 @@
 //! Lots at a whole target: counting, refusals, and restarts.
 
 mod full;
-mod mounted;
+pub(crate) mod mounted;
 
 use super::More;
 use crate::Target;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Runs a test in the root directory of a new, empty file system of this many MiB; skips the test if mounting is impossible.
-pub(super) fn on(kind: &str, mib: u64, test: impl FnOnce(&Path) + Send) {
+pub(crate) fn on(kind: &str, mib: u64, test: impl FnOnce(&Path) + Send) {
     if !rustix::process::geteuid().is_root() {
         return println!("SKIPPED: mounting a file system needs root");
     }
