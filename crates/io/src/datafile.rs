@@ -3,7 +3,7 @@
 use super::home::Home;
 use super::lots::{Lot, OfLot, taken_by_others};
 use super::name::Name;
-use super::sums::{Beside, BlockSums, Fetched, Kept, Ledger, Locked, Open, Source};
+use super::sums::{Beside, BlockSums, Fetched, Ledger, Locked, Open, Source, SumState};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -28,7 +28,7 @@ pub struct Datafile {
     /// The lot it draws on.
     lot: Option<OfLot>,
     /// Its checksums; `None` only while it is dropped.
-    kept: Option<Arc<Kept>>,
+    kept: Option<Arc<SumState>>,
     /// Whether this opening created it.
     is_new: bool,
 }
@@ -174,7 +174,7 @@ impl Datafile {
         Source { kept: self.kept(), of: self }.verify(fetched, buffer)
     }
 
-    fn kept(&self) -> &Arc<Kept> {
+    fn kept(&self) -> &Arc<SumState> {
         self.kept.as_ref().expect("there until it is dropped")
     }
 

@@ -71,7 +71,7 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Returns the allocated size of the datafiles below a directory, without holes.
+/// Returns the allocated size of the datafiles below a directory, without holes and checksums.
 pub fn stored_bytes(directory: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
@@ -79,6 +79,7 @@ pub fn stored_bytes(directory: &Path) -> u64 {
         .flatten()
         .map(|entry| match entry.metadata() {
             Ok(m) if m.is_dir() => stored_bytes(&entry.path()),
+            Ok(_) if entry.file_name().to_string_lossy().ends_with(".crc") => 0,
             Ok(m) if entry.path().components().any(|c| c.as_os_str() == "datafiles") => m.blocks() * 512,
             _ => 0,
         })

@@ -297,8 +297,17 @@ impl Hostile {
                 let directory = "\u{1b}[2J".to_owned();
                 let (total_bytes, available_bytes, available_files, file_system) = (u64::MAX, u64::MAX, u64::MAX, 1);
                 let (target, promised_bytes, level) = (TargetId(0), u64::MAX, Level::Own);
-                let space =
-                    TargetSpace { target, directory, total_bytes, available_bytes, available_files, file_system, promised_bytes, level };
+                let space = TargetSpace {
+                    target,
+                    directory,
+                    total_bytes,
+                    available_bytes,
+                    available_files,
+                    file_system,
+                    promised_bytes,
+                    level,
+                    checksums: None,
+                };
                 (IoReply::Space(vec![space]), Vec::new())
             }
             IoRequest::Sync { .. } => (IoReply::Synced { verifier: BootVerifier(1) }, Vec::new()),

@@ -52,7 +52,7 @@ pub(super) enum Trust {
 pub(super) const NOT_CLEAN: u64 = u64::MAX;
 
 /// What is known of one datafile's sums.
-pub(crate) struct Kept {
+pub(crate) struct SumState {
     /// [`Trust`], for readers.
     trust: AtomicU8,
     /// The size it must have, or [`NOT_CLEAN`]; for readers.
@@ -62,10 +62,10 @@ pub(crate) struct Kept {
     inner: Mutex<Inner>,
 }
 
-impl Default for Kept {
-    fn default() -> Kept {
+impl Default for SumState {
+    fn default() -> SumState {
         let inner = Inner { place: Place::Nowhere, unfinished: false, noted: false };
-        Kept { trust: AtomicU8::new(0), clean: NOT_CLEAN.into(), beside: OnceLock::new(), inner: Mutex::new(inner) }
+        SumState { trust: AtomicU8::new(0), clean: NOT_CLEAN.into(), beside: OnceLock::new(), inner: Mutex::new(inner) }
     }
 }
 
@@ -78,7 +78,7 @@ pub(super) struct Inner {
     noted: bool,
 }
 
-impl Kept {
+impl SumState {
     pub(super) fn trust(&self) -> Trust {
         match self.trust.load(Ordering::Acquire) {
             0 => Trust::Unknown,
@@ -101,7 +101,7 @@ impl Kept {
     ///
     /// # Errors
     /// When the mark or the sums cannot be read.
-    pub(crate) fn lock<'a>(self: &'a Arc<Kept>, of: &'a dyn Beside) -> Result<Locked<'a>> {
+    pub(crate) fn lock<'a>(self: &'a Arc<SumState>, of: &'a dyn Beside) -> Result<Locked<'a>> {
         let mut locked = Locked { kept: self, inner: self.inner.lock(), of };
         if self.trust() == Trust::Unknown {
             locked.load().map_err(|e| Error::system(format!("{}: reading its checksums", of.path().display()), e))?;
@@ -132,7 +132,7 @@ fn some_of(sums: &[u32], blocks: Range<u64>) -> Vec<u32> {
 
 /// The state of one datafile's sums, for the one thread that may change it.
 pub(crate) struct Locked<'a> {
-    pub(super) kept: &'a Arc<Kept>,
+    pub(super) kept: &'a Arc<SumState>,
     pub(super) inner: MutexGuard<'a, Inner>,
     pub(super) of: &'a dyn Beside,
 }

@@ -41,7 +41,7 @@ mod table;
 
 pub(super) use block::BlockSums;
 pub use counts::Counts;
-pub(super) use kept::{Beside, Kept, Locked};
+pub(super) use kept::{Beside, Locked, SumState};
 pub(super) use ledger::Ledger;
 pub(super) use read::{Fetched, Source};
 pub use settle::Settled;

@@ -1,7 +1,7 @@
 //! Reading a datafile so that no byte leaves that does not match its sum.
 
 use super::block::{BLOCK, Block, BlockSums, Blocks, stored, sum_of};
-use super::kept::{Beside, Kept, Locked, NOT_CLEAN, Trust};
+use super::kept::{Beside, Locked, NOT_CLEAN, SumState, Trust};
 use super::place::read_to;
 use rustix::io::Errno;
 use std::fs::File;
@@ -32,7 +32,7 @@ pub(crate) struct Fetched {
 
 /// An open datafile, to be read.
 pub(crate) struct Source<'a> {
-    pub(crate) kept: &'a Arc<Kept>,
+    pub(crate) kept: &'a Arc<SumState>,
     pub(crate) of: &'a dyn Beside,
 }
 

@@ -1,6 +1,6 @@
 //! The datafiles of a target whose sums are in use.
 
-use super::kept::Kept;
+use super::kept::SumState;
 use super::ledger::Ledger;
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -14,7 +14,7 @@ const PARTS: usize = 64;
 
 /// The sums of one target.
 pub(crate) struct Table {
-    open: [Mutex<HashMap<DatafileId, Weak<Kept>>>; PARTS],
+    open: [Mutex<HashMap<DatafileId, Weak<SumState>>>; PARTS],
     ledger: Ledger,
 }
 
@@ -31,23 +31,23 @@ impl Table {
         Table { open: [(); PARTS].map(|()| Mutex::default()), ledger: Ledger::new(is_on) }
     }
 
-    fn part(&self, id: DatafileId) -> &Mutex<HashMap<DatafileId, Weak<Kept>>> {
+    fn part(&self, id: DatafileId) -> &Mutex<HashMap<DatafileId, Weak<SumState>>> {
         &self.open[(id.file.0 ^ u64::from(id.index)) as usize % PARTS]
     }
 
     /// Returns what is known of a datafile's sums, shared by all open copies of it. Call before opening the datafile.
-    pub(crate) fn get(&self, id: DatafileId) -> Arc<Kept> {
+    pub(crate) fn get(&self, id: DatafileId) -> Arc<SumState> {
         let mut part = self.part(id).lock();
         let known = part.get(&id).and_then(Weak::upgrade);
         known.unwrap_or_else(|| {
-            let kept = Arc::new(Kept::default());
+            let kept = Arc::new(SumState::default());
             part.insert(id, Arc::downgrade(&kept));
             kept
         })
     }
 
     /// Gives back what [`Table::get`] returned.
-    pub(crate) fn release(&self, id: DatafileId, kept: &mut Option<Arc<Kept>>) {
+    pub(crate) fn release(&self, id: DatafileId, kept: &mut Option<Arc<SumState>>) {
         let mut part = self.part(id).lock();
         let Some(kept) = kept.take() else { return };
         let is_this = part.get(&id).is_some_and(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(&kept)));
