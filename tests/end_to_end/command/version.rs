@@ -19,7 +19,7 @@ fn the_version_names_release_and_build_and_what_is_built_in() {
         assert!(["yes", "no"].contains(&row(built_in).as_str()), "{long}");
     }
     assert!(row("target").contains("-linux-") && row("target").contains(", glibc 2."), "{long}");
-    assert!(row("formats").contains("recording 2, wire protocol 13, store 1, explanation 1"), "{long}");
+    assert!(row("formats").contains("recording 2, wire protocol 13, store 2, explanation 1"), "{long}");
     // What it says of itself is true.
     let doctor = run(["doctor", "--json"]).json();
     let recorder = doctor["findings"].as_array().unwrap().iter().find(|finding| finding["name"] == "recorder bpf").unwrap().to_string();

@@ -107,8 +107,8 @@ fn a_store_of_a_newer_release_does_not_come_up_and_is_left_as_it_was() {
         (
             "io1/thalweg-target.toml",
             "format = 1",
-            "format = 2\nmade_by = \"thalweg 0.2.0\"\nsums = true",
-            "a target of format 2, made by thalweg 0.2.0",
+            "format = 3\nmade_by = \"thalweg 0.2.0\"\nsums = true",
+            "a target of format 3, made by thalweg 0.2.0",
         ),
         ("io0/thalweg-lots.toml", "format = 1", "format = 2\nby = \"someone\"", "a list of lots of format 2"),
     ];

@@ -37,11 +37,16 @@ fn replace(path: &Path, from: &str, to: &str) {
     std::fs::write(path, old.replace(from, to)).expect("it can be written");
 }
 
-/// Unpacks the store of a fixture into a directory of its own.
+/// Unpacks the store of the first release into a directory of its own.
 fn unpacked_store() -> tempfile::TempDir {
+    unpacked("store-1")
+}
+
+/// Unpacks the store of a fixture into a directory of its own.
+fn unpacked(store: &str) -> tempfile::TempDir {
     let here = scratch();
     let mut tar = Command::new("tar");
-    tar.arg("-C").arg(here.path()).args(["--strip-components=1", "-xzf"]).arg(fixture("store-1.tar.gz"));
+    tar.arg("-C").arg(here.path()).args(["--xattrs", "--strip-components=1", "-xzf"]).arg(fixture(&format!("{store}.tar.gz")));
     assert!(tar.status_in_time().expect("tar starts").success());
     here
 }

@@ -1,9 +1,9 @@
 //! What is in `tests/formats/` is read as it was when it was written.
 
-use super::{fixture, started, unpacked_store, with_own};
+use super::{fixture, started, unpacked, unpacked_store, with_own};
 use crate::common::{Mounted, Up, can_mount, file, run, scratch, text};
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The bytes that `tests/formats/make` writes.
@@ -75,9 +75,51 @@ fn holds_everything(store: &Up, back: &Path) {
 
 #[test]
 fn a_store_of_format_1_comes_up_and_has_its_names_bytes_lots_and_credentials() {
-    let (here, mut directory) = (scratch(), unpacked_store());
+    comes_up_with_everything("store-1", "no checksums at rest: target 0, 1");
+}
+
+#[test]
+fn a_store_of_format_2_comes_up_and_has_its_checksums_too() {
+    comes_up_with_everything("store-2", "");
+    // Its clean checksums are those of its bytes.
+    let store = started(unpacked("store-2"));
+    let mut damaged = 0;
+    for datafile in datafiles(store.directory.path()) {
+        let mut bytes = std::fs::read(&datafile).unwrap();
+        if bytes.starts_with(&content(100)) && bytes.len() == 5 << 10 {
+            bytes[4000] ^= 1;
+            std::fs::File::options().write(true).open(&datafile).unwrap().write_all_at(&bytes[4000..4001], 4000).unwrap();
+            damaged += 1;
+        }
+    }
+    assert_eq!(damaged, 1);
+    let here = scratch();
+    let back = here.path().join("small");
+    with_own(&store, &["cp", "--quiet", &store.path("/directory/small"), text(&back)])
+        .failed(1, &["bytes 0 to 4096 do not match their checksum"]);
+}
+
+/// Returns the datafiles below a directory, without their checksums.
+fn datafiles(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for path in std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
+        match path.is_dir() {
+            true => found.extend(datafiles(&path)),
+            false if text(&path).contains("/datafiles/") && !text(&path).ends_with(".crc") => found.push(path),
+            false => {}
+        }
+    }
+    found
+}
+
+/// Starts the store of a fixture twice, and checks all that is in it; `df` says this about its checksums.
+fn comes_up_with_everything(fixture: &str, about_checksums: &str) {
+    let (here, mut directory) = (scratch(), unpacked(fixture));
     for start in 0..2 {
         let mut store = started(directory);
+        let said = with_own(&store, &["df", "--store", &store.address]).done().out;
+        let lines: Vec<&str> = said.lines().filter(|line| line.contains("checksums at rest") || line.contains("damaged")).collect();
+        assert!(lines.len() == usize::from(!about_checksums.is_empty()) && said.contains(about_checksums), "{said}");
         holds_everything(&store, &here.path().join(format!("back{start}")));
         let lot = with_own(&store, &["lot", "show", "--json", "--store", &store.address, "kept"]).done().json();
         assert_eq!((&lot["name"], &lot["size_bytes"], &lot["used_bytes"]), (&"kept".into(), &(1 << 20).into(), &(300 << 10).into()));
