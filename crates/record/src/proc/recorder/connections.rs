@@ -1,7 +1,7 @@
 //! TCP connections of watched processes: their state, the bytes that they moved, and which of them ended a wait.
 
 use super::exact::only;
-use super::exact_thread::ExactThread;
+use super::exact_thread::{ExactThread, Off};
 use super::sampler::{Sampler, Watch};
 use crate::proc::diagnostics::Socket;
 use crate::proc::moved;
@@ -85,9 +85,9 @@ impl Sampler {
         let before = std::mem::replace(&mut self.came, came);
         for tid in waiters {
             let Some(thread) = self.exact.as_mut().and_then(|exact| exact.threads.get_mut(&tid)) else { continue };
-            let Some(ended) = thread.ended_by_connection().map(|wait| wait.to) else { continue };
+            let Some(wait) = thread.ended_by_connection().map(|wait| *wait) else { continue };
             let ends = self.watched.get(&thread.pid).map(|watch| Rc::clone(&watch.ends)).unwrap_or_default();
-            let object = self.came_at(&ends.sockets, &before, (ended, now));
+            let object = self.came_at(&ends.sockets, &before, (&wait, now));
             let thread = self.exact.as_mut().and_then(|exact| exact.threads.get_mut(&tid));
             if let Some(wait) = thread.and_then(ExactThread::ended_by_connection) {
                 (wait.connection, wait.sought) = (object, true);
@@ -99,17 +99,32 @@ impl Sampler {
         }
     }
 
-    /// Returns the only one of these connections on which something came at an instant, shortly before now.
-    fn came_at(&mut self, sockets: &BTreeSet<u64>, before: &Came, (at, now): (Time, Time)) -> Option<ObjectId> {
-        let age_ms = now.since(at) / 1_000_000;
+    /// Returns the only one of these connections on which something came at the end of a wait, shortly before now.
+    fn came_at(&mut self, sockets: &BTreeSet<u64>, before: &Came, (wait, now): (&Off, Time)) -> Option<ObjectId> {
+        let age_ms = now.since(wait.to) / 1_000_000;
         let near = |came_ms: u32| u64::from(came_ms).abs_diff(age_ms) <= TICK_MS;
-        let of = |inode: &u64| Some((self.targets.sockets.get(inode)?.info?, before.get(inode).copied().unwrap_or_default()));
-        let data = |inode: &&u64| of(inode).is_some_and(|(info, was)| info.received_bytes.unwrap_or(0) > was.0 && near(info.data_came_ms));
-        let room =
-            |inode: &&u64| of(inode).is_some_and(|(info, was)| info.acked_bytes.unwrap_or(0) > was.1 && near(info.acknowledgement_came_ms));
-        let inode = only(sockets.iter().filter(data))
-            .or_else(|| if sockets.iter().any(|inode| data(&inode)) { None } else { only(sockets.iter().filter(room)) })?;
-        let socket: Socket = self.targets.sockets.get(inode)?.clone();
+        let (mut data, mut room) = (Vec::new(), Vec::new());
+        for inode in sockets {
+            let Some(info) = self.targets.sockets.get(inode).and_then(|socket| socket.info) else { continue };
+            let was = before.get(inode).copied().unwrap_or_default();
+            data.extend((info.received_bytes.unwrap_or(0) > was.0 && near(info.data_came_ms)).then_some(*inode));
+            room.extend((info.acked_bytes.unwrap_or(0) > was.1 && near(info.acknowledgement_came_ms)).then_some(*inode));
+        }
+        let candidates = if data.is_empty() { room } else { data };
+        let inode = match candidates.as_slice() {
+            [inode] => *inode,
+            // The kernel's ticks are coarse: of several, the one whose other end has just run.
+            several => only(several.iter().copied().filter(|inode| self.other_end_ran(*inode, wait)))?,
+        };
+        let socket: Socket = self.targets.sockets.get(&inode)?.clone();
         self.targets.objects.socket(&socket)
+    }
+
+    /// Whether the process at a connection's other end may have sent something at the end of a wait: it ran then, or is
+    /// not known.
+    fn other_end_ran(&mut self, inode: u64, wait: &Off) -> bool {
+        let (Some(other), Some(exact)) = (self.targets.other_side(inode), &self.exact) else { return true };
+        let mut threads = exact.threads.values().filter(|thread| thread.ends.sockets.contains(&other)).peekable();
+        threads.peek().is_none() || threads.any(|thread| thread.ran_between(wait.woken_since(wait.queued_ns), wait.to))
     }
 }

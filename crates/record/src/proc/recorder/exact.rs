@@ -20,9 +20,6 @@ use thalweg_trace::{
 /// A wait is looked at once it has lasted this long.
 const LOOK_AFTER_NS: u64 = 1_000_000;
 
-/// Who ended a wait ran at most this long before the waiter was runnable again.
-const WAKING_NS: i64 = 300_000;
-
 /// Waits shorter than this are recorded together with their neighbours of the same reason ...
 const SHORT_NS: u64 = 200_000;
 /// ... in pieces of at most this length.
@@ -477,14 +474,6 @@ impl Sampler {
             thread.came_in(now);
         }
         self.record_waits(true);
-    }
-}
-
-impl Off {
-    /// Since when who ended the wait must have run.
-    fn woken_since(&self, queued_ns: u64) -> Time {
-        let woken = self.to.plus_ns(-queued_ns.cast_signed());
-        woken.plus_ns(-WAKING_NS).max(self.from)
     }
 }
 

@@ -13,6 +13,9 @@ const RUNS: usize = 32;
 /// apart than this.
 const BETWEEN_LOOKS_NS: u64 = 100_000_000;
 
+/// Who ended a wait ran at most this long before the waiter was runnable again.
+const WAKING_NS: i64 = 300_000;
+
 /// An interval off the CPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Off {
@@ -30,6 +33,14 @@ pub(super) struct Off {
     pub connection: Option<ObjectId>,
     /// Whether that connection was searched for.
     pub sought: bool,
+}
+
+impl Off {
+    /// Since when who ended the wait must have run.
+    pub(super) fn woken_since(&self, queued_ns: u64) -> Time {
+        let woken = self.to.plus_ns(-queued_ns.cast_signed());
+        woken.plus_ns(-WAKING_NS).max(self.from)
+    }
 }
 
 /// What a look found: between these two instants.
