@@ -49,7 +49,7 @@ rules! {
     FileBlocked = "file.blocked", "a thread was blocked in a call on a file", "the span's kind and object";
     FileNoDevice = "file.no-device", "a thread was blocked in a call on a file, and no device was seen to work for it", "the device's spans";
     FileElsewhere = "file.elsewhere", "a thread was blocked in a call on a file that another program or machine serves", "the object's attributes";
-    FileReadForWrite = "file.read-for-write", "a write ended when a device finished a read", "the device's request at the end of the wait";
+    FileReadForWrite = "file.read-for-write", "a write ended when a device finished a read, or, without privilege, waited while disks only read", "the device's request at the end of the wait, or all of theirs during it";
     Device = "device", "a thread was blocked on a device", "`wait.disk` and the file call around it";
     Memory = "memory", "a thread was blocked on memory", "`wait.memory`, or a blocked computation";
     BlockedComputing = "blocked.computing", "a thread was off the processor during a computation", "`cpu.run` and its processor time";
@@ -107,7 +107,7 @@ rules! {
     WireBandwidth = "tcp.bandwidth", "many bytes were in flight, and no limit of TCP applied", "the bytes' size";
     Transit = "transit", "the other end had acted, and its bytes were in transit", "the other end's spans";
     FarEndTcp = "far-end.tcp", "the other end was not recorded, and TCP at this end attributes the wait to the network", "TCP's marks and counters";
-    FarEndRoundTrip = "far-end.round-trip", "the other end was not recorded: the least round trip of the answer", "the least round trip";
+    FarEndRoundTrip = "far-end.round-trip", "the other end was not recorded: the round trip before the reply; the whole wait, if the reply came a round trip after its request", "the least round trip, sends and receives";
     FarEnd = "far-end", "the other end was not recorded, and the rest of the wait is its own", "what the recording lacks";
     NotTheNetwork = "not-the-network", "by the connection's figures the network cannot have taken this long", "round trips, windows and bytes";
     EachOther = "each-other", "two threads waited for each other at one pipe or socket", "the waits' objects and wakers";

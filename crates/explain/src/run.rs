@@ -10,7 +10,7 @@ use crate::error::ExplainError;
 use crate::facts::circumstances::Circumstances;
 use crate::facts::lookups::Lookups;
 use crate::facts::sharing::Sharings;
-use crate::facts::{Parts, ceiling, ending};
+use crate::facts::{Parts, ceiling, doubted, ending};
 use crate::interval::interval_of;
 use crate::observe::asked_names::AskedNames;
 use crate::observe::feed::{Feed, StackedWait};
@@ -70,10 +70,11 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     let mut known = prepare(source, options, &samples, &mut tables)?;
     let walked = walk(source, options, &samples, &mut tables, &mut known)?;
     let Prepared { facts, recorded, interval } = known;
-    let WalkResults { mut seen, ledger, waits, unrecorded, unrecorded_ranks } = walked;
+    let WalkResults { mut seen, mut ledger, waits, unrecorded, unrecorded_ranks } = walked;
     // Threads that wait by running are found with all requests: one that computes may answer another's.
     seen.leave_out_others(&tables);
-    let seen = seen;
+    doubted::doubt_disks(&mut ledger, &tables, &seen, interval.1 - interval.0);
+    let (seen, ledger) = (seen, ledger);
     let mut around = Circumstances::read(source, (&samples, &profiled), &waits, &mut tables, &ledger)?;
     around.lookups = Lookups::read(source, &mut tables, &ledger, &seen.resolvers)?;
     around.why_failed = ending::why(source.meta(), &tables, &facts, &seen);

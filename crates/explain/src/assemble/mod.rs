@@ -127,7 +127,10 @@ impl Parts<'_> {
             Place::Thread { label, what: What::Runnable, .. } => {
                 let others = self.others_at_processors(entry);
                 let others = others.map(|others| format!("{} of it behind {}", whole_percent(others.part()), others.who(quoted)));
-                let said: Vec<String> = others.into_iter().chain(self.around.limits.of_processors(self.tables, label)).collect();
+                let (limits, share) = (&self.around.limits, entry.runs.total_ns as f64 / (self.end - self.start).max(1) as f64);
+                let bound = limits.of_processors(self.tables, label);
+                let bound = bound.or_else(|| limits.idle_beside(self.tables, label, share).filter(|_| !entry.place.is_quota(self.tables)));
+                let said: Vec<String> = others.into_iter().chain(bound).collect();
                 (!said.is_empty()).then(|| said.join(", "))
             }
             Place::Thread { what: What::Blocked(_), .. } => self.limit(entry).or_else(|| self.others_at(entry).map(Sharing::words)),

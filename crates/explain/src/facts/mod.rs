@@ -6,6 +6,7 @@ pub(crate) mod again;
 mod at_a_pipe;
 pub(crate) mod ceiling;
 pub(crate) mod circumstances;
+pub(crate) mod doubted;
 pub(crate) mod ending;
 pub(crate) mod file_counts;
 pub(crate) mod for_recipes;

@@ -27,6 +27,8 @@ pub(crate) struct SetLimits {
     memory: Option<(String, u64)>,
     /// By actor: the number of processors it may use, if fewer than its machine's.
     processors: HashMap<u32, u32>,
+    /// Without privilege: how many of the machine's processors were busy, on average.
+    busy: Option<f64>,
 }
 
 /// Parses `read_bytes=N write_bytes=N` into numbers by name.
@@ -50,9 +52,10 @@ fn reached(allowed: &HashMap<&str, f64>, done: &HashMap<&str, f64>, wall_s: f64)
 impl SetLimits {
     /// Reads the attributes and counters of a recording, for a run of this length.
     pub(crate) fn read(source: &dyn Source, tables: &mut Tables, wall_s: f64) -> Result<SetLimits, ExplainError> {
-        let mut known = SetLimits::default();
         let attributes = &source.meta().attributes;
         let value = |name: &str| attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str());
+        let busy = value("cpus.busy").filter(|_| tables.wakers_inferred).and_then(|busy| busy.parse().ok());
+        let mut known = SetLimits { busy, ..SetLimits::default() };
         for (name, allowed) in attributes {
             if let Some((disk, group)) = name.strip_prefix("cgroup.io.limit.").and_then(|rest| rest.split_once('.')) {
                 let done = value(&format!("cgroup.io.done.{disk}.{group}")).map(amounts).unwrap_or_default();
@@ -123,6 +126,15 @@ impl SetLimits {
         let bound = self.processors.iter().filter(|(actor, _)| is_of_run(**actor));
         let least = bound.map(|(_, allowed)| *allowed).min().filter(|least| *least < has)?;
         Some(format!("bound to {least} of {has} CPUs"))
+    }
+
+    /// For queueing of the threads with this label for a share of the run, where nobody recorded how many processors they may use: that
+    /// more of them were idle than a queue leaves.
+    pub(crate) fn idle_beside(&self, tables: &Tables, label: u32, share: f64) -> Option<String> {
+        let has = tables.machines.get(tables.actors.get(label as usize)?.machine as usize)?.cpus;
+        let busy = self.busy.filter(|_| has > 1 && self.processors.is_empty())?;
+        (busy < f64::from(has) * share * limits::QUEUED_BUSY)
+            .then(|| format!("though only {busy:.1} of {has} were busy: bound to some of them (affinity), or limited"))
     }
 }
 

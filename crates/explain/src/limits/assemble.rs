@@ -6,6 +6,26 @@
 /// connection.
 pub(crate) const CARRIED_TENTHS: u128 = 9;
 
+// doubted.rs
+
+/// Share of the wall time from which a wait for a disk is held against what the disk did. Instead: block requests in recordings without
+/// privilege.
+pub(crate) const DOUBTED_DISK: f64 = 0.1;
+/// Fewer bytes than this say nothing of who used a disk: names, attributes and programs are read too. Instead: block requests with their
+/// issuers.
+pub(crate) const DOUBTED_BYTES: u64 = 1 << 20;
+/// A disk that read this many times the bytes of the run's own files worked for others too: reading ahead fetches less than half in
+/// vain. Instead: block requests with their issuers.
+pub(crate) const OTHERS_READ: f64 = 1.5;
+/// A disk that was busy for a smaller part of the time it was waited for was kept from working. Instead: when requests entered each queue.
+pub(crate) const HELD_BACK_PART: f64 = 0.15;
+
+// set_limits.rs
+
+/// While a thread queues, its machine's processors are all busy; fewer than this part of that shows that it may not use them all.
+/// Instead: the processors that each thread may use.
+pub(crate) const QUEUED_BUSY: f64 = 0.85;
+
 // ending.rs
 
 /// A call that failed no longer than this before the command ended is the reason it failed. Instead: the program's own decision.
@@ -148,6 +168,11 @@ pub(crate) const SAME_FILE_PART: u64 = 20;
 /// Lines for a tuner's steps, of an explanation's fifteen. Instead: nothing: a matter of room.
 pub(crate) const TUNING_LINES: usize = 3;
 
+// settle.rs
+
+/// Bound: ways to settle an answer. One is shown; the others are for programs.
+pub(crate) const MOST_SETTLE: usize = 3;
+
 // verdict.rs
 
 /// Lead in share that makes the largest cause the limit. Repeated runs are assumed to differ by less. Instead: the interval of each share.
@@ -168,11 +193,6 @@ pub(crate) const TURNS_PART: u64 = 20;
 /// little on both sides. Instead: how many ran at each instant.
 pub(crate) const TURNS_AT_ONCE: f64 = 1.15;
 /// Least part of that time in which one of the threads ran. Instead: as above.
-// settle.rs
-
-/// Bound: ways to settle an answer. One is shown; the others are for programs.
-pub(crate) const MOST_SETTLE: usize = 3;
-
 pub(crate) const TURNS_TAKEN: f64 = 0.75;
 /// Least part of the time the other threads could have run that they waited in locks. Instead: as above.
 pub(crate) const TURNS_LOCKED: f64 = 0.5;

@@ -32,6 +32,9 @@ pub(crate) const HELD_BACK_NS: i64 = 50_000_000;
 /// Devices are sampled a few times a second: their work may precede its sample by this much. Instead: block requests in recordings without
 /// privilege.
 pub(crate) const DEVICE_SAMPLES_NS: i64 = 300_000_000;
+/// Devices read at least this many times as much as they wrote while a write through the page cache waited for what it copies from: a
+/// journal's own writes are small. Instead: block requests in recordings without privilege.
+pub(crate) const READ_FOR_WRITE: u64 = 10;
 /// Longest transit on loopback: half of a delayed acknowledgement. Instead: when bytes arrived at the receiver.
 pub(crate) const WITHIN_MACHINE_NS: i64 = 20_000_000;
 /// Three round trips (see `longest_ns`) of 2 ms: loopback with a path of its own (netem). Instead: the connection's least round trip at
@@ -97,6 +100,15 @@ pub(crate) const EARLIER_PAUSES: i64 = 16;
 pub(crate) const MPI_DATA_BYTES: u64 = 64 << 10;
 /// Bound: calls of another rank examined.
 pub(crate) const NEAR_SPANS: usize = 64;
+
+// replies.rs
+
+/// A reply comes no sooner than this many tenths of the least round trip after its request: round trips vary. Instead: both ends.
+pub(crate) const ANSWERED_TENTHS: i64 = 9;
+/// A reply that comes a round trip and one part in this many of it after a request was in transit all the time. Instead: both ends.
+pub(crate) const ON_TIME_PART: i64 = 4;
+/// Time in which a server that waits for requests answers one, and either end takes it from the kernel. Instead: both ends.
+pub(crate) const ON_TIME_NS: i64 = 500_000;
 
 // rules.rs
 

@@ -328,6 +328,11 @@ impl Traffic {
         near.filter(|c| c.start < at && (c.request == request || c.request == 0 || request == 0)).max_by_key(|c| c.end)
     }
 
+    /// The latest receive of any bytes that began before `at`.
+    pub(crate) fn latest_receive(&self, at: i64) -> Option<&Carried> {
+        self.receives.iter().filter(|taken| taken.start < at && taken.size_bytes > 0).max_by_key(|taken| taken.end)
+    }
+
     /// The thread that last received before `at`; else the one that last sent.
     pub(crate) fn party(&self, at: i64) -> Option<u32> {
         let latest = |list: &VecDeque<Carried>| list.iter().find(|c| c.start < at).map(|c| c.track);

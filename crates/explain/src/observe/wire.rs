@@ -464,6 +464,7 @@ impl WireFacts {
             // It has been wider: the other end does not read.
             _ if closed => None,
             Some((limit, _)) => Some(limit),
+            None if tcp.comes_about(way) => Some(Cause::NetworkLatency),
             None if tcp.queueing(way.end) => Some(Cause::NetworkBandwidth),
             None => None,
         }

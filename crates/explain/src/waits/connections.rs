@@ -213,7 +213,9 @@ impl View<'_, '_, '_> {
         let passed = self.feed.lanes[peer as usize].passed;
         // A wait that ended by its own timer was not for what came next.
         if theirs.kind == SpanKind::WaitNetwork && theirs.connection == NONE && !theirs.timed_out() {
-            theirs = self.on_connection(theirs, passed.wait.1);
+            // An ordinary user's recording has no connection of a poll: it was for what the thread took next.
+            let took = self.tables.wakers_inferred && passed.receive.1 != NONE && passed.receive.0 <= passed.wait.0;
+            theirs = self.on_connection(theirs, if took { passed.receive.1 } else { passed.wait.1 });
         }
         let on_connection = theirs.connection == connection && matches!(rule(theirs.kind), Rule::Send | Rule::Receive);
         if !on_connection {
@@ -292,7 +294,9 @@ impl View<'_, '_, '_> {
         let (cause, _) = self.facts.wire.decided(way);
         let same_machine = self.tables.actors[peer as usize].machine == self.actor().machine;
         let no_path = same_machine && self.facts.wire.is_no_path(way.connection).unwrap_or(self.tables.is_within_machine(way.connection));
-        if self.tables.wakers_inferred || !blocked.span.ending_seen() || !no_path || cause != Cause::NetworkLatency {
+        // When a wait ended is known, where nobody saw by whom, if switches are.
+        let is_exact = if self.tables.wakers_inferred { self.tables.switches } else { blocked.span.ending_seen() };
+        if !is_exact || !no_path || cause != Cause::NetworkLatency {
             return i64::MAX;
         }
         let held_back = self.facts.wire.stalls.held_back(way.connection) || limits::DELAYED_ACK_NS.contains(&way.length_ns());
@@ -348,19 +352,21 @@ impl View<'_, '_, '_> {
         }
         let bytes = if blocked.for_room { MANY_BYTES } else { span.bytes() };
         let way = Transit { connection, sender: span.side, start: from, end: self.at, bytes, sent: None };
-        let own = self.feed.traffic.get(connection as usize).and_then(|t| t[span.side as usize].latest_send(self.at, from, 0));
-        // A thread that sent just before it began to wait made a request.
-        let asked = own.is_some_and(|s| s.end >= span.start - limits::JUST_SENT_NS);
+        let own = self.feed.traffic.get(connection as usize).map(|both| &both[span.side as usize]);
+        let sent = own.and_then(|own| own.latest_send(self.at, from, 0));
+        let took = own.and_then(|own| own.latest_receive(from)).map_or(i64::MIN, |taken| taken.end);
+        // A thread that sent just before it began to wait, or has taken nothing since, made a request.
+        let asked = sent.is_some_and(|sent| sent.end >= (span.start - limits::JUST_SENT_NS).min(took));
         let seen = self.facts.wire.seen_from_one_end(&way, blocked.for_room, asked);
         if let Some(cause) = seen.filter(|&cause| !self.may_be_other_ends(cause, connection, from)) {
             self.charge_wire(RuleId::FarEndTcp, cause, (connection, NONE), blocked.for_room, from);
             return Ok(());
         }
-        if let Some(round_trip_ns) = self.facts.wire.least_round_trip_ns(connection, span.side).filter(|_| asked && self.at == span.end)
-            && self.at - from > round_trip_ns
-        {
-            let until = self.at - round_trip_ns;
-            self.charge_wire(RuleId::FarEndRoundTrip, Cause::NetworkLatency, (connection, NONE), false, until);
+        if let Some(since) = self.in_transit_since(blocked, from)? {
+            self.charge_wire(RuleId::FarEndRoundTrip, Cause::NetworkLatency, (connection, NONE), false, since);
+            if self.at <= from {
+                return Ok(());
+            }
         }
         if self.stopped_in_vain(blocked, from) {
             return Ok(());

@@ -61,6 +61,15 @@ impl View<'_, '_, '_> {
                 self.charge_thread_as(RuleId::FileElsewhere, Cause::Unknown, what, span.object, from);
                 return Ok(());
             }
+            if activity == Activity::Write
+                && !file.is_some_and(|file| file.attribute("direct").is_some())
+                && let Some(device) = self.device_that_read(from)?
+            {
+                let thing = self.device_thing(device);
+                self.charge_thread(RuleId::FileReadForWrite, Activity::Read, What::Blocked(SpanKind::FileRead), thing, from);
+                return Ok(());
+            }
+            let file = self.tables.objects.get(span.object as usize);
             let certain = match activity {
                 Activity::Read => self.device_worked(span.object, from)?,
                 // Through the page cache it may have waited for pages to write from, or because too many are dirty.
@@ -124,6 +133,23 @@ impl View<'_, '_, '_> {
             }
         }
         Ok(false)
+    }
+
+    /// The device that read from an instant until now, if devices hardly wrote then: what is written through the page cache waits for
+    /// nothing but what it is copied from, until the cache is written back.
+    fn device_that_read(&mut self, from: i64) -> Answer<Option<u32>> {
+        self.ensure(from)?;
+        let devices: Vec<u32> = self.tables.device_objects.keys().copied().collect();
+        let (mut most, mut written) = (None, 0);
+        for device in devices {
+            self.settle(device);
+            let lane = &self.feed.lanes[device as usize];
+            let within = || lane.open.iter().chain(lane.ahead.iter().take_while(|span| span.end >= from));
+            let bytes = |kind: SpanKind| within().filter(|span| span.kind == kind).map(LiveSpan::bytes).sum::<u64>();
+            most = most.max(Some((bytes(SpanKind::DiskRead), device)));
+            written += bytes(SpanKind::DiskWrite);
+        }
+        Ok(most.filter(|&(read, _)| read > 0 && read >= written * limits::READ_FOR_WRITE).map(|(_, device)| device))
     }
 
     /// A wait for no other thread: a sleep, or memory.

@@ -18,6 +18,7 @@ pub(crate) mod place;
 mod polling;
 mod pool;
 mod ranks;
+mod replies;
 pub(crate) mod rules;
 mod stopped;
 mod threads;

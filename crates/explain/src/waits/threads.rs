@@ -533,6 +533,7 @@ fn next_connection(passed: &NextActions) -> Option<(u32, u64)> {
 /// Whether a wait for a connection was for room: the thread sent before it blocked again, and took nothing.
 pub(super) fn waited_for_room(passed: &NextActions, connection: u32) -> bool {
     let until = passed.wait.0;
-    let took = passed.receive.1 == connection && passed.receive.0 <= until;
+    // (A receive that blocks is the next wait itself.)
+    let took = passed.receive.1 == connection && passed.receive.0 < until;
     !took && passed.send.1 == connection && passed.send.0 <= until
 }

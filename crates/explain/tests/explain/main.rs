@@ -34,6 +34,7 @@ mod random;
 mod ranks;
 mod readings;
 mod recordings;
+mod replies;
 mod rpcstat;
 mod rules;
 mod schema;
