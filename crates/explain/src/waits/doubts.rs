@@ -26,6 +26,8 @@ impl View<'_, '_, '_> {
         };
         let grain_ns = if self.tables.sampled { limits::SAMPLED_WIRE_NS } else { limits::STAMPED_WIRE_NS };
         let may_hold_back = cause == Cause::NetworkLatency && peer != NONE && !nothing_under_way;
+        // An acknowledgement is delayed for 40 ms, not for less.
+        let may_hold_back = may_hold_back && !(self.tables.switches && no_path && self.at - from < limits::LEAST_HELD_BACK_NS);
         let held_back_ns = if may_hold_back && (no_path || !self.tables.sampled) { limits::HELD_BACK_NS } else { grain_ns };
         self.at - from > longest_ns.saturating_add(held_back_ns)
     }

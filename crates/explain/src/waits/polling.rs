@@ -152,6 +152,7 @@ impl View<'_, '_, '_> {
             track == self.track && later >= self.at && later - self.at <= usual && alike(length, usual)
         });
         let polls = goes_on
+            || self.was_in_vain(pause)
             || match self.pauses(self.track, pause.start, &is_like(pause))? {
                 Some(polls) => polls.often && (self.asks_between(&polls, pause.start) || self.somebody_works(&polls)?),
                 None => false,
@@ -162,6 +163,29 @@ impl View<'_, '_, '_> {
             self.charge_piece(RuleId::PollUnknown, Charge::Own(Activity::Think, What::Looking, NONE), pause);
         }
         Ok(polls)
+    }
+
+    /// Whether the thread went to sleep just after a call that failed for a reason that may pass (a name that is not there, or is; a
+    /// refused connection), or twice with next to nothing in between: then it may wait for that reason to pass.
+    fn was_in_vain(&self, pause: &LiveSpan) -> bool {
+        let before = || self.lane().within(pause.start - limits::IN_VAIN_NS, pause.start).filter(|s| s.start < pause.start);
+        let failed = before().any(|s| limits::MAY_PASS.contains(&-s.result)) || self.sleeps_between_others();
+        let Some(last) = self.lane().ahead.iter().find(|s| s.end <= pause.start && s.start < pause.start) else { return failed };
+        let again = last.kind == SpanKind::WaitTimer && last.timed_out() && pause.start - last.end <= limits::IN_VAIN_NS / 10;
+        failed || again && last.end - last.start >= limits::SHORTEST_PAUSE_NS
+    }
+
+    /// Whether the process is one of several of a name that its maker made in turns with others: a script that sleeps between attempts, or
+    /// between steps; which of them, the others' results would say.
+    fn sleeps_between_others(&self) -> bool {
+        let made = |track: u32| self.facts.lives[track as usize].made().filter(|_| self.tables.actors[track as usize].leads());
+        let Some((at, by)) = made(self.track) else { return false };
+        let label = |track: u32| self.tables.actors[track as usize].label.as_str();
+        let ended = |track: u32| self.facts.lives[track as usize].until.filter(|&until| until <= at);
+        let siblings =
+            || self.tables.workers().filter(move |&track| track != self.track && made(track).is_some_and(|(_, maker)| maker == by));
+        let last = siblings().filter(|&track| label(track) == label(self.track)).filter_map(ended).max();
+        last.is_some_and(|last| siblings().any(|track| label(track) != label(self.track) && ended(track).is_some_and(|until| until > last)))
     }
 
     /// Whether between the last two pauses little was sent over a connection, and an answer taken; or, for a sampled thread, it waited for
