@@ -192,7 +192,7 @@ fn only_the_stores_own_credential_reads_a_backup() {
         for words in [&["metadata", "backup", text(&to)][..], &["metadata", "check"]] {
             let mut command = thalweg(words.iter().copied().chain(["--store", &store.address]));
             let said: CommandOutput = command.env(CREDENTIAL, &credential).output_in_time().unwrap().into();
-            said.failed(1, &["only the store's own credential may do this"]);
+            said.failed(1, &["with the store's own credential; this credential is"]);
         }
     }
     let left: Vec<_> = fs::read_dir(store.here.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();

@@ -217,37 +217,26 @@ fn a_restore_that_is_not_finished_changes_nothing() {
     assert!(everything(&*running) == content);
 }
 
-#[test]
-fn each_kind_of_damage_is_found_and_a_whole_namespace_has_none() {
-    let database: Arc<dyn Database> = Arc::new(InMemory::default());
-    let names = namespace(&database, Vec::new()).unwrap();
-    let caller = names.for_store();
-    for path in ["/d", "/d/e", "/other"] {
-        caller.make_directory(&mut Unwatched, &FilePath::at(path), OWNER, false).unwrap();
-    }
-    let file = make(&names, "/d/f");
-    let set = SetExtended::Either;
-    caller.set_extended(&mut Unwatched, &FilePath::at("/d/f"), b"user.a", b"value", set).unwrap();
-    caller.link(&mut Unwatched, &FilePath::at("/d/f"), &FilePath::at("/other/g")).unwrap();
-    let at = |path: &str| names.stat(&FilePath::at(path)).unwrap().id;
-    let (d, e, other) = (at("/d"), at("/d/e"), at("/other"));
-    let whole = checked(&parts(&names).1);
-    assert_eq!((whole.findings.as_slice(), whole.store, whole.more), (&[][..], Some(1), 0));
-    assert!(whole.rows.contains(&("entries", 5)) && whole.rows.contains(&("inodes", 5)), "{:?}", whole.rows);
+/// A damage: what is said of it, and the row that is set or removed.
+type Damage = (&'static str, Table, Vec<u8>, Option<Vec<u8>>);
 
-    let row = |table: Table, key: &[u8]| {
-        let mut value = None;
-        database
-            .read(&mut |view| {
-                value = view.get(table, key)?;
-                Ok(())
-            })
-            .unwrap();
-        value.unwrap()
-    };
+fn row(database: &dyn Database, table: Table, key: &[u8]) -> Vec<u8> {
+    let mut value = None;
+    database
+        .read(&mut |view| {
+            value = view.get(table, key)?;
+            Ok(())
+        })
+        .unwrap();
+    value.unwrap()
+}
+
+/// Returns one of each kind, for a namespace with these files and directories.
+fn damages(database: &dyn Database, [file, d, e, other]: [FileId; 4]) -> Vec<Damage> {
+    let row = |table: Table, key: &[u8]| row(database, table, key);
     let entry = |id: FileId, kind: FileKind| encode(&Entry { id, kind });
     let absent = FileId::new(1, 9_999);
-    let cases: Vec<(&str, Table, Vec<u8>, Option<Vec<u8>>)> = vec![
+    vec![
         ("has no inode", Table::Inodes, id_key(file).to_vec(), None),
         ("cannot be read", Table::Inodes, id_key(file).to_vec(), Some(row(Table::Inodes, &id_key(file))[..9].to_vec())),
         ("its number is of start 77", Table::Inodes, id_key(FileId::new(77, 1)).to_vec(), Some(row(Table::Inodes, &id_key(file)))),
@@ -270,7 +259,28 @@ fn each_kind_of_damage_is_found_and_a_whole_namespace_has_none() {
         ("cannot be read", Table::Lots, vec![0, 0, 0, 1], Some(vec![9])),
         ("cannot be read", Table::Answers, vec![0; 10], Some(vec![1])),
         ("its key is no number", Table::Inodes, b"abc".to_vec(), Some(row(Table::Inodes, &id_key(file)))),
-    ];
+    ]
+}
+
+#[test]
+fn each_kind_of_damage_is_found_and_a_whole_namespace_has_none() {
+    let database: Arc<dyn Database> = Arc::new(InMemory::default());
+    let names = namespace(&database, Vec::new()).unwrap();
+    let caller = names.for_store();
+    for path in ["/d", "/d/e", "/other"] {
+        caller.make_directory(&mut Unwatched, &FilePath::at(path), OWNER, false).unwrap();
+    }
+    let file = make(&names, "/d/f");
+    let set = SetExtended::Either;
+    caller.set_extended(&mut Unwatched, &FilePath::at("/d/f"), b"user.a", b"value", set).unwrap();
+    caller.link(&mut Unwatched, &FilePath::at("/d/f"), &FilePath::at("/other/g")).unwrap();
+    let at = |path: &str| names.stat(&FilePath::at(path)).unwrap().id;
+    let (d, e, other) = (at("/d"), at("/d/e"), at("/other"));
+    let whole = checked(&parts(&names).1);
+    assert_eq!((whole.findings.as_slice(), whole.store, whole.more), (&[][..], Some(1), 0));
+    assert!(whole.rows.contains(&("entries", 5)) && whole.rows.contains(&("inodes", 5)), "{:?}", whole.rows);
+
+    let cases = damages(&*database, [file, d, e, other]);
     let many = cases.len();
     for (expected, table, key, value) in cases {
         let change = |value: Option<Vec<u8>>| {
@@ -294,13 +304,13 @@ fn each_kind_of_damage_is_found_and_a_whole_namespace_has_none() {
     }
     assert_eq!(many, 22);
     // Two directories that are in each other.
-    let directory = |id: FileId| crate::inode::decode_inode(&id_key(id), &row(Table::Inodes, &id_key(id))).unwrap();
+    let directory = |id: FileId| crate::inode::decode_inode(&id_key(id), &row(&*database, Table::Inodes, &id_key(id))).unwrap();
     let mut of = directory(d);
     of.node = crate::inode::Node::Directory { parent: e, default_layout: None };
     commit(&*database, |t| {
         t.put(Table::Inodes, &id_key(d), crate::inode::encode_inode(&of));
         t.delete(Table::Entries, &entry_key(FileId::ROOT, b"d"));
-        t.put(Table::Entries, &entry_key(e, b"d"), entry(d, FileKind::Directory));
+        t.put(Table::Entries, &entry_key(e, b"d"), encode(&Entry { id: d, kind: FileKind::Directory }));
     });
     let found = checked(&parts(&names).1).findings;
     assert!(found.iter().any(|finding| finding.problem.contains("in itself")), "{found:?}");

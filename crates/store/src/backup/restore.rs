@@ -27,13 +27,13 @@ pub struct Restore {
 /// The database of a store, at rest.
 pub(super) enum AtRest {
     Directory,
-    Postgresql(Server),
+    Postgresql(Box<Server>),
 }
 
 impl AtRest {
     pub(super) fn of(config: &StoreConfig) -> Result<AtRest> {
         match &config.metadata.database {
-            Some(address) => Ok(AtRest::Postgresql(Server::of_store(address, &config.path)?)),
+            Some(address) => Ok(AtRest::Postgresql(Box::new(Server::of_store(address, &config.path)?))),
             None => Ok(AtRest::Directory),
         }
     }

@@ -149,7 +149,10 @@ impl Identity {
         }
         Err(Error::new(
             ErrorKind::Access,
-            format!("only the store's own credential may do this, and this one is `{}`'s: use store.credential", self.owner),
+            format!(
+                "only servers and who runs the store may do this, with the store's own credential; this credential is `{}`'s: give store.credential",
+                self.owner
+            ),
         ))
     }
 

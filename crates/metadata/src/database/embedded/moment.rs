@@ -18,7 +18,7 @@ impl Shared {
                     return Ok(None);
                 }
                 match if is_behind { Ok(()) } else { self.rotate() } {
-                    Err(error) if !error.full => return Err(error),
+                    Err(error) if !error.full => Err(error),
                     _ => Ok(Some(self.held())),
                 }
             })?;
