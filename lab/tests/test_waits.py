@@ -56,7 +56,7 @@ class Comparison(unittest.TestCase):
     def test_tables_are_read_as_they_are_exported(self):
         tables = {
             "tracks": "track,host,kind,role,pid,tid,name\n1,0,thread,client,5,5,a\n2,0,thread,client,6,6,b\n3,0,thread,recorder,9,9,r\n4,0,device,kernel,,,vda\n",
-            "objects": "object,host,kind,name,attributes\n8,0,pipe,pipe:[1],\n",
+            "objects": "object,host,kind,name,attributes\n8,0,pipe,pipe:[1],\n9,0,lock,futex,\n",
             "spans": "\n".join([
                 SPANS,
                 "1,1,wait.lock,0,5000000,1,8,,,,,,2,task,0,10,",
@@ -66,6 +66,7 @@ class Comparison(unittest.TestCase):
                 "5,2,wait.network,1000000,9000000,1,,,,,4,,4,,0,0,",
                 "6,3,wait.timer,0,9000000,1,,,,,,,,,0,0,",
                 "7,2,wait.lock,9000000,9500000,1,,,,,,,,,0,0,",
+                "8,2,wait.lock,9500000,19500000,1,9,,,,,,,,0,0,",
             ]) + "\n",
         }
         with tempfile.TemporaryDirectory() as directory:
@@ -73,7 +74,7 @@ class Comparison(unittest.TestCase):
                 with open(os.path.join(directory, f"{name}.csv"), "w") as out:
                     out.write(text)
             waits = compare.read(directory)
-        self.assertEqual(waits, {5: [Wait(5, "wait.lock", 0, 5 * MS, 6 * MS, "pipe:[1]", (6, 6))], 6: [Wait(6, "wait.network", MS, 9 * MS, 9 * MS)]})
+        self.assertEqual(waits, {5: [Wait(5, "wait.lock", 0, 5 * MS, 6 * MS, "pipe:[1]", (6, 6))], 6: [Wait(6, "wait.network", MS, 9 * MS, 9 * MS), Wait(6, "wait.lock", 9_500_000, 19_500_000, 19_500_000, "a lock")]})
 
     def test_the_usual_scenarios_are_there(self):
         with open(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "waits", "run")) as source:

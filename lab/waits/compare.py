@@ -37,7 +37,8 @@ class Wait:
 def read(directory):
     """The waits of a recording that was exported as CSV, by thread, and the threads that it has."""
     tracks = {row["track"]: row for row in _rows(directory, "tracks")}
-    objects = {row["object"]: row["name"] for row in _rows(directory, "objects")}
+    # What a lock is called says of which kind it is, and not which it is: that is told by who lets it go.
+    objects = {row["object"]: "a lock" if row["kind"] == "lock" else row["name"] for row in _rows(directory, "objects")}
     threads = {name: int(row["tid"]) for name, row in tracks.items() if row["kind"] == "thread" and row["role"].split(":")[0] in ROLES}
     spans = [row for row in _rows(directory, "spans") if row["track"] in threads]
     queued = {(row["track"], row["start_ns"]): int(row["end_ns"]) for row in spans if row["kind"] == "wait.runqueue"}
