@@ -63,14 +63,16 @@ fn blocks(e: &Explanation, columns: usize, more: Option<&str>, room: usize) -> V
     let settle = settle(e, columns);
     let last: Option<Line> = last(e, more).map(|(line, ink)| (cut_end(&line, columns), ink));
     let (mut rows, mut most_changes, mut most_remarks, mut most_tuning) = (MAX_ROWS, changes.len(), MAX_REMARKS, MAX_TUNING);
-    let mut with_words = true;
+    let (mut with_words, mut with_settle) = (true, true);
+    // A control run costs more than a change that may be tried at once.
+    let is_control = e.verdict.settle.first().is_some_and(|settle| settle.starts_with("control run"));
     loop {
         let mut first = charges(e, columns, rows);
         first.extend(innocent.clone());
         let mut second: Vec<Line> = lines(&changes, most_changes, with_words);
         second.extend(tuning.iter().take(most_tuning).cloned());
         second.extend(remarks.iter().take(most_remarks).flatten().cloned());
-        second.extend(settle.iter().cloned());
+        second.extend(settle.iter().filter(|_| with_settle).cloned());
         second.extend(last.clone());
         let blocks: Vec<Vec<Line>> = [first, second].into_iter().filter(|block| !block.is_empty()).collect();
         if blocks.iter().map(|block| block.len() + 1).sum::<usize>() <= room {
@@ -79,6 +81,7 @@ fn blocks(e: &Explanation, columns: usize, more: Option<&str>, room: usize) -> V
         match () {
             () if rows > 4 => rows -= 1,
             () if with_words => with_words = false,
+            () if with_settle && is_control => with_settle = false,
             () if most_changes > 2 => most_changes -= 1,
             () if most_remarks > 1 => most_remarks -= 1,
             () if most_tuning > 1 => most_tuning -= 1,
