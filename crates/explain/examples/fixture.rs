@@ -24,6 +24,8 @@ const KEPT: &[&str] = &[
     "ceiling.",
     "cpus.",
     "resolution_ns",
+    "wakers",
+    "switches",
     "walk.",
 ];
 

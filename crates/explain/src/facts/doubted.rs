@@ -15,35 +15,43 @@ pub(crate) fn doubt_disks(ledger: &mut Ledger, tables: &Tables, seen: &Observati
     if !tables.wakers_inferred {
         return;
     }
-    let mut waited_ns: HashMap<String, u64> = HashMap::new();
-    for (name, entry) in ledger.entries.iter().filter_map(|entry| Some((disk(tables, entry)?, entry))) {
-        *waited_ns.entry(name.to_owned()).or_default() += entry.runs.total_ns;
+    let mut waited_ns: HashMap<(String, bool), u64> = HashMap::new();
+    for ((name, syncs), entry) in ledger.entries.iter().filter_map(|entry| Some((disk(tables, entry)?, entry))) {
+        *waited_ns.entry((name.to_owned(), syncs)).or_default() += entry.runs.total_ns;
     }
     let least_ns = wall_ns as f64 * limits::DOUBTED_DISK;
-    let doubted = |name: &str, ns: u64| {
-        let track = tables.device_objects.keys().copied().find(|&track| tables.actors[track as usize].name == name);
-        let Some(device) = track.and_then(|track| seen.devices.get(&track)) else { return false };
-        let own = own_bytes(tables, seen, name);
-        let others = own >= limits::DOUBTED_BYTES && device.read_bytes as f64 > own as f64 * limits::OTHERS_READ;
-        let held_back = (device.all.finish().busy_ns as f64) < ns as f64 * limits::HELD_BACK_PART;
-        ns as f64 >= least_ns && (others || held_back)
-    };
-    waited_ns.retain(|name, ns| doubted(name, *ns));
+    waited_ns.retain(|(name, syncs), ns| *ns as f64 >= least_ns && is_doubtful(tables, seen, (name, *syncs), *ns));
     for entry in &mut ledger.entries {
-        entry.inferred |= disk(tables, entry).is_some_and(|name| waited_ns.contains_key(name));
+        entry.inferred |= disk(tables, entry).is_some_and(|(name, syncs)| waited_ns.contains_key(&(name.to_owned(), syncs)));
     }
 }
 
-/// The disk that a charge is a wait for, to read or write data.
-fn disk<'a>(tables: &'a Tables, entry: &Entry) -> Option<&'a str> {
-    let Place::Thread { what: What::Blocked(kind), object, .. } = entry.place else { return None };
-    let data = matches!(kind, SpanKind::FileRead | SpanKind::FileWrite | SpanKind::WaitDisk | SpanKind::DiskRead | SpanKind::DiskWrite);
-    let object = tables.objects.get(object as usize).filter(|_| data)?;
-    if object.kind == ObjectKind::Device { Some(&object.name) } else { object.attribute("device") }
+/// Whether what a disk did shows that waits for it, `ns` in all, had another reason than the run's own requests.
+fn is_doubtful(tables: &Tables, seen: &Observation, (name, syncs): (&str, bool), ns: u64) -> bool {
+    let track = tables.device_objects.keys().copied().find(|&track| tables.actors[track as usize].name == name);
+    let Some(device) = track.and_then(|track| seen.devices.get(&track)) else { return false };
+    let [read, written] = own_bytes(tables, seen, name);
+    if syncs {
+        // A journal, and whole blocks for small writes, make more of what is synced.
+        return device.written_bytes > limits::OTHERS_WRITTEN_BYTES && device.written_bytes / limits::OTHERS_WRITTEN > written;
+    }
+    let others = read >= limits::DOUBTED_BYTES && device.read_bytes as f64 > read as f64 * limits::OTHERS_READ;
+    others || (device.all.finish().busy_ns as f64) < ns as f64 * limits::HELD_BACK_PART
 }
 
-/// Bytes that the recorded programs read from files on a disk.
-fn own_bytes(tables: &Tables, seen: &Observation, disk: &str) -> u64 {
+/// The disk that a charge is a wait for, to read or write data, and whether for stable storage.
+fn disk<'a>(tables: &'a Tables, entry: &Entry) -> Option<(&'a str, bool)> {
+    let Place::Thread { what: What::Blocked(kind), object, .. } = entry.place else { return None };
+    let data = matches!(kind, SpanKind::FileRead | SpanKind::FileWrite | SpanKind::WaitDisk | SpanKind::DiskRead | SpanKind::DiskWrite);
+    let syncs = kind == SpanKind::FileSync;
+    let object = tables.objects.get(object as usize).filter(|_| data || syncs)?;
+    let name = if object.kind == ObjectKind::Device { Some(object.name.as_str()) } else { object.attribute("device") };
+    name.map(|name| (name, syncs))
+}
+
+/// Bytes that the recorded programs read from files on a disk, and that they wrote.
+fn own_bytes(tables: &Tables, seen: &Observation, disk: &str) -> [u64; 2] {
     let on_disk = tables.objects.iter().enumerate().filter(|(_, object)| object.attribute("device") == Some(disk));
-    on_disk.flat_map(|(number, _)| seen.moved.iter().filter_map(move |by_object| by_object.get(number))).map(|moved| moved[0].bytes).sum()
+    let moved = on_disk.flat_map(|(number, _)| seen.moved.iter().filter_map(move |by_object| by_object.get(number)));
+    moved.fold([0, 0], |sum, moved| [sum[0] + moved[0].bytes, sum[1] + moved[1].bytes])
 }

@@ -17,6 +17,11 @@ pub(crate) const DOUBTED_BYTES: u64 = 1 << 20;
 /// A disk that read this many times the bytes of the run's own files worked for others too: reading ahead fetches less than half in
 /// vain. Instead: block requests with their issuers.
 pub(crate) const OTHERS_READ: f64 = 1.5;
+/// A disk that wrote this many times the bytes that the run wrote to its files, and more than [`OTHERS_WRITTEN_BYTES`], worked for others
+/// too. Instead: block requests with their issuers.
+pub(crate) const OTHERS_WRITTEN: u64 = 20;
+/// A journal and whole blocks make no more than this of many small synced writes. Instead: block requests with their issuers.
+pub(crate) const OTHERS_WRITTEN_BYTES: u64 = 32 << 20;
 /// A disk that was busy for a smaller part of the time it was waited for was kept from working. Instead: when requests entered each queue.
 pub(crate) const HELD_BACK_PART: f64 = 0.15;
 

@@ -491,3 +491,16 @@ fn a_write_through_the_page_cache_waits_for_what_it_copies_from_while_disks_only
         if cause == "client.write" { is_unsure(&e) } else { is_limited_by(&e, cause) }
     }
 }
+
+#[test]
+fn a_disk_that_wrote_far_more_than_was_synced_worked_for_others() {
+    for (disk_bytes, shared) in [(8 << 20, false), (160 << 20, true)] {
+        let (mut tale, client) = unprivileged(100_000, false);
+        let (file, device) = (on_disk(&mut tale), tale.device("vda"));
+        tale.span(client, K::FileWrite, 0, 1_000).ran(1_000).on(file).bytes(1 << 20).end();
+        tale.wait(client, K::FileSync, 1_000, 95_000).on(file).end();
+        tale.span(device, K::DiskWrite, 1_000, 95_000).observed().bytes(disk_bytes).end();
+        let e = tale.explain();
+        if shared { is_unsure(&e) } else { is_limited_by(&e, "client.sync") }
+    }
+}
