@@ -15,8 +15,8 @@ use thalweg_trace::Time;
 pub(crate) use refused::{allowed, is_setting};
 
 /// Pages of a ring on one CPU, tried in this order: what all rings of a user take is limited
-/// (`kernel.perf_event_mlock_kb`). At 100,000 switches a second, 256 pages fill in 0.2 s.
-const PAGES: [usize; 6] = [256, 128, 64, 32, 16, 8];
+/// (`kernel.perf_event_mlock_kb`). At 100,000 switches a second, 128 pages fill in 0.1 s.
+const PAGES: [usize; 5] = [128, 64, 32, 16, 8];
 
 /// A record that begins to be written is complete after this time, whatever its CPU does.
 const BEING_WRITTEN: Duration = Duration::from_micros(50);

@@ -2,6 +2,7 @@
 
 use super::{PAGES, Switches};
 use rustix::process::{WaitOptions, waitpid};
+use thalweg_base::proc::status;
 
 /// The setting that decides, and its value where an ordinary user is allowed.
 const SETTING: &str = "/proc/sys/kernel/perf_event_paranoid";
@@ -40,8 +41,7 @@ fn paranoid() -> Option<i32> {
 
 /// Whether a filter of system calls applies to this process.
 fn is_filtered() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    status.lines().any(|line| line.strip_prefix("Seccomp:").is_some_and(|mode| mode.trim() == "2"))
+    status::here().number("Seccomp") == Some(2)
 }
 
 /// Tries the call in a child: some filters kill who makes it.

@@ -1,11 +1,10 @@
 //! TCP connections of watched processes: their state, the bytes that they moved, and which of them ended a wait.
 
-use super::exact::only;
-use super::exact_thread::{ExactThread, Off};
-use super::sampler::{Sampler, Watch};
+use super::exact_thread::{ExactThread, Off, only};
+use super::sampler::{Came, Sampler, Watch};
 use crate::proc::diagnostics::Socket;
 use crate::proc::moved;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use thalweg_trace::{ObjectId, TcpInfo, Time, TrackId};
 
@@ -15,9 +14,6 @@ const TICK_MS: u64 = 10;
 
 /// What a process has open is looked up again if that was as long ago.
 const FRESH_NS: u64 = 20_000_000;
-
-/// What a connection had received, and had had acknowledged.
-pub(super) type Came = BTreeMap<u64, (u64, u64)>;
 
 impl Sampler {
     pub(super) fn sample_sockets(&mut self, now: Time, slow: bool) {

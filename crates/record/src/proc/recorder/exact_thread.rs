@@ -210,6 +210,12 @@ fn share_queue(waits: &mut [Off], mut left_ns: u64) {
     }
 }
 
+/// Returns the only element.
+pub(super) fn only<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
+    let first = all.next()?;
+    all.next().is_none().then_some(first)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

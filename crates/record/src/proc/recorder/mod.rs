@@ -14,6 +14,7 @@ mod discovery;
 mod emit;
 mod exact;
 mod exact_thread;
+mod exact_threads;
 mod sampler;
 
 use super::blocking::{WaitTargets, Waiter};
@@ -32,7 +33,7 @@ use super::wakers::{ActiveThread, Ends};
 use crate::switches::Switches;
 use crate::worker::{Stop, Worker, thread_cpu};
 use crate::{Finished, RecordError, Recorder, Watched};
-use exact::Exact;
+use exact_threads::Exact;
 pub(crate) use sampler::Sampler;
 use sampler::{LONGEST_PAUSE, Thread, Watch};
 use std::collections::{BTreeMap, BTreeSet};

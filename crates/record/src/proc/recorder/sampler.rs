@@ -1,7 +1,6 @@
 //! The sampler's state: watched processes and threads, and ended waits.
 
-use super::connections::Came;
-use super::exact::Exact;
+use super::exact_threads::Exact;
 use crate::proc::blocking::WaitTargets;
 use crate::proc::divide::Window;
 use crate::proc::kernel::InKernel;
@@ -20,6 +19,9 @@ use thalweg_trace::{Event, HostId, Role, Sink, Span, Time, TraceHandle, TrackId}
 
 /// Maximum pause that the cost of sampling can lead to.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// What connections had received, and had had acknowledged, by inode.
+pub(super) type Came = BTreeMap<u64, (u64, u64)>;
 
 #[derive(Debug)]
 pub(super) struct Thread {

@@ -1,0 +1,95 @@
+//! All threads whose every switch is recorded, and where their switches come from.
+
+use super::exact_thread::{ExactThread, Off};
+use crate::Finished;
+use crate::proc::calls::Calls;
+use crate::proc::wakers::Ends;
+use crate::switches::Switches;
+use crate::worker::thread_cpu;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use thalweg_trace::{Counter, CounterName, CounterOf, Event, Time, TrackId};
+
+/// A wait is looked at once it has lasted this long.
+pub(super) const LOOK_AFTER_NS: u64 = 1_000_000;
+
+/// The threads, and where their switches come from.
+#[derive(Debug)]
+pub(super) struct Exact {
+    pub switches: Switches,
+    pub threads: BTreeMap<u32, ExactThread>,
+    /// Threads that have ended, until their waits are recorded and nobody can have been woken by them any more.
+    pub gone: Vec<(u32, ExactThread)>,
+    /// Calls that the preloaded library records.
+    pub calls: Calls,
+    pub lost: u64,
+}
+
+impl Exact {
+    pub(super) fn new(switches: Switches, calls: Calls) -> Exact {
+        Exact { switches, threads: BTreeMap::new(), gone: Vec::new(), calls, lost: 0 }
+    }
+
+    /// Records the number of CPUs that threads of a process may run on, where it is new.
+    pub(super) fn record_allowed(&mut self, pid: u32, now: Time, out: &mut Vec<Event>) {
+        for (tid, thread) in self.threads.iter_mut().filter(|(_, thread)| thread.pid == pid) {
+            let tid = i32::try_from(*tid).ok().and_then(rustix::process::Pid::from_raw);
+            let Some(allowed) = tid.and_then(|tid| rustix::thread::sched_getaffinity(Some(tid)).ok()).map(|set| set.count()) else {
+                continue;
+            };
+            if thread.allowed.replace(allowed) != Some(allowed) {
+                let (of, name) = (CounterOf::Track(thread.track), CounterName::CpuAllowed);
+                out.push(Event::Counter(Counter { of, name, at: now, value: allowed.into() }));
+            }
+        }
+    }
+
+    /// Notes what a process has open.
+    pub(super) fn has_open(&mut self, pid: u32, ends: &Rc<Ends>) {
+        self.threads.values_mut().filter(|thread| thread.pid == pid).for_each(|thread| thread.ends = Rc::clone(ends));
+    }
+
+    /// Whether threads of a process that are not known yet are going to be told of: it or its parent is followed.
+    pub(super) fn will_announce(&self, pid: u32, parent: u32) -> bool {
+        self.threads.values().any(|thread| thread.pid == pid || thread.pid == parent)
+    }
+
+    /// Whether the library recorded the calls of any process.
+    pub(super) fn had_calls(&self) -> bool {
+        self.calls.had_any()
+    }
+
+    /// The summary of this part.
+    pub(super) fn finished(&self) -> Finished {
+        let not_seen = format!(
+            "Recorded as an ordinary user: when threads ran and waited is exact; what a wait shorter than {} ms was for is known only inside calls \
+             of the C library. Page faults, single device requests, other users' processes and who in the kernel woke a thread were not seen.",
+            LOOK_AFTER_NS / 1_000_000
+        );
+        let attributes = [
+            ("not_seen", not_seen),
+            ("wakers", "inferred".to_owned()),
+            ("switches", "recorded".to_owned()),
+            ("switches.ring_bytes", self.switches.ring_bytes().to_string()),
+            ("recorder.cpu_ns", thread_cpu().as_nanos().to_string()),
+        ];
+        let attributes = attributes.map(|(name, value)| (name.to_owned(), value)).into();
+        Finished { dropped_events: 0, attributes, notes: Vec::new() }
+    }
+
+    /// Returns the child of a process that ended, or executed another program (which its parent waits for after
+    /// vfork), when a wait ended.
+    pub(super) fn child(&self, pid: u32, wait: &Off) -> Option<(TrackId, Time)> {
+        let (since, until) = (wait.woken_since(wait.most_queued_ns), wait.to);
+        let within = |at: Option<Time>| at.filter(|at| *at >= since && *at <= until);
+        let children = self.others(pid).filter(|(tid, thread)| **tid == thread.pid && thread.ends.parent == pid);
+        let mut ended = children.filter_map(|(_, child)| Some((child.track, within(child.gone).or(within(child.executed))?)));
+        let first = ended.next()?;
+        ended.next().is_none().then_some(first)
+    }
+
+    pub(super) fn others<'a>(&'a self, tid: u32) -> impl Iterator<Item = (&'a u32, &'a ExactThread)> {
+        let gone = self.gone.iter().map(|(tid, thread)| (tid, thread));
+        self.threads.iter().chain(gone).filter(move |(other, _)| **other != tid)
+    }
+}
