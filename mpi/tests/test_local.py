@@ -36,7 +36,7 @@ def written_where(name, nodes):
     local = all_bytes = 0
     for node, targets in mounted.NODES.items():
         for target in targets:
-            for path in glob.glob(os.path.join(m.directory, target, "datafiles", "*", f"{number:016x}.*")):
+            for path in glob.glob(os.path.join(m.directory, target, "datafiles", "*", f"{number:016x}.*[!c]")):
                 with open(path, "rb") as file:
                     bytes_here = file.read()
                 for rank, own in enumerate(nodes):

@@ -306,7 +306,8 @@ if (!existsSync(CHROMIUM)) {
   console.log(`SKIPPED: no Chromium at ${CHROMIUM} (set CHROMIUM)`);
   process.exit(77);
 }
-const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+// Other suites keep their files in /dev/shm.
+const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
 // The short form leaves out frame times, which judge nothing, and axe on pages that are made like others.
 const isShort = process.argv[2] === "--short";
 const only = isShort ? undefined : process.argv[2];

@@ -5,7 +5,7 @@ use crate::cause::End;
 use crate::observe::answered::Answered;
 use crate::observe::index::{DenseIndex, NONE};
 use std::collections::{HashMap, HashSet};
-use thalweg_trace::{ObjectKind, Role, Source, TrackKind};
+use thalweg_trace::{HostId, ObjectKind, Role, Source, Track, TrackKind};
 
 /// A track, for the rules.
 #[derive(Clone, Debug)]
@@ -135,23 +135,8 @@ impl Tables {
     /// Builds them from the small tables of a recording.
     pub(crate) fn of(source: &dyn Source) -> Tables {
         let (machines, machine_of) = machines(source);
-        let mut actors: Vec<Actor> = source
-            .tracks()
-            .iter()
-            .map(|t| Actor {
-                mount: t.role == Role::Client && is_mount(&t.name),
-                id: t.track.number(),
-                label: label(&t.name),
-                name: t.name.clone(),
-                role: t.role,
-                end: if t.role == Role::Server { End::Server } else { End::Client },
-                thread: t.kind == TrackKind::Thread,
-                machine: machine_of.get(&t.host.0).copied().unwrap_or(0),
-                pid: t.pid.unwrap_or(0),
-                reached: false,
-                tid: t.tid.unwrap_or(0),
-            })
-            .collect();
+        let machine = |host: &HostId| machine_of.get(&host.0).copied().unwrap_or(0);
+        let mut actors: Vec<Actor> = source.tracks().iter().map(|track| actor(track, machine(&track.host))).collect();
         rename_reached_mounts(&mut actors);
         let mut device_objects = device_objects(source);
         let mut connections = Vec::new();
@@ -348,6 +333,23 @@ fn main_thread(actors: &[Actor], command: Option<u32>) -> u32 {
         .or_else(|| first(&|a| a.role == Role::Client))
         .or_else(|| first(&|a| a.role != Role::Recorder))
         .unwrap_or(NONE)
+}
+
+/// A track as an actor on this machine.
+fn actor(track: &Track, machine: u32) -> Actor {
+    Actor {
+        mount: track.role == Role::Client && is_mount(&track.name),
+        id: track.track.number(),
+        label: label(&track.name),
+        name: track.name.clone(),
+        role: track.role,
+        end: if track.role == Role::Server { End::Server } else { End::Client },
+        thread: track.kind == TrackKind::Thread,
+        machine,
+        pid: track.pid.unwrap_or(0),
+        reached: false,
+        tid: track.tid.unwrap_or(0),
+    }
 }
 
 /// Whether a name is a mount's thread: recorders use `mount` and `mount/...`; with several mounts, `mount:NAME` and so on. A mount that

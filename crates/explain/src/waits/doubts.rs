@@ -64,7 +64,7 @@ impl View<'_, '_, '_> {
                 return Ok(());
             }
             if activity == Activity::Write
-                && !file.is_some_and(|file| file.attribute("direct").is_some())
+                && file.is_none_or(|file| file.attribute("direct").is_none())
                 && let Some(device) = self.device_that_read(from)?
             {
                 let thing = self.device_thing(device);

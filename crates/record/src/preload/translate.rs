@@ -183,8 +183,7 @@ impl Translator {
             SPAN if self.calls.is_some() => {
                 let inferred = record.context() == BETWEEN;
                 let call = |span| Call { span, of_both: record.is_of_both() };
-                inferred
-                    || self.span(thread, record).map(|span| self.calls.iter().for_each(|calls| calls.add(call(span.clone())))).is_some()
+                inferred || self.span(thread, record).map(|span| self.calls.iter().for_each(|calls| calls.add(call(span)))).is_some()
             }
             SPAN | RUN => self.span(thread, record).map(|span| self.emit(thread, span, out)).is_some(),
             OBJECT => true,

@@ -29,8 +29,11 @@ pub(super) struct Resolved {
     /// The kernel's addresses have no names.
     pub is_hidden: bool,
     /// Attributes of copied stacks, and a note on those that are incomplete; `None` if none were copied.
-    pub unwound: Option<(Vec<(String, String)>, Option<String>)>,
+    pub unwound: Option<Unwound>,
 }
+
+/// Attributes of copied stacks, and a note on those that are incomplete.
+pub(super) type Unwound = (Vec<(String, String)>, Option<String>);
 
 impl Resolver {
     /// Creates a resolver for stacks of which `stack_bytes` are copied; 0: for frames that the kernel found.

@@ -32,7 +32,7 @@ pub(crate) fn allowed() -> Result<(), String> {
 
 /// Whether it is the setting alone that refuses.
 pub(crate) fn is_setting() -> bool {
-    paranoid().is_some_and(|level| level > ALLOWS) && !(is_filtered() && !survives())
+    paranoid().is_some_and(|level| level > ALLOWS) && (!is_filtered() || survives())
 }
 
 fn paranoid() -> Option<i32> {

@@ -70,7 +70,7 @@ impl Sampler {
     /// came then.
     pub(super) fn find_what_came(&mut self, now: Time) {
         let Some(exact) = &mut self.exact else { return };
-        let is_one = |thread: &mut ExactThread| thread.ended_by_connection().is_some();
+        let is_one = |thread: &mut ExactThread| thread.ended_by_connection().next().is_some();
         let waiters: Vec<u32> = exact.threads.iter_mut().filter_map(|(tid, thread)| is_one(thread).then_some(*tid)).collect();
         if waiters.is_empty() {
             return;
@@ -81,22 +81,26 @@ impl Sampler {
         let before = std::mem::replace(&mut self.came, came);
         for tid in waiters {
             let Some(thread) = self.exact.as_mut().and_then(|exact| exact.threads.get_mut(&tid)) else { continue };
-            let Some(wait) = thread.ended_by_connection().map(|wait| *wait) else { continue };
+            let waits: Vec<Off> = thread.ended_by_connection().map(|wait| *wait).collect();
             let ends = self.watched.get(&thread.pid).map(|watch| Rc::clone(&watch.ends)).unwrap_or_default();
-            let object = self.came_at(&ends.sockets, &before, (&wait, now));
-            let thread = self.exact.as_mut().and_then(|exact| exact.threads.get_mut(&tid));
-            if let Some(wait) = thread.and_then(ExactThread::ended_by_connection) {
+            let several = waits.len() > 1;
+            let found: Vec<Option<ObjectId>> =
+                waits.iter().map(|wait| self.came_at(&ends.sockets, &before, (wait, now, several))).collect();
+            let Some(thread) = self.exact.as_mut().and_then(|exact| exact.threads.get_mut(&tid)) else { continue };
+            let is_missing = found.contains(&None);
+            for (wait, object) in thread.ended_by_connection().zip(found) {
                 (wait.connection, wait.sought) = (object, true);
             }
-            if object.is_none() && now.since(self.slow_before) >= FRESH_NS {
+            if is_missing && now.since(self.slow_before) >= FRESH_NS {
                 // It may be a connection that its process has only just made.
                 self.slow_at = Time::from_monotonic_ns(0);
             }
         }
     }
 
-    /// Returns the only one of these connections on which something came at the end of a wait, shortly before now.
-    fn came_at(&mut self, sockets: &BTreeSet<u64>, before: &Came, (wait, now): (&Off, Time)) -> Option<ObjectId> {
+    /// Returns the only one of these connections on which something came at the end of a wait, shortly before now; one of
+    /// `several` waits since the kernel was last asked.
+    fn came_at(&mut self, sockets: &BTreeSet<u64>, before: &Came, (wait, now, several): (&Off, Time, bool)) -> Option<ObjectId> {
         let age_ms = now.since(wait.to) / 1_000_000;
         let near = |came_ms: u32| u64::from(came_ms).abs_diff(age_ms) <= TICK_MS;
         let (mut data, mut room) = (Vec::new(), Vec::new());
@@ -108,9 +112,9 @@ impl Sampler {
         }
         let candidates = if data.is_empty() { room } else { data };
         let inode = match candidates.as_slice() {
-            [inode] => *inode,
+            [inode] if !several => *inode,
             // The kernel's ticks are coarse: of several, the one whose other end has just run.
-            several => only(several.iter().copied().filter(|inode| self.other_end_ran(*inode, wait)))?,
+            all => only(all.iter().copied().filter(|inode| self.other_end_ran(*inode, wait)))?,
         };
         let socket: Socket = self.targets.sockets.get(&inode)?.clone();
         self.targets.objects.socket(&socket)

@@ -259,7 +259,7 @@ impl Sampler {
         if let Some((call, from)) = call.zip(ran_from).filter(|(call, _)| is_work(call.kind)) {
             let (start, end) = (from.min(call.end()), call.end());
             let ran_ns = end.since(start);
-            self.batch.push(Event::Span(Span { start, duration_ns: ran_ns, cpu_ns: Some(ran_ns), runqueue_ns: Some(0), ..call.clone() }));
+            self.batch.push(Event::Span(Span { start, duration_ns: ran_ns, cpu_ns: Some(ran_ns), runqueue_ns: Some(0), ..*call }));
         }
     }
 

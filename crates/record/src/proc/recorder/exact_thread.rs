@@ -142,13 +142,15 @@ impl ExactThread {
         self.looks.last().filter(|look| look.from >= since).map(|look| (look.reason, since))
     }
 
-    /// Returns the last wait if a look found that only something on a connection could end it, and it has ended.
-    pub(super) fn ended_by_connection(&mut self) -> Option<&mut Off> {
-        let wait = self.ended_waits.last_mut().filter(|wait| !wait.sought && !wait.preempted)?;
-        let own = self.looks.iter().rev().find(|look| look.from >= wait.from && look.to <= wait.to);
-        // A wait too short for a look is like the one before.
-        let look = own.or(self.looks.last()).or(self.last_look.as_ref())?;
-        (look.reason.ender == Ender::Connection && wait.from.since(look.to) <= BETWEEN_LOOKS_NS).then_some(wait)
+    /// Returns the waits that have ended, that only something on a connection could end, and for which nobody has
+    /// searched yet.
+    pub(super) fn ended_by_connection(&mut self) -> impl Iterator<Item = &mut Off> {
+        let (looks, last_look) = (&self.looks, self.last_look);
+        self.ended_waits.iter_mut().filter(|wait| !wait.sought && !wait.preempted).filter(move |wait| {
+            // A wait too short for a look is like the one before.
+            let look = looks.iter().rev().find(|look| look.to <= wait.to).copied().or(last_look);
+            look.is_some_and(|look| look.reason.ender == Ender::Connection && wait.from.since(look.to) <= BETWEEN_LOOKS_NS)
+        })
     }
 
     /// Whether it ran at any time between the two instants.

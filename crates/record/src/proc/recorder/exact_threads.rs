@@ -88,7 +88,7 @@ impl Exact {
         ended.next().is_none().then_some(first)
     }
 
-    pub(super) fn others<'a>(&'a self, tid: u32) -> impl Iterator<Item = (&'a u32, &'a ExactThread)> {
+    pub(super) fn others(&self, tid: u32) -> impl Iterator<Item = (&u32, &ExactThread)> {
         let gone = self.gone.iter().map(|(tid, thread)| (tid, thread));
         self.threads.iter().chain(gone).filter(move |(other, _)| **other != tid)
     }
