@@ -150,7 +150,7 @@ fn a_user_without_sudo_gets_the_commands_for_an_administrator() {
     if said.out.contains("nothing to change") || !said.out.contains("setcap") {
         return skipped("capabilities of files have no effect here, or setcap is missing");
     }
-    assert!(said.out.contains(&setcap) && said.out.contains("gives up  whoever may execute"), "{}", said.out);
+    assert!(said.out.contains(&setcap) && said.out.contains("gives up  everyone who may execute"), "{}", said.out);
     said.failed(1, &["there is no sudo", "nothing was changed", "an administrator"]);
     assert_eq!(std::fs::read_dir(here.path().join("state")).unwrap().count(), 0);
 }

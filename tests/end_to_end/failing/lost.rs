@@ -69,6 +69,8 @@ fn files_below(directory: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         match entry.file_type().unwrap().is_dir() {
             true => files_below(&entry.path(), found),
+            // Without its checksums a datafile is read as it is.
+            false if entry.file_name().to_string_lossy().ends_with(".crc") => {}
             false => found.push(entry.path()),
         }
     }

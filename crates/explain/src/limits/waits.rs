@@ -35,10 +35,11 @@ pub(crate) const DEVICE_SAMPLES_NS: i64 = 300_000_000;
 /// The kernel's shortest delay of an acknowledgement is 40 ms (`TCP_DELACK_MIN`), in ticks. Instead: when the sender held back, as the
 /// kernel recorder sees.
 pub(crate) const LEAST_HELD_BACK_NS: i64 = 32_000_000;
-/// A pause that begins this soon after a call that failed may be for another attempt; one that begins a tenth of it after a pause, too.
-/// Instead: what programs look for between pauses, which only the kernel recorder sees whole.
+/// A pause that begins this soon after a call that failed may be for another attempt. Instead: what programs look for between pauses, which only the kernel recorder sees whole.
 pub(crate) const IN_VAIN_NS: i64 = 2_000_000;
-/// Errors that may pass by waiting: `ENOENT`, `EAGAIN`, `EBUSY`, `EEXIST`, `ECONNREFUSED`, `EINPROGRESS`.
+/// A thread that sleeps again this soon did next to nothing in between: it looked for something. Instead: as above.
+pub(crate) const NOTHING_NS: i64 = 100_000;
+/// Errors that may pass by waiting: `ENOENT`, `EAGAIN`, `EBUSY`, `EEXIST`, `ECONNREFUSED`, `EINPROGRESS`. Instead: as above.
 pub(crate) const MAY_PASS: [i32; 6] = [2, 11, 16, 17, 111, 115];
 /// Devices read at least this many times as much as they wrote while a write through the page cache waited for what it copies from: a
 /// journal's own writes are small. Instead: block requests in recordings without privilege.

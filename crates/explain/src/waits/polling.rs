@@ -171,7 +171,7 @@ impl View<'_, '_, '_> {
         let before = || self.lane().within(pause.start - limits::IN_VAIN_NS, pause.start).filter(|s| s.start < pause.start);
         let failed = before().any(|s| limits::MAY_PASS.contains(&-s.result)) || self.sleeps_between_others();
         let Some(last) = self.lane().ahead.iter().find(|s| s.end <= pause.start && s.start < pause.start) else { return failed };
-        let again = last.kind == SpanKind::WaitTimer && last.timed_out() && pause.start - last.end <= limits::IN_VAIN_NS / 10;
+        let again = last.kind == SpanKind::WaitTimer && last.timed_out() && pause.start - last.end <= limits::NOTHING_NS;
         failed || again && last.end - last.start >= limits::SHORTEST_PAUSE_NS
     }
 

@@ -70,6 +70,15 @@ fn restored(directory: &Path, (of, parts): &(Witnessed, Vec<Vec<u8>>), seen: &[W
 
 /// Transactions of four threads keep two tables equal, and count up. A moment has both tables alike, nothing that was not settled before it
 /// ended, everything that was settled before it began, and stays as it is.
+/// Ends writers, also when a test fails.
+struct Stopping<'a>(&'a AtomicBool);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 fn moments_are_consistent(database: &dyn Database, moments: usize) {
     let (stop, settled) = (AtomicBool::new(false), [const { AtomicU64::new(0) }; 4]);
     std::thread::scope(|scope| {
@@ -92,6 +101,7 @@ fn moments_are_consistent(database: &dyn Database, moments: usize) {
                 }
             });
         }
+        let _stopping = Stopping(&stop);
         for _ in 0..moments {
             let before: Vec<u64> = settled.iter().map(|s| s.load(Ordering::SeqCst)).collect();
             let moment = database.moment().unwrap();
@@ -120,7 +130,6 @@ fn moments_are_consistent(database: &dyn Database, moments: usize) {
             std::thread::sleep(std::time::Duration::from_millis(5));
             assert!(read() == [one, other], "it stays as it is");
         }
-        stop.store(true, Ordering::SeqCst);
     });
 }
 
@@ -208,7 +217,10 @@ fn a_restore_that_is_not_finished_changes_nothing() {
     let mut restoring = Restoring::begin(embedded::rebuild(directory.path()).unwrap(), of);
     parts.iter().for_each(|part| restoring.part(part, &|_| false).unwrap());
     drop(restoring);
-    assert!(files().len() == before.len() && everything(&*open(directory.path())) == content);
+    // (Opening the database may begin or end a file of its log.)
+    let left: Vec<_> = files().into_iter().filter(|name| !before.contains(name)).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().contains("restor")), "{left:?}");
+    assert!(everything(&*open(directory.path())) == content, "the database is as it was");
     // One that is begun while the store is started is refused at its end.
     let mut making: Box<dyn Rebuild> = embedded::rebuild(directory.path()).unwrap();
     making.put(Table::State, b"x", Some(b"y")).unwrap();

@@ -180,9 +180,10 @@ impl Translator {
     /// Translates one record; `false` if it is invalid.
     pub(crate) fn record(&mut self, thread: ThreadContext<'_>, record: &Record, more: &[Record], out: &mut Vec<Event>) -> bool {
         match record.kind_of_record() {
-            SPAN if self.calls.is_some() => {
+            SPAN | RUN if self.calls.is_some() => {
                 let inferred = record.context() == BETWEEN;
-                let call = |span| Call { span, of_both: record.is_of_both() };
+                let merged = record.kind_of_record() == RUN;
+                let call = |span| Call { span, of_both: record.is_of_both(), merged };
                 inferred || self.span(thread, record).map(|span| self.calls.iter().for_each(|calls| calls.add(call(span)))).is_some()
             }
             SPAN | RUN => self.span(thread, record).map(|span| self.emit(thread, span, out)).is_some(),
@@ -322,7 +323,7 @@ impl Translator {
         let object = thread.objects.get(&object).copied();
         let Some(span) = self.fresh(thread.track, kind, start, duration_ns).map(|span| Span { object, ..span }) else { return };
         match &self.calls {
-            Some(calls) => calls.add(Call { span, of_both: false }),
+            Some(calls) => calls.add(Call { span, of_both: false, merged: false }),
             None => out.push(Event::Span(span)),
         }
     }

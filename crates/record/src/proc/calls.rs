@@ -10,12 +10,14 @@ pub(crate) struct Call {
     pub span: Span,
     /// It read one file and wrote another: which of them it waited for is not known.
     pub of_both: bool,
+    /// Calls that did not wait, in an interval of about the length that they took.
+    pub merged: bool,
 }
 
 #[derive(Debug, Default)]
 struct State {
     had_any: bool,
-    /// Recorded calls of each thread, in order of their ends.
+    /// Recorded calls of each thread.
     calls: BTreeMap<TrackId, VecDeque<Call>>,
     /// Since when threads have been in a call.
     in_call: BTreeMap<TrackId, Time>,
@@ -81,8 +83,11 @@ impl Calls {
     pub(crate) fn take(&self, track: TrackId, until: Time) -> Vec<Call> {
         let mut state = self.state();
         let Some(calls) = state.calls.get_mut(&track) else { return Vec::new() };
-        let many = calls.partition_point(|call| call.span.end() <= until);
-        calls.drain(..many).collect()
+        // (Merged calls are told in no order.)
+        let (mut ended, rest): (Vec<Call>, Vec<Call>) = calls.drain(..).partition(|call| call.span.end() <= until);
+        *calls = rest.into();
+        ended.sort_by_key(|call| call.span.start);
+        ended
     }
 }
 
@@ -96,7 +101,7 @@ mod tests {
         let at = Time::from_monotonic_ns;
         let track = TrackId::new(1).expect("not zero");
         let span = |from, ns| Span::bare(SpanId::new(7).expect("not zero"), track, SpanKind::FileRead, at(from), ns);
-        let call = |from, ns| Call { span: span(from, ns), of_both: false };
+        let call = |from, ns| Call { span: span(from, ns), of_both: false, merged: false };
         assert_eq!(Calls::default().complete_until(track), at(i64::MAX), "nobody records calls");
         let calls = Calls::expected();
         assert_eq!(calls.complete_until(track), at(i64::MIN));

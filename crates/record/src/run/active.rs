@@ -127,6 +127,11 @@ impl Active {
             match make(*method, executable, &options.output) {
                 Ok(main) => {
                     let beside = (*method == Method::Preload && others).then(ProcRecorder::beside);
+                    // Its switches are not this user's to see, either.
+                    let rights = executable.filter(|executable| *method == Method::User && executable.raises_rights);
+                    notes.extend(
+                        rights.and_then(|executable| cannot_preload(Some(executable))).map(|why| format!("Little of it is seen: {why}.")),
+                    );
                     let fallbacks = order[index + 1..].to_vec();
                     let (executable, output) = (executable.cloned(), options.output.clone());
                     let profile = profile.or_else(|| if *method == Method::Bpf { None } else { functions(options) });

@@ -7,14 +7,20 @@ use crate::database::{DatabaseError, Moment, Unwatched};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// Attempts to take a moment when nothing waits for a checkpoint.
+const TRIES: u32 = 4;
+
 impl Shared {
     /// Takes a moment. On a full disk the log cannot be rotated, and its layer is copied.
     pub(super) fn moment(&self) -> Result<Moment, DatabaseError> {
+        let mut tried = 0;
         let taken = loop {
+            tried += 1;
             let is_stuck = self.wait_for_checkpoint().is_err();
             let taken = self.turn.exclusively(self, || {
                 let is_behind = self.read_state().frozen.is_some();
-                if is_behind && !is_stuck {
+                // Where checkpoints follow each other at once, nobody waits for a moment between two: what is logged is copied.
+                if is_behind && !is_stuck && tried < TRIES {
                     return Ok(None);
                 }
                 match if is_behind { Ok(()) } else { self.rotate() } {

@@ -212,9 +212,14 @@ impl Sampler {
 
     /// Records the waits of a thread, divided among the calls that they lie in.
     fn emit_calls(&mut self, who: (u32, u32, TrackId), calls: Vec<Call>, waits: Vec<Off>) {
+        let all: Vec<(Time, Time)> = waits.iter().map(|wait| (wait.from, wait.to)).collect();
         let mut waits = waits.into_iter().peekable();
         let middle = |wait: &Off| wait.from.plus_ns((wait.to.since(wait.from) / 2).cast_signed());
         for call in calls {
+            if call.merged {
+                self.emit_merged(call.span, &all);
+                continue;
+            }
             let mut before = Vec::new();
             while let Some(wait) = waits.next_if(|wait| middle(wait) < call.span.start) {
                 before.push(wait);
@@ -231,6 +236,22 @@ impl Sampler {
         }
         let rest: Vec<Off> = waits.collect();
         self.emit_waits(who, &rest, None);
+    }
+
+    /// Records calls that did not wait: where exactly they lie is not known, but not in a wait.
+    fn emit_merged(&mut self, calls: Span, waits: &[(Time, Time)]) {
+        let (mut from, mut best) = (calls.start, (calls.end(), 0));
+        let end = calls.end();
+        for (began, ended) in waits.iter().copied().filter(|(began, ended)| *ended > calls.start && *began < end).chain([(end, end)]) {
+            let ran_ns = began.max(from).since(from);
+            if ran_ns > best.1 {
+                best = (from, ran_ns);
+            }
+            from = from.max(ended);
+        }
+        let (start, duration_ns) = best;
+        let cpu_ns = calls.cpu_ns.map(|ns| ns.min(duration_ns));
+        self.batch.push(Event::Span(Span { start, duration_ns, cpu_ns, ..calls }));
     }
 
     /// Records waits, outside of any call or inside `call`; between them, the thread ran in the call.
