@@ -1,6 +1,5 @@
-//! Doubts about waits for a disk in recordings without privilege, in which requests are nobody's: other programs may have made most of
-//! them, or something above the disk may have held back the run's own (a control group's limit, a scheduler). The wait is known then, but
-//! not its reason.
+//! Doubts about waits for a disk in recordings without privilege, which do not say who made a request. Other programs may have made most
+//! requests, or a control group's limit or a scheduler may have held back the run's own. The wait is then known, but not its reason.
 
 use crate::limits::assemble as limits;
 use crate::observe::observation::Observation;

@@ -294,7 +294,7 @@ impl View<'_, '_, '_> {
         let (cause, _) = self.facts.wire.decided(way);
         let same_machine = self.tables.actors[peer as usize].machine == self.actor().machine;
         let no_path = same_machine && self.facts.wire.is_no_path(way.connection).unwrap_or(self.tables.is_within_machine(way.connection));
-        // When a wait ended is known, where nobody saw by whom, if switches are.
+        // Recorded switches give the end of a wait, even if its waker is unknown.
         let is_exact = if self.tables.wakers_inferred { self.tables.switches } else { blocked.span.ending_seen() };
         if !is_exact || !no_path || cause != Cause::NetworkLatency {
             return i64::MAX;

@@ -49,7 +49,6 @@ impl Sampler {
         let changes = exact.switches.take(all);
         let lost = exact.switches.lost();
         if lost > 0 {
-            exact.lost += lost;
             self.lost(lost);
         }
         for change in changes {
@@ -57,7 +56,7 @@ impl Sampler {
         }
     }
 
-    /// Marks a loss, and forgets what threads were doing: a switch may be missing.
+    /// Marks a loss of records.
     fn lost(&mut self, many: u64) {
         let Some(exact) = &mut self.exact else { return };
         let Some(track) = exact.threads.values().next().map(|thread| thread.track) else { return };

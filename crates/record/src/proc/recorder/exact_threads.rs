@@ -22,12 +22,11 @@ pub(super) struct Exact {
     pub gone: Vec<(u32, ExactThread)>,
     /// Calls that the preloaded library records.
     pub calls: Calls,
-    pub lost: u64,
 }
 
 impl Exact {
     pub(super) fn new(switches: Switches, calls: Calls) -> Exact {
-        Exact { switches, threads: BTreeMap::new(), gone: Vec::new(), calls, lost: 0 }
+        Exact { switches, threads: BTreeMap::new(), gone: Vec::new(), calls }
     }
 
     /// Records the number of CPUs that threads of a process may run on, where it is new.
