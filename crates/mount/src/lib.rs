@@ -31,5 +31,5 @@ mod session;
 pub use errors::{MountError, Result};
 pub use fuse::mounting::{Honours, Mounted, mounts, unmount};
 pub use options::Options;
-pub use session::in_use::{MountState, busy_text, mount_state, namespace_holder};
+pub use session::in_use::{MountState, busy_text, is_in_use, mount_state, namespace_holder};
 pub use session::{Mount, Unmounter};

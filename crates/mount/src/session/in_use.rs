@@ -89,6 +89,11 @@ pub fn namespace_holder(device: (u32, u32)) -> Option<u32> {
     pids.into_iter().find(is_there)
 }
 
+/// Returns whether a process that is visible here uses the mount, except `except`.
+pub fn is_in_use(mountpoint: &Path, except: Option<u32>) -> bool {
+    !processes(mountpoint, except).is_empty()
+}
+
 /// Returns the message for a mount that is busy: the processes that use it, except `except`.
 pub fn busy_text(mountpoint: &Path, except: Option<u32>) -> String {
     let processes = processes(mountpoint, except);

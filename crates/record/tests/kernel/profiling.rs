@@ -369,7 +369,7 @@ fn a_command_that_ends_at_once_is_profiled() {
 }
 
 #[test]
-fn who_may_not_profile_beside_another_recorder_learns_which_right_is_missing() {
+fn who_may_not_count_events_beside_another_recorder_learns_which_right_is_missing() {
     let Some(_alone) = alone() else { return };
     let directory = tempfile::tempdir().expect("a directory");
     // A process without rights cannot write into root's directory.
@@ -379,7 +379,13 @@ fn who_may_not_profile_beside_another_recorder_learns_which_right_is_missing() {
     let runner = directory.path().join("runner");
     std::fs::copy(crate::common::runner(), &runner).expect("copied");
     let mut command = Command::new(PYTHON);
-    command.args(["-c", script]).arg(&runner).arg("-o").arg(directory.path().join("no.thw")).args(["--profile", "--", "true"]);
+    command.args(["-c", script]).arg(&runner).arg("-o").arg(directory.path().join("no.thw")).args([
+        "--profile",
+        "--events",
+        "instructions",
+        "--",
+        "true",
+    ]);
     let output = command.output_in_time().expect("python");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains("CAP_PERFMON"), "{said}");

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use thalweg_base::numbers;
-use thalweg_mount::{MountState, Mounted, busy_text, mount_state, mounts, namespace_holder, unmount};
+use thalweg_mount::{MountState, Mounted, busy_text, is_in_use, mount_state, mounts, namespace_holder, unmount};
 
 /// Arguments of `thalweg umount`.
 #[derive(clap::Args)]
@@ -49,15 +49,34 @@ fn one(arguments: &Arguments, mountpoint: &Path) -> Result<(), Failure> {
     let process = if let MountState::Served(pid) = state { Some(pid) } else { None };
     let watched = process.and_then(|pid| Pid::from_raw(pid as i32)).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     let lazily = arguments.lazy || state == MountState::Dead;
-    unmount(&at, lazily).map_err(|e| match e.raw_os_error() {
-        Some(busy) if busy == rustix::io::Errno::BUSY.raw_os_error() => {
-            Failure::failed(format!("{}: {}; or use --lazy", at.display(), busy_text(&at, process)))
-        }
+    unmount_in_time(&at, lazily, process).map_err(|e| match e.raw_os_error() {
+        Some(busy) if busy == BUSY => Failure::failed(format!("{}: {}; or use --lazy", at.display(), busy_text(&at, process))),
         _ => Failure::failed(format!("{}: {e}", at.display())),
     })?;
     match watched {
         Some(ending) if !arguments.lazy => wait_for(&ending, arguments.timeout, mounted),
         _ => Ok(()),
+    }
+}
+
+const BUSY: i32 = rustix::io::Errno::BUSY.raw_os_error();
+
+/// How long a mount is tried again that is busy although no process seems to use it: one that is just ending, or about to
+/// execute another program, has its parent's files open for a moment.
+const MOMENT: Duration = Duration::from_secs(2);
+
+/// Time between two attempts.
+const PAUSE: Duration = Duration::from_millis(20);
+
+fn unmount_in_time(at: &Path, lazily: bool, process: Option<u32>) -> std::io::Result<()> {
+    let began = Instant::now();
+    loop {
+        match unmount(at, lazily) {
+            Err(e) if e.raw_os_error() == Some(BUSY) && began.elapsed() < MOMENT && !is_in_use(at, process) => {
+                std::thread::sleep(PAUSE);
+            }
+            ended => return ended,
+        }
     }
 }
 
