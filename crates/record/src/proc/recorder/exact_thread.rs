@@ -33,9 +33,26 @@ pub(super) struct Off {
     pub connection: Option<ObjectId>,
     /// Whether that connection was searched for.
     pub sought: bool,
+    /// Switches were lost meanwhile: it may have run for a part of it.
+    pub doubted: bool,
 }
 
 impl Off {
+    fn new(from: Time, to: Time, preempted: bool, doubted: bool) -> Off {
+        let (queued_ns, most_queued_ns) = (0, 0);
+        Off {
+            from,
+            to,
+            preempted: preempted && !doubted,
+            queued_ns,
+            most_queued_ns,
+            reason: None,
+            connection: None,
+            sought: doubted,
+            doubted,
+        }
+    }
+
     /// Since when who ended the wait must have run.
     pub(super) fn woken_since(&self, queued_ns: u64) -> Time {
         let woken = self.to.plus_ns(-queued_ns.cast_signed());
@@ -60,6 +77,8 @@ pub(super) struct ExactThread {
     pub ends: Rc<Ends>,
     /// Since when it has been off the CPU, and whether it was preempted.
     pub off: Option<(Time, bool)>,
+    /// Whether switches were lost since then.
+    doubted: bool,
     on_since: Time,
     /// Recent runs, the newest last.
     runs: VecDeque<(Time, Time)>,
@@ -82,32 +101,48 @@ impl ExactThread {
         let (runs, ended_waits, looks) = Default::default();
         let off = Some((at, runnable));
         let (last_look, queued_ns, gone, executed, allowed) = (None, runnable.then_some(0), None, None, None);
-        ExactThread { pid, track, name, ends, off, on_since: at, runs, ended_waits, looks, last_look, queued_ns, gone, executed, allowed }
+        let (on_since, doubted) = (at, false);
+        ExactThread {
+            pid,
+            track,
+            name,
+            ends,
+            off,
+            doubted,
+            on_since,
+            runs,
+            ended_waits,
+            looks,
+            last_look,
+            queued_ns,
+            gone,
+            executed,
+            allowed,
+        }
     }
 
     /// It was given a CPU.
     pub(super) fn came_in(&mut self, at: Time) {
         if let Some((from, preempted)) = self.off.take().filter(|(from, _)| *from < at) {
-            self.ended_waits.push(Off {
-                from,
-                to: at,
-                preempted,
-                queued_ns: 0,
-                most_queued_ns: 0,
-                reason: None,
-                connection: None,
-                sought: false,
-            });
+            self.ended_waits.push(Off::new(from, at, preempted, self.doubted));
         }
-        self.on_since = at;
+        (self.on_since, self.doubted) = (at, false);
     }
 
     /// It left its CPU.
     pub(super) fn went_out(&mut self, at: Time, preempted: bool) {
-        if self.off.is_none() {
-            self.ran_until(at);
+        match self.off {
+            None => self.ran_until(at),
+            // The record of its return was lost.
+            Some((from, _)) if from < at => self.ended_waits.push(Off::new(from, at, false, true)),
+            Some(_) => {}
         }
-        self.off = Some((at, preempted));
+        (self.off, self.doubted) = (Some((at, preempted)), false);
+    }
+
+    /// Switches were lost, perhaps its own: what it does now is not known, nor how long it has done it.
+    pub(super) fn lost(&mut self) {
+        self.doubted = self.off.is_some();
     }
 
     fn ran_until(&mut self, at: Time) {
@@ -172,7 +207,7 @@ impl ExactThread {
             share_queue(&mut waits, now.saturating_sub(before).saturating_sub(preempted));
         }
         self.queued_ns = queued_ns.or(self.queued_ns);
-        for wait in waits.iter_mut().filter(|wait| !wait.preempted) {
+        for wait in waits.iter_mut().filter(|wait| !wait.preempted && !wait.doubted) {
             let within = |look: &&Look| look.from >= wait.from && look.to <= wait.to;
             let looked = self.looks.iter().find(within).map(|look| look.reason);
             let came = |reason: Reason| match (reason.ender, wait.connection) {
@@ -281,6 +316,23 @@ mod tests {
         assert!(thread.ran_between(at(500), at(600)), "it runs on");
         thread.ended(at(550));
         assert!(thread.ran_between(at(500), at(600)) && !thread.ran_between(at(560), at(600)));
+    }
+
+    #[test]
+    fn what_a_wait_was_for_is_not_known_where_switches_were_lost() {
+        let mut thread = thread();
+        thread.came_in(at(10));
+        thread.went_out(at(100), false);
+        thread.looked(at(1_200), at(1_220), reading());
+        thread.lost();
+        thread.came_in(at(2_000));
+        thread.went_out(at(2_100), false);
+        thread.went_out(at(2_600), true);
+        thread.came_in(at(2_700));
+        let waits = thread.take_waits(at(10_000), None);
+        let told: Vec<_> = waits.iter().skip(1).map(|wait| (wait.from, wait.to, wait.preempted, wait.reason)).collect();
+        let expected = [(at(100), at(2_000), false, None), (at(2_100), at(2_600), false, None), (at(2_600), at(2_700), true, None)];
+        assert_eq!(told, expected, "it may have run in both, and waited for something else");
     }
 
     proptest! {

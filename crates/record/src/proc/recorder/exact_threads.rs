@@ -61,8 +61,9 @@ impl Exact {
     /// The summary of this part.
     pub(super) fn finished(&self) -> Finished {
         let not_seen = format!(
-            "Recorded as an ordinary user: when threads ran and waited is exact; what a wait shorter than {} ms was for is known only inside calls \
-             of the C library. Page faults, single device requests, other users' processes and who in the kernel woke a thread were not seen.",
+            "Recorded without privilege: when each thread ran and waited is exact. What a wait of less than {} ms was for is known only in \
+             calls of the C library. Not recorded: page faults, the requests to devices one by one, processes of other users, and what in \
+             the kernel ended a wait.",
             LOOK_AFTER_NS / 1_000_000
         );
         let attributes = [
