@@ -117,18 +117,24 @@ def _trust(documents, answers):
     return "\n".join(words) + "\n"
 
 
-def in_readme(documents):
-    """README's sentence about being right: this page's figures in one line."""
-    told = score.trust(documents)
+def in_readme(documents, users):
+    """README's line about being right, this page's figures: of root's results, and of an ordinary user's."""
+    told, by_user = score.trust(documents), ordinary.counts(users)
     right, unsure, wrong = (_share(count, told.answers) for count in (told.right, told.unsure, told.wrong))
-    return f"{README_BEGINS} Of {told.answers} answers about transfers with a known fault, {right} named the fault and its place, {unsure} called themselves unsure, and {wrong} were wrong ([the lab](docs/results/LAB.md))."
+    asked = sum(by_user[state] for state in ("right", "unsure", "wrong"))
+    without = [f"{_share(by_user[state], asked)} {words}" for state, words in (("right", "were right"), ("unsure", "unsure"), ("wrong", "wrong"))]
+    return f"{_by_root(told, right, unsure, wrong)} Recorded without privilege, {without[0]}, {without[1]}, and {without[2]}."
+
+
+def _by_root(told, right, unsure, wrong):
+    return f"{README_BEGINS} Of {told.answers} answers about transfers with a known fault, recorded by root, {right} named the fault and its place, {unsure} called themselves unsure, and {wrong} were wrong ([the lab](docs/results/LAB.md))."
 
 
 def write_in_readme(path, kept):
     """Put that sentence in the place of the line that begins as it does; the rest of the file stays as it is."""
     with open(path, encoding="utf-8") as source:
         lines = source.read().split("\n")
-    sentence = in_readme(kept.all().values())
+    sentence = in_readme(kept.all().values(), ordinary.kept(ordinary.WITH_SWITCHES).all().values())
     results.write_text(path, "\n".join(sentence if line.startswith(README_BEGINS) else line for line in lines))
 
 

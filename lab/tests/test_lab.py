@@ -9,7 +9,7 @@ from unittest import mock
 LAB = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.dirname(LAB))
 
-from lab.harness import kept, page, resources, scenario, score  # noqa: E402
+from lab.harness import kept, ordinary, page, resources, scenario, score  # noqa: E402
 from testbed import disks  # noqa: E402
 from testbed.errors import NotRun  # noqa: E402
 
@@ -225,7 +225,8 @@ class Pages(unittest.TestCase):
     def test_what_readme_says_about_being_right_is_what_the_results_say(self):
         with open(os.path.join(REPOSITORY, "README.md"), encoding="utf-8") as source:
             said = [line for line in source.read().split("\n") if line.startswith(page.README_BEGINS)]
-        self.assertEqual(said, [page.in_readme(kept.results().all().values())], "run lab/run --page")
+        of_users = ordinary.kept(ordinary.WITH_SWITCHES).all().values()
+        self.assertEqual(said, [page.in_readme(kept.results().all().values(), of_users)], "run lab/run --page")
 
     def test_a_scenario_that_ran_twice_says_so_and_why(self):
         document = {"scenario": "one", "state": "passed", "retries": 1, "first": "client.cpu named in 0 of 1"}
