@@ -183,7 +183,7 @@ fn names(directory: BorrowedFd<'_>) -> rustix::io::Result<Vec<CString>> {
 }
 
 /// Whether a name is one that a process gives its ring file: `PID.TIME.ring`, or `.new` while it is created.
-fn is_ring(name: &str) -> bool {
+pub(crate) fn is_ring(name: &str) -> bool {
     let number = |text: Option<&str>| text.is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()));
     let mut parts = name.split('.');
     number(parts.next()) && number(parts.next()) && matches!(parts.next(), Some("ring" | "new")) && parts.next().is_none()

@@ -9,7 +9,7 @@
 //! removes itself from the environment, and adds itself again for programs that the program executes, if they can use
 //! it. A process under a system call filter is left alone.
 
-mod directory;
+pub(crate) mod directory;
 mod library;
 mod place;
 mod process;

@@ -144,12 +144,16 @@ pub(crate) struct Objects {
     served: HashMap<ObjectId, u32>,
     /// Local ports seen listening.
     pub listening: BTreeSet<u16>,
+    /// Addresses that were connected to, since somebody last took them.
+    pub called: BTreeSet<SocketAddr>,
+    /// The address that each connection was made to, of those whose client's end is recorded.
+    callees: HashMap<ObjectId, SocketAddr>,
 }
 
 impl Objects {
     /// Creates an empty set.
     pub(crate) fn new(trace: TraceHandle, host: HostId) -> Objects {
-        let listening = BTreeSet::new();
+        let (listening, called, callees) = Default::default();
         Objects {
             trace,
             host,
@@ -160,6 +164,8 @@ impl Objects {
             locks: HashMap::new(),
             served: HashMap::new(),
             listening,
+            called,
+            callees,
         }
     }
 
@@ -218,6 +224,10 @@ impl Objects {
             false => (format!("{local} > {peer}"), "client"),
         };
         let object = ObjectId::new(self.trace.fresh())?;
+        if !accepted {
+            self.called.insert(peer);
+            self.callees.insert(object, peer);
+        }
         self.describe(object, ObjectKind::Connection, &name, &[("end", end.to_owned())]);
         self.connections.insert((local, peer), (object, accepted));
         Some(object)
@@ -251,6 +261,11 @@ impl Objects {
         let lock = path.and_then(|path| self.other(ObjectKind::Lock, &path));
         self.locks.insert(file, lock);
         lock
+    }
+
+    /// Returns the address that a connection was made to, if this is the client's end.
+    pub(super) fn callee(&self, connection: ObjectId) -> Option<SocketAddr> {
+        self.callees.get(&connection).copied()
     }
 
     /// Returns the minor number of the device of a file on a FUSE mount.

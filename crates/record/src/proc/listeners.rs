@@ -171,10 +171,9 @@ impl Listeners {
     }
 
     /// Returns the processes listening at an address, as seen from `namespace`; empty if it is another machine's.
-    pub(crate) fn at(&self, address: &str, namespace: &Path) -> BTreeSet<u32> {
-        let addresses: Vec<SocketAddr> = address.to_socket_addrs().map(Iterator::collect).unwrap_or_default();
+    pub(crate) fn at(&self, address: impl ToSocketAddrs, namespace: &Path) -> BTreeSet<u32> {
         let mut found = BTreeSet::new();
-        for address in addresses {
+        for address in address.to_socket_addrs().into_iter().flatten() {
             // Each namespace has its own loopback.
             let reached = |space: &&Space| space.name == namespace || !address.ip().is_loopback();
             for listener in self.spaces.iter().filter(reached).flat_map(|space| space.answering(address)) {

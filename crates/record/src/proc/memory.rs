@@ -1,6 +1,7 @@
 //! Reads call arguments from the memory of a readable process: the descriptors of a poll, the owner of a mutex.
 
 use super::files::{Objects, Opened};
+use crate::preload::directory::is_ring;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -99,13 +100,14 @@ fn in_set(pid: u32, set: u64) -> Option<Vec<u32>> {
 }
 
 /// Returns the file whose pages a process reads by touching them, if there is only one candidate: mapped, not code,
-/// and at least a megabyte.
+/// at least a megabyte, and not the library's ring.
 pub(super) fn mapped_file(pid: u32, objects: &mut Objects) -> Option<ObjectId> {
     const LEAST_BYTES: u64 = 1 << 20;
     let maps = maps::of(pid).ok()?;
     let all: Vec<_> = maps.iter().filter(|mapping| mapping.path.has_root()).collect();
+    let is_ours = |path: &Path| path.file_name().and_then(|name| name.to_str()).is_some_and(is_ring);
     let has_code = |path: &Path| all.iter().any(|other| other.is_executable && other.path == path);
-    let large = |mapping: &&Mapping<'_>| mapping.end - mapping.start >= LEAST_BYTES && !has_code(mapping.path);
+    let large = |mapping: &&Mapping<'_>| mapping.end - mapping.start >= LEAST_BYTES && !has_code(mapping.path) && !is_ours(mapping.path);
     let mut paths: Vec<&Path> = all.iter().filter(large).map(|mapping| mapping.path).collect();
     paths.dedup();
     match paths.as_slice() {

@@ -4,14 +4,19 @@
 use super::sampler::{Sampler, Watch};
 use crate::proc::files::shared_inode;
 use crate::proc::fuse;
+use crate::proc::listeners::{Listeners, namespace};
 use crate::proc::moved::Files;
 use crate::proc::processes;
 use crate::proc::waits::Ender;
 use crate::proc::wakers::Ends;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use thalweg_base::proc::stat::Stat;
 use thalweg_trace::{Role, Time};
+
+/// Bound: addresses whose listeners are searched for. Each search reads the descriptors of all of the user's processes.
+const MOST_CALLED: usize = 16;
 
 impl Sampler {
     pub(super) fn adopt(&mut self, pid: u32, role: Role, ours: bool) {
@@ -128,6 +133,25 @@ impl Sampler {
                     if found.iter().any(serves) && found.iter().any(|inode| !self.is_pipe(*inode)) { Role::Server } else { Role::Client };
                 self.consider_other(pid, role);
             }
+        }
+    }
+
+    /// Finds who listens at the addresses that the command's processes connected to, so that a server on this machine is
+    /// followed from its first answer on.
+    pub(super) fn find_called(&mut self) {
+        let called = std::mem::take(&mut self.targets.objects.called);
+        let room = MOST_CALLED.saturating_sub(self.called.len());
+        let new: Vec<SocketAddr> = called.into_iter().filter(|at| !self.called.contains_key(at)).take(room).collect();
+        let namespace = self.command.or(self.watched.keys().next().copied()).and_then(namespace);
+        let Some(namespace) = namespace.filter(|_| !new.is_empty()) else { return };
+        let listeners = Listeners::read(&processes::all());
+        for at in new {
+            let mut found = listeners.at(at, &namespace);
+            found.remove(&std::process::id());
+            for pid in &found {
+                self.consider_other(*pid, Role::Server);
+            }
+            self.called.insert(at, found);
         }
     }
 

@@ -309,6 +309,9 @@ impl Sampler {
         let reason = if on_files || of_both { wait.reason.or(of_call.filter(|_| !of_both)) } else { of_call };
         let reason = reason.or(child.map(|_| Reason::of(SpanKind::WaitLock)));
         let ended_by = ended_by.or_else(|| self.served(who.1, reason?.object?, wait));
+        let answered = reason.and_then(|reason| self.answered(who.1, reason.object?, wait)).filter(|_| ended_by.is_none());
+        let reason = reason.map(|reason| Reason { context: answered.map(|_| WakerContext::Task).or(reason.context), ..reason });
+        let ended_by = ended_by.or(answered);
         Piece {
             from: wait.from,
             to: wait.to,
@@ -328,6 +331,16 @@ impl Sampler {
         let server = (*self.fuse_servers.get(&self.targets.objects.served(file)?)?)?;
         let since = wait.woken_since(wait.queued_ns);
         only(exact.others(tid).filter(|(_, thread)| thread.pid == server && thread.ran_between(since, wait.to)))
+            .map(|(_, thread)| thread.track)
+    }
+
+    /// Returns the thread that ended a wait on a connection: the only one that ran then of the processes that listen at
+    /// the address that the connection was made to.
+    fn answered(&self, tid: u32, connection: ObjectId, wait: &Off) -> Option<TrackId> {
+        let exact = self.exact.as_ref().filter(|_| !wait.preempted)?;
+        let listening = self.called.get(&self.targets.objects.callee(connection)?)?;
+        let since = wait.woken_since(wait.queued_ns);
+        only(exact.others(tid).filter(|(_, thread)| listening.contains(&thread.pid) && thread.ran_between(since, wait.to)))
             .map(|(_, thread)| thread.track)
     }
 

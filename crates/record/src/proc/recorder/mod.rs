@@ -167,6 +167,7 @@ impl Sampler {
             unfinished: Vec::new(),
             watched: BTreeMap::new(),
             sought: BTreeSet::new(),
+            called: BTreeMap::new(),
             fuse_servers: BTreeMap::new(),
             zombies: BTreeMap::new(),
             acted: Vec::new(),
@@ -278,6 +279,9 @@ impl Sampler {
             self.counted_at = now;
         }
         self.emit_ended();
+        if self.exact.is_some() {
+            self.find_called();
+        }
         if slow {
             self.find_other_sides();
             self.find_fuse_servers();

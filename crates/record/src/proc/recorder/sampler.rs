@@ -12,6 +12,7 @@ use crate::proc::tasks::TaskFiles;
 use crate::proc::waits::{Ender, Reason};
 use crate::proc::wakers::{ActiveThread, Ends};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,6 +99,8 @@ pub(crate) struct Sampler {
     pub(super) watched: BTreeMap<u32, Watch>,
     /// Sockets and pipes whose other end was searched for among all processes.
     pub(super) sought: BTreeSet<u64>,
+    /// The processes of the user that listen at addresses that were connected to.
+    pub(super) called: BTreeMap<SocketAddr, BTreeSet<u32>>,
     /// The processes that serve FUSE mounts, by the minor number of the mount's device; `None`: searched for, and not
     /// found.
     pub(super) fuse_servers: BTreeMap<u32, Option<u32>>,
