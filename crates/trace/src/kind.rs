@@ -278,6 +278,16 @@ closed_set! {
         LinkSentBytes = "link.sent_bytes",
         /// ... and received.
         LinkReceivedBytes = "link.received_bytes",
+        /// The round trip as arriving data shows it: from an acknowledgement to data sent after it.
+        TcpReceiveRttUs = "tcp.receive_rtt_us",
+        /// Segments that arrived before an earlier one, accumulated.
+        TcpOutOfOrder = "tcp.out_of_order",
+        /// The receive window that this end offers.
+        TcpOfferedWindowBytes = "tcp.offered_window_bytes",
+        /// Bytes the program has written and the peer has not acknowledged, sent or not.
+        TcpQueuedBytes = "tcp.queued_bytes",
+        /// Connections that the listener of this end has not accepted yet.
+        TcpAcceptQueued = "tcp.accept_queued",
     }
 }
 

@@ -10,6 +10,8 @@ use crate::{Counter, CounterName, CounterOf, Event, ObjectId, Time};
 pub struct TcpInfo {
     pub timeouts: u8,
     pub segment_bytes: u32,
+    /// Size of the segments that arrive.
+    pub arriving_segment_bytes: u32,
     /// Time since data, and since an acknowledgement, last came; in steps of the kernel's tick.
     pub data_came_ms: u32,
     pub acknowledgement_came_ms: u32,
@@ -20,6 +22,8 @@ pub struct TcpInfo {
     pub srtt_us: u32,
     pub ssthresh_segments: u32,
     pub cwnd_segments: u32,
+    /// Round trip as arriving data shows it; 0 if none did.
+    pub receive_rtt_us: u32,
     pub total_retransmits: u32,
     /// Bytes acknowledged by the other end; the connecting end's own SYN counts as one.
     pub acked_bytes: Option<u64>,
@@ -33,7 +37,11 @@ pub struct TcpInfo {
     /// Bytes sent, including retransmissions.
     pub sent_bytes: Option<u64>,
     pub retransmitted_bytes: Option<u64>,
+    /// Segments that arrived before an earlier one.
+    pub out_of_order_segments: Option<u32>,
     pub peer_window_bytes: Option<u32>,
+    /// The receive window that this end offers.
+    pub offered_window_bytes: Option<u32>,
     /// Number of expirations of the retransmission timer.
     pub total_timeouts: Option<u16>,
 }
@@ -51,6 +59,7 @@ impl TcpInfo {
         Some(TcpInfo {
             timeouts: *bytes.get(2)?,
             segment_bytes: word(16)?,
+            arriving_segment_bytes: word(20)?,
             data_came_ms: word(52)?,
             acknowledgement_came_ms: word(56)?,
             unacked_segments: word(24)?,
@@ -60,6 +69,7 @@ impl TcpInfo {
             srtt_us: word(68)?,
             ssthresh_segments: word(76)?,
             cwnd_segments: word(80)?,
+            receive_rtt_us: word(92)?,
             total_retransmits: word(100)?,
             acked_bytes: wide(120),
             received_bytes: wide(128),
@@ -70,7 +80,9 @@ impl TcpInfo {
             send_buffer_limited_us: wide(184),
             sent_bytes: wide(200),
             retransmitted_bytes: wide(208),
+            out_of_order_segments: word(224),
             peer_window_bytes: word(228),
+            offered_window_bytes: word(232),
             total_timeouts: field(bytes, 240).map(u16::from_ne_bytes),
         })
     }
@@ -105,11 +117,20 @@ impl TcpInfo {
         ]
     }
 
+    /// Returns what this end shows of the other's sending, as counters; what is not known has no value.
+    pub fn of_arrivals(&self) -> [(CounterName, Option<i64>); 3] {
+        [
+            (CounterName::TcpReceiveRttUs, (self.receive_rtt_us > 0).then(|| i64::from(self.receive_rtt_us))),
+            (CounterName::TcpOutOfOrder, self.out_of_order_segments.map(i64::from)),
+            (CounterName::TcpOfferedWindowBytes, self.offered_window_bytes.map(i64::from)),
+        ]
+    }
+
     /// Adds a row for each known counter.
     pub fn counters(&self, object: ObjectId, at: Time, send_buffer_bytes: Option<u32>, unread_bytes: Option<u32>, out: &mut Vec<Event>) {
         let of = CounterOf::Object(object);
         let counter = |(name, value): (CounterName, Option<i64>)| Some(Event::Counter(Counter { of, name, at, value: value? }));
-        out.extend(self.values(send_buffer_bytes, unread_bytes).into_iter().filter_map(counter));
+        out.extend(self.values(send_buffer_bytes, unread_bytes).into_iter().chain(self.of_arrivals()).filter_map(counter));
     }
 }
 
@@ -127,7 +148,20 @@ mod tests {
     #[test]
     fn each_field_is_read_from_its_place_in_the_kernels_structure() {
         let mut bytes = [0_u8; 248];
-        for (at, value) in [(16, 1448_u32), (24, 7), (28, 2), (68, 300), (76, 0x7fff_ffff), (80, 10), (144, 5), (148, 90), (228, 65_536)] {
+        for (at, value) in [
+            (16, 1448_u32),
+            (24, 7),
+            (28, 2),
+            (68, 300),
+            (76, 0x7fff_ffff),
+            (80, 10),
+            (144, 5),
+            (92, 410),
+            (148, 90),
+            (224, 3),
+            (228, 65_536),
+            (232, 99),
+        ] {
             bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
         }
         for (at, value) in [(120, 1_000_001_u64), (128, 64), (168, 9)] {
@@ -141,5 +175,6 @@ mod tests {
         assert_eq!(value(CounterName::TcpSsthreshBytes), None, "it has none yet");
         assert_eq!((value(CounterName::TcpMinRttUs), value(CounterName::TcpReceiveWindowBytes)), (Some(90), Some(65_536)));
         assert_eq!((value(CounterName::TcpSendBufferBytes), value(CounterName::TcpUnreadBytes)), (None, Some(3)));
+        assert_eq!(info.of_arrivals().map(|(_, value)| value), [Some(410), Some(3), Some(99)]);
     }
 }

@@ -3,6 +3,7 @@
 use super::diagnostics::{Diagnostics, LISTEN, Socket};
 use super::files::{FdInfo, Objects, Target};
 use super::listeners::datagrams_to;
+use super::namespaces::Namespaces;
 use super::tasks::{Doing, TaskFiles};
 use super::waits::{self, Call, Ender, Reason};
 use super::wakers::Ends;
@@ -40,6 +41,8 @@ pub(super) struct WaitTargets {
     /// Inodes of listening TCP sockets.
     listening: BTreeSet<u64>,
     diagnostics: Option<Diagnostics>,
+    /// TCP of the machine's other network namespaces.
+    pub namespaces: Namespaces,
     /// The other end of connected Unix sockets, by inode.
     unix: BTreeMap<u64, u64>,
     /// The peers of datagram sockets, by inode.
@@ -55,7 +58,8 @@ impl WaitTargets {
     pub(super) fn new(objects: Objects) -> WaitTargets {
         let diagnostics = Diagnostics::open().ok();
         let (sockets, unix, datagrams, strange) = Default::default();
-        WaitTargets { objects, sockets, listening: BTreeSet::new(), diagnostics, unix, datagrams, strange, slept_ns: None }
+        let (listening, namespaces) = Default::default();
+        WaitTargets { objects, sockets, listening, diagnostics, namespaces, unix, datagrams, strange, slept_ns: None }
     }
 
     /// Reads the state of TCP connections from the kernel.

@@ -11,7 +11,8 @@ use thalweg_trace::TcpInfo;
 pub(crate) const LISTEN: u8 = 10;
 
 const ESTABLISHED: u8 = 1;
-const SYN_SENT: u8 = 2;
+/// The kernel's `TCP_SYN_SENT`.
+pub(crate) const SYN_SENT: u8 = 2;
 const CLOSE_WAIT: u8 = 8;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const INET_DIAG_INFO: u16 = 2;

@@ -240,6 +240,14 @@ impl Objects {
         self.connection(local, peer, accepted)
     }
 
+    /// Returns the object of the other end of a connection that the kernel reported.
+    pub(crate) fn other_end(&mut self, socket: &Socket) -> Option<ObjectId> {
+        let (local, peer) = (socket.local, socket.peer);
+        self.socket(socket)?;
+        let (_, accepted) = *self.connections.get(&(local, peer))?;
+        self.connection(peer, local, Some(!accepted))
+    }
+
     /// Returns the object of this kind and name, other than files and connections.
     pub(crate) fn other(&mut self, kind: ObjectKind, name: &str) -> Option<ObjectId> {
         if let Some(object) = self.others.get(name) {

@@ -293,7 +293,7 @@ pub(crate) fn datagrams_to(pid: u32, inode: u64) -> Option<SocketAddr> {
 }
 
 /// Parses an address as the kernel prints it: four-byte words in the CPU's byte order.
-fn address(text: &str) -> Option<SocketAddr> {
+pub(super) fn address(text: &str) -> Option<SocketAddr> {
     let (address, port) = text.split_once(':')?;
     let words: Option<Vec<u32>> = (0..address.len() / 8).map(|at| u32::from_str_radix(address.get(at * 8..at * 8 + 8)?, 16).ok()).collect();
     let bytes: Vec<u8> = words?.iter().flat_map(|word| word.to_ne_bytes()).collect();

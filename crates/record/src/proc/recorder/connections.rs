@@ -6,7 +6,7 @@ use crate::proc::diagnostics::Socket;
 use crate::proc::moved;
 use std::collections::BTreeSet;
 use std::rc::Rc;
-use thalweg_trace::{ObjectId, TcpInfo, Time, TrackId};
+use thalweg_trace::{Counter, CounterName, CounterOf, Event, ObjectId, TcpInfo, Time, TrackId};
 
 /// What came on a connection came this long before or after a wait's end, at most: the kernel counts in ticks, of at
 /// most 10 ms.
@@ -22,13 +22,20 @@ impl Sampler {
         }
         self.ask_connections(now);
         let ours: BTreeSet<u64> = self.watched.values().flat_map(|watch| watch.ends.sockets.iter().copied()).collect();
-        for inode in ours {
-            let Some(socket) = self.targets.sockets.get(&inode).cloned() else { continue };
+        for inode in &ours {
+            let Some(socket) = self.targets.sockets.get(inode).cloned() else { continue };
             let Some(object) = self.targets.objects.socket(&socket) else { continue };
             if let Some(info) = socket.info {
                 info.counters(object, now, socket.send_buffer_bytes, Some(socket.unread_bytes), &mut self.batch);
+                let of = CounterOf::Object(object);
+                // (The connecting end's own SYN counts as one.)
+                let positions = [(CounterName::TcpReceivedBytes, info.received_bytes), (CounterName::TcpAckedBytes, info.acked_bytes)];
+                let known = positions.into_iter().filter_map(|(name, bytes)| Some((name, i64::try_from(bytes?).ok()?)));
+                self.batch.extend(known.map(|(name, value)| Event::Counter(Counter { of, name, at: now, value })));
             }
         }
+        self.note_asked_again(now);
+        self.sample_other_ends(&ours, now);
         self.moved.retain(|inode, _| self.targets.sockets.contains_key(inode));
     }
 

@@ -15,6 +15,7 @@ mod emit;
 mod exact;
 mod exact_thread;
 mod exact_threads;
+mod other_ends;
 mod sampler;
 
 use super::blocking::{WaitTargets, Waiter};
@@ -162,6 +163,7 @@ impl Sampler {
             host: watched.host,
             sink: Arc::clone(&watched.sink),
             moved: BTreeMap::new(),
+            asked: sampler::Asked::default(),
             inherited: moved::inherited(),
             ended_moved: (0, 0),
             unfinished: Vec::new(),

@@ -16,13 +16,21 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_trace::{Event, HostId, Role, Sink, Span, Time, TraceHandle, TrackId};
+use thalweg_trace::{Event, HostId, ObjectId, Role, Sink, Span, Time, TraceHandle, TrackId};
 
 /// Maximum pause that the cost of sampling can lead to.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// What connections had received, and had had acknowledged, by inode.
 pub(super) type Came = BTreeMap<u64, (u64, u64)>;
+
+/// Connections that are not established yet, by inode: when they were first seen, and how often they were asked for
+/// again since. Expirations of the other ends' timers, by object.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    pub(super) again: BTreeMap<u64, (Time, u32)>,
+    pub(super) timeouts: BTreeMap<ObjectId, u32>,
+}
 
 #[derive(Debug)]
 pub(super) struct Thread {
@@ -91,6 +99,7 @@ pub(crate) struct Sampler {
     /// When the kernel was last asked for connections.
     pub(super) asked_at: Time,
     pub(super) moved: BTreeMap<u64, MovedBytes>,
+    pub(super) asked: Asked,
     /// Bytes moved that this process had inherited at the start; bytes moved by ended processes of the command, and
     /// the files they were moving.
     pub(super) inherited: Option<(u64, u64)>,
