@@ -108,6 +108,8 @@ rules! {
     Transit = "transit", "the other end had acted, and its bytes were in transit", "the other end's spans";
     FarEndTcp = "far-end.tcp", "the other end was not recorded, and TCP at this end attributes the wait to the network", "TCP's marks and counters";
     FarEndRoundTrip = "far-end.round-trip", "the other end was not recorded: the round trip before the reply; the whole wait, if the reply came a round trip after its request", "the least round trip, sends and receives";
+    FarEndGiven = "far-end.given-to-tcp", "the other end was not recorded, but had given the bytes to TCP: they were unacknowledged there", "TCP's figures of the other end, read from outside";
+    FarEndMissing = "far-end.missing", "the other end was not recorded, and a segment was missing while later ones had arrived", "segments that arrived out of order";
     FarEnd = "far-end", "the other end was not recorded, and the rest of the wait is its own", "what the recording lacks";
     NotTheNetwork = "not-the-network", "by the connection's figures the network cannot have taken this long", "round trips, windows and bytes";
     EachOther = "each-other", "two threads waited for each other at one pipe or socket", "the waits' objects and wakers";

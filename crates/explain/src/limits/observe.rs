@@ -118,6 +118,12 @@ pub(crate) const BUCKETS: usize = 64 * 8;
 /// The transit of a smaller message is latency: TCP's first window is 14 KiB and its usual receive window 64 KiB, so less fills no path.
 /// Instead: the bytes in flight at the time.
 pub(crate) const SMALL_BYTES: u64 = 64 << 10;
+/// A wait for an answer is one for the request to arrive if, for this part of it, bytes of the request were unacknowledged. The kernel counts
+/// in ticks of up to 10 ms. Instead: the answering end.
+pub(crate) const ASKS_PART: f64 = 0.75;
+/// A congestion window that limits, and was never reduced, doubles with each round trip: it grows among this many readings, if they span some
+/// round trips. Instead: TCP's own time limited by it.
+pub(crate) const GREW_READINGS: usize = 4;
 /// Shorter round trips are within one machine or rack, where processors, not a path, make them longer. Instead: whether the peer's address
 /// is in the same network.
 pub(crate) const LEAST_PATH_US: i64 = 500;

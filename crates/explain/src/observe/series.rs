@@ -24,6 +24,14 @@ pub(super) fn widest_from(series: &Series) -> Series {
     widest
 }
 
+/// Whether the value at an instant is larger than this long and so many readings before, or there are fewer.
+pub(super) fn grew(series: &Series, instant: i64, (ns, readings): (i64, usize)) -> bool {
+    let after = series.partition_point(|&(t, _)| t <= instant);
+    let before = series.partition_point(|&(t, _)| t <= instant.saturating_sub(ns)).min(after.saturating_sub(readings));
+    let earlier = before.checked_sub(1).map(|i| series[i].1);
+    earlier.is_none_or(|earlier| series[after - 1].1 > earlier)
+}
+
 /// An accumulated value at an instant, interpolated between the two known ones.
 pub(super) fn between(series: &Series, instant: i64) -> Option<f64> {
     let after = series.partition_point(|&(t, _)| t <= instant);

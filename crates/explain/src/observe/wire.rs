@@ -7,75 +7,17 @@ use crate::limits::observe as limits;
 use crate::observe::index::NONE;
 use crate::observe::paths::{self, Measured};
 use crate::observe::quantile;
-use crate::observe::series::{Series, any_within, at, between, most, widest_from};
+use crate::observe::series::{Series, any_within, at, between, grew, most, widest_from};
 use crate::observe::stalls::{Stall, Stalls};
 use crate::observe::tables::Tables;
+pub(crate) use crate::observe::transit::{InFlight, Near, Transit, UnderWay};
+use crate::observe::unrecorded_end::Outside;
 use crate::rule::RuleId;
 use std::collections::{BTreeMap, HashMap};
 use thalweg_trace::{CounterName, CounterOf, MarkKind, Source};
 
 /// The series that a counter belongs to.
 type SeriesOf = fn(&mut TcpSeries) -> &mut Series;
-
-/// The distance between the two ends of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Near {
-    /// On two machines.
-    No,
-    /// On one machine, perhaps with an artificial path between its parts.
-    Machine,
-    /// On one machine, by its own addresses: without any path.
-    Loopback,
-}
-
-/// Bytes in flight.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Transit {
-    /// The connection.
-    pub connection: u32,
-    /// The sending end.
-    pub sender: End,
-    /// Start.
-    pub start: i64,
-    /// End.
-    pub end: i64,
-    /// Number of bytes; 0 if unknown, `u64::MAX` if more were waiting than fitted.
-    pub bytes: u64,
-    /// Time they were handed to TCP, if known.
-    pub sent: Option<i64>,
-}
-
-/// A sender's bytes in flight, and its limits, each as it usually was.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct UnderWay {
-    /// Bytes sent but not acknowledged.
-    pub in_flight_bytes: i64,
-    /// The receiver's window.
-    pub window_bytes: Option<i64>,
-    /// The send buffer, as the kernel reports it.
-    pub buffer_bytes: Option<i64>,
-    /// The congestion window.
-    pub cwnd_bytes: Option<i64>,
-    /// Least round trip in microseconds, if known.
-    pub round_trip_us: Option<i64>,
-}
-
-/// A sender's bytes in flight, over the whole connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct InFlight {
-    /// The most.
-    pub most: u64,
-    /// The most after its start.
-    pub settled: u64,
-    /// The most in most of the readings.
-    pub usual: u64,
-}
-
-impl Transit {
-    pub(crate) fn length_ns(&self) -> i64 {
-        self.end - self.start
-    }
-}
 
 /// TCP's marks and counters at one end of one connection.
 #[derive(Debug, Default)]
@@ -103,6 +45,7 @@ struct TcpSeries {
     busy_us: Series,
     rwnd_limited_us: Series,
     sndbuf_limited_us: Series,
+    outside: Outside,
     least_rtt_us: Option<i64>,
     /// The widest that the peer's window becomes from an instant on.
     widest_from: Series,
@@ -277,6 +220,13 @@ impl TcpSeries {
         }
     }
 
+    /// Whether much of this end's own was unacknowledged nearly all the time: the other end could not answer yet.
+    fn asks_throughout(&self, start: i64, end: i64) -> bool {
+        let bytes = most(&self.in_flight, start, end).unwrap_or(0).saturating_add(most(&self.unsent, start, end).unwrap_or(0));
+        let busy_us = between(&self.busy_us, end).zip(between(&self.busy_us, start)).map_or(0.0, |(to, from)| to - from);
+        bytes >= limits::SMALL_BYTES as i64 && busy_us * 1e3 >= limits::ASKS_PART * (end - start) as f64
+    }
+
     /// Whether the round trip is long enough for windows to matter.
     fn is_path(&self) -> bool {
         self.least_rtt_us.is_some_and(|rtt| rtt >= limits::LEAST_PATH_US)
@@ -301,6 +251,20 @@ pub(super) fn ends(tables: &mut Tables, object: u64) -> (u32, [bool; 2]) {
     let Some(object) = tables.objects.get(object as usize) else { return (NONE, [false; 2]) };
     let ends = object.connection_end.map_or([true; 2], |e| [e == End::Client, e == End::Server]);
     (object.connection, ends)
+}
+
+/// Completes the figures of an end that was not recorded by those of the other.
+fn derive(both: &mut [TcpSeries; 2]) {
+    for (sender, receiver) in [(0, 1), (1, 0)] {
+        if !both[sender].in_flight.is_empty() {
+            continue;
+        }
+        let Some(derived) = both[sender].outside.derived(&both[receiver].outside, &both[sender].cwnd) else { continue };
+        let (min_rtt_us, tcp) = (both[receiver].min_rtt_us.clone(), &mut both[sender]);
+        (tcp.in_flight, tcp.unsent, tcp.receive_window) = (derived.in_flight, derived.unsent, derived.receive_window);
+        (tcp.srtt_us, tcp.min_rtt_us) = (derived.srtt_us, min_rtt_us);
+        tcp.retransmits.extend(derived.retransmits);
+    }
 }
 
 impl WireFacts {
@@ -329,7 +293,7 @@ impl WireFacts {
                 }
             }
         }
-        let counters: [(CounterName, SeriesOf); 11] = [
+        let counters: [(CounterName, SeriesOf); 17] = [
             (CounterName::TcpCwndBytes, |s| &mut s.cwnd),
             (CounterName::TcpInFlightBytes, |s| &mut s.in_flight),
             (CounterName::TcpReceiveWindowBytes, |s| &mut s.receive_window),
@@ -341,6 +305,12 @@ impl WireFacts {
             (CounterName::TcpBusyUs, |s| &mut s.busy_us),
             (CounterName::TcpReceiveWindowLimitedUs, |s| &mut s.rwnd_limited_us),
             (CounterName::TcpSendBufferLimitedUs, |s| &mut s.sndbuf_limited_us),
+            (CounterName::TcpSsthreshBytes, |s| &mut s.outside.ssthresh),
+            (CounterName::TcpQueuedBytes, |s| &mut s.outside.queued),
+            (CounterName::TcpAcceptQueued, |s| &mut s.outside.not_accepted),
+            (CounterName::TcpOfferedWindowBytes, |s| &mut s.outside.offered_window),
+            (CounterName::TcpReceiveRttUs, |s| &mut s.outside.receive_rtt_us),
+            (CounterName::TcpOutOfOrder, |s| &mut s.outside.out_of_order),
         ];
         for (name, series) in counters {
             for counter in source.counters(name)? {
@@ -352,6 +322,7 @@ impl WireFacts {
                 }
             }
         }
+        all.iter_mut().for_each(derive);
         for tcp in all.iter_mut().flatten() {
             tcp.leave_out_probes();
             let least = |s: &Series| s.iter().map(|&(_, v)| v).filter(|&v| v > 0).min();
@@ -455,7 +426,9 @@ impl WireFacts {
         if !for_room {
             // As far as this end can know, only its own sends can have been lost.
             let lost = asked && (any_within(&tcp.timeouts, way.start, way.end) || any_within(&tcp.retransmits, way.start, way.end));
-            return lost.then_some(Cause::NetworkLoss);
+            if lost || !tcp.asks_throughout(way.start, way.end) {
+                return lost.then_some(Cause::NetworkLoss);
+            }
         }
         let before = most(&tcp.receive_window, i64::MIN, way.start).unwrap_or(0);
         let closed = most(&tcp.receive_window, way.start, way.end).is_some_and(|w| w * 2 < before);
@@ -468,6 +441,44 @@ impl WireFacts {
             None if tcp.queueing(way.end) => Some(Cause::NetworkBandwidth),
             None => None,
         }
+    }
+
+    /// For a wait for bytes of an end that was not recorded, but of which TCP's figures were read: since when it had given them to TCP,
+    /// and the network's cause, and whether that is certain; `None` if it had not, or nothing was read.
+    pub(crate) fn given_to_tcp(&self, connection: u32, sender: End, (start, end): (i64, i64)) -> Option<(i64, Cause, bool)> {
+        let tcp = self.of(connection, sender)?;
+        let since = tcp.outside.has_bytes_since(start, end)?;
+        // More was waiting than fitted.
+        let is_stream = most(&tcp.unsent, since, end).is_some_and(|bytes| bytes > 0);
+        let in_flight = most(&tcp.in_flight, since, end).unwrap_or(0).max(0) as u64;
+        let bytes = if is_stream { u64::MAX } else { in_flight };
+        let cause = self.cause(&Transit { connection, sender, start: since, end, bytes, sent: None });
+        let round_trips_ns = at(&tcp.srtt_us, end).unwrap_or(0) * 1000 * limits::STANDS_ROUND_TRIPS;
+        // A reduced window may be that of losses, or of a queue that was full before the connection began; one that stands limits nothing: it
+        // would grow.
+        let is_certain = match cause {
+            Cause::NetworkCwnd => !tcp.outside.reduced(end) && grew(&tcp.cwnd, end, (round_trips_ns, limits::GREW_READINGS)),
+            Cause::NetworkLatency => !tcp.outside.reduced(end),
+            _ => true,
+        };
+        Some((since, cause, is_certain))
+    }
+
+    /// For a wait for bytes: since when a segment was missing while later ones had arrived.
+    pub(crate) fn missing_since(&self, connection: u32, receiver: End, (start, end): (i64, i64)) -> Option<i64> {
+        let gaps = self.of(connection, receiver)?.outside.gaps();
+        gaps.into_iter().find(|&at| at > start && at < end)
+    }
+
+    /// Whether a connection was asked for again in an interval, because the request was lost: its first figures once established include that,
+    /// and its listener, read meanwhile, had nothing to accept.
+    pub(crate) fn lost_on_the_way(&self, connection: u32, (start, end): (i64, i64)) -> bool {
+        let Some([client, server]) = self.series.get(connection as usize) else { return false };
+        let Some(&(established, _)) = client.srtt_us.iter().find(|&&(_, us)| us > 0) else { return false };
+        let requested = client.srtt_us.iter().any(|&(at, us)| us == 0 && at >= start && at <= end);
+        let again = [&client.asked_again, &client.timeouts, &client.retransmits].iter().any(|marks| any_within(marks, start, established));
+        let listener = &server.outside.not_accepted;
+        requested && again && !listener.is_empty() && listener.iter().all(|&(_, waiting)| waiting == 0)
     }
 
     /// The least round trip measured at this end (or the other), if there is a path at all.

@@ -156,7 +156,8 @@ impl View<'_, '_, '_> {
             self.jump(accepts);
             return Ok(());
         }
-        let (cause, rule) = match stall {
+        let lost = stall.is_none() && self.facts.wire.lost_on_the_way(span.connection, (span.start, span.end));
+        let (cause, rule) = match stall.or(lost.then_some(Stall::LostRequest)) {
             Some(Stall::LostRequest) => (Cause::NetworkLoss, RuleId::ConnectLost),
             Some(Stall::AcceptQueue) => (Cause::ServerUnknown, RuleId::ConnectAcceptQueue),
             _ => (Cause::NetworkLatency, RuleId::ConnectRoundTrip),
@@ -346,7 +347,8 @@ impl View<'_, '_, '_> {
             return Ok(());
         }
         let came_about = !self.parties(connection, span.side.other()).is_empty();
-        if came_about && self.facts.wire.stalls.connecting(connection, span.start, span.end) == Some(Stall::LostRequest) {
+        let asked_again = self.facts.wire.stalls.connecting(connection, span.start, span.end) == Some(Stall::LostRequest);
+        if asked_again && came_about || self.facts.wire.lost_on_the_way(connection, (span.start, span.end)) {
             self.charge_wire(RuleId::ConnectLost, Cause::NetworkLoss, (connection, NONE), true, from);
             return Ok(());
         }
@@ -367,6 +369,9 @@ impl View<'_, '_, '_> {
             if self.at <= from {
                 return Ok(());
             }
+        }
+        if self.charge_under_way(blocked, from)? {
+            return Ok(());
         }
         if self.stopped_in_vain(blocked, from) {
             return Ok(());

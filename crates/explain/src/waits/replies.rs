@@ -37,6 +37,28 @@ impl View<'_, '_, '_> {
         let since = if on_time { sent } else { came - round_trip_ns };
         Ok(Some(since.max(from)).filter(|&since| since < self.at))
     }
+
+    /// Charges the network with what the end that was not recorded had given to TCP, and with a segment that was missing while later ones
+    /// had arrived. Returns whether nothing is left of the wait.
+    pub(super) fn charge_under_way(&mut self, blocked: &Blocked, from: i64) -> Answer<bool> {
+        let Blocked { span, for_room } = *blocked;
+        if for_room || from >= self.at {
+            return Ok(from >= self.at);
+        }
+        let (connection, within) = (span.connection, (from, self.at));
+        let given = self.facts.wire.given_to_tcp(connection, span.side.other(), within);
+        let missing = || self.facts.wire.missing_since(connection, span.side, within).map(|since| (since, Cause::NetworkLoss, true));
+        let rule = if given.is_some() { RuleId::FarEndGiven } else { RuleId::FarEndMissing };
+        let Some((since, cause, is_certain)) = given.or_else(missing).filter(|found| !self.may_be_other_ends(found.1, connection, from))
+        else {
+            return Ok(false);
+        };
+        if !is_certain {
+            self.infer(since);
+        }
+        self.charge_wire(rule, cause, (connection, NONE), false, since);
+        Ok(self.at <= from)
+    }
 }
 
 fn has_bytes(carried: &Carried) -> bool {

@@ -19,6 +19,7 @@ mod lookups;
 mod neighbours;
 mod numbers;
 mod numbers_of_programs;
+mod other_ends;
 mod pauses;
 mod phases;
 mod polling;
