@@ -41,6 +41,8 @@ pub(crate) const IN_VAIN_NS: i64 = 2_000_000;
 pub(crate) const NOTHING_NS: i64 = 100_000;
 /// Errors that may pass by waiting: `ENOENT`, `EAGAIN`, `EBUSY`, `EEXIST`, `ECONNREFUSED`, `EINPROGRESS`. Instead: as above.
 pub(crate) const MAY_PASS: [i32; 6] = [2, 11, 16, 17, 111, 115];
+/// Those of them that are about a name: `ENOENT`, `EEXIST`. Instead: the name that was looked for each time.
+pub(crate) const NAMES: [i32; 2] = [2, 17];
 /// Devices read at least this many times as much as they wrote while a write through the page cache waited for what it copies from: a
 /// journal's own writes are small. Instead: block requests in recordings without privilege.
 pub(crate) const READ_FOR_WRITE: u64 = 10;

@@ -169,10 +169,18 @@ impl View<'_, '_, '_> {
     /// refused connection), or twice with next to nothing in between: then it may wait for that reason to pass.
     fn was_in_vain(&self, pause: &LiveSpan) -> bool {
         let before = || self.lane().within(pause.start - limits::IN_VAIN_NS, pause.start).filter(|s| s.start < pause.start);
-        let failed = before().any(|s| limits::MAY_PASS.contains(&-s.result)) || self.sleeps_between_others();
+        // A program that starts looks for many names that are not there: a single pause after it is no attempt.
+        let may_pass = |error: i32| limits::MAY_PASS.contains(&error) && (!limits::NAMES.contains(&error) || self.pauses_again(pause));
+        let failed = before().any(|s| may_pass(-s.result)) || self.sleeps_between_others();
         let Some(last) = self.lane().ahead.iter().find(|s| s.end <= pause.start && s.start < pause.start) else { return failed };
         let again = last.kind == SpanKind::WaitTimer && last.timed_out() && pause.start - last.end <= limits::NOTHING_NS;
         failed || again && last.end - last.start >= limits::SHORTEST_PAUSE_NS
+    }
+
+    /// Whether the thread pauses another time, before or after this pause.
+    fn pauses_again(&self, pause: &LiveSpan) -> bool {
+        let is_pause = |s: &LiveSpan| s.kind == SpanKind::WaitTimer && s.end - s.start >= limits::SHORTEST_PAUSE_NS;
+        self.lane().passed.next_pause != i64::MAX || self.lane().ahead.iter().any(|s| s.end <= pause.start && is_pause(s))
     }
 
     /// Whether the process is one of several of a name that its maker made in turns with others: a script that sleeps between attempts, or
