@@ -534,9 +534,18 @@ impl WireFacts {
 
     /// Whether a connection's least round trip is within one machine, so that there is no path at all; `None` if unknown.
     pub(crate) fn is_no_path(&self, connection: u32) -> Option<bool> {
+        Some(self.least_us(connection)? < limits::LEAST_PATH_US)
+    }
+
+    /// Longest time of a transit within one machine, by the least round trip; `None` if there is a path, or it is unknown.
+    pub(crate) fn within_kernel_ns(&self, connection: u32) -> Option<i64> {
+        let us = self.least_us(connection).filter(|&us| us < limits::LEAST_PATH_US)?;
+        Some(us.saturating_mul(limits::LONGEST_NS_PER_US))
+    }
+
+    fn least_us(&self, connection: u32) -> Option<i64> {
         let both = self.series.get(connection as usize)?;
-        let least = both.iter().flat_map(|s| &s.min_rtt_us).map(|&(_, us)| us).filter(|&us| us > 0).min()?;
-        Some(least < limits::LEAST_PATH_US)
+        both.iter().flat_map(|s| &s.min_rtt_us).map(|&(_, us)| us).filter(|&us| us > 0).min()
     }
 
     /// Whether any bytes were in flight on a connection in an interval, or waited to be; `None` if not recorded.

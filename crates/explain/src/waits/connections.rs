@@ -302,8 +302,10 @@ impl View<'_, '_, '_> {
         }
         let held_back = self.facts.wire.stalls.held_back(way.connection) || limits::DELAYED_ACK_NS.contains(&way.length_ns());
         let grain_ns = if held_back { limits::HELD_BACK_NS } else { limits::IN_KERNEL_NS };
-        let round_trips_ns = self.facts.wire.longest_ns(cause, way.connection, (way.start, way.end)).unwrap_or(0);
-        round_trips_ns.saturating_add(grain_ns)
+        let measured_ns = self.facts.wire.longest_ns(cause, way.connection, (way.start, way.end)).unwrap_or(0);
+        // Replies that carry the acknowledgement of their request lengthen the round trips measured; the least one is the path's.
+        let least_ns = self.facts.wire.within_kernel_ns(way.connection).filter(|_| self.tables.wakers_inferred);
+        least_ns.map_or(measured_ns, |least_ns| least_ns.min(measured_ns)).saturating_add(grain_ns)
     }
 
     /// The span, attributed to this connection.

@@ -128,3 +128,24 @@ fn an_answer_cannot_come_before_its_request_has_arrived() {
         assert_eq!(e.verdict.cause.name(), cause, "{busy_part}: {:#?}", e.critical_path);
     }
 }
+
+#[test]
+fn round_trips_that_replies_lengthen_are_no_path_within_a_machine() {
+    for (least_us, is_path) in [(12, false), (7_000, true)] {
+        let (mut tale, client, _, _) = alone(210_000);
+        let server = tale.server("proxy");
+        let (near, served) = tale.two_ends("127.0.0.1:40000 > 127.0.0.1:80");
+        for (end, name, value) in [near, served].iter().flat_map(|&end| [(end, C::TcpMinRttUs, least_us), (end, C::TcpSrttUs, 7_000)]) {
+            tale.counter(end, name, 1, value);
+        }
+        for turn in 0..30 {
+            let at = turn * 7_000;
+            tale.span(client, K::NetSend, at, at + 10).on(near).bytes(80).offset(turn * 80).end();
+            tale.wait(client, K::NetReceive, at + 20, at + 6_900).on(near).bytes(40).offset(turn * 40).end();
+            tale.wait(server, K::NetReceive, at + 30, at + 6_850).on(served).bytes(80).offset(turn * 80).end();
+            tale.span(server, K::NetSend, at + 6_860, at + 6_870).on(served).bytes(40).offset(turn * 40).end();
+        }
+        let e = tale.explain();
+        assert_eq!(charged_ms(&e, "network.latency") > 100.0, is_path, "{least_us}: {:#?}", e.critical_path);
+    }
+}
