@@ -1,5 +1,6 @@
-//! Doubts about waits for a disk in recordings without privilege, which do not say who made a request. Other programs may have made most
-//! requests, or a control group's limit or a scheduler may have held back the run's own. The wait is then known, but not its reason.
+//! Doubts about waits for a disk in recordings without privilege, which do not say who made a request. Of a disk that rested for much of
+//! the time it was waited for, other programs may have made most requests, or a control group's limit or a scheduler may have held back the
+//! run's own. The wait is then known, but not its reason.
 
 use crate::limits::assemble as limits;
 use crate::observe::observation::Observation;
@@ -29,13 +30,21 @@ pub(crate) fn doubt_disks(ledger: &mut Ledger, tables: &Tables, seen: &Observati
 fn is_doubtful(tables: &Tables, seen: &Observation, (name, syncs): (&str, bool), ns: u64) -> bool {
     let track = tables.device_objects.keys().copied().find(|&track| tables.actors[track as usize].name == name);
     let Some(device) = track.and_then(|track| seen.devices.get(&track)) else { return false };
+    let busy = device.all.finish().busy_ns as f64 / ns as f64;
     let [read, written] = own_bytes(tables, seen, name);
-    if syncs {
+    let others = match syncs {
         // A journal, and whole blocks for small writes, make more of what is synced.
-        return device.written_bytes > limits::OTHERS_WRITTEN_BYTES && device.written_bytes / limits::OTHERS_WRITTEN > written;
+        true => device.written_bytes > limits::OTHERS_WRITTEN_BYTES && device.written_bytes / limits::OTHERS_WRITTEN > written,
+        false => read >= limits::DOUBTED_BYTES && device.read_bytes as f64 > read as f64 * limits::OTHERS_READ,
+    };
+    // A disk that worked all the time is what was waited for, whosever requests it worked on.
+    busy < if others {
+        limits::BUSY_FOR_OTHERS
+    } else if syncs {
+        0.0
+    } else {
+        limits::HELD_BACK_PART
     }
-    let others = read >= limits::DOUBTED_BYTES && device.read_bytes as f64 > read as f64 * limits::OTHERS_READ;
-    others || (device.all.finish().busy_ns as f64) < ns as f64 * limits::HELD_BACK_PART
 }
 
 /// The disk that a charge is a wait for, to read or write data, and whether for stable storage.

@@ -22,6 +22,9 @@ pub(crate) const OTHERS_READ: f64 = 1.5;
 pub(crate) const OTHERS_WRITTEN: u64 = 20;
 /// A journal and whole blocks make no more than this of many small synced writes. Instead: block requests with their issuers.
 pub(crate) const OTHERS_WRITTEN_BYTES: u64 = 32 << 20;
+/// A disk that worked for others too, and was busy for a smaller part of the time it was waited for, may not be what was waited for. Instead:
+/// block requests with their issuers.
+pub(crate) const BUSY_FOR_OTHERS: f64 = 0.6;
 /// A disk that was busy for a smaller part of the time it was waited for was kept from working. Instead: when requests entered each queue.
 pub(crate) const HELD_BACK_PART: f64 = 0.15;
 

@@ -367,6 +367,12 @@ impl View<'_, '_, '_> {
         self.tables.objects.get(object as usize).is_some_and(|object| object.kind == ObjectKind::Lock && object.name.starts_with("flock "))
     }
 
+    /// Whether an object is a semaphore that programs share.
+    fn is_semaphore(&self, object: u32) -> bool {
+        let object = self.tables.objects.get(object as usize);
+        object.is_some_and(|object| object.kind == ObjectKind::Lock && object.name.starts_with("semaphore "))
+    }
+
     /// Whether a waker was not recorded at the time: its activity until now is unknown.
     fn is_stranger(&self, waker: u32) -> bool {
         let user = |a: &crate::observe::tables::Actor| a.thread && matches!(a.role, Role::Client | Role::Server | Role::None);
@@ -453,7 +459,7 @@ impl View<'_, '_, '_> {
         let own = |activity| Charge::Own(activity, what, span.object);
         let by_cause = |cause| Charge::As(cause, what, span.object);
         let (by, charge) = match self.tables.objects.get(span.object as usize).map(|object| object.kind) {
-            _ if self.is_file_lock(span.object) => (RuleId::LockFileUnknown, own(Activity::Lock)),
+            _ if self.is_file_lock(span.object) || self.is_semaphore(span.object) => (RuleId::LockFileUnknown, own(Activity::Lock)),
             // A person types or changes a file, or does not.
             Some(ObjectKind::Terminal) => (RuleId::NoWakerTerminal, own(Activity::Think)),
             Some(_) if self.is_for_changes(span.object) => (RuleId::NoWakerTerminal, own(Activity::Think)),

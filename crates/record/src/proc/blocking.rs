@@ -7,7 +7,7 @@ use super::namespaces::Namespaces;
 use super::tasks::{Doing, TaskFiles};
 use super::waits::{self, Call, Ender, Reason};
 use super::wakers::Ends;
-use super::{locks, memory};
+use super::{locks, memory, named};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use thalweg_trace::{ObjectId, ObjectKind, SpanKind, WakerContext};
@@ -49,6 +49,8 @@ pub(super) struct WaitTargets {
     datagrams: BTreeMap<u64, String>,
     /// Inodes of sockets of unknown kinds.
     strange: BTreeSet<u64>,
+    /// Whether a page can be read from anything but a file.
+    swaps: bool,
     /// Minimum duration of the last sampled sleep.
     pub slept_ns: Option<u64>,
 }
@@ -59,7 +61,8 @@ impl WaitTargets {
         let diagnostics = Diagnostics::open().ok();
         let (sockets, unix, datagrams, strange) = Default::default();
         let (listening, namespaces) = Default::default();
-        WaitTargets { objects, sockets, listening, diagnostics, namespaces, unix, datagrams, strange, slept_ns: None }
+        let swaps = memory::has_swap();
+        WaitTargets { objects, sockets, listening, diagnostics, namespaces, unix, datagrams, strange, swaps, slept_ns: None }
     }
 
     /// Reads the state of TCP connections from the kernel.
@@ -145,9 +148,18 @@ impl WaitTargets {
             // Outside any call and uninterruptible: a fault on a page that must be read.
             (Some(Doing::Other), 'D') => match self.mapped_file(waiter.pid) {
                 Some(object) => Some(Reason { object: Some(object), ..Reason::of(SpanKind::FileRead) }),
+                None if waiter.faulted => Some(self.fault(waiter.pid)),
                 None => Some(Reason::of(SpanKind::WaitOther)),
             },
             _ => Some(Reason::of(SpanKind::WaitOther)),
+        }
+    }
+
+    /// Returns the reason of a page fault that reads from a disk.
+    pub(super) fn fault(&mut self, pid: u32) -> Reason {
+        match self.swaps {
+            true => Reason::of(SpanKind::WaitOther),
+            false => Reason { object: self.mapped_file(pid), ..Reason::of(SpanKind::FileRead) },
         }
     }
 
@@ -165,6 +177,12 @@ impl WaitTargets {
             Call::Child => self.child(number, arguments),
             Call::FileLock => self.file_lock(pid, first),
             Call::Ready => self.ready(waiter, number, arguments),
+            Call::Plain(kind) if kind.name().starts_with("file.") => self.on_name(pid, files, (number, arguments), kind),
+            // A System V semaphore or queue.
+            Call::Plain(SpanKind::WaitLock) if matches!(number, libc::SYS_semop | libc::SYS_semtimedop) => {
+                let object = self.objects.other(ObjectKind::Lock, &format!("semaphore {}", arguments[0]));
+                Reason { object, ..Reason::of(SpanKind::WaitLock) }
+            }
             Call::Plain(kind) => {
                 let context = (kind == SpanKind::WaitTimer).then_some(WakerContext::Timer);
                 self.slept_ns = if waiter.often { memory::sleeps_for(pid, number, arguments) } else { None };
@@ -173,11 +191,26 @@ impl WaitTargets {
             Call::Read | Call::Write | Call::On(_) => {
                 let target = self.target(pid, first);
                 match target {
+                    Some(Target::Directory) => {
+                        let path = fs::read_link(format!("/proc/{pid}/fd/{first}")).ok();
+                        let object = path.and_then(|path| self.objects.file_system(&path));
+                        Reason { object, ..self.on(call, target) }
+                    }
                     Some(Target::File(object)) if call == Call::Write => self.writing(waiter, files, first, object),
                     _ => self.on(call, target),
                 }
             }
         }
+    }
+
+    /// Returns the reason of a wait in a call on a name: the object is the file system that the name is on.
+    fn on_name(&mut self, pid: u32, files: &TaskFiles, (number, arguments): (i64, &[u64; 6]), kind: SpanKind) -> Reason {
+        let Some(path) = named::path(pid, number, arguments) else { return Reason::of(kind) };
+        if kind == SpanKind::FileOpen && files.sleeps_in().is_some_and(|function| named::is_fifo_open(&function)) {
+            let object = self.objects.other(ObjectKind::Pipe, &path.to_string_lossy());
+            return Reason { object, ..Reason::of(SpanKind::WaitLock) };
+        }
+        Reason { object: self.objects.file_system(&path), ..Reason::of(kind) }
     }
 
     /// Returns the reason of a wait on one descriptor.

@@ -7,8 +7,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
 use thalweg_base::proc::mounts;
-use thalweg_trace::{Event, HostId, Object, ObjectId, ObjectKind, TraceHandle};
+use thalweg_trace::{Event, HostId, Object, ObjectId, ObjectKind, Time, TraceHandle};
+
+/// Mounts are read again if that was as long ago.
+const MOUNTS_NS: u64 = 1_000_000_000;
 
 /// The object that a descriptor refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +142,8 @@ pub(crate) struct Objects {
     files: HashMap<String, (ObjectId, Opened, bool)>,
     connections: HashMap<(SocketAddr, SocketAddr), (ObjectId, bool)>,
     others: HashMap<String, ObjectId>,
+    /// All mounts, and when they were read.
+    mounted: Option<(Time, Vec<mounts::Mount>)>,
     /// The lock object of each object asked for; `None` if it is not a file.
     locks: HashMap<ObjectId, Option<ObjectId>>,
     /// Files on FUSE mounts, and the minor number of their device.
@@ -161,6 +167,7 @@ impl Objects {
             files: HashMap::new(),
             connections: HashMap::new(),
             others: HashMap::new(),
+            mounted: None,
             locks: HashMap::new(),
             served: HashMap::new(),
             listening,
@@ -256,6 +263,29 @@ impl Objects {
         let object = ObjectId::new(self.trace.fresh())?;
         self.describe(object, kind, name, &[]);
         self.others.insert(name.to_owned(), object);
+        Some(object)
+    }
+
+    /// Returns the object of the file system that a path is on, named by where it is mounted; nothing is looked up on it. Its device is
+    /// recorded if it is a disk.
+    pub(super) fn file_system(&mut self, path: &Path) -> Option<ObjectId> {
+        if self.mounted.as_ref().is_none_or(|(read, _)| Time::now().since(*read) > MOUNTS_NS) {
+            self.mounted = Some((Time::now(), mounts::here().unwrap_or_default()));
+        }
+        let mount = mounts::holding(&self.mounted.as_ref()?.1, path)?;
+        let name = mount.point.to_string_lossy().into_owned();
+        if let Some(object) = self.others.get(&name) {
+            return Some(*object);
+        }
+        let mut attributes: Vec<_> = whole_disk(mount.device).map(|disk| ("device", disk.name)).into_iter().collect();
+        attributes.push(("filesystem", mount.kind.clone()));
+        let (served, minor) = (mount.kind.starts_with("fuse"), mount.device.1);
+        let object = ObjectId::new(self.trace.fresh())?;
+        self.describe(object, ObjectKind::File, &name, &attributes);
+        self.others.insert(name, object);
+        if served {
+            self.served.insert(object, minor);
+        }
         Some(object)
     }
 
@@ -363,7 +393,6 @@ impl FdInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
     use std::sync::Arc;
     use thalweg_trace::{IdSpace, Memory, Role, Sink};
 
@@ -411,6 +440,14 @@ mod tests {
         }
         assert_eq!(objects.locks.len(), 2);
         assert_eq!(names(&sink).into_iter().filter(|(name, _)| name == "flock /tmp/file").count(), 1);
+    }
+
+    #[test]
+    fn a_file_system_is_one_object_whatever_the_path_on_it() {
+        let (mut objects, sink) = objects();
+        let one = objects.file_system(Path::new("/proc/self/no/such/name")).expect("mounted");
+        assert_eq!(objects.file_system(Path::new("/proc/1/other")), Some(one));
+        assert_eq!(names(&sink), [("/proc".to_owned(), vec![("filesystem".to_owned(), "proc".to_owned())])]);
     }
 
     #[test]

@@ -17,6 +17,21 @@ fn read<const N: usize>(pid: u32, address: u64) -> Option<[u8; N]> {
     Some(bytes)
 }
 
+/// Returns a text that ends with a zero byte; `None` if it is empty, too long, or no text.
+pub(super) fn text(pid: u32, address: u64) -> Option<String> {
+    const MOST_BYTES: usize = 1024;
+    let mut bytes = [0; MOST_BYTES];
+    // (The bytes after it may not be readable.)
+    let n = File::open(format!("/proc/{pid}/mem")).ok()?.read_at(&mut bytes, address).ok()?;
+    let end = bytes[..n].iter().position(|byte| *byte == 0).filter(|end| *end > 0)?;
+    std::str::from_utf8(&bytes[..end]).ok().map(str::to_owned)
+}
+
+/// Whether pages can be read from anything but files.
+pub(super) fn has_swap() -> bool {
+    fs::read_to_string("/proc/swaps").is_ok_and(|text| text.lines().count() > 1)
+}
+
 /// Returns the owner of the mutex at an address, as the C library stores it; the caller checks that it is a mutex.
 pub(super) fn mutex_owner(pid: u32, address: u64) -> Option<u32> {
     let mutex: [u8; 12] = read(pid, address)?;

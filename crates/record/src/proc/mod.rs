@@ -18,6 +18,7 @@ pub(crate) mod listeners;
 mod locks;
 mod memory;
 mod moved;
+mod named;
 mod namespaces;
 pub(crate) mod processes;
 pub(crate) mod quotas;

@@ -48,13 +48,12 @@ pub(super) fn ended_by(ender: Ender, pid: u32, tid: u32, acted: &[ActiveThread])
             owner.or_else(|| only(siblings.into_iter().filter(|other| !other.waited_for_sibling)))
         }
         Ender::Sibling => only(others.filter(|other| other.pid == pid && !other.waited_for_sibling)),
-        Ender::Pipe { inode, writes } => {
-            last_to_act(others.filter(|other| other.pid != pid && other.ends.pipes.contains(&(inode, !writes))))
-        }
-        Ender::Socket(inode) => last_to_act(others.filter(|other| other.pid != pid && other.ends.sockets.contains(&inode))),
+        // (Event loops wake a thread of their own process through a pipe or a pair of sockets.)
+        Ender::Pipe { inode, writes } => last_to_act(others.filter(|other| other.ends.pipes.contains(&(inode, !writes)))),
+        Ender::Socket(inode) => last_to_act(others.filter(|other| other.ends.sockets.contains(&inode))),
         Ender::Any(sides) => last_to_act(others.filter(|other| {
             let has = |side: &u64| other.ends.pipes.contains(&(*side, true)) || other.ends.sockets.contains(side);
-            other.pid != pid && sides.iter().any(has)
+            sides.iter().any(has)
         })),
         Ender::Process(holder) => only(others.filter(|other| other.pid == holder)),
     }
@@ -102,6 +101,15 @@ mod tests {
         let two = [&threads[..], &[acted(4, 4, &writes)]].concat();
         assert_eq!(ended_by(read, 1, 1, &two), None, "one of two writers, nobody knows which");
         assert_eq!(ended_by(read, 1, 1, &threads[..1]), None);
+    }
+
+    #[test]
+    fn a_thread_may_be_woken_through_a_pipe_of_its_own_process() {
+        let both = Ends { pipes: BTreeSet::from([(7, false), (7, true)]), ..Ends::default() };
+        let read = Ender::Pipe { inode: 7, writes: false };
+        let threads = [acted(1, 1, &both), acted(1, 2, &both)];
+        assert_eq!(ended_by(read, 1, 2, &threads), Some(track(1)));
+        assert_eq!(ended_by(read, 1, 2, &[&threads[..], &[acted(1, 3, &both)]].concat()), None, "one of two");
     }
 
     #[test]

@@ -200,7 +200,13 @@ impl Sampler {
             }
             let files = self.watched.get(&thread.pid).and_then(|watch| watch.threads.get(&tid));
             let queued_ns = files.and_then(|thread| thread.files.scheduling()).map(|sums| sums.runqueue_ns);
-            all.push(((thread.pid, tid, thread.track), calls, thread.take_waits(until, queued_ns)));
+            let mut waits = thread.take_waits(until, queued_ns);
+            let unexplained = waits.iter().any(|wait| is_unexplained(wait, &calls));
+            let faults = files.filter(|_| unexplained).and_then(|thread| thread.files.state()).map(|state| state.disk_faults);
+            if let Some(faults) = faults.and_then(|faults| thread.faulted(faults)) {
+                by_faults(&mut waits, &calls, faults, self.targets.fault(thread.pid));
+            }
+            all.push(((thread.pid, tid, thread.track), calls, waits));
         }
         for (who, calls, waits) in all {
             self.emit_calls(who, calls, waits);
@@ -306,7 +312,13 @@ impl Sampler {
         // An object that no longer existed when the library's record was read.
         let seen = wait.reason.and_then(|seen| seen.object).filter(|_| of_call.is_some_and(|reason| reason.object.is_none()));
         let of_call = of_call.map(|reason| Reason { object: reason.object.or(seen), ..reason });
-        let reason = if on_files || of_both { wait.reason.or(of_call.filter(|_| !of_both)) } else { of_call };
+        // A call on objects of its own process that a timeout ended was a sleep; an open may wait for the other end of a FIFO.
+        let better = wait.reason.filter(|seen| match (seen.kind, of_call) {
+            (SpanKind::WaitTimer, Some(call)) => call.context == Some(WakerContext::Timer),
+            (SpanKind::WaitLock, Some(call)) => call.kind == SpanKind::FileOpen,
+            _ => false,
+        });
+        let reason = if on_files || of_both { wait.reason.or(of_call.filter(|_| !of_both)) } else { better.or(of_call) };
         let reason = reason.or(child.map(|_| Reason::of(SpanKind::WaitLock)));
         let ended_by = ended_by.or_else(|| self.served(who.1, reason?.object?, wait));
         let answered = reason.and_then(|reason| self.answered(who.1, reason.object?, wait)).filter(|_| ended_by.is_none());
@@ -419,6 +431,21 @@ impl Sampler {
             thread.came_in(now);
         }
         self.record_waits(true);
+    }
+}
+
+/// Whether nothing explains a wait: no look, and no call that contains it.
+fn is_unexplained(wait: &Off, calls: &[Call]) -> bool {
+    let middle = wait.from.plus_ns((wait.to.since(wait.from) / 2).cast_signed());
+    let mut around = calls.iter().filter(|call| !call.merged && call.span.start <= middle && call.span.end() >= middle);
+    !wait.preempted && wait.reason.is_none() && around.next().is_none()
+}
+
+/// Takes waits that nothing explains for page faults that read a disk, if the thread had about as many of these.
+fn by_faults(waits: &mut [Off], calls: &[Call], faults: u64, reason: Reason) {
+    let unexplained: Vec<&mut Off> = waits.iter_mut().filter(|wait| is_unexplained(wait, calls)).collect();
+    if faults >= unexplained.len() as u64 * 9 / 10 && faults > 0 {
+        unexplained.into_iter().for_each(|wait| wait.reason = Some(reason));
     }
 }
 

@@ -88,6 +88,8 @@ pub(super) struct ExactThread {
     last_look: Option<Look>,
     /// Its run delay when its waits were last recorded.
     queued_ns: Option<u64>,
+    /// Its page faults that read a disk when they were last counted.
+    faults: Option<u64>,
     pub gone: Option<Time>,
     /// When it executed another program.
     pub executed: Option<Time>,
@@ -115,6 +117,7 @@ impl ExactThread {
             looks,
             last_look,
             queued_ns,
+            faults: None,
             gone,
             executed,
             allowed,
@@ -186,6 +189,11 @@ impl ExactThread {
             let look = looks.iter().rev().find(|look| look.to <= wait.to).copied().or(last_look);
             look.is_some_and(|look| look.reason.ender == Ender::Connection && wait.from.since(look.to) <= BETWEEN_LOOKS_NS)
         })
+    }
+
+    /// Returns how often it faulted since its faults were last counted; `None` if they never were.
+    pub(super) fn faulted(&mut self, faults: u64) -> Option<u64> {
+        self.faults.replace(faults).map(|before| faults.saturating_sub(before))
     }
 
     /// Whether it ran at any time between the two instants.
