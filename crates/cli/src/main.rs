@@ -10,7 +10,7 @@ mod terminal;
 mod verbs;
 
 // Re-exported here because almost every file uses them.
-use stores::{emulation, honoured, layout_flags, lots, operand, session, tuning};
+use stores::{emulation, honoured, layout_flags, lots, operand, scrubbed, session, tuning};
 use terminal::{failure, interrupt, listing, names, output};
 
 use clap::{CommandFactory, FromArgMatches, Parser};

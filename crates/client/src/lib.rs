@@ -11,6 +11,7 @@
 //! | [`walk`] | listing directories and trees with prefetching |
 //! | [`remove`] | removing thousands of names, and trees |
 //! | [`partials`] | unfinished copies |
+//! | [`scrub`] | verifying a whole store |
 //! | [`copy`] | copying files in, out and between stores |
 //! | `controller`, `stages` | live parameters and time per stage of running transfers |
 
@@ -23,6 +24,7 @@ pub mod locks;
 pub mod metadata;
 pub mod partials;
 pub mod remove;
+pub mod scrub;
 mod stages;
 pub mod walk;
 

@@ -3,13 +3,13 @@
 use super::home::Home;
 use super::lots::{Lot, OfLot, taken_by_others};
 use super::name::Name;
-use super::sums::{Beside, BlockSums, Fetched, Ledger, Locked, Open, Source, SumState};
+use super::sums::{Beside, BlockSums, Fetched, Ledger, Locked, Open, Scanned, Source, SumState};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 use thalweg_base::sparse;
@@ -172,6 +172,17 @@ impl Datafile {
     /// Verifies what was fetched; returns how many bytes there are, and their CRC-32C.
     pub(crate) fn verify(&self, fetched: &Fetched, buffer: &mut [u8]) -> Result<(usize, u32)> {
         Source { kept: self.kept(), of: self }.verify(fetched, buffer)
+    }
+
+    /// Verifies the piece at an offset that is a multiple of a block, for a scrub.
+    pub(crate) fn scan(&self, buffer: &mut [u8], offset: u64) -> Result<Scanned> {
+        Source { kept: self.kept(), of: self }.scan(buffer, offset)
+    }
+
+    /// Returns its size, and the space allocated to it.
+    pub(crate) fn lengths(&self) -> Result<(u64, u64)> {
+        let about = self.file.metadata().map_err(|e| Error::system(self.path().display(), e))?;
+        Ok((about.len(), about.blocks() * 512))
     }
 
     fn kept(&self) -> &Arc<SumState> {

@@ -118,7 +118,7 @@ impl Home {
     }
 
     /// Returns the parent of a datafile's directory.
-    fn parts(&self, lot: Option<LotId>) -> PathBuf {
+    pub(super) fn parts(&self, lot: Option<LotId>) -> PathBuf {
         self.directory.join(lot.map_or(DATAFILES.to_owned(), lot_directory))
     }
 
@@ -234,7 +234,7 @@ impl Home {
         }
     }
 
-    /// Moves datafiles out of the way, durably; `without` runs work on one while it cannot be found open.
+    /// Moves datafiles and their checksums out of the way, durably; either may be missing. `without` runs work on one while it cannot be found open.
     pub(super) fn set_aside(
         &self,
         datafiles: &[(DatafileId, PathBuf)],
@@ -242,16 +242,23 @@ impl Home {
     ) -> Result<()> {
         let aside = self.directory.join(SET_ASIDE);
         private::make_directory(&aside).map_err(|e| Error::system(aside.display(), e))?;
+        let sums_of = |path: &Path| PathBuf::from(format!("{}{SUMS}", path.display()));
         for (id, path) in datafiles {
             let _changing = self.sizes.changing(*id);
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             // Datafiles set aside earlier stay, also under the same name.
             let names = std::iter::once(name.clone()).chain((1..).map(|n| format!("{name}-{n}")));
-            let free = names.map(|name| aside.join(name)).find(|path| path.symlink_metadata().is_err()).expect("an endless range");
-            let sums_of = |path: &Path| PathBuf::from(format!("{}{SUMS}", path.display()));
+            let free = names
+                .map(|name| aside.join(name))
+                .find(|path| [path.clone(), sums_of(path)].iter().all(|path| path.symlink_metadata().is_err()))
+                .expect("an endless range");
             let moved = without(*id, &mut || {
                 self.sums.forget(*id);
-                self.lots.leave(*id, || std::fs::rename(path, &free).map(|()| drop(std::fs::rename(sums_of(path), sums_of(&free)))))
+                self.lots.leave(*id, || {
+                    let moved = [(path.clone(), free.clone()), (sums_of(path), sums_of(&free))].map(|(from, to)| std::fs::rename(from, to));
+                    let is_there = |moved: &std::io::Result<()>| !moved.as_ref().is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound);
+                    moved.into_iter().filter(is_there).collect()
+                })
             });
             moved.map_err(|e| Error::system(path.display(), e))?;
         }

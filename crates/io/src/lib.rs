@@ -25,6 +25,8 @@ mod name;
 mod open;
 mod options;
 mod revoked;
+mod scrub;
+mod scrubbed;
 mod service;
 mod settler;
 mod sizes;

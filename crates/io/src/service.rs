@@ -4,6 +4,7 @@ use super::datafile::Datafile;
 use super::follower::{Follower, seen};
 use super::memory::Pool;
 use super::options::IoServerOptions;
+use super::scrub;
 use super::settler::Settler;
 use super::sums::BlockSums;
 use super::target::Target;
@@ -274,6 +275,7 @@ impl Session for IoSession {
                 exchange.reply(&reply)
             }
             IoRequest::ReadMany { reads } => self.read_many(exchange, &reads),
+            IoRequest::Scrub(request) => exchange.reply(&scrub::serve(&self.server.targets, request)?),
         }
     }
 }

@@ -6,6 +6,7 @@
 //!   thalweg-epoch.toml            the last start of the metadata service whose file numbers it has served
 //!   thalweg-witness               how far the metadata's log had come in that start
 //!   thalweg-lots.toml             what is promised to lots
+//!   thalweg-scrub.toml            the last scrub
 //!   datafiles/xx/FFFFFFFFFFFFFFFF.I   datafile I of the file with that number (hexadecimal; xx: its last two digits)
 //!   datafiles/xx/FFFFFFFFFFFFFFFF.I.crc   its checksums, unless they are in an attribute of it
 //!   lots/LLLLLLLL/xx/FFFFFFFFFFFFFFFF.I   the same, of a file in the lot with that number (hexadecimal)
@@ -25,12 +26,13 @@ use super::home::{Home, SET_ASIDE};
 use super::lots::{Lots, More};
 use super::name::{DATAFILES, LOTS, each_datafile};
 use super::open::OpenDatafiles;
+use super::scrubbed::Record;
 use super::sums::{self, Counts, Files, Open, Pace, Settled, Table};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_base::durable;
@@ -39,7 +41,7 @@ use thalweg_base::release;
 use thalweg_wire::emulate::{Disk, Emulation};
 use thalweg_wire::limits;
 use thalweg_wire::protocol::common::{ServiceStart, Witnessed};
-use thalweg_wire::protocol::io::{Allocate, Checksums, DataMap, DatafileId, DatafileSize, Seek, SeekResult, TargetId, TargetSpace};
+use thalweg_wire::protocol::io::{Allocate, Checksums, DataMap, DatafileId, DatafileSize, LotId, Seek, SeekResult, TargetId, TargetSpace};
 use thalweg_wire::{Error, ErrorKind, Result};
 
 /// Version of a target's layout on disk, of all files in its directory together.
@@ -80,6 +82,19 @@ impl TargetIdentity {
         Error::new(ErrorKind::Invalid, problem)
     }
 
+    /// Raises the format of a target without checksums. The file stays the same one, since it is locked; one byte of it changes.
+    fn raise(directory: &Path) -> Result<()> {
+        let path = directory.join(IDENTITY);
+        let failed = |e: std::io::Error| Error::system(format!("{}: raising its format", path.display()), e);
+        let file = File::options().read(true).write(true).open(&path).map_err(failed)?;
+        let text = std::io::read_to_string(&file).map_err(failed)?;
+        let was = format!("format = {WITHOUT_SUMS}\n");
+        if !text.starts_with(&was) {
+            return Err(Error::new(ErrorKind::Invalid, format!("{}: expected `{}` at its beginning", path.display(), was.trim_end())));
+        }
+        file.write_all_at(FORMAT.to_string().as_bytes(), was.len() as u64 - 2).and_then(|()| file.sync_all()).map_err(failed)
+    }
+
     /// Reads a directory's identity; `None` if it is not a target or does not exist.
     ///
     /// # Errors
@@ -113,6 +128,7 @@ pub struct Target {
     home: Arc<Home>,
     open: OpenDatafiles,
     epoch: Epoch,
+    scrubbed: Record,
     /// The emulated disk.
     disk: Option<Disk>,
     /// Locked while the target is served, so that no other process serves it.
@@ -176,6 +192,7 @@ impl Target {
             home: Arc::new(Home::open(directory, number, is_new, found.format > WITHOUT_SUMS)?),
             open: OpenDatafiles::default(),
             epoch,
+            scrubbed: Record::read(directory),
             disk: None,
             _lock: lock,
         })
@@ -312,6 +329,37 @@ impl Target {
         })
     }
 
+    /// Gives checksums to its datafiles from now on, if an earlier release made it. They are computed when a datafile is next scrubbed.
+    pub(crate) fn add_sums(&self) -> Result<()> {
+        if self.has_sums() {
+            return Ok(());
+        }
+        TargetIdentity::raise(self.directory())?;
+        self.home.sums.turn_on();
+        Ok(())
+    }
+
+    /// Returns the record of its last scrub.
+    pub(crate) fn scrubbed(&self) -> &Record {
+        &self.scrubbed
+    }
+
+    /// Moves datafiles out of the way.
+    pub(crate) fn set_aside(&self, datafiles: &[DatafileId]) -> Result<()> {
+        let with_paths: Vec<_> = datafiles.iter().map(|id| (*id, self.home.path(*id))).collect();
+        self.home.set_aside(&with_paths, |id, work| self.open.without(id, work))
+    }
+
+    /// Returns the path of a datafile.
+    pub(crate) fn path(&self, id: DatafileId) -> PathBuf {
+        self.home.path(id)
+    }
+
+    /// Returns the parent of the directories of datafiles.
+    pub(crate) fn parts(&self, lot: Option<LotId>) -> PathBuf {
+        self.home.parts(lot)
+    }
+
     /// Whether its datafiles have checksums.
     pub fn has_sums(&self) -> bool {
         self.home.sums.is_on()
@@ -397,6 +445,7 @@ impl Target {
             promised_bytes,
             level,
             checksums: self.has_sums().then(|| self.checksums()),
+            scrub: self.scrubbed.get(),
         })
     }
 }

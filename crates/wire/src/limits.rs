@@ -230,3 +230,5 @@ pub const SUMS_AFTER: Duration = Duration::from_secs(35);
 pub const SUMS_ROUND: Duration = Duration::from_secs(1);
 /// Bytes per second read at each target for recomputing checksums after a crash.
 pub const SUMS_RATE: u64 = 200 << 20;
+/// Maximum bytes read for one page of a scrub.
+pub const SCRUB_PAGE: u64 = 32 << 20;

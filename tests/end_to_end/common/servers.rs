@@ -37,6 +37,26 @@ impl Up {
         Up { process, address, directory }
     }
 
+    /// Starts it again, after its process has ended.
+    #[track_caller]
+    pub fn again(self) -> Up {
+        self.again_with(&[])
+    }
+
+    /// Starts it again with these arguments.
+    #[track_caller]
+    pub fn again_with(self, more: &[&str]) -> Up {
+        let Up { process, directory, .. } = self;
+        drop(process);
+        let entries = std::fs::read_dir(directory.path()).expect("its directory").flatten();
+        let servers = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("io")).count().to_string();
+        let arguments = [&["up", "--print-address", "--servers", &servers, "--targets", "1"][..], more, &[text(directory.path())]].concat();
+        let mut process = Running::start(thalweg(arguments));
+        let address = process.line();
+        assert!(address.starts_with("thal://"), "the first line is the address: `{address}`");
+        Up { process, address, directory }
+    }
+
     /// Returns the store path of a file.
     pub fn path(&self, path: &str) -> String {
         format!("{}{path}", self.address)

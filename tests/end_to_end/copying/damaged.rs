@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Returns the datafiles below a directory, the largest first.
-fn datafiles(directory: &Path) -> Vec<PathBuf> {
+pub(super) fn datafiles(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for path in std::fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path()) {
         match path.is_dir() {
@@ -19,7 +19,8 @@ fn datafiles(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn flip(path: &Path, at: u64) {
+/// Flips a bit.
+pub(super) fn flip(path: &Path, at: u64) {
     let datafile = File::options().read(true).write(true).open(path).expect("a datafile");
     let mut byte = [0];
     datafile.read_exact_at(&mut byte, at).expect("a byte");

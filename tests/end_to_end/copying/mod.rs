@@ -3,7 +3,9 @@
 mod damaged;
 mod files;
 mod partials;
+mod scrub;
 mod sizeless;
 mod sparse;
 mod trees;
 mod tuned;
+mod ways;

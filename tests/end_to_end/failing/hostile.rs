@@ -307,6 +307,7 @@ impl Hostile {
                     promised_bytes,
                     level,
                     checksums: None,
+                    scrub: None,
                 };
                 (IoReply::Space(vec![space]), Vec::new())
             }

@@ -5,5 +5,6 @@ pub(crate) mod honoured;
 pub(crate) mod layout_flags;
 pub(crate) mod lots;
 pub(crate) mod operand;
+pub(crate) mod scrubbed;
 pub(crate) mod session;
 pub(crate) mod tuning;

@@ -49,6 +49,19 @@ impl Interrupt {
         self.raised.1.notify_all();
     }
 
+    /// Raises the flag, as a signal does.
+    pub(crate) fn raise(&self) {
+        self.flag.store(true, Ordering::SeqCst);
+        self.wake();
+    }
+
+    /// Blocks until a signal or [`Interrupt::wake`], or for so long; returns whether it was one of them.
+    pub(crate) fn wait_for(&self, most: std::time::Duration) -> bool {
+        let mut raised = self.raised.0.lock();
+        self.raised.1.wait_while_for(&mut raised, |raised| !*raised, most);
+        *raised
+    }
+
     /// Blocks until a signal or [`Interrupt::wake`].
     pub(crate) fn wait(&self) {
         let mut raised = self.raised.0.lock();

@@ -124,6 +124,8 @@ verbs! {
         Cat = cat in store,
         /// Show the space on each target
         Df = df in store,
+        /// Read and verify everything in a store, find what does not belong there, and say what is damaged
+        Scrub = scrub in store,
         /// Create credentials for a store, list them and revoke them
         Credential = credential in store,
         /// Back up a store's names, restore them, and check the metadata

@@ -69,6 +69,11 @@ fn least(layout: &Layout, settled: &Settled, index: u32) -> u64 {
     }
 }
 
+/// Whether the sizes of a file's datafiles are those that are expected.
+pub(crate) fn is_as_expected(layout: &Layout, settled: &Settled, sizes: &[DatafileSize]) -> bool {
+    size_mismatch(layout, settled, sizes).is_none()
+}
+
 /// Returns the first datafile whose size contradicts what was settled.
 pub(super) fn size_mismatch(layout: &Layout, settled: &Settled, sizes: &[DatafileSize]) -> Option<SizeMismatch> {
     (0..).zip(sizes).find_map(|(index, size)| {

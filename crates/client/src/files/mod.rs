@@ -37,6 +37,7 @@ pub use budget::Budget;
 pub use buffered::{AheadCounters, AheadOptions, BehindOptions, BufferedFile, BufferedOptions, ReadAhead, Reader, View, WriteBehind};
 pub use data::{DataClient, Outgoing};
 pub use engine::memory::RequestMemory;
+pub(crate) use expected::is_as_expected;
 pub use file::StoreFile;
 pub use handle::FileHandle;
 pub use link::{Link, SessionOf};

@@ -64,7 +64,7 @@ pub(crate) struct SumState {
 
 impl Default for SumState {
     fn default() -> SumState {
-        let inner = Inner { place: Place::Nowhere, unfinished: false, noted: false };
+        let inner = Inner { place: Place::Nowhere, unfinished: false, noted: false, is_old: false };
         SumState { trust: AtomicU8::new(0), clean: NOT_CLEAN.into(), beside: OnceLock::new(), inner: Mutex::new(inner) }
     }
 }
@@ -76,6 +76,8 @@ pub(super) struct Inner {
     pub(super) unfinished: bool,
     /// Whether the ledger knows that it is dirty.
     noted: bool,
+    /// Whether bytes may have been written before its target had sums.
+    is_old: bool,
 }
 
 impl SumState {
@@ -95,6 +97,15 @@ impl SumState {
     /// Notes that the ledger has taken the datafile from its list.
     pub(super) fn is_taken(&self) {
         self.inner.lock().noted = false;
+    }
+
+    /// Notes that the target has sums now: what is there has none.
+    pub(super) fn turn_on(&self) {
+        let mut inner = self.inner.lock();
+        inner.is_old = true;
+        if self.trust() == Trust::Off {
+            self.trust.store(Trust::Unknown as u8, Ordering::Release);
+        }
     }
 
     /// Waits for other changes of the datafile, and reads its mark if that has not been done.
@@ -153,7 +164,7 @@ impl Locked<'_> {
             self.set(Trust::Off, None);
             return Ok(());
         }
-        if self.of.is_new() {
+        if self.of.is_new() && !self.inner.is_old {
             self.set(Trust::Verified, None);
             return Ok(());
         }

@@ -17,6 +17,8 @@ pub(crate) struct Ledger {
     pub(super) run: u64,
     /// Whether datafiles of this target have sums.
     is_on: AtomicBool,
+    /// Whether this run has given sums to a target that had none: those that are missing are no damage.
+    is_adding: AtomicBool,
     /// Whether the file system takes attributes, as far as is known.
     pub(super) takes_attributes: AtomicBool,
     due: Mutex<Due>,
@@ -40,6 +42,7 @@ impl Ledger {
         Ledger {
             run: random_u64() | 1,
             is_on: is_on.into(),
+            is_adding: false.into(),
             takes_attributes: true.into(),
             due: Mutex::default(),
             held: Mutex::default(),
@@ -50,6 +53,19 @@ impl Ledger {
     /// Whether datafiles of this target have sums.
     pub(crate) fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Acquire)
+    }
+
+    /// Gives sums to the datafiles of this target from now on.
+    pub(super) fn turn_on(&self) {
+        self.is_adding.store(true, Ordering::Release);
+        self.is_on.store(true, Ordering::Release);
+    }
+
+    /// Counts blocks whose recomputed sum differed, unless they had none.
+    pub(super) fn are_recomputed(&self, differed: u64) {
+        if !self.is_adding.load(Ordering::Acquire) {
+            self.counts.are_recomputed(differed);
+        }
     }
 
     /// Keeps a datafile's state for as long as the server runs.

@@ -36,6 +36,7 @@ mod ledger;
 mod mark;
 mod place;
 mod read;
+mod scan;
 mod settle;
 mod table;
 
@@ -44,6 +45,7 @@ pub use counts::Counts;
 pub(super) use kept::{Beside, Locked, SumState};
 pub(super) use ledger::Ledger;
 pub(super) use read::{Fetched, Source};
+pub(super) use scan::Scanned;
 pub use settle::Settled;
 pub(super) use settle::{Files, Open, Pace, settle};
 pub(super) use table::Table;

@@ -37,7 +37,7 @@ pub(crate) struct Source<'a> {
 }
 
 impl Source<'_> {
-    fn failed(&self, offset: u64) -> impl Fn(std::io::Error) -> Error {
+    pub(super) fn failed(&self, offset: u64) -> impl Fn(std::io::Error) -> Error {
         let path = self.of.path();
         move |e| Error::system(format!("{}: reading at {offset}", path.display()), e)
     }
@@ -127,6 +127,11 @@ fn widened(file: &File, buffer: &mut [u8], offset: u64) -> rustix::io::Result<(u
 }
 
 impl Fetched {
+    /// Whether all of it matches its sums, and is as long as it must be.
+    pub(super) fn is_intact(&self, buffer: &[u8]) -> bool {
+        self.check(buffer).1.is_none() && self.has_its_size(buffer.len())
+    }
+
     /// Whether as much was there as the recorded size says.
     fn has_its_size(&self, wanted: usize) -> bool {
         self.clean == NOT_CLEAN || self.have as u64 == self.clean.saturating_sub(self.offset).min(wanted as u64)

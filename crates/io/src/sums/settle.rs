@@ -115,7 +115,7 @@ fn recompute(files: &dyn Files, id: DatafileId, pace: &Pace<'_>) -> Result<Optio
         }
         let (next, wrong) = locked.recompute_some(at, STEP_BLOCKS)?;
         differed += wrong;
-        files.table().counts.are_recomputed(wrong);
+        files.table().are_recomputed(wrong);
         let Some(next) = next else {
             locked.trim()?;
             locked.believe().map_err(failed)?;

@@ -31,6 +31,19 @@ impl Table {
         Table { open: [(); PARTS].map(|()| Mutex::default()), ledger: Ledger::new(is_on) }
     }
 
+    /// Gives sums to the datafiles of this target from now on; those that are there have none yet.
+    pub(crate) fn turn_on(&self) {
+        self.ledger.turn_on();
+        for part in &self.open {
+            // Not under the part's lock: a writer may hold a state for long.
+            let open: Vec<_> = part.lock().iter().filter_map(|(id, kept)| Some((*id, kept.upgrade()?))).collect();
+            for (id, kept) in open {
+                kept.turn_on();
+                self.release(id, &mut Some(kept));
+            }
+        }
+    }
+
     fn part(&self, id: DatafileId) -> &Mutex<HashMap<DatafileId, Weak<SumState>>> {
         &self.open[(id.file.0 ^ u64::from(id.index)) as usize % PARTS]
     }

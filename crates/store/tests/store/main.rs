@@ -12,6 +12,7 @@ mod lots;
 mod metadata;
 #[path = "../../../../tests/postgresql.rs"]
 mod postgresql;
+mod rot;
 mod walk;
 mod wire;
 mod wire_panics;

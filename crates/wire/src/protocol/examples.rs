@@ -8,6 +8,7 @@ use super::locks::{LockKind, LockOperation, LockRange, LockRequest, LockSpace};
 use super::lost::Lost;
 use super::lots::{LotOperation, ShareRequest};
 use super::metadata::*;
+use super::scrub::{ScrubCursor, ScrubRequest};
 use crate::trust::{CredentialId, Identity, LotBounds, Rights};
 use thalweg_trace::{HostId, IdSpace};
 
@@ -155,6 +156,9 @@ pub fn io_requests(datafile: DatafileId) -> Vec<IoRequest> {
         IoRequest::DataMap { .. } => IoRequest::DataMap { datafiles: vec![(datafile, 0, 1)] },
         IoRequest::Share(_) => IoRequest::Share(ShareRequest::List),
         IoRequest::Append { .. } => IoRequest::Append { datafile, offset: 0, durability },
+        IoRequest::Scrub(_) => {
+            IoRequest::Scrub(ScrubRequest::Page { target: datafile.target, from: ScrubCursor::default(), most_bytes: 1 })
+        },
     }
 }
 

@@ -8,6 +8,7 @@ pub use super::common::Refusal;
 pub use super::datafiles::{DatafileId, DatafileSize};
 use super::lots::{Level, LotUse, ShareRequest};
 pub use super::numbers::{FileId, LotId, TargetId};
+use super::scrub::{ScrubPage, ScrubRecord, ScrubRequest};
 
 /// The durability of an answered write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -116,6 +117,8 @@ pub enum IoRequest {
         /// The durability to reach before answering.
         durability: Durability,
     },
+    /// Scrubs.
+    Scrub(ScrubRequest),
 }
 
 /// What [`IoRequest::Allocate`] does with a range. `KeepSize` variants never extend the file.
@@ -183,6 +186,8 @@ pub struct TargetSpace {
     pub level: Level,
     /// What the checksums of its datafiles have shown since its server was started; `None`: they have none.
     pub checksums: Option<Checksums>,
+    /// Its last scrub, or the one under way.
+    pub scrub: Option<ScrubRecord>,
 }
 
 /// What the checksums of a target's datafiles have shown since its server was started.
@@ -231,4 +236,6 @@ pub enum IoReply {
     Lots(Vec<LotUse>),
     /// The datafile extends beyond the append offset; nothing was written.
     GoesOn,
+    /// What a scrub found.
+    Scrub(Box<ScrubPage>),
 }

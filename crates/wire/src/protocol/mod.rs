@@ -19,4 +19,5 @@ pub mod metadata;
 pub mod names;
 mod numbers;
 pub mod page;
+pub mod scrub;
 mod settled;

@@ -3,11 +3,18 @@
 //! The first line on standard output is the store's address alone, for scripts.
 
 use super::starting::{self, StartFlags, until_stopped};
-use crate::emulation;
-use crate::{failure::Failure, interrupt::Interrupt, output};
+use crate::{emulation, failure::Failure, interrupt::Interrupt, output, scrubbed};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
 use thalweg_base::numbers;
-use thalweg_store::start::{self, StartOptions, UpOptions};
+use thalweg_client::DataClient;
+use thalweg_client::metadata::MetadataClient;
+use thalweg_store::config::StoreAddress;
+use thalweg_store::start::{self, RunningStore, StartOptions, UpOptions};
+use thalweg_trace::Tracer;
+use thalweg_wire::Connect;
 use thalweg_wire::emulate::Emulation;
 
 /// Arguments of `thalweg up`.
@@ -31,6 +38,12 @@ pub(crate) struct Arguments {
     host: String,
     #[command(flatten)]
     start: StartFlags,
+    /// Scrub the store whenever its last scrub is so long ago, while it runs (`thalweg scrub`)
+    #[arg(long, value_name = "INTERVAL", value_parser = numbers::parse_age)]
+    scrub: Option<Duration>,
+    /// Maximum bytes per second that these scrubs read
+    #[arg(long, value_name = "RATE", default_value = "50Mi", value_parser = numbers::parse_rate, requires = "scrub")]
+    scrub_rate: f64,
     /// Keep names and attributes in this PostgreSQL database, from the first start on (default: in the first DIR). Its password comes from
     /// PGPASSWORD, database.password beside store.toml (mode 600), or ~/.pgpass
     #[arg(long, value_name = "postgresql://...")]
@@ -80,5 +93,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         output::note(&format!("  export THALWEG_STORE={address}    then: thalweg ls, thalweg cp FILE thal:/NAME, ..."));
         output::note("  Ctrl-C flushes everything and stops the store; the files stay, and the same command starts it again");
     }
-    until_stopped(store, &interrupt)
+    let scrubbing = match arguments.scrub {
+        Some(every) => Some(scrub_every(&store, every, arguments.scrub_rate as u64, &interrupt)?),
+        None => None,
+    };
+    let stopped = until_stopped(store, &interrupt);
+    // It may have ended because a server failed.
+    interrupt.raise();
+    scrubbing.map_or(Ok(()), |scrubbing| scrubbing.join().map_err(|_| Failure::failed("the thread that scrubs panicked: a bug")))?;
+    stopped
+}
+
+/// Starts a thread that scrubs the store.
+fn scrub_every(store: &RunningStore, every: Duration, bytes_per_second: u64, interrupt: &Interrupt) -> Result<JoinHandle<()>, Failure> {
+    let address = StoreAddress::File(store.config().path.clone());
+    let options = Connect { credentials: address.credentials(None).map_err(Failure::failed)?, ..Connect::default() };
+    let service = address.service().map_err(Failure::failed)?;
+    let names = MetadataClient::connect(&mut Tracer::off(), &service, &options).map_err(Failure::failed)?;
+    let map = names.map();
+    let data = DataClient::of_store(map.as_ref().clone(), &Connect { store: Some(map.store), ..options }, Arc::new(names.clone()));
+    let interrupt = interrupt.clone();
+    let work = move || scrubbed::scrub_every(&names, &data, every, bytes_per_second, &interrupt);
+    std::thread::Builder::new().name("scrub".to_owned()).spawn(work).map_err(|e| Failure::failed(format!("starting a thread: {e}")))
 }

@@ -4,7 +4,7 @@ use super::lot;
 use crate::lots::{self, Lot};
 use crate::operand::StoreFlags;
 use crate::session::{IN_CLEAR, Session};
-use crate::{emulation, failure::Failure, honoured, output};
+use crate::{emulation, failure::Failure, honoured, output, scrubbed};
 use serde::Serialize;
 use thalweg_base::numbers;
 use thalweg_client::partials::Partial;
@@ -12,6 +12,7 @@ use thalweg_trace::Tracer;
 use thalweg_wire::protocol::io::Checksums;
 use thalweg_wire::protocol::lots::LotOperation;
 use thalweg_wire::protocol::metadata::TargetEntry;
+use thalweg_wire::protocol::scrub::ScrubRecord;
 
 /// Arguments of `thalweg df`.
 #[derive(clap::Args)]
@@ -70,6 +71,9 @@ struct Target {
     /// What they have shown since its server was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     checksums: Option<Checksums>,
+    /// Its last scrub, or the one under way; times in ns since 1970, 0: not yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scrub: Option<ScrubRecord>,
 }
 
 /// Returns lines about checksums that need attention: targets without them, and damage found.
@@ -78,7 +82,10 @@ fn about_checksums(targets: &[Target]) -> Vec<String> {
     let without = numbers(&|t| t.has_checksums == Some(false));
     let mut lines = Vec::new();
     if !without.is_empty() {
-        lines.push(format!("no checksums at rest: target {} (made by an earlier release)", without.join(", ")));
+        lines.push(format!(
+            "no checksums at rest: target {} (made by an earlier release; thalweg scrub --add-checksums adds them)",
+            without.join(", ")
+        ));
     }
     for target in targets {
         let Some(found) = target.checksums else { continue };
@@ -91,6 +98,8 @@ fn about_checksums(targets: &[Target]) -> Vec<String> {
             lines.push(format!("unverified after a crash: target {number}, {waiting} datafiles to go; {differed} blocks differed so far"));
         }
     }
+    let scrubbed: Vec<_> = targets.iter().filter(|target| target.has_checksums == Some(true)).map(|target| target.scrub.clone()).collect();
+    lines.extend(scrubbed::line(&scrubbed, scrubbed::now_ns()));
     lines
 }
 
@@ -186,6 +195,7 @@ fn targets(session: &Session) -> (Vec<Target>, Vec<String>) {
             level: found.map(|s| s.level.name()),
             has_checksums: found.map(|s| s.checksums.is_some()),
             checksums: found.and_then(|s| s.checksums),
+            scrub: found.and_then(|s| s.scrub.clone()),
         }
     };
     (map.targets.iter().map(target).collect(), silent.iter().map(ToString::to_string).collect())

@@ -13,6 +13,7 @@ pub(super) mod metadata;
 pub(super) mod mkdir;
 pub(super) mod mv;
 pub(super) mod rm;
+pub(super) mod scrub;
 pub(super) mod session;
 pub(super) mod stat;
 mod walking;

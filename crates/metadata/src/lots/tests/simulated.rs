@@ -213,6 +213,7 @@ impl IoServers for Servers {
             promised_bytes,
             level,
             checksums: None,
+            scrub: None,
         }])
     }
 

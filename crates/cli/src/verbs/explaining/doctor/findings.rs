@@ -4,11 +4,13 @@
 
 use crate::emulation;
 use crate::honoured;
+use crate::scrubbed;
 use crate::session::IN_CLEAR;
 use std::path::Path;
 use std::time::Duration;
 use thalweg_base::machine::has_program;
 use thalweg_base::numbers;
+use thalweg_client::DataClient;
 use thalweg_client::metadata::MetadataClient;
 use thalweg_record::probe::fix::{self, Fix};
 use thalweg_record::probe::{self, Finding, State, good, less};
@@ -24,22 +26,26 @@ const STORE_SILENCE: Duration = Duration::from_secs(3);
 /// Checks whether a store answers, and whether its traffic is encrypted.
 pub(super) fn store(address: &str) -> Finding {
     let name = "store".to_owned();
-    let reached = || -> Result<(Vec<String>, Option<Emulation>), String> {
+    let reached = || -> Result<(Vec<String>, Option<Emulation>, Option<String>), String> {
         let store = StoreAddress::parse(address).map_err(|e| e.to_string())?;
         let credentials = store.credentials(None).map_err(|e| e.to_string())?;
         let service = store.service().map_err(|e| e.to_string())?;
         let options = Connect { timeout: STORE_SILENCE, credentials, ..Connect::default() };
         let names = MetadataClient::connect(&mut Tracer::off(), &service, &options).map_err(|e| e.to_string())?;
+        let connect = Connect { store: Some(names.map().store), ..options };
+        let (space, _) = DataClient::new(names.map().as_ref().clone(), &connect).space(&mut Tracer::off());
+        let scrubs: Vec<_> = space.into_iter().filter(|space| space.checksums.is_some()).map(|space| space.scrub).collect();
         let servers = names.map().servers.iter().map(|server| server.address.clone()).collect::<Vec<_>>();
-        Ok((std::iter::once(service).chain(servers).collect(), names.emulated()))
+        Ok((std::iter::once(service).chain(servers).collect(), names.emulated(), scrubbed::line(&scrubs, scrubbed::now_ns())))
     };
     match reached() {
         Err(problem) => less(name, State::Absent, problem, "verbs that use the store fail", "start the store, or give its credential"),
-        Ok((addresses, _)) if addresses.iter().any(|address| is_plain(address)) => {
+        Ok((addresses, ..)) if addresses.iter().any(|address| is_plain(address)) => {
             less(name, State::Limited, format!("{address} answers, and was started with --plain"), IN_CLEAR, "start it without --plain")
         }
-        Ok((addresses, emulated)) => {
-            let found = format!("{} answers, with {} I/O servers", without_pin(&addresses[0]), addresses.len() - 1);
+        Ok((addresses, emulated, scrubs)) => {
+            let scrubs = scrubs.map_or_else(String::new, |scrubs| format!("; {scrubs}"));
+            let found = format!("{} answers, with {} I/O servers{scrubs}", without_pin(&addresses[0]), addresses.len() - 1);
             match emulated {
                 Some(emulated) => {
                     less(name, State::Limited, found, &emulation::of_store(&emulated), "start it without --emulate for real devices")
